@@ -1,0 +1,28 @@
+//! The nearest valid name.
+
+/// The name of `names` that `found` was most likely meant to be, if one is near: equal up to case and separators,
+/// or at a Damerau-Levenshtein distance of at most a third of its length.
+pub fn nearest<'a>(found: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let fold = |text: &str| text.to_lowercase().replace(['-', '_', ' '], "");
+    let folded = fold(found);
+    names
+        .into_iter()
+        .map(|name| (strsim::damerau_levenshtein(&folded, &fold(name)), name))
+        .filter(|&(distance, name)| distance <= (name.chars().count().max(found.chars().count()) / 3).max(1))
+        .min_by_key(|&(distance, _)| distance)
+        .map(|(_, name)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::nearest;
+
+    #[test]
+    fn finds_near_misses_only() {
+        let names = ["bandwidth", "latency", "npus_count", "topology"];
+        assert_eq!(nearest("bandwith", names), Some("bandwidth"));
+        assert_eq!(nearest("NPUs-count", names), Some("npus_count"));
+        assert_eq!(nearest("colour", names), None);
+        assert_eq!(nearest("", names), None);
+    }
+}

@@ -1,0 +1,124 @@
+//! Diagnostics as people read them: the code and the sentence, the place with its line, what was found and what is
+//! allowed, the remedy.
+
+use crate::{Diagnostic, Severity};
+use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
+
+/// Without colour.
+pub fn plain(diagnostic: &Diagnostic) -> String {
+    with(diagnostic, &Renderer::plain())
+}
+
+/// With terminal colours.
+pub fn coloured(diagnostic: &Diagnostic) -> String {
+    with(diagnostic, &Renderer::styled())
+}
+
+fn with(diagnostic: &Diagnostic, renderer: &Renderer) -> String {
+    let level = match diagnostic.severity {
+        Severity::Error => Level::ERROR,
+        Severity::Warning => Level::WARNING,
+    };
+    let title = level.primary_title(&diagnostic.message).id(diagnostic.code.id());
+    let label = label(diagnostic);
+    let help = help(diagnostic);
+    let mut group = title.elements(None::<annotate_snippets::Message<'_>>);
+    let span = diagnostic.place.as_ref().map(|place| {
+        let start = place
+            .text
+            .char_indices()
+            .nth((place.column as usize).saturating_sub(1))
+            .map_or(place.text.trim_end().len(), |(at, _)| at);
+        let rest = &place.text[start..];
+        let width = if place.width == 0 { rest.trim_end().chars().count() } else { place.width as usize };
+        let end = rest.char_indices().nth(width).map_or(place.text.len(), |(at, _)| start + at);
+        start..end.max(start)
+    });
+    let mut unplaced = true;
+    if let Some(place) = &diagnostic.place {
+        if place.line > 0 && !place.text.is_empty() {
+            unplaced = false;
+            let annotation =
+                AnnotationKind::Primary.span(span.expect("there is a place")).label(label.clone());
+            group = group.element(
+                Snippet::source(place.text.as_str())
+                    .path(place.file.as_str())
+                    .line_start(place.line as usize)
+                    .annotation(annotation),
+            );
+        } else if !place.file.is_empty() {
+            let mut origin = annotate_snippets::Origin::path(place.file.as_str());
+            if place.line > 0 {
+                origin = origin.line(place.line as usize);
+            }
+            group = group.element(origin);
+        }
+    }
+    if unplaced && !label.is_empty() {
+        group = group.element(Level::NOTE.message(label));
+    }
+    if let (false, Some(key)) = (unplaced, &diagnostic.key) {
+        group = group.element(Level::NOTE.message(format!("key `{key}`")));
+    }
+    for note in &diagnostic.notes {
+        group = group.element(Level::NOTE.message(note.as_str()));
+    }
+    if let Some(help) = help {
+        group = group.element(Level::HELP.message(help));
+    }
+    renderer.render(&[group])
+}
+
+/// What was found and what is allowed, in one line.
+fn label(diagnostic: &Diagnostic) -> String {
+    let mut parts = Vec::new();
+    if let (Some(key), true) = (&diagnostic.key, diagnostic.place.as_ref().is_none_or(|p| p.text.is_empty()))
+    {
+        parts.push(format!("`{key}`"));
+    }
+    if let Some(found) = &diagnostic.found {
+        parts.push(format!("found `{found}`"));
+    }
+    if let Some(allowed) = &diagnostic.allowed {
+        parts.push(format!("allowed: {allowed}"));
+    }
+    parts.join(", ")
+}
+
+fn help(diagnostic: &Diagnostic) -> Option<String> {
+    match (&diagnostic.nearest, &diagnostic.help) {
+        (Some(near), Some(help)) => Some(format!("did you mean `{near}`? {help}")),
+        (Some(near), None) => Some(format!("did you mean `{near}`?")),
+        (None, help) => help.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::plain;
+    use crate::{Code, Diagnostic, Place};
+
+    #[test]
+    fn a_place_in_a_text_file() {
+        let place =
+            Place { file: "job.yaml".into(), line: 3, column: 5, width: 4, text: "    rtae: 25GB/s".into() };
+        let text = plain(
+            &Diagnostic::error(Code::UnknownKey, "unknown key")
+                .in_place(place)
+                .key("fabric.dims.0.rtae")
+                .one_of("rtae", ["rate", "latency"]),
+        );
+        assert_eq!(
+            text,
+            "error[SL0101]: unknown key\n --> job.yaml:3:5\n  |\n3 |     rtae: 25GB/s\n  |     ^^^^ found `rtae`, allowed: rate, latency\n  |\n  = note: key `fabric.dims.0.rtae`\n  = help: did you mean `rate`?"
+        );
+    }
+
+    #[test]
+    fn a_place_without_text_and_a_column_past_the_end() {
+        let text = plain(&Diagnostic::error(Code::UnknownKey, "no").at("w.3.et", 0).key("rank 3 node 17"));
+        assert!(text.contains("w.3.et") && text.contains("rank 3 node 17"), "{text}");
+        let place = Place { file: "a".into(), line: 1, column: 99, width: 9, text: "x".into() };
+        assert!(plain(&Diagnostic::error(Code::UnknownKey, "no").in_place(place)).contains("a:1"));
+    }
+}

@@ -1,0 +1,23 @@
+//! The words and quantities that every other crate shares.
+//!
+//! Quantities are exact integers with a unit in their type, so that a result never depends on the
+//! order of a floating-point sum, and a byte is never added to a bit:
+//!
+//! - [`quantity`]: [`Time`] (picoseconds), [`Bytes`], [`Rate`] (bits per second), [`Flops`],
+//!   [`FlopRate`], [`Frequency`];
+//! - [`parse`]: the one grammar for `"100Gb/s"`, `"25GB/s"`, `"0.5us"`, `"64MiB"`;
+//! - [`ids`]: newtypes for ranks, NPUs, links, groups and tasks;
+//! - [`words`]: collective kinds, data types, dimension kinds and shapes such as `Ring(4)_FC(2)`;
+//! - [`cut`]: the one rule by which bytes that do not divide evenly are cut into blocks.
+
+pub mod cut;
+pub mod ids;
+pub mod parse;
+pub mod quantity;
+pub mod words;
+
+pub use cut::{Extent, cut};
+pub use ids::{GroupId, JobId, LinkId, NpuId, RankId, TaskId};
+pub use parse::UnitError;
+pub use quantity::{Bytes, FlopRate, Flops, Frequency, Rate, Time};
+pub use words::{CollectiveKind, DataType, DimKind, Shape, ShapeDim};

@@ -1,0 +1,235 @@
+//! The grammar of quantities: a decimal number, optional spaces, a prefix and a unit.
+//!
+//! Case decides between bit (`b`) and byte (`B`). Decimal prefixes are powers of 1000 and binary ones
+//! (`Ki`, `Mi`, `Gi`, `Ti`) powers of 1024. A number without a unit is refused: what `50` means is the most
+//! frequent question of such tools' users.
+
+use std::fmt;
+
+/// Why a quantity could not be read. Its text names what was found and shows a value that would do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnitError {
+    /// What was found.
+    pub found: String,
+    /// What is wrong with it, in one sentence.
+    pub problem: String,
+    /// How to mend it.
+    pub help: String,
+}
+
+impl fmt::Display for UnitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}`: {}; {}", self.found, self.problem, self.help)
+    }
+}
+
+impl std::error::Error for UnitError {}
+
+/// Which prefixes a unit takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Prefixes {
+    /// `ps` to `s`.
+    Time,
+    /// `k` to `E`.
+    Si,
+    /// `k` to `E` and `Ki` to `Ti`.
+    SiAndBinary,
+}
+
+impl Prefixes {
+    /// `(prefix, numerator, denominator)`.
+    fn table(self) -> &'static [(&'static str, u64, u64)] {
+        const DECIMAL: &[(&str, u64, u64)] = &[
+            ("", 1, 1),
+            ("k", 1_000, 1),
+            ("K", 1_000, 1),
+            ("M", 1_000_000, 1),
+            ("G", 1_000_000_000, 1),
+            ("T", 1_000_000_000_000, 1),
+            ("P", 1_000_000_000_000_000, 1),
+            ("E", 1_000_000_000_000_000_000, 1),
+            ("Ki", 1 << 10, 1),
+            ("Mi", 1 << 20, 1),
+            ("Gi", 1 << 30, 1),
+            ("Ti", 1 << 40, 1),
+        ];
+        const TIME: &[(&str, u64, u64)] = &[
+            ("", 1, 1),
+            ("m", 1, 1_000),
+            ("u", 1, 1_000_000),
+            ("µ", 1, 1_000_000),
+            ("n", 1, 1_000_000_000),
+            ("p", 1, 1_000_000_000_000),
+        ];
+        match self {
+            Self::Time => TIME,
+            Self::Si => &DECIMAL[..8],
+            Self::SiAndBinary => DECIMAL,
+        }
+    }
+}
+
+/// Read `text` as a whole number of base units. `units` are `(unit, base units in one)`.
+pub(crate) fn quantity(
+    text: &str,
+    what: &str,
+    units: &[(&str, u64)],
+    prefixes: Prefixes,
+    example: &str,
+) -> Result<u64, UnitError> {
+    let error = |problem: String, help: String| UnitError { found: text.to_owned(), problem, help };
+    let trimmed = text.trim();
+    let split = trimmed
+        .char_indices()
+        .find(|&(at, c)| !(c.is_ascii_digit() || c == '.' || is_exponent(trimmed, at)))
+        .map_or(trimmed.len(), |(at, _)| at);
+    let (number, unit) = (&trimmed[..split], trimmed[split..].trim());
+    if trimmed.starts_with('-') {
+        return Err(error(
+            format!("a {what} cannot be negative"),
+            format!("write a positive {what} such as \"{example}\""),
+        ));
+    }
+    if number.is_empty() {
+        return Err(error(
+            format!("not a {what}"),
+            format!("write a number and a unit, such as \"{example}\""),
+        ));
+    }
+    if unit.is_empty() {
+        return Err(error(
+            "a number without a unit".to_owned(),
+            format!("say the unit: \"{number}{}\", for example", example_unit(example)),
+        ));
+    }
+    let factor = find_unit(unit, units, prefixes).ok_or_else(|| {
+        let help = match nearest_by_case(unit, units, prefixes) {
+            Some(near) => format!("did you mean \"{number}{near}\"? (case matters: b is bit, B is byte)"),
+            None => format!("write it like \"{example}\""),
+        };
+        error(format!("`{unit}` is not a unit of {what}"), help)
+    })?;
+    let (digits, scale) = decimal(number).ok_or_else(|| {
+        error(format!("`{number}` is not a number"), format!("write it like \"{example}\""))
+    })?;
+    to_base(digits, scale, factor).map_err(|problem| error(problem, format!("write it like \"{example}\"")))
+}
+
+/// Whether the character at `at` belongs to an exponent such as `1e-3` (and not to a unit that starts with E).
+fn is_exponent(text: &str, at: usize) -> bool {
+    let bytes = text.as_bytes();
+    let after_number = at > 0 && (bytes[at - 1].is_ascii_digit() || bytes[at - 1] == b'.');
+    match bytes[at] {
+        b'e' => {
+            after_number && bytes.get(at + 1).is_some_and(|b| b.is_ascii_digit() || matches!(b, b'-' | b'+'))
+        }
+        b'-' | b'+' => at > 1 && bytes[at - 1] == b'e',
+        _ => false,
+    }
+}
+
+fn example_unit(example: &str) -> &str {
+    example.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.')
+}
+
+/// The factor of `unit` as a fraction of base units.
+fn find_unit(unit: &str, units: &[(&str, u64)], prefixes: Prefixes) -> Option<(u128, u128)> {
+    units.iter().find_map(|&(name, base)| {
+        let prefix = unit.strip_suffix(name)?;
+        let &(_, num, den) = prefixes.table().iter().find(|&&(p, _, _)| p == prefix)?;
+        Some((u128::from(num) * u128::from(base), u128::from(den)))
+    })
+}
+
+/// The unit that `unit` would be if letters had another case, or `bps` were written `b/s`.
+fn nearest_by_case(unit: &str, units: &[(&str, u64)], prefixes: Prefixes) -> Option<String> {
+    let folded = unit.to_lowercase().replace("ps", "/s").replace("it/s", "/s");
+    let plain = unit.to_lowercase();
+    units
+        .iter()
+        .flat_map(|&(name, _)| prefixes.table().iter().map(move |&(prefix, _, _)| format!("{prefix}{name}")))
+        .find(|known| {
+            let known = known.to_lowercase();
+            known == plain || (known.contains('/') && known == folded)
+        })
+}
+
+/// `"12.5e3"` as `(125, 2)`: digits and the power of ten that multiplies them.
+fn decimal(text: &str) -> Option<(u128, i32)> {
+    let (mantissa, exponent) = match text.split_once('e') {
+        Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().ok().filter(|e| e.abs() <= 30)?),
+        None => (text, 0),
+    };
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
+        return None;
+    }
+    let fraction = fraction.trim_end_matches('0');
+    let digits = format!("{whole}{fraction}");
+    if digits.len() > 30 {
+        return None;
+    }
+    Some((digits.parse().ok()?, exponent - fraction.len() as i32))
+}
+
+/// `digits * 10^scale * num/den` as a whole number of base units.
+fn to_base(digits: u128, scale: i32, (num, den): (u128, u128)) -> Result<u64, String> {
+    let too_large = || "too large to be held".to_owned();
+    let product = digits.checked_mul(num).ok_or_else(too_large)?;
+    let ten = |power: u32| 10u128.checked_pow(power).ok_or_else(too_large);
+    let (product, den) = if scale >= 0 {
+        (product.checked_mul(ten(scale as u32)?).ok_or_else(too_large)?, den)
+    } else {
+        (product, den.checked_mul(ten(scale.unsigned_abs())?).ok_or_else(too_large)?)
+    };
+    if product % den != 0 {
+        return Err("finer than the smallest unit (1 ps, 1 B, 1 b/s, 1 FLOP)".to_owned());
+    }
+    u64::try_from(product / den).map_err(|_| too_large())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Bytes, Flops, Rate, Time};
+
+    fn error(text: &str) -> String {
+        text.parse::<Rate>().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn reads_what_people_write() {
+        assert_eq!("100Gb/s".parse(), Ok(Rate(100_000_000_000)));
+        assert_eq!("25 GB/s".parse(), Ok(Rate(200_000_000_000)));
+        assert_eq!("0.5us".parse(), Ok(Time(500_000)));
+        assert_eq!("64MiB".parse(), Ok(Bytes(64 << 20)));
+        assert_eq!("1GB".parse(), Ok(Bytes(1_000_000_000)));
+        assert_eq!("1e3B".parse(), Ok(Bytes(1_000)));
+        assert_eq!("1EFLOP".parse(), Ok(Flops(1_000_000_000_000_000_000)));
+        assert_eq!("2e-6s".parse(), Ok(Time(2_000_000)));
+        assert_eq!("0s".parse(), Ok(Time(0)));
+    }
+
+    #[test]
+    fn refuses_with_a_remedy() {
+        assert_eq!(error("50"), "`50`: a number without a unit; say the unit: \"50Gb/s\", for example");
+        assert_eq!(
+            error("50GiBps"),
+            "`50GiBps`: `GiBps` is not a unit of rate; did you mean \"50GiB/s\"? (case matters: b is bit, B is byte)"
+        );
+        assert_eq!(
+            error("50gb/s"),
+            "`50gb/s`: `gb/s` is not a unit of rate; did you mean \"50GB/s\"? (case matters: b is bit, B is byte)"
+        );
+        assert_eq!(
+            error("-1Gb/s"),
+            "`-1Gb/s`: a rate cannot be negative; write a positive rate such as \"100Gb/s\""
+        );
+        assert_eq!(error("NaN"), "`NaN`: not a rate; write a number and a unit, such as \"100Gb/s\"");
+        assert_eq!(error("1.2.3Gb/s"), "`1.2.3Gb/s`: `1.2.3` is not a number; write it like \"100Gb/s\"");
+        assert!(error("999999999999Tb/s").contains("too large"));
+        assert!("0.1ps".parse::<Time>().unwrap_err().to_string().contains("finer than"));
+        assert!("1e99s".parse::<Time>().is_err());
+        assert!("".parse::<Time>().is_err());
+        assert!("µ".parse::<Time>().is_err());
+    }
+}
