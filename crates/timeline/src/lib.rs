@@ -1,1 +1,33 @@
-//! placeholder
+//! What a run leaves: spans, tables and a summary, as data. Every report is derived from it, so no two outputs of a
+//! run can disagree.
+//!
+//! - [`table`]: self-describing columns, each with its unit in its name and its meaning beside it;
+//! - [`span`]: what each traced rank did when, and which message caused what;
+//! - [`summary`]: the answer in a few numbers, with how each was obtained;
+//! - [`Timeline`]: all of it.
+
+pub mod span;
+pub mod summary;
+pub mod table;
+
+pub use span::{Flow, Span, Spans, Track};
+pub use summary::{DimSummary, Ended, Summary};
+pub use table::{Column, Data, Table};
+
+/// Everything that one run leaves.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Timeline {
+    /// The answer.
+    pub summary: Summary,
+    /// `layers`, `collectives`, `phases`, `links`, `ranks`, in this order.
+    pub tables: Vec<Table>,
+    /// What the traced ranks did when.
+    pub spans: Spans,
+}
+
+impl Timeline {
+    /// The table of that name.
+    pub fn table(&self, name: &str) -> Option<&Table> {
+        self.tables.iter().find(|table| table.name == name)
+    }
+}

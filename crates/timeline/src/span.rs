@@ -1,0 +1,59 @@
+//! What happened when, for the ranks that are traced.
+
+use syncline_units::{Bytes, RankId, Time};
+
+/// Where a span is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Track {
+    /// The rank's compute.
+    Compute,
+    /// Whole collectives and point-to-point transfers, from issue to end.
+    Communication,
+    /// Time in which compute is idle only because it waits for communication.
+    Exposed,
+    /// Memory operations.
+    Memory,
+    /// Messages in one dimension of the fabric.
+    Dimension(u16),
+}
+
+/// One thing that took time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// Whose.
+    pub rank: RankId,
+    /// On which track.
+    pub track: Track,
+    /// When it began.
+    pub start: Time,
+    /// When it ended.
+    pub end: Time,
+    /// Index of its label in [`Spans::labels`].
+    pub label: u32,
+    /// Bytes moved; zero where none.
+    pub bytes: Bytes,
+}
+
+/// A message: from the span in which it was sent to the span in which it was received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flow {
+    /// Index of the sending span in [`Spans::spans`].
+    pub from: u32,
+    /// Index of the receiving span in [`Spans::spans`].
+    pub to: u32,
+}
+
+/// All spans of a run.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Spans {
+    /// In the order in which they ended.
+    pub spans: Vec<Span>,
+    /// Arrows between them.
+    pub flows: Vec<Flow>,
+    /// Distinct labels.
+    pub labels: Vec<String>,
+    /// Names of the fabric's dimensions, by the number in [`Track::Dimension`].
+    pub dims: Vec<String>,
+    /// How many spans were left out because of the cap; zero where all are there.
+    pub left_out: u64,
+}

@@ -1,0 +1,80 @@
+//! The answer in a few numbers.
+
+use serde::{Deserialize, Serialize};
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ended {
+    /// Every rank finished.
+    #[default]
+    Finished,
+    /// A limit was reached; all numbers describe the time before it.
+    LimitReached,
+    /// The user interrupted it; all numbers describe the time before.
+    Interrupted,
+}
+
+/// One dimension (or, on a fabric without dimensions, all links together).
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
+pub struct DimSummary {
+    /// Its name.
+    pub name: String,
+    /// Bytes sent over its links.
+    pub bytes: u64,
+    /// Bytes over what its links could have carried in the whole run, 0 to 1.
+    pub utilization: f64,
+    /// Bytes over what its links could have carried while it had something to send, 0 to 1.
+    pub utilization_while_busy: f64,
+    /// Fraction of the run in which its busiest link was sending.
+    pub busiest_link_busy: f64,
+    /// That link, as text such as `NPU 3 -> NPU 4`.
+    pub busiest_link: String,
+}
+
+/// The answer. Times are means over ranks unless said otherwise.
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
+pub struct Summary {
+    /// How the run ended.
+    pub ended: Ended,
+    /// Ranks in the job.
+    pub ranks: u64,
+    /// NPUs in the fabric.
+    pub npus: u64,
+    /// Training iterations (1 where the workload has none).
+    pub iterations: u64,
+    /// Simulated time until the last rank finished.
+    pub total_time_s: f64,
+    /// `total_time_s / iterations`.
+    pub step_time_s: f64,
+    /// Time in which compute was busy.
+    pub compute_s: f64,
+    /// Time in which compute was idle only because it waited for communication.
+    pub exposed_communication_s: f64,
+    /// Time in which compute was idle only because it waited for memory operations.
+    pub exposed_memory_s: f64,
+    /// `exposed_communication_s / total_time_s`.
+    pub exposed_fraction: f64,
+    /// Time in which at least one communication of the rank was under way.
+    pub communication_s: f64,
+    /// Messages delivered.
+    pub messages: u64,
+    /// Bytes sent.
+    pub bytes: u64,
+    /// Events that the engine handled.
+    pub events: u64,
+    /// Per dimension.
+    pub dims: Vec<DimSummary>,
+    /// What bounds the step: `compute`, the name of a dimension, or `latency`.
+    pub bottleneck: String,
+    /// Why, in a sentence or two.
+    pub reason: String,
+    /// How the numbers were obtained: network model.
+    pub network_model: String,
+    /// How the numbers were obtained: compute model.
+    pub compute_model: String,
+    /// Whether a parameter was calibrated against measurements, and which.
+    pub calibrated: String,
+    /// Assumptions that the run had to make, one sentence each.
+    pub notes: Vec<String>,
+}
