@@ -1,1 +1,75 @@
-//! placeholder
+//! The run loop: a resolved scenario in, a timeline out.
+//!
+//! - [`scenario`]: the resolved scenario, the contract with the Python package;
+//! - [`run()`], [`check`], [`show`]: what can be done with one.
+
+pub mod scenario;
+
+pub use scenario::Scenario;
+
+use std::sync::atomic::AtomicBool;
+use syncline_diagnostics::Diagnostics;
+use syncline_timeline::Timeline;
+
+/// How a run can be watched and stopped from outside.
+#[derive(Default)]
+pub struct Control<'a> {
+    /// Set to true to stop the run; what was finished is kept.
+    pub cancel: Option<&'a AtomicBool>,
+    /// Called about ten times a second of wall time.
+    pub progress: Option<&'a mut dyn FnMut(Progress)>,
+}
+
+/// How far a run is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Progress {
+    /// Simulated time so far.
+    pub simulated_s: f64,
+    /// Events so far.
+    pub events: u64,
+    /// Messages delivered so far.
+    pub messages: u64,
+    /// Fraction of the job's tasks that are done, 0 to 1.
+    pub done: f64,
+}
+
+/// What a run leaves.
+#[derive(Clone, Debug, Default)]
+pub struct Run {
+    /// Tables, spans and summary.
+    pub timeline: Timeline,
+    /// Warnings; after a limit or an interruption also the reason.
+    pub diagnostics: Diagnostics,
+}
+
+/// Simulates `scenario`.
+///
+/// # Errors
+/// Everything that is wrong with the scenario or the files it names, or a deadlock report.
+pub fn run(_scenario: &Scenario, _control: Control<'_>) -> syncline_diagnostics::Result<Run> {
+    Ok(Run::default())
+}
+
+/// Everything that can be found wrong without simulating: errors and warnings.
+pub fn check(_scenario: &Scenario) -> Diagnostics {
+    Diagnostics::new()
+}
+
+/// A part of a scenario, described as JSON for the terminal view.
+///
+/// # Errors
+/// As [`run`].
+pub fn show(_scenario: &Scenario, _what: Show) -> syncline_diagnostics::Result<String> {
+    Ok("{}".to_owned())
+}
+
+/// What [`show`] describes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Show {
+    /// NPUs, dimensions, links.
+    Fabric,
+    /// Tasks of each rank class, groups, bytes and work.
+    Workload,
+    /// The plan of each collective that the workload uses.
+    Plan,
+}

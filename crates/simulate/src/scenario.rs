@@ -1,0 +1,483 @@
+//! The resolved scenario: what a run is a function of.
+//!
+//! The Python package checks a user's YAML, expands names (a model into its layers, an accelerator into its rates,
+//! shorthands into dimensions) and hands over this. Every quantity is a string with a unit; every key is checked.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use syncline_units::{Bytes, CollectiveKind, DataType, DimKind, FlopRate, Flops, RankId, Rate, Time};
+
+/// A whole scenario.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// Version of this form: `syncline/1`.
+    pub schema: String,
+    /// A name for people.
+    #[serde(default)]
+    pub name: String,
+    /// Seed of everything random.
+    #[serde(default)]
+    pub seed: u64,
+    /// The job.
+    pub workload: Workload,
+    /// What turns work into time.
+    #[serde(default)]
+    pub compute: Compute,
+    /// The network.
+    pub fabric: Fabric,
+    /// Which NPU each rank runs on.
+    #[serde(default)]
+    pub placement: Placement,
+    /// How collectives are carried out.
+    #[serde(default)]
+    pub collectives: Collectives,
+    /// What turns messages into delivery times.
+    #[serde(default)]
+    pub network: Network,
+    /// When to stop early.
+    #[serde(default)]
+    pub limits: Limits,
+    /// What the trace shows.
+    #[serde(default)]
+    pub trace: Trace,
+}
+
+/// The job.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "source", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Workload {
+    /// Layers of a model, and how they are parallelised.
+    Layers {
+        /// The model's name, for people.
+        #[serde(default)]
+        model: String,
+        /// From input to output. Sizes are for one NPU's share of the batch, before any model parallelism.
+        layers: Vec<Layer>,
+        /// Which ranks share what.
+        #[serde(default)]
+        parallel: Parallel,
+        /// Training iterations.
+        #[serde(default = "one")]
+        iterations: u32,
+        /// Element type of parameters, activations and gradients.
+        #[serde(default = "fp32")]
+        data_type: DataType,
+    },
+    /// Collectives alone, one after the other, over all ranks.
+    Collectives {
+        /// What is done in each iteration.
+        collectives: Vec<Comm>,
+        /// How often.
+        #[serde(default = "one")]
+        iterations: u32,
+    },
+    /// A Chakra execution trace per rank: `<prefix>.<rank>.et`.
+    Chakra {
+        /// Path prefix.
+        prefix: String,
+        /// Communicator groups, a JSON file in ASTRA-sim's form.
+        #[serde(default)]
+        groups: Option<String>,
+    },
+    /// An ASTRA-sim 1 text workload.
+    AstraText {
+        /// Path of the file.
+        file: String,
+        /// Training iterations (`num-passes`).
+        #[serde(default = "one")]
+        iterations: u32,
+    },
+}
+
+const fn one() -> u32 {
+    1
+}
+const fn fp32() -> DataType {
+    DataType::Float32
+}
+
+/// One layer of a model.
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Layer {
+    /// Unique within the model.
+    pub name: String,
+    /// Forward pass.
+    #[serde(default)]
+    pub forward: Work,
+    /// Gradient with respect to the input.
+    #[serde(default)]
+    pub input_grad: Work,
+    /// Gradient with respect to the parameters.
+    #[serde(default)]
+    pub weight_grad: Work,
+    /// Time of the local parameter update after the gradients are reduced.
+    #[serde(default)]
+    pub update: Work,
+    /// Number of parameters.
+    #[serde(default)]
+    pub parameters: u64,
+    /// Elements of the input activations of one NPU's share of the batch.
+    #[serde(default)]
+    pub inputs: u64,
+    /// Elements of the output activations of one NPU's share of the batch.
+    #[serde(default)]
+    pub outputs: u64,
+    /// What model parallelism does to the layer.
+    #[serde(default)]
+    pub sharding: Sharding,
+    /// Communication given explicitly; takes the place of what the parallelisation would derive.
+    #[serde(default)]
+    pub communication: Option<LayerCommunication>,
+}
+
+/// Explicit communication of a layer (ASTRA-sim's layer lines).
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LayerCommunication {
+    /// After the forward pass.
+    #[serde(default)]
+    pub forward: Option<Comm>,
+    /// After the input gradient.
+    #[serde(default)]
+    pub input_grad: Option<Comm>,
+    /// After the weight gradient.
+    #[serde(default)]
+    pub weight_grad: Option<Comm>,
+}
+
+/// A collective and its size, as [`CollectiveKind`] defines sizes.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Comm {
+    /// What it promises.
+    pub kind: CollectiveKind,
+    /// Its size.
+    pub bytes: Bytes,
+}
+
+/// What model parallelism does to a layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Sharding {
+    /// Parameters and outputs are divided; outputs are all-gathered forward, input gradients all-reduced backward
+    /// (astra2020 III-A).
+    #[default]
+    Gather,
+    /// Parameters are divided by columns, outputs stay divided: nothing forward, input gradients all-reduced backward.
+    Column,
+    /// Parameters are divided by rows: outputs all-reduced forward, nothing backward.
+    Row,
+    /// Work and activations are divided, and nothing is exchanged (attention heads).
+    Divided,
+    /// Every model-parallel rank does it whole.
+    Replicated,
+}
+
+/// Work, as a time or as operations and memory traffic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Work {
+    /// Nothing to do.
+    #[default]
+    None,
+    /// A given time.
+    Time(Time),
+    /// Operations and bytes, for a compute model.
+    Ops {
+        /// Floating-point operations.
+        flop: Flops,
+        /// Bytes moved between memory and the compute units.
+        memory: Bytes,
+    },
+}
+
+/// Which ranks share what. Axes name dimensions of the fabric.
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Parallel {
+    /// Ranks that hold parts of one copy of the model.
+    pub model: Axes,
+    /// Ranks that hold copies and reduce gradients.
+    pub data: Axes,
+    /// Order of the two gradients of a layer.
+    pub backward: BackwardOrder,
+}
+
+/// A set of axes of the rank grid.
+#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Axes {
+    /// What the other strategy leaves.
+    #[default]
+    Rest,
+    /// All dimensions.
+    All,
+    /// None.
+    None,
+    /// These dimensions.
+    Dims(Vec<String>),
+    /// This many ranks, filling the lowest dimensions first; a dimension that it fills partly is split (hier2021 III).
+    Degree(u32),
+}
+
+/// Order of the two gradients of a layer in the backward pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BackwardOrder {
+    /// Weight gradient first, so that its all-reduce starts early (ASTRA-sim's data-parallel loop).
+    #[default]
+    WeightFirst,
+    /// Input gradient first, so that its blocking exchange overlaps the weight gradient (ASTRA-sim's Transformer loop).
+    InputFirst,
+}
+
+/// What turns work into time.
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
+#[serde(tag = "model", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Compute {
+    /// Only given times.
+    #[default]
+    Given,
+    /// The larger of operations over peak rate and bytes over memory bandwidth.
+    Roofline {
+        /// The accelerator's name, for people.
+        #[serde(default)]
+        accelerator: String,
+        /// Peak rate for the workload's data type.
+        peak: FlopRate,
+        /// Memory bandwidth.
+        memory: Rate,
+        /// Fraction of the peak that is reached, 0 to 1.
+        #[serde(default = "unity")]
+        efficiency: f64,
+    },
+}
+
+const fn unity() -> f64 {
+    1.0
+}
+
+/// The network.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Fabric {
+    /// A regular fabric, lowest dimension first.
+    Dims(Vec<Dim>),
+    /// Any graph.
+    Graph(Graph),
+}
+
+/// One dimension of a regular fabric.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Dim {
+    /// Its name.
+    pub name: String,
+    /// How its NPUs are joined.
+    pub shape: DimKind,
+    /// How many NPUs it joins.
+    pub size: u32,
+    /// Parallel rings, parallel links per pair, or switches.
+    #[serde(default = "one")]
+    pub count: u32,
+    /// Whether rings run both ways. Other shapes are always full duplex.
+    #[serde(default)]
+    pub direction: Direction,
+    /// Rate of one link. Exactly one of this and `rate_per_npu`.
+    #[serde(default)]
+    pub rate: Option<Rate>,
+    /// What one NPU sends into this dimension over all its links (hier2021 Eq. 8).
+    #[serde(default)]
+    pub rate_per_npu: Option<Rate>,
+    /// Latency of one link.
+    #[serde(default)]
+    pub latency: Time,
+    /// Payload over all bits on the wire, above 0 to 1.
+    #[serde(default = "unity")]
+    pub efficiency: f64,
+}
+
+/// Which way rings run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Direction {
+    /// Each ring is a pair of rings, one each way.
+    #[default]
+    Both,
+    /// One way.
+    OneWay,
+}
+
+/// A fabric given link by link. Vertices `0..npus` are NPUs, the next `switches` are switches.
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Graph {
+    /// Number of NPUs.
+    pub npus: u32,
+    /// Number of switches.
+    #[serde(default)]
+    pub switches: u32,
+    /// Directed links. A duplex link is two of them.
+    pub links: Vec<GraphLink>,
+    /// How paths are found.
+    #[serde(default)]
+    pub routing: Routing,
+}
+
+/// A directed link of a graph.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GraphLink {
+    /// Vertex that sends.
+    pub from: u32,
+    /// Vertex that receives.
+    pub to: u32,
+    /// Its rate.
+    pub rate: Rate,
+    /// Its latency.
+    #[serde(default)]
+    pub latency: Time,
+}
+
+/// How paths through a graph are found.
+#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Routing {
+    /// Fewest links; ties go to the smaller vertex numbers.
+    #[default]
+    Shortest,
+    /// These paths, as vertices from source to destination; every other pair is routed by `Shortest`.
+    Explicit(Vec<Vec<u32>>),
+}
+
+/// Which NPU each rank runs on.
+#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Placement {
+    /// Rank `i` on NPU `i`.
+    #[default]
+    Linear,
+    /// Rank `i` on the `i`-th of these NPUs.
+    Npus(Vec<u32>),
+}
+
+/// How collectives are carried out.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Collectives {
+    /// How an all-reduce is composed over dimensions: `baseline`, `enhanced`, `hierarchical_2n`, `hierarchical`,
+    /// `hierarchical_optimal`.
+    pub all_reduce: String,
+    /// Algorithm by dimension name, or `default` for all others; a value is an algorithm's name.
+    /// Where absent, each dimension's shape decides (hier2021 Table I).
+    pub algorithms: BTreeMap<String, BTreeMap<CollectiveKind, String>>,
+    /// Path of the user's own plan, by collective.
+    pub plans: BTreeMap<CollectiveKind, String>,
+    /// Sizes of the logical grid that plans assume, lowest first, where it is not the fabric's.
+    pub logical: Option<Vec<u32>>,
+    /// Chunks that a set is cut into (astra2020 `preferred-set-splits`).
+    pub chunks: u32,
+    /// Smallest chunk: a set is cut into fewer chunks rather than into smaller ones.
+    pub min_chunk: Bytes,
+    /// Element size by which data is cut.
+    pub element: Bytes,
+    /// Which set goes first.
+    pub order: Order,
+    /// T of astra2020 IV-B: new chunks are issued while fewer than this many are in their first phase.
+    pub issue_threshold: u32,
+    /// P of astra2020 IV-B: how many are issued at once.
+    pub issue_batch: u32,
+    /// Logical scheduling queues per phase; 0 means one for each ring or switch of the dimension (astra2020 IV-B).
+    pub queues: u32,
+    /// Running chunks per queue.
+    pub active_chunks: u32,
+    /// Running chunks per dimension and NPU; 0 means no limit (64 in dlrm2020 III-C).
+    pub outstanding: u32,
+    /// Collectives of one rank that may be under way at once; 0 means no limit.
+    pub concurrent: u32,
+    /// Constant delay after a message is received.
+    pub endpoint_delay: Time,
+    /// Time for a message from memory to the network interface (dlrm2020 III-C).
+    pub injection_latency: Time,
+    /// Rate at which received data is combined with local data; absent means that it costs no time.
+    pub reduction_rate: Option<Rate>,
+}
+
+impl Default for Collectives {
+    fn default() -> Self {
+        Self {
+            all_reduce: "hierarchical_2n".to_owned(),
+            algorithms: BTreeMap::new(),
+            plans: BTreeMap::new(),
+            logical: None,
+            chunks: 16,
+            min_chunk: Bytes(4096),
+            element: Bytes(4),
+            order: Order::Fifo,
+            issue_threshold: 8,
+            issue_batch: 16,
+            queues: 0,
+            active_chunks: 4,
+            outstanding: 0,
+            concurrent: 0,
+            endpoint_delay: Time::ZERO,
+            injection_latency: Time::ZERO,
+            reduction_rate: None,
+        }
+    }
+}
+
+/// Which set goes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    /// The one that was issued first.
+    #[default]
+    Fifo,
+    /// The one that was issued last.
+    Lifo,
+    /// All-to-all before all others, those that block the forward pass before those that do not; then the one issued last
+    /// (dlrm2020 III-C.1).
+    Priority,
+}
+
+/// What turns messages into delivery times.
+#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(tag = "model", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Network {
+    /// Latency times hops plus bytes over rate, with busy ports.
+    #[default]
+    Analytical,
+    /// FIFO links, messages stored and forwarded.
+    Queued,
+}
+
+/// When to stop early. Absent means never.
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// Events.
+    pub events: Option<u64>,
+    /// Simulated time.
+    pub sim_time: Option<Time>,
+    /// Wall time.
+    pub wall: Option<Time>,
+}
+
+/// What the trace shows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Trace {
+    /// Traced ranks.
+    pub ranks: Vec<RankId>,
+    /// Largest number of spans kept.
+    pub max_spans: u64,
+}
+
+impl Default for Trace {
+    fn default() -> Self {
+        Self { ranks: vec![RankId(0)], max_spans: 200_000 }
+    }
+}
