@@ -1,1 +1,59 @@
-//! placeholder
+//! The job as data: a task graph per rank class, and process groups.
+//!
+//! A training loop is no engine feature. Builders turn layers and a parallelisation into a [`TaskGraph`] whose
+//! dependencies say all there is to say; readers of foreign files build the same graph; one engine executes it.
+//!
+//! - [`graph`]: tasks, dependencies, and iterations without copies;
+//! - [`role`]: process groups, by grid axes or by lists;
+//! - [`layer`]: layers with their work and communication;
+//! - [`training`]: layers and a parallelisation into a task graph;
+//! - [`matching`]: proof, before the run, that every send has its receive and that groups agree.
+
+pub mod graph;
+pub mod layer;
+pub mod matching;
+pub mod role;
+pub mod training;
+
+pub use graph::{Dependency, GraphBuilder, Part, Task, TaskGraph, TaskKind};
+pub use layer::Work;
+pub use role::{Axis, Role, RoleId, Seating};
+
+/// A whole job: what each rank does, and in which groups.
+#[derive(Clone, Debug)]
+pub struct Workload {
+    /// A name for people.
+    pub name: String,
+    /// Number of ranks.
+    pub ranks: u32,
+    /// Task graphs; ranks of one class do the same tasks.
+    pub classes: Vec<TaskGraph>,
+    /// Class of each rank, as runs `(first rank, class)` in ascending order; the first run starts at rank 0.
+    pub class_runs: Vec<(u32, u32)>,
+    /// Process groups that tasks refer to.
+    pub roles: Vec<Role>,
+    /// Names of the layers that tasks refer to.
+    pub layers: Vec<String>,
+    /// Training iterations, for reporting per step.
+    pub iterations: u32,
+}
+
+impl Workload {
+    /// A job whose ranks all do the same.
+    pub fn uniform(
+        name: String,
+        ranks: u32,
+        graph: TaskGraph,
+        roles: Vec<Role>,
+        layers: Vec<String>,
+    ) -> Self {
+        let iterations = graph.iterations;
+        Self { name, ranks, classes: vec![graph], class_runs: vec![(0, 0)], roles, layers, iterations }
+    }
+
+    /// The class of `rank`.
+    pub fn class_of(&self, rank: u32) -> u32 {
+        let run = self.class_runs.partition_point(|&(first, _)| first <= rank);
+        self.class_runs[run - 1].1
+    }
+}

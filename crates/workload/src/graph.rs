@@ -1,0 +1,304 @@
+//! The task graph of one rank class.
+//!
+//! A graph is one iteration's tasks; it is executed [`TaskGraph::iterations`] times. A dependency with `lag` 1 points
+//! to the previous iteration, so a thousand iterations take no more memory than one, and what overlaps between
+//! iterations is said exactly.
+
+use crate::layer::Work;
+use crate::role::RoleId;
+use syncline_diagnostics::{Code, Diagnostic};
+use syncline_units::{Bytes, CollectiveKind, RankId, Time};
+
+/// Which part of a layer a task belongs to, for the table of layers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// Forward pass.
+    Forward,
+    /// Gradient with respect to the input.
+    InputGrad,
+    /// Gradient with respect to the parameters.
+    WeightGrad,
+    /// Parameter update.
+    Update,
+    /// Anything else.
+    Other,
+}
+
+impl Part {
+    /// The name used in labels and tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Forward => "forward",
+            Self::InputGrad => "input grad",
+            Self::WeightGrad => "weight grad",
+            Self::Update => "update",
+            Self::Other => "other",
+        }
+    }
+}
+
+/// What a task does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TaskKind {
+    /// Occupies the rank's compute.
+    Compute(Work),
+    /// Takes part in a collective. The `k`-th collective task of a role, in task order, is the same collective on every
+    /// member of the group.
+    Collective {
+        /// The group: the member of this role that the rank belongs to.
+        role: RoleId,
+        /// What is promised.
+        kind: CollectiveKind,
+        /// Size, as [`CollectiveKind`] defines it.
+        bytes: Bytes,
+        /// Whether the next layer's compute waits for it.
+        blocking: bool,
+    },
+    /// Sends to another rank. Done when the message has left.
+    Send {
+        /// Receiver.
+        to: RankId,
+        /// Size.
+        bytes: Bytes,
+        /// Sends and receives of equal ranks and tag match in order.
+        tag: u32,
+    },
+    /// Receives from another rank.
+    Receive {
+        /// Sender.
+        from: RankId,
+        /// Size.
+        bytes: Bytes,
+        /// As for a send.
+        tag: u32,
+    },
+    /// Occupies the rank's path to remote memory for a time.
+    Memory(Time),
+    /// Takes no time.
+    Join,
+}
+
+impl TaskKind {
+    /// Whether waiting for it is waiting for communication.
+    pub const fn is_communication(self) -> bool {
+        matches!(self, Self::Collective { .. } | Self::Send { .. } | Self::Receive { .. })
+    }
+}
+
+/// No layer.
+pub const NO_LAYER: u32 = u32::MAX;
+
+/// One task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Task {
+    /// What it does.
+    pub kind: TaskKind,
+    /// Index into the workload's layers, or [`NO_LAYER`].
+    pub layer: u32,
+    /// Part of the layer.
+    pub part: Part,
+    /// Name for people; empty means that layer and part say it.
+    pub name: String,
+}
+
+/// What a task waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Dependency {
+    /// The task that must be done.
+    pub task: u32,
+    /// How many iterations before: 0 or 1.
+    pub lag: u8,
+}
+
+/// A checked task graph.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskGraph {
+    /// Tasks of one iteration. Among tasks that could start at once, the first starts.
+    pub tasks: Vec<Task>,
+    /// How often they are executed.
+    pub iterations: u32,
+    /// Of each task, how many of its dependencies have lag 0 and lag 1.
+    waits: Vec<[u32; 2]>,
+    /// Successors of task `t`: `successors[starts[t]..starts[t + 1]]`.
+    starts: Vec<u32>,
+    successors: Vec<Dependency>,
+}
+
+impl TaskGraph {
+    /// Tasks that wait for `task`: their index, and the lag.
+    #[inline]
+    pub fn successors(&self, task: u32) -> &[Dependency] {
+        &self.successors[self.starts[task as usize] as usize..self.starts[task as usize + 1] as usize]
+    }
+    /// How many dependencies `task` waits for in the given iteration (counted from 0).
+    #[inline]
+    pub fn waits(&self, task: u32, iteration: u32) -> u32 {
+        let [same, previous] = self.waits[task as usize];
+        if iteration == 0 { same } else { same + previous }
+    }
+    /// What `task` waits for.
+    pub fn dependencies(&self, task: u32) -> Vec<Dependency> {
+        (0..self.tasks.len() as u32)
+            .flat_map(|t| self.successors(t).iter().filter(move |s| s.task == task).map(move |s| (t, s.lag)))
+            .map(|(task, lag)| Dependency { task, lag })
+            .collect()
+    }
+}
+
+/// Collects tasks and dependencies.
+#[derive(Clone, Debug, Default)]
+pub struct GraphBuilder {
+    tasks: Vec<Task>,
+    edges: Vec<(u32, Dependency)>,
+}
+
+impl GraphBuilder {
+    /// Nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+    /// Adds a task and returns its index.
+    pub fn task(&mut self, task: Task) -> u32 {
+        self.tasks.push(task);
+        self.tasks.len() as u32 - 1
+    }
+    /// Makes `task` wait for `on` in the same iteration.
+    pub fn after(&mut self, task: u32, on: u32) {
+        self.edges.push((on, Dependency { task, lag: 0 }));
+    }
+    /// Makes `task` wait for `on` in the previous iteration.
+    pub fn after_previous(&mut self, task: u32, on: u32) {
+        self.edges.push((on, Dependency { task, lag: 1 }));
+    }
+    /// Number of tasks so far.
+    pub fn len(&self) -> u32 {
+        self.tasks.len() as u32
+    }
+    /// Whether there are no tasks yet.
+    pub fn is_empty(&self) -> bool {
+        self.tasks.is_empty()
+    }
+
+    /// Checks and indexes the graph.
+    ///
+    /// # Errors
+    /// Names the tasks on a circle of dependencies.
+    pub fn build(mut self, iterations: u32) -> Result<TaskGraph, Diagnostic> {
+        let n = self.tasks.len();
+        self.edges.sort_unstable();
+        self.edges.dedup();
+        let mut waits = vec![[0u32; 2]; n];
+        let mut starts = vec![0u32; n + 1];
+        for &(on, dependency) in &self.edges {
+            waits[dependency.task as usize][usize::from(dependency.lag)] += 1;
+            starts[on as usize + 1] += 1;
+        }
+        for t in 0..n {
+            starts[t + 1] += starts[t];
+        }
+        let successors = self.edges.iter().map(|&(_, dependency)| dependency).collect();
+        let graph = TaskGraph { tasks: self.tasks, iterations, waits, starts, successors };
+        match find_circle(&graph) {
+            None => Ok(graph),
+            Some(circle) => Err(Diagnostic::error(
+                Code::Cycle,
+                "tasks wait for each other in a circle, so none of them can start",
+            )
+            .found(
+                circle
+                    .iter()
+                    .map(|&t| describe(&graph.tasks[t as usize], t))
+                    .collect::<Vec<_>>()
+                    .join(" -> "),
+            )
+            .help("remove one of these dependencies")),
+        }
+    }
+}
+
+/// A task's name in messages.
+pub fn describe(task: &Task, index: u32) -> String {
+    if task.name.is_empty() {
+        format!("task {index} ({})", task.part.name())
+    } else {
+        format!("`{}`", task.name)
+    }
+}
+
+/// Tasks on a circle of lag-0 dependencies, first one repeated at the end; none where the graph has no circle.
+fn find_circle(graph: &TaskGraph) -> Option<Vec<u32>> {
+    let n = graph.tasks.len();
+    let mut waits: Vec<u32> = graph.waits.iter().map(|w| w[0]).collect();
+    let mut ready: Vec<u32> = (0..n as u32).filter(|&t| waits[t as usize] == 0).collect();
+    let mut done = 0;
+    while let Some(task) = ready.pop() {
+        done += 1;
+        for next in graph.successors(task).iter().filter(|d| d.lag == 0) {
+            waits[next.task as usize] -= 1;
+            if waits[next.task as usize] == 0 {
+                ready.push(next.task);
+            }
+        }
+    }
+    if done == n {
+        return None;
+    }
+    // Every task that is left has a predecessor that is left: walking backwards must come round.
+    let mut before = vec![u32::MAX; n];
+    for t in (0..n as u32).filter(|&t| waits[t as usize] > 0) {
+        for next in graph.successors(t).iter().filter(|d| d.lag == 0) {
+            before[next.task as usize] = t;
+        }
+    }
+    let mut seen = vec![false; n];
+    let mut at = (0..n as u32).find(|&t| waits[t as usize] > 0)?;
+    while !seen[at as usize] {
+        seen[at as usize] = true;
+        at = before[at as usize];
+    }
+    let mut circle = vec![at];
+    let mut walk = before[at as usize];
+    while walk != at {
+        circle.push(walk);
+        walk = before[walk as usize];
+    }
+    circle.push(at);
+    circle.reverse();
+    Some(circle)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn join(name: &str) -> Task {
+        Task { kind: TaskKind::Join, layer: NO_LAYER, part: Part::Other, name: name.to_owned() }
+    }
+
+    #[test]
+    fn a_circle_is_named() {
+        let mut builder = GraphBuilder::new();
+        let [a, b, c, d] = ["a", "b", "c", "d"].map(|name| builder.task(join(name)));
+        builder.after(b, a);
+        builder.after(c, b);
+        builder.after(b, c);
+        builder.after(d, c);
+        let error = builder.build(1).unwrap_err();
+        assert!(
+            ["`b` -> `c` -> `b`", "`c` -> `b` -> `c`"].contains(&error.found.as_deref().unwrap()),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn lagged_dependencies_count_from_the_second_iteration() {
+        let mut builder = GraphBuilder::new();
+        let [a, b] = ["a", "b"].map(|name| builder.task(join(name)));
+        builder.after(b, a);
+        builder.after_previous(a, b);
+        builder.after_previous(a, b);
+        let graph = builder.build(3).unwrap();
+        assert_eq!((graph.waits(a, 0), graph.waits(a, 1), graph.waits(b, 1)), (0, 1, 1));
+        assert_eq!(graph.dependencies(a), vec![Dependency { task: b, lag: 1 }]);
+    }
+}

@@ -1,0 +1,214 @@
+//! Process groups.
+//!
+//! A *role* such as "data parallel" partitions ranks into disjoint groups. On a grid of ranks the groups of a role are
+//! the lines, planes or boxes along some of its axes, and nothing is stored per rank; arbitrary groups are lists.
+
+use std::collections::BTreeMap;
+use syncline_diagnostics::{Code, Diagnostic};
+
+/// Index of a role in its workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RoleId(pub u16);
+
+impl RoleId {
+    /// The id as an index.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// One axis of a group's logical grid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Axis {
+    /// Members along it.
+    pub size: u32,
+    /// Difference of rank numbers between neighbours along it (grids only; 0 in listed groups).
+    pub stride: u32,
+    /// The fabric's dimension that it runs along, if it runs along one.
+    pub dim: Option<u16>,
+}
+
+/// Where a rank sits in its group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seating {
+    /// Which group of the role.
+    pub group: u32,
+    /// Position within the group, axis 0 fastest.
+    pub position: u32,
+}
+
+/// How a role's groups are given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Members {
+    /// All ranks of a grid; axes not in `axes` tell the groups apart.
+    Grid {
+        /// `(size, stride)` of the axes that tell groups apart, lowest first.
+        others: Vec<(u32, u32)>,
+    },
+    /// Ranks by group, in group order.
+    Lists {
+        groups: Vec<Vec<u32>>,
+        /// Rank to seat.
+        seats: BTreeMap<u32, Seating>,
+    },
+}
+
+/// A partition of ranks into groups of equal shape.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Role {
+    /// Such as `data`, `model`, `all`.
+    pub name: String,
+    /// The logical grid of each group, lowest axis first.
+    pub axes: Vec<Axis>,
+    members: Members,
+}
+
+impl Role {
+    /// The groups of a grid with axis sizes `grid` (lowest first, axis 0 fastest) along the axes `along` (ascending
+    /// indices into `grid`). `dims` gives the fabric dimension of each axis of the grid.
+    pub fn grid(name: &str, grid: &[u32], dims: &[Option<u16>], along: &[usize]) -> Self {
+        let mut stride = 1;
+        let mut axes = Vec::new();
+        let mut others = Vec::new();
+        for (index, (&size, &dim)) in grid.iter().zip(dims).enumerate() {
+            if along.contains(&index) {
+                axes.push(Axis { size, stride, dim });
+            } else {
+                others.push((size, stride));
+            }
+            stride *= size;
+        }
+        Self { name: name.to_owned(), axes, members: Members::Grid { others } }
+    }
+
+    /// Groups given as lists of ranks of equal length; list order is group order. `axes` is the groups' logical grid.
+    ///
+    /// # Errors
+    /// A rank that is named twice or is not below `ranks`; groups of unequal length or of another size than the grid.
+    pub fn lists(name: &str, groups: Vec<Vec<u32>>, axes: Vec<Axis>, ranks: u32) -> Result<Self, Diagnostic> {
+        let bad = |message: String| Diagnostic::error(Code::BadGroup, message).key(format!("group `{name}`"));
+        let size: u32 = axes.iter().map(|axis| axis.size).product();
+        let mut seats = BTreeMap::new();
+        for (group, members) in groups.iter().enumerate() {
+            if members.len() != size as usize {
+                return Err(bad(format!("a group has {} ranks, its grid has {size}", members.len())));
+            }
+            for (position, &rank) in members.iter().enumerate() {
+                if rank >= ranks {
+                    return Err(bad(format!("rank {rank} does not exist"))
+                        .allowed(format!("0 to {}", ranks.saturating_sub(1)))
+                        .help("name only ranks of the job"));
+                }
+                let seating = Seating { group: group as u32, position: position as u32 };
+                if let Some(first) = seats.insert(rank, seating) {
+                    let problem = if first.group == seating.group {
+                        format!("rank {rank} is named twice")
+                    } else {
+                        format!("rank {rank} is in two groups of one role")
+                    };
+                    return Err(bad(problem).help("name each rank once"));
+                }
+            }
+        }
+        Ok(Self { name: name.to_owned(), axes, members: Members::Lists { groups, seats } })
+    }
+
+    /// Ranks in each group.
+    pub fn size(&self) -> u32 {
+        self.axes.iter().map(|axis| axis.size).product()
+    }
+
+    /// Number of groups.
+    pub fn groups(&self) -> u32 {
+        match &self.members {
+            Members::Grid { others } => others.iter().map(|&(size, _)| size).product(),
+            Members::Lists { groups, .. } => groups.len() as u32,
+        }
+    }
+
+    /// Where `rank` sits; `None` where it takes no part.
+    pub fn seat(&self, rank: u32) -> Option<Seating> {
+        match &self.members {
+            Members::Grid { others } => {
+                let along = |axes: &mut dyn Iterator<Item = (u32, u32)>| {
+                    let (mut index, mut weight) = (0, 1);
+                    for (size, stride) in axes {
+                        index += rank / stride % size * weight;
+                        weight *= size;
+                    }
+                    index
+                };
+                let group = along(&mut others.iter().copied());
+                let position = along(&mut self.axes.iter().map(|a| (a.size, a.stride)));
+                Some(Seating { group, position })
+            }
+            Members::Lists { seats, .. } => seats.get(&rank).copied(),
+        }
+    }
+
+    /// The rank at `position` of group `group`.
+    pub fn rank(&self, group: u32, position: u32) -> u32 {
+        match &self.members {
+            Members::Grid { others } => {
+                let mut rank = 0;
+                let mut rest = group;
+                for &(size, stride) in others {
+                    rank += rest % size * stride;
+                    rest /= size;
+                }
+                rest = position;
+                for axis in &self.axes {
+                    rank += rest % axis.size * axis.stride;
+                    rest /= axis.size;
+                }
+                rank
+            }
+            Members::Lists { groups, .. } => groups[group as usize][position as usize],
+        }
+    }
+
+    /// The ranks of group `group`, in group order.
+    pub fn ranks(&self, group: u32) -> Vec<u32> {
+        (0..self.size()).map(|position| self.rank(group, position)).collect()
+    }
+
+    /// Whether every axis steps by a constant rank difference, so that peers are found by arithmetic.
+    pub fn is_grid(&self) -> bool {
+        matches!(self.members, Members::Grid { .. })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn seats_and_ranks_are_inverse(grid in prop::collection::vec(1u32..5, 1..5), mask: u8) {
+            let along: Vec<usize> = (0..grid.len()).filter(|i| mask >> i & 1 == 1).collect();
+            let role = Role::grid("r", &grid, &vec![None; grid.len()], &along);
+            let ranks: u32 = grid.iter().product();
+            prop_assert_eq!(role.size() * role.groups(), ranks);
+            for rank in 0..ranks {
+                let seat = role.seat(rank).unwrap();
+                prop_assert_eq!(role.rank(seat.group, seat.position), rank);
+            }
+        }
+    }
+
+    #[test]
+    fn lists_are_checked() {
+        let axes = |size| vec![Axis { size, stride: 0, dim: None }];
+        assert!(Role::lists("g", vec![vec![0, 1], vec![2, 3]], axes(2), 4).is_ok());
+        for (groups, size, message) in [
+            (vec![vec![0, 0]], 2, "named twice"),
+            (vec![vec![0, 9]], 2, "does not exist"),
+            (vec![vec![0, 1], vec![1, 2]], 2, "in two groups"),
+            (vec![vec![0, 1, 2]], 2, "its grid has 2"),
+        ] {
+            let error = Role::lists("g", groups, axes(size), 4).unwrap_err();
+            assert!(error.message.contains(message), "{error}");
+        }
+    }
+}
