@@ -1,1 +1,268 @@
-//! placeholder
+//! The network as data: NPUs, switches, directed links, and, where it is regular, its dimensions.
+//!
+//! - [`dimension`]: one dimension of a regular fabric: a ring, full connection or switch, and its links;
+//! - [`graph`]: a fabric given link by link, and paths through it;
+//! - [`Fabric`]: either of them behind one interface: links by number, routes between NPUs.
+//!
+//! A regular fabric is never written out: links are numbered by arithmetic, so a million NPUs cost nothing.
+
+pub mod dimension;
+pub mod graph;
+
+pub use dimension::{Dimension, Direction};
+pub use graph::{Graph, GraphLink, Routing};
+
+use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
+use syncline_units::{LinkId, NpuId, Rate, Shape, ShapeDim, Time};
+
+/// A directed link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Vertex that sends. NPUs are `0..npus`, switches follow.
+    pub from: u32,
+    /// Vertex that receives.
+    pub to: u32,
+    /// Payload rate, efficiency included.
+    pub rate: Rate,
+    /// Latency.
+    pub latency: Time,
+    /// Dimension that it belongs to; 0 on a graph.
+    pub dim: u16,
+}
+
+/// A network.
+#[derive(Clone, Debug)]
+pub struct Fabric {
+    npus: u32,
+    kind: Kind,
+}
+
+#[derive(Clone, Debug)]
+enum Kind {
+    Regular(Vec<Dimension>),
+    Graph(Graph),
+}
+
+impl Fabric {
+    /// A regular fabric, lowest dimension first. NPU `i` has coordinate `i / stride % size` in each dimension.
+    ///
+    /// # Errors
+    /// No dimension, two of one name, more NPUs or links than 32 bits can number.
+    pub fn regular(mut dims: Vec<Dimension>) -> Result<Self> {
+        let mut errors = Diagnostics::new();
+        let mut npus: u32 = 1;
+        let mut too_large = dims.is_empty();
+        for dim in &mut dims {
+            dim.stride = npus;
+            match npus.checked_mul(dim.size) {
+                Some(product) => npus = product,
+                None => too_large = true,
+            }
+        }
+        let mut first_link: u32 = 0;
+        let mut first_switch: u32 = npus;
+        for dim in &mut dims {
+            dim.first_link = first_link;
+            dim.first_switch = first_switch;
+            let links = npus.checked_mul(dim.links_per_npu()).and_then(|links| links.checked_add(first_link));
+            let switches = dim.switches(npus).checked_add(first_switch);
+            match (links, switches) {
+                (Some(links), Some(switches)) => (first_link, first_switch) = (links, switches),
+                _ => too_large = true,
+            }
+        }
+        if too_large {
+            let message = if dims.is_empty() {
+                "a fabric needs a dimension"
+            } else {
+                "more NPUs or links than 32 bits can number"
+            };
+            errors.push(Diagnostic::error(Code::BadFabric, message).key("fabric.dims"));
+        }
+        for (index, dim) in dims.iter().enumerate() {
+            if dims[..index].iter().any(|other| other.name == dim.name) {
+                errors.push(
+                    Diagnostic::error(Code::BadFabric, format!("two dimensions are named `{}`", dim.name))
+                        .key(format!("fabric.dims.{index}.name")),
+                );
+            }
+        }
+        errors.into_result()?;
+        Ok(Self { npus, kind: Kind::Regular(dims) })
+    }
+
+    /// A fabric given link by link.
+    pub fn graph(graph: Graph) -> Self {
+        Self { npus: graph.npus(), kind: Kind::Graph(graph) }
+    }
+
+    /// Number of NPUs.
+    pub fn npus(&self) -> u32 {
+        self.npus
+    }
+
+    /// Number of vertices: NPUs and switches.
+    pub fn vertices(&self) -> u32 {
+        match &self.kind {
+            Kind::Regular(dims) => {
+                dims.last().map_or(self.npus, |dim| dim.first_switch + dim.switches(self.npus))
+            }
+            Kind::Graph(graph) => graph.vertices(),
+        }
+    }
+
+    /// Dimensions, lowest first; none on a graph.
+    pub fn dims(&self) -> &[Dimension] {
+        match &self.kind {
+            Kind::Regular(dims) => dims,
+            Kind::Graph(_) => &[],
+        }
+    }
+
+    /// Whether it is given link by link.
+    pub fn is_graph(&self) -> bool {
+        matches!(self.kind, Kind::Graph(_))
+    }
+
+    /// `Ring(4)_FC(2)`; none on a graph.
+    pub fn shape(&self) -> Option<Shape> {
+        match &self.kind {
+            Kind::Regular(dims) => {
+                Some(Shape(dims.iter().map(|d| ShapeDim { kind: d.kind, size: d.size }).collect()))
+            }
+            Kind::Graph(_) => None,
+        }
+    }
+
+    /// Number of directed links.
+    pub fn links(&self) -> u32 {
+        match &self.kind {
+            Kind::Regular(dims) => {
+                dims.last().map_or(0, |dim| dim.first_link + self.npus * dim.links_per_npu())
+            }
+            Kind::Graph(graph) => graph.links().len() as u32,
+        }
+    }
+
+    /// Link `id`.
+    pub fn link(&self, id: LinkId) -> Link {
+        match &self.kind {
+            Kind::Regular(dims) => {
+                let index = dims.partition_point(|dim| dim.first_link <= id.0) - 1;
+                dims[index].link(id, index as u16)
+            }
+            Kind::Graph(graph) => graph.link(id),
+        }
+    }
+
+    /// The path from `from` to `to`: its links in order, appended to `path`. `lane` chooses among parallel rings,
+    /// links and switches, and the way round a ring where both are equally long. In a regular fabric dimensions are
+    /// taken in order, lowest first.
+    ///
+    /// Returns false, and leaves `path` as it was, where there is no path.
+    #[inline]
+    pub fn route(&self, from: NpuId, to: NpuId, lane: u32, path: &mut Vec<LinkId>) -> bool {
+        match &self.kind {
+            Kind::Regular(dims) => {
+                let mut at = from.0;
+                for dim in dims {
+                    at = dim.route(at, to.0, lane, path);
+                }
+                true
+            }
+            Kind::Graph(graph) => graph.route(from, to, lane, path),
+        }
+    }
+
+    /// A vertex for people.
+    pub fn vertex_name(&self, vertex: u32) -> String {
+        if vertex < self.npus { format!("NPU {vertex}") } else { format!("switch {}", vertex - self.npus) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use syncline_units::DimKind;
+
+    fn fabric(dims: &[(DimKind, u32, u32, Direction)]) -> Fabric {
+        let dims = dims
+            .iter()
+            .enumerate()
+            .map(|(i, &(kind, size, count, direction))| {
+                Dimension::new(format!("d{i}"), kind, size)
+                    .with_count(count)
+                    .with_direction(direction)
+                    .with_rate(Rate(8_000_000_000))
+                    .with_latency(Time(1_000))
+            })
+            .collect();
+        Fabric::regular(dims).unwrap()
+    }
+
+    fn any_dim() -> impl Strategy<Value = (DimKind, u32, u32, Direction)> {
+        (
+            prop::sample::select(DimKind::ALL),
+            1u32..6,
+            1u32..4,
+            prop::sample::select(&[Direction::Both, Direction::OneWay][..]),
+        )
+    }
+
+    proptest! {
+        /// Every route is a chain of links from source to destination, whatever the fabric and the lane.
+        #[test]
+        fn routes_are_chains(dims in prop::collection::vec(any_dim(), 1..4), lane in 0u32..9, a: u32, b: u32) {
+            let fabric = fabric(&dims);
+            let (a, b) = (a % fabric.npus(), b % fabric.npus());
+            let mut path = Vec::new();
+            prop_assert!(fabric.route(NpuId(a), NpuId(b), lane, &mut path));
+            let mut at = a;
+            for &id in &path {
+                prop_assert!(id.0 < fabric.links());
+                let link = fabric.link(id);
+                prop_assert_eq!(link.from, at);
+                prop_assert!(link.to < fabric.vertices());
+                at = link.to;
+            }
+            prop_assert_eq!(at, b);
+        }
+
+        /// Link numbers and end points agree with the graph: no two links of one number, none without a number.
+        #[test]
+        fn links_have_ends(dims in prop::collection::vec(any_dim(), 1..4)) {
+            let fabric = fabric(&dims);
+            for id in 0..fabric.links() {
+                let link = fabric.link(LinkId(id));
+                prop_assert!(link.from < fabric.vertices() && link.to < fabric.vertices());
+            }
+        }
+    }
+
+    #[test]
+    fn rings_take_the_short_way() {
+        let fabric = fabric(&[(DimKind::Ring, 6, 1, Direction::Both)]);
+        let hops = |a, b, lane| {
+            let mut path = Vec::new();
+            fabric.route(NpuId(a), NpuId(b), lane, &mut path);
+            path.iter().map(|&id| fabric.link(id).to).collect::<Vec<_>>()
+        };
+        assert_eq!(hops(0, 2, 0), [1, 2]);
+        assert_eq!(hops(0, 5, 0), [5]);
+        assert_eq!(hops(0, 3, 0), [1, 2, 3]);
+        assert_eq!(hops(0, 3, 1), [5, 4, 3]);
+    }
+
+    #[test]
+    fn impossible_fabrics_are_refused() {
+        let dim = |name: &str, size| Dimension::new(name.to_owned(), DimKind::Ring, size);
+        for (dims, message) in [
+            (vec![], "needs a dimension"),
+            (vec![dim("a", 70_000), dim("b", 70_000)], "more NPUs"),
+            (vec![dim("a", 2), dim("a", 2)], "two dimensions"),
+        ] {
+            assert!(Fabric::regular(dims).unwrap_err().to_string().contains(message));
+        }
+    }
+}

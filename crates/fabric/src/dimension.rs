@@ -1,0 +1,227 @@
+//! One dimension of a regular fabric: how the NPUs that differ only in this coordinate are joined.
+
+use crate::Link;
+use serde::{Deserialize, Serialize};
+use syncline_units::{DimKind, LinkId, Rate, Time};
+
+/// Which way rings run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Direction {
+    /// Each ring is a pair of rings, one each way.
+    #[default]
+    Both,
+    /// One way, towards higher coordinates.
+    OneWay,
+}
+
+/// A dimension (hier2021 Fig. 6; astra2020 III-C). Links leave each NPU as follows, `count` times in parallel:
+///
+/// | kind | links of one NPU | hops between neighbours |
+/// |---|---|---|
+/// | ring | to the next NPU (and to the one before, unless one-way) | 1 per step |
+/// | fully connected | to each other NPU | 1 |
+/// | switch | up to the switch and down from it | 2 |
+#[derive(Clone, Debug, PartialEq)]
+pub struct Dimension {
+    /// Its name.
+    pub name: String,
+    /// How NPUs are joined.
+    pub kind: DimKind,
+    /// How many NPUs are joined.
+    pub size: u32,
+    /// Parallel rings, parallel links per pair, or switches.
+    pub count: u32,
+    /// Whether rings run both ways.
+    pub direction: Direction,
+    /// Payload rate of one link.
+    pub rate: Rate,
+    /// Latency of one link.
+    pub latency: Time,
+    pub(crate) stride: u32,
+    pub(crate) first_link: u32,
+    pub(crate) first_switch: u32,
+}
+
+impl Dimension {
+    /// A dimension with one ring, link or switch, no latency and no rate yet.
+    pub fn new(name: String, kind: DimKind, size: u32) -> Self {
+        Self {
+            name,
+            kind,
+            size,
+            count: 1,
+            direction: Direction::Both,
+            rate: Rate(0),
+            latency: Time::ZERO,
+            stride: 1,
+            first_link: 0,
+            first_switch: 0,
+        }
+    }
+    /// Sets the number of parallel rings, links or switches.
+    #[must_use]
+    pub fn with_count(mut self, count: u32) -> Self {
+        self.count = count;
+        self
+    }
+    /// Sets which way rings run.
+    #[must_use]
+    pub fn with_direction(mut self, direction: Direction) -> Self {
+        self.direction = direction;
+        self
+    }
+    /// Sets the rate of one link.
+    #[must_use]
+    pub fn with_rate(mut self, rate: Rate) -> Self {
+        self.rate = rate;
+        self
+    }
+    /// Divides what one NPU sends into this dimension evenly over its links (hier2021 Eq. 8).
+    #[must_use]
+    pub fn with_rate_per_npu(mut self, rate: Rate) -> Self {
+        self.rate = Rate(rate.0 / u64::from(self.egress_links()));
+        self
+    }
+    /// Sets the latency of one link.
+    #[must_use]
+    pub fn with_latency(mut self, latency: Time) -> Self {
+        self.latency = latency;
+        self
+    }
+
+    /// Difference of NPU numbers between neighbours.
+    pub fn stride(&self) -> u32 {
+        self.stride
+    }
+
+    /// Ways round: 2 for a ring that runs both ways, else 1.
+    #[inline]
+    pub fn ways(&self) -> u32 {
+        if self.kind == DimKind::Ring && self.direction == Direction::Both { 2 } else { 1 }
+    }
+
+    /// Links by which one NPU sends.
+    pub fn egress_links(&self) -> u32 {
+        match self.kind {
+            DimKind::Ring => self.count * self.ways(),
+            DimKind::FullyConnected => self.count * self.size.saturating_sub(1).max(1),
+            DimKind::Switch => self.count,
+        }
+    }
+
+    /// Independent lanes that chunks can take (astra2020 IV-B): rings by direction, or switches; 1 where every NPU has
+    /// a link to every other.
+    pub fn lanes(&self) -> u32 {
+        match self.kind {
+            DimKind::Ring | DimKind::Switch => self.egress_links(),
+            DimKind::FullyConnected => self.count,
+        }
+    }
+
+    /// What one NPU can send into this dimension, over all its links.
+    pub fn rate_per_npu(&self) -> Rate {
+        Rate(self.rate.0.saturating_mul(u64::from(self.egress_links())))
+    }
+
+    /// Links numbered per NPU. A dimension of one NPU has none.
+    pub(crate) fn links_per_npu(&self) -> u32 {
+        match (self.size, self.kind) {
+            (1, _) => 0,
+            (_, DimKind::Switch) => 2 * self.count,
+            _ => self.egress_links(),
+        }
+    }
+
+    /// Switches of this dimension in a fabric of `npus` NPUs.
+    pub(crate) fn switches(&self, npus: u32) -> u32 {
+        match self.kind {
+            DimKind::Switch if self.size > 1 => npus / self.size * self.count,
+            _ => 0,
+        }
+    }
+
+    /// Coordinate of an NPU in this dimension.
+    #[inline]
+    pub fn coordinate(&self, npu: u32) -> u32 {
+        npu / self.stride % self.size
+    }
+
+    /// The NPU at coordinate `to` that is otherwise like `npu`.
+    #[inline]
+    fn moved(&self, npu: u32, to: u32) -> u32 {
+        npu + to * self.stride - self.coordinate(npu) * self.stride
+    }
+
+    /// Which of the dimension's groups of joined NPUs `npu` belongs to.
+    fn group(&self, npu: u32) -> u32 {
+        npu % self.stride + npu / (self.stride * self.size) * self.stride
+    }
+
+    #[inline]
+    fn id(&self, npu: u32, local: u32) -> LinkId {
+        LinkId(self.first_link + npu * self.links_per_npu() + local)
+    }
+
+    /// Link `id` of this dimension, which is number `dim` in the fabric.
+    pub(crate) fn link(&self, id: LinkId, dim: u16) -> Link {
+        let per_npu = self.links_per_npu();
+        let npu = (id.0 - self.first_link) / per_npu;
+        let local = (id.0 - self.first_link) % per_npu;
+        let here = self.coordinate(npu);
+        let (from, to) = match self.kind {
+            DimKind::Ring => {
+                let back = self.ways() == 2 && local % 2 == 1;
+                let next = if back { (here + self.size - 1) % self.size } else { (here + 1) % self.size };
+                (npu, self.moved(npu, next))
+            }
+            DimKind::FullyConnected => (npu, self.moved(npu, (here + 1 + local / self.count) % self.size)),
+            DimKind::Switch => {
+                let switch = self.first_switch + self.group(npu) * self.count + local % self.count;
+                if local < self.count { (npu, switch) } else { (switch, npu) }
+            }
+        };
+        Link { from, to, rate: self.rate, latency: self.latency, dim }
+    }
+
+    /// Adds the links that lead from `at` to the NPU with the coordinate of `to`, and returns that NPU.
+    #[inline]
+    pub(crate) fn route(&self, at: u32, to: u32, lane: u32, path: &mut Vec<LinkId>) -> u32 {
+        let (here, there) = (self.coordinate(at), self.coordinate(to));
+        if here == there {
+            return at;
+        }
+        let target = self.moved(at, there);
+        let forward = if there > here { there - here } else { there + self.size - here };
+        match self.kind {
+            DimKind::Ring => {
+                let ways = self.ways();
+                let ring = lane / ways % self.count;
+                let backward = self.size - forward;
+                let back = ways == 2 && (backward < forward || (backward == forward && lane % 2 == 1));
+                let (hops, local) = if back { (backward, ring * 2 + 1) } else { (forward, ring * ways) };
+                let mut coordinate = here;
+                let base = at - here * self.stride;
+                for _ in 0..hops {
+                    path.push(self.id(base + coordinate * self.stride, local));
+                    coordinate = match back {
+                        true if coordinate == 0 => self.size - 1,
+                        true => coordinate - 1,
+                        false if coordinate + 1 == self.size => 0,
+                        false => coordinate + 1,
+                    };
+                }
+            }
+            DimKind::FullyConnected => {
+                path.push(self.id(at, (forward - 1) * self.count + lane % self.count));
+            }
+            DimKind::Switch => {
+                // Peers are spread over the switches, so that direct exchanges use all of them at once.
+                let switch = (lane + forward - 1) % self.count;
+                path.push(self.id(at, switch));
+                path.push(self.id(target, self.count + switch));
+            }
+        }
+        target
+    }
+}
