@@ -1,1 +1,363 @@
-//! placeholder
+//! One engine for every network model: it executes task graphs and collective plans, event by event.
+//!
+//! In reading order:
+//!
+//! - [`job`]: what is executed: a workload with durations and plans, and how endpoints schedule;
+//! - [`network`]: the interface behind which every network model lives;
+//! - [`calendar`]: future events;
+//! - [`Engine`]: the run loop; its parts are `tasks` (task graphs and compute), `sets` (the endpoint: chunks and
+//!   scheduling queues), `programs` (plans, instruction by instruction), `checks` (impossible numbers) and
+//!   `deadlock` (who waits for what);
+//! - [`record`]: what is written down.
+//!
+//! The engine reads no clock and no file; limits and interruptions are decided by its caller between steps.
+
+pub mod calendar;
+mod checks;
+mod deadlock;
+pub mod job;
+pub mod network;
+mod programs;
+pub mod record;
+mod sets;
+mod slab;
+mod state;
+mod tasks;
+
+pub use calendar::Calendar;
+pub use job::{CollectivePlan, Job, Lanes, Order, PhasePlan, Schedule};
+pub use network::{LinkUse, Network, Sent, Transfer};
+pub use record::Record;
+
+use calendar::Kind;
+use record::{CollectiveRecord, DimRecord, LayerRecord, Label, Mark, RankRecord, Tracer};
+use slab::Slab;
+use state::{At, Cause, Message, NONE, Rank, RoleState, Run, Set};
+use std::collections::VecDeque;
+use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
+use syncline_timeline::Ended;
+use syncline_units::Time;
+use syncline_workload::TaskKind;
+
+/// Of each task of a class, what the engine looks up often.
+#[derive(Debug)]
+struct ClassIndex {
+    /// Of collective tasks: their number among the role's collectives of one iteration.
+    ordinal: Vec<u32>,
+    /// Collectives of each role in one iteration.
+    per_iteration: Vec<u32>,
+}
+
+/// A run in progress.
+pub struct Engine<'a, N> {
+    job: &'a Job<'a>,
+    network: N,
+    calendar: Calendar,
+    now: Time,
+    classes: Vec<ClassIndex>,
+    /// First queue of each accounting dimension in [`Rank::queues`]; two legs each.
+    first_queue: Vec<u32>,
+    ranks: Vec<Rank>,
+    sets: Slab<Set>,
+    runs: Slab<Run>,
+    messages: Slab<Message>,
+    /// Tasks whose message has not left: `(rank, task)`.
+    leaving: Slab<(u32, At)>,
+    instances: Slab<CollectiveRecord>,
+    /// Of each role, the instances by group and sequence.
+    instance_of: Vec<Vec<(u32, VecDeque<u32>)>>,
+    /// Tasks that may start now.
+    startable: VecDeque<(u32, At, Cause)>,
+    /// Runs whose program has ended.
+    ended: VecDeque<u32>,
+    record: Record,
+    tracer: Tracer,
+    unfinished: u32,
+    failure: Option<Diagnostic>,
+}
+
+/// What a step of the run loop found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// There is more to do.
+    More,
+    /// Every rank has finished.
+    Finished,
+    /// The next event is after the limit on simulated time.
+    TimeLimit,
+}
+
+impl<'a, N: Network> Engine<'a, N> {
+    /// Sets a job up at time zero.
+    pub fn new(job: &'a Job<'a>, network: N) -> Self {
+        let workload = job.workload;
+        let classes = workload
+            .classes
+            .iter()
+            .map(|graph| {
+                let mut per_iteration = vec![0; workload.roles.len()];
+                let ordinal = graph
+                    .tasks
+                    .iter()
+                    .map(|task| match task.kind {
+                        TaskKind::Collective { role, .. } => {
+                            per_iteration[role.index()] += 1;
+                            per_iteration[role.index()] - 1
+                        }
+                        _ => 0,
+                    })
+                    .collect();
+                ClassIndex { ordinal, per_iteration }
+            })
+            .collect();
+        let mut first_queue = Vec::new();
+        let mut queues = 0;
+        for dim in &job.dims {
+            first_queue.push(queues);
+            queues += 2 * dim.queues;
+        }
+        let ranks = (0..workload.ranks)
+            .map(|rank| {
+                let class = workload.class_of(rank);
+                let graph = &workload.classes[class as usize];
+                Rank {
+                    class,
+                    tasks_left: graph.tasks.len() as u64 * u64::from(graph.iterations),
+                    roles: workload
+                        .roles
+                        .iter()
+                        .map(|role| {
+                            let seat = role.seat(rank);
+                            RoleState {
+                                group: seat.map_or(NONE, |s| s.group),
+                                position: seat.map_or(NONE, |s| s.position),
+                                ..RoleState::default()
+                            }
+                        })
+                        .collect(),
+                    queues: (0..queues).map(|_| state::Queue::default()).collect(),
+                    running: vec![0; job.dims.len()],
+                    ..Rank::default()
+                }
+            })
+            .collect();
+        let calendar = Calendar::new(job.schedule.endpoint_delay.saturating_add(job.schedule.injection_latency));
+        let record = Record {
+            layers: vec![LayerRecord::default(); workload.layers.len() + 1],
+            ranks: vec![RankRecord::default(); workload.ranks as usize],
+            dims: vec![DimRecord::default(); job.dims.len()],
+            ..Record::default()
+        };
+        let instance_of = workload
+            .roles
+            .iter()
+            .map(|role| (0..role.groups()).map(|_| (0, VecDeque::new())).collect())
+            .collect();
+        let mut engine = Self {
+            job,
+            network,
+            calendar,
+            now: Time::ZERO,
+            classes,
+            first_queue,
+            ranks,
+            sets: Slab::default(),
+            runs: Slab::default(),
+            messages: Slab::default(),
+            leaving: Slab::default(),
+            instances: Slab::default(),
+            instance_of,
+            startable: VecDeque::new(),
+            ended: VecDeque::new(),
+            record,
+            tracer: Tracer { ranks: job.traced.clone(), max: job.max_spans, ..Tracer::default() },
+            unfinished: 0,
+            failure: None,
+        };
+        for rank in 0..workload.ranks {
+            if engine.ranks[rank as usize].tasks_left > 0 {
+                engine.unfinished += 1;
+                engine.open_iteration(rank, Cause::Start);
+            }
+        }
+        engine.settle();
+        engine
+    }
+
+    /// Handles up to `events` events, none of them after `until`.
+    ///
+    /// # Errors
+    /// A deadlock report, or an impossible number.
+    pub fn step(&mut self, events: u64, until: Time) -> Result<Step> {
+        for _ in 0..events {
+            if self.unfinished == 0 && self.calendar.next_time().is_none() {
+                return self.checked(Step::Finished);
+            }
+            let Some(time) = self.calendar.next_time() else {
+                return Err(self.deadlock().into());
+            };
+            if time > until {
+                return self.checked(Step::TimeLimit);
+            }
+            let event = self.calendar.pop().expect("there is a next event");
+            self.now = event.time;
+            self.record.events += 1;
+            match event.kind() {
+                Kind::Network => self.network.call(self.now, event.a, event.b, &mut self.calendar),
+                Kind::Deliver => self.deliver(event.a),
+                Kind::Reduced => self.receive_complete(event.a, event.b),
+                Kind::PhaseEnd => self.end_phase(event.a),
+                Kind::ComputeDone => self.compute_done(event.a),
+                Kind::MemoryDone => self.memory_done(event.a),
+                Kind::Inject => self.inject(event.a),
+                Kind::Sent => {
+                    let (rank, at) = self.leaving[event.a];
+                    self.leaving.remove(event.a);
+                    self.communication_done(rank, at);
+                }
+            }
+            self.settle();
+            if self.failure.is_some() || self.calendar.overflow {
+                return self.checked(Step::More);
+            }
+        }
+        self.checked(Step::More)
+    }
+
+    /// Does everything that takes no time.
+    fn settle(&mut self) {
+        loop {
+            if let Some((rank, at, cause)) = self.startable.pop_front() {
+                self.start_task(rank, at, cause);
+            } else if let Some(run) = self.ended.pop_front() {
+                self.end_phase(run);
+            } else {
+                return;
+            }
+        }
+    }
+
+    fn checked(&mut self, step: Step) -> Result<Step> {
+        if let Some(failure) = self.failure.take() {
+            return Err(failure.into());
+        }
+        if self.calendar.overflow {
+            return Err(Diagnostic::error(Code::Overflow, "simulated time exceeds what 64-bit picoseconds can hold")
+                .help("raise the rates or reduce the sizes: a step of this job would take months")
+                .into());
+        }
+        Ok(step)
+    }
+
+    /// Simulated time.
+    pub fn now(&self) -> Time {
+        self.now
+    }
+    /// Events so far.
+    pub fn events(&self) -> u64 {
+        self.record.events
+    }
+    /// Messages delivered so far.
+    pub fn messages(&self) -> u64 {
+        self.record.messages
+    }
+    /// Tasks done so far, over all ranks and iterations.
+    pub fn tasks_done(&self) -> u64 {
+        self.record.tasks_done
+    }
+    /// Messages, chunks and sets that are alive now: what memory is proportional to.
+    pub fn alive(&self) -> [usize; 3] {
+        [self.messages.len(), self.runs.len(), self.sets.len()]
+    }
+
+    /// Ends the run: after [`Step::Finished`], or early.
+    ///
+    /// # Errors
+    /// Impossible numbers.
+    pub fn finish(mut self, ended: Ended) -> Result<(Record, N)> {
+        self.record.ended = ended;
+        self.record.finish = match ended {
+            Ended::Finished => self.record.ranks.iter().map(|rank| rank.finish).max().unwrap_or_default(),
+            _ => self.now,
+        };
+        if ended != Ended::Finished {
+            self.close_early();
+        }
+        for dim in 0..self.record.dims.len() {
+            if self.record.dims[dim].running > 0 {
+                let since = self.record.dims[dim].since;
+                self.record.dims[dim].active += self.record.finish.saturating_sub(since);
+            }
+        }
+        let found: Diagnostics = self.check_results();
+        found.into_result()?;
+        let job = self.job;
+        self.record.spans = self.tracer.spans(|label| label_text(job, label));
+        Ok((self.record, self.network))
+    }
+
+    /// Books what is under way when a run stops early.
+    fn close_early(&mut self) {
+        let now = self.now;
+        for rank in 0..self.ranks.len() as u32 {
+            let state = &mut self.ranks[rank as usize];
+            if state.tasks_left == 0 {
+                continue;
+            }
+            let record = &mut self.record.ranks[rank as usize];
+            record.finish = now;
+            if state.communicating > 0 {
+                record.communication += now.saturating_sub(state.communicating_since);
+            }
+            if let Some((at, start)) = state.compute.running {
+                let layer = self.layer(rank, at.task);
+                self.record.ranks[rank as usize].compute += now.saturating_sub(start);
+                let part = self.task(rank, at.task).part as usize;
+                self.record.layers[layer].compute[part] += u128::from(now.saturating_sub(start).0);
+            } else {
+                let idle = now.saturating_sub(state.compute.idle_since);
+                if state.communicating > 0 {
+                    record.exposed_communication += idle;
+                }
+            }
+        }
+    }
+
+    fn mark(&mut self, mark: Mark) {
+        if self.tracer.traces(mark.rank) {
+            self.tracer.mark(mark);
+        }
+    }
+}
+
+/// A span's label.
+fn label_text(job: &Job<'_>, label: Label) -> String {
+    let layer_name = |layer: u32| job.workload.layers.get(layer as usize).map_or("", String::as_str);
+    match label {
+        Label::Task { class, task } => {
+            let index = task;
+            let task = &job.workload.classes[class as usize].tasks[task as usize];
+            if !task.name.is_empty() {
+                return task.name.clone();
+            }
+            let what = match task.kind {
+                TaskKind::Collective { kind, .. } => format!(" {kind}"),
+                TaskKind::Send { .. } => " send".to_owned(),
+                TaskKind::Receive { .. } => " receive".to_owned(),
+                _ => String::new(),
+            };
+            match layer_name(task.layer) {
+                "" => format!("task {index}{what}"),
+                name => format!("{name} {}{what}", task.part.name()),
+            }
+        }
+        Label::Chunk { kind, layer } => match layer_name(layer) {
+            "" => kind.name().to_owned(),
+            name => format!("{name} {kind}"),
+        },
+        Label::Exposed { layer } => match layer_name(layer) {
+            "" => "waits for communication".to_owned(),
+            name => format!("waits for {name}"),
+        },
+    }
+}

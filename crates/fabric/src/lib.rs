@@ -155,6 +155,21 @@ impl Fabric {
         }
     }
 
+    /// Rate and latency of link `id`: what [`Fabric::link`] says, without looking for its ends.
+    #[inline]
+    pub fn speed(&self, id: LinkId) -> (Rate, Time) {
+        match &self.kind {
+            Kind::Regular(dims) => {
+                let dim = dims.iter().rev().find(|dim| dim.first_link <= id.0).expect("link numbers start at 0");
+                (dim.rate, dim.latency)
+            }
+            Kind::Graph(graph) => {
+                let link = &graph.links()[id.index()];
+                (link.rate, link.latency)
+            }
+        }
+    }
+
     /// The path from `from` to `to`: its links in order, appended to `path`. `lane` chooses among parallel rings,
     /// links and switches, and the way round a ring where both are equally long. In a regular fabric dimensions are
     /// taken in order, lowest first.

@@ -1,1 +1,194 @@
-//! placeholder
+//! The two simplest network models, on any fabric and routing.
+//!
+//! - [`Model::Analytical`]: latency times hops plus bytes over rate (hier2021 Eq. 8), cut through. The link by which a
+//!   message leaves its NPU is busy while it sends, and the link by which it reaches its NPU while it receives, so
+//!   nothing beats a network interface; links in between are never busy.
+//! - [`Model::Queued`]: every link is a FIFO, and every message is stored and forwarded whole.
+//!
+//! On a path of one link both are the same.
+
+use syncline_engine::{Calendar, LinkUse, Network, Sent, Transfer};
+use syncline_fabric::Fabric;
+use syncline_units::{Bytes, LinkId, Rate, Time};
+
+/// Which of the two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Model {
+    /// Busy ports, no contention between them.
+    Analytical,
+    /// FIFO links, store and forward.
+    Queued,
+}
+
+/// A link's state.
+#[derive(Clone, Copy, Debug, Default)]
+struct Port {
+    free: Time,
+    used: LinkUse,
+}
+
+/// A message on a path of several links.
+#[derive(Clone, Debug, Default)]
+struct Travel {
+    id: u32,
+    key: u64,
+    bytes: Bytes,
+    path: Vec<LinkId>,
+    /// Analytical: when the last bit is at the last link if that is idle.
+    tail: Time,
+}
+
+/// Either model on a fabric.
+#[derive(Debug)]
+pub struct Links<'a> {
+    fabric: &'a Fabric,
+    model: Model,
+    ports: Vec<Port>,
+    travels: Vec<Travel>,
+    free_travels: Vec<u32>,
+    path: Vec<LinkId>,
+    /// The last transfer time computed: most messages are as long as the one before.
+    last: (Rate, Bytes, Time),
+}
+
+impl<'a> Links<'a> {
+    /// A model on an idle fabric.
+    pub fn new(fabric: &'a Fabric, model: Model) -> Self {
+        Self {
+            fabric,
+            model,
+            ports: vec![Port::default(); fabric.links() as usize],
+            travels: Vec::new(),
+            free_travels: Vec::new(),
+            path: Vec::new(),
+            last: (Rate(0), Bytes(0), Time(0)),
+        }
+    }
+
+    #[inline]
+    fn transfer_time(&mut self, rate: Rate, bytes: Bytes) -> Time {
+        if (self.last.0, self.last.1) != (rate, bytes) {
+            // A time that does not fit makes the calendar report an overflow.
+            self.last = (rate, bytes, rate.transfer_time(bytes).unwrap_or(Time(u64::MAX / 2)));
+        }
+        self.last.2
+    }
+
+    /// Sends over `link` as soon as it is free: when it starts, and how long it takes.
+    #[inline]
+    fn occupy(&mut self, now: Time, link: LinkId, rate: Rate, bytes: Bytes) -> (Time, Time) {
+        let time = self.transfer_time(rate, bytes);
+        let port = &mut self.ports[link.index()];
+        let start = port.free.max(now);
+        port.free = start.saturating_add(time);
+        port.used.bytes += bytes.0;
+        port.used.messages += 1;
+        port.used.busy = port.used.busy.saturating_add(time);
+        port.used.waited = port.used.waited.saturating_add(start.saturating_sub(now));
+        (start, time)
+    }
+
+    fn travel(&mut self, transfer: &Transfer, tail: Time) -> u32 {
+        let index = self.free_travels.pop().unwrap_or_else(|| {
+            self.travels.push(Travel::default());
+            self.travels.len() as u32 - 1
+        });
+        let travel = &mut self.travels[index as usize];
+        (travel.id, travel.key, travel.bytes, travel.tail) = (transfer.id, transfer.key, transfer.bytes, tail);
+        std::mem::swap(&mut travel.path, &mut self.path);
+        index
+    }
+
+    /// The head of a message has come to its last link (analytical).
+    fn receive(&mut self, now: Time, index: u32, calendar: &mut Calendar) {
+        let Travel { id, key, bytes, tail, .. } = self.travels[index as usize];
+        let link = *self.travels[index as usize].path.last().expect("travels have paths");
+        let (rate, latency) = self.fabric.speed(link);
+        let (start, time) = self.occupy(now, link, rate, bytes);
+        let end = start.saturating_add(time).max(tail);
+        calendar.deliver(end.saturating_add(latency), id, key);
+        self.free_travels.push(index);
+    }
+
+    /// A whole message has come to link `hop` of its path (queued).
+    fn forward(&mut self, now: Time, index: u32, hop: u32, calendar: &mut Calendar) -> Time {
+        let Travel { id, key, bytes, .. } = self.travels[index as usize];
+        let path = &self.travels[index as usize].path;
+        let (link, last) = (path[hop as usize], path.len() as u32 - 1);
+        let (rate, latency) = self.fabric.speed(link);
+        let (start, time) = self.occupy(now, link, rate, bytes);
+        let sent = start.saturating_add(time);
+        let arrival = sent.saturating_add(latency);
+        if hop == last {
+            calendar.deliver(arrival, id, key);
+            self.free_travels.push(index);
+        } else {
+            calendar.call_back(arrival, key, index, hop + 1);
+        }
+        sent
+    }
+}
+
+impl Network for Links<'_> {
+    fn name(&self) -> &'static str {
+        match self.model {
+            Model::Analytical => "analytical",
+            Model::Queued => "queued",
+        }
+    }
+
+    #[inline]
+    fn send(&mut self, now: Time, transfer: &Transfer, calendar: &mut Calendar) -> Sent {
+        self.path.clear();
+        if !self.fabric.route(transfer.from, transfer.to, transfer.lane, &mut self.path) {
+            return Sent::NoRoute;
+        }
+        match self.path[..] {
+            [] => {
+                calendar.deliver(now, transfer.id, transfer.key);
+                Sent::At(now)
+            }
+            [link] => {
+                let (rate, latency) = self.fabric.speed(link);
+                let (start, time) = self.occupy(now, link, rate, transfer.bytes);
+                let sent = start.saturating_add(time);
+                calendar.deliver(sent.saturating_add(latency), transfer.id, transfer.key);
+                Sent::At(sent)
+            }
+            [first, ..] => match self.model {
+                Model::Analytical => {
+                    let (rate, _) = self.fabric.speed(first);
+                    let (start, time) = self.occupy(now, first, rate, transfer.bytes);
+                    let (mut latency, mut slowest) = (Time::ZERO, time);
+                    let last = self.path.len() - 1;
+                    for hop in 0..last {
+                        let (rate, hop_latency) = self.fabric.speed(self.path[hop]);
+                        latency = latency.saturating_add(hop_latency);
+                        slowest = slowest.max(self.transfer_time(rate, transfer.bytes));
+                    }
+                    let head = start.saturating_add(latency);
+                    let index = self.travel(transfer, head.saturating_add(slowest));
+                    calendar.call_back(head, transfer.key, index, 0);
+                    Sent::At(start.saturating_add(time))
+                }
+                Model::Queued => {
+                    let index = self.travel(transfer, Time::ZERO);
+                    Sent::At(self.forward(now, index, 0, calendar))
+                }
+            },
+        }
+    }
+
+    fn call(&mut self, now: Time, a: u32, b: u32, calendar: &mut Calendar) {
+        match self.model {
+            Model::Analytical => self.receive(now, a, calendar),
+            Model::Queued => {
+                self.forward(now, a, b, calendar);
+            }
+        }
+    }
+
+    fn link_use(&self, id: LinkId) -> LinkUse {
+        self.ports[id.index()].used
+    }
+}

@@ -1,0 +1,48 @@
+//! Impossible numbers are impossible: checked in every run, in release builds too.
+
+use crate::record::CollectiveRecord;
+use crate::{Engine, Network};
+use syncline_diagnostics::{Code, Diagnostic, Diagnostics};
+use syncline_timeline::Ended;
+
+impl<N: Network> Engine<'_, N> {
+    /// A collective cannot be faster than the alpha-beta bound of its plan.
+    pub(crate) fn check_collective(&mut self, record: &CollectiveRecord) {
+        let plan = &self.job.plans[record.plan as usize];
+        let spent = record.finish.saturating_sub(record.first_issue);
+        if spent < plan.bound && self.failure.is_none() {
+            self.failure = Some(
+                impossible("a collective was faster than any plan can be")
+                    .key(format!("{} of {}", plan.kind, plan.bytes))
+                    .found(format!("{spent}, bound {}", plan.bound)),
+            );
+        }
+    }
+
+    /// Checks of the whole run.
+    pub(crate) fn check_results(&self) -> Diagnostics {
+        let mut found = Diagnostics::new();
+        let record = &self.record;
+        if record.ended == Ended::Finished && (record.sent != record.delivered || self.messages.len() > 0) {
+            found.push(
+                impossible("bytes sent and bytes received differ")
+                    .found(format!("{} sent, {} received", record.sent, record.delivered)),
+            );
+        }
+        for (rank, row) in record.ranks.iter().enumerate() {
+            let accounted = row.compute.saturating_add(row.exposed_communication).saturating_add(row.exposed_memory);
+            if accounted > row.finish {
+                found.push(
+                    impossible("a rank was busy for longer than it ran")
+                        .key(format!("rank {rank}"))
+                        .found(format!("{accounted} of {}", row.finish)),
+                );
+            }
+        }
+        found
+    }
+}
+
+pub(crate) fn impossible(message: &str) -> Diagnostic {
+    Diagnostic::error(Code::Impossible, message).help("this is a bug; please report it with the scenario")
+}

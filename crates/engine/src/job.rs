@@ -1,0 +1,148 @@
+//! What the engine executes: a workload whose work has become time and whose collectives have become plans.
+
+use std::sync::Arc;
+use syncline_plan::Algorithm;
+use syncline_units::{Bytes, CollectiveKind, Extent, NpuId, Time};
+use syncline_workload::Workload;
+
+/// A job, ready to run.
+#[derive(Debug)]
+pub struct Job<'a> {
+    /// Task graphs and groups.
+    pub workload: &'a Workload,
+    /// Duration of each compute task, by class and task; unused for other tasks.
+    pub durations: Vec<Vec<Time>>,
+    /// Distinct plans.
+    pub plans: Vec<CollectivePlan>,
+    /// Plan of each collective task, by class and task; unused for other tasks.
+    pub plan_of: Vec<Vec<u32>>,
+    /// NPU of each rank; empty means that rank `i` is on NPU `i`.
+    pub placement: Vec<NpuId>,
+    /// How endpoints schedule.
+    pub schedule: Schedule,
+    /// Logical scheduling queues and ways round of each accounting dimension (see [`PhasePlan::dim`]).
+    pub dims: Vec<Lanes>,
+    /// Ranks whose spans are kept, ascending.
+    pub traced: Vec<u32>,
+    /// Most spans kept.
+    pub max_spans: u64,
+}
+
+impl Job<'_> {
+    /// The NPU of `rank`.
+    #[inline]
+    pub fn npu(&self, rank: u32) -> NpuId {
+        if self.placement.is_empty() { NpuId(rank) } else { self.placement[rank as usize] }
+    }
+}
+
+/// Logical scheduling queues of a dimension (astra2020 IV-B).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lanes {
+    /// Queues per phase; chunks are dealt to them in turn.
+    pub queues: u32,
+    /// 2 where every other queue runs against the usual direction.
+    pub ways: u32,
+}
+
+/// One collective, planned for its group's shape.
+#[derive(Clone, Debug)]
+pub struct CollectivePlan {
+    /// What it promises.
+    pub kind: CollectiveKind,
+    /// Its size.
+    pub bytes: Bytes,
+    /// Bytes of one element.
+    pub element: u64,
+    /// The chunks that the set is cut into, in elements.
+    pub chunks: Vec<Extent>,
+    /// What every chunk goes through.
+    pub phases: Vec<PhasePlan>,
+    /// No execution can be faster than this.
+    pub bound: Time,
+}
+
+/// One phase of a plan.
+#[derive(Clone, Debug)]
+pub struct PhasePlan {
+    /// What the phase promises along its axis.
+    pub kind: CollectiveKind,
+    /// Ranks along the axis.
+    pub size: u32,
+    /// Positions in the group between neighbours along the axis.
+    pub weight: u32,
+    /// Axes along which the vector is already divided: `(weight, size)`, in the order in which it was cut.
+    pub cuts: Vec<(u32, u32)>,
+    /// Accounting dimension: one of the fabric's, or the last one of [`Job::dims`] for everything else.
+    pub dim: u16,
+    /// Tells phases of one dimension apart: 0 on the way up, 1 on the way down.
+    pub leg: u8,
+    /// What the ranks along the axis do.
+    pub algorithm: Arc<dyn Algorithm>,
+    /// Its number of streams.
+    pub streams: u32,
+}
+
+impl PhasePlan {
+    /// Coordinate of `position` along the phase's axis.
+    #[inline]
+    pub fn coordinate(&self, position: u32) -> u32 {
+        position / self.weight % self.size
+    }
+    /// The part of `chunk` that `position` works on.
+    #[inline]
+    pub fn extent(&self, chunk: Extent, position: u32) -> Extent {
+        self.cuts.iter().fold(chunk, |e, &(weight, size)| e.blocks(position / weight % size, 1, size))
+    }
+}
+
+/// Which set goes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Order {
+    /// Issued first.
+    #[default]
+    Fifo,
+    /// Issued last.
+    Lifo,
+    /// All-to-all first, then blocking ones, then the one issued last (dlrm2020 III-C.1).
+    Priority,
+}
+
+/// How an endpoint schedules its chunks (astra2020 IV-B, dlrm2020 III-C.1). Zero means no limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Schedule {
+    /// Which set goes first.
+    pub order: Order,
+    /// T: chunks are issued while fewer than this many are in their first phase.
+    pub issue_threshold: u32,
+    /// P: how many are issued at once.
+    pub issue_batch: u32,
+    /// Running chunks per queue.
+    pub active_chunks: u32,
+    /// Running chunks per dimension.
+    pub outstanding: u32,
+    /// Collectives under way at once.
+    pub concurrent: u32,
+    /// Constant delay after a message arrives.
+    pub endpoint_delay: Time,
+    /// Time between memory and network interface, paid on both sides.
+    pub injection_latency: Time,
+    /// Rate of local reduction; `None` costs no time.
+    pub reduction_rate: Option<syncline_units::Rate>,
+}
+
+impl Default for Schedule {
+    fn default() -> Self {
+        Self {
+            order: Order::Fifo,
+            issue_threshold: 0,
+            issue_batch: 0,
+            active_chunks: 0,
+            outstanding: 0,
+            concurrent: 0,
+            endpoint_delay: Time::ZERO,
+            injection_latency: Time::ZERO,
+            reduction_rate: None,
+        }
+    }
+}

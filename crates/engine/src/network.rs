@@ -1,0 +1,59 @@
+//! The network interface (the "network API" of dlrm2020 III-C): send a message now, be told when it has left and when
+//! it has arrived, read counters. Workloads, plans and fabrics never know which model answers.
+
+use crate::calendar::Calendar;
+use syncline_units::{Bytes, LinkId, NpuId, Time};
+
+/// A message as a network model sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Transfer {
+    /// Number by which the engine knows it; free for reuse once it is delivered.
+    pub id: u32,
+    /// Sender.
+    pub from: NpuId,
+    /// Receiver.
+    pub to: NpuId,
+    /// Which of several parallel ways to take.
+    pub lane: u32,
+    /// Payload.
+    pub bytes: Bytes,
+    /// Orders events of equal time.
+    pub key: u64,
+}
+
+/// When a message has left its NPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// At this time.
+    At(Time),
+    /// There is no way to the receiver; nothing was sent.
+    NoRoute,
+}
+
+/// What a link did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct LinkUse {
+    /// Bytes sent.
+    pub bytes: u64,
+    /// Messages sent.
+    pub messages: u64,
+    /// Time in which it was sending.
+    pub busy: Time,
+    /// Time that messages waited for it.
+    pub waited: Time,
+}
+
+/// A network model.
+pub trait Network {
+    /// Name for reports.
+    fn name(&self) -> &'static str;
+
+    /// Takes a message at time `now`. The model puts its delivery, or calls to itself, into the calendar.
+    fn send(&mut self, now: Time, transfer: &Transfer, calendar: &mut Calendar) -> Sent;
+
+    /// A call that the model asked for with [`Calendar::call_back`].
+    fn call(&mut self, now: Time, a: u32, b: u32, calendar: &mut Calendar);
+
+    /// What link `id` did so far.
+    fn link_use(&self, id: LinkId) -> LinkUse;
+}

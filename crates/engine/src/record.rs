@@ -1,0 +1,186 @@
+//! What is written down while a job runs: sums and one row per collective, never one per message.
+
+use syncline_timeline::{Ended, Span, Spans, Track};
+use syncline_units::{Bytes, CollectiveKind, RankId, Time};
+use syncline_workload::Part;
+
+/// One collective of one group, over all its ranks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CollectiveRecord {
+    /// Role and group within it.
+    pub role: u16,
+    /// Group within the role.
+    pub group: u32,
+    /// Which plan.
+    pub plan: u32,
+    /// Layer and part that it belongs to.
+    pub layer: u32,
+    /// Part of the layer.
+    pub part: Part,
+    /// Iteration, from 0.
+    pub iteration: u32,
+    /// When the first rank issued it.
+    pub first_issue: Time,
+    /// When the last rank issued it.
+    pub last_issue: Time,
+    /// When the last rank had its result.
+    pub finish: Time,
+    /// Sum over ranks of the time from issue to result.
+    pub duration_sum: u128,
+    /// Ranks that have their result.
+    pub ranks_done: u32,
+    /// Sum over ranks and chunks of the time in the ready queue (P0 of astra2020 Fig. 12b).
+    pub ready_wait: u128,
+    /// Chunks, over all ranks.
+    pub chunks: u64,
+    /// Per phase.
+    pub phases: Vec<PhaseRecord>,
+}
+
+/// One phase of one collective, over all ranks and chunks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct PhaseRecord {
+    /// Sum over ranks and chunks of the time in the phase's scheduling queue.
+    pub queue_wait: u128,
+    /// Chunks that started the phase, over all ranks.
+    pub chunks: u64,
+    /// Sum over messages of the time from send to arrival.
+    pub network_delay: u128,
+    /// Sum over messages of the time spent combining.
+    pub reduction: u128,
+    /// Messages received.
+    pub messages: u64,
+    /// Bytes received.
+    pub bytes: u64,
+}
+
+/// One layer, over all ranks and iterations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct LayerRecord {
+    /// Compute, by [`Part`].
+    pub compute: [u128; 5],
+    /// Time from issue to result of its collectives and point-to-point tasks, by [`Part`].
+    pub communication: [u128; 5],
+    /// Time in which compute was idle only because it waited for this layer's communication.
+    pub exposed: u128,
+    /// Bytes of its collectives, as their size is defined.
+    pub bytes: u128,
+}
+
+/// One rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct RankRecord {
+    /// When it finished.
+    pub finish: Time,
+    /// Time in which compute was busy.
+    pub compute: Time,
+    /// Time in which compute was idle only because it waited for communication.
+    pub exposed_communication: Time,
+    /// Likewise for memory operations.
+    pub exposed_memory: Time,
+    /// Time in which a communication was under way.
+    pub communication: Time,
+    /// Bytes sent.
+    pub sent: u64,
+    /// Bytes received.
+    pub received: u64,
+}
+
+/// One accounting dimension, over all ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct DimRecord {
+    /// Chunks running in it now.
+    pub(crate) running: u64,
+    /// Since when at least one runs.
+    pub(crate) since: Time,
+    /// Time in which at least one chunk ran in it.
+    pub active: Time,
+}
+
+/// Everything that a run leaves, in the engine's own numbers.
+#[derive(Clone, Debug, Default)]
+pub struct Record {
+    /// How the run ended.
+    pub ended: Ended,
+    /// When the last rank finished, or the run stopped.
+    pub finish: Time,
+    /// Collectives, in the order in which they finished.
+    pub collectives: Vec<CollectiveRecord>,
+    /// By the workload's layers; the last is for tasks without a layer.
+    pub layers: Vec<LayerRecord>,
+    /// By rank.
+    pub ranks: Vec<RankRecord>,
+    /// By accounting dimension.
+    pub dims: Vec<DimRecord>,
+    /// Spans of the traced ranks.
+    pub spans: Spans,
+    /// Events handled.
+    pub events: u64,
+    /// Messages delivered.
+    pub messages: u64,
+    /// Bytes sent and bytes delivered.
+    pub sent: u64,
+    /// Bytes delivered.
+    pub delivered: u64,
+    /// Tasks done, over all ranks and iterations.
+    pub tasks_done: u64,
+}
+
+/// A span of a traced rank whose label is not yet text.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mark {
+    pub(crate) rank: u32,
+    pub(crate) track: Track,
+    pub(crate) start: Time,
+    pub(crate) end: Time,
+    pub(crate) label: Label,
+    pub(crate) bytes: u64,
+}
+
+/// What a span's label says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Label {
+    /// A task of a class.
+    Task { class: u32, task: u32 },
+    /// A chunk in a phase.
+    Chunk { kind: CollectiveKind, layer: u32 },
+    /// Compute waits for this layer's communication.
+    Exposed { layer: u32 },
+}
+
+/// Collects spans up to a cap.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tracer {
+    pub(crate) ranks: Vec<u32>,
+    pub(crate) max: u64,
+    pub(crate) marks: Vec<Mark>,
+    pub(crate) left_out: u64,
+}
+
+impl Tracer {
+    #[inline]
+    pub(crate) fn traces(&self, rank: u32) -> bool {
+        !self.ranks.is_empty() && self.ranks.binary_search(&rank).is_ok()
+    }
+    pub(crate) fn mark(&mut self, mark: Mark) {
+        if mark.start == mark.end {
+            return;
+        }
+        if (self.marks.len() as u64) < self.max { self.marks.push(mark) } else { self.left_out += 1 }
+    }
+
+    /// The spans, with labels as text.
+    pub(crate) fn spans(self, mut text: impl FnMut(Label) -> String) -> Spans {
+        let mut known = std::collections::BTreeMap::new();
+        let mut out = Spans { left_out: self.left_out, ..Spans::default() };
+        for mark in self.marks {
+            let label = *known.entry(mark.label).or_insert_with(|| {
+                out.labels.push(text(mark.label));
+                out.labels.len() as u32 - 1
+            });
+            let Mark { rank, track, start, end, bytes, .. } = mark;
+            out.spans.push(Span { rank: RankId(rank), track, start, end, label, bytes: Bytes(bytes) });
+        }
+        out
+    }
+}

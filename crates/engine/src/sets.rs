@@ -1,0 +1,443 @@
+//! The endpoint (astra2020 IV-B, Fig. 7): sets are cut into chunks, chunks are issued from the ready queue and move
+//! through the scheduling queues of their phases.
+//!
+//! Limits are rank-local, so two ranks may come to begin different chunks. A chunk that another rank has begun is
+//! therefore admitted at once, whatever the limit: otherwise both would wait for each other for ever. Ranks that run in
+//! step never need this.
+
+use crate::calendar::Kind;
+use crate::job::{Order, PhasePlan};
+use crate::record::{CollectiveRecord, Label, Mark, PhaseRecord};
+use crate::state::{At, DONE, NONE, Run, Set, Stage, Stream};
+use crate::{Engine, Network};
+use smallvec::SmallVec;
+use std::cmp::Reverse;
+use syncline_timeline::Track;
+use syncline_units::{CollectiveKind, Extent, Time};
+use syncline_workload::TaskKind;
+
+impl<'a, N: Network> Engine<'a, N> {
+    /// The phase that `run` is in.
+    pub(crate) fn phase(&self, run: u32) -> &'a PhasePlan {
+        let run = &self.runs[run];
+        &self.job.plans[self.sets[run.set].plan as usize].phases[usize::from(run.phase)]
+    }
+
+    /// Rank `rank` reaches its collective task.
+    pub(crate) fn issue(&mut self, rank: u32, at: At) {
+        let class = self.ranks[rank as usize].class as usize;
+        let TaskKind::Collective { role, kind, blocking, .. } = self.task(rank, at.task).kind else { return };
+        let index = &self.classes[class];
+        let sequence = at.iteration * index.per_iteration[role.index()] + index.ordinal[at.task as usize];
+        let plan = self.job.plan_of[class][at.task as usize];
+        let id = self.set_of(rank, role.0, sequence, plan);
+
+        let state = &mut self.ranks[rank as usize];
+        let count = state.issued;
+        state.issued += 1;
+        let priority = match self.job.schedule.order {
+            Order::Fifo => count,
+            Order::Lifo => u64::MAX - count,
+            Order::Priority => {
+                let class = u64::from(kind != CollectiveKind::AllToAll) << 1 | u64::from(!blocking);
+                class << 60 | ((1 << 60) - 1 - count)
+            }
+        };
+        let group = state.roles[role.index()].group;
+        let instance = self.instance(role.0, group, sequence, plan, rank, at);
+        let set = &mut self.sets[id];
+        set.issued = Some((at, self.now));
+        set.priority = priority;
+        set.instance = instance;
+        if self.job.plans[plan as usize].phases.is_empty() {
+            self.set_done(id);
+            return;
+        }
+        let limit = self.job.schedule.concurrent;
+        let begun_elsewhere = !self.sets[id].runs.is_empty();
+        if limit > 0 && self.ranks[rank as usize].active_sets >= limit && !begun_elsewhere {
+            self.ranks[rank as usize].held.push(Reverse((priority, id)));
+        } else {
+            self.activate(id);
+        }
+    }
+
+    /// The set with this sequence number, made where it does not exist yet.
+    pub(crate) fn set_of(&mut self, rank: u32, role: u16, sequence: u32, plan: u32) -> u32 {
+        let state = &mut self.ranks[rank as usize].roles[usize::from(role)];
+        let offset = (sequence - state.base) as usize;
+        if state.sets.len() <= offset {
+            state.sets.resize(offset + 1, NONE);
+        }
+        if state.sets[offset] != NONE {
+            return state.sets[offset];
+        }
+        let position = state.position;
+        let chunks = self.job.plans[plan as usize].chunks.len() as u32;
+        let id = self.sets.insert(Set {
+            rank,
+            role,
+            sequence,
+            plan,
+            position,
+            issued: None,
+            active: false,
+            priority: 0,
+            next_chunk: 0,
+            left: chunks,
+            runs: Vec::new(),
+            instance: NONE,
+        });
+        self.ranks[rank as usize].roles[usize::from(role)].sets[offset] = id;
+        id
+    }
+
+    /// The row that sums a collective over its group.
+    fn instance(&mut self, role: u16, group: u32, sequence: u32, plan: u32, rank: u32, at: At) -> u32 {
+        let task = self.task(rank, at.task);
+        let (layer, part) = (task.layer, task.part);
+        let (base, known) = &mut self.instance_of[usize::from(role)][group as usize];
+        let offset = (sequence - *base) as usize;
+        if known.len() <= offset {
+            known.resize(offset + 1, NONE);
+        }
+        if known[offset] == NONE {
+            let phases = self.job.plans[plan as usize].phases.len();
+            known[offset] = self.instances.insert(CollectiveRecord {
+                role,
+                group,
+                plan,
+                layer,
+                part,
+                iteration: at.iteration,
+                first_issue: self.now,
+                last_issue: self.now,
+                finish: self.now,
+                duration_sum: 0,
+                ranks_done: 0,
+                ready_wait: 0,
+                chunks: 0,
+                phases: vec![PhaseRecord::default(); phases],
+            });
+        }
+        let id = known[offset];
+        let instance = &mut self.instances[id];
+        instance.first_issue = instance.first_issue.min(self.now);
+        instance.last_issue = instance.last_issue.max(self.now);
+        id
+    }
+
+    fn activate(&mut self, id: u32) {
+        let set = &mut self.sets[id];
+        set.active = true;
+        let (rank, priority) = (set.rank, set.priority);
+        let begun: Vec<u32> = set.runs.iter().copied().filter(|&run| run != NONE).collect();
+        self.ranks[rank as usize].active_sets += 1;
+        self.ranks[rank as usize].ready.push(Reverse((priority, id)));
+        for run in begun {
+            self.issue_chunk(id, self.runs[run].chunk);
+        }
+        self.admit(rank);
+    }
+
+    /// Issues chunks from the ready queue as the thresholds allow.
+    fn admit(&mut self, rank: u32) {
+        let (threshold, batch) = (self.job.schedule.issue_threshold, self.job.schedule.issue_batch);
+        while threshold == 0 || self.ranks[rank as usize].first_phase < threshold {
+            for _ in 0..batch.max(1) {
+                if !self.issue_next(rank) {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Issues the next chunk of the set that goes first; false where there is none.
+    fn issue_next(&mut self, rank: u32) -> bool {
+        while let Some(&Reverse((_, id))) = self.ranks[rank as usize].ready.peek() {
+            let set = &mut self.sets[id];
+            let chunks = self.job.plans[set.plan as usize].chunks.len() as u32;
+            // Skip chunks that went ahead because another rank had begun them.
+            while set.next_chunk < chunks
+                && match set.runs.get(set.next_chunk as usize) {
+                    None | Some(&NONE) => false,
+                    Some(&DONE) => true,
+                    Some(&run) => self.runs[run].stage != Stage::Unissued,
+                }
+            {
+                set.next_chunk += 1;
+            }
+            if set.next_chunk < chunks {
+                let chunk = set.next_chunk;
+                set.next_chunk += 1;
+                if set.next_chunk == chunks {
+                    self.ranks[rank as usize].ready.pop();
+                }
+                self.issue_chunk(id, chunk);
+                return true;
+            }
+            self.ranks[rank as usize].ready.pop();
+        }
+        false
+    }
+
+    /// The run of a chunk, made where it does not exist yet.
+    pub(crate) fn run_of(&mut self, set_id: u32, chunk: u32) -> u32 {
+        let set = &mut self.sets[set_id];
+        if set.runs.is_empty() {
+            set.runs = vec![NONE; self.job.plans[set.plan as usize].chunks.len()];
+        }
+        if set.runs[chunk as usize] == NONE {
+            set.runs[chunk as usize] = self.runs.insert(Run {
+                set: set_id,
+                chunk,
+                phase: 0,
+                stage: Stage::Unissued,
+                entered: self.now,
+                queue: NONE,
+                lane: 0,
+                extent: Extent::default(),
+                streams: SmallVec::new(),
+                streams_left: 0,
+                unsent: 0,
+                last_sent: Time::ZERO,
+                expected: SmallVec::new(),
+                early: Vec::new(),
+            });
+        }
+        set.runs[chunk as usize]
+    }
+
+    /// Takes a chunk from the ready queue into its first phase.
+    pub(crate) fn issue_chunk(&mut self, set_id: u32, chunk: u32) {
+        let run = self.run_of(set_id, chunk);
+        let set = &self.sets[set_id];
+        let (_, issued) = set.issued.expect("only issued sets have chunks issued");
+        let instance = &mut self.instances[set.instance];
+        instance.ready_wait += u128::from(self.now.saturating_sub(issued).0);
+        instance.chunks += 1;
+        self.ranks[set.rank as usize].first_phase += 1;
+        self.enqueue(run);
+    }
+
+    /// Puts a run into the scheduling queue of its phase, and starts it if it may start.
+    fn enqueue(&mut self, run_id: u32) {
+        let phase = self.phase(run_id);
+        let run = &self.runs[run_id];
+        let set = &self.sets[run.set];
+        let chunks = self.job.plans[set.plan as usize].chunks.len() as u32;
+        let dim = usize::from(phase.dim);
+        let lanes = self.job.dims[dim];
+        // Every rank of the group computes the same lane.
+        let lane = set.sequence.wrapping_mul(chunks).wrapping_add(run.chunk) % lanes.queues;
+        let queue = self.first_queue[dim] + u32::from(phase.leg) * lanes.queues + lane;
+        let begun_elsewhere = run.early.iter().any(|&(p, ..)| p == run.phase);
+        let (rank, key) = (set.rank as usize, (set.priority, set.sequence, run.chunk, run_id));
+        let run = &mut self.runs[run_id];
+        run.entered = self.now;
+        run.stage = Stage::Waiting;
+        run.lane = lane;
+        run.queue = queue;
+        if begun_elsewhere || self.has_room(rank, queue, dim) {
+            self.start(run_id);
+        } else {
+            self.ranks[rank].queues[queue as usize].waiting.push(Reverse(key));
+        }
+    }
+
+    fn has_room(&self, rank: usize, queue: u32, dim: usize) -> bool {
+        let (active, outstanding) = (self.job.schedule.active_chunks, self.job.schedule.outstanding);
+        let state = &self.ranks[rank];
+        (active == 0 || state.queues[queue as usize].running < active)
+            && (outstanding == 0 || state.running[dim] < outstanding)
+    }
+
+    /// A message has come for a run that waits: another rank has begun it.
+    pub(crate) fn begun_elsewhere(&mut self, run_id: u32) {
+        let run = &self.runs[run_id];
+        match run.stage {
+            Stage::Waiting => {
+                let set = &self.sets[run.set];
+                let key = (set.priority, set.sequence, run.chunk, run_id);
+                let (rank, queue) = (set.rank as usize, run.queue as usize);
+                self.ranks[rank].queues[queue].waiting.retain(|&Reverse(k)| k != key);
+                self.start(run_id);
+            }
+            Stage::Unissued => {
+                let (set_id, chunk) = (run.set, run.chunk);
+                let set = &self.sets[set_id];
+                if set.active {
+                    self.issue_chunk(set_id, chunk);
+                } else if set.issued.is_some() {
+                    let rank = set.rank as usize;
+                    self.ranks[rank].held.retain(|&Reverse((_, id))| id != set_id);
+                    self.activate(set_id);
+                }
+            }
+            Stage::Running | Stage::Leaving => {}
+        }
+    }
+
+    fn start(&mut self, run_id: u32) {
+        let phase = self.phase(run_id);
+        let dim = usize::from(phase.dim);
+        let run = &mut self.runs[run_id];
+        let set = &self.sets[run.set];
+        let plan = &self.job.plans[set.plan as usize];
+        run.stage = Stage::Running;
+        run.extent = phase.extent(plan.chunks[run.chunk as usize], set.position);
+        run.streams.clear();
+        run.streams.resize(phase.streams as usize, Stream::default());
+        run.streams_left = phase.streams;
+        let waited = self.now.saturating_sub(run.entered);
+        run.entered = self.now;
+        let record = &mut self.instances[set.instance].phases[usize::from(run.phase)];
+        record.queue_wait += u128::from(waited.0);
+        record.chunks += 1;
+        let rank = &mut self.ranks[set.rank as usize];
+        rank.queues[run.queue as usize].running += 1;
+        rank.running[dim] += 1;
+        let dim = &mut self.record.dims[dim];
+        if dim.running == 0 {
+            dim.since = self.now;
+        }
+        dim.running += 1;
+
+        self.take_early(run_id);
+        for stream in 0..phase.streams {
+            self.advance(run_id, stream);
+        }
+    }
+
+    /// The program of a run has ended; it leaves its phase when its last send has left.
+    pub(crate) fn program_ended(&mut self, run_id: u32) {
+        let run = &mut self.runs[run_id];
+        run.stage = Stage::Leaving;
+        if run.unsent > 0 {
+            return;
+        }
+        if run.last_sent > self.now {
+            let key = u64::from(self.sets[run.set].sequence) << 16 | u64::from(run.chunk & 0xffff);
+            self.calendar.at(run.last_sent, Kind::PhaseEnd, key, run_id, 0);
+        } else {
+            self.ended.push_back(run_id);
+        }
+    }
+
+    pub(crate) fn end_phase(&mut self, run_id: u32) {
+        let phase = self.phase(run_id);
+        let dim = usize::from(phase.dim);
+        let phases = self.job.plans[self.sets[self.runs[run_id].set].plan as usize].phases.len();
+        let run = &mut self.runs[run_id];
+        let set_id = run.set;
+        let set = &self.sets[set_id];
+        let rank = set.rank;
+        let (queue, was_first) = (run.queue, run.phase == 0);
+        let mark = Mark {
+            rank,
+            track: Track::Dimension(phase.dim),
+            start: run.entered,
+            end: self.now,
+            label: Label::Chunk { kind: phase.kind, layer: self.instances[set.instance].layer },
+            bytes: 0,
+        };
+        let state = &mut self.ranks[rank as usize];
+        state.queues[queue as usize].running -= 1;
+        state.running[dim] -= 1;
+        state.first_phase -= u32::from(was_first);
+        let active = &mut self.record.dims[dim];
+        active.running -= 1;
+        if active.running == 0 {
+            active.active += self.now.saturating_sub(active.since);
+        }
+        run.phase += 1;
+        run.last_sent = Time::ZERO;
+        let chunk_done = usize::from(run.phase) == phases;
+        self.mark(mark);
+        if chunk_done {
+            let chunk = self.runs[run_id].chunk;
+            self.runs.remove(run_id);
+            let set = &mut self.sets[set_id];
+            set.runs[chunk as usize] = DONE;
+            set.left -= 1;
+            if set.left == 0 {
+                self.set_done(set_id);
+            }
+        } else {
+            self.enqueue(run_id);
+        }
+        self.fill(rank, dim);
+        if was_first {
+            self.admit(rank);
+        }
+    }
+
+    /// Starts what waits in the queues of a dimension, as far as there is room.
+    fn fill(&mut self, rank: u32, dim: usize) {
+        let first = self.first_queue[dim];
+        for queue in first..first + 2 * self.job.dims[dim].queues {
+            while self.has_room(rank as usize, queue, dim) {
+                let Some(Reverse((_, _, _, run))) = self.ranks[rank as usize].queues[queue as usize].waiting.pop()
+                else {
+                    break;
+                };
+                self.start(run);
+            }
+        }
+    }
+
+    fn set_done(&mut self, id: u32) {
+        let set = &self.sets[id];
+        let (rank, role, sequence, instance) = (set.rank, set.role, set.sequence, set.instance);
+        let was_active = set.active;
+        let (at, issued) = set.issued.expect("a set that is done was issued");
+        self.sets.remove(id);
+        self.sets[id].runs = Vec::new();
+        let state = &mut self.ranks[rank as usize].roles[usize::from(role)];
+        state.sets[(sequence - state.base) as usize] = DONE;
+        while state.sets.front() == Some(&DONE) {
+            state.sets.pop_front();
+            state.base += 1;
+        }
+
+        let duration = self.now.saturating_sub(issued);
+        let row = &mut self.instances[instance];
+        row.duration_sum += u128::from(duration.0);
+        row.finish = row.finish.max(self.now);
+        row.ranks_done += 1;
+        let layer = self.layer(rank, at.task);
+        let part = self.task(rank, at.task).part as usize;
+        let bytes = self.job.plans[self.instances[instance].plan as usize].bytes.0;
+        self.record.layers[layer].communication[part] += u128::from(duration.0);
+        self.record.layers[layer].bytes += u128::from(bytes);
+        let class = self.ranks[rank as usize].class;
+        let label = Label::Task { class, task: at.task };
+        self.mark(Mark { rank, track: Track::Communication, start: issued, end: self.now, label, bytes });
+        if self.instances[instance].ranks_done == self.job.workload.roles[usize::from(role)].size() {
+            self.instance_done(instance, role, sequence);
+        }
+        self.communication_done(rank, at);
+
+        if was_active {
+            self.ranks[rank as usize].active_sets -= 1;
+            let limit = self.job.schedule.concurrent;
+            while limit > 0 && self.ranks[rank as usize].active_sets < limit {
+                let Some(Reverse((_, next))) = self.ranks[rank as usize].held.pop() else { break };
+                self.activate(next);
+            }
+        }
+    }
+
+    fn instance_done(&mut self, id: u32, role: u16, sequence: u32) {
+        let record = self.instances[id].clone();
+        let (base, known) = &mut self.instance_of[usize::from(role)][record.group as usize];
+        known[(sequence - *base) as usize] = DONE;
+        while known.front() == Some(&DONE) {
+            known.pop_front();
+            *base += 1;
+        }
+        self.instances.remove(id);
+        self.check_collective(&record);
+        self.record.collectives.push(record);
+    }
+}

@@ -1,0 +1,215 @@
+//! The state of a run: ranks, sets, chunks, messages.
+
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use smallvec::SmallVec;
+use std::cmp::Reverse;
+use syncline_units::{Extent, Time};
+
+/// No number.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// What the end of a wait is put down to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(crate) enum Cause {
+    /// Nothing was waited for.
+    #[default]
+    Start,
+    /// Compute of the rank itself.
+    Compute,
+    /// Communication of this layer.
+    Communication(u32),
+    /// A memory operation.
+    Memory,
+}
+
+/// A task of an iteration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct At {
+    pub(crate) iteration: u32,
+    pub(crate) task: u32,
+}
+
+/// An iteration in progress.
+#[derive(Debug)]
+pub(crate) struct Iteration {
+    /// Dependencies left, by task.
+    pub(crate) waits: Box<[u32]>,
+    /// Tasks left.
+    pub(crate) left: u32,
+}
+
+/// One serial resource of a rank: its compute, or its path to remote memory.
+#[derive(Debug, Default)]
+pub(crate) struct Resource {
+    pub(crate) ready: BinaryHeap<Reverse<(At, Cause)>>,
+    pub(crate) running: Option<(At, Time)>,
+    pub(crate) idle_since: Time,
+}
+
+/// A rank's view of one role.
+#[derive(Debug, Default)]
+pub(crate) struct RoleState {
+    pub(crate) group: u32,
+    pub(crate) position: u32,
+    /// Sequence number of the first entry of `sets`.
+    pub(crate) base: u32,
+    /// Sets by sequence number; `NONE` for those not begun, `DONE` for those finished.
+    pub(crate) sets: VecDeque<u32>,
+}
+
+/// A finished set's entry in [`RoleState::sets`].
+pub(crate) const DONE: u32 = u32::MAX - 1;
+
+/// A logical scheduling queue.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    pub(crate) running: u32,
+    /// `(priority, sequence, chunk, run)`.
+    pub(crate) waiting: BinaryHeap<Reverse<(u64, u32, u32, u32)>>,
+}
+
+/// Messages of one sender and tag.
+#[derive(Debug, Default)]
+pub(crate) struct Channel {
+    pub(crate) arrived: u32,
+    pub(crate) posted: VecDeque<At>,
+}
+
+/// A rank.
+#[derive(Debug, Default)]
+pub(crate) struct Rank {
+    pub(crate) class: u32,
+    /// Number of the first entry of `iterations`.
+    pub(crate) first_iteration: u32,
+    pub(crate) iterations: VecDeque<Iteration>,
+    /// Iterations opened so far.
+    pub(crate) opened: u32,
+    pub(crate) tasks_left: u64,
+    pub(crate) compute: Resource,
+    pub(crate) memory: Resource,
+    pub(crate) roles: Vec<RoleState>,
+    /// Sets that wait for their turn because of the limit on concurrent ones: `(priority, set)`.
+    pub(crate) held: BinaryHeap<Reverse<(u64, u32)>>,
+    /// Sets with chunks that are not issued: `(priority, set)`.
+    pub(crate) ready: BinaryHeap<Reverse<(u64, u32)>>,
+    pub(crate) active_sets: u32,
+    /// Sets issued so far.
+    pub(crate) issued: u64,
+    /// Chunks in their first phase.
+    pub(crate) first_phase: u32,
+    pub(crate) queues: Vec<Queue>,
+    /// Running chunks by accounting dimension.
+    pub(crate) running: Vec<u32>,
+    /// When the unit that combines received with local data is free.
+    pub(crate) reducer_free: Time,
+    pub(crate) channels: BTreeMap<(u32, u32), Channel>,
+    /// Communications under way, and since when.
+    pub(crate) communicating: u32,
+    pub(crate) communicating_since: Time,
+    /// What ended the last wait, for the time after the last compute task.
+    pub(crate) last_cause: Cause,
+}
+
+/// A collective as one rank sees it.
+#[derive(Debug)]
+pub(crate) struct Set {
+    pub(crate) rank: u32,
+    pub(crate) role: u16,
+    pub(crate) sequence: u32,
+    pub(crate) plan: u32,
+    pub(crate) position: u32,
+    /// The task that issued it; `None` while only other ranks have.
+    pub(crate) issued: Option<(At, Time)>,
+    /// Whether its chunks may be issued.
+    pub(crate) active: bool,
+    pub(crate) priority: u64,
+    pub(crate) next_chunk: u32,
+    pub(crate) left: u32,
+    /// Run of each chunk that was begun here or elsewhere; empty before the first.
+    pub(crate) runs: Vec<u32>,
+    /// Row that sums over ranks.
+    pub(crate) instance: u32,
+}
+
+/// A chunk at one rank.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(crate) set: u32,
+    pub(crate) chunk: u32,
+    pub(crate) phase: u8,
+    pub(crate) stage: Stage,
+    /// When it entered its stage.
+    pub(crate) entered: Time,
+    pub(crate) queue: u32,
+    pub(crate) lane: u32,
+    /// What the rank works on in this phase.
+    pub(crate) extent: Extent,
+    pub(crate) streams: SmallVec<[Stream; 1]>,
+    pub(crate) streams_left: u32,
+    /// Sends that have not entered the network.
+    pub(crate) unsent: u32,
+    pub(crate) last_sent: Time,
+    /// Receives that are expected, and messages that came before they were.
+    pub(crate) expected: SmallVec<[Expected; 2]>,
+    /// Messages of later phases: `(phase, channel, from, bytes)`.
+    pub(crate) early: Vec<(u8, u32, u32, u64)>,
+}
+
+/// Where a chunk is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// In the ready queue (known because another rank has begun it).
+    Unissued,
+    /// In a scheduling queue.
+    Waiting,
+    /// Its program runs.
+    Running,
+    /// Its program has ended, its last send has not left.
+    Leaving,
+}
+
+/// A program in progress.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Stream {
+    pub(crate) pc: u32,
+    /// Receives that are not complete.
+    pub(crate) outstanding: u32,
+    pub(crate) done: bool,
+}
+
+/// A receive without its message, or a message without its receive.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Expected {
+    pub(crate) channel: u32,
+    pub(crate) from: u32,
+    /// The waiting stream; `NONE` for a message that came early.
+    pub(crate) stream: u32,
+    pub(crate) reduce: bool,
+    pub(crate) bytes: u64,
+}
+
+/// A message under way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Message {
+    pub(crate) rank: u32,
+    pub(crate) sender: u32,
+    pub(crate) bytes: u64,
+    pub(crate) sent: Time,
+    pub(crate) key: u64,
+    /// Role of its collective, or `POINT_TO_POINT`.
+    pub(crate) role: u16,
+    pub(crate) phase: u8,
+    /// Plan of its collective, or tag.
+    pub(crate) plan: u32,
+    pub(crate) sequence: u32,
+    pub(crate) chunk: u32,
+    pub(crate) channel: u32,
+    /// Coordinate of the sender.
+    pub(crate) from: u32,
+    pub(crate) lane: u32,
+    /// The sending run.
+    pub(crate) run: u32,
+}
+
+/// [`Message::role`] of a message that belongs to no collective.
+pub(crate) const POINT_TO_POINT: u16 = u16::MAX;

@@ -1,0 +1,260 @@
+//! Task graphs: what a rank may start, and what its compute waits for.
+
+use crate::calendar::Kind;
+use crate::record::{Label, Mark};
+use crate::state::{At, Cause, Iteration, Message, NONE, POINT_TO_POINT};
+use crate::{Engine, Network};
+use std::cmp::Reverse;
+use syncline_timeline::Track;
+use syncline_units::{Bytes, Time};
+use syncline_workload::graph::NO_LAYER;
+use syncline_workload::{Task, TaskGraph, TaskKind};
+
+impl<'a, N: Network> Engine<'a, N> {
+    pub(crate) fn graph(&self, rank: u32) -> &'a TaskGraph {
+        &self.job.workload.classes[self.ranks[rank as usize].class as usize]
+    }
+    pub(crate) fn task(&self, rank: u32, task: u32) -> &'a Task {
+        &self.graph(rank).tasks[task as usize]
+    }
+    /// Index into the record's layers.
+    pub(crate) fn layer(&self, rank: u32, task: u32) -> usize {
+        match self.task(rank, task).layer {
+            NO_LAYER => self.record.layers.len() - 1,
+            layer => layer as usize,
+        }
+    }
+
+    /// Makes the next iteration of `rank` known; its tasks without dependencies may start.
+    pub(crate) fn open_iteration(&mut self, rank: u32, cause: Cause) {
+        let graph = self.graph(rank);
+        let state = &mut self.ranks[rank as usize];
+        let iteration = state.opened;
+        state.opened += 1;
+        let waits: Box<[u32]> = (0..graph.tasks.len() as u32).map(|task| graph.waits(task, iteration)).collect();
+        for (task, _) in waits.iter().enumerate().filter(|&(_, &waits)| waits == 0) {
+            self.startable.push_back((rank, At { iteration, task: task as u32 }, cause));
+        }
+        state.iterations.push_back(Iteration { left: waits.len() as u32, waits });
+    }
+
+    pub(crate) fn start_task(&mut self, rank: u32, at: At, cause: Cause) {
+        let task = self.task(rank, at.task);
+        match task.kind {
+            TaskKind::Compute(_) => {
+                self.ranks[rank as usize].compute.ready.push(Reverse((at, cause)));
+                self.start_compute(rank);
+            }
+            TaskKind::Memory(_) => {
+                self.ranks[rank as usize].memory.ready.push(Reverse((at, cause)));
+                self.start_memory(rank);
+            }
+            TaskKind::Join => self.task_done(rank, at, cause),
+            TaskKind::Collective { .. } => {
+                self.communication_begins(rank);
+                self.issue(rank, at);
+            }
+            TaskKind::Send { to, bytes, tag } => {
+                self.communication_begins(rank);
+                self.send_alone(rank, at, to.0, bytes, tag);
+            }
+            TaskKind::Receive { from, tag, .. } => {
+                self.communication_begins(rank);
+                let channel = self.ranks[rank as usize].channels.entry((from.0, tag)).or_default();
+                if channel.arrived > 0 {
+                    channel.arrived -= 1;
+                    self.communication_done(rank, at);
+                } else {
+                    channel.posted.push_back(at);
+                }
+            }
+        }
+    }
+
+    /// Books a finished task and starts what waited only for it.
+    pub(crate) fn task_done(&mut self, rank: u32, at: At, cause: Cause) {
+        let graph = self.graph(rank);
+        let state = &mut self.ranks[rank as usize];
+        state.tasks_left -= 1;
+        state.last_cause = cause;
+        self.record.tasks_done += 1;
+        let done = state.tasks_left == 0;
+        for next in graph.successors(at.task) {
+            let iteration = at.iteration + u32::from(next.lag);
+            if iteration >= graph.iterations {
+                continue;
+            }
+            if self.ranks[rank as usize].opened <= iteration {
+                self.open_iteration(rank, cause);
+            }
+            let state = &mut self.ranks[rank as usize];
+            let waits = &mut state.iterations[(iteration - state.first_iteration) as usize].waits[next.task as usize];
+            *waits -= 1;
+            if *waits == 0 {
+                self.startable.push_back((rank, At { iteration, task: next.task }, cause));
+            }
+        }
+        let state = &mut self.ranks[rank as usize];
+        state.iterations[(at.iteration - state.first_iteration) as usize].left -= 1;
+        while state.iterations.front().is_some_and(|i| i.left == 0) {
+            state.iterations.pop_front();
+            state.first_iteration += 1;
+        }
+        if state.iterations.is_empty() && state.opened < graph.iterations {
+            self.open_iteration(rank, cause);
+        }
+        if done {
+            self.rank_done(rank);
+        }
+    }
+
+    fn rank_done(&mut self, rank: u32) {
+        self.unfinished -= 1;
+        let state = &self.ranks[rank as usize];
+        let (idle_since, cause) = (state.compute.idle_since, state.last_cause);
+        self.book_idle(rank, idle_since, cause);
+        self.record.ranks[rank as usize].finish = self.now;
+    }
+
+    /// Puts the time in which compute was idle down to what ended it.
+    fn book_idle(&mut self, rank: u32, since: Time, cause: Cause) {
+        let idle = self.now.saturating_sub(since);
+        if idle.is_zero() {
+            return;
+        }
+        let record = &mut self.record.ranks[rank as usize];
+        match cause {
+            Cause::Communication(layer) => {
+                record.exposed_communication += idle;
+                let last = self.record.layers.len() - 1;
+                let index = if layer == NO_LAYER { last } else { layer as usize };
+                self.record.layers[index].exposed += u128::from(idle.0);
+                self.tracer_exposed(rank, since, layer);
+            }
+            Cause::Memory => record.exposed_memory += idle,
+            Cause::Start | Cause::Compute => {}
+        }
+    }
+
+    fn tracer_exposed(&mut self, rank: u32, start: Time, layer: u32) {
+        let label = Label::Exposed { layer };
+        self.mark(Mark { rank, track: Track::Exposed, start, end: self.now, label, bytes: 0 });
+    }
+
+    fn start_compute(&mut self, rank: u32) {
+        let class = self.ranks[rank as usize].class as usize;
+        let compute = &mut self.ranks[rank as usize].compute;
+        if compute.running.is_some() {
+            return;
+        }
+        let Some(Reverse((at, cause))) = compute.ready.pop() else { return };
+        compute.running = Some((at, self.now));
+        let since = compute.idle_since;
+        self.book_idle(rank, since, cause);
+        let end = self.now.saturating_add(self.job.durations[class][at.task as usize]);
+        self.calendar.overflow |= end.0 > u64::MAX / 4;
+        self.calendar.at(end, Kind::ComputeDone, u64::from(rank), rank, 0);
+    }
+
+    pub(crate) fn compute_done(&mut self, rank: u32) {
+        let (at, start) = self.ranks[rank as usize].compute.running.take().expect("compute was running");
+        self.ranks[rank as usize].compute.idle_since = self.now;
+        let spent = self.now.saturating_sub(start);
+        self.record.ranks[rank as usize].compute += spent;
+        let layer = self.layer(rank, at.task);
+        let part = self.task(rank, at.task).part as usize;
+        self.record.layers[layer].compute[part] += u128::from(spent.0);
+        let class = self.ranks[rank as usize].class;
+        let label = Label::Task { class, task: at.task };
+        self.mark(Mark { rank, track: Track::Compute, start, end: self.now, label, bytes: 0 });
+        self.task_done(rank, at, Cause::Compute);
+        // Tasks made ready by this one go first if they come first, so look only after they are queued.
+        self.settle_starts(rank);
+        self.start_compute(rank);
+    }
+
+    /// Starts what the last task of `rank` made startable, before its resource picks the next.
+    fn settle_starts(&mut self, rank: u32) {
+        while self.startable.front().is_some_and(|&(r, _, _)| r == rank) {
+            let (rank, at, cause) = self.startable.pop_front().expect("it has a front");
+            self.start_task(rank, at, cause);
+        }
+    }
+
+    fn start_memory(&mut self, rank: u32) {
+        let memory = &mut self.ranks[rank as usize].memory;
+        if memory.running.is_some() {
+            return;
+        }
+        let Some(Reverse((at, _))) = memory.ready.pop() else { return };
+        memory.running = Some((at, self.now));
+        let TaskKind::Memory(time) = self.task(rank, at.task).kind else { return };
+        self.calendar.at(self.now.saturating_add(time), Kind::MemoryDone, u64::from(rank), rank, 0);
+    }
+
+    pub(crate) fn memory_done(&mut self, rank: u32) {
+        let (at, start) = self.ranks[rank as usize].memory.running.take().expect("memory was running");
+        let class = self.ranks[rank as usize].class;
+        let label = Label::Task { class, task: at.task };
+        self.mark(Mark { rank, track: Track::Memory, start, end: self.now, label, bytes: 0 });
+        self.task_done(rank, at, Cause::Memory);
+        self.start_memory(rank);
+    }
+
+    pub(crate) fn communication_begins(&mut self, rank: u32) {
+        let state = &mut self.ranks[rank as usize];
+        if state.communicating == 0 {
+            state.communicating_since = self.now;
+        }
+        state.communicating += 1;
+    }
+
+    /// A collective, send or receive task of `rank` is done.
+    pub(crate) fn communication_done(&mut self, rank: u32, at: At) {
+        let state = &mut self.ranks[rank as usize];
+        state.communicating -= 1;
+        if state.communicating == 0 {
+            self.record.ranks[rank as usize].communication += self.now.saturating_sub(state.communicating_since);
+        }
+        let layer = self.task(rank, at.task).layer;
+        self.task_done(rank, at, Cause::Communication(layer));
+    }
+
+    fn send_alone(&mut self, rank: u32, at: At, to: u32, bytes: Bytes, tag: u32) {
+        let key = u64::from(tag) << 20 | u64::from(rank & 0xf_ffff);
+        let message = Message {
+            rank: to,
+            sender: rank,
+            bytes: bytes.0,
+            sent: self.now,
+            key,
+            role: POINT_TO_POINT,
+            phase: 0,
+            plan: tag,
+            sequence: at.iteration,
+            chunk: at.task,
+            channel: 0,
+            from: rank,
+            lane: 0,
+            run: NONE,
+        };
+        let id = self.messages.insert(message);
+        self.enter(id);
+    }
+
+    /// A point-to-point message has entered the network and will have left its NPU at `time`.
+    pub(crate) fn alone_sent(&mut self, message: &Message, time: Time) {
+        let at = At { iteration: message.sequence, task: message.chunk };
+        let id = self.leaving.insert((message.sender, at));
+        self.calendar.at(time, Kind::Sent, message.key, id, 0);
+    }
+
+    pub(crate) fn alone_arrived(&mut self, message: &Message) {
+        let channel =
+            self.ranks[message.rank as usize].channels.entry((message.sender, message.plan)).or_default();
+        match channel.posted.pop_front() {
+            Some(at) => self.communication_done(message.rank, at),
+            None => channel.arrived += 1,
+        }
+    }
+}
