@@ -30,7 +30,8 @@ impl<N: Network> Engine<'_, N> {
             );
         }
         for (rank, row) in record.ranks.iter().enumerate() {
-            let accounted = row.compute.saturating_add(row.exposed_communication).saturating_add(row.exposed_memory);
+            let accounted =
+                row.compute.saturating_add(row.exposed_communication).saturating_add(row.exposed_memory);
             if accounted > row.finish {
                 found.push(
                     impossible("a rank was busy for longer than it ran")

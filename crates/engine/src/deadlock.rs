@@ -1,6 +1,6 @@
 //! Who waits for what, when no event is left and some ranks have not finished.
 
-use crate::state::{NONE, DONE};
+use crate::state::{DONE, NONE};
 use crate::{Engine, Network};
 use syncline_diagnostics::{Code, Diagnostic};
 use syncline_workload::graph::describe;
@@ -38,7 +38,8 @@ impl<N: Network> Engine<'_, N> {
             }
         }
         for (index, role) in state.roles.iter().enumerate() {
-            for (offset, &set) in role.sets.iter().enumerate().filter(|&(_, &set)| set != NONE && set != DONE) {
+            for (offset, &set) in role.sets.iter().enumerate().filter(|&(_, &set)| set != NONE && set != DONE)
+            {
                 let Some((at, _)) = self.sets[set].issued else { continue };
                 let sequence = role.base + offset as u32;
                 let members = self.job.workload.roles[index].ranks(role.group);
@@ -53,7 +54,10 @@ impl<N: Network> Engine<'_, N> {
                 lines.push(if absent.is_empty() {
                     format!("rank {rank}: {name} in group `{group}` waits for messages that do not come")
                 } else {
-                    format!("rank {rank}: {name} waits for rank {} to join it in group `{group}`", absent.join(", "))
+                    format!(
+                        "rank {rank}: {name} waits for rank {} to join it in group `{group}`",
+                        absent.join(", ")
+                    )
                 });
             }
         }

@@ -73,6 +73,8 @@ pub struct PhasePlan {
     pub weight: u32,
     /// Axes along which the vector is already divided: `(weight, size)`, in the order in which it was cut.
     pub cuts: Vec<(u32, u32)>,
+    /// Axes on which only coordinate 0 takes part (broadcast and reduce over several axes): `(weight, size)`.
+    pub gates: Vec<(u32, u32)>,
     /// Accounting dimension: one of the fabric's, or the last one of [`Job::dims`] for everything else.
     pub dim: u16,
     /// Tells phases of one dimension apart: 0 on the way up, 1 on the way down.
@@ -88,6 +90,11 @@ impl PhasePlan {
     #[inline]
     pub fn coordinate(&self, position: u32) -> u32 {
         position / self.weight % self.size
+    }
+    /// Whether `position` takes part.
+    #[inline]
+    pub fn takes_part(&self, position: u32) -> bool {
+        self.gates.iter().all(|&(weight, size)| position / weight % size == 0)
     }
     /// The part of `chunk` that `position` works on.
     #[inline]

@@ -30,7 +30,7 @@ pub use network::{LinkUse, Network, Sent, Transfer};
 pub use record::Record;
 
 use calendar::Kind;
-use record::{CollectiveRecord, DimRecord, LayerRecord, Label, Mark, RankRecord, Tracer};
+use record::{CollectiveRecord, DimRecord, Label, LayerRecord, Mark, RankRecord, Tracer};
 use slab::Slab;
 use state::{At, Cause, Message, NONE, Rank, RoleState, Run, Set};
 use std::collections::VecDeque;
@@ -141,7 +141,8 @@ impl<'a, N: Network> Engine<'a, N> {
                 }
             })
             .collect();
-        let calendar = Calendar::new(job.schedule.endpoint_delay.saturating_add(job.schedule.injection_latency));
+        let calendar =
+            Calendar::new(job.schedule.endpoint_delay.saturating_add(job.schedule.injection_latency));
         let record = Record {
             layers: vec![LayerRecord::default(); workload.layers.len() + 1],
             ranks: vec![RankRecord::default(); workload.ranks as usize],
@@ -242,9 +243,12 @@ impl<'a, N: Network> Engine<'a, N> {
             return Err(failure.into());
         }
         if self.calendar.overflow {
-            return Err(Diagnostic::error(Code::Overflow, "simulated time exceeds what 64-bit picoseconds can hold")
-                .help("raise the rates or reduce the sizes: a step of this job would take months")
-                .into());
+            return Err(Diagnostic::error(
+                Code::Overflow,
+                "simulated time exceeds what 64-bit picoseconds can hold",
+            )
+            .help("raise the rates or reduce the sizes: a step of this job would take months")
+            .into());
         }
         Ok(step)
     }

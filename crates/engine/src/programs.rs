@@ -141,13 +141,16 @@ impl<N: Network> Engine<'_, N> {
             Sent::At(time) => time,
             Sent::NoRoute => {
                 self.failure = Some(
-                    Diagnostic::error(Code::NoRoute, "two NPUs that must exchange messages are not connected")
-                        .key("fabric")
-                        .found(format!(
-                            "{} (rank {}) to {} (rank {})",
-                            transfer.from, message.sender, transfer.to, message.rank
-                        ))
-                        .help("add links between them, or place the ranks on connected NPUs"),
+                    Diagnostic::error(
+                        Code::NoRoute,
+                        "two NPUs that must exchange messages are not connected",
+                    )
+                    .key("fabric")
+                    .found(format!(
+                        "{} (rank {}) to {} (rank {})",
+                        transfer.from, message.sender, transfer.to, message.rank
+                    ))
+                    .help("add links between them, or place the ranks on connected NPUs"),
                 );
                 return;
             }

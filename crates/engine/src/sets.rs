@@ -217,7 +217,37 @@ impl<'a, N: Network> Engine<'a, N> {
         instance.ready_wait += u128::from(self.now.saturating_sub(issued).0);
         instance.chunks += 1;
         self.ranks[set.rank as usize].first_phase += 1;
-        self.enqueue(run);
+        self.enter_phase(run);
+    }
+
+    /// Takes a run into the first phase, from the one it is numbered with, that its rank takes part in; ends the chunk
+    /// where there is none.
+    fn enter_phase(&mut self, run_id: u32) {
+        let run = &self.runs[run_id];
+        let set_id = run.set;
+        let set = &self.sets[set_id];
+        let (rank, position) = (set.rank as usize, set.position);
+        let phases = &self.job.plans[set.plan as usize].phases;
+        let first = usize::from(run.phase);
+        let next =
+            (first..phases.len()).find(|&phase| phases[phase].takes_part(position)).unwrap_or(phases.len());
+        if first == 0 && next > 0 {
+            self.ranks[rank].first_phase -= 1;
+        }
+        let run = &mut self.runs[run_id];
+        run.phase = next as u8;
+        if next < phases.len() {
+            self.enqueue(run_id);
+            return;
+        }
+        let chunk = run.chunk;
+        self.runs.remove(run_id);
+        let set = &mut self.sets[set_id];
+        set.runs[chunk as usize] = DONE;
+        set.left -= 1;
+        if set.left == 0 {
+            self.set_done(set_id);
+        }
     }
 
     /// Puts a run into the scheduling queue of its phase, and starts it if it may start.
@@ -327,10 +357,8 @@ impl<'a, N: Network> Engine<'a, N> {
     pub(crate) fn end_phase(&mut self, run_id: u32) {
         let phase = self.phase(run_id);
         let dim = usize::from(phase.dim);
-        let phases = self.job.plans[self.sets[self.runs[run_id].set].plan as usize].phases.len();
         let run = &mut self.runs[run_id];
-        let set_id = run.set;
-        let set = &self.sets[set_id];
+        let set = &self.sets[run.set];
         let rank = set.rank;
         let (queue, was_first) = (run.queue, run.phase == 0);
         let mark = Mark {
@@ -352,20 +380,8 @@ impl<'a, N: Network> Engine<'a, N> {
         }
         run.phase += 1;
         run.last_sent = Time::ZERO;
-        let chunk_done = usize::from(run.phase) == phases;
         self.mark(mark);
-        if chunk_done {
-            let chunk = self.runs[run_id].chunk;
-            self.runs.remove(run_id);
-            let set = &mut self.sets[set_id];
-            set.runs[chunk as usize] = DONE;
-            set.left -= 1;
-            if set.left == 0 {
-                self.set_done(set_id);
-            }
-        } else {
-            self.enqueue(run_id);
-        }
+        self.enter_phase(run_id);
         self.fill(rank, dim);
         if was_first {
             self.admit(rank);
@@ -377,7 +393,8 @@ impl<'a, N: Network> Engine<'a, N> {
         let first = self.first_queue[dim];
         for queue in first..first + 2 * self.job.dims[dim].queues {
             while self.has_room(rank as usize, queue, dim) {
-                let Some(Reverse((_, _, _, run))) = self.ranks[rank as usize].queues[queue as usize].waiting.pop()
+                let Some(Reverse((_, _, _, run))) =
+                    self.ranks[rank as usize].queues[queue as usize].waiting.pop()
                 else {
                     break;
                 };

@@ -1,8 +1,8 @@
 //! The state of a run: ranks, sets, chunks, messages.
 
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use smallvec::SmallVec;
 use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use syncline_units::{Extent, Time};
 
 /// No number.

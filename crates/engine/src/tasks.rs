@@ -31,7 +31,8 @@ impl<'a, N: Network> Engine<'a, N> {
         let state = &mut self.ranks[rank as usize];
         let iteration = state.opened;
         state.opened += 1;
-        let waits: Box<[u32]> = (0..graph.tasks.len() as u32).map(|task| graph.waits(task, iteration)).collect();
+        let waits: Box<[u32]> =
+            (0..graph.tasks.len() as u32).map(|task| graph.waits(task, iteration)).collect();
         for (task, _) in waits.iter().enumerate().filter(|&(_, &waits)| waits == 0) {
             self.startable.push_back((rank, At { iteration, task: task as u32 }, cause));
         }
@@ -88,7 +89,8 @@ impl<'a, N: Network> Engine<'a, N> {
                 self.open_iteration(rank, cause);
             }
             let state = &mut self.ranks[rank as usize];
-            let waits = &mut state.iterations[(iteration - state.first_iteration) as usize].waits[next.task as usize];
+            let waits =
+                &mut state.iterations[(iteration - state.first_iteration) as usize].waits[next.task as usize];
             *waits -= 1;
             if *waits == 0 {
                 self.startable.push_back((rank, At { iteration, task: next.task }, cause));
@@ -214,7 +216,8 @@ impl<'a, N: Network> Engine<'a, N> {
         let state = &mut self.ranks[rank as usize];
         state.communicating -= 1;
         if state.communicating == 0 {
-            self.record.ranks[rank as usize].communication += self.now.saturating_sub(state.communicating_since);
+            self.record.ranks[rank as usize].communication +=
+                self.now.saturating_sub(state.communicating_since);
         }
         let layer = self.task(rank, at.task).layer;
         self.task_done(rank, at, Cause::Communication(layer));

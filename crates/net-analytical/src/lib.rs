@@ -94,7 +94,8 @@ impl<'a> Links<'a> {
             self.travels.len() as u32 - 1
         });
         let travel = &mut self.travels[index as usize];
-        (travel.id, travel.key, travel.bytes, travel.tail) = (transfer.id, transfer.key, transfer.bytes, tail);
+        (travel.id, travel.key, travel.bytes, travel.tail) =
+            (transfer.id, transfer.key, transfer.bytes, tail);
         std::mem::swap(&mut travel.path, &mut self.path);
         index
     }

@@ -1,10 +1,21 @@
 //! The run loop: a resolved scenario in, a timeline out.
 //!
 //! - [`scenario`]: the resolved scenario, the contract with the Python package;
-//! - [`run()`], [`check`], [`show`]: what can be done with one.
+//! - `network`, `jobs`, `plans`: its parts as fabric, workload and plans; `prepare`: all of them, checked;
+//! - [`run()`]: the run loop; `report`: from the engine's record to tables and a summary;
+//! - [`check`], [`show`]: what can be said without running.
 
+mod astra_text;
+mod chakra;
+mod jobs;
+mod network;
+mod plans;
+mod prepare;
+mod report;
+mod run;
 pub mod scenario;
 
+pub use run::run;
 pub use scenario::Scenario;
 
 use std::sync::atomic::AtomicBool;
@@ -42,17 +53,12 @@ pub struct Run {
     pub diagnostics: Diagnostics,
 }
 
-/// Simulates `scenario`.
-///
-/// # Errors
-/// Everything that is wrong with the scenario or the files it names, or a deadlock report.
-pub fn run(_scenario: &Scenario, _control: Control<'_>) -> syncline_diagnostics::Result<Run> {
-    Ok(Run::default())
-}
-
 /// Everything that can be found wrong without simulating: errors and warnings.
-pub fn check(_scenario: &Scenario) -> Diagnostics {
-    Diagnostics::new()
+pub fn check(scenario: &Scenario) -> Diagnostics {
+    match prepare::prepare(scenario) {
+        Ok(prepared) => prepared.warnings,
+        Err(errors) => errors,
+    }
 }
 
 /// A part of a scenario, described as JSON for the terminal view.

@@ -5,8 +5,11 @@
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+pub use syncline_fabric::Direction;
 use syncline_units::{Bytes, CollectiveKind, DataType, DimKind, FlopRate, RankId, Rate, Time};
-pub use syncline_workload::layer::{Axes, BackwardOrder, Comm, Layer, LayerCommunication, Parallel, Sharding, Work};
+pub use syncline_workload::layer::{
+    Axes, BackwardOrder, Comm, Layer, LayerCommunication, Parallel, Sharding, Work,
+};
 
 /// A whole scenario.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -164,17 +167,6 @@ pub struct Dim {
     pub efficiency: f64,
 }
 
-/// Which way rings run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Direction {
-    /// Each ring is a pair of rings, one each way.
-    #[default]
-    Both,
-    /// One way.
-    OneWay,
-}
-
 /// A fabric given link by link. Vertices `0..npus` are NPUs, the next `switches` are switches.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -232,7 +224,7 @@ pub enum Placement {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Collectives {
-    /// How an all-reduce is composed over dimensions: `baseline`, `enhanced`, `hierarchical_2n`, `hierarchical`,
+    /// How an all-reduce is composed over dimensions: `baseline`, `enhanced`, `hierarchical_2n`, `hierarchical_2n_merged`, `hierarchical`,
     /// `hierarchical_optimal`.
     pub all_reduce: String,
     /// Algorithm by dimension name, or `default` for all others; a value is an algorithm's name.

@@ -44,6 +44,17 @@ pub struct Rules {
     pub last_bottom: Option<u32>,
 }
 
+/// One axis that ranks can be laid out along.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GridAxis {
+    /// Its name, by which a parallelisation claims it.
+    pub name: String,
+    /// Ranks along it.
+    pub size: u32,
+    /// The fabric's dimension that it runs along, if it runs along one.
+    pub dim: Option<u16>,
+}
+
 /// The grid of ranks that a parallelisation needs: the fabric's dimensions, one of them split where a degree fills it
 /// only partly.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,13 +70,14 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// Lays `parallel` out on dimensions given by name and size, lowest first.
+    /// Lays `parallel` out on axes, lowest first.
     ///
     /// # Errors
     /// Unknown dimension names, dimensions claimed by both strategies or by none, degrees that do not divide.
-    pub fn new(dims: &[(String, u32)], parallel: &Parallel) -> Result<Self, Diagnostic> {
-        let mut sizes: Vec<u32> = dims.iter().map(|&(_, size)| size).collect();
-        let mut of: Vec<Option<u16>> = (0..dims.len()).map(|d| Some(d as u16)).collect();
+    pub fn new(dims: &[GridAxis], parallel: &Parallel) -> Result<Self, Diagnostic> {
+        let mut sizes: Vec<u32> = dims.iter().map(|axis| axis.size).collect();
+        // Index into `dims` of each axis of the grid.
+        let mut of: Vec<usize> = (0..dims.len()).collect();
         let bad = |key: &str, message: String| {
             Diagnostic::error(Code::BadWorkload, message).key(format!("workload.parallel.{key}"))
         };
@@ -150,7 +162,7 @@ impl Grid {
             Axes::Rest | Axes::Degree(_) => rest,
         };
         if let Some(&axis) = data.iter().find(|axis| model.contains(axis)) {
-            let name = of[axis].map_or(String::new(), |d| dims[usize::from(d)].0.clone());
+            let name = &dims[of[axis]].name;
             return Err(bad(
                 "data",
                 format!("dimension `{name}` is used for both model and data parallelism"),
@@ -160,14 +172,15 @@ impl Grid {
         if let Some(axis) =
             (0..sizes.len()).find(|axis| sizes[*axis] > 1 && !data.contains(axis) && !model.contains(axis))
         {
-            let name = of[axis].map_or(String::new(), |d| dims[usize::from(d)].0.clone());
+            let name = &dims[of[axis]].name;
             return Err(bad(
                 "data",
                 format!("dimension `{name}` is used for neither model nor data parallelism"),
             )
             .help("add it to `data`, or write `data: rest`"));
         }
-        Ok(Self { sizes, dims: of, model, data })
+        let dims = of.into_iter().map(|axis| dims[axis].dim).collect();
+        Ok(Self { sizes, dims, model, data })
     }
 
     /// The groups along `axes`.
@@ -181,13 +194,13 @@ impl Grid {
     }
 }
 
-fn named(dims: &[(String, u32)], names: &[String], key: &str) -> Result<Vec<usize>, Diagnostic> {
+fn named(dims: &[GridAxis], names: &[String], key: &str) -> Result<Vec<usize>, Diagnostic> {
     let mut axes = Vec::new();
     for name in names {
-        let axis = dims.iter().position(|(known, _)| known == name).ok_or_else(|| {
+        let axis = dims.iter().position(|axis| axis.name == *name).ok_or_else(|| {
             Diagnostic::error(Code::BadWorkload, "no such dimension")
                 .key(format!("workload.parallel.{key}"))
-                .one_of(name, dims.iter().map(|(known, _)| known.as_str()))
+                .one_of(name, dims.iter().map(|axis| axis.name.as_str()))
         })?;
         if axes.contains(&axis) {
             return Err(Diagnostic::error(Code::BadWorkload, format!("dimension `{name}` is named twice"))
@@ -377,8 +390,9 @@ impl Loop {
 mod tests {
     use super::*;
 
-    fn dims() -> Vec<(String, u32)> {
-        vec![("local".to_owned(), 8), ("rack".to_owned(), 128)]
+    fn dims() -> Vec<GridAxis> {
+        let axis = |name: &str, size, dim| GridAxis { name: name.to_owned(), size, dim: Some(dim) };
+        vec![axis("local", 8, 0), axis("rack", 128, 1)]
     }
     fn parallel(model: Axes, data: Axes) -> Parallel {
         Parallel { model, data, ..Parallel::default() }

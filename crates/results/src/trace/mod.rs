@@ -1,0 +1,277 @@
+//! Spans as a Perfetto trace (the `TrackEvent` protocol buffers), for <https://ui.perfetto.dev> and its SQL.
+//!
+//! - Every traced rank is a process named `rank N`. Its tracks are threads: `compute`, `exposed communication`,
+//!   `communication`, `memory`, and one for each dimension by name. Spans of a track that overlap are spread over
+//!   lanes: `communication`, `communication 2`, ...
+//! - Times are simulated time in nanoseconds: picoseconds are rounded to the nearest, halves up. A span that is
+//!   shorter than that may have no length; spans that touch still touch.
+//! - A span that moved bytes says how many in the debug annotation `bytes`. A message is an arrow from the span that
+//!   sent it to the span that received it.
+//! - A trace has a largest size. Spans are drawn in the order of their begin until it is reached; a slice over the
+//!   whole trace then says how many are left out.
+//!
+//! Modules: `wire` (protocol buffers), `packet` (Perfetto's messages), `lanes` (overlapping spans), `flows` (arrows).
+
+mod flows;
+mod lanes;
+mod packet;
+mod wire;
+
+use packet::Name;
+use std::collections::BTreeMap;
+use syncline_timeline::{Span, Spans};
+use wire::Message;
+
+/// The largest trace by default. Perfetto's web page holds a trace in memory several times over.
+pub const DEFAULT_TRACE_BYTES: u64 = 200_000_000;
+
+/// A trace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trace {
+    /// The content of a `.pftrace` file.
+    pub bytes: Vec<u8>,
+    /// Spans that are drawn.
+    pub spans: u64,
+    /// Spans that are not: cut because of the size, or never recorded.
+    pub left_out: u64,
+}
+
+/// The spans as a trace of at most `max_bytes` bytes, or of the few hundred bytes that say that all were left out.
+///
+/// Labels and dimensions that have no name get one; a flow to a span that does not exist is not drawn.
+pub fn encode(spans: &Spans, max_bytes: u64) -> Trace {
+    let drawing = Drawing::new(spans);
+    let plan = drawing.plan(max_bytes);
+    let left_out = spans.left_out + (spans.spans.len() as u64 - u64::from(plan.drawn));
+    Trace { bytes: drawing.draw(&plan, left_out), spans: u64::from(plan.drawn), left_out }
+}
+
+/// Picoseconds to nanoseconds, to the nearest, halves up.
+const fn ns(ps: u64) -> u64 {
+    ps / 1000 + (ps % 1000 >= 500) as u64
+}
+
+/// Where everything is drawn.
+struct Drawing<'a> {
+    spans: &'a Spans,
+    /// Spans in drawing order.
+    order: Vec<u32>,
+    /// Their places, in drawing order.
+    places: Vec<lanes::Place>,
+    /// Track ids of all places.
+    tracks: BTreeMap<lanes::Place, u64>,
+    /// Track ids of ranks.
+    ranks: BTreeMap<u32, u64>,
+    arrows: Vec<flows::Arrow>,
+}
+
+/// What is drawn.
+struct Plan {
+    /// The first so many spans are drawn.
+    drawn: u32,
+    /// Their labels, encoded.
+    names: Message,
+    /// Their ranks and tracks.
+    ranks: BTreeMap<u32, u64>,
+    tracks: BTreeMap<lanes::Place, u64>,
+}
+
+impl<'a> Drawing<'a> {
+    fn new(spans: &'a Spans) -> Self {
+        let order = lanes::sorted(&spans.spans);
+        let places = lanes::places(&spans.spans, &order);
+        let mut tracks: BTreeMap<_, u64> = places.iter().map(|&place| (place, 0)).collect();
+        let mut ranks = BTreeMap::new();
+        let mut next = 0;
+        for (place, uuid) in &mut tracks {
+            ranks.entry(place.0).or_insert_with(|| {
+                next += 1;
+                next
+            });
+            next += 1;
+            *uuid = next;
+        }
+        let mut position = vec![0; order.len()];
+        for (at, &span) in (0..).zip(&order) {
+            position[span as usize] = at;
+        }
+        let arrows =
+            flows::arrows(&spans.flows, &position, |at| times(&spans.spans[order[at as usize] as usize]));
+        Self { spans, order, places, tracks, ranks, arrows }
+    }
+
+    /// The span at a position in drawing order, and the id of its track.
+    fn span(&self, at: u32) -> (&'a Span, u64) {
+        let place = self.places[at as usize];
+        (&self.spans.spans[self.order[at as usize] as usize], self.tracks[&place])
+    }
+
+    /// The number of a span's label among the names; those without a label share one.
+    fn name(&self, span: &Span) -> u64 {
+        u64::from(span.label).min(self.spans.labels.len() as u64) + 1
+    }
+
+    /// How much fits into `max_bytes`.
+    fn plan(&self, max_bytes: u64) -> Plan {
+        let mut scratch = Message::default();
+        packet::names(&mut scratch, &[]);
+        packet::root(&mut scratch);
+        self.note_begin(&mut scratch, u64::MAX);
+        self.note_end(&mut scratch);
+        // The names make the first packet longer, and with it the two lengths at its begin.
+        let mut used = scratch.bytes().len() as u64 + 8;
+        let mut arrows_at = vec![0_u32; self.order.len()];
+        for arrow in &self.arrows {
+            arrows_at[arrow.complete_at() as usize] += 1;
+        }
+        let mut named = vec![false; self.spans.labels.len() + 1];
+        let mut plan =
+            Plan { drawn: 0, names: Message::default(), ranks: BTreeMap::new(), tracks: BTreeMap::new() };
+        for at in 0..self.order.len() as u32 {
+            let (span, uuid) = self.span(at);
+            let place = self.places[at as usize];
+            let name = self.name(span);
+            let (new_rank, new_track) =
+                (!plan.ranks.contains_key(&place.0), !plan.tracks.contains_key(&place));
+            let new_name = !named[name as usize - 1];
+            scratch.clear();
+            if new_rank {
+                packet::process(&mut scratch, self.ranks[&place.0], place.0);
+            }
+            if new_track {
+                self.track(&mut scratch, place, uuid);
+            }
+            if new_name {
+                packet::name_entry(&mut scratch, name, self.label(name));
+            }
+            self.begin(&mut scratch, at, &[]);
+            self.end(&mut scratch, at, &[]);
+            let cost = scratch.bytes().len() as u64 + u64::from(arrows_at[at as usize]) * flows::BYTES;
+            if used + cost > max_bytes {
+                break;
+            }
+            used += cost;
+            plan.drawn = at + 1;
+            if new_rank {
+                plan.ranks.insert(place.0, self.ranks[&place.0]);
+            }
+            if new_track {
+                plan.tracks.insert(place, uuid);
+            }
+            if new_name {
+                named[name as usize - 1] = true;
+                packet::name_entry(&mut plan.names, name, self.label(name));
+            }
+        }
+        plan
+    }
+
+    /// The trace.
+    fn draw(&self, plan: &Plan, left_out: u64) -> Vec<u8> {
+        let mut trace = Message::default();
+        packet::names(&mut trace, plan.names.bytes());
+        packet::root(&mut trace);
+        for (&rank, &uuid) in &plan.ranks {
+            packet::process(&mut trace, uuid, rank);
+        }
+        for (&place, &uuid) in &plan.tracks {
+            self.track(&mut trace, place, uuid);
+        }
+        if left_out > 0 {
+            self.note_begin(&mut trace, left_out);
+        }
+        // By time; at the same time in drawing order, in which a lane's slice ends before the next one begins.
+        let mut events: Vec<(u64, flows::Event)> = (0..plan.drawn)
+            .flat_map(|at| {
+                let (begin, end) = times(self.span(at).0);
+                [(begin, u64::from(at) * 2), (end, u64::from(at) * 2 + 1)]
+            })
+            .collect();
+        events.sort_unstable();
+        let ids = flows::Ids::new(&self.arrows, plan.drawn);
+        let mut flows = Vec::new();
+        for (_, event) in events {
+            ids.of(event, &mut flows);
+            let at = (event / 2) as u32;
+            if event % 2 == 0 {
+                self.begin(&mut trace, at, &flows);
+            } else {
+                self.end(&mut trace, at, &flows);
+            }
+        }
+        if left_out > 0 {
+            self.note_end(&mut trace);
+        }
+        trace.into_bytes()
+    }
+
+    fn track(&self, trace: &mut Message, place: lanes::Place, uuid: u64) {
+        // Ids of threads follow those of processes, so that none is taken for a process's main thread.
+        let above = self.ranks.keys().next_back().map_or(0, |&rank| u64::from(rank) + 1);
+        packet::thread(
+            trace,
+            uuid,
+            self.ranks[&place.0],
+            place.0,
+            above + uuid,
+            uuid,
+            &self.track_name(place),
+        );
+    }
+
+    fn track_name(&self, (_, track, lane): lanes::Place) -> String {
+        let name = match packet::CATEGORIES.get(track as usize) {
+            Some(name) if track < 4 => (*name).to_owned(),
+            _ => {
+                let dim = (track - 4) as usize;
+                let name = self.spans.dims.get(dim).filter(|name| !name.is_empty());
+                name.cloned().unwrap_or_else(|| format!("dimension {dim}"))
+            }
+        };
+        if lane == 0 { name } else { format!("{name} {}", lane + 1) }
+    }
+
+    fn label(&self, name: u64) -> &str {
+        let label = self.spans.labels.get(name as usize - 1).map(String::as_str);
+        label.filter(|label| !label.is_empty()).unwrap_or("(no name)")
+    }
+
+    fn begin(&self, trace: &mut Message, at: u32, flows: &[u64]) {
+        let (span, uuid) = self.span(at);
+        let category = packet::category(self.places[at as usize].1);
+        let name = Name::Interned(self.name(span));
+        packet::begin(trace, (times(span).0, uuid), category, &name, span.bytes.0, flows);
+    }
+
+    fn end(&self, trace: &mut Message, at: u32, flows: &[u64]) {
+        let (span, uuid) = self.span(at);
+        packet::end(trace, (times(span).1, uuid), flows);
+    }
+
+    /// Begins the slice that says that spans are missing; it lasts from the first span to the last.
+    fn note_begin(&self, trace: &mut Message, left_out: u64) {
+        let start = self.order.first().map_or(0, |&at| times(&self.spans.spans[at as usize]).0);
+        let spans = if left_out == 1 { "span" } else { "spans" };
+        let text = format!("trace was cut: {left_out} {spans} left out");
+        packet::global(trace, self.note_track(), "trace was cut");
+        let category = packet::CATEGORIES.len() as u64;
+        packet::begin(trace, (start, self.note_track()), category, &Name::Text(&text), 0, &[]);
+    }
+
+    fn note_end(&self, trace: &mut Message) {
+        let end = self.spans.spans.iter().map(|span| times(span).1).max().unwrap_or(0);
+        packet::end(trace, (end, self.note_track()), &[]);
+    }
+
+    fn note_track(&self) -> u64 {
+        (self.tracks.len() + self.ranks.len()) as u64 + 1
+    }
+}
+
+/// Begin and end of a span in the trace's time.
+fn times(span: &Span) -> (u64, u64) {
+    (ns(span.start.0), ns(span.end.0.max(span.start.0)))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,174 @@
+//! The messages of a Perfetto trace that are used here, with the field numbers of `perfetto/trace/*.proto`.
+//!
+//! A trace is a list of packets. Names are sent once in [`names`] and then meant by number; tracks are declared by
+//! [`root`], [`process`], [`thread`] and [`global`]; [`begin`] and [`end`] make a slice on one.
+
+use super::wire::Message;
+
+/// All packets come from one writer, as far as Perfetto is concerned.
+const SEQUENCE: u64 = 1;
+/// `SEQ_INCREMENTAL_STATE_CLEARED`: names start here.
+const CLEARED: u64 = 1;
+/// `SEQ_NEEDS_INCREMENTAL_STATE`: names are meant by number.
+const NEEDS_NAMES: u64 = 2;
+/// `ChildTracksOrdering.EXPLICIT`.
+const EXPLICIT: u64 = 3;
+/// Number of the one debug annotation, `bytes`.
+const BYTES: u64 = 1;
+
+/// The kinds of work, in the order of their numbers from 1.
+pub(super) const CATEGORIES: [&str; 6] =
+    ["compute", "exposed communication", "communication", "memory", "dimension", "note"];
+
+/// The number of a slice's category.
+pub(super) fn category(track_order: u32) -> u64 {
+    u64::from(track_order.min(4)) + 1
+}
+
+fn packet(trace: &mut Message, fill: impl FnOnce(&mut Message)) {
+    trace.message(1, |packet| {
+        packet.uint(10, SEQUENCE);
+        fill(packet);
+    });
+}
+
+/// One interned name: the content of `InternedData.event_names`, encoded as its field.
+pub(super) fn name_entry(data: &mut Message, iid: u64, name: &str) {
+    named(data, 2, iid, name);
+}
+
+fn named(data: &mut Message, field: u32, iid: u64, name: &str) {
+    data.message(field, |entry| {
+        entry.uint(1, iid);
+        entry.text(2, name);
+    });
+}
+
+/// The first packet: the names of all slices (as [`name_entry`] encodes them), categories and annotations.
+pub(super) fn names(trace: &mut Message, entries: &[u8]) {
+    packet(trace, |packet| {
+        packet.uint(13, CLEARED);
+        packet.uint(87, 1);
+        packet.message(12, |data| {
+            for (iid, name) in (1..).zip(CATEGORIES) {
+                named(data, 1, iid, name);
+            }
+            data.append(entries);
+            named(data, 3, BYTES, "bytes");
+        });
+    });
+}
+
+fn descriptor(trace: &mut Message, uuid: u64, rank: u64, fill: impl FnOnce(&mut Message)) {
+    packet(trace, |packet| {
+        packet.message(60, |track| {
+            track.uint(1, uuid);
+            track.uint(12, rank);
+            fill(track);
+        });
+    });
+}
+
+/// The trace as a whole: processes and threads are shown in the order that is given.
+pub(super) fn root(trace: &mut Message) {
+    packet(trace, |packet| {
+        packet.message(60, |track| {
+            track.uint(1, 0);
+            track.uint(19, 1);
+            track.uint(20, 1);
+        });
+    });
+}
+
+/// A rank.
+pub(super) fn process(trace: &mut Message, uuid: u64, rank: u32) {
+    descriptor(trace, uuid, u64::from(rank), |track| {
+        track.uint(11, EXPLICIT);
+        track.message(3, |process| {
+            process.uint(1, pid(rank));
+            process.text(6, &format!("rank {rank}"));
+        });
+    });
+}
+
+/// One lane of a rank. Perfetto shows the threads of a process by ascending `tid`, in every version of it.
+pub(super) fn thread(
+    trace: &mut Message,
+    uuid: u64,
+    parent: u64,
+    rank: u32,
+    tid: u64,
+    place: u64,
+    name: &str,
+) {
+    descriptor(trace, uuid, place, |track| {
+        track.uint(5, parent);
+        track.message(4, |thread| {
+            thread.uint(1, pid(rank));
+            thread.uint(2, tid);
+            thread.text(5, name);
+        });
+    });
+}
+
+/// A track that belongs to no rank.
+pub(super) fn global(trace: &mut Message, uuid: u64, name: &str) {
+    descriptor(trace, uuid, 0, |track| track.text(2, name));
+}
+
+/// Perfetto takes process 0 for the idle process, so processes count from 1.
+fn pid(rank: u32) -> u64 {
+    u64::from(rank) + 1
+}
+
+/// How a slice is named: by number, or by itself.
+pub(super) enum Name<'a> {
+    /// The number in [`names`].
+    Interned(u64),
+    /// The name itself.
+    Text(&'a str),
+}
+
+fn event(trace: &mut Message, ns: u64, kind: u64, uuid: u64, flows: &[u64], fill: impl FnOnce(&mut Message)) {
+    packet(trace, |packet| {
+        packet.uint(8, ns);
+        packet.uint(13, NEEDS_NAMES);
+        packet.message(11, |event| {
+            event.uint(9, kind);
+            event.uint(11, uuid);
+            fill(event);
+            for &flow in flows {
+                event.fixed64(47, flow);
+            }
+        });
+    });
+}
+
+/// The begin of a slice.
+pub(super) fn begin(
+    trace: &mut Message,
+    (ns, uuid): (u64, u64),
+    category: u64,
+    name: &Name<'_>,
+    bytes: u64,
+    flows: &[u64],
+) {
+    event(trace, ns, 1, uuid, flows, |event| {
+        event.uint(3, category);
+        match name {
+            Name::Interned(iid) => event.uint(10, *iid),
+            Name::Text(name) => event.text(23, name),
+        }
+        if bytes > 0 {
+            event.message(4, |annotation| {
+                annotation.uint(1, BYTES);
+                annotation.uint(3, bytes);
+            });
+        }
+    });
+}
+
+/// The end of the slice that is open on the track.
+pub(super) fn end(trace: &mut Message, (ns, uuid): (u64, u64), flows: &[u64]) {
+    event(trace, ns, 2, uuid, flows, |_| {});
+}

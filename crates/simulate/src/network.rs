@@ -1,0 +1,129 @@
+//! The scenario's network as a [`Fabric`], and who runs where.
+
+use crate::scenario::{Dim, Fabric as Spec, Placement, Routing};
+use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
+use syncline_fabric::{Dimension, Fabric, Graph, GraphLink};
+use syncline_units::NpuId;
+
+/// Builds the fabric.
+///
+/// # Errors
+/// Everything that is impossible about it.
+pub(crate) fn fabric(spec: &Spec) -> Result<Fabric> {
+    match spec {
+        Spec::Dims(dims) => {
+            let mut errors = Diagnostics::new();
+            let mut built = Vec::new();
+            for (index, dim) in dims.iter().enumerate() {
+                match dimension(dim) {
+                    Ok(dim) => built.push(dim),
+                    Err(error) => {
+                        let key = error.key.clone().unwrap_or_default();
+                        errors.push(error.key(format!("fabric.dims.{index}.{key}")));
+                    }
+                }
+            }
+            errors.into_result()?;
+            Fabric::regular(built)
+        }
+        Spec::Graph(graph) => {
+            let links = graph
+                .links
+                .iter()
+                .map(|link| GraphLink {
+                    from: link.from,
+                    to: link.to,
+                    rate: link.rate,
+                    latency: link.latency,
+                })
+                .collect();
+            let routing = match &graph.routing {
+                Routing::Shortest => syncline_fabric::Routing::Shortest,
+                Routing::Explicit(paths) => syncline_fabric::Routing::Explicit(paths.clone()),
+            };
+            Ok(Fabric::graph(Graph::new(graph.npus, graph.switches, links, routing)?))
+        }
+    }
+}
+
+fn dimension(dim: &Dim) -> std::result::Result<Dimension, Diagnostic> {
+    let bad = |key: &str, message: &str| Diagnostic::error(Code::BadFabric, message).key(key);
+    if dim.size == 0 {
+        return Err(bad("size", "a dimension needs at least one NPU").found("0"));
+    }
+    if dim.count == 0 {
+        return Err(bad("count", "a dimension needs at least one ring, link or switch").found("0"));
+    }
+    if !(dim.efficiency > 0.0 && dim.efficiency <= 1.0) {
+        return Err(bad("efficiency", "efficiency out of range")
+            .found(dim.efficiency.to_string())
+            .allowed("above 0, at most 1"));
+    }
+    let built = Dimension::new(dim.name.clone(), dim.shape, dim.size)
+        .with_count(dim.count)
+        .with_direction(dim.direction)
+        .with_latency(dim.latency);
+    let built = match (dim.rate, dim.rate_per_npu) {
+        (Some(rate), None) => built.with_rate(rate.scaled(dim.efficiency)),
+        (None, Some(rate)) => built.with_rate_per_npu(rate.scaled(dim.efficiency)),
+        (Some(_), Some(_)) => {
+            return Err(bad("rate", "both `rate` and `rate_per_npu` are given")
+                .help("`rate` is per link, `rate_per_npu` over all links of an NPU: give one"));
+        }
+        (None, None) => {
+            return Err(bad("rate", "neither `rate` nor `rate_per_npu` is given")
+                .help("give the rate of one link, such as `rate: 25GB/s`"));
+        }
+    };
+    if built.rate.is_zero() && dim.size > 1 {
+        return Err(bad("rate", "a link needs a rate above zero").found(built.rate.to_string()));
+    }
+    Ok(built)
+}
+
+/// The NPU of each rank; empty where rank `i` runs on NPU `i`.
+///
+/// # Errors
+/// Ranks and NPUs that do not fit each other.
+pub(crate) fn placement(spec: &Placement, ranks: u32, fabric: &Fabric) -> Result<Vec<NpuId>> {
+    match spec {
+        Placement::Linear if ranks == fabric.npus() => Ok(Vec::new()),
+        Placement::Linear => Err(Diagnostic::error(
+            Code::RankMismatch,
+            format!("the job has {ranks} ranks, the fabric {} NPUs", fabric.npus()),
+        )
+        .key("fabric")
+        .help("change the fabric's sizes, or say which NPUs the ranks use with `placement`")
+        .into()),
+        Placement::Npus(npus) => {
+            let mut errors = Diagnostics::new();
+            if npus.len() != ranks as usize {
+                errors.push(
+                    Diagnostic::error(
+                        Code::BadPlacement,
+                        format!("the job has {ranks} ranks, the placement lists {} NPUs", npus.len()),
+                    )
+                    .key("placement"),
+                );
+            }
+            let mut taken = vec![false; fabric.npus() as usize];
+            for (rank, &npu) in npus.iter().enumerate() {
+                let problem = match taken.get_mut(npu as usize) {
+                    None => format!("NPU {npu} does not exist"),
+                    Some(true) => format!("NPU {npu} is given to two ranks"),
+                    Some(taken) => {
+                        *taken = true;
+                        continue;
+                    }
+                };
+                errors.push(
+                    Diagnostic::error(Code::BadPlacement, problem)
+                        .key(format!("placement.{rank}"))
+                        .allowed(format!("0 to {}, each once", fabric.npus() - 1)),
+                );
+            }
+            errors.into_result()?;
+            Ok(npus.iter().map(|&npu| NpuId(npu)).collect())
+        }
+    }
+}

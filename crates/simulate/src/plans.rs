@@ -1,0 +1,270 @@
+//! A plan for every collective that the job uses: phases over its group's axes, an algorithm for each, chunks.
+
+use crate::scenario::{Collectives, Order};
+use std::collections::BTreeMap;
+use std::str::FromStr;
+use std::sync::Arc;
+use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
+use syncline_engine::{CollectivePlan, Lanes, PhasePlan, Schedule};
+use syncline_fabric::Fabric;
+use syncline_plan::{Algorithm, Composition, Grid, registry};
+use syncline_units::{Bytes, CollectiveKind, DimKind, Extent, Rate, Time};
+use syncline_workload::{Axis, Role, TaskKind, Workload};
+
+/// Plans, and which task uses which.
+#[derive(Debug)]
+pub(crate) struct Plans {
+    pub(crate) plans: Vec<CollectivePlan>,
+    pub(crate) plan_of: Vec<Vec<u32>>,
+    pub(crate) dims: Vec<Lanes>,
+}
+
+/// What is the same for all plans of a scenario.
+struct Planner<'a> {
+    spec: &'a Collectives,
+    fabric: &'a Fabric,
+    composition: Composition,
+    /// Algorithms that the scenario names, by dimension and collective.
+    named: BTreeMap<(&'a str, CollectiveKind), Arc<dyn Algorithm>>,
+    /// The user's own plans.
+    own: BTreeMap<CollectiveKind, Arc<dyn Algorithm>>,
+}
+
+/// Plans every collective of `workload`.
+///
+/// # Errors
+/// Unknown algorithms and dimensions, collectives that an algorithm does not offer, plans that do not compute theirs.
+pub(crate) fn plans(spec: &Collectives, workload: &Workload, fabric: &Fabric) -> Result<Plans> {
+    let planner = Planner::new(spec, fabric)?;
+    let mut known: BTreeMap<(u16, CollectiveKind, Bytes), u32> = BTreeMap::new();
+    let mut plans = Vec::new();
+    let mut errors = Diagnostics::new();
+    let mut plan_of = Vec::new();
+    for graph in &workload.classes {
+        let mut of = vec![u32::MAX; graph.tasks.len()];
+        for (index, task) in graph.tasks.iter().enumerate() {
+            let TaskKind::Collective { role, kind, bytes, .. } = task.kind else { continue };
+            let next = known.len() as u32;
+            of[index] = *known.entry((role.0, kind, bytes)).or_insert_with(|| {
+                match planner.plan(&workload.roles[role.index()], kind, bytes) {
+                    Ok(plan) => plans.push(plan),
+                    Err(error) => errors.extend(error),
+                }
+                next
+            });
+        }
+        plan_of.push(of);
+    }
+    errors.0.dedup();
+    errors.into_result()?;
+    Ok(Plans { plans, plan_of, dims: planner.lanes() })
+}
+
+/// How endpoints schedule.
+pub(crate) fn schedule(spec: &Collectives) -> Schedule {
+    Schedule {
+        order: match spec.order {
+            Order::Fifo => syncline_engine::Order::Fifo,
+            Order::Lifo => syncline_engine::Order::Lifo,
+            Order::Priority => syncline_engine::Order::Priority,
+        },
+        issue_threshold: spec.issue_threshold,
+        issue_batch: spec.issue_batch,
+        active_chunks: spec.active_chunks,
+        outstanding: spec.outstanding,
+        concurrent: spec.concurrent,
+        endpoint_delay: spec.endpoint_delay,
+        injection_latency: spec.injection_latency,
+        reduction_rate: spec.reduction_rate,
+    }
+}
+
+impl<'a> Planner<'a> {
+    fn new(spec: &'a Collectives, fabric: &'a Fabric) -> Result<Self> {
+        let mut errors = Diagnostics::new();
+        let mut named = BTreeMap::new();
+        for (dim, by_kind) in &spec.algorithms {
+            let names = fabric.dims().iter().map(|d| d.name.as_str()).chain(["default"]);
+            if !names.clone().any(|name| name == dim) {
+                errors.push(
+                    Diagnostic::error(Code::BadValue, "no such dimension")
+                        .key(format!("collectives.algorithms.{dim}"))
+                        .one_of(dim, names),
+                );
+            }
+            for (&kind, name) in by_kind {
+                match registry::by_name(name) {
+                    Ok(algorithm) => {
+                        named.insert((dim.as_str(), kind), algorithm);
+                    }
+                    Err(found) => {
+                        let key = format!("collectives.algorithms.{dim}.{kind}");
+                        errors.0.extend(found.0.into_iter().map(|d| d.key(key.clone())));
+                    }
+                }
+            }
+        }
+        let composition = Composition::from_str(&spec.all_reduce).map_err(|found| {
+            errors.0.extend(found.0.into_iter().map(|d| d.key("collectives.all_reduce")));
+        });
+        for (key, value) in [("chunks", u64::from(spec.chunks)), ("element", spec.element.0)] {
+            if value == 0 {
+                errors.push(
+                    Diagnostic::error(Code::BadValue, "must be at least 1")
+                        .key(format!("collectives.{key}"))
+                        .found("0"),
+                );
+            }
+        }
+        if spec.reduction_rate.is_some_and(Rate::is_zero) {
+            errors.push(
+                Diagnostic::error(Code::BadValue, "a rate must be above zero")
+                    .key("collectives.reduction_rate"),
+            );
+        }
+        let own = BTreeMap::new();
+        errors.into_result()?;
+        let composition = composition.expect("errors were returned");
+        Ok(Self { spec, fabric, composition, named, own })
+    }
+
+    /// Scheduling queues of each dimension, and of what runs in none.
+    fn lanes(&self) -> Vec<Lanes> {
+        let queues = |natural: u32| if self.spec.queues == 0 { natural } else { self.spec.queues };
+        let mut lanes: Vec<Lanes> = self
+            .fabric
+            .dims()
+            .iter()
+            .map(|dim| Lanes { queues: queues(dim.lanes()), ways: dim.ways() })
+            .collect();
+        lanes.push(Lanes { queues: queues(1), ways: 1 });
+        lanes
+    }
+
+    fn plan(&self, role: &Role, kind: CollectiveKind, bytes: Bytes) -> Result<CollectivePlan> {
+        let element = if bytes.0.is_multiple_of(self.spec.element.0) { self.spec.element.0 } else { 1 };
+        let whole = Extent::whole(bytes.0 / element);
+        let most = (bytes.0 / self.spec.min_chunk.0.max(1)).clamp(1, u64::from(self.spec.chunks)) as u32;
+        let chunks = (0..most).map(|chunk| whole.blocks(chunk, 1, most)).collect();
+        let phases = match self.own.get(&kind) {
+            Some(algorithm) => vec![self.flat(role, kind, Arc::clone(algorithm))?],
+            None => self.phases(role, kind)?,
+        };
+        let bound = self.bound(&phases, whole.len() * element);
+        Ok(CollectivePlan { kind, bytes, element, chunks, phases, bound })
+    }
+
+    /// One phase over the whole group.
+    fn flat(&self, role: &Role, kind: CollectiveKind, algorithm: Arc<dyn Algorithm>) -> Result<PhasePlan> {
+        registry::check(&*algorithm, kind, role.size())?;
+        let streams = algorithm.streams(kind, role.size());
+        let dim = self.fabric.dims().len() as u16;
+        Ok(PhasePlan {
+            kind,
+            size: role.size(),
+            weight: 1,
+            cuts: Vec::new(),
+            gates: Vec::new(),
+            dim,
+            leg: 0,
+            algorithm,
+            streams,
+        })
+    }
+
+    fn phases(&self, role: &Role, kind: CollectiveKind) -> Result<Vec<PhasePlan>> {
+        let sizes: Vec<u32> = role.axes.iter().map(|axis| axis.size).collect();
+        let Some(grid) = Grid::new(&sizes) else {
+            return Err(Diagnostic::error(Code::BadGroup, "a group is too large").key(&*role.name).into());
+        };
+        let weights: Vec<u32> = (0..sizes.len()).map(|axis| grid.stride(axis)).collect();
+        let mut phases = Vec::new();
+        for phase in self.composition.phases(kind, &grid) {
+            let axis = role.axes[phase.axis];
+            let algorithm = self.algorithm(axis, phase.kind);
+            registry::check(&*algorithm, phase.kind, phase.size)?;
+            let seats = algorithm.seats(phase.size);
+            if seats > phase.size {
+                return Err(Diagnostic::error(
+                    Code::NoPlan,
+                    format!(
+                        "`{}` needs {} hubs with NPUs of their own, which this simulation does not place",
+                        algorithm.name(),
+                        seats - phase.size
+                    ),
+                )
+                .key("collectives.algorithms")
+                .help("use a colocated placement such as `parameter_server(placement=CS)`")
+                .into());
+            }
+            let lower =
+                |axes: usize| (0..axes).filter(|&a| sizes[a] > 1).map(|a| (weights[a], sizes[a])).collect();
+            let gated = matches!(kind, CollectiveKind::Broadcast | CollectiveKind::Reduce);
+            phases.push(PhasePlan {
+                kind: phase.kind,
+                size: phase.size,
+                weight: weights[phase.axis],
+                cuts: lower(phase.cut),
+                gates: if gated { lower(phase.axis) } else { Vec::new() },
+                dim: axis.dim.unwrap_or(self.fabric.dims().len() as u16),
+                leg: u8::from(phase.kind == CollectiveKind::AllGather),
+                streams: algorithm.streams(phase.kind, phase.size),
+                algorithm,
+            });
+        }
+        Ok(phases)
+    }
+
+    /// The algorithm for a phase: named for its dimension, named for all, or the one that suits the dimension.
+    fn algorithm(&self, axis: Axis, kind: CollectiveKind) -> Arc<dyn Algorithm> {
+        let dim = axis.dim.map(|dim| &self.fabric.dims()[usize::from(dim)]);
+        let name = dim.map_or("", |dim| dim.name.as_str());
+        let named = self.named.get(&(name, kind)).or_else(|| self.named.get(&("default", kind)));
+        match (named, dim) {
+            (Some(algorithm), _) => Arc::clone(algorithm),
+            (None, Some(dim)) => registry::for_dimension(kind, dim.kind),
+            (None, None) => {
+                let like =
+                    if kind == CollectiveKind::AllToAll { DimKind::FullyConnected } else { DimKind::Ring };
+                registry::for_dimension(kind, like)
+            }
+        }
+    }
+
+    /// A time that no execution of the phases beats: in each dimension, the bytes that the most loaded rank must
+    /// receive, which are at least the mean over ranks, at all that an NPU's links there can carry.
+    fn bound(&self, phases: &[PhasePlan], bytes: u64) -> Time {
+        let mut by_dim: BTreeMap<u16, u128> = BTreeMap::new();
+        for phase in phases.iter().filter(|phase| phase.gates.is_empty()) {
+            let held = phase.cuts.iter().fold(bytes, |held, &(_, size)| held / u64::from(size));
+            let others = u128::from(phase.size - 1);
+            let passes = if phase.kind == CollectiveKind::AllReduce { 2 } else { 1 };
+            *by_dim.entry(phase.dim).or_default() +=
+                passes * u128::from(held) * others / u128::from(phase.size);
+        }
+        let time = |(&dim, &bytes): (&u16, &u128)| {
+            let rate = match self.fabric.dims().get(usize::from(dim)) {
+                Some(dim) => dim.rate_per_npu(),
+                None => self.fastest_npu(),
+            };
+            // Blocks are cut to whole elements: leave out what rounding may take away.
+            let bytes = u64::try_from(bytes).unwrap_or(u64::MAX).saturating_sub(64 * phases.len() as u64);
+            rate.transfer_time(Bytes(bytes)).unwrap_or(Time::ZERO).saturating_sub(Time(1))
+        };
+        by_dim.iter().map(time).max().unwrap_or(Time::ZERO)
+    }
+
+    /// What the best connected NPU can receive over all its links.
+    fn fastest_npu(&self) -> Rate {
+        let fabric = self.fabric;
+        if !fabric.dims().is_empty() {
+            return Rate(fabric.dims().iter().fold(0, |sum, dim| sum.saturating_add(dim.rate_per_npu().0)));
+        }
+        let mut into = vec![0u64; fabric.vertices() as usize];
+        for id in 0..fabric.links() {
+            let link = fabric.link(syncline_units::LinkId(id));
+            into[link.to as usize] = into[link.to as usize].saturating_add(link.rate.0);
+        }
+        Rate(into[..fabric.npus() as usize].iter().copied().max().unwrap_or(0))
+    }
+}

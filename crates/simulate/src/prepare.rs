@@ -1,0 +1,138 @@
+//! A scenario made ready to run: fabric, workload, durations, plans; everything that can be refused without running.
+
+use crate::scenario::{Compute, Network, Scenario};
+use crate::{jobs, network, plans};
+use syncline_compute::{ComputeModel, Roofline};
+use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
+use syncline_engine::{Job, Lanes};
+use syncline_fabric::Fabric;
+use syncline_net_analytical::Model;
+use syncline_units::{NpuId, Time};
+use syncline_workload::{TaskKind, Workload, matching};
+
+/// Everything that a run needs.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    pub(crate) fabric: Fabric,
+    pub(crate) workload: Workload,
+    pub(crate) compute: ComputeModel,
+    pub(crate) model: Model,
+    pub(crate) warnings: Diagnostics,
+    durations: Vec<Vec<Time>>,
+    placement: Vec<NpuId>,
+    pub(crate) plans: plans::Plans,
+}
+
+/// Builds and checks everything.
+///
+/// # Errors
+/// All that is wrong, as far as it can be told in one go.
+pub(crate) fn prepare(scenario: &Scenario) -> Result<Prepared> {
+    if scenario.schema != "syncline/1" {
+        return Err(Diagnostic::error(Code::BadValue, "a version of the scenario form that is not known")
+            .key("schema")
+            .found(&*scenario.schema)
+            .allowed("syncline/1")
+            .into());
+    }
+    let compute = match &scenario.compute {
+        Compute::Given => ComputeModel::Given,
+        Compute::Roofline { accelerator, peak, memory, efficiency } => {
+            ComputeModel::Roofline(Roofline::new(accelerator.clone(), *peak, *memory, *efficiency)?)
+        }
+    };
+    let fabric = network::fabric(&scenario.fabric)?;
+    let workload = jobs::workload(scenario, &fabric)?;
+    let mut errors = matching::check(&workload);
+    let placement = match network::placement(&scenario.placement, workload.ranks, &fabric) {
+        Ok(placement) => placement,
+        Err(found) => {
+            errors.extend(found);
+            Vec::new()
+        }
+    };
+    let plans = match plans::plans(&scenario.collectives, &workload, &fabric) {
+        Ok(plans) => Some(plans),
+        Err(found) => {
+            errors.extend(found);
+            None
+        }
+    };
+    let durations = durations(&workload, &compute, &mut errors);
+    for (index, rank) in scenario.trace.ranks.iter().enumerate().filter(|(_, rank)| rank.0 >= workload.ranks)
+    {
+        errors.push(
+            Diagnostic::error(Code::BadValue, "a traced rank does not exist")
+                .key(format!("trace.ranks.{index}"))
+                .found(rank.0.to_string())
+                .allowed(format!("0 to {}", workload.ranks.saturating_sub(1))),
+        );
+    }
+    let mut warnings = errors.into_result()?;
+    if workload.classes.iter().all(|graph| graph.tasks.is_empty()) {
+        warnings.push(Diagnostic::warning(Code::BadWorkload, "the job has no tasks: its step takes no time"));
+    }
+    let model = match scenario.network {
+        Network::Analytical => Model::Analytical,
+        Network::Queued => Model::Queued,
+    };
+    let plans = plans.expect("errors were returned");
+    Ok(Prepared { fabric, workload, compute, model, warnings, durations, placement, plans })
+}
+
+/// Duration of every compute task, by class.
+fn durations(workload: &Workload, compute: &ComputeModel, errors: &mut Diagnostics) -> Vec<Vec<Time>> {
+    let mut refused = false;
+    workload
+        .classes
+        .iter()
+        .map(|graph| {
+            graph
+                .tasks
+                .iter()
+                .map(|task| match task.kind {
+                    TaskKind::Compute(work) => compute.time(work).unwrap_or_else(|error| {
+                        if !refused {
+                            errors.push(error);
+                        }
+                        refused = true;
+                        Time::ZERO
+                    }),
+                    _ => Time::ZERO,
+                })
+                .collect()
+        })
+        .collect()
+}
+
+impl Prepared {
+    /// The engine's view.
+    pub(crate) fn job(&self, scenario: &Scenario) -> Job<'_> {
+        let mut traced: Vec<u32> = scenario.trace.ranks.iter().map(|rank| rank.0).collect();
+        traced.sort_unstable();
+        traced.dedup();
+        Job {
+            workload: &self.workload,
+            durations: self.durations.clone(),
+            plans: self.plans.plans.clone(),
+            plan_of: self.plans.plan_of.clone(),
+            placement: self.placement.clone(),
+            schedule: plans::schedule(&scenario.collectives),
+            dims: self.plans.dims.clone(),
+            traced,
+            max_spans: scenario.trace.max_spans,
+        }
+    }
+
+    /// Names of the accounting dimensions.
+    pub(crate) fn dim_names(&self) -> Vec<String> {
+        let mut names: Vec<String> = self.fabric.dims().iter().map(|dim| dim.name.clone()).collect();
+        names.push(if names.is_empty() { "network".to_owned() } else { "several dimensions".to_owned() });
+        debug_assert_eq!(names.len(), self.lanes().len());
+        names
+    }
+
+    fn lanes(&self) -> &[Lanes] {
+        &self.plans.dims
+    }
+}

@@ -1,0 +1,453 @@
+//! From the engine's record to tables and a summary. Every number that a person sees is derived here, once.
+
+use crate::prepare::Prepared;
+use crate::scenario::Scenario;
+use syncline_engine::record::CollectiveRecord;
+use syncline_engine::{Network, Record};
+use syncline_net_analytical::{Links, Model};
+use syncline_timeline::{DimSummary, Summary, Table, Timeline};
+use syncline_units::LinkId;
+use syncline_workload::Part;
+
+const PS: f64 = 1e12;
+
+/// What a link did, with its place.
+struct LinkRow {
+    id: u32,
+    dim: usize,
+    from: String,
+    to: String,
+    bytes: u64,
+    messages: u64,
+    busy_s: f64,
+    waited_s: f64,
+    rate: f64,
+}
+
+/// Derives the timeline.
+pub(crate) fn timeline(
+    scenario: &Scenario,
+    prepared: &Prepared,
+    mut record: Record,
+    network: &Links<'_>,
+) -> Timeline {
+    record.spans.dims = prepared.dim_names();
+    let links = link_rows(prepared, network);
+    let summary = summary(scenario, prepared, &record, &links);
+    let tables = vec![
+        layers(prepared, &record),
+        collectives(prepared, &record),
+        phases(prepared, &record),
+        link_table(&links, summary.total_time_s, prepared),
+        ranks(&record),
+    ];
+    Timeline { summary, tables, spans: record.spans }
+}
+
+fn link_rows(prepared: &Prepared, network: &Links<'_>) -> Vec<LinkRow> {
+    let fabric = &prepared.fabric;
+    (0..fabric.links())
+        .map(|id| {
+            let link = fabric.link(LinkId(id));
+            let used = network.link_use(LinkId(id));
+            LinkRow {
+                id,
+                dim: usize::from(link.dim),
+                from: fabric.vertex_name(link.from),
+                to: fabric.vertex_name(link.to),
+                bytes: used.bytes,
+                messages: used.messages,
+                busy_s: used.busy.as_s(),
+                waited_s: used.waited.as_s(),
+                rate: link.rate.as_bytes_per_s(),
+            }
+        })
+        .collect()
+}
+
+fn dim_summaries(prepared: &Prepared, record: &Record, links: &[LinkRow]) -> Vec<DimSummary> {
+    let total = record.finish.as_s();
+    let names = prepared.dim_names();
+    let count = prepared.fabric.dims().len().max(1);
+    (0..count)
+        .map(|dim| {
+            let mine = || links.iter().filter(move |link| link.dim == dim);
+            let bytes: u64 = mine().map(|link| link.bytes).sum();
+            let capacity: f64 = mine().map(|link| link.rate).sum();
+            let busiest = mine().fold(None, |best: Option<&LinkRow>, link| match best {
+                Some(best) if best.busy_s >= link.busy_s => Some(best),
+                _ => Some(link),
+            });
+            let active = record.dims[dim].active.as_s();
+            let share =
+                |time: f64| if time > 0.0 && capacity > 0.0 { bytes as f64 / (capacity * time) } else { 0.0 };
+            DimSummary {
+                name: names[dim].clone(),
+                bytes,
+                utilization: share(total),
+                utilization_while_busy: share(active).min(1.0),
+                busiest_link_busy: busiest
+                    .map_or(0.0, |link| if total > 0.0 { link.busy_s / total } else { 0.0 }),
+                busiest_link: busiest.map_or(String::new(), |link| format!("{} -> {}", link.from, link.to)),
+            }
+        })
+        .collect()
+}
+
+fn summary(scenario: &Scenario, prepared: &Prepared, record: &Record, links: &[LinkRow]) -> Summary {
+    let ranks = record.ranks.len().max(1) as f64;
+    let mean = |of: fn(&syncline_engine::record::RankRecord) -> u64| {
+        record.ranks.iter().map(|rank| of(rank) as f64 / PS).sum::<f64>() / ranks
+    };
+    let total = record.finish.as_s();
+    let exposed = mean(|rank| rank.exposed_communication.0);
+    let dims = dim_summaries(prepared, record, links);
+    let mut summary = Summary {
+        ended: record.ended,
+        ranks: record.ranks.len() as u64,
+        npus: u64::from(prepared.fabric.npus()),
+        iterations: u64::from(prepared.workload.iterations),
+        total_time_s: total,
+        step_time_s: total / f64::from(prepared.workload.iterations.max(1)),
+        compute_s: mean(|rank| rank.compute.0),
+        exposed_communication_s: exposed,
+        exposed_memory_s: mean(|rank| rank.exposed_memory.0),
+        exposed_fraction: if total > 0.0 { exposed / total } else { 0.0 },
+        communication_s: mean(|rank| rank.communication.0),
+        messages: record.messages,
+        bytes: record.sent,
+        events: record.events,
+        dims,
+        bottleneck: String::new(),
+        reason: String::new(),
+        network_model: match prepared.model {
+            Model::Analytical => "analytical".to_owned(),
+            Model::Queued => "queued".to_owned(),
+        },
+        compute_model: prepared.compute.label(),
+        calibrated: "no".to_owned(),
+        notes: notes(scenario),
+    };
+    (summary.bottleneck, summary.reason) = bottleneck(&summary, prepared, record);
+    summary
+}
+
+/// Fractions above which the answer's sentence changes.
+const LITTLE: f64 = 0.05;
+const MOST: f64 = 0.5;
+
+/// What bounds the step, and why.
+fn bottleneck(summary: &Summary, prepared: &Prepared, record: &Record) -> (String, String) {
+    let percent = |fraction: f64| format!("{:.1} %", 100.0 * fraction);
+    let total = summary.total_time_s;
+    if total == 0.0 {
+        return ("nothing".to_owned(), "The job takes no time.".to_owned());
+    }
+    if summary.exposed_fraction < LITTLE && summary.compute_s > 0.0 {
+        let reason = format!(
+            "Compute takes {} of the time; communication is hidden behind it but for {}.",
+            percent(summary.compute_s / total),
+            percent(summary.exposed_fraction)
+        );
+        return ("compute".to_owned(), reason);
+    }
+    let Some(busiest) =
+        summary.dims.iter().max_by(|a, b| a.busiest_link_busy.total_cmp(&b.busiest_link_busy))
+    else {
+        return ("nothing".to_owned(), String::new());
+    };
+    let mut layers: Vec<(usize, u128)> = record
+        .layers
+        .iter()
+        .enumerate()
+        .map(|(index, layer)| (index, layer.exposed))
+        .filter(|l| l.1 > 0)
+        .collect();
+    layers.sort_by_key(|&(index, exposed)| (std::cmp::Reverse(exposed), index));
+    let all: u128 = layers.iter().map(|l| l.1).sum();
+    let blame = layers.first().map_or(String::new(), |&(index, exposed)| {
+        let name = prepared.workload.layers.get(index).map_or("tasks without a layer", String::as_str);
+        format!(" Most of the waiting is for {name} ({}).", percent(exposed as f64 / all as f64))
+    });
+    let share = summary.exposed_communication_s / (summary.exposed_communication_s + summary.compute_s);
+    let waits = format!("Compute waits for communication {} of the time.", percent(share));
+    if busiest.busiest_link_busy * total < MOST * summary.communication_s {
+        let reason = format!(
+            "{waits} Even the busiest dimension, {}, sends only {} of the time that communication takes: latency and \
+             dependencies between messages dominate, not rates.{blame}",
+            busiest.name,
+            percent(busiest.busiest_link_busy * total / summary.communication_s.max(f64::MIN_POSITIVE)),
+        );
+        return ("latency".to_owned(), reason);
+    }
+    let reason = format!(
+        "{waits} Dimension {} is the busiest: {} sends {} of the run.{blame}",
+        busiest.name,
+        busiest.busiest_link,
+        percent(busiest.busiest_link_busy)
+    );
+    (busiest.name.clone(), reason)
+}
+
+fn notes(scenario: &Scenario) -> Vec<String> {
+    let mut notes = Vec::new();
+    if scenario.collectives.reduction_rate.is_none() {
+        notes.push("local reduction costs no time (collectives.reduction_rate is not given)".to_owned());
+    }
+    notes
+}
+
+fn layers(prepared: &Prepared, record: &Record) -> Table {
+    let workload = &prepared.workload;
+    let per = |sum: u128| {
+        sum as f64 / PS / f64::from(workload.ranks.max(1)) / f64::from(workload.iterations.max(1))
+    };
+    let unnamed = record.layers.last().is_some_and(|layer| *layer != Default::default());
+    let rows: Vec<_> = record.layers.iter().take(workload.layers.len() + usize::from(unnamed)).collect();
+    let name =
+        |index: usize| workload.layers.get(index).cloned().unwrap_or_else(|| "(other tasks)".to_owned());
+    let parts = |of: fn(&syncline_engine::record::LayerRecord) -> &[u128; 5], part: Part| -> Vec<f64> {
+        rows.iter().map(|layer| per(of(layer)[part as usize])).collect()
+    };
+    let sum = |of: fn(&syncline_engine::record::LayerRecord) -> &[u128; 5]| -> Vec<f64> {
+        rows.iter().map(|layer| per(of(layer).iter().sum())).collect()
+    };
+    Table::new("layers", "A layer; times are means over ranks and iterations")
+        .with("layer", "Name of the layer", (0..rows.len()).map(name).collect::<Vec<_>>())
+        .with("forward_compute_s", "Compute of the forward pass", parts(|l| &l.compute, Part::Forward))
+        .with(
+            "input_grad_compute_s",
+            "Compute of the gradient with respect to the input",
+            parts(|l| &l.compute, Part::InputGrad),
+        )
+        .with(
+            "weight_grad_compute_s",
+            "Compute of the gradient with respect to the parameters",
+            parts(|l| &l.compute, Part::WeightGrad),
+        )
+        .with("update_compute_s", "Compute of the parameter update", parts(|l| &l.compute, Part::Update))
+        .with("compute_s", "All compute of the layer", sum(|l| &l.compute))
+        .with(
+            "forward_communication_s",
+            "Raw time, from issue to result, of collectives after the forward pass",
+            parts(|l| &l.communication, Part::Forward),
+        )
+        .with(
+            "input_grad_communication_s",
+            "Raw time of collectives of input gradients",
+            parts(|l| &l.communication, Part::InputGrad),
+        )
+        .with(
+            "weight_grad_communication_s",
+            "Raw time of collectives of weight gradients",
+            parts(|l| &l.communication, Part::WeightGrad),
+        )
+        .with(
+            "communication_s",
+            "Raw time of all collectives of the layer; may overlap compute and other layers",
+            sum(|l| &l.communication),
+        )
+        .with(
+            "exposed_communication_s",
+            "Time in which compute was idle only because it waited for this layer's communication",
+            rows.iter().map(|l| per(l.exposed)).collect::<Vec<_>>(),
+        )
+        .with(
+            "collective_bytes",
+            "Size of the layer's collectives, per rank and iteration",
+            rows.iter()
+                .map(|l| {
+                    (l.bytes / u128::from(workload.ranks.max(1)) / u128::from(workload.iterations.max(1)))
+                        as i64
+                })
+                .collect::<Vec<i64>>(),
+        )
+}
+
+fn collectives(prepared: &Prepared, record: &Record) -> Table {
+    let rows = &record.collectives;
+    let workload = &prepared.workload;
+    let plan = |row: &CollectiveRecord| &prepared.plans.plans[row.plan as usize];
+    let ranks = |row: &CollectiveRecord| workload.roles[usize::from(row.role)].size();
+    let text = |of: &dyn Fn(&CollectiveRecord) -> String| rows.iter().map(of).collect::<Vec<_>>();
+    let int = |of: &dyn Fn(&CollectiveRecord) -> i64| rows.iter().map(of).collect::<Vec<_>>();
+    let float = |of: &dyn Fn(&CollectiveRecord) -> f64| rows.iter().map(of).collect::<Vec<_>>();
+    let algorithm = |row: &CollectiveRecord| {
+        let mut names: Vec<String> =
+            plan(row).phases.iter().map(|p| format!("{} {}", p.algorithm.name(), p.kind)).collect();
+        names.dedup();
+        names.join(" + ")
+    };
+    let mean_wait = |row: &CollectiveRecord| row.ready_wait as f64 / PS / row.chunks.max(1) as f64;
+    let span = |row: &CollectiveRecord| row.finish.saturating_sub(row.first_issue).as_s();
+    let rate =
+        |row: &CollectiveRecord| if span(row) > 0.0 { plan(row).bytes.0 as f64 / span(row) } else { 0.0 };
+    let factor = |row: &CollectiveRecord| {
+        let n = f64::from(ranks(row));
+        match plan(row).kind {
+            syncline_units::CollectiveKind::AllReduce => 2.0 * (n - 1.0) / n,
+            syncline_units::CollectiveKind::Broadcast | syncline_units::CollectiveKind::Reduce => 1.0,
+            _ => (n - 1.0) / n,
+        }
+    };
+    Table::new("collectives", "One collective of one group, over all its ranks, in the order in which they finished")
+        .with("layer", "Layer that it belongs to", text(&|r| workload.layers.get(r.layer as usize).cloned().unwrap_or_default()))
+        .with("part", "Part of the layer", text(&|r| r.part.name().to_owned()))
+        .with("iteration", "Training iteration, from 0", int(&|r| i64::from(r.iteration)))
+        .with("kind", "What it promises", text(&|r| plan(r).kind.name().to_owned()))
+        .with("group", "Role of its group and number within the role", text(&|r| format!("{}.{}", workload.roles[usize::from(r.role)].name, r.group)))
+        .with("group_ranks", "Ranks that take part", int(&|r| i64::from(ranks(r))))
+        .with("size_bytes", "Its size: the full vector (all-reduce, all-gather, broadcast, reduce) or one rank's input (reduce-scatter, all-to-all)", int(&|r| plan(r).bytes.0 as i64))
+        .with("algorithm", "Algorithm and collective of each phase", text(&algorithm))
+        .with("chunks", "Chunks that the set is cut into", int(&|r| plan(r).chunks.len() as i64))
+        .with("issue_s", "When the first rank issued it", float(&|r| r.first_issue.as_s()))
+        .with("last_issue_s", "When the last rank issued it", float(&|r| r.last_issue.as_s()))
+        .with("finish_s", "When the last rank had its result", float(&|r| r.finish.as_s()))
+        .with("duration_s", "From first issue to last result", float(&span))
+        .with("mean_duration_s", "From issue to result, mean over ranks", float(&|r| r.duration_sum as f64 / PS / f64::from(ranks(r))))
+        .with("ready_queue_delay_s", "Mean time of a chunk in the ready queue (P0 of astra2020 Fig. 12b)", float(&mean_wait))
+        .with("algorithm_bytes_per_s", "Size over duration (`algbw` of nccl-tests)", float(&rate))
+        .with("bus_bytes_per_s", "Algorithm bandwidth times the collective's factor, comparable with link rates (`busbw` of nccl-tests)", float(&|r| rate(r) * factor(r)))
+        .with("bound_s", "Time that no execution of the plan can beat", float(&|r| plan(r).bound.as_s()))
+}
+
+fn phases(prepared: &Prepared, record: &Record) -> Table {
+    let names = prepared.dim_names();
+    let rows: Vec<(usize, usize, &CollectiveRecord)> = record
+        .collectives
+        .iter()
+        .enumerate()
+        .flat_map(|(index, row)| (0..row.phases.len()).map(move |phase| (index, phase, row)))
+        .collect();
+    let plan = |row: &CollectiveRecord, phase: usize| &prepared.plans.plans[row.plan as usize].phases[phase];
+    let mean = |sum: u128, count: u64| sum as f64 / PS / count.max(1) as f64;
+    let workload = &prepared.workload;
+    Table::new("phases", "One phase of one collective, over all its ranks and chunks")
+        .with(
+            "collective",
+            "Row of the table of collectives, from 0",
+            rows.iter().map(|r| r.0 as i64).collect::<Vec<i64>>(),
+        )
+        .with(
+            "layer",
+            "Layer that it belongs to",
+            rows.iter()
+                .map(|r| workload.layers.get(r.2.layer as usize).cloned().unwrap_or_default())
+                .collect::<Vec<_>>(),
+        )
+        .with(
+            "phase",
+            "Number of the phase, from 1 (P1 of astra2020 Fig. 12b)",
+            rows.iter().map(|r| r.1 as i64 + 1).collect::<Vec<i64>>(),
+        )
+        .with(
+            "dimension",
+            "Dimension in which it runs",
+            rows.iter().map(|r| names[usize::from(plan(r.2, r.1).dim)].clone()).collect::<Vec<_>>(),
+        )
+        .with(
+            "kind",
+            "What the phase promises along its dimension",
+            rows.iter().map(|r| plan(r.2, r.1).kind.name().to_owned()).collect::<Vec<_>>(),
+        )
+        .with(
+            "algorithm",
+            "Algorithm of the phase",
+            rows.iter().map(|r| plan(r.2, r.1).algorithm.name().to_owned()).collect::<Vec<_>>(),
+        )
+        .with(
+            "ranks",
+            "Ranks along the dimension",
+            rows.iter().map(|r| i64::from(plan(r.2, r.1).size)).collect::<Vec<i64>>(),
+        )
+        .with(
+            "queue_delay_s",
+            "Mean time of a chunk in the phase's scheduling queue",
+            rows.iter().map(|r| mean(r.2.phases[r.1].queue_wait, r.2.phases[r.1].chunks)).collect::<Vec<_>>(),
+        )
+        .with(
+            "network_delay_s",
+            "Mean time of a message from send to arrival",
+            rows.iter()
+                .map(|r| mean(r.2.phases[r.1].network_delay, r.2.phases[r.1].messages))
+                .collect::<Vec<_>>(),
+        )
+        .with(
+            "reduction_s",
+            "Mean time of combining a message with local data",
+            rows.iter()
+                .map(|r| mean(r.2.phases[r.1].reduction, r.2.phases[r.1].messages))
+                .collect::<Vec<_>>(),
+        )
+        .with(
+            "messages",
+            "Messages received",
+            rows.iter().map(|r| r.2.phases[r.1].messages as i64).collect::<Vec<i64>>(),
+        )
+        .with(
+            "message_bytes",
+            "Bytes received",
+            rows.iter().map(|r| r.2.phases[r.1].bytes as i64).collect::<Vec<i64>>(),
+        )
+}
+
+fn link_table(links: &[LinkRow], total: f64, prepared: &Prepared) -> Table {
+    let names = prepared.dim_names();
+    let share = |time: f64| if total > 0.0 { time / total } else { 0.0 };
+    Table::new("links", "A directed link of the fabric")
+        .with("link", "Its number", links.iter().map(|l| i64::from(l.id)).collect::<Vec<i64>>())
+        .with(
+            "dimension",
+            "Dimension that it belongs to",
+            links.iter().map(|l| names[l.dim].clone()).collect::<Vec<_>>(),
+        )
+        .with("from", "Vertex that sends", links.iter().map(|l| l.from.clone()).collect::<Vec<_>>())
+        .with("to", "Vertex that receives", links.iter().map(|l| l.to.clone()).collect::<Vec<_>>())
+        .with("rate_bytes_per_s", "Payload rate", links.iter().map(|l| l.rate).collect::<Vec<_>>())
+        .with("sent_bytes", "Bytes sent", links.iter().map(|l| l.bytes as i64).collect::<Vec<i64>>())
+        .with("messages", "Messages sent", links.iter().map(|l| l.messages as i64).collect::<Vec<i64>>())
+        .with("busy_s", "Time in which it was sending", links.iter().map(|l| l.busy_s).collect::<Vec<_>>())
+        .with(
+            "utilization",
+            "Fraction of the run in which it was sending",
+            links.iter().map(|l| share(l.busy_s)).collect::<Vec<_>>(),
+        )
+        .with(
+            "waiting_s",
+            "Sum over messages of the time that they waited for it",
+            links.iter().map(|l| l.waited_s).collect::<Vec<_>>(),
+        )
+}
+
+fn ranks(record: &Record) -> Table {
+    let rows = &record.ranks;
+    Table::new("ranks", "A rank")
+        .with("rank", "Its number", (0..rows.len() as i64).collect::<Vec<i64>>())
+        .with("finish_s", "When it finished", rows.iter().map(|r| r.finish.as_s()).collect::<Vec<_>>())
+        .with(
+            "compute_s",
+            "Time in which compute was busy",
+            rows.iter().map(|r| r.compute.as_s()).collect::<Vec<_>>(),
+        )
+        .with(
+            "exposed_communication_s",
+            "Time in which compute was idle only because it waited for communication",
+            rows.iter().map(|r| r.exposed_communication.as_s()).collect::<Vec<_>>(),
+        )
+        .with(
+            "exposed_memory_s",
+            "Time in which compute was idle only because it waited for memory operations",
+            rows.iter().map(|r| r.exposed_memory.as_s()).collect::<Vec<_>>(),
+        )
+        .with(
+            "communication_s",
+            "Time in which a communication was under way",
+            rows.iter().map(|r| r.communication.as_s()).collect::<Vec<_>>(),
+        )
+        .with("sent_bytes", "Bytes sent", rows.iter().map(|r| r.sent as i64).collect::<Vec<i64>>())
+        .with(
+            "received_bytes",
+            "Bytes received",
+            rows.iter().map(|r| r.received as i64).collect::<Vec<i64>>(),
+        )
+}

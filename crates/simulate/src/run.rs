@@ -1,0 +1,91 @@
+//! The run loop: steps the engine, watches limits, reports progress.
+
+use crate::prepare::{Prepared, prepare};
+use crate::scenario::Scenario;
+use crate::{Control, Progress, Run, report};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
+use syncline_engine::{Engine, Step};
+use syncline_net_analytical::Links;
+use syncline_timeline::Ended;
+use syncline_units::Time;
+
+/// Events between two looks at the clock.
+const STRIDE: u64 = 1 << 14;
+/// Wall time between two reports of progress.
+const REPORT: Duration = Duration::from_millis(100);
+
+/// Simulates `scenario`.
+///
+/// # Errors
+/// Everything that is wrong with the scenario or the files it names, or a deadlock report.
+pub fn run(scenario: &Scenario, mut control: Control<'_>) -> Result<Run> {
+    let prepared = prepare(scenario)?;
+    let job = prepared.job(scenario);
+    let mut engine = Engine::new(&job, Links::new(&prepared.fabric, prepared.model));
+    let (ended, reason) = drive(&mut engine, &prepared, scenario, &mut control)?;
+    let (record, network) = engine.finish(ended)?;
+    let mut diagnostics = prepared.warnings.clone();
+    diagnostics.extend(reason);
+    let timeline = report::timeline(scenario, &prepared, record, &network);
+    Ok(Run { timeline, diagnostics })
+}
+
+/// Steps the engine to its end or to a limit; how it ended, and why if early.
+fn drive(
+    engine: &mut Engine<'_, Links<'_>>,
+    prepared: &Prepared,
+    scenario: &Scenario,
+    control: &mut Control<'_>,
+) -> Result<(Ended, Diagnostics)> {
+    let limits = &scenario.limits;
+    let until = limits.sim_time.unwrap_or(Time::MAX);
+    let tasks: u64 = (0..prepared.workload.ranks)
+        .map(|rank| {
+            let graph = &prepared.workload.classes[prepared.workload.class_of(rank) as usize];
+            graph.tasks.len() as u64 * u64::from(graph.iterations)
+        })
+        .sum();
+    let started = Instant::now();
+    let mut reported = started;
+    let limit = |what: &str, value: String| {
+        let note =
+            Diagnostic::warning(Code::LimitReached, format!("stopped at the limit on {what} ({value})"))
+                .help("results describe the time before; raise the limit for the whole run");
+        Ok((Ended::LimitReached, note.into()))
+    };
+    loop {
+        let left = limits.events.map_or(STRIDE, |limit| limit.saturating_sub(engine.events()).min(STRIDE));
+        if left == 0 {
+            return limit("events", engine.events().to_string());
+        }
+        match engine.step(left, until)? {
+            Step::Finished => return Ok((Ended::Finished, Diagnostics::new())),
+            Step::TimeLimit => return limit("simulated time", until.to_string()),
+            Step::More => {}
+        }
+        if control.cancel.is_some_and(|cancel| cancel.load(Ordering::Relaxed)) {
+            let note =
+                Diagnostic::warning(Code::LimitReached, "interrupted; results describe the time before");
+            return Ok((Ended::Interrupted, note.into()));
+        }
+        let now = Instant::now();
+        if let Some(wall) = limits.wall
+            && (now - started).as_secs_f64() >= wall.as_s()
+        {
+            return limit("wall time", wall.to_string());
+        }
+        if let Some(progress) = control.progress.as_mut()
+            && now - reported >= REPORT
+        {
+            reported = now;
+            progress(Progress {
+                simulated_s: engine.now().as_s(),
+                events: engine.events(),
+                messages: engine.messages(),
+                done: engine.tasks_done() as f64 / tasks.max(1) as f64,
+            });
+        }
+    }
+}

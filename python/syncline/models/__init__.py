@@ -1,0 +1,42 @@
+"""DNN models and accelerators, derived from their architecture and their data sheets.
+
+``build("resnet50", batch_per_npu=32)`` gives the layers of a model as a scenario holds them: work of each pass in FLOP
+and bytes, parameters and activations in elements. Nothing of it is typed in; all is counted from shapes.
+
+In reading order:
+
+================== ========================================================================
+module             what it holds
+================== ========================================================================
+``calculus``       what one operation computes, moves and holds
+``layer``          a chain of operations as one layer of a scenario
+``resnet50`` ...   one file for each model: ``vgg16``, ``transformer``, ``mlp``
+``parameters``     what a model may be told, and the check of it
+``info``           what the registry knows about a model
+``registry``       models by name: ``MODELS``, ``build``, ``layers``, ``check``
+``accelerators``   peak rates, memory and links of accelerators, with sources
+``data_types``     element types and their sizes
+``errors``         ``ModelError``
+================== ========================================================================
+"""
+
+from syncline.models.accelerators import Accelerator
+from syncline.models.data_types import DATA_TYPES
+from syncline.models.errors import ModelError
+from syncline.models.info import ModelInfo
+from syncline.models.layer import Layer
+from syncline.models.parameters import Parameter
+from syncline.models.registry import MODELS, build, check, layers
+
+__all__ = [
+    "DATA_TYPES",
+    "MODELS",
+    "Accelerator",
+    "Layer",
+    "ModelError",
+    "ModelInfo",
+    "Parameter",
+    "build",
+    "check",
+    "layers",
+]

@@ -1,0 +1,128 @@
+"""Accelerators: peak rates, memory and scale-up links, with their sources.
+
+The numbers are in ``data/accelerators.yaml`` beside this package, where every group of them names its source.
+They are peaks: what a vendor's data sheet promises for dense operands, not what a program reaches.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from importlib.resources import files
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from ruamel.yaml import YAML
+
+from syncline.models.data_types import DATA_TYPES
+from syncline.models.errors import unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True)
+class ScaleUp:
+    """The links that join an accelerator to its peers."""
+
+    name: str
+    """Such as ``NVLink 3``."""
+    links: int
+    """Links of one accelerator."""
+    link_bytes_per_s: int
+    """Bytes per second of one link in one direction."""
+
+    @property
+    def bytes_per_s(self) -> int:
+        """Bytes per second that an accelerator can send over all its links, and receive at the same time."""
+        return self.links * self.link_bytes_per_s
+
+
+@dataclass(frozen=True)
+class Accelerator:
+    """One accelerator."""
+
+    name: str
+    """Its name here."""
+    aliases: tuple[str, ...]
+    """Other names that find it."""
+    vendor: str
+    """Who makes it."""
+    peak_flop_per_s: Mapping[str, int]
+    """Peak FLOP per second with dense operands, by data type, on the fastest unit that takes the type."""
+    memory_bytes: int
+    """Memory capacity in bytes."""
+    memory_bytes_per_s: int
+    """Memory bandwidth in bytes per second."""
+    scale_up: ScaleUp
+    """Links to its peers."""
+    sources: Mapping[str, str]
+    """Where ``peak``, ``memory`` and ``scale_up`` are from."""
+
+    def roofline(self, data_type: str) -> dict[str, Any]:
+        """Give the accelerator as the compute model of a scenario.
+
+        Raises :class:`~.errors.ModelError` where it does not compute with ``data_type``.
+        """
+        if data_type not in self.peak_flop_per_s:
+            raise unknown("data_type", data_type, self.peak_flop_per_s)
+        return {
+            "model": "roofline",
+            "accelerator": self.name,
+            "peak": f"{self.peak_flop_per_s[data_type]}FLOP/s",
+            "memory": f"{self.memory_bytes_per_s}B/s",
+        }
+
+
+def load() -> dict[str, Accelerator]:
+    """Every accelerator by its name, in the order of the file."""
+    return dict(_load())
+
+
+def find(name: str) -> Accelerator:
+    """Find the accelerator of a name or alias, in any case. Raises :class:`~.errors.ModelError` for an unknown name."""
+    known = _load()
+    for accelerator in known.values():
+        names = (accelerator.name, *accelerator.aliases)
+        if str(name).lower() in (each.lower() for each in names):
+            return accelerator
+    raise unknown("accelerator", name, [*known, *(alias for each in known.values() for alias in each.aliases)])
+
+
+@cache
+def _load() -> Mapping[str, Accelerator]:
+    text = (files("syncline") / "data" / "accelerators.yaml").read_text(encoding="utf-8")
+    entries: dict[str, dict[str, Any]] = YAML(typ="safe", pure=True).load(text)
+    return MappingProxyType({name: _accelerator(name, entry) for name, entry in entries.items()})
+
+
+def _accelerator(name: str, entry: Mapping[str, Any]) -> Accelerator:
+    peak, memory, scale_up = entry["peak"], entry["memory"], entry["scale_up"]
+    return Accelerator(
+        name=name,
+        aliases=tuple(entry["aliases"]),
+        vendor=entry["vendor"],
+        peak_flop_per_s=MappingProxyType(
+            {data_type: _amount(peak[data_type], "FLOP/s") for data_type in DATA_TYPES if data_type in peak}
+        ),
+        memory_bytes=_amount(memory["capacity"], "B"),
+        memory_bytes_per_s=_amount(memory["rate"], "B/s"),
+        scale_up=ScaleUp(scale_up["name"], scale_up["links"], _amount(scale_up["link_rate"], "B/s")),
+        sources=MappingProxyType({key: entry[key]["source"] for key in ("peak", "memory", "scale_up")}),
+    )
+
+
+_PREFIXES = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15}
+
+
+def _amount(text: str, unit: str) -> int:
+    """``"19.5TFLOP/s"`` as a whole number of base units."""
+    found = re.fullmatch(rf"([0-9]+(?:\.[0-9]+)?)([kMGTP]?){re.escape(unit)}", text)
+    if found is None:
+        raise ValueError(f"{text!r} is not an amount of {unit}")
+    amount = Fraction(found[1]) * _PREFIXES[found[2]]
+    if amount.denominator != 1:
+        raise ValueError(f"{text!r} is not a whole number of {unit}")
+    return int(amount)

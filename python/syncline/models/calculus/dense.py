@@ -1,0 +1,36 @@
+"""Matrix products with weights: convolution and linear layer."""
+
+from __future__ import annotations
+
+from syncline.models.calculus.op import Image, Op, product
+
+
+def conv2d(
+    batch: int, image: Image, channels: int, kernel: int, *, stride: int = 1, padding: int = 0, bias: bool = False
+) -> tuple[Op, Image]:
+    """Convolve with a square window; the second result is the shape of the output.
+
+    Multiply-adds: one for each output element, input channel and window element, padding included as published
+    counts do.
+    """
+    target = image.slide(channels, kernel, stride, padding)
+    window = image.channels * kernel * kernel
+    op = product(
+        "conv2d",
+        multiply_adds=batch * target.elements * window,
+        parameters=channels * window + (channels if bias else 0),
+        inputs=batch * image.elements,
+        outputs=batch * target.elements,
+    )
+    return op, target
+
+
+def linear(rows: int, inputs: int, outputs: int, *, bias: bool = True) -> Op:
+    """``rows`` vectors of ``inputs`` elements times a matrix, to vectors of ``outputs`` elements."""
+    return product(
+        "linear",
+        multiply_adds=rows * inputs * outputs,
+        parameters=inputs * outputs + (outputs if bias else 0),
+        inputs=rows * inputs,
+        outputs=rows * outputs,
+    )

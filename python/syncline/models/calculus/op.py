@@ -1,0 +1,97 @@
+"""What an operation is, and the rules by which it is counted.
+
+**Operations.** A FLOP is one addition, multiplication, division, comparison or elementary function of one number.
+A multiply-add is 2 FLOP. A matrix product costs the same in the forward pass and in each of its two gradients.
+A bias starts the accumulator and is not counted.
+
+**Memory traffic.** Each operation stands alone and moves each of its operands once: forward it reads inputs and weights
+and writes outputs. A gradient reads what its formula names (output gradient, saved inputs, weights) and writes its
+result. Nothing is fused, and nothing stays in a cache between operations. So the traffic is a lower bound for each
+operation alone and an upper bound for a compiler that fuses operations.
+
+Traffic is counted in *elements* here; :meth:`Amount.memory` turns it into bytes once a data type is known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from syncline.models.data_types import bytes_of
+
+
+@dataclass(frozen=True)
+class Amount:
+    """Work of one pass."""
+
+    flop: int
+    """Floating-point operations."""
+    moved: int
+    """Elements moved between memory and the compute units."""
+
+    def __add__(self, other: Amount) -> Amount:
+        return Amount(self.flop + other.flop, self.moved + other.moved)
+
+    def memory(self, data_type: str) -> int:
+        """Bytes moved where every element is of ``data_type``."""
+        return self.moved * bytes_of(data_type)
+
+
+NOTHING = Amount(0, 0)
+
+
+@dataclass(frozen=True)
+class Image:
+    """Shape of one sample: channels of ``height`` x ``width`` elements."""
+
+    channels: int
+    height: int
+    width: int
+
+    @property
+    def elements(self) -> int:
+        """Elements of one sample."""
+        return self.channels * self.height * self.width
+
+    def slide(self, channels: int, kernel: int, stride: int, padding: int) -> Image:
+        """Give the shape that a square window leaves, with ``padding`` on every side (rounded down)."""
+
+        def positions(size: int) -> int:
+            free = size + 2 * padding - kernel
+            if free < 0:
+                raise ValueError(f"a window of {kernel} does not fit {size} elements with {padding} of padding")
+            return free // stride + 1
+
+        return Image(channels, positions(self.height), positions(self.width))
+
+
+@dataclass(frozen=True)
+class Op:
+    """One operation on one NPU's share of the batch. All sizes are in elements."""
+
+    name: str
+    """What it is, such as ``conv2d``."""
+    parameters: int
+    """Trained weights."""
+    inputs: int
+    """Elements read as activations."""
+    outputs: int
+    """Elements written as activations."""
+    forward: Amount
+    """Forward pass."""
+    input_grad: Amount
+    """Gradient with respect to the inputs."""
+    weight_grad: Amount
+    """Gradient with respect to the parameters."""
+    multiply_adds: int = 0
+    """Multiply-adds of the forward pass, for matrix products; 0 for all others. Published counts add up these."""
+
+
+def product(name: str, *, multiply_adds: int, parameters: int, inputs: int, outputs: int) -> Op:
+    """Multiply activations with weights.
+
+    Forward reads inputs and weights and writes outputs. The input gradient reads the output gradient and the weights
+    and writes as many elements as there are inputs; the weight gradient reads inputs and the output gradient and
+    writes as many elements as there are weights. So all three move the same number of elements.
+    """
+    each = Amount(2 * multiply_adds, inputs + parameters + outputs)
+    return Op(name, parameters, inputs, outputs, each, each, each, multiply_adds)

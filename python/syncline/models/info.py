@@ -1,0 +1,35 @@
+"""What the registry knows about a model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from syncline.models.parameters import COMMON, Parameter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from syncline.models.layer import Layer
+
+
+@dataclass(frozen=True)
+class ModelInfo:
+    """A model that can be built by name."""
+
+    description: str
+    """What it is, in one sentence."""
+    source: str
+    """Where its architecture is from."""
+    layers: Callable[..., list[Layer]]
+    """The model's layers for checked parameters. Sizes are in elements, so ``data_type`` is not one of them."""
+    parameters: Mapping[str, Parameter]
+    """What it may be told, by name; those common to all models come first."""
+
+
+def model(
+    description: str, source: str, layers: Callable[..., list[Layer]], parameters: Mapping[str, Parameter]
+) -> ModelInfo:
+    """Describe a model that takes ``parameters`` and those common to all."""
+    return ModelInfo(description, source, layers, MappingProxyType({**COMMON, **parameters}))

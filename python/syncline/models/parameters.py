@@ -1,0 +1,88 @@
+"""What a model may be told, and the check of it."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from syncline.models.data_types import DATA_TYPES
+from syncline.models.errors import ModelError, unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Parameter(NamedTuple):
+    """One parameter of a model."""
+
+    type: Literal["integer", "boolean", "choice", "integers"]
+    """``integers`` is a list of whole numbers."""
+    default: Any
+    """What holds where nothing is said."""
+    meaning: str
+    """What it is, with its unit."""
+    range: tuple[Any, ...]
+    """Smallest and largest whole number; or the values of a choice."""
+
+
+def integer(default: int, meaning: str, low: int, high: int) -> Parameter:
+    """Describe a whole number from ``low`` to ``high``."""
+    return Parameter("integer", default, meaning, (low, high))
+
+
+def boolean(meaning: str, *, default: bool) -> Parameter:
+    """Describe a yes or no."""
+    return Parameter("boolean", default, meaning, (False, True))
+
+
+def choice(default: str, meaning: str, *values: str) -> Parameter:
+    """Describe one of several names."""
+    return Parameter("choice", default, meaning, values)
+
+
+def integers(default: tuple[int, ...], meaning: str, low: int, high: int) -> Parameter:
+    """Describe a list of 2 to :data:`LONGEST_LIST` whole numbers from ``low`` to ``high``."""
+    return Parameter("integers", default, meaning, (low, high))
+
+
+LONGEST_LIST = 10_000
+"""Most entries of a list."""
+
+COMMON: Mapping[str, Parameter] = {
+    # astra2020 V-E trains with a local mini-batch of 32.
+    "batch_per_npu": integer(32, "samples that one NPU works on in one iteration", 1, 1 << 20),
+    "data_type": choice("fp32", "element type of parameters, activations and gradients", *DATA_TYPES),
+}
+"""What every model takes."""
+
+
+def problem(key: str, parameter: Parameter, found: object) -> ModelError | None:
+    """Say what is wrong with ``found`` as the value of ``parameter``, if anything."""
+    match parameter.type:
+        case "integer":
+            return _integer(key, parameter, found)
+        case "boolean":
+            return None if isinstance(found, bool) else ModelError(key, found, "true or false")
+        case "choice":
+            known = isinstance(found, str) and found in parameter.range
+            return None if known else unknown(key, found, parameter.range)
+        case "integers":
+            if not isinstance(found, list | tuple) or not 2 <= len(found) <= LONGEST_LIST:
+                low, high = parameter.range
+                allowed = f"a list of 2 to {LONGEST_LIST} whole numbers from {low} to {high}"
+                return ModelError(key, found, allowed)
+            entries = (_integer(f"{key}[{at}]", parameter, entry) for at, entry in enumerate(found))
+            return next((entry for entry in entries if entry), None)
+
+
+def _integer(key: str, parameter: Parameter, found: object) -> ModelError | None:
+    low, high = parameter.range
+    allowed = f"a whole number from {low} to {high}"
+    if isinstance(found, bool) or not isinstance(found, int | float):
+        return ModelError(key, found, allowed)
+    if isinstance(found, float):
+        nearest = str(min(max(round(found), low), high)) if math.isfinite(found) else None
+        return ModelError(key, found, allowed, nearest)
+    if low <= found <= high:
+        return None
+    return ModelError(key, found, allowed, str(min(max(found, low), high)))

@@ -1,0 +1,126 @@
+"""Transformer encoder (Vaswani et al., "Attention is all you need", 2017), divided as in Megatron-LM.
+
+Embedding, ``layers`` encoder blocks, projection to the vocabulary, and the loss's softmax. A block is attention and a
+two-layer perceptron, each followed by residual sum and layer norm (Vaswani 3.1). Parameters, with hidden size *d*,
+feed-forward size *f*, *n* blocks and vocabulary *V*::
+
+    V d + n (4 d^2 + 2 d f + f + d + 4 d)      attention, perceptron with bias, two norms
+        + 4 n d                                where attention_bias
+        + V d                                  unless tied_embeddings
+
+**Sizes.** astra2020 names the network and a local mini-batch of 32 (its V-E), and nothing else. Its Figure 13 and the
+layer file published with it have an embedding, six equal encoder blocks, a projection, and no decoder. The default is
+therefore the encoder half of the *base* model: 6 blocks, hidden 512, 8 heads, feed-forward 2048, and the 37,000 tokens
+of Vaswani 5.1. Vaswani's batches count tokens, so ``sequence`` is a choice; 128 is the one that fits the file, whose
+activations are 8,388,608 = 32 x 128 x 512 x 4 bytes. (That file's weight gradients for 4-way model parallelism are
+128 times 512 x 512 x 4 / 4 and 512 x 2048 x 4 / 4 bytes, and its projection has 36,000 outputs. Here a gradient has the
+size of its weights.) ``transformer_big`` has the sizes of *big* (Vaswani Table 3).
+
+**Division** (Shoeybi et al., "Megatron-LM", 2019, section 3): queries, keys and values together by columns, that is
+by heads; the output projection by rows; the perceptron by columns, then rows; the embedding's table by its entries,
+which sums what each part found (*row*); the projection to the vocabulary by columns. What lies between a column and a
+row layer is divided. Layer norms are done whole by every rank. A block therefore has two all-reduces forward and two
+backward. The small exchanges of the loss (two numbers for each token) are left out, and the bias of a row layer, which
+Megatron-LM keeps whole, is divided with its matrix.
+
+Positions are sinusoids without parameters (Vaswani 3.5). Embedding and projection share one table (Vaswani 3.4): the
+projection's ``parameters`` are then 0, and the embedding, whose gradient is complete last, reduces them. Attention has
+no bias (Vaswani 3.2.2). Dropout is left out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from syncline.models.calculus import (
+    context,
+    embedding,
+    layer_norm,
+    linear,
+    pointwise,
+    relu,
+    residual,
+    scores,
+    softmax,
+)
+from syncline.models.errors import ModelError
+from syncline.models.info import model
+from syncline.models.layer import Layer
+from syncline.models.parameters import Parameter, boolean, integer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def layers(
+    *,
+    batch_per_npu: int,
+    layers: int,
+    hidden: int,
+    heads: int,
+    feed_forward: int,
+    sequence: int,
+    vocabulary: int,
+    attention_bias: bool,
+    tied_embeddings: bool,
+) -> list[Layer]:
+    """``embedding``, ``block1.qkv`` to ``block1.norm2``, ..., ``projection``, ``loss``."""
+    if hidden % heads:
+        nearest = min((h for h in range(1, hidden + 1) if hidden % h == 0), key=lambda h: abs(h - heads))
+        raise ModelError("heads", heads, f"a divisor of hidden, which is {hidden}", str(nearest))
+    batch, tokens = batch_per_npu, batch_per_npu * sequence
+    values = tokens * hidden
+
+    def block(name: str) -> list[Layer]:
+        def norm(which: str) -> Layer:
+            return Layer(f"{name}.{which}", (residual(values), layer_norm(tokens, hidden)), "replicated")
+
+        return [
+            Layer(f"{name}.qkv", (linear(tokens, hidden, 3 * hidden, bias=attention_bias),), "column"),
+            Layer(f"{name}.scores", (scores(batch, sequence, hidden, heads),), "divided"),
+            Layer(f"{name}.softmax", (softmax(tokens * heads, sequence),), "divided"),
+            Layer(f"{name}.context", (context(batch, sequence, hidden, heads),), "divided"),
+            Layer(f"{name}.output", (linear(tokens, hidden, hidden, bias=attention_bias),), "row"),
+            norm("norm1"),
+            Layer(f"{name}.mlp1", (linear(tokens, hidden, feed_forward),), "column"),
+            Layer(f"{name}.relu", (relu(tokens * feed_forward),), "divided"),
+            Layer(f"{name}.mlp2", (linear(tokens, feed_forward, hidden),), "row"),
+            norm("norm2"),
+        ]
+
+    # Vectors are scaled (one multiplication, undone backward) and a position is added (Vaswani 3.4, 3.5).
+    position = pointwise("position", values, forward=2, backward=1)
+    project = linear(tokens, hidden, vocabulary, bias=False)
+    return [
+        Layer("embedding", (embedding(tokens, vocabulary, hidden), position), "row", reads_data=True),
+        *(layer for index in range(1, layers + 1) for layer in block(f"block{index}")),
+        Layer("projection", (project,), "column", borrowed=tied_embeddings),
+        Layer("loss", (softmax(tokens, vocabulary),), "divided"),
+    ]
+
+
+def _parameters(hidden: int, heads: int, feed_forward: int) -> Mapping[str, Parameter]:
+    return {
+        "layers": integer(6, "encoder blocks", 1, 10_000),
+        "hidden": integer(hidden, "elements of a token's vector", 1, 1 << 20),
+        "heads": integer(heads, "attention heads; divides hidden", 1, 1 << 20),
+        "feed_forward": integer(feed_forward, "elements between the two layers of a block's perceptron", 1, 1 << 24),
+        "sequence": integer(128, "tokens of a sample", 1, 1 << 20),
+        "vocabulary": integer(37_000, "different tokens", 1, 1 << 24),
+        "attention_bias": boolean("whether the projections of attention have a bias", default=False),
+        "tied_embeddings": boolean("whether embedding and projection share one table", default=True),
+    }
+
+
+INFO = model(
+    "Transformer encoder, base: 6 blocks of 512",
+    "Vaswani et al. 2017, Table 3 (base), encoder half; divided as in Shoeybi et al. 2019",
+    layers,
+    _parameters(512, 8, 2048),
+)
+BIG = model(
+    "Transformer encoder, big: 6 blocks of 1024",
+    "Vaswani et al. 2017, Table 3 (big), encoder half; divided as in Shoeybi et al. 2019",
+    layers,
+    _parameters(1024, 16, 4096),
+)

@@ -1,0 +1,193 @@
+"""What holds for every model, and what a wrong request is told."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from syncline.models import DATA_TYPES, MODELS, ModelError, build, check, layers
+
+names = st.sampled_from(sorted(MODELS))
+
+
+@given(name=names, batch=st.integers(1, 64), factor=st.integers(1, 64))
+def test_activations_and_operations_grow_with_the_batch(name, batch, factor):
+    small, large = layers(name, batch_per_npu=batch), layers(name, batch_per_npu=batch * factor)
+    for one, many in zip(small, large, strict=True):
+        assert (many.inputs, many.outputs) == (factor * one.inputs, factor * one.outputs)
+        for work in ("forward", "input_grad", "weight_grad"):
+            assert getattr(many, work).flop == factor * getattr(one, work).flop
+            # Weights are moved once, whatever the batch.
+            assert getattr(one, work).moved <= getattr(many, work).moved <= factor * getattr(one, work).moved
+
+
+@given(name=names, batch=st.integers(1, 4096))
+def test_parameters_do_not_depend_on_the_batch(name, batch):
+    counts = [[layer["parameters"] for layer in build(name, batch_per_npu=b)] for b in (1, batch)]
+    assert counts[0] == counts[1]
+    updates = [[layer["update"] for layer in build(name, batch_per_npu=b)] for b in (1, batch)]
+    assert updates[0] == updates[1]
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("data_type", DATA_TYPES)
+def test_bytes_follow_the_data_type_and_counts_do_not(name, data_type):
+    for eight, other in zip(build(name, data_type="int8"), build(name, data_type=data_type), strict=True):
+        for key, value in eight.items():
+            if isinstance(value, dict):
+                assert other[key]["ops"]["flop"] == value["ops"]["flop"]
+                assert _memory(other[key]) == DATA_TYPES[data_type] * _memory(value)
+            else:
+                assert other[key] == value
+
+
+def _memory(work):
+    return int(work["ops"]["memory"].removesuffix("B"))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_form_of_a_scenario(name):
+    built = json.loads(json.dumps(build(name)))
+    assert len({layer["name"] for layer in built}) == len(built)
+    works = {"forward", "input_grad", "weight_grad", "update"}
+    counts = {"parameters", "inputs", "outputs"}
+    for layer in built:
+        assert set(layer) == {"name", "sharding", *works, *counts}
+        assert layer["sharding"] in {"gather", "column", "row", "divided", "replicated"}
+        assert all(isinstance(layer[count], int) and layer[count] >= 0 for count in counts)
+        for work in works:
+            if layer[work] != "none":
+                assert set(layer[work]) == {"ops"}
+                assert set(layer[work]["ops"]) == {"flop", "memory"}
+        assert layer["forward"] != "none"
+        assert (layer["update"] == "none") == (layer["parameters"] == 0)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_backward_costs_about_twice_the_forward_pass(name):
+    built = layers(name)
+    first = built[0].forward.flop  # reads data: it has no input gradient
+    forward = sum(layer.forward.flop for layer in built)
+    backward = sum(layer.input_grad.flop + layer.weight_grad.flop for layer in built)
+    assert 0.97 * (2 * forward - first) < backward < 2.01 * forward
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_what_the_registry_says_is_what_is_built(name):
+    info = MODELS[name]
+    assert info.description
+    assert info.source
+    defaults = {key: parameter.default for key, parameter in info.parameters.items()}
+    assert {"batch_per_npu", "data_type"} <= set(defaults)
+    assert build(name, **defaults) == build(name)
+    assert all(parameter.meaning for parameter in info.parameters.values())
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "key", "nearest"),
+    [
+        ("resnet5", {}, "model", "resnet50"),
+        ("ResNet50", {}, "model", "resnet50"),
+        ("transformer_large", {}, "model", "transformer_big"),
+        ("", {}, "model", None),
+        (None, {}, "model", None),
+        ("zzz", {}, "model", None),
+        ("resnet50", {"batch": 32}, "batch", "batch_per_npu"),
+        ("resnet50", {"qqq": 1}, "qqq", None),
+        ("resnet50", {"batch_per_npu": 0}, "batch_per_npu", "1"),
+        ("resnet50", {"batch_per_npu": -3}, "batch_per_npu", "1"),
+        ("resnet50", {"batch_per_npu": 10**30}, "batch_per_npu", str(1 << 20)),
+        ("resnet50", {"batch_per_npu": 31.6}, "batch_per_npu", "32"),
+        ("resnet50", {"batch_per_npu": 32.0}, "batch_per_npu", "32"),
+        ("resnet50", {"batch_per_npu": float("nan")}, "batch_per_npu", None),
+        ("resnet50", {"batch_per_npu": float("inf")}, "batch_per_npu", None),
+        ("resnet50", {"batch_per_npu": "32"}, "batch_per_npu", None),
+        ("resnet50", {"batch_per_npu": True}, "batch_per_npu", None),
+        ("resnet50", {"batch_per_npu": None}, "batch_per_npu", None),
+        ("resnet50", {"data_type": "float32"}, "data_type", "fp32"),
+        ("resnet50", {"data_type": "FP16"}, "data_type", "fp16"),
+        ("resnet50", {"data_type": 16}, "data_type", "fp16"),
+        ("resnet50", {"image_size": 31}, "image_size", "32"),
+        ("resnet50", {"norm_parameters": "no"}, "norm_parameters", None),
+        ("resnet50", {"norm_parameters": 1}, "norm_parameters", None),
+        ("resnet50", {"stride_in": "conv3"}, "stride_in", "conv1"),
+        ("mlp", {"sizes": [5]}, "sizes", None),
+        ("mlp", {"sizes": 5}, "sizes", None),
+        ("mlp", {"sizes": "784,10"}, "sizes", None),
+        ("mlp", {"sizes": [784, 0]}, "sizes[1]", "1"),
+        ("transformer", {"heads": 7}, "heads", "8"),
+        ("transformer", {"hidden": 513}, "heads", "9"),
+        ("transformer", {"layers": 10_000, "hidden": 1 << 20, "batch_per_npu": 1 << 20}, "model", None),
+    ],
+)
+def test_a_wrong_request_is_refused_by_name(name, params, key, nearest):
+    with pytest.raises(ModelError) as caught:
+        build(name, **params)
+    error = caught.value
+    assert (error.key, error.nearest) == (key, nearest)
+    assert error.allowed
+    assert len(str(error)) < 400
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "text"),
+    [
+        (
+            "resnet",
+            {},
+            (
+                "model: found 'resnet', allowed is one of resnet50, vgg16, transformer, transformer_big, mlp; "
+                "did you mean resnet50?"
+            ),
+        ),
+        (
+            "vgg16",
+            {"batch_per_npu": 0},
+            "batch_per_npu: found 0, allowed is a whole number from 1 to 1048576; did you mean 1?",
+        ),
+        (
+            "vgg16",
+            {"clases": 10},
+            (
+                "clases: not a parameter of vgg16, allowed is one of batch_per_npu, data_type, image_size, classes; "
+                "did you mean classes?"
+            ),
+        ),
+        ("transformer", {"heads": 7}, "heads: found 7, allowed is a divisor of hidden, which is 512; did you mean 8?"),
+    ],
+)
+def test_what_an_error_says(name, params, text):
+    with pytest.raises(ModelError) as caught:
+        build(name, **params)
+    assert str(caught.value) == text
+
+
+def test_several_errors_come_together():
+    errors = check("resnet50", {"batch_per_npu": 0, "data_type": "fp31", "clases": 10})
+    assert {error.key for error in errors} == {"batch_per_npu", "data_type", "clases"}
+    assert check("resnet50", {"batch_per_npu": 8}) == []
+
+
+def test_long_values_are_cut():
+    with pytest.raises(ModelError) as caught:
+        build("x" * 10_000)
+    assert len(str(caught.value)) < 200
+    with pytest.raises(ModelError, match="a very large int"):
+        build("resnet50", batch_per_npu=10**5000)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(), lambda inner: st.lists(inner), max_leaves=5
+)
+
+
+@given(name=names, key=st.data(), value=json_values)
+def test_any_value_builds_or_is_refused(name, key, value):
+    parameter = key.draw(st.sampled_from(sorted(MODELS[name].parameters)))
+    if parameter == "layers" and isinstance(value, int):
+        value = min(value, 50)
+    try:
+        build(name, **{parameter: value})
+    except ModelError as error:
+        assert error.allowed

@@ -1,0 +1,33 @@
+"""VGG-16 against published numbers."""
+
+import itertools
+
+import pytest
+
+from syncline.models import layers
+
+
+def test_parameters_and_multiply_adds():
+    built = layers("vgg16", batch_per_npu=1)
+    assert sum(layer.parameters for layer in built) == 138_357_544
+    assert sum(layer.multiply_adds for layer in built) == 15_470_264_320
+
+
+def test_sixteen_weighted_layers():
+    names = [layer.name for layer in layers("vgg16")]
+    assert names == [
+        *("conv1_1", "conv1_2", "conv2_1", "conv2_2", "conv3_1", "conv3_2", "conv3_3"),
+        *("conv4_1", "conv4_2", "conv4_3", "conv5_1", "conv5_2", "conv5_3"),
+        *("fc6", "fc7", "fc8"),
+    ]
+
+
+@pytest.mark.parametrize("image_size", [32, 95, 224])
+def test_outputs_feed_the_next_layer(image_size):
+    built = layers("vgg16", batch_per_npu=2, image_size=image_size)
+    assert all(a.outputs == b.inputs for a, b in itertools.pairwise(built))
+
+
+def test_the_first_linear_layer_holds_most_of_it():
+    by_name = {layer.name: layer.parameters for layer in layers("vgg16")}
+    assert by_name["fc6"] == (512 * 7 * 7 + 1) * 4096
