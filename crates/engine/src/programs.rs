@@ -185,11 +185,14 @@ impl<N: Network> Engine<'_, N> {
             Some(&run) if run != NONE => run,
             _ => self.run_of(set_id, message.chunk),
         };
-        // The sending rank has issued it, so the instance is known; this rank may not have yet.
         let delay = self.now.saturating_sub(self.calendar.endpoint).saturating_sub(message.sent);
-        let group = self.ranks[message.rank as usize].roles[usize::from(message.role)].group;
-        let (base, known) = &self.instance_of[usize::from(message.role)][group as usize];
-        let instance = known[(message.sequence - base) as usize];
+        let mut instance = self.sets[set_id].instance;
+        if instance == NONE {
+            // This rank has not issued the collective, but the sending one has.
+            let group = self.ranks[message.rank as usize].roles[usize::from(message.role)].group;
+            let (base, known) = &self.instance_of[usize::from(message.role)][group as usize];
+            instance = known[(message.sequence - base) as usize];
+        }
         let record = &mut self.instances[instance].phases[usize::from(message.phase)];
         record.network_delay += u128::from(delay.0);
         record.messages += 1;
