@@ -35,7 +35,7 @@ use slab::Slab;
 use state::{At, Cause, Message, NONE, Rank, RoleState, Run, Set};
 use std::collections::VecDeque;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
-use syncline_timeline::Ended;
+pub use syncline_timeline::Ended;
 use syncline_units::Time;
 use syncline_workload::TaskKind;
 
@@ -191,6 +191,9 @@ impl<'a, N: Network> Engine<'a, N> {
     /// A deadlock report, or an impossible number.
     pub fn step(&mut self, events: u64, until: Time) -> Result<Step> {
         for _ in 0..events {
+            if self.failure.is_some() || self.calendar.overflow {
+                return self.checked(Step::More);
+            }
             if self.unfinished == 0 && self.calendar.next_time().is_none() {
                 return self.checked(Step::Finished);
             }
@@ -218,9 +221,6 @@ impl<'a, N: Network> Engine<'a, N> {
                 }
             }
             self.settle();
-            if self.failure.is_some() || self.calendar.overflow {
-                return self.checked(Step::More);
-            }
         }
         self.checked(Step::More)
     }

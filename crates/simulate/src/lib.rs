@@ -14,9 +14,11 @@ mod prepare;
 mod report;
 mod run;
 pub mod scenario;
+mod show;
 
 pub use run::run;
 pub use scenario::Scenario;
+pub use show::show;
 
 use std::sync::atomic::AtomicBool;
 use syncline_diagnostics::Diagnostics;
@@ -59,14 +61,6 @@ pub fn check(scenario: &Scenario) -> Diagnostics {
         Ok(prepared) => prepared.warnings,
         Err(errors) => errors,
     }
-}
-
-/// A part of a scenario, described as JSON for the terminal view.
-///
-/// # Errors
-/// As [`run`].
-pub fn show(_scenario: &Scenario, _what: Show) -> syncline_diagnostics::Result<String> {
-    Ok("{}".to_owned())
 }
 
 /// What [`show`] describes.

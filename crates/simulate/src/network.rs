@@ -127,3 +127,28 @@ pub(crate) fn placement(spec: &Placement, ranks: u32, fabric: &Fabric) -> Result
         }
     }
 }
+
+/// On a graph: whether every NPU that is used can reach the first one and be reached by it, and so every other.
+pub(crate) fn check_connected(fabric: &Fabric, ranks: u32, placement: &[NpuId]) -> Diagnostics {
+    let mut found = Diagnostics::new();
+    if !fabric.is_graph() || ranks == 0 {
+        return found;
+    }
+    let npu = |rank: u32| placement.get(rank as usize).copied().unwrap_or(NpuId(rank));
+    let first = npu(0);
+    let mut path = Vec::new();
+    for other in (1..ranks).map(npu) {
+        for (from, to) in [(first, other), (other, first)] {
+            path.clear();
+            if !fabric.route(from, to, 0, &mut path) {
+                found.push(
+                    Diagnostic::error(Code::NoRoute, format!("no path leads from {from} to {to}"))
+                        .key("fabric.graph.links")
+                        .help("links are directed: a duplex link is two of them"),
+                );
+                return found;
+            }
+        }
+    }
+    found
+}

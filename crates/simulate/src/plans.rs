@@ -7,6 +7,7 @@ use std::sync::Arc;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 use syncline_engine::{CollectivePlan, Lanes, PhasePlan, Schedule};
 use syncline_fabric::Fabric;
+use syncline_plan::custom::{Custom, PlanFile};
 use syncline_plan::{Algorithm, Composition, Grid, registry};
 use syncline_units::{Bytes, CollectiveKind, DimKind, Extent, Rate, Time};
 use syncline_workload::{Axis, Role, TaskKind, Workload};
@@ -79,6 +80,27 @@ pub(crate) fn schedule(spec: &Collectives) -> Schedule {
     }
 }
 
+/// Reads a user's plan and proves that it computes its collective.
+fn own_plan(kind: CollectiveKind, file: &str) -> Result<Arc<dyn Algorithm>> {
+    let text = std::fs::read_to_string(file).map_err(|error| {
+        Diagnostic::error(Code::Unreadable, "the plan cannot be read")
+            .at(file, 0)
+            .key(format!("collectives.plans.{kind}"))
+            .found(error.to_string())
+    })?;
+    let plan = PlanFile::from_json(&text, file)?;
+    if plan.kind != kind {
+        return Err(Diagnostic::error(
+            Code::BadValue,
+            format!("the plan is for {}, not for {kind}", plan.kind),
+        )
+        .at(file, 0)
+        .key(format!("collectives.plans.{kind}"))
+        .into());
+    }
+    Ok(Arc::new(Custom::new(&plan)?))
+}
+
 impl<'a> Planner<'a> {
     fn new(spec: &'a Collectives, fabric: &'a Fabric) -> Result<Self> {
         let mut errors = Diagnostics::new();
@@ -122,7 +144,15 @@ impl<'a> Planner<'a> {
                     .key("collectives.reduction_rate"),
             );
         }
-        let own = BTreeMap::new();
+        let mut own: BTreeMap<CollectiveKind, Arc<dyn Algorithm>> = BTreeMap::new();
+        for (&kind, file) in &spec.plans {
+            match own_plan(kind, file) {
+                Ok(algorithm) => {
+                    own.insert(kind, algorithm);
+                }
+                Err(found) => errors.extend(found),
+            }
+        }
         errors.into_result()?;
         let composition = composition.expect("errors were returned");
         Ok(Self { spec, fabric, composition, named, own })

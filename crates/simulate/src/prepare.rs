@@ -45,7 +45,10 @@ pub(crate) fn prepare(scenario: &Scenario) -> Result<Prepared> {
     let workload = jobs::workload(scenario, &fabric)?;
     let mut errors = matching::check(&workload);
     let placement = match network::placement(&scenario.placement, workload.ranks, &fabric) {
-        Ok(placement) => placement,
+        Ok(placement) => {
+            errors.extend(network::check_connected(&fabric, workload.ranks, &placement));
+            placement
+        }
         Err(found) => {
             errors.extend(found);
             Vec::new()
@@ -122,6 +125,11 @@ impl Prepared {
             traced,
             max_spans: scenario.trace.max_spans,
         }
+    }
+
+    /// Durations of a class's tasks.
+    pub(crate) fn durations(&self, class: usize) -> &[Time] {
+        &self.durations[class]
     }
 
     /// Names of the accounting dimensions.
