@@ -1,0 +1,222 @@
+//! Halving-doubling: the amount of data halves and the distance doubles from step to step, then the way back.
+//!
+//! With `N` a power of two, reduce-scatter takes `log2 N` steps: a rank exchanges half of what it still holds with a
+//! partner and reduces what it gets. All-gather doubles what a rank has in each of `log2 N` steps. All-reduce is one
+//! after the other.
+//!
+//! *Which partner.* All-reduce may leave any block with any rank in between, so it starts with the partner at
+//! distance 1: the largest messages go to the nearest ranks (luo2020 1.1.5: "doubling the distance while halving the
+//! amount"). Reduce-scatter and all-gather promise block `i` to rank `i`, and blocks stay contiguous only when
+//! reduce-scatter starts with the partner at distance `N/2`, and all-gather ends with it.
+//!
+//! *Any N.* Let `p` be the largest power of two in `N` and `e = N - p` the surplus. Of each pair of ranks
+//! `2v, 2v + 1` with `v < e`, the odd one first hands what it has to the even one and takes no part after that; the
+//! even one hands it the result at the end. The other ranks take part as they are. So `p` ranks take part, numbered
+//! `v`; in reduce-scatter and all-gather number `v` stands for the blocks of all ranks that it acts for, which are
+//! neighbours: `v + min(v, e)` is the first of them. All-reduce cuts the vector into `p` equal blocks.
+//!
+//! Source: luo2020 1.1.5 "Halving Doubling"; hier2021 Table I; the surplus as in Thakur, Rabenseifner, Gropp (2005).
+//!
+//! | collective | rounds | bytes sent by a rank, `N = p` |
+//! |---|---|---|
+//! | all-reduce | `2 log2 p`, and 2 where `e > 0` | `2 S (N-1)/N` |
+//! | reduce-scatter, all-gather | `log2 p`, and 2 where `e > 0` | `S (N-1)/N` |
+//!
+//! A rank without surplus in an all-reduce sends `2 S (p-1)/p`; one that acts for another sends `S` more; that other
+//! sends `S`.
+
+use super::offers_only;
+use crate::program::{Algorithm, Blocks, Op, Refusal, Seat};
+use syncline_units::CollectiveKind;
+
+/// The halving-doubling algorithm, for any number of ranks.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct HalvingDoubling;
+
+const OFFERED: &[CollectiveKind] =
+    &[CollectiveKind::AllReduce, CollectiveKind::ReduceScatter, CollectiveKind::AllGather];
+
+impl Algorithm for HalvingDoubling {
+    fn name(&self) -> &str {
+        "halving_doubling"
+    }
+
+    fn offers(&self, kind: CollectiveKind, ranks: u32) -> Result<(), Refusal> {
+        offers_only(self.name(), OFFERED, kind, ranks)
+    }
+
+    #[inline]
+    fn op(&self, seat: &Seat, pc: u32) -> Option<Op> {
+        let fold = Fold::new(seat);
+        let Some(number) = fold.number(seat.index) else {
+            return fold.surplus(seat.index, pc);
+        };
+        let steps = fold.steps * if seat.kind == CollectiveKind::AllReduce { 2 } else { 1 };
+        if !fold.acts_for_two(number) {
+            return (pc < 3 * steps).then(|| fold.step(number, pc));
+        }
+        let other = seat.index + 1;
+        match pc {
+            0 => {
+                let (blocks, reduce) = match seat.kind {
+                    CollectiveKind::AllGather => (Blocks::data(other, 1, seat.ranks), false),
+                    _ => (Blocks::WHOLE, true),
+                };
+                Some(Op::Receive { from: other, blocks, reduce })
+            }
+            1 => Some(Op::Wait),
+            _ if pc - 2 < 3 * steps => Some(fold.step(number, pc - 2)),
+            _ if pc - 2 == 3 * steps => Some(Op::Send { to: other, blocks: fold.result(other) }),
+            _ => None,
+        }
+    }
+}
+
+/// The ranks folded onto a power of two.
+#[derive(Clone, Copy)]
+struct Fold {
+    kind: CollectiveKind,
+    ranks: u32,
+    /// `log2 p`.
+    steps: u32,
+    /// `e`.
+    surplus: u32,
+}
+
+impl Fold {
+    #[inline]
+    fn new(seat: &Seat) -> Self {
+        let steps = seat.ranks.ilog2();
+        Self { kind: seat.kind, ranks: seat.ranks, steps, surplus: seat.ranks - (1 << steps) }
+    }
+    /// The number under which a rank takes part.
+    #[inline]
+    fn number(self, rank: u32) -> Option<u32> {
+        if rank >= 2 * self.surplus {
+            Some(rank - self.surplus)
+        } else {
+            rank.is_multiple_of(2).then_some(rank / 2)
+        }
+    }
+    #[inline]
+    fn acts_for_two(self, number: u32) -> bool {
+        number < self.surplus
+    }
+    /// The rank with that number, which is also the first block that it stands for.
+    #[inline]
+    fn rank(self, number: u32) -> u32 {
+        number + number.min(self.surplus)
+    }
+    /// What a surplus rank gets at the end.
+    #[inline]
+    fn result(self, rank: u32) -> Blocks {
+        if self.kind == CollectiveKind::ReduceScatter {
+            Blocks::data(rank, 1, self.ranks)
+        } else {
+            Blocks::WHOLE
+        }
+    }
+    /// The program of a rank that only hands its data to its neighbour and gets the result.
+    #[inline]
+    fn surplus(self, rank: u32, pc: u32) -> Option<Op> {
+        let to = rank - 1;
+        match pc {
+            0 if self.kind == CollectiveKind::AllGather => {
+                Some(Op::Send { to, blocks: Blocks::data(rank, 1, self.ranks) })
+            }
+            0 => Some(Op::Send { to, blocks: Blocks::WHOLE }),
+            1 => Some(Op::Receive { from: to, blocks: self.result(rank), reduce: false }),
+            _ => None,
+        }
+    }
+    /// What numbers `first..first + count` stand for.
+    #[inline]
+    fn blocks(self, first: u32, count: u32) -> Blocks {
+        if self.kind == CollectiveKind::AllReduce {
+            return Blocks::data(first, count, 1 << self.steps);
+        }
+        let start = self.rank(first);
+        Blocks::data(start, self.rank(first + count) - start, self.ranks)
+    }
+    /// In all-reduce, ranks change places with those of the reversed bits: partners at distance `p/2` become
+    /// neighbours.
+    #[inline]
+    fn place(self, number: u32) -> u32 {
+        if self.kind == CollectiveKind::AllReduce && self.steps > 0 {
+            number.reverse_bits() >> (32 - self.steps)
+        } else {
+            number
+        }
+    }
+    /// Instruction `pc` of the exchange: send, receive, wait for each step.
+    #[inline]
+    fn step(self, number: u32, pc: u32) -> Op {
+        let step = pc / 3;
+        let halving = self.kind != CollectiveKind::AllGather && step < self.steps;
+        let half = if halving {
+            1 << (self.steps - 1 - step)
+        } else {
+            1 << (step - if self.kind == CollectiveKind::AllReduce { self.steps } else { 0 })
+        };
+        let place = self.place(number);
+        let partner = self.rank(self.place(place ^ half));
+        let mine = place & !(half - 1);
+        let theirs = mine ^ half;
+        let (out, kept) = if halving { (theirs, mine) } else { (mine, theirs) };
+        match pc % 3 {
+            0 => Op::Send { to: partner, blocks: self.blocks(out, half) },
+            1 => Op::Receive { from: partner, blocks: self.blocks(kept, half), reduce: halving },
+            _ => Op::Wait,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithm::tests::{proves, sends};
+
+    #[test]
+    fn all_reduce_sends_most_to_the_nearest() {
+        assert_eq!(
+            sends(&HalvingDoubling, CollectiveKind::AllReduce, 8, 0, 0),
+            [(1, 4, 4, 8), (2, 2, 2, 8), (4, 1, 1, 8), (4, 0, 1, 8), (2, 0, 2, 8), (1, 0, 4, 8)]
+        );
+    }
+
+    #[test]
+    fn reduce_scatter_of_a_power_of_two() {
+        assert_eq!(
+            sends(&HalvingDoubling, CollectiveKind::ReduceScatter, 8, 5, 0),
+            [(1, 0, 4, 8), (7, 6, 2, 8), (4, 4, 1, 8)]
+        );
+        assert_eq!(
+            sends(&HalvingDoubling, CollectiveKind::AllGather, 8, 5, 0),
+            [(4, 5, 1, 8), (7, 4, 2, 8), (1, 4, 4, 8)]
+        );
+    }
+
+    #[test]
+    fn the_surplus_of_six_is_folded_into_pairs() {
+        let sent = |rank| sends(&HalvingDoubling, CollectiveKind::ReduceScatter, 6, rank, 0);
+        assert_eq!(sent(0), [(4, 4, 2, 6), (2, 2, 2, 6), (1, 1, 1, 6)]);
+        assert_eq!(sent(1), [(0, 0, 1, 1)]);
+        assert_eq!(sent(4), [(0, 0, 4, 6), (5, 5, 1, 6)]);
+    }
+
+    #[test]
+    fn proved() {
+        for &kind in OFFERED {
+            assert_eq!(proves(&HalvingDoubling, kind, 20), 20);
+        }
+    }
+
+    #[test]
+    fn others_are_refused_by_name() {
+        let refusal = HalvingDoubling.offers(CollectiveKind::AllToAll, 8).unwrap_err();
+        assert_eq!(
+            refusal.0,
+            "`halving_doubling` offers all_reduce, reduce_scatter, all_gather, not all_to_all"
+        );
+    }
+}

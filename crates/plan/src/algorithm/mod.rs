@@ -1,0 +1,82 @@
+//! The library of collective algorithms, one file each, all in the same order: the idea and where it is from, its
+//! rounds and bytes, what it offers, the program, tests.
+//!
+//! Every file states `N` for the number of ranks and `S` for the bytes of the full vector.
+//!
+//! - [`ring`], [`direct`], [`halving_doubling`]: the three that hier2021 Table I picks by the kind of dimension;
+//! - [`tree`], [`double_binary_tree`]: for latency, and for broadcast and reduce;
+//! - [`bcube`]: halving-doubling with another base;
+//! - [`parameter_server`], [`two_level`]: hubs, local and global masters.
+
+pub mod bcube;
+pub mod direct;
+pub mod double_binary_tree;
+pub mod halving_doubling;
+pub mod parameter_server;
+pub mod ring;
+pub mod tree;
+pub mod two_level;
+
+pub use bcube::BCube;
+pub use direct::Direct;
+pub use double_binary_tree::DoubleBinaryTree;
+pub use halving_doubling::HalvingDoubling;
+pub use parameter_server::{ParameterServer, Placement};
+pub use ring::Ring;
+pub use tree::{Shape, Tree};
+pub use two_level::TwoLevel;
+
+use crate::program::Refusal;
+use syncline_units::CollectiveKind;
+
+/// The rule that every algorithm shares: it offers some collectives, for at least one rank.
+fn offers_only(
+    name: &str,
+    offered: &[CollectiveKind],
+    kind: CollectiveKind,
+    ranks: u32,
+) -> Result<(), Refusal> {
+    if !offered.contains(&kind) {
+        let offered: Vec<&str> = offered.iter().map(|kind| kind.name()).collect();
+        return Err(Refusal(format!("`{name}` offers {}, not {kind}", offered.join(", "))));
+    }
+    if ranks == 0 {
+        return Err(Refusal("a collective needs at least 1 rank".to_owned()));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use crate::program::{Algorithm, Op, Seat, program};
+    use syncline_units::CollectiveKind;
+
+    /// What one seat sends, as (to, first, count, of), in order: the shortest picture of a program.
+    pub(crate) fn sends(
+        algorithm: &dyn Algorithm,
+        kind: CollectiveKind,
+        ranks: u32,
+        index: u32,
+        stream: u32,
+    ) -> Vec<(u32, u32, u32, u32)> {
+        let seat = Seat { kind, ranks, index, stream, reverse: false };
+        program(algorithm, seat)
+            .filter_map(|op| match op {
+                Op::Send { to, blocks } => Some((to, blocks.first, blocks.count, blocks.of)),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// Proves the algorithm for `kind` on every number of ranks that it offers up to `most`, and says how many.
+    pub(crate) fn proves(algorithm: &dyn Algorithm, kind: CollectiveKind, most: u32) -> usize {
+        (1..=most)
+            .filter(|&ranks| algorithm.offers(kind, ranks).is_ok())
+            .inspect(|&ranks| {
+                if let Err(faults) = crate::verify::verify(algorithm, kind, ranks) {
+                    panic!("{} {kind} on {ranks}: {faults}", algorithm.name());
+                }
+            })
+            .count()
+    }
+}

@@ -1,0 +1,174 @@
+//! Ring: every rank talks to its two neighbours only.
+//!
+//! Reduce-scatter: the vector is cut into `N` blocks; in each of `N - 1` steps a rank passes one block on to the next
+//! rank and reduces the one that comes from the previous rank. All-gather: the same steps without reduction.
+//! All-reduce is one after the other. All-to-all: in step `i` a rank sends straight to the rank at distance `i` (which
+//! the fabric routes over `i` links). Broadcast and reduce pass the whole vector along the chain; the schedule's
+//! chunks fill that pipeline.
+//!
+//! Source: astra2020 III-B and Fig. 5; luo2020 1.1.5 "Ring". There, rank `i` starts by sending block `i` and ends
+//! with block `i + 1`; here it starts with block `i - 1` and ends with block `i`, as reduce-scatter promises.
+//!
+//! | collective | rounds | bytes sent by a rank |
+//! |---|---|---|
+//! | all-reduce | `2(N-1)` | `2 S (N-1)/N` |
+//! | reduce-scatter, all-gather, all-to-all | `N-1` | `S (N-1)/N` |
+//! | broadcast, reduce | `N-1` | `S` (one rank: 0) |
+
+use super::offers_only;
+use crate::program::{Algorithm, Blocks, Op, Refusal, Seat};
+use syncline_units::CollectiveKind;
+
+/// The ring algorithm. Honours [`Seat::reverse`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Ring;
+
+impl Algorithm for Ring {
+    fn name(&self) -> &str {
+        "ring"
+    }
+
+    fn offers(&self, kind: CollectiveKind, ranks: u32) -> Result<(), Refusal> {
+        offers_only(self.name(), CollectiveKind::ALL, kind, ranks)
+    }
+
+    #[inline]
+    fn op(&self, seat: &Seat, pc: u32) -> Option<Op> {
+        let ring = Mirrored { ranks: seat.ranks, reverse: seat.reverse };
+        let me = ring.real(seat.index);
+        let steps = seat.ranks - 1;
+        match seat.kind {
+            CollectiveKind::ReduceScatter => ring.pass(me, pc, steps, ring.back(me, 1), true),
+            CollectiveKind::AllGather => ring.pass(me, pc, steps, me, false),
+            CollectiveKind::AllReduce if pc < 3 * steps => ring.pass(me, pc, steps, ring.back(me, 1), true),
+            CollectiveKind::AllReduce => ring.pass(me, pc - 3 * steps, steps, me, false),
+            CollectiveKind::AllToAll => ring.exchange(me, pc, steps),
+            CollectiveKind::Broadcast => ring.chain(me, me, pc, false),
+            // The chain of a reduction ends at rank 0: it starts one behind.
+            CollectiveKind::Reduce => ring.chain(me, ring.back(me, 1), pc, true),
+        }
+    }
+}
+
+/// A ring whose ranks are numbered in the direction of travel: against the usual direction, rank `i` has number
+/// `-i`. The map is its own inverse, and ranks and blocks are mapped alike.
+#[derive(Clone, Copy)]
+struct Mirrored {
+    ranks: u32,
+    reverse: bool,
+}
+
+impl Mirrored {
+    /// The rank with number `number`, and the number of rank `number`.
+    #[inline]
+    fn real(self, number: u32) -> u32 {
+        if self.reverse && number != 0 { self.ranks - number } else { number }
+    }
+    /// `by` places before `number`, `by < ranks`.
+    #[inline]
+    fn back(self, number: u32, by: u32) -> u32 {
+        if number >= by { number - by } else { number + self.ranks - by }
+    }
+    /// `by` places after `number`, `by < ranks`.
+    #[inline]
+    fn on(self, number: u32, by: u32) -> u32 {
+        self.back(number, self.ranks - by)
+    }
+    /// The block that travels as number `number`.
+    #[inline]
+    fn block(self, number: u32) -> Blocks {
+        Blocks::data(self.real(number), 1, self.ranks)
+    }
+
+    /// Reduce-scatter or all-gather: step `s` passes on block `first - s` and takes in block `first - s - 1`.
+    #[inline]
+    fn pass(self, me: u32, pc: u32, steps: u32, first: u32, reduce: bool) -> Option<Op> {
+        let step = pc / 3;
+        if step >= steps {
+            return None;
+        }
+        let passed = self.back(first, step);
+        Some(match pc % 3 {
+            0 => Op::Send { to: self.real(self.on(me, 1)), blocks: self.block(passed) },
+            1 => Op::Receive {
+                from: self.real(self.back(me, 1)),
+                blocks: self.block(self.back(passed, 1)),
+                reduce,
+            },
+            _ => Op::Wait,
+        })
+    }
+
+    /// All-to-all: the own block is moved first; step `s` sends to distance `s + 1`.
+    #[inline]
+    fn exchange(self, me: u32, pc: u32, steps: u32) -> Option<Op> {
+        let own = self.real(me);
+        let Some(pc) = pc.checked_sub(1) else {
+            let to = Blocks::output(own, 1, self.ranks);
+            return Some(Op::Copy { from: Blocks::data(own, 1, self.ranks), to, reduce: false });
+        };
+        let distance = pc / 3 + 1;
+        if distance > steps {
+            return None;
+        }
+        Some(match pc % 3 {
+            0 => {
+                let to = self.real(self.on(me, distance));
+                Op::Send { to, blocks: Blocks::data(to, 1, self.ranks) }
+            }
+            1 => {
+                let from = self.real(self.back(me, distance));
+                Op::Receive { from, blocks: Blocks::output(from, 1, self.ranks), reduce: false }
+            }
+            _ => Op::Wait,
+        })
+    }
+
+    /// The whole vector along a chain, in which this rank has place `place`.
+    #[inline]
+    fn chain(self, me: u32, place: u32, pc: u32, reduce: bool) -> Option<Op> {
+        let (first, last) = (place == 0, place == self.ranks - 1);
+        let pc = if first { pc + 2 } else { pc };
+        match pc {
+            0 => Some(Op::Receive { from: self.real(self.back(me, 1)), blocks: Blocks::WHOLE, reduce }),
+            1 if !first => Some(Op::Wait),
+            2 if !last => Some(Op::Send { to: self.real(self.on(me, 1)), blocks: Blocks::WHOLE }),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithm::tests::{proves, sends};
+
+    #[test]
+    fn rank_0_of_4_as_in_the_text() {
+        let sent = |kind| sends(&Ring, kind, 4, 0, 0);
+        assert_eq!(sent(CollectiveKind::ReduceScatter), [(1, 3, 1, 4), (1, 2, 1, 4), (1, 1, 1, 4)]);
+        assert_eq!(sent(CollectiveKind::AllGather), [(1, 0, 1, 4), (1, 3, 1, 4), (1, 2, 1, 4)]);
+        assert_eq!(sent(CollectiveKind::AllToAll), [(1, 1, 1, 4), (2, 2, 1, 4), (3, 3, 1, 4)]);
+        assert_eq!(sent(CollectiveKind::Broadcast), [(1, 0, 1, 1)]);
+        assert!(sent(CollectiveKind::Reduce).is_empty());
+    }
+
+    #[test]
+    fn reverse_sends_to_the_other_neighbour() {
+        for &kind in CollectiveKind::ALL {
+            let seat = Seat { kind, ranks: 5, index: 2, stream: 0, reverse: true };
+            let first = crate::program::program(&Ring, seat).find_map(|op| match op {
+                Op::Send { to, .. } => Some(to),
+                _ => None,
+            });
+            assert_eq!(first, Some(1), "{kind}");
+        }
+    }
+
+    #[test]
+    fn proved() {
+        for &kind in CollectiveKind::ALL {
+            assert_eq!(proves(&Ring, kind, 16), 16);
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! The plan file's schema, and any algorithm's plan as such a file.
+
+use crate::program::{Algorithm, Blocks, Buffer, Op, Seat, program};
+use serde::{Deserialize, Serialize};
+use syncline_diagnostics::{Code, Diagnostic, Diagnostics};
+use syncline_units::CollectiveKind;
+
+/// Most instructions of a plan file.
+pub const MOST_OPS: usize = 1 << 22;
+
+/// A collective as a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlanFile {
+    /// What it is called in scenarios and tables.
+    pub name: String,
+    /// What it promises.
+    pub kind: CollectiveKind,
+    /// For how many ranks it is.
+    pub ranks: u32,
+    /// Number of seats that are not ranks, such as hubs.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub helpers: u32,
+    /// Into how many blocks buffers are cut where an instruction does not say otherwise.
+    pub blocks: u32,
+    /// Where the result is found: `data` when absent, `output` for all-to-all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<Buffer>,
+    /// Whether each stream works on a part of the vector of its own (stream `s` on block `s` of as many as there are
+    /// streams, and blocks are counted within it). When absent, all streams work on the whole vector.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub split: bool,
+    /// The ranks in order, then the helpers.
+    pub seats: Vec<SeatEntry>,
+}
+
+/// The programs of one seat.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SeatEntry {
+    /// Its streams; seats may have different numbers of them.
+    pub streams: Vec<StreamEntry>,
+}
+
+/// One stream's program.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StreamEntry {
+    /// The channel on which it exchanges messages; its own number when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub channel: Option<u32>,
+    /// The instructions in order.
+    pub ops: Vec<OpEntry>,
+}
+
+/// One instruction; see [`Op`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "op", rename_all = "snake_case", deny_unknown_fields)]
+pub enum OpEntry {
+    /// Start to send.
+    Send {
+        /// Receiving seat.
+        to: u32,
+        /// First block.
+        block: u32,
+        /// Number of blocks.
+        #[serde(default = "one", skip_serializing_if = "is_one")]
+        count: u32,
+        /// Of how many blocks; [`PlanFile::blocks`] when absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        of: Option<u32>,
+        /// Which buffer.
+        #[serde(default = "data", skip_serializing_if = "is_data")]
+        buffer: Buffer,
+    },
+    /// Expect a message.
+    Receive {
+        /// Sending seat.
+        from: u32,
+        /// First block.
+        block: u32,
+        /// Number of blocks.
+        #[serde(default = "one", skip_serializing_if = "is_one")]
+        count: u32,
+        /// Of how many blocks; [`PlanFile::blocks`] when absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        of: Option<u32>,
+        /// Which buffer.
+        #[serde(default = "data", skip_serializing_if = "is_data")]
+        buffer: Buffer,
+        /// Whether it is reduced into what is there.
+        #[serde(default, skip_serializing_if = "is_default")]
+        reduce: bool,
+    },
+    /// Move data within the seat.
+    Copy {
+        /// What is read.
+        from: BlocksEntry,
+        /// What is written.
+        to: BlocksEntry,
+        /// Whether it is reduced into what is there.
+        #[serde(default, skip_serializing_if = "is_default")]
+        reduce: bool,
+    },
+    /// Go on when all receives so far are complete.
+    Wait {},
+    /// Go on when another stream of the seat has passed its first `ops` instructions.
+    After {
+        /// The other stream.
+        stream: u32,
+        /// How many of its instructions.
+        ops: u32,
+    },
+}
+
+/// Blocks of a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BlocksEntry {
+    /// First block.
+    pub block: u32,
+    /// Number of blocks.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub count: u32,
+    /// Of how many blocks; [`PlanFile::blocks`] when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of: Option<u32>,
+    /// Which buffer.
+    #[serde(default = "data", skip_serializing_if = "is_data")]
+    pub buffer: Buffer,
+}
+
+const fn one() -> u32 {
+    1
+}
+const fn is_one(count: &u32) -> bool {
+    *count == 1
+}
+const fn data() -> Buffer {
+    Buffer::Data
+}
+fn is_data(buffer: &Buffer) -> bool {
+    *buffer == Buffer::Data
+}
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+impl PlanFile {
+    /// Reads JSON. `file` is named in diagnostics.
+    ///
+    /// # Errors
+    /// [`Code::BadSyntax`] where the text is not JSON, [`Code::BadValue`] where it is not a plan, each with its place.
+    pub fn from_json(text: &str, file: &str) -> Result<Self, Diagnostics> {
+        serde_json::from_str(text).map_err(|error| {
+            let (code, message) = if error.is_data() {
+                (Code::BadValue, "the file is not a plan")
+            } else {
+                (Code::BadSyntax, "the file is not well-formed JSON")
+            };
+            let mut found = Diagnostic::error(code, message)
+                .at(file, u32::try_from(error.line()).unwrap_or(u32::MAX))
+                .note(error.to_string());
+            if let Some(place) = &mut found.place {
+                place.column = u32::try_from(error.column()).unwrap_or(u32::MAX);
+            }
+            found.into()
+        })
+    }
+
+    /// Any algorithm's plan for `ranks` ranks as a file.
+    ///
+    /// # Errors
+    /// [`Code::NoPlan`] where the algorithm does not offer it, [`Code::BadValue`] where it is too long for a file.
+    pub fn of(algorithm: &dyn Algorithm, kind: CollectiveKind, ranks: u32) -> Result<Self, Diagnostics> {
+        crate::registry::check(algorithm, kind, ranks)?;
+        let streams = algorithm.streams(kind, ranks);
+        let mut left = MOST_OPS;
+        let mut seats = Vec::new();
+        for index in 0..algorithm.seats(ranks) {
+            let mut entry = SeatEntry::default();
+            for stream in 0..streams {
+                let seat = Seat { kind, ranks, index, stream, reverse: false };
+                let ops: Vec<OpEntry> = program(algorithm, seat).take(left + 1).map(OpEntry::from).collect();
+                left = left.checked_sub(ops.len()).ok_or_else(too_long)?;
+                let channel = Some(algorithm.channel(&seat)).filter(|&channel| channel != stream);
+                entry.streams.push(StreamEntry { channel, ops });
+            }
+            seats.push(entry);
+        }
+        Ok(Self {
+            name: algorithm.name().to_owned(),
+            kind,
+            ranks,
+            helpers: algorithm.seats(ranks) - ranks,
+            blocks: ranks,
+            result: Some(algorithm.result(kind)).filter(|&result| result != usual_result(kind)),
+            split: streams > 1 && algorithm.split(),
+            seats,
+        })
+    }
+}
+
+pub(super) fn usual_result(kind: CollectiveKind) -> Buffer {
+    if kind == CollectiveKind::AllToAll { Buffer::Output } else { Buffer::Data }
+}
+
+pub(super) fn too_long() -> Diagnostics {
+    Diagnostic::error(Code::BadValue, "the plan has too many instructions")
+        .allowed(format!("at most {MOST_OPS}"))
+        .into()
+}
+
+impl From<Blocks> for BlocksEntry {
+    fn from(Blocks { buffer, first, count, of }: Blocks) -> Self {
+        Self { block: first, count, of: Some(of), buffer }
+    }
+}
+
+impl BlocksEntry {
+    fn blocks(self, of: u32) -> Blocks {
+        Blocks { buffer: self.buffer, first: self.block, count: self.count, of: self.of.unwrap_or(of) }
+    }
+}
+
+impl From<Op> for OpEntry {
+    fn from(op: Op) -> Self {
+        match op {
+            Op::Send { to, blocks } => {
+                let BlocksEntry { block, count, of, buffer } = blocks.into();
+                Self::Send { to, block, count, of, buffer }
+            }
+            Op::Receive { from, blocks, reduce } => {
+                let BlocksEntry { block, count, of, buffer } = blocks.into();
+                Self::Receive { from, block, count, of, buffer, reduce }
+            }
+            Op::Copy { from, to, reduce } => Self::Copy { from: from.into(), to: to.into(), reduce },
+            Op::Wait => Self::Wait {},
+            Op::After { stream, ops } => Self::After { stream, ops },
+        }
+    }
+}
+
+impl OpEntry {
+    pub(super) fn op(&self, blocks: u32) -> Op {
+        match *self {
+            Self::Send { to, block, count, of, buffer } => {
+                Op::Send { to, blocks: BlocksEntry { block, count, of, buffer }.blocks(blocks) }
+            }
+            Self::Receive { from, block, count, of, buffer, reduce } => {
+                Op::Receive { from, blocks: BlocksEntry { block, count, of, buffer }.blocks(blocks), reduce }
+            }
+            Self::Copy { from, to, reduce } => {
+                Op::Copy { from: from.blocks(blocks), to: to.blocks(blocks), reduce }
+            }
+            Self::Wait {} => Op::Wait,
+            Self::After { stream, ops } => Op::After { stream, ops },
+        }
+    }
+}

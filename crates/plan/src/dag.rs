@@ -1,0 +1,228 @@
+//! A plan materialised: for every seat a DAG of primitives, what the executor runs (luo2020 4.2.2: "a schedule is
+//! represented as a DAG where dependencies are edges and nodes are primitives").
+//!
+//! The primitives are the dissertation's: [`Action::Fetch`], [`Action::Send`], [`Action::Receive`] (with or without
+//! reduction), [`Action::Deliver`]; and [`Action::Copy`] for what stays within a seat. A rank that brings data starts
+//! with one fetch, a rank that gets a result ends with one deliver; helpers have neither.
+//!
+//! A node may start when all nodes in its `after` are done: a send is done when its data has been taken, a receive
+//! when its message is in place. The edges say exactly what the lazy program says: a node depends on the receives
+//! before the last wait in front of it, on copies in front of it and on what an `After` names; edges that others imply
+//! are left out, and an [`Action::Join`] stands for many. Messages carry their number, so that nodes that may start in
+//! any order still match.
+
+mod prove;
+mod weave;
+
+use crate::program::{Algorithm, Blocks, Buffer, Seat, part};
+use serde::{Deserialize, Serialize};
+use syncline_diagnostics::Diagnostics;
+use syncline_units::{CollectiveKind, Extent};
+use weave::Weaver;
+
+/// Most nodes of a materialised plan.
+pub const MOST_NODES: usize = 1 << 24;
+
+/// A whole collective.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plan {
+    /// The algorithm's name.
+    pub name: String,
+    /// What it promises.
+    pub kind: CollectiveKind,
+    /// Number of ranks.
+    pub ranks: u32,
+    /// Number of streams of a seat.
+    pub streams: u32,
+    /// Whether stream `s` works on block `s` of the vector cut into `streams` blocks (else all work on the whole).
+    pub split: bool,
+    /// Where the result is found.
+    pub result: Buffer,
+    /// The ranks in order, then the helpers.
+    pub seats: Vec<SeatPlan>,
+}
+
+/// What one seat does.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SeatPlan {
+    /// In an order in which they may be started one after another: edges point backwards.
+    pub nodes: Vec<Node>,
+}
+
+/// A primitive and what it waits for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Node {
+    /// The stream it comes from, which says what its blocks are blocks of.
+    pub stream: u32,
+    /// What is done.
+    pub action: Action,
+    /// Numbers of the nodes of this seat that must be done before.
+    pub after: Vec<u32>,
+}
+
+/// A primitive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Action {
+    /// The seat's own vector is ready.
+    Fetch,
+    /// Start to send.
+    Send {
+        /// Receiving seat.
+        to: u32,
+        /// What is sent.
+        blocks: Blocks,
+        /// On which channel.
+        channel: u32,
+        /// Counted from 0 for each pair of seats and channel.
+        number: u32,
+    },
+    /// Take in a message.
+    Receive {
+        /// Sending seat.
+        from: u32,
+        /// Where it goes.
+        blocks: Blocks,
+        /// Whether it is combined with what is there (else it replaces it).
+        reduce: bool,
+        /// On which channel.
+        channel: u32,
+        /// Counted from 0 for each pair of seats and channel.
+        number: u32,
+    },
+    /// Move data within the seat.
+    Copy {
+        /// What is read.
+        from: Blocks,
+        /// What is written.
+        to: Blocks,
+        /// Whether it is combined with what is there (else it replaces it).
+        reduce: bool,
+    },
+    /// Nothing; stands for the nodes it depends on, where many depend on the same many.
+    Join,
+    /// The result is handed over.
+    Deliver,
+}
+
+impl Plan {
+    /// The plan of `algorithm` for `kind` on `ranks` ranks.
+    ///
+    /// # Errors
+    /// [`Code::NoPlan`] where the algorithm does not offer it, [`Code::BadValue`] where it has more than
+    /// [`MOST_NODES`] nodes, [`Code::WrongPlan`] where streams wait for each other in a circle.
+    ///
+    /// [`Code::NoPlan`]: syncline_diagnostics::Code::NoPlan
+    /// [`Code::BadValue`]: syncline_diagnostics::Code::BadValue
+    /// [`Code::WrongPlan`]: syncline_diagnostics::Code::WrongPlan
+    pub fn of(
+        algorithm: &dyn Algorithm,
+        kind: CollectiveKind,
+        ranks: u32,
+        reverse: bool,
+    ) -> Result<Self, Diagnostics> {
+        crate::registry::check(algorithm, kind, ranks)?;
+        let streams = algorithm.streams(kind, ranks);
+        let mut plan = Self {
+            name: algorithm.name().to_owned(),
+            kind,
+            ranks,
+            streams,
+            split: streams > 1 && algorithm.split(),
+            result: algorithm.result(kind),
+            seats: Vec::new(),
+        };
+        let mut left = MOST_NODES;
+        for index in 0..algorithm.seats(ranks) {
+            let seat = Seat { kind, ranks, index, stream: 0, reverse };
+            let nodes = Weaver::new(algorithm, seat, streams, left).weave()?;
+            left -= nodes.len();
+            plan.seats.push(SeatPlan { nodes });
+        }
+        Ok(plan)
+    }
+
+    /// The part of the vector `whole` that a stream works on.
+    pub fn part(&self, stream: u32, whole: Extent) -> Extent {
+        part(self.streams, self.split, stream, whole)
+    }
+
+    /// Number of nodes of all seats.
+    pub fn nodes(&self) -> usize {
+        self.seats.iter().map(|seat| seat.nodes.len()).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithm::Ring;
+
+    #[test]
+    fn a_ring_of_three() {
+        let plan = Plan::of(&Ring, CollectiveKind::ReduceScatter, 3, false).unwrap();
+        let nodes: Vec<(&str, &[u32])> = plan.seats[0]
+            .nodes
+            .iter()
+            .map(|node| {
+                let what = match node.action {
+                    Action::Fetch => "fetch",
+                    Action::Send { .. } => "send",
+                    Action::Receive { .. } => "receive",
+                    Action::Copy { .. } => "copy",
+                    Action::Join => "join",
+                    Action::Deliver => "deliver",
+                };
+                (what, &node.after[..])
+            })
+            .collect();
+        assert_eq!(
+            nodes,
+            [
+                ("fetch", &[][..]),
+                ("send", &[0]),
+                ("receive", &[0]),
+                ("send", &[2]),
+                ("receive", &[2]),
+                ("deliver", &[4])
+            ]
+        );
+    }
+
+    #[test]
+    fn only_those_who_bring_or_get_data_fetch_or_deliver() {
+        let plan = Plan::of(&Ring, CollectiveKind::Reduce, 3, false).unwrap();
+        let has = |seat: usize, action| plan.seats[seat].nodes.iter().any(|node| node.action == action);
+        assert!(has(0, Action::Fetch) && has(0, Action::Deliver));
+        assert!(has(1, Action::Fetch) && !has(1, Action::Deliver));
+        let alone = Plan::of(&Ring, CollectiveKind::AllReduce, 1, false).unwrap();
+        assert_eq!(alone.nodes(), 2);
+    }
+
+    #[test]
+    fn a_plan_that_lost_a_dependency_or_a_node_is_wrong() {
+        let right = Plan::of(&Ring, CollectiveKind::AllReduce, 4, false).unwrap();
+        right.verify().unwrap();
+        let mut plan = right.clone();
+        plan.seats[1].nodes[3].after = vec![0];
+        let message = plan.verify().unwrap_err().0.remove(0).message;
+        assert!(message.starts_with("seat 1 adds the contribution of rank 1 to block 3"), "{message}");
+        let mut plan = right.clone();
+        plan.seats[2].nodes.pop();
+        plan.seats[2].nodes.pop();
+        let message = plan.verify().unwrap_err().0.remove(0).message;
+        assert!(message.contains("messages are left"), "{message}");
+        let mut plan = right;
+        plan.seats[0].nodes[1].after = vec![7];
+        assert!(plan.verify().is_err());
+        plan.seats.truncate(2);
+        assert!(plan.verify().is_err());
+    }
+
+    #[test]
+    fn a_plan_survives_json() {
+        let plan = Plan::of(&Ring, CollectiveKind::AllToAll, 4, true).unwrap();
+        let text = serde_json::to_string(&plan).unwrap();
+        assert_eq!(serde_json::from_str::<Plan>(&text).unwrap(), plan);
+    }
+}

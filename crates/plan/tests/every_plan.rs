@@ -1,0 +1,157 @@
+//! Every algorithm of the registry, for every collective and every number of ranks from 1 to 64, is either proved or
+//! refused by name; so are compositions on grids, vectors that do not divide evenly, and the materialised form.
+
+use std::sync::Arc;
+use syncline_plan::compose::{Composition, Grid};
+use syncline_plan::program::{Algorithm, Op, Seat, program};
+use syncline_plan::registry::{ENTRIES, by_name, for_dimension};
+use syncline_plan::verify::{verify, verify_composition, verify_cut};
+use syncline_units::{CollectiveKind, DimKind};
+
+fn examples() -> impl Iterator<Item = Arc<dyn Algorithm>> {
+    ENTRIES.iter().flat_map(|entry| entry.examples).map(|example| by_name(example).unwrap())
+}
+
+/// Which collectives an algorithm offers, as documented; for how many of 1..=64 ranks.
+fn documented(name: &str) -> (&'static [&'static str], usize) {
+    const ALL: &[&str] = &["all_reduce", "reduce_scatter", "all_gather", "all_to_all", "broadcast", "reduce"];
+    match name {
+        _ if name == "ring" || name.starts_with("direct") => (ALL, 64),
+        "halving_doubling" => (&ALL[..3], 64),
+        "double_binary_tree" => (&["all_reduce", "broadcast", "reduce"], 64),
+        _ if name.starts_with("tree") => (&["all_reduce", "broadcast", "reduce"], 64),
+        "bcube" | "bcube(base=3)" => (&ALL[..3], 4),
+        "bcube(base=2)" => (&ALL[..3], 7),
+        "bcube(base=8)" => (&ALL[..3], 3),
+        "parameter_server(placement=CS, hubs=3)" => (&ALL[..1], 62),
+        _ => (&ALL[..1], 64),
+    }
+}
+
+#[test]
+fn every_algorithm_is_proved_or_refused() {
+    for algorithm in examples() {
+        let (offered, sizes) = documented(algorithm.name());
+        for &kind in CollectiveKind::ALL {
+            let mut proved = 0;
+            for ranks in 1..=64 {
+                match algorithm.offers(kind, ranks) {
+                    Ok(()) => {
+                        let result = verify(&*algorithm, kind, ranks);
+                        assert!(result.is_ok(), "{} {kind} {ranks}: {result:?}", algorithm.name());
+                        proved += 1;
+                    }
+                    Err(refusal) => {
+                        assert!(refusal.0.contains(algorithm.name()), "{refusal}");
+                        assert!(verify(&*algorithm, kind, ranks).is_err());
+                    }
+                }
+            }
+            let expected = if offered.contains(&kind.name()) { sizes } else { 0 };
+            assert_eq!(proved, expected, "{} {kind}", algorithm.name());
+        }
+    }
+}
+
+#[test]
+fn vectors_that_do_not_divide_evenly() {
+    for algorithm in examples() {
+        for &kind in CollectiveKind::ALL {
+            for ranks in [1, 2, 3, 4, 6, 7, 8, 9, 16, 23] {
+                if algorithm.offers(kind, ranks).is_err() {
+                    continue;
+                }
+                for elements in [1, 2, 5, 17, 64, 101] {
+                    for reverse in [false, true] {
+                        let result = verify_cut(&*algorithm, kind, ranks, elements, reverse);
+                        assert!(result.is_ok(), "{} {kind} {ranks}: {result:?}", algorithm.name());
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn no_ranks_are_refused() {
+    for algorithm in examples() {
+        for &kind in CollectiveKind::ALL {
+            assert!(algorithm.offers(kind, 0).is_err(), "{}", algorithm.name());
+        }
+    }
+}
+
+#[test]
+fn one_rank_alone_sends_nothing_unless_a_hub_is_elsewhere() {
+    for algorithm in examples() {
+        for &kind in CollectiveKind::ALL.iter().filter(|&&kind| algorithm.offers(kind, 1).is_ok()) {
+            let seat = Seat { kind, ranks: 1, index: 0, stream: 0, reverse: false };
+            let alone = program(&*algorithm, seat).all(|op| matches!(op, Op::Copy { .. }));
+            assert_eq!(alone, algorithm.seats(1) == 1, "{} {kind}", algorithm.name());
+        }
+    }
+}
+
+/// Programs of ranks far apart in very large collectives: no overflow, peers and blocks that exist.
+#[test]
+fn large_numbers_of_ranks() {
+    for algorithm in examples() {
+        for &kind in CollectiveKind::ALL {
+            for ranks in [4096, 6561, 16_384, 65_537, 1 << 20, (1 << 20) + 1] {
+                if algorithm.offers(kind, ranks).is_err() {
+                    continue;
+                }
+                let seats = algorithm.seats(ranks);
+                for index in [0, 1, ranks / 2, ranks - 1, seats - 1] {
+                    let seat = Seat { kind, ranks, index, stream: 0, reverse: false };
+                    let late = (0..22).map(|bit| (1u32 << bit) + 1);
+                    for op in (0..300).chain(late).filter_map(|pc| algorithm.op(&seat, pc)) {
+                        if let Op::Send { to: peer, blocks } | Op::Receive { from: peer, blocks, .. } = op {
+                            assert!(peer < seats && peer != index, "{} {kind} {ranks}", algorithm.name());
+                            assert!(blocks.count > 0 && blocks.first + blocks.count <= blocks.of);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn grids() -> impl Iterator<Item = Grid> {
+    [&[4][..], &[2, 2], &[3, 4], &[4, 2, 3], &[2, 3, 2, 2], &[1, 3, 2], &[4, 1, 3], &[1, 1]]
+        .into_iter()
+        .map(|sizes| Grid::new(sizes).unwrap())
+}
+
+#[test]
+fn compositions_on_grids() {
+    for grid in grids() {
+        for composition in Composition::ALL {
+            for &kind in CollectiveKind::ALL {
+                for dim in [&[DimKind::Ring][..], &[DimKind::Switch, DimKind::FullyConnected, DimKind::Ring]]
+                {
+                    let algorithm = |axis: usize, kind| for_dimension(kind, dim[axis % dim.len()]);
+                    for elements in [None, Some(1), Some(37), Some(101)] {
+                        for reverse in [false, true] {
+                            verify_composition(composition, kind, &grid, algorithm, elements, reverse)
+                                .unwrap_or_else(|e| panic!("{composition} {kind} {:?}: {e}", grid.sizes()));
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn all_reduce_phases_take_every_algorithm() {
+    let grid = Grid::new(&[4, 3, 2]).unwrap();
+    for algorithm in examples() {
+        for composition in [Composition::Baseline, Composition::Hierarchical] {
+            let pick = |_, _| Arc::clone(&algorithm);
+            let result = verify_composition(composition, CollectiveKind::AllReduce, &grid, pick, None, false);
+            let offered = [4, 3, 2].iter().all(|&n| algorithm.offers(CollectiveKind::AllReduce, n).is_ok());
+            assert_eq!(result.is_ok(), offered, "{} {result:?}", algorithm.name());
+        }
+    }
+}
