@@ -30,9 +30,11 @@ pub(crate) enum Kind {
     Inject = 6,
     /// A point-to-point message has left.
     Sent = 7,
+    /// Ranks that have not begun what another has, do so. The last of its time: most have begun by themselves.
+    Admit = 8,
 }
 
-const KINDS: [Kind; 8] = [
+const KINDS: [Kind; 9] = [
     Kind::Network,
     Kind::Deliver,
     Kind::Reduced,
@@ -41,6 +43,7 @@ const KINDS: [Kind; 8] = [
     Kind::MemoryDone,
     Kind::Inject,
     Kind::Sent,
+    Kind::Admit,
 ];
 
 /// Bits of a key below the kind.

@@ -138,6 +138,15 @@ pub struct Schedule {
     pub reduction_rate: Option<syncline_units::Rate>,
 }
 
+impl Schedule {
+    /// Whether there is any limit on what runs at once.
+    pub fn is_limited(&self) -> bool {
+        [self.issue_threshold, self.active_chunks, self.outstanding, self.concurrent]
+            .iter()
+            .any(|&limit| limit > 0)
+    }
+}
+
 impl Default for Schedule {
     fn default() -> Self {
         Self {

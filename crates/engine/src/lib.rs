@@ -32,7 +32,7 @@ pub use record::Record;
 use calendar::Kind;
 use record::{CollectiveRecord, DimRecord, Label, LayerRecord, Mark, RankRecord, Tracer};
 use slab::Slab;
-use state::{At, Cause, Message, NONE, Rank, RoleState, Run, Set};
+use state::{At, Begun, Cause, Message, NONE, Rank, RoleState, Run, Set};
 use std::collections::VecDeque;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 pub use syncline_timeline::Ended;
@@ -64,6 +64,10 @@ pub struct Engine<'a, N> {
     /// Tasks whose message has not left: `(rank, task)`.
     leaving: Slab<(u32, At)>,
     instances: Slab<CollectiveRecord>,
+    /// Of each instance, a bit for each phase, chunk and group along the phase's axis in which a rank has begun.
+    begun: Vec<Vec<u64>>,
+    /// What other ranks are still to be told of.
+    to_tell: Slab<Begun>,
     /// Of each role, the instances by group and sequence.
     instance_of: Vec<Vec<(u32, VecDeque<u32>)>>,
     /// Tasks that may start now.
@@ -73,6 +77,8 @@ pub struct Engine<'a, N> {
     record: Record,
     tracer: Tracer,
     unfinished: u32,
+    /// Whether endpoints have limits, so that ranks may come to begin different chunks.
+    limited: bool,
     failure: Option<Diagnostic>,
 }
 
@@ -167,12 +173,15 @@ impl<'a, N: Network> Engine<'a, N> {
             messages: Slab::default(),
             leaving: Slab::default(),
             instances: Slab::default(),
+            begun: Vec::new(),
+            to_tell: Slab::default(),
             instance_of,
             startable: VecDeque::new(),
             ended: VecDeque::new(),
             record,
             tracer: Tracer { ranks: job.traced.clone(), max: job.max_spans, ..Tracer::default() },
             unfinished: 0,
+            limited: job.schedule.is_limited(),
             failure: None,
         };
         for rank in 0..workload.ranks {
@@ -214,6 +223,7 @@ impl<'a, N: Network> Engine<'a, N> {
                 Kind::ComputeDone => self.compute_done(event.a),
                 Kind::MemoryDone => self.memory_done(event.a),
                 Kind::Inject => self.inject(event.a),
+                Kind::Admit => self.admit_begun(event.a),
                 Kind::Sent => {
                     let (rank, at) = self.leaving[event.a];
                     self.leaving.remove(event.a);

@@ -203,9 +203,6 @@ impl<N: Network> Engine<'_, N> {
             self.arrive(run_id, message.channel, message.from, message.bytes);
         } else {
             run.early.push((message.phase, message.channel, message.from, message.bytes));
-            if run.phase == message.phase || run.stage == Stage::Unissued {
-                self.begun_elsewhere(run_id);
-            }
         }
     }
 

@@ -1,14 +1,14 @@
 //! The endpoint (astra2020 IV-B, Fig. 7): sets are cut into chunks, chunks are issued from the ready queue and move
 //! through the scheduling queues of their phases.
 //!
-//! Limits are rank-local, so two ranks may come to begin different chunks. A chunk that another rank has begun is
-//! therefore admitted at once, whatever the limit: otherwise both would wait for each other for ever. Ranks that run in
-//! step never need this.
+//! Limits are rank-local, so two ranks may come to begin different chunks, and each would wait for the other for ever.
+//! A phase of a chunk that one rank of its group has begun is therefore begun by the others as soon as they can, whatever
+//! their limits. Ranks that run in step begin the same chunks by themselves, and nothing changes for them.
 
 use crate::calendar::Kind;
 use crate::job::{Order, PhasePlan};
 use crate::record::{CollectiveRecord, Label, Mark, PhaseRecord};
-use crate::state::{At, DONE, NONE, Run, Set, Stage, Stream};
+use crate::state::{At, Begun, DONE, NONE, Run, Set, Stage, Stream};
 use crate::{Engine, Network};
 use smallvec::SmallVec;
 use std::cmp::Reverse;
@@ -193,6 +193,7 @@ impl<'a, N: Network> Engine<'a, N> {
                 chunk,
                 phase: 0,
                 stage: Stage::Unissued,
+                begun: 0,
                 entered: self.now,
                 queue: NONE,
                 lane: 0,
@@ -261,7 +262,7 @@ impl<'a, N: Network> Engine<'a, N> {
         // Every rank of the group computes the same lane.
         let lane = set.sequence.wrapping_mul(chunks).wrapping_add(run.chunk) % lanes.queues;
         let queue = self.first_queue[dim] + u32::from(phase.leg) * lanes.queues + lane;
-        let begun_elsewhere = run.early.iter().any(|&(p, ..)| p == run.phase);
+        let begun_elsewhere = run.begun >> run.phase & 1 == 1;
         let (rank, key) = (set.rank as usize, (set.priority, set.sequence, run.chunk, run_id));
         let run = &mut self.runs[run_id];
         run.entered = self.now;
@@ -282,29 +283,81 @@ impl<'a, N: Network> Engine<'a, N> {
             && (outstanding == 0 || state.running[dim] < outstanding)
     }
 
-    /// A message has come for a run that waits: another rank has begun it.
-    pub(crate) fn begun_elsewhere(&mut self, run_id: u32) {
+    /// Books that a rank of the group along the phase's axis has begun; the first one tells the others.
+    fn tell_begun(&mut self, run_id: u32, phase: &PhasePlan) {
         let run = &self.runs[run_id];
-        match run.stage {
-            Stage::Waiting => {
-                let set = &self.sets[run.set];
-                let key = (set.priority, set.sequence, run.chunk, run_id);
-                let (rank, queue) = (set.rank as usize, run.queue as usize);
-                self.ranks[rank].queues[queue].waiting.retain(|&Reverse(k)| k != key);
-                self.start(run_id);
+        let set = &self.sets[run.set];
+        let chunks = self.job.plans[set.plan as usize].chunks.len();
+        let size = self.job.workload.roles[usize::from(set.role)].size();
+        // Positions that differ only along the axis share everything below and above it.
+        let below = set.position % phase.weight;
+        let above = set.position / (phase.weight * phase.size);
+        let line = (above * phase.weight + below) as usize;
+        // No phase has more lines than the group has ranks.
+        let bit = (usize::from(run.phase) * chunks + run.chunk as usize) * size as usize + line;
+        let instance = set.instance as usize;
+        if self.begun.len() <= instance {
+            self.begun.resize(instance + 1, Vec::new());
+        }
+        let bits = &mut self.begun[instance];
+        if bits.len() <= bit / 64 {
+            bits.resize(bit / 64 + 1, 0);
+        }
+        let first = bits[bit / 64] >> (bit % 64) & 1 == 0;
+        bits[bit / 64] |= 1 << (bit % 64);
+        if first {
+            let key = u64::from(set.sequence) << 16 | u64::from(run.chunk & 0xffff);
+            let begun = Begun {
+                rank: set.rank,
+                role: set.role,
+                phase: run.phase,
+                sequence: set.sequence,
+                plan: set.plan,
+                chunk: run.chunk,
+            };
+            let id = self.to_tell.insert(begun);
+            self.calendar.at(self.now, Kind::Admit, key, id, 0);
+        }
+    }
+
+    /// The other ranks along the phase's axis begin it too, or will when they get there.
+    pub(crate) fn admit_begun(&mut self, id: u32) {
+        let Begun { rank, role, phase: phase_index, sequence, plan, chunk } = self.to_tell[id];
+        self.to_tell.remove(id);
+        let phase = &self.job.plans[plan as usize].phases[usize::from(phase_index)];
+        let state = &self.ranks[rank as usize].roles[usize::from(role)];
+        let (group, position) = (state.group, state.position);
+        let here = phase.coordinate(position);
+        for there in (0..phase.size).filter(|&there| there != here) {
+            let other = position + there * phase.weight - here * phase.weight;
+            let other = self.job.workload.roles[usize::from(role)].rank(group, other);
+            let state = &self.ranks[other as usize].roles[usize::from(role)];
+            let known = sequence.checked_sub(state.base).map(|offset| state.sets.get(offset as usize));
+            if known.is_none() || known == Some(Some(&DONE)) {
+                continue;
             }
-            Stage::Unissued => {
-                let (set_id, chunk) = (run.set, run.chunk);
-                let set = &self.sets[set_id];
-                if set.active {
-                    self.issue_chunk(set_id, chunk);
-                } else if set.issued.is_some() {
-                    let rank = set.rank as usize;
-                    self.ranks[rank].held.retain(|&Reverse((_, id))| id != set_id);
+            let set_id = self.set_of(other, role, sequence, plan);
+            if self.sets[set_id].runs.get(chunk as usize) == Some(&DONE) {
+                continue;
+            }
+            let run_id = self.run_of(set_id, chunk);
+            let run = &mut self.runs[run_id];
+            run.begun |= 1 << phase_index;
+            match run.stage {
+                Stage::Waiting if run.phase == phase_index => {
+                    let set = &self.sets[set_id];
+                    let key = (set.priority, set.sequence, chunk, run_id);
+                    let queue = run.queue as usize;
+                    self.ranks[other as usize].queues[queue].waiting.retain(|&Reverse(k)| k != key);
+                    self.start(run_id);
+                }
+                Stage::Unissued if self.sets[set_id].active => self.issue_chunk(set_id, chunk),
+                Stage::Unissued if self.sets[set_id].issued.is_some() => {
+                    self.ranks[other as usize].held.retain(|&Reverse((_, id))| id != set_id);
                     self.activate(set_id);
                 }
+                _ => {}
             }
-            Stage::Running | Stage::Leaving => {}
         }
     }
 
@@ -333,6 +386,9 @@ impl<'a, N: Network> Engine<'a, N> {
         }
         dim.running += 1;
 
+        if self.limited {
+            self.tell_begun(run_id, phase);
+        }
         self.take_early(run_id);
         for stream in 0..phase.streams {
             self.advance(run_id, stream);
@@ -407,6 +463,10 @@ impl<'a, N: Network> Engine<'a, N> {
         let set = &self.sets[id];
         let (rank, role, sequence, instance) = (set.rank, set.role, set.sequence, set.instance);
         let was_active = set.active;
+        if was_active && (set.next_chunk as usize) < self.job.plans[set.plan as usize].chunks.len() {
+            // Other ranks began all its chunks before their turn; its number may be used again.
+            self.ranks[rank as usize].ready.retain(|&Reverse((_, waiting))| waiting != id);
+        }
         let (at, issued) = set.issued.expect("a set that is done was issued");
         self.sets.remove(id);
         self.sets[id].runs = Vec::new();
@@ -454,6 +514,9 @@ impl<'a, N: Network> Engine<'a, N> {
             *base += 1;
         }
         self.instances.remove(id);
+        if let Some(bits) = self.begun.get_mut(id as usize) {
+            bits.clear();
+        }
         self.check_collective(&record);
         self.record.collectives.push(record);
     }

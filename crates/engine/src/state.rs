@@ -125,7 +125,7 @@ pub(crate) struct Set {
     pub(crate) priority: u64,
     pub(crate) next_chunk: u32,
     pub(crate) left: u32,
-    /// Run of each chunk that was begun here or elsewhere; empty before the first.
+    /// Run of each chunk that was begun, here or by another rank; empty before the first.
     pub(crate) runs: Vec<u32>,
     /// Row that sums over ranks.
     pub(crate) instance: u32,
@@ -138,6 +138,8 @@ pub(crate) struct Run {
     pub(crate) chunk: u32,
     pub(crate) phase: u8,
     pub(crate) stage: Stage,
+    /// Bit `p` is set where another rank has begun phase `p` of the chunk.
+    pub(crate) begun: u32,
     /// When it entered its stage.
     pub(crate) entered: Time,
     pub(crate) queue: u32,
@@ -155,10 +157,21 @@ pub(crate) struct Run {
     pub(crate) early: Vec<(u8, u32, u32, u64)>,
 }
 
+/// A phase of a chunk that a rank has begun first of its group.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Begun {
+    pub(crate) rank: u32,
+    pub(crate) role: u16,
+    pub(crate) phase: u8,
+    pub(crate) sequence: u32,
+    pub(crate) plan: u32,
+    pub(crate) chunk: u32,
+}
+
 /// Where a chunk is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// In the ready queue (known because another rank has begun it).
+    /// In the ready queue (and known because another rank has begun it).
     Unissued,
     /// In a scheduling queue.
     Waiting,

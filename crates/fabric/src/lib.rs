@@ -160,7 +160,8 @@ impl Fabric {
     pub fn speed(&self, id: LinkId) -> (Rate, Time) {
         match &self.kind {
             Kind::Regular(dims) => {
-                let dim = dims.iter().rev().find(|dim| dim.first_link <= id.0).expect("link numbers start at 0");
+                let dim =
+                    dims.iter().rev().find(|dim| dim.first_link <= id.0).expect("link numbers start at 0");
                 (dim.rate, dim.latency)
             }
             Kind::Graph(graph) => {

@@ -121,7 +121,7 @@ fn ints<'a>(timeline: &'a Timeline, table: &str, column: &str) -> &'a [i64] {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
 
     /// Every valid scenario finishes, the same way each time, and its accounts balance.
     #[test]
