@@ -1,8 +1,9 @@
 //! Plans, instruction by instruction, and the messages that they exchange.
 
 use crate::calendar::Kind;
+use crate::job::PhasePlan;
 use crate::network::{Sent, Transfer};
-use crate::state::{Expected, Message, NONE, POINT_TO_POINT, Stage};
+use crate::state::{Early, Expected, Message, NONE, POINT_TO_POINT, Run, Stage};
 use crate::{Engine, Network};
 use syncline_diagnostics::{Code, Diagnostic};
 use syncline_plan::{Blocks, Buffer, Op, Seat};
@@ -17,7 +18,7 @@ impl<N: Network> Engine<'_, N> {
         Seat {
             kind: phase.kind,
             ranks: phase.size,
-            index: phase.coordinate(self.sets[run.set].position),
+            index: run.coordinate,
             stream,
             reverse: lanes.ways == 2 && run.lane % 2 == 1,
         }
@@ -73,41 +74,49 @@ impl<N: Network> Engine<'_, N> {
 
     /// Puts a message of a run on its way.
     fn send_blocks(&mut self, run_id: u32, seat: &Seat, channel: u32, to: u32, blocks: Blocks, part: Extent) {
-        let phase = self.phase(run_id);
         let run = &self.runs[run_id];
-        let set = &self.sets[run.set];
-        let plan = &self.job.plans[set.plan as usize];
+        let plan = &self.job.plans[run.plan as usize];
+        let phase = &plan.phases[usize::from(run.phase)];
         let space = if blocks.buffer == Buffer::Data { part } else { seat.space(blocks.buffer, part) };
         let bytes = blocks.extent(space).len() * plan.element;
-        let role = &self.job.workload.roles[usize::from(set.role)];
-        let group = self.ranks[set.rank as usize].roles[usize::from(set.role)].group;
-        let position = set.position + to * phase.weight - seat.index * phase.weight;
-        let rank = role.rank(group, position);
+        let rank = match run.peers {
+            (_, 0) => self.rank_at(run, phase, to),
+            (first, step) => first + to * step,
+        };
         // Equal times are ordered by collective, chunk and distance, which all ranks see alike.
         let offset = if seat.index >= to { seat.index - to } else { seat.index + phase.size - to };
-        let key = u64::from(set.sequence & 0xf_ffff) << 40
+        let key = u64::from(run.sequence & 0xf_ffff) << 40
             | u64::from(run.chunk & 0xfff) << 28
             | u64::from(run.phase & 0x1f) << 23
             | u64::from(channel & 0x1f) << 18
             | u64::from(offset & 0x3_ffff);
         let message = Message {
             rank,
-            sender: set.rank,
+            sender: run.rank,
             bytes,
             sent: self.now,
             key,
-            role: set.role,
+            role: run.role,
             phase: run.phase,
-            plan: set.plan,
-            sequence: set.sequence,
+            plan: run.plan,
+            sequence: run.sequence,
             chunk: run.chunk,
             channel,
             from: seat.index,
             lane: run.lane,
             run: run_id,
+            target: if run.friend.0 == rank { run.friend.1 } else { NONE },
         };
+        self.runs[run_id].tally.sent += bytes;
         let id = self.messages.insert(message);
         self.enter(id);
+    }
+
+    /// The rank at coordinate `to` along the phase's axis, in a group without arithmetic.
+    fn rank_at(&self, run: &Run, phase: &PhasePlan, to: u32) -> u32 {
+        let role = &self.ranks[run.rank as usize].roles[usize::from(run.role)];
+        let position = role.position + to * phase.weight - run.coordinate * phase.weight;
+        self.job.workload.roles[usize::from(run.role)].rank(role.group, position)
     }
 
     /// Hands a message to the network, after the injection latency.
@@ -136,7 +145,6 @@ impl<N: Network> Engine<'_, N> {
             key: message.key,
         };
         self.record.sent += message.bytes;
-        self.record.ranks[message.sender as usize].sent += message.bytes;
         let time = match self.network.send(self.now, &transfer, &mut self.calendar) {
             Sent::At(time) => time,
             Sent::NoRoute => {
@@ -175,47 +183,61 @@ impl<N: Network> Engine<'_, N> {
         self.messages.remove(id);
         self.record.messages += 1;
         self.record.delivered += message.bytes;
-        self.record.ranks[message.rank as usize].received += message.bytes;
         if message.role == POINT_TO_POINT {
+            self.record.ranks[message.sender as usize].sent += message.bytes;
+            self.record.ranks[message.rank as usize].received += message.bytes;
             self.alone_arrived(&message);
             return;
         }
-        let set_id = self.set_of(message.rank, message.role, message.sequence, message.plan);
-        let run_id = match self.sets[set_id].runs.get(message.chunk as usize) {
-            Some(&run) if run != NONE => run,
-            _ => self.run_of(set_id, message.chunk),
-        };
         let delay = self.now.saturating_sub(self.calendar.endpoint).saturating_sub(message.sent);
-        let mut instance = self.sets[set_id].instance;
-        if instance == NONE {
-            // This rank has not issued the collective, but the sending one has.
-            let group = self.ranks[message.rank as usize].roles[usize::from(message.role)].group;
-            let (base, known) = &self.instance_of[usize::from(message.role)][group as usize];
-            instance = known[(message.sequence - base) as usize];
-        }
-        let record = &mut self.instances[instance].phases[usize::from(message.phase)];
-        record.network_delay += u128::from(delay.0);
-        record.messages += 1;
-        record.bytes += message.bytes;
-
+        let run_id = self.target(&message);
         let run = &mut self.runs[run_id];
         if run.phase == message.phase && run.stage == Stage::Running {
+            run.tally.network_delay += delay.0;
             self.arrive(run_id, message.channel, message.from, message.bytes);
         } else {
-            run.early.push((message.phase, message.channel, message.from, message.bytes));
+            let Message { phase, channel, from, bytes, .. } = message;
+            run.early.push(Early { phase, channel, from, bytes, delay });
         }
+    }
+
+    /// The run that a message is for.
+    #[inline]
+    fn target(&mut self, message: &Message) -> u32 {
+        if message.target != NONE {
+            let run = &self.runs[message.target];
+            if (run.rank, run.sequence, run.chunk, run.role)
+                == (message.rank, message.sequence, message.chunk, message.role)
+            {
+                return message.target;
+            }
+        }
+        let set = self.set_of(message.rank, message.role, message.sequence, message.plan);
+        let target = self.run_of(set, message.chunk);
+        let sender = &mut self.runs[message.run];
+        if (sender.rank, sender.sequence, sender.chunk, sender.role)
+            == (message.sender, message.sequence, message.chunk, message.role)
+        {
+            sender.friend = (message.rank, target);
+        }
+        target
     }
 
     /// Moves messages that came before this phase began to where its receives look for them.
     pub(crate) fn take_early(&mut self, run_id: u32) {
         let run = &mut self.runs[run_id];
+        if run.early.is_empty() {
+            return;
+        }
         let phase = run.phase;
-        let (expected, early) = (&mut run.expected, &mut run.early);
-        early.retain(|&(p, channel, from, bytes)| {
-            if p == phase {
+        let (expected, early, tally) = (&mut run.expected, &mut run.early, &mut run.tally);
+        early.retain(|message| {
+            if message.phase == phase {
+                let Early { channel, from, bytes, delay, .. } = *message;
                 expected.push(Expected { channel, from, stream: NONE, reduce: false, bytes });
+                tally.network_delay += delay.0;
             }
-            p != phase
+            message.phase != phase
         });
     }
 
@@ -250,18 +272,19 @@ impl<N: Network> Engine<'_, N> {
     /// Combines a received message with local data where the plan says so. `inline`: called from within the stream,
     /// which goes on by itself.
     fn combine(&mut self, run_id: u32, stream: u32, reduce: bool, bytes: u64, inline: bool) {
+        let run = &mut self.runs[run_id];
+        run.tally.messages += 1;
+        run.tally.received += bytes;
         if let (true, Some(rate)) = (reduce, self.job.schedule.reduction_rate) {
             let time = rate.transfer_time(Bytes(bytes)).unwrap_or(Time::MAX);
             if !time.is_zero() {
-                let run = &self.runs[run_id];
-                let set = &self.sets[run.set];
-                let state = &mut self.ranks[set.rank as usize];
+                run.tally.reduction += time.0;
+                let state = &mut self.ranks[run.rank as usize];
                 let start = state.reducer_free.max(self.now);
                 let end = start.saturating_add(time);
                 self.calendar.overflow |= end.0 > u64::MAX / 4;
                 state.reducer_free = end;
-                self.instances[set.instance].phases[usize::from(run.phase)].reduction += u128::from(time.0);
-                let key = u64::from(set.sequence) << 20 | u64::from(run.chunk & 0xf_ffff);
+                let key = u64::from(run.sequence) << 20 | u64::from(run.chunk & 0xf_ffff);
                 self.calendar.at(end, Kind::Reduced, key, run_id, stream);
                 return;
             }

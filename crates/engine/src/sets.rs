@@ -8,7 +8,7 @@
 use crate::calendar::Kind;
 use crate::job::{Order, PhasePlan};
 use crate::record::{CollectiveRecord, Label, Mark, PhaseRecord};
-use crate::state::{At, Begun, DONE, NONE, Run, Set, Stage, Stream};
+use crate::state::{At, Begun, DONE, NONE, Run, Set, Stage, Stream, Tally};
 use crate::{Engine, Network};
 use smallvec::SmallVec;
 use std::cmp::Reverse;
@@ -20,7 +20,7 @@ impl<'a, N: Network> Engine<'a, N> {
     /// The phase that `run` is in.
     pub(crate) fn phase(&self, run: u32) -> &'a PhasePlan {
         let run = &self.runs[run];
-        &self.job.plans[self.sets[run.set].plan as usize].phases[usize::from(run.phase)]
+        &self.job.plans[run.plan as usize].phases[usize::from(run.phase)]
     }
 
     /// Rank `rank` reaches its collective task.
@@ -189,20 +189,28 @@ impl<'a, N: Network> Engine<'a, N> {
         }
         if set.runs[chunk as usize] == NONE {
             set.runs[chunk as usize] = self.runs.insert(Run {
-                set: set_id,
+                rank: set.rank,
+                sequence: set.sequence,
                 chunk,
+                role: set.role,
                 phase: 0,
                 stage: Stage::Unissued,
-                begun: 0,
-                entered: self.now,
-                queue: NONE,
+                plan: set.plan,
+                set: set_id,
+                coordinate: 0,
                 lane: 0,
-                extent: Extent::default(),
                 streams: SmallVec::new(),
                 streams_left: 0,
                 unsent: 0,
                 last_sent: Time::ZERO,
                 expected: SmallVec::new(),
+                extent: Extent::default(),
+                peers: (0, 0),
+                friend: (NONE, NONE),
+                tally: Tally::default(),
+                begun: 0,
+                queue: NONE,
+                entered: self.now,
                 early: Vec::new(),
             });
         }
@@ -369,6 +377,9 @@ impl<'a, N: Network> Engine<'a, N> {
         let plan = &self.job.plans[set.plan as usize];
         run.stage = Stage::Running;
         run.extent = phase.extent(plan.chunks[run.chunk as usize], set.position);
+        run.coordinate = phase.coordinate(set.position);
+        run.peers = self.job.workload.roles[usize::from(set.role)].line(set.rank, phase.weight, phase.size);
+        run.friend = (NONE, NONE);
         run.streams.clear();
         run.streams.resize(phase.streams as usize, Stream::default());
         run.streams_left = phase.streams;
@@ -425,6 +436,15 @@ impl<'a, N: Network> Engine<'a, N> {
             label: Label::Chunk { kind: phase.kind, layer: self.instances[set.instance].layer },
             bytes: 0,
         };
+        let tally = std::mem::take(&mut run.tally);
+        let row = &mut self.record.ranks[rank as usize];
+        row.sent += tally.sent;
+        row.received += tally.received;
+        let sums = &mut self.instances[set.instance].phases[usize::from(run.phase)];
+        sums.messages += tally.messages;
+        sums.bytes += tally.received;
+        sums.network_delay += u128::from(tally.network_delay);
+        sums.reduction += u128::from(tally.reduction);
         let state = &mut self.ranks[rank as usize];
         state.queues[queue as usize].running -= 1;
         state.running[dim] -= 1;

@@ -131,21 +131,20 @@ pub(crate) struct Set {
     pub(crate) instance: u32,
 }
 
-/// A chunk at one rank.
+/// A chunk at one rank. It repeats what identifies its set, so that a message finds all it needs in one place.
 #[derive(Debug)]
 pub(crate) struct Run {
-    pub(crate) set: u32,
+    pub(crate) rank: u32,
+    pub(crate) sequence: u32,
     pub(crate) chunk: u32,
+    pub(crate) role: u16,
     pub(crate) phase: u8,
     pub(crate) stage: Stage,
-    /// Bit `p` is set where another rank has begun phase `p` of the chunk.
-    pub(crate) begun: u32,
-    /// When it entered its stage.
-    pub(crate) entered: Time,
-    pub(crate) queue: u32,
+    pub(crate) plan: u32,
+    pub(crate) set: u32,
+    /// Coordinate along the phase's axis.
+    pub(crate) coordinate: u32,
     pub(crate) lane: u32,
-    /// What the rank works on in this phase.
-    pub(crate) extent: Extent,
     pub(crate) streams: SmallVec<[Stream; 1]>,
     pub(crate) streams_left: u32,
     /// Sends that have not entered the network.
@@ -153,8 +152,41 @@ pub(crate) struct Run {
     pub(crate) last_sent: Time,
     /// Receives that are expected, and messages that came before they were.
     pub(crate) expected: SmallVec<[Expected; 2]>,
-    /// Messages of later phases: `(phase, channel, from, bytes)`.
-    pub(crate) early: Vec<(u8, u32, u32, u64)>,
+    /// What the rank works on in this phase.
+    pub(crate) extent: Extent,
+    /// The rank at coordinate `c` is `peers.0 + c * peers.1`; the step is 0 where ranks must be looked up.
+    pub(crate) peers: (u32, u32),
+    /// The last rank sent to, and its run of the same chunk.
+    pub(crate) friend: (u32, u32),
+    /// Sums over this phase, booked at its end.
+    pub(crate) tally: Tally,
+    /// Bit `p` is set where another rank has begun phase `p` of the chunk.
+    pub(crate) begun: u32,
+    pub(crate) queue: u32,
+    /// When it entered its stage.
+    pub(crate) entered: Time,
+    /// Messages of later phases, or of this one before it runs.
+    pub(crate) early: Vec<Early>,
+}
+
+/// A message that came before its phase began.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Early {
+    pub(crate) phase: u8,
+    pub(crate) channel: u32,
+    pub(crate) from: u32,
+    pub(crate) bytes: u64,
+    pub(crate) delay: Time,
+}
+
+/// What a run sums up during a phase.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) sent: u64,
+    pub(crate) received: u64,
+    pub(crate) messages: u64,
+    pub(crate) network_delay: u64,
+    pub(crate) reduction: u64,
 }
 
 /// A phase of a chunk that a rank has begun first of its group.
@@ -222,6 +254,8 @@ pub(crate) struct Message {
     pub(crate) lane: u32,
     /// The sending run.
     pub(crate) run: u32,
+    /// Likely the receiving run, or `NONE`.
+    pub(crate) target: u32,
 }
 
 /// [`Message::role`] of a message that belongs to no collective.

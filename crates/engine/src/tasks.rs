@@ -240,6 +240,7 @@ impl<'a, N: Network> Engine<'a, N> {
             from: rank,
             lane: 0,
             run: NONE,
+            target: NONE,
         };
         let id = self.messages.insert(message);
         self.enter(id);

@@ -172,6 +172,21 @@ impl Role {
         (0..self.size()).map(|position| self.rank(group, position)).collect()
     }
 
+    /// The ranks that differ from `rank` only along one axis, the one whose neighbours are `weight` positions apart, as
+    /// the first of them and the step between them. The step is 0 where they are not evenly spaced, or where `size` is not
+    /// that axis alone.
+    pub fn line(&self, rank: u32, weight: u32, size: u32) -> (u32, u32) {
+        let Members::Grid { .. } = self.members else { return (0, 0) };
+        let mut below = 1;
+        for axis in &self.axes {
+            if below == weight && axis.size == size {
+                return (rank - rank / axis.stride % size * axis.stride, axis.stride);
+            }
+            below *= axis.size;
+        }
+        (0, 0)
+    }
+
     /// Whether every axis steps by a constant rank difference, so that peers are found by arithmetic.
     pub fn is_grid(&self) -> bool {
         matches!(self.members, Members::Grid { .. })
@@ -193,6 +208,15 @@ mod tests {
             for rank in 0..ranks {
                 let seat = role.seat(rank).unwrap();
                 prop_assert_eq!(role.rank(seat.group, seat.position), rank);
+                let mut weight = 1;
+                for axis in &role.axes {
+                    let (first, step) = role.line(rank, weight, axis.size);
+                    for to in 0..axis.size {
+                        let position = seat.position + to * weight - seat.position / weight % axis.size * weight;
+                        prop_assert!(axis.size == 1 || first + to * step == role.rank(seat.group, position));
+                    }
+                    weight *= axis.size;
+                }
             }
         }
     }
