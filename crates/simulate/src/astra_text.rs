@@ -56,17 +56,24 @@ pub(crate) fn workload(file: &str, iterations: u32, axes: &[Axis]) -> Result<Wor
     problems.into_result()?;
     let graph = match text.policy {
         Policy::Micro => micro(&steps, iterations)?,
-        Policy::Data => training(&steps, Loop::WeightFirst { last_bottom: None }, iterations)?,
+        Policy::Data => training(&steps, Order::WeightFirst { last_bottom: None }, iterations)?,
         Policy::HybridDlrm => {
             let last_bottom = text.header.last_bottom.map(|last| last as usize);
-            training(&steps, Loop::WeightFirst { last_bottom }, iterations)?
+            training(&steps, Order::WeightFirst { last_bottom }, iterations)?
         }
-        _ => training(&steps, Loop::InputFirst, iterations)?,
+        _ => training(&steps, Order::InputFirst, iterations)?,
     };
-    let name = Path::new(file).file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
+    let name =
+        Path::new(file).file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
     let layers = text.layers.iter().map(|layer| layer.name.clone()).collect();
     let ranks = layout.sizes.iter().product();
-    Ok(Workload::uniform(name, ranks, graph, layout.roles.into_iter().map(|(_, role)| role).collect(), layers))
+    Ok(Workload::uniform(
+        name,
+        ranks,
+        graph,
+        layout.roles.into_iter().map(|(_, role)| role).collect(),
+        layers,
+    ))
 }
 
 /// Refuses what has no task graph here, by name.
@@ -125,7 +132,8 @@ impl Layout {
         };
         match text.header.model_group {
             Some(group) => {
-                let parallel = Parallel { model: Axes::Degree(group), data: Axes::Rest, ..Parallel::default() };
+                let parallel =
+                    Parallel { model: Axes::Degree(group), data: Axes::Rest, ..Parallel::default() };
                 let grid = Grid::new(axes, &parallel).map_err(|error| {
                     error
                         .at(text.source.file(), 1)
@@ -144,121 +152,239 @@ impl Layout {
         (0..self.sizes.len()).filter(|&other| other != axis).collect()
     }
 
-    /// Axes of the exchanges of activations and of weight gradients; `None` where the policy has none at all.
-    fn spread(&self, policy: Policy) -> Option<[Vec<usize>; 2]> {
-        let all = || (0..self.sizes.len()).collect();
-        Some(match policy {
-            Policy::Data | Policy::Micro => [Vec::new(), all()],
-            Policy::Model => [all(), Vec::new()],
+    /// Axes of the exchanges of activations and of weight gradients; `None` for one that the policy does not have.
+    /// (No axes are a group of one: on a fabric of one dimension, "all but dimension 0" is nobody.)
+    fn spread(&self, policy: Policy) -> [Option<Vec<usize>>; 2] {
+        let all = || Some((0..self.sizes.len()).collect());
+        match policy {
+            Policy::Data | Policy::Micro => [None, all()],
+            Policy::Model => [all(), None],
             Policy::HybridDlrm => [all(), all()],
-            Policy::HybridDataModel => [vec![0], self.all_but(0)],
-            Policy::HybridModelData => [self.all_but(0), vec![0]],
+            Policy::HybridDataModel => [Some(vec![0]), Some(self.all_but(0))],
+            Policy::HybridModelData => [Some(self.all_but(0)), Some(vec![0])],
             Policy::HybridTransformer => {
                 let data = (0..self.sizes.len()).filter(|axis| !self.model.contains(axis)).collect();
-                [self.model.clone(), data]
+                [Some(self.model.clone()), Some(data)]
             }
-            _ => return None,
-        })
+            _ => [None, None],
+        }
     }
 
     /// The groups along `axes`, and how many ranks each has.
     fn role(&mut self, axes: &[usize]) -> (RoleId, u32) {
         let index = self.roles.iter().position(|(known, _)| known == axes).unwrap_or_else(|| {
             let names: Vec<String> = axes.iter().map(usize::to_string).collect();
-            let name = if axes.len() == self.sizes.len() {
-                "all".to_owned()
-            } else {
-                format!("axes {}", names.join(", "))
-            };
-            let role = Role::grid(&name, &self.sizes, &self.dims, axes);
-            self.roles.push((axes.to_vec(), role));
+            let whole = axes.len() == self.sizes.len();
+            let name = if whole { "all".to_owned() } else { format!("axes {}", names.join(", ")) };
+            self.roles.push((axes.to_vec(), Role::grid(&name, &self.sizes, &self.dims, axes)));
             self.roles.len() - 1
         });
         (RoleId(index as u16), self.roles[index].1.size())
     }
 
-    fn step(
-        &mut self,
-        text: &TextWorkload,
-        index: usize,
-        layer: &Layer,
-    ) -> std::result::Result<Step, Box<Diagnostic>> {
-        let bad = |code, part: &str, message: String| {
-            let key = format!("layer {index} `{}`, {part}", layer.name);
-            Box::new(Diagnostic::error(code, message).at(text.source.file(), layer.line).key(key))
-        };
+    fn step(&mut self, text: &TextWorkload, index: usize, layer: &Layer) -> Boxed<Step> {
+        let at = Site { text, index, layer };
         let policy = layer.policy.unwrap_or(text.policy);
-        let customized = [Policy::Data, Policy::Model, Policy::HybridDataModel, Policy::HybridModelData];
-        let spread = self.spread(policy).filter(|_| layer.policy.is_none() || customized.contains(&policy));
-        let Some([activations, gradients]) = spread else {
-            return Err(bad(Code::AstraUnsupported, "policy", format!("a layer cannot have the policy {policy}"))
-                .allowed(customized.map(Policy::name).join(", "))
-                .note("ASTRA-sim silently drops all communication of such a layer")
-                .into());
+        let own = [Policy::Data, Policy::Model, Policy::HybridDataModel, Policy::HybridModelData];
+        if layer.policy.is_some() && !own.contains(&policy) {
+            return Err(Box::new(
+                at.error(Code::AstraUnsupported, "policy", format!("a layer cannot have the policy {policy}"))
+                    .allowed(own.map(Policy::name).join(", "))
+                    .note("ASTRA-sim silently drops all communication of such a layer"),
+            ));
+        }
+        let [activations, gradients] = self.spread(policy);
+        let activations = activations.filter(|_| policy != Policy::HybridDlrm || index == 0);
+        Ok(Step {
+            forward: at.time("forward", layer.forward.cycles)?,
+            input_grad: at.time("input gradient", layer.input_grad.cycles)?,
+            weight_grad: at.time("weight gradient", layer.weight_grad.cycles)?,
+            update: at.time("update", layer.update_cycles)?,
+            forward_comm: self.exchange(at, "forward", layer.forward, activations.as_deref())?,
+            input_grad_comm: self.exchange(at, "input gradient", layer.input_grad, activations.as_deref())?,
+            weight_grad_comm: self.exchange(at, "weight gradient", layer.weight_grad, gradients.as_deref())?,
+        })
+    }
+
+    /// What is exchanged after a pass, among the groups along `axes`.
+    fn exchange(&mut self, at: Site, part: &str, pass: Pass, axes: Option<&[usize]>) -> Boxed<Option<GroupComm>> {
+        let Some((collective, bytes)) = pass.exchange.filter(|&(_, bytes)| bytes > 0) else { return Ok(None) };
+        let refused = |message: &str, note: &str| {
+            let error = at.error(Code::AstraUnsupported, part, message);
+            Box::new(error.found(format!("{collective} of {}", Bytes(bytes))).note(note))
         };
-        // Which exchanges the policy's loop issues at all.
-        let embedding_only = policy == Policy::HybridDlrm && index > 0;
-        let mut exchange = |part: &str, pass: Pass, axes: &[usize], issued: bool| {
-            let Some((collective, bytes)) = pass.exchange.filter(|&(_, bytes)| bytes > 0) else {
-                return Ok(None);
-            };
-            if !issued {
-                return Err(bad(Code::AstraUnsupported, part, format!("{policy} has no such exchange here"))
-                    .found(format!("{collective} of {}", Bytes(bytes)))
-                    .note("ASTRA-sim silently ignores it")
-                    .help("write `NONE 0` there, or choose a policy that exchanges it")
-                    .into());
+        let Some(axes) = axes else {
+            let mut error = refused("the policy has no such exchange here", "ASTRA-sim silently ignores it");
+            error.help = Some("write `NONE 0` there, or choose a policy that exchanges it".to_owned());
+            return Err(error);
+        };
+        let kind = match collective {
+            Collective::AllReduce => CollectiveKind::AllReduce,
+            Collective::AllToAll => CollectiveKind::AllToAll,
+            Collective::AllGather => CollectiveKind::AllGather,
+            Collective::ReduceScatter => CollectiveKind::ReduceScatter,
+            Collective::AllReduceAllToAll => {
+                let note = "which dimensions reduce and which exchange is nowhere said";
+                return Err(refused("this collective is read but not simulated", note));
             }
-            let kind = match collective {
-                Collective::AllReduce => CollectiveKind::AllReduce,
-                Collective::AllToAll => CollectiveKind::AllToAll,
-                Collective::AllGather => CollectiveKind::AllGather,
-                Collective::ReduceScatter => CollectiveKind::ReduceScatter,
-                Collective::AllReduceAllToAll => {
-                    return Err(bad(
-                        Code::AstraUnsupported,
-                        part,
-                        "the collective ALLREDUCEALLTOALL is read but not simulated".to_owned(),
-                    )
-                    .note("which dimensions reduce and which exchange is nowhere said")
-                    .into());
-                }
-            };
-            let (role, members) = self.role(axes);
-            let factor = if kind == CollectiveKind::AllGather { u64::from(members) } else { 1 };
-            let bytes = bytes.checked_mul(factor).ok_or_else(|| {
-                bad(Code::Overflow, part, format!("{members} shards of this size are more than can be counted"))
-            })?;
-            Ok((members > 1).then_some((role, Comm { kind, bytes: Bytes(bytes) })))
         };
-        let some = !activations.is_empty() && !embedding_only;
-        let mut forward_comm = exchange("forward", layer.forward, &activations, some);
-        let mut input_grad_comm = exchange("input gradient", layer.input_grad, &activations, some);
-        let mut weight_grad_comm = exchange("weight gradient", layer.weight_grad, &gradients, !gradients.is_empty());
-        for comm in [&mut forward_comm, &mut input_grad_comm, &mut weight_grad_comm] {
-            // On a fabric of one dimension "all others" is nobody: nothing is exchanged, and that is no mistake.
-            let few = self.sizes.iter().filter(|&&size| size > 1).count() < 2;
-            let split = matches!(
-                policy,
-                Policy::HybridDataModel | Policy::HybridModelData | Policy::HybridTransformer
-            );
-            if few && split && comm.is_err() {
-                *comm = Ok(None);
+        let (role, members) = self.role(axes);
+        let factor = if kind == CollectiveKind::AllGather { u64::from(members) } else { 1 };
+        let Some(bytes) = bytes.checked_mul(factor) else {
+            let message = format!("{members} shards of this size are more than can be counted");
+            return Err(Box::new(at.error(Code::Overflow, part, message)));
+        };
+        Ok((members > 1).then_some((role, Comm { kind, bytes: Bytes(bytes) })))
+    }
+}
+
+type Boxed<T> = std::result::Result<T, Box<Diagnostic>>;
+
+/// A layer of the file, for errors.
+#[derive(Clone, Copy)]
+struct Site<'a> {
+    text: &'a TextWorkload,
+    index: usize,
+    layer: &'a Layer,
+}
+
+impl Site<'_> {
+    fn error(self, code: Code, part: &str, message: impl Into<String>) -> Diagnostic {
+        let key = format!("layer {} `{}`, {part}", self.index, self.layer.name);
+        Diagnostic::error(code, message).at(self.text.source.file(), self.layer.line).key(key)
+    }
+    fn time(self, part: &str, cycles: u64) -> Boxed<Time> {
+        cycles.checked_mul(1_000).map(Time).ok_or_else(|| {
+            let message = format!("{cycles} cycles are longer than can be simulated");
+            Box::new(self.error(Code::Overflow, part, message))
+        })
+    }
+}
+
+/// In which order a loop takes the two gradients of a layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    /// The weight gradient, then the input gradient; `last_bottom` in the loop of recommendation models.
+    WeightFirst { last_bottom: Option<usize> },
+    /// The input gradient, then the weight gradient.
+    InputFirst,
+}
+
+/// The training loop over `steps`.
+fn training(steps: &[Step], order: Order, iterations: u32) -> Result<TaskGraph> {
+    let mut training = Training { graph: GraphBuilder::new(), chain: None, awaited: Vec::new() };
+    let last_bottom = match order {
+        Order::WeightFirst { last_bottom } => last_bottom,
+        Order::InputFirst => None,
+    };
+    let mut forwards = Vec::with_capacity(steps.len());
+    let mut embedding = None;
+    for (index, step) in steps.iter().enumerate() {
+        forwards.push(training.compute(index, Part::Forward, step.forward));
+        let exchange = training.exchange(index, Part::Forward, step, step.forward_comm, true);
+        match last_bottom {
+            Some(_) if index == 0 => embedding = exchange,
+            _ => training.awaited.extend(exchange),
+        }
+        if last_bottom == Some(index) {
+            training.awaited.extend(embedding.take());
+        }
+    }
+    training.awaited.extend(embedding.take());
+    for (index, step) in steps.iter().enumerate().rev() {
+        match order {
+            Order::WeightFirst { .. } => {
+                training.weight_gradient(index, step, forwards[index]);
+                if index > 0 {
+                    training.compute(index, Part::InputGrad, step.input_grad);
+                }
+                if last_bottom.is_some_and(|last| index == last + 1) {
+                    let first = &steps[0];
+                    embedding = training.exchange(0, Part::InputGrad, first, first.input_grad_comm, true);
+                }
+                if index == 0 {
+                    training.awaited.extend(embedding.take());
+                }
+            }
+            Order::InputFirst => {
+                training.compute(index, Part::InputGrad, step.input_grad);
+                let comm = step.input_grad_comm.filter(|_| index > 0);
+                let exchange = training.exchange(index, Part::InputGrad, step, comm, true);
+                training.weight_gradient(index, step, forwards[index]);
+                training.awaited.extend(exchange);
             }
         }
-        let time = |part: &str, cycles: u64| {
-            cycles.checked_mul(1_000).map(Time).ok_or_else(|| {
-                bad(Code::Overflow, part, format!("{cycles} cycles are longer than can be simulated"))
-            })
-        };
-        Ok(Step {
-            forward: time("forward", layer.forward.cycles)?,
-            input_grad: time("input gradient", layer.input_grad.cycles)?,
-            weight_grad: time("weight gradient", layer.weight_grad.cycles)?,
-            update: time("update", layer.update_cycles)?,
-            forward_comm: forward_comm?,
-            input_grad_comm: input_grad_comm?,
-            weight_grad_comm: weight_grad_comm?,
-        })
+    }
+    // The next iteration begins where this one's compute and awaited exchanges end.
+    if let Some(&first) = forwards.first() {
+        for &on in training.chain.iter().chain(&training.awaited) {
+            training.graph.after_previous(first, on);
+        }
+    }
+    Ok(training.graph.build(iterations)?)
+}
+
+/// The micro-benchmark: layer 0's weight-gradient collective once an iteration, all of them at once.
+fn micro(steps: &[Step], iterations: u32) -> Result<TaskGraph> {
+    let mut training = Training { graph: GraphBuilder::new(), chain: None, awaited: Vec::new() };
+    // This task opens the next iteration at once.
+    let start = training.compute(0, Part::WeightGrad, Time::ZERO);
+    training.graph.after_previous(start, start);
+    if let Some(step) = steps.first() {
+        training.exchange(0, Part::WeightGrad, step, step.weight_grad_comm, false);
+    }
+    Ok(training.graph.build(iterations)?)
+}
+
+/// A loop under construction: compute tasks form a chain, and there is what the next of them must await.
+struct Training {
+    graph: GraphBuilder,
+    chain: Option<u32>,
+    awaited: Vec<u32>,
+}
+
+impl Training {
+    fn add(&mut self, layer: usize, part: Part, kind: TaskKind) -> u32 {
+        self.graph.task(Task { kind, layer: layer as u32, part, name: String::new() })
+    }
+
+    /// The next compute task; also stands for one that takes no time, so that order is kept.
+    fn compute(&mut self, layer: usize, part: Part, time: Time) -> u32 {
+        let kind = if time.is_zero() { TaskKind::Join } else { TaskKind::Compute(Work::Time(time)) };
+        let task = self.add(layer, part, kind);
+        for on in self.chain.into_iter().chain(self.awaited.drain(..)) {
+            self.graph.after(task, on);
+        }
+        self.chain = Some(task);
+        task
+    }
+
+    /// A collective that starts when the chain's last task is done, and the update behind it: what others await.
+    fn exchange(
+        &mut self,
+        layer: usize,
+        part: Part,
+        step: &Step,
+        comm: Option<GroupComm>,
+        blocking: bool,
+    ) -> Option<u32> {
+        let (role, Comm { kind, bytes }) = comm?;
+        let task = self.add(layer, part, TaskKind::Collective { role, kind, bytes, blocking });
+        if let Some(on) = self.chain {
+            self.graph.after(task, on);
+        }
+        if step.update.is_zero() {
+            return Some(task);
+        }
+        let update = self.add(layer, Part::Update, TaskKind::Compute(Work::Time(step.update)));
+        self.graph.after(update, task);
+        Some(update)
+    }
+
+    fn weight_gradient(&mut self, index: usize, step: &Step, forward: u32) {
+        self.compute(index, Part::WeightGrad, step.weight_grad);
+        if let Some(last) = self.exchange(index, Part::WeightGrad, step, step.weight_grad_comm, false) {
+            self.graph.after_previous(forward, last);
+        }
     }
 }

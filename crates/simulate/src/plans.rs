@@ -7,6 +7,7 @@ use std::sync::Arc;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 use syncline_engine::{CollectivePlan, Lanes, PhasePlan, Schedule};
 use syncline_fabric::Fabric;
+use syncline_plan::cost::least_bytes;
 use syncline_plan::custom::{Custom, PlanFile};
 use syncline_plan::{Algorithm, Composition, Grid, registry};
 use syncline_units::{Bytes, CollectiveKind, DimKind, Extent, Rate, Time};
@@ -261,25 +262,23 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// A time that no execution of the phases beats: in each dimension, the bytes that the most loaded rank must
-    /// receive, which are at least the mean over ranks, at all that an NPU's links there can carry.
+    /// A time that no execution of the phases beats: in each dimension, the bytes that some rank must send or receive,
+    /// at all that an NPU's links there can carry.
     fn bound(&self, phases: &[PhasePlan], bytes: u64) -> Time {
-        let mut by_dim: BTreeMap<u16, u128> = BTreeMap::new();
+        let mut by_dim: BTreeMap<u16, u64> = BTreeMap::new();
         for phase in phases.iter().filter(|phase| phase.gates.is_empty()) {
             let held = phase.cuts.iter().fold(bytes, |held, &(_, size)| held / u64::from(size));
-            let others = u128::from(phase.size - 1);
-            let passes = if phase.kind == CollectiveKind::AllReduce { 2 } else { 1 };
-            *by_dim.entry(phase.dim).or_default() +=
-                passes * u128::from(held) * others / u128::from(phase.size);
+            let sum = by_dim.entry(phase.dim).or_default();
+            *sum = sum.saturating_add(least_bytes(phase.kind, phase.size, false, Bytes(held)).0);
         }
-        let time = |(&dim, &bytes): (&u16, &u128)| {
+        let time = |(&dim, &bytes): (&u16, &u64)| {
             let rate = match self.fabric.dims().get(usize::from(dim)) {
                 Some(dim) => dim.rate_per_npu(),
                 None => self.fastest_npu(),
             };
-            // Blocks are cut to whole elements: leave out what rounding may take away.
-            let bytes = u64::try_from(bytes).unwrap_or(u64::MAX).saturating_sub(64 * phases.len() as u64);
-            rate.transfer_time(Bytes(bytes)).unwrap_or(Time::ZERO).saturating_sub(Time(1))
+            // Blocks are cut to whole elements: leave out what that may take from a rank.
+            let slack = self.spec.element.0.saturating_mul(phases.len() as u64).saturating_mul(u64::from(self.spec.chunks));
+            rate.transfer_time(Bytes(bytes.saturating_sub(slack))).unwrap_or(Time::ZERO).saturating_sub(Time(1))
         };
         by_dim.iter().map(time).max().unwrap_or(Time::ZERO)
     }

@@ -1,0 +1,31 @@
+//! Memory follows what is in flight, not what there is in total.
+
+use peak_alloc::PeakAlloc;
+use syncline_simulate::{Control, Scenario, run};
+
+#[global_allocator]
+static ALLOCATOR: PeakAlloc = PeakAlloc;
+
+/// Most bytes that were allocated at once while 32 ranks ran an all-reduce of 1 MiB this often, and its messages.
+fn most(iterations: u32) -> (usize, u64) {
+    let json = format!(
+        r#"{{"schema": "syncline/1",
+            "workload": {{"source": "collectives", "collectives": [{{"kind": "all_reduce", "bytes": "1MiB"}}], "iterations": {iterations}}},
+            "fabric": {{"dims": [{{"name": "a", "shape": "ring", "size": 8, "rate": "50GB/s"}}, {{"name": "b", "shape": "switch", "size": 4, "rate": "25GB/s"}}]}},
+            "collectives": {{"chunks": 64}}, "trace": {{"ranks": []}}}}"#
+    );
+    let scenario: Scenario = serde_json::from_str(&json).unwrap();
+    let before = ALLOCATOR.current_usage();
+    ALLOCATOR.reset_peak_usage();
+    let done = run(&scenario, Control::default()).unwrap();
+    (ALLOCATOR.peak_usage() - before, done.timeline.summary.messages)
+}
+
+#[test]
+fn a_hundred_times_the_messages_take_about_the_same_memory() {
+    let (short, few) = most(2);
+    let (long, many) = most(200);
+    assert_eq!(many, 100 * few);
+    // One row of results per collective is kept; a few hundred bytes each, against tens of thousands of messages.
+    assert!(long < short + 200 * 4096, "{short} bytes for {few} messages, {long} bytes for {many}");
+}
