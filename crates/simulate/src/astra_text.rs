@@ -188,9 +188,13 @@ impl Layout {
         let own = [Policy::Data, Policy::Model, Policy::HybridDataModel, Policy::HybridModelData];
         if layer.policy.is_some() && !own.contains(&policy) {
             return Err(Box::new(
-                at.error(Code::AstraUnsupported, "policy", format!("a layer cannot have the policy {policy}"))
-                    .allowed(own.map(Policy::name).join(", "))
-                    .note("ASTRA-sim silently drops all communication of such a layer"),
+                at.error(
+                    Code::AstraUnsupported,
+                    "policy",
+                    format!("a layer cannot have the policy {policy}"),
+                )
+                .allowed(own.map(Policy::name).join(", "))
+                .note("ASTRA-sim silently drops all communication of such a layer"),
             ));
         }
         let [activations, gradients] = self.spread(policy);
@@ -202,13 +206,26 @@ impl Layout {
             update: at.time("update", layer.update_cycles)?,
             forward_comm: self.exchange(at, "forward", layer.forward, activations.as_deref())?,
             input_grad_comm: self.exchange(at, "input gradient", layer.input_grad, activations.as_deref())?,
-            weight_grad_comm: self.exchange(at, "weight gradient", layer.weight_grad, gradients.as_deref())?,
+            weight_grad_comm: self.exchange(
+                at,
+                "weight gradient",
+                layer.weight_grad,
+                gradients.as_deref(),
+            )?,
         })
     }
 
     /// What is exchanged after a pass, among the groups along `axes`.
-    fn exchange(&mut self, at: Site, part: &str, pass: Pass, axes: Option<&[usize]>) -> Boxed<Option<GroupComm>> {
-        let Some((collective, bytes)) = pass.exchange.filter(|&(_, bytes)| bytes > 0) else { return Ok(None) };
+    fn exchange(
+        &mut self,
+        at: Site,
+        part: &str,
+        pass: Pass,
+        axes: Option<&[usize]>,
+    ) -> Boxed<Option<GroupComm>> {
+        let Some((collective, bytes)) = pass.exchange.filter(|&(_, bytes)| bytes > 0) else {
+            return Ok(None);
+        };
         let refused = |message: &str, note: &str| {
             let error = at.error(Code::AstraUnsupported, part, message);
             Box::new(error.found(format!("{collective} of {}", Bytes(bytes))).note(note))

@@ -3,10 +3,13 @@
 //! - [`scenario`]: the resolved scenario, the contract with the Python package;
 //! - `network`, `jobs`, `plans`: its parts as fabric, workload and plans; `prepare`: all of them, checked;
 //! - [`run()`]: the run loop; `report`: from the engine's record to tables and a summary;
-//! - [`check`], [`show`]: what can be said without running.
+//! - [`check`], [`show`]: what can be said without running;
+//! - [`mod@convert`]: one file form into another; [`edges()`]: a list of links as a fabric's graph.
 
 mod astra_text;
 mod chakra;
+pub mod convert;
+mod edges;
 mod jobs;
 mod network;
 mod plans;
@@ -16,6 +19,8 @@ mod run;
 pub mod scenario;
 mod show;
 
+pub use convert::convert;
+pub use edges::edges;
 pub use run::run;
 pub use scenario::Scenario;
 pub use show::show;

@@ -168,7 +168,9 @@ impl<'a> Planner<'a> {
             .iter()
             .map(|dim| Lanes { queues: queues(dim.lanes()), ways: dim.ways() })
             .collect();
-        lanes.push(Lanes { queues: queues(1), ways: 1 });
+        // What runs in no dimension of its own takes as many lanes as the richest dimension has, both ways round.
+        let most = lanes.iter().map(|dim| dim.queues).max().unwrap_or(1);
+        lanes.push(Lanes { queues: queues(most.max(2)), ways: 2 });
         lanes
     }
 
@@ -277,8 +279,15 @@ impl<'a> Planner<'a> {
                 None => self.fastest_npu(),
             };
             // Blocks are cut to whole elements: leave out what that may take from a rank.
-            let slack = self.spec.element.0.saturating_mul(phases.len() as u64).saturating_mul(u64::from(self.spec.chunks));
-            rate.transfer_time(Bytes(bytes.saturating_sub(slack))).unwrap_or(Time::ZERO).saturating_sub(Time(1))
+            let slack = self
+                .spec
+                .element
+                .0
+                .saturating_mul(phases.len() as u64)
+                .saturating_mul(u64::from(self.spec.chunks));
+            rate.transfer_time(Bytes(bytes.saturating_sub(slack)))
+                .unwrap_or(Time::ZERO)
+                .saturating_sub(Time(1))
         };
         by_dim.iter().map(time).max().unwrap_or(Time::ZERO)
     }

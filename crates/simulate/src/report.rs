@@ -136,19 +136,28 @@ fn summary(scenario: &Scenario, prepared: &Prepared, record: &Record, links: &[L
 const LITTLE: f64 = 0.05;
 const MOST: f64 = 0.5;
 
+/// A share for people: never 100 % or 0 % of what is not quite all or nothing.
+fn percent(fraction: f64) -> String {
+    match 100.0 * fraction {
+        p if p > 99.9 && p < 100.0 => "more than 99.9 %".to_owned(),
+        p if p > 0.0 && p < 0.1 => "less than 0.1 %".to_owned(),
+        p => format!("{p:.1} %"),
+    }
+}
+
 /// What bounds the step, and why.
 fn bottleneck(summary: &Summary, prepared: &Prepared, record: &Record) -> (String, String) {
-    let percent = |fraction: f64| format!("{:.1} %", 100.0 * fraction);
     let total = summary.total_time_s;
     if total == 0.0 {
         return ("nothing".to_owned(), "The job takes no time.".to_owned());
     }
     if summary.exposed_fraction < LITTLE && summary.compute_s > 0.0 {
-        let reason = format!(
-            "Compute takes {} of the time; communication is hidden behind it but for {}.",
-            percent(summary.compute_s / total),
-            percent(summary.exposed_fraction)
-        );
+        let hidden = if summary.exposed_fraction == 0.0 {
+            "all communication is hidden behind it".to_owned()
+        } else {
+            format!("communication is hidden behind it but for {}", percent(summary.exposed_fraction))
+        };
+        let reason = format!("Compute takes {} of the time; {hidden}.", percent(summary.compute_s / total));
         return ("compute".to_owned(), reason);
     }
     let Some(busiest) =

@@ -10,7 +10,8 @@ const TORUS: &str = r#"
     {"name": "local", "shape": "ring", "size": 2, "rate": "200GB/s", "latency": "90ns"},
     {"name": "vertical", "shape": "ring", "size": 4, "rate": "25GB/s", "latency": "200ns"},
     {"name": "horizontal", "shape": "ring", "size": 4, "rate": "25GB/s", "latency": "200ns"}"#;
-const SWITCH8: &str = r#"{"name": "all", "shape": "switch", "size": 8, "rate": "50GB/s", "latency": "500ns"}"#;
+const SWITCH8: &str =
+    r#"{"name": "all", "shape": "switch", "size": 8, "rate": "50GB/s", "latency": "500ns"}"#;
 
 fn scenario(file: &Path, dims: &str, iterations: u32) -> Scenario {
     let file = serde_json::to_string(&file.display().to_string()).unwrap();
@@ -27,10 +28,8 @@ fn simulate(file: &Path, dims: &str, iterations: u32) -> syncline_diagnostics::R
 
 /// The folder of shared data; `None`, with a message, where there is none.
 fn shared() -> Option<PathBuf> {
-    let root = std::env::var_os("SYNCLINE_SHARED").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared"),
-        PathBuf::from,
-    );
+    let root = std::env::var_os("SYNCLINE_SHARED")
+        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared"), PathBuf::from);
     if root.join("data/astra1").is_dir() {
         return Some(root.join("data"));
     }
@@ -49,7 +48,10 @@ fn texts(folder: &Path) -> Vec<PathBuf> {
 }
 
 fn published(data: &Path) -> Vec<PathBuf> {
-    ["astra1/workload", "astra1/workload_2020-07", "dlrm2020"].iter().flat_map(|f| texts(&data.join(f))).collect()
+    ["astra1/workload", "astra1/workload_2020-07", "dlrm2020"]
+        .iter()
+        .flat_map(|f| texts(&data.join(f)))
+        .collect()
 }
 
 const REFUSED: [Policy; 3] =
@@ -126,13 +128,25 @@ fn check_runs(data: &Path, dims: &str, sizes: &[u32]) {
             let summary = &run.timeline.summary;
             let (compute, rows) = expected(&text, sizes);
             let total = f64::from(iterations) * compute as f64 * 1e-9;
-            assert!((summary.compute_s - total).abs() < 1e-12, "{name}: {} s, not {total} s", summary.compute_s);
-            assert_eq!(run.timeline.table("collectives").unwrap().rows(), rows * iterations as usize, "{name}");
+            assert!(
+                (summary.compute_s - total).abs() < 1e-12,
+                "{name}: {} s, not {total} s",
+                summary.compute_s
+            );
+            assert_eq!(
+                run.timeline.table("collectives").unwrap().rows(),
+                rows * iterations as usize,
+                "{name}"
+            );
             let [finish, compute, exposed] = ["finish_s", "compute_s", "exposed_communication_s"]
                 .map(|column| floats(&run, "ranks", column));
             for rank in 0..finish.len() {
                 let busy = compute[rank] + exposed[rank];
-                assert!((busy - finish[rank]).abs() < 1e-12, "{name}, rank {rank}: {busy} s of {} s", finish[rank]);
+                assert!(
+                    (busy - finish[rank]).abs() < 1e-12,
+                    "{name}, rank {rank}: {busy} s of {} s",
+                    finish[rank]
+                );
             }
             ran += 1;
         }
@@ -182,9 +196,11 @@ fn sizes(run: &Run) -> Vec<(String, i64)> {
 #[test]
 fn an_all_gather_gathers_one_shard_of_every_member() {
     let layer = "a -1 0 ALLGATHER 1000 0 NONE 0 0 NONE 0 0";
-    for (policy, gathered) in
-        [("MODEL", 32_000), ("HYBRID_DATA_MODEL", 2_000), ("HYBRID_TRANSFORMER model_parallel_NPU_group: 8", 8_000)]
-    {
+    for (policy, gathered) in [
+        ("MODEL", 32_000),
+        ("HYBRID_DATA_MODEL", 2_000),
+        ("HYBRID_TRANSFORMER model_parallel_NPU_group: 8", 8_000),
+    ] {
         let (_folder, path) = file("w.txt", &format!("{policy}\n1\n{layer}\n"));
         let run = simulate(&path, TORUS, 1).unwrap();
         assert!(sizes(&run).iter().all(|row| *row == ("all_gather".to_owned(), gathered)), "{policy}");
@@ -195,10 +211,12 @@ fn an_all_gather_gathers_one_shard_of_every_member() {
 fn a_model_group_splits_a_dimension() {
     // 4 of 2x4x4: dimension 0, and half of dimension 1. Groups of 6 do not fit.
     let layer = "a -1 0 ALLREDUCE 4000 0 NONE 0 0 ALLREDUCE 8000 0";
-    let (_folder, path) = file("w.txt", &format!("HYBRID_TRANSFORMER model_parallel_NPU_group: 4\n1\n{layer}\n"));
+    let (_folder, path) =
+        file("w.txt", &format!("HYBRID_TRANSFORMER model_parallel_NPU_group: 4\n1\n{layer}\n"));
     let run = simulate(&path, TORUS, 1).unwrap();
     assert_eq!(run.timeline.table("collectives").unwrap().rows(), 8 + 4);
-    let (_folder, path) = file("w.txt", &format!("HYBRID_TRANSFORMER model_parallel_NPU_group: 6\n1\n{layer}\n"));
+    let (_folder, path) =
+        file("w.txt", &format!("HYBRID_TRANSFORMER model_parallel_NPU_group: 6\n1\n{layer}\n"));
     let errors = simulate(&path, TORUS, 1).unwrap_err().to_string();
     assert!(errors.contains("6 ranks do not fill the dimensions evenly"), "{errors}");
 }
@@ -224,9 +242,18 @@ fn micro_benchmarks_issue_everything_at_once() {
 fn what_a_policy_never_exchanges_is_refused() {
     for (text, message) in [
         ("DATA\n1\na -1 1 ALLREDUCE 8 1 NONE 0 1 NONE 0 0", "the policy has no such exchange here"),
-        ("HYBRID_DLRM 0\n2\na -1 1 NONE 0 1 NONE 0 1 NONE 0 0\nb -1 1 ALLTOALL 8 1 NONE 0 1 NONE 0 0", "no such exchange"),
-        ("MODEL\n1\na -1 1 ALLREDUCEALLTOALL 8 1 NONE 0 1 NONE 0 0", "this collective is read but not simulated"),
-        ("HYBRID_CUSTOMIZED\n1\na -1 1 NONE 0 1 NONE 0 1 NONE 0 0 MICRO", "a layer cannot have the policy MICRO"),
+        (
+            "HYBRID_DLRM 0\n2\na -1 1 NONE 0 1 NONE 0 1 NONE 0 0\nb -1 1 ALLTOALL 8 1 NONE 0 1 NONE 0 0",
+            "no such exchange",
+        ),
+        (
+            "MODEL\n1\na -1 1 ALLREDUCEALLTOALL 8 1 NONE 0 1 NONE 0 0",
+            "this collective is read but not simulated",
+        ),
+        (
+            "HYBRID_CUSTOMIZED\n1\na -1 1 NONE 0 1 NONE 0 1 NONE 0 0 MICRO",
+            "a layer cannot have the policy MICRO",
+        ),
         ("DATA\n1\na -1 9223372036854775807 NONE 0 1 NONE 0 1 NONE 0 0", "longer than can be simulated"),
         ("MODEL\n1\na -1 1 ALLGATHER 9223372036854775807 1 NONE 0 1 NONE 0 0", "more than can be counted"),
         ("MICRO\n2\na -1 1 NONE 0 1 NONE 0 1 NONE 0 0 b -1 1 NONE 0 1 NONE 0 1 NONE 0 0", "MICRO"),

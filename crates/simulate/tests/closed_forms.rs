@@ -187,3 +187,117 @@ fn limits_keep_what_was_done() {
     let cancelled = run(&limited, Control { cancel: Some(&cancel), progress: None }).unwrap();
     assert_eq!(cancelled.timeline.summary.ended, syncline_timeline::Ended::Interrupted);
 }
+
+/// Total time in picoseconds of one all-reduce of 16 MB in one chunk, with the rest of the scenario given.
+fn all_reduce_on(rest: &str) -> u64 {
+    let run = simulate(&format!(
+        r#"{{"schema": "syncline/1", {rest},
+            "workload": {{"source": "collectives", "collectives": [{{"kind": "all_reduce", "bytes": "16MB"}}]}}}}"#
+    ));
+    (run.timeline.summary.total_time_s * 1e12).round() as u64
+}
+
+#[test]
+fn a_logical_topology_runs_on_another_fabric() {
+    // A logical 4 x 4 on a ring of 16, one way: neighbours on axis 0 are one link apart, but for the step from the
+    // last to the first, which takes 13; neighbours on axis 1 are 4 links apart.
+    let fabric = r#""fabric": {"dims": [{"name": "d", "shape": "ring", "size": 16, "rate": "50GB/s", "latency": "500ns", "direction": "one-way"}]}"#;
+    let logical = r#""collectives": {"chunks": 1, "logical": [4, 4], "all_reduce": "baseline"}"#;
+    let step = |links: u64| at_50(4_000_000) + links * 500 * NS;
+    // The link into a group's first rank also leaves the last rank of the group before it: it carries two messages a
+    // step, and no link more.
+    let analytical = all_reduce_on(&format!("{fabric}, {logical}"));
+    assert!(analytical >= 6 * step(1) + 6 * step(4) && analytical <= 2 * (6 * step(13) + 6 * step(13)), "{analytical}");
+    // With whole messages stored at every hop, a step along axis 1 occupies each link four times.
+    let queued = all_reduce_on(&format!(r#"{fabric}, {logical}, "network": {{"model": "queued"}}"#));
+    assert!(queued > analytical + 6 * 3 * at_50(4_000_000), "{queued} {analytical}");
+}
+
+#[test]
+fn a_placement_changes_the_distance_and_not_the_answer_of_a_symmetric_fabric() {
+    let on = |shape: &str, placement: &str| {
+        all_reduce_on(&format!(
+            r#""fabric": {{"dims": [{{"name": "d", "shape": "{shape}", "size": 4, "rate": "50GB/s", "latency": "500ns"}}]}},
+               "collectives": {{"chunks": 1}}, "network": {{"model": "queued"}}, "placement": {placement}"#
+        ))
+    };
+    let shuffled = r#"{"npus": [0, 2, 1, 3]}"#;
+    assert_eq!(on("switch", "\"linear\""), on("switch", shuffled));
+    // On a ring, 0 and 2 are two links apart.
+    assert!(on("ring", shuffled) > on("ring", "\"linear\""));
+}
+
+#[test]
+fn a_graph_is_a_fabric_like_any_other() {
+    // Four NPUs behind one switch: as the switch dimension.
+    let mut links = String::new();
+    for npu in 0..4 {
+        let sep = if npu == 0 { "" } else { "," };
+        links += &format!(
+            r#"{sep}{{"from": {npu}, "to": 4, "rate": "50GB/s", "latency": "500ns"}},
+               {{"from": 4, "to": {npu}, "rate": "50GB/s", "latency": "500ns"}}"#
+        );
+    }
+    let ring = r#""collectives": {"chunks": 1, "algorithms": {"default": {"reduce_scatter": "ring", "all_gather": "ring"}}}"#;
+    let dims = r#""fabric": {"dims": [{"name": "d", "shape": "switch", "size": 4, "rate": "50GB/s", "latency": "500ns"}]}"#;
+    for network in ["analytical", "queued"] {
+        let graph = all_reduce_on(&format!(
+            r#""fabric": {{"graph": {{"npus": 4, "switches": 1, "links": [{links}]}}}}, {ring}, "network": {{"model": "{network}"}}"#
+        ));
+        assert_eq!(graph, all_reduce_on(&format!(r#"{dims}, {ring}, "network": {{"model": "{network}"}}"#)));
+    }
+}
+
+#[test]
+fn what_cannot_work_is_refused_with_a_place() {
+    let refused = |json: &str| run(&scenario(json), Control::default()).map(|_| ()).unwrap_err().to_string();
+    let workload =
+        r#""workload": {"source": "collectives", "collectives": [{"kind": "all_reduce", "bytes": "1MB"}]}"#;
+    let ring = r#""fabric": {"dims": [{"name": "d", "shape": "ring", "size": 4, "rate": "1GB/s"}]}"#;
+    for (rest, expected) in [
+        (r#""fabric": {"dims": []}"#, "needs a dimension"),
+        (
+            r#""fabric": {"dims": [{"name": "d", "shape": "ring", "size": 4, "rate": "0GB/s"}]}"#,
+            "`fabric.dims.0.rate`",
+        ),
+        (r#""fabric": {"dims": [{"name": "d", "shape": "ring", "size": 4}]}"#, "neither `rate` nor"),
+        (
+            r#""fabric": {"dims": [{"name": "d", "shape": "ring", "size": 4, "rate": "1GB/s", "rate_per_npu": "1GB/s"}]}"#,
+            "both `rate` and",
+        ),
+        (
+            r#""fabric": {"dims": [{"name": "d", "shape": "ring", "size": 0, "rate": "1GB/s"}]}"#,
+            "at least one NPU",
+        ),
+        (
+            r#""fabric": {"graph": {"npus": 2, "links": [{"from": 0, "to": 1, "rate": "1GB/s"}]}}"#,
+            "no path leads",
+        ),
+    ] {
+        let text = refused(&format!(r#"{{"schema": "syncline/1", {workload}, {rest}}}"#));
+        assert!(text.contains(expected), "{text}");
+    }
+    for (rest, expected) in [
+        (r#""placement": {"npus": [0, 0, 1, 2]}"#, "given to two ranks"),
+        (r#""placement": {"npus": [0, 1, 2, 9]}"#, "does not exist"),
+        (r#""collectives": {"logical": [3]}"#, "logical topology"),
+        (r#""collectives": {"all_reduce": "enhanecd"}"#, "did you mean `enhanced`"),
+        (r#""collectives": {"algorithms": {"d": {"all_reduce": "rign"}}}"#, "did you mean `ring`"),
+        (r#""collectives": {"algorithms": {"e": {"all_reduce": "ring"}}}"#, "no such dimension"),
+        (r#""collectives": {"chunks": 0}"#, "at least 1"),
+        (r#""collectives": {"plans": {"all_reduce": "nowhere.json"}}"#, "cannot be read"),
+        (r#""trace": {"ranks": [4], "max_spans": 1}"#, "traced rank"),
+    ] {
+        let text = refused(&format!(r#"{{"schema": "syncline/1", {workload}, {ring}, {rest}}}"#));
+        assert!(text.contains(expected), "{text}");
+    }
+    let bcube = refused(&format!(
+        r#"{{"schema": "syncline/1", {workload}, {ring}, "collectives": {{"all_reduce": "baseline", "algorithms": {{"d": {{"all_reduce": "bcube(base=3)"}}}}}}}}"#
+    ));
+    assert!(bcube.contains("SL0401"), "{bcube}");
+    let given = refused(
+        r#"{"schema": "syncline/1", "fabric": {"dims": [{"name": "d", "shape": "ring", "size": 4, "rate": "1GB/s"}]},
+            "workload": {"source": "layers", "layers": [{"name": "a", "forward": {"ops": {"flop": "1GFLOP", "memory": "1MB"}}}]}}"#,
+    );
+    assert!(given.contains("compute model"), "{given}");
+}

@@ -1,0 +1,192 @@
+//! Chakra traces on native fabrics.
+
+use std::path::{Path, PathBuf};
+use syncline_formats::chakra::{CollectiveType, Metadata, Node, NodeKind, write_file};
+use syncline_simulate::scenario::Scenario;
+use syncline_simulate::{Control, Run, run};
+use syncline_timeline::Data;
+
+const FC4: &str =
+    r#"{"name": "a", "shape": "fully_connected", "size": 4, "rate": "50GB/s", "latency": "500ns"}"#;
+const GRID: &str = r#"
+    {"name": "a", "shape": "ring", "size": 2, "rate": "50GB/s", "latency": "500ns"},
+    {"name": "b", "shape": "switch", "size": 4, "rate": "25GB/s", "latency": "500ns"}"#;
+
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+    fn prefix(&self) -> PathBuf {
+        self.0.path().join("trace")
+    }
+    fn ranks(&self, ranks: u32, nodes: impl Fn(u32) -> Vec<Node>) -> &Self {
+        for rank in 0..ranks {
+            write_file(&self.0.path().join(format!("trace.{rank}.et")), &Metadata::astra(), &nodes(rank))
+                .unwrap();
+        }
+        self
+    }
+    fn groups(&self, text: &str) -> PathBuf {
+        let path = self.0.path().join("groups.json");
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+    fn run(&self, dims: &str, groups: Option<&Path>, more: &str) -> syncline_diagnostics::Result<Run> {
+        let text = |path: &Path| serde_json::to_string(&path.display().to_string()).unwrap();
+        let groups = groups.map_or("null".to_owned(), text);
+        let json = format!(
+            r#"{{"schema": "syncline/1", "fabric": {{"dims": [{dims}]}}, "collectives": {{"chunks": 1}}, {more}
+                "workload": {{"source": "chakra", "prefix": {}, "groups": {groups}}}}}"#,
+            text(&self.prefix())
+        );
+        let scenario: Scenario = serde_json::from_str(&json).unwrap();
+        run(&scenario, Control::default())
+    }
+    fn refused(&self, dims: &str, groups: Option<&Path>) -> String {
+        self.run(dims, groups, "").err().expect("this is refused").to_string()
+    }
+}
+
+fn total_ps(run: &Run) -> u64 {
+    (run.timeline.summary.total_time_s * 1e12).round() as u64
+}
+
+fn reduce(id: u64, bytes: i64) -> Node {
+    Node::collective(id, "reduce", CollectiveType::AllReduce, bytes)
+}
+
+#[test]
+fn compute_and_collectives_in_order() {
+    let folder = Folder::new();
+    folder.ranks(4, |_| {
+        vec![Node::compute(7, "a", 3), reduce(8, 4_000_000).after(&[7]), Node::compute(9, "b", 2).after(&[8])]
+    });
+    let run = folder.run(FC4, None, "").unwrap();
+    // Direct on full connection: two rounds of 1 MB at 50 GB/s.
+    assert_eq!(total_ps(&run), 5_000_000 + 2 * (20_000_000 + 500_000));
+    assert_eq!(run.timeline.table("collectives").unwrap().rows(), 1);
+}
+
+#[test]
+fn an_all_gather_is_given_by_its_shard() {
+    let folder = Folder::new();
+    folder.ranks(4, |_| vec![Node::collective(1, "gather", CollectiveType::AllGather, 1_000_000)]);
+    let run = folder.run(FC4, None, "").unwrap();
+    let table = run.timeline.table("collectives").unwrap();
+    assert_eq!(table.column("size_bytes").unwrap().data, Data::Int(vec![4_000_000]));
+    assert_eq!(total_ps(&run), 20_000_000 + 500_000);
+}
+
+#[test]
+fn groups_that_share_a_partition_are_one_role() {
+    let folder = Folder::new();
+    folder.ranks(8, |rank| {
+        vec![
+            reduce(1, 4_000_000).in_group(&(1 + rank / 4).to_string()),
+            reduce(2, 8_000_000).in_group(&(3 + rank % 4).to_string()).after(&[1]),
+            reduce(3, 8_000_000).in_group("9").after(&[2]),
+        ]
+    });
+    let groups = folder.groups(
+        r#"{"1": [0, 1, 2, 3], "2": [4, 5, 6, 7], "3": [0, 4], "4": [1, 5], "5": [6, 2], "6": [3, 7],
+            "9": [7, 6, 5, 4, 3, 2, 1, 0]}"#,
+    );
+    let run = folder.run(GRID, Some(&groups), "").unwrap();
+    let table = run.timeline.table("collectives").unwrap();
+    let Data::Text(names) = &table.column("group").unwrap().data else { panic!() };
+    let mut names: Vec<&str> = names.iter().map(|name| name.rsplit_once('.').unwrap().0).collect();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names, ["all", "group 1, 2", "group 3, 4, 5, 6"]);
+    assert_eq!(table.rows(), 2 + 4 + 1);
+}
+
+#[test]
+fn involved_dimensions_are_a_grid() {
+    let folder = Folder::new();
+    folder.ranks(8, |_| vec![reduce(1, 4_000_000).in_dims(&[false, true, true, true])]);
+    let run = folder.run(GRID, None, "").unwrap();
+    let table = run.timeline.table("collectives").unwrap();
+    assert_eq!(table.column("group_ranks").unwrap().data, Data::Int(vec![4, 4]));
+}
+
+#[test]
+fn messages_match() {
+    let folder = Folder::new();
+    folder.ranks(4, |rank| match rank {
+        1 => vec![Node::send(1, "s", 1, 2, 1_000_000, 5)],
+        2 => vec![Node::receive(1, "r", 1, 2, 1_000_000, 5)],
+        _ => vec![Node::compute(1, "idle", 0)],
+    });
+    assert_eq!(total_ps(&folder.run(FC4, None, "").unwrap()), 20_500_000);
+    folder.ranks(4, |rank| match rank {
+        1 => vec![Node::send(1, "s", 1, 2, 8, 5)],
+        _ => vec![Node::compute(1, "idle", 0)],
+    });
+    assert!(folder.refused(FC4, None).contains("rank 1 and rank 2 disagree on their messages"));
+    folder.ranks(4, |_| vec![Node::send(1, "s", 1, 2, 8, 5)]);
+    assert!(folder.refused(FC4, None).contains("rank 0 sends a message as rank 1"));
+}
+
+#[test]
+fn operations_need_a_compute_model() {
+    let folder = Folder::new();
+    folder.ranks(4, |_| vec![Node::roofline(1, "gemm", 1_000_000_000, 8)]);
+    assert!(folder.refused(FC4, None).contains("no compute model turns them into time"));
+    let roofline = r#""compute": {"model": "roofline", "peak": "100TFLOP/s", "memory": "1TB/s"},"#;
+    assert_eq!(total_ps(&folder.run(FC4, None, roofline).unwrap()), 10_000_000);
+    // A duration that is given counts.
+    folder.ranks(4, |_| vec![Node { duration_micros: 3, ..Node::roofline(1, "gemm", 1_000_000_000, 8) }]);
+    assert_eq!(total_ps(&folder.run(FC4, None, roofline).unwrap()), 3_000_000);
+}
+
+#[test]
+fn memory_counts_where_its_time_is_known() {
+    let folder = Folder::new();
+    let load = || Node::memory(1, "load", NodeKind::MemLoad, 1 << 20);
+    folder.ranks(4, |_| vec![load()]);
+    assert!(folder.refused(FC4, None).contains("remote memory is not modelled"));
+    folder.ranks(4, |_| vec![Node { duration_micros: 4, ..load() }]);
+    assert_eq!(total_ps(&folder.run(FC4, None, "").unwrap()), 4_000_000);
+}
+
+#[test]
+fn what_cannot_be_simulated_is_refused_by_name() {
+    let folder = Folder::new();
+    for (node, message) in [
+        (Node::new(1, "x", NodeKind::Invalid), "a node of type INVALID_NODE"),
+        (Node::new(1, "x", NodeKind::Metadata), "a node of type METADATA_NODE"),
+        (Node::collective(1, "x", CollectiveType::Broadcast, 8), "the collective BROADCAST"),
+        (Node::collective(1, "x", CollectiveType::Barrier, 8), "the collective BARRIER"),
+        (reduce(1, 0), "a comm_size above 0"),
+        (reduce(1, 8).in_dims(&[]), "involved_dim has 0 entries, the fabric 1 dimensions"),
+        (reduce(1, 8).in_dims(&[false, true]), "no dimension takes part"),
+        (reduce(1, 8).in_group("dp"), "must be a whole number"),
+        (reduce(1, 8).in_group("7"), "no such process group"),
+        (Node::compute(1, "x", 5).on_cpu(), "compute of the host"),
+        (Node::compute(1, "x", u64::MAX), "longer than can be simulated"),
+        (Node::collective(1, "x", CollectiveType::AllGather, i64::MAX), "more than can be counted"),
+    ] {
+        folder.ranks(4, |_| vec![node.clone()]);
+        let text = folder.refused(FC4, None);
+        assert!(text.contains(message), "{message}: {text}");
+    }
+    folder.ranks(4, |_| vec![reduce(1, 8).in_group("1")]);
+    let groups = folder.groups(r#"{"1": [0, 1]}"#);
+    assert!(folder.refused(FC4, Some(&groups)).contains("rank 2 uses process group 1"));
+    let groups = folder.groups(r#"{"1": [0, 1, 2, 3, 9]}"#);
+    let text = folder.refused(FC4, Some(&groups));
+    assert!(text.contains("rank 9 of process group 1 does not exist"), "{text}");
+}
+
+#[test]
+fn rank_counts_are_compared() {
+    let folder = Folder::new();
+    folder.ranks(6, |_| vec![reduce(1, 8)]);
+    let text = folder.refused(FC4, None);
+    assert!(text.contains("the trace has 6 ranks, the fabric 4 NPUs"), "{text}");
+    let text = folder.refused(GRID, None);
+    assert!(text.contains("the trace has 6 ranks, the fabric 8 NPUs"), "{text}");
+}
