@@ -313,6 +313,14 @@ impl<'a, N: Network> Engine<'a, N> {
     /// Books what is under way when a run stops early.
     fn close_early(&mut self) {
         let now = self.now;
+        let sets = self.ranks.iter().flat_map(|rank| &rank.roles).flat_map(|role| &role.sets);
+        let runs = sets.filter(|&&set| set < state::DONE).flat_map(|&set| &self.sets[set].runs);
+        for &run in runs.filter(|&&run| run < state::DONE) {
+            let Run { rank, tally, .. } = &self.runs[run];
+            let row = &mut self.record.ranks[*rank as usize];
+            row.sent += tally.sent;
+            row.received += tally.received;
+        }
         for rank in 0..self.ranks.len() as u32 {
             let state = &mut self.ranks[rank as usize];
             if state.tasks_left == 0 {

@@ -177,6 +177,11 @@ fn limits_keep_what_was_done() {
     let by_events = run(&limited, Control::default()).unwrap();
     assert_eq!(by_events.timeline.summary.events, 1000);
     assert_eq!(by_events.timeline.summary.ended, syncline_timeline::Ended::LimitReached);
+    let sent = match &by_events.timeline.table("ranks").unwrap().column("sent_bytes").unwrap().data {
+        syncline_timeline::Data::Int(values) => values.iter().sum::<i64>() as u64,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(sent, by_events.timeline.summary.bytes, "what was under way is booked");
     assert!(by_events.diagnostics.to_string().contains("limit on events"));
     limited.limits = serde_json::from_str(r#"{"sim_time": "100us"}"#).unwrap();
     let by_time = run(&limited, Control::default()).unwrap();
