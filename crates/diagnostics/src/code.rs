@@ -90,6 +90,10 @@ codes! {
         "The algorithm does not offer this collective for this number of ranks.";
     WrongPlan = "0402", Config, "plan does not compute its collective",
         "Symbolic execution of the plan shows that some rank does not end with what the collective promises, or that the plan waits for a message that is never sent.";
+    BadMsccl = "0403", Input, "MSCCL program is malformed",
+        "An MSCCL XML file has an unknown element, attribute or step type, a number out of range, or a step that refers to something that does not exist.";
+    NotMsccl = "0404", Config, "plan is no MSCCL program",
+        "MSCCL's thread blocks talk to one sender and one receiver and know four collectives; the plan needs more than that.";
     Deadlock = "0501", Deadlock, "simulated deadlock",
         "No event is left, and some ranks have not finished: each of them waits for something that never comes. The report says who waits for what.";
     LimitReached = "0502", Limit, "limit reached",
@@ -112,6 +116,10 @@ codes! {
         "A key is absent; the value that ASTRA-sim would use is taken.";
     AstraStuck = "0704", Deadlock, "ranks never finish",
         "The simulated ranks wait for each other for ever. ASTRA-sim itself exits 0 in this case without a word.";
+    AstraIgnored = "0705", Config, "ASTRA-sim key without effect",
+        "The key is known, but neither ASTRA-sim nor this program does anything with it.";
+    BadAstraText = "0706", Input, "ASTRA-sim 1 workload is malformed",
+        "A text workload of ASTRA-sim 1 has an unknown word, a number out of range, or fewer or more layers than it says.";
     CannotWrite = "0801", Input, "results cannot be written",
         "The output folder cannot be created or written. Nothing was left half-written.";
     BadResults = "0802", Input, "results cannot be read",

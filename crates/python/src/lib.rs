@@ -1,1 +1,44 @@
-//! placeholder
+//! `syncline._core`: the simulator as a Python module. It converts and forwards; it holds no logic.
+//!
+//! - [`errors`]: diagnostics and panics as `syncline.SynclineError`;
+//! - [`units`]: quantities read and written by the one grammar;
+//! - [`explain`]: diagnostics rendered, codes listed and explained;
+//! - [`simulate`]: `simulate`, `check`, `show` on a resolved scenario;
+//! - [`watch`]: long work without the interpreter lock, with progress and Ctrl-C;
+//! - [`run`]: what a run leaves, as the Python class `Run`;
+//! - [`results`]: run folders, read back;
+//! - [`astra`]: ASTRA-sim 2's simulators.
+//!
+//! `python/syncline/_core.pyi` says the same to type checkers; a test compares the two.
+
+mod astra;
+mod errors;
+mod explain;
+mod results;
+mod run;
+mod simulate;
+mod units;
+mod watch;
+
+use pyo3::prelude::*;
+
+/// The Rust core of syncline.
+#[pymodule]
+fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    errors::keep_panics_quiet();
+    module.add_function(wrap_pyfunction!(version, module)?)?;
+    module.add_function(wrap_pyfunction!(errors::_panic, module)?)?;
+    units::register(module)?;
+    explain::register(module)?;
+    simulate::register(module)?;
+    results::register(module)?;
+    astra::register(module)?;
+    module.add_class::<run::Run>()?;
+    Ok(())
+}
+
+/// Version of the core, equal to that of the package.
+#[pyfunction]
+const fn version() -> &'static str {
+    env!("CARGO_PKG_VERSION")
+}

@@ -1,5 +1,7 @@
 //! Text workloads of ASTRA-sim 1 on native fabrics: published files and small ones by hand.
 
+#![allow(clippy::print_stderr)]
+
 use std::path::{Path, PathBuf};
 use syncline_formats::astra1::{Policy, TextWorkload};
 use syncline_simulate::scenario::Scenario;

@@ -45,7 +45,7 @@ impl Folder {
         run(&scenario, Control::default())
     }
     fn refused(&self, dims: &str, groups: Option<&Path>) -> String {
-        self.run(dims, groups, "").err().expect("this is refused").to_string()
+        self.run(dims, groups, "").expect_err("this is refused").to_string()
     }
 }
 

@@ -93,7 +93,10 @@ impl Table {
     #[must_use]
     pub fn with(mut self, name: &'static str, meaning: &'static str, data: impl Into<Data>) -> Self {
         let data = data.into();
-        assert!(self.columns.first().is_none_or(|c| c.data.len() == data.len()), "column {name} of another length");
+        assert!(
+            self.columns.first().is_none_or(|c| c.data.len() == data.len()),
+            "column {name} of another length"
+        );
         self.columns.push(Column { name, meaning, data });
         self
     }

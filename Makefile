@@ -1,0 +1,58 @@
+# Every command of the project. `make` alone lists them.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+RUST := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
+
+.PHONY: help setup demo test test-rust test-python test-slow lint wheel schema transcripts clean
+.DEFAULT_GOAL := help
+
+help: ## list the commands
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 22
+
+setup: $(VENV)/.built ## build everything into .venv; afterwards .venv/bin/syncline works
+
+$(VENV)/.tools: requirements-dev.txt
+	@.ci/require $(PYTHON)
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	@touch $@
+
+$(VENV)/.built: $(VENV)/.tools $(RUST) pyproject.toml
+	VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --release
+	@touch $@
+
+demo: setup ## train ResNet-50 on a simulated torus of 32 NPUs
+	$(BIN)/syncline simulate examples/resnet50-torus/scenario.yaml
+
+test: test-rust test-python ## all tests but the slow ones
+
+test-rust: $(VENV)/.tools
+	cargo test --workspace --locked --quiet
+
+test-python: setup
+	$(BIN)/python -m pytest -q -m "not slow"
+
+test-slow: setup ## the tests that take minutes: the wheel in an empty environment
+	$(BIN)/python -m pytest -q -m slow
+
+lint: setup ## formatting, lints, types
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked --quiet -- -D warnings
+	$(BIN)/ruff format --check --quiet
+	$(BIN)/ruff check --quiet
+	$(BIN)/mypy
+
+wheel: $(VENV)/.tools ## a wheel for this platform, in dist/
+	$(BIN)/maturin build --release --locked --quiet --out dist
+
+schema: setup ## write syncline.schema.json anew
+	$(BIN)/python -c "from syncline.config import schema; print(schema.text(), end='')" > syncline.schema.json
+
+transcripts: setup ## write the transcripts of the examples anew
+	UPDATE=1 $(BIN)/python -m pytest -q tests/examples
+
+clean: ## remove everything that was built
+	rm -rf $(VENV) target dist python/syncline/*.so .mypy_cache .ruff_cache .pytest_cache
+	find python tests -name __pycache__ -prune -exec rm -rf {} +

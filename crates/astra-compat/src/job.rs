@@ -1,0 +1,147 @@
+//! What is simulated: five inputs and a few options, as ASTRA-sim 2's command line takes them.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
+use syncline_formats::astra2::{Groups, Memory, Network, System};
+use syncline_formats::chakra::load::rank_file;
+use syncline_formats::chakra::{Loading, Traces};
+
+/// Which of ASTRA-sim 2's analytical networks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Backend {
+    /// `AstraSim_Analytical_Congestion_Unaware`.
+    #[default]
+    Unaware,
+    /// `AstraSim_Analytical_Congestion_Aware`: one dimension only.
+    Aware,
+}
+
+/// The input files, as named on ASTRA-sim 2's command line (`CmdLineParser.cc`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inputs {
+    /// `--workload-configuration`: prefix of `prefix.<rank>.et`.
+    pub workload: PathBuf,
+    /// `--system-configuration`.
+    pub system: PathBuf,
+    /// `--network-configuration`.
+    pub network: PathBuf,
+    /// `--remote-memory-configuration`; without one there is no remote memory.
+    pub memory: Option<PathBuf>,
+    /// `--comm-group-configuration`; as in ASTRA-sim, a path that contains `empty` stands for none.
+    pub groups: Option<PathBuf>,
+}
+
+/// Options of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Options<'a> {
+    /// Which network.
+    pub backend: Backend,
+    /// `--num-queues-per-dim`.
+    pub queues_per_dim: u32,
+    /// `--injection-scale`: multiplies `endpoint-delay` where the system file has it, and cuts to whole nanoseconds.
+    pub injection_scale: f64,
+    /// `--rendezvous-protocol`.
+    pub rendezvous: bool,
+    /// Stop after so many events.
+    pub max_events: Option<u64>,
+    /// Stop before the first event after this time.
+    pub max_time_ns: Option<u64>,
+    /// Stop soon after this becomes true.
+    pub cancel: Option<&'a AtomicBool>,
+}
+
+impl Default for Options<'_> {
+    fn default() -> Self {
+        Self {
+            backend: Backend::Unaware,
+            queues_per_dim: 1,
+            injection_scale: 1.0,
+            rendezvous: false,
+            max_events: None,
+            max_time_ns: None,
+            cancel: None,
+        }
+    }
+}
+
+/// Inputs that were read.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// The network.
+    pub network: Network,
+    /// The system layer.
+    pub system: System,
+    /// The remote memory.
+    pub memory: Memory,
+    /// The communicator groups.
+    pub groups: Groups,
+    /// The task graphs of all ranks.
+    pub traces: Traces,
+    /// Warnings of the readers.
+    pub warnings: Diagnostics,
+}
+
+impl Job {
+    /// Reads all inputs. The configuration files are read before the traces; all that is wrong with them is reported
+    /// together.
+    pub fn load(inputs: &Inputs) -> Result<Self> {
+        let mut problems = Diagnostics::new();
+        let network = keep(&mut problems, Network::read(&inputs.network));
+        let system = keep(&mut problems, System::read(&inputs.system));
+        let memory = match &inputs.memory {
+            Some(path) => keep(&mut problems, Memory::read(path)),
+            None => Some((Memory::none(), Diagnostics::new())),
+        };
+        let groups = match inputs.groups.as_deref() {
+            Some(path) if Groups::ignored(path) => {
+                problems.extend(ignored_groups(path));
+                Some(Groups::default())
+            }
+            Some(path) => keep(&mut problems, Groups::read(path)),
+            None => Some(Groups::default()),
+        };
+        let (Some(network), Some(system), Some(memory), Some(groups)) = (network, system, memory, groups)
+        else {
+            return Err(problems);
+        };
+        let (system, warnings) = system;
+        problems.extend(warnings);
+        let (memory, warnings) = memory;
+        problems.extend(warnings);
+        let loading = Loading { replay: system.replay_only };
+        let traces = Traces::load(&inputs.workload, network.npus(), loading)?;
+        let beyond = rank_file(&inputs.workload, network.npus());
+        if beyond.is_file() {
+            problems.push(
+                Diagnostic::warning(
+                    Code::RankMismatch,
+                    "the trace has files for more ranks than the network has NPUs",
+                )
+                .at(beyond.display().to_string(), 0)
+                .found(format!("{} NPUs", network.npus()))
+                .note("as in ASTRA-sim, files beyond the last NPU are not read"),
+            );
+        }
+        Ok(Self { network, system, memory, groups, traces, warnings: problems })
+    }
+}
+
+/// The value, or its errors added to the others.
+fn keep<T>(problems: &mut Diagnostics, read: Result<T>) -> Option<T> {
+    read.map_err(|errors| problems.extend(errors)).ok()
+}
+
+/// A warning where a file of groups is there and yet ignored for its name.
+fn ignored_groups(path: &Path) -> Diagnostics {
+    if !path.is_file() {
+        return Diagnostics::new();
+    }
+    Diagnostic::warning(
+        Code::AstraIgnored,
+        "the communicator-group file is ignored, as in ASTRA-sim, because its path contains \"empty\"",
+    )
+    .at(path.display().to_string(), 0)
+    .help("rename the file if its groups are meant")
+    .into()
+}

@@ -1,0 +1,15 @@
+//! The system layer of each rank: chunks, queues, phases, timers. ASTRA-sim 2, `Sys.cc`.
+//!
+//! - [`layout`]: over which dimensions, with which algorithms a collective runs;
+//! - [`plan`]: chunks and phases of a collective;
+//! - [`queues`]: which chunk runs when;
+//! - [`streams`]: a chunk on a rank, from its first phase to its last;
+//! - [`timers`]: a rank's timers, coalesced by time;
+//! - [`tags`]: the tags of messages.
+
+pub(crate) mod layout;
+pub(crate) mod plan;
+pub(crate) mod queues;
+pub(crate) mod streams;
+pub(crate) mod tags;
+pub(crate) mod timers;

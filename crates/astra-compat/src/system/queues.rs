@@ -1,0 +1,94 @@
+//! Which chunk runs when. Every dimension has one or more queues; each runs a number of streams at a time, and others
+//! wait by priority, then first come first served. ASTRA-sim 2, `QueueLevels.cc`, `QueueLevelHandler.cc`,
+//! `Sys.cc:insert_stream`, `SchedulerUnit`.
+
+use super::plan::Pool;
+use std::collections::VecDeque;
+
+/// One queue: streams that run come first, then those that wait.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    streams: VecDeque<(u32, i64)>,
+    running: usize,
+    /// How many at the front were started; more than `running` counts while one of them changes its phase.
+    started: usize,
+}
+
+impl Queue {
+    /// Lets a stream wait, behind those of equal or higher priority.
+    pub(crate) fn wait(&mut self, stream: u32, priority: i64) {
+        let at = match self.streams.back() {
+            Some(&(_, last)) if self.streams.len() > self.started && last < priority => {
+                let waiting = self.streams.iter().skip(self.started);
+                self.started + waiting.take_while(|&&(_, other)| other >= priority).count()
+            }
+            _ => self.streams.len(),
+        };
+        self.streams.insert(at, (stream, priority));
+    }
+    /// Takes a stream that runs out of the list. Its place stays taken until [`Self::ended`].
+    pub(crate) fn remove(&mut self, stream: u32) {
+        if let Some(at) = self.streams.iter().position(|&(other, _)| other == stream) {
+            self.streams.remove(at);
+            self.started = self.started.saturating_sub(usize::from(at < self.started));
+        }
+    }
+    /// Gives the place of a removed stream free.
+    pub(crate) const fn ended(&mut self) {
+        self.running = self.running.saturating_sub(1);
+    }
+    /// The next stream to be started, if one may be.
+    pub(crate) fn start(&mut self, limit: usize) -> Option<u32> {
+        if self.running >= limit {
+            return None;
+        }
+        let &(stream, _) = self.streams.get(self.running)?;
+        self.running += 1;
+        self.started = self.started.max(self.running);
+        Some(stream)
+    }
+}
+
+/// The queues of one rank.
+#[derive(Debug)]
+pub(crate) struct Queues {
+    pub(crate) queues: Vec<Queue>,
+    /// Queues a dimension.
+    per_dim: u32,
+    /// Round-robin positions by dimension: of all queues, of the first half, of the second half.
+    turns: Vec<[u32; 3]>,
+}
+
+impl Queues {
+    pub(crate) fn new(dims: usize, per_dim: u32) -> Self {
+        Self {
+            queues: (0..dims * per_dim as usize).map(|_| Queue::default()).collect(),
+            per_dim,
+            turns: vec![[0, 0, per_dim / 2]; dims],
+        }
+    }
+    /// The queue of a phase in `dim` and whether it goes forward: the next one of its pool.
+    pub(crate) fn pick(&mut self, dim: u32, pool: Pool) -> (u32, bool) {
+        let count = self.per_dim;
+        let half = count / 2;
+        let [any, first, last] = &mut self.turns[dim as usize];
+        let (queue, forward) = match pool {
+            Pool::Any => {
+                let queue = *any;
+                *any = (queue + 1) % count;
+                (queue, count == 1 || queue < half)
+            }
+            Pool::First => {
+                let queue = *first;
+                *first = if queue + 1 < half { queue + 1 } else { 0 };
+                (queue, true)
+            }
+            Pool::Last => {
+                let queue = *last;
+                *last = if queue + 1 < count { queue + 1 } else { half };
+                (queue, false)
+            }
+        };
+        (dim * count + queue, forward)
+    }
+}

@@ -1,0 +1,71 @@
+//! The words of the grammar.
+
+macro_rules! words {
+    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum $name { $($(#[$vdoc])* $variant),+ }
+
+        impl $name {
+            /// Every word, in the order of documentation.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+            /// The word in the file.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $text),+ }
+            }
+            /// What a word of the file means.
+            pub fn from_name(name: &str) -> Option<Self> {
+                match name { $($text => Some(Self::$variant),)+ _ => None }
+            }
+        }
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.pad(self.name())
+            }
+        }
+    };
+}
+
+words! {
+    /// Which ranks share what, and the order in which layers are executed.
+    Policy {
+        /// Every NPU has a copy; weight gradients are reduced over all.
+        Data = "DATA",
+        /// All NPUs share one copy.
+        Model = "MODEL",
+        /// The first layer's weight-gradient collective alone.
+        Micro = "MICRO",
+        /// Copies are shared along dimension 0.
+        HybridDataModel = "HYBRID_DATA_MODEL",
+        /// Copies are shared along all dimensions but 0.
+        HybridModelData = "HYBRID_MODEL_DATA",
+        /// Every layer says its own policy.
+        HybridCustomized = "HYBRID_CUSTOMIZED",
+        /// A recommendation model: embeddings divided, MLPs copied.
+        HybridDlrm = "HYBRID_DLRM",
+        /// The same, with an input exchange that is not awaited.
+        HybridDlrmEnhanced = "HYBRID_DLRM_ENHANCED",
+        /// Copies are shared by groups of a given size.
+        HybridTransformer = "HYBRID_TRANSFORMER",
+        /// The same, with activations computed again in the backward pass.
+        HybridTransformerFwdInBckwd = "HYBRID_TRANSFORMER_FWD_IN_BCKWD",
+        /// Forward passes only.
+        DistributedInference = "DISTRIBUTED_INFERENCE",
+    }
+}
+
+words! {
+    /// What is exchanged after a pass. The word `NONE` stands for nothing.
+    Collective {
+        /// The full vector of every NPU is reduced.
+        AllReduce = "ALLREDUCE",
+        /// Every NPU has a block for every other.
+        AllToAll = "ALLTOALL",
+        /// Every NPU's shard reaches all.
+        AllGather = "ALLGATHER",
+        /// Every NPU ends with a block of the reduction.
+        ReduceScatter = "REDUCESCATTER",
+        /// An all-reduce in some dimensions and an all-to-all in others.
+        AllReduceAllToAll = "ALLREDUCEALLTOALL",
+    }
+}

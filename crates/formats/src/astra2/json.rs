@@ -1,0 +1,116 @@
+//! The outermost object of a JSON file with the position of every key.
+
+use super::source::Source;
+use serde_json::Value;
+use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
+
+/// A key of the outermost object and where it stands, quotes included.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyAt {
+    /// The key.
+    pub name: String,
+    /// Offset of its opening quote.
+    pub start: usize,
+    /// Bytes with both quotes.
+    pub length: usize,
+}
+
+/// The keys of the outermost object of a well-formed JSON text, in order; nothing for other texts.
+pub fn keys(text: &str) -> Vec<KeyAt> {
+    let bytes = text.as_bytes();
+    let mut keys = Vec::new();
+    let (mut depth, mut at) = (0usize, 0);
+    let mut expects_key = false;
+    while at < bytes.len() {
+        match bytes[at] {
+            b'"' => {
+                let start = at;
+                at += 1;
+                while at < bytes.len() && bytes[at] != b'"' {
+                    at += if bytes[at] == b'\\' { 2 } else { 1 };
+                }
+                let end = (at + 1).min(bytes.len());
+                if depth == 1 && expects_key {
+                    if let Some(name) = text.get(start..end).and_then(|key| serde_json::from_str(key).ok()) {
+                        keys.push(KeyAt { name, start, length: end - start });
+                    }
+                    expects_key = false;
+                }
+            }
+            b'{' | b'[' => {
+                depth += 1;
+                expects_key = depth == 1 && bytes[at] == b'{';
+            }
+            b'}' | b']' => depth = depth.saturating_sub(1),
+            b',' if depth == 1 => expects_key = true,
+            _ => {}
+        }
+        at += 1;
+    }
+    keys
+}
+
+/// The keys and values of a JSON object. Everything wrong with its outer form is an error: bad syntax, another type
+/// than an object, a key that occurs twice.
+pub fn object(source: &Source, what: &str) -> Result<Vec<(KeyAt, Value)>> {
+    let value: Value = serde_json::from_str(source.text()).map_err(|error| {
+        let place = source.place(error.line() as u64, error.column() as u64, 1);
+        let text = error.to_string();
+        let text = text.split(" at line ").next().unwrap_or(&text);
+        Diagnostic::error(Code::BadSyntax, format!("the {what} is not valid JSON: {text}")).in_place(place)
+    })?;
+    let Value::Object(mut members) = value else {
+        return Err(Diagnostic::error(Code::BadAstraFile, format!("the {what} must be a JSON object"))
+            .in_place(source.place(1, 1, 1))
+            .found(kind(&value))
+            .into());
+    };
+    let mut pairs = Vec::with_capacity(members.len());
+    let mut problems = Diagnostics::new();
+    for key in keys(source.text()) {
+        match members.remove(&key.name) {
+            Some(value) => pairs.push((key, value)),
+            None => problems.push(
+                Diagnostic::error(Code::BadAstraFile, format!("a key of the {what} occurs twice"))
+                    .in_place(source.place_at(key.start, key.length))
+                    .key(&key.name)
+                    .help("keep one of them"),
+            ),
+        }
+    }
+    problems.into_result()?;
+    Ok(pairs)
+}
+
+/// What a value is, in words.
+pub fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(number) if number.is_f64() => "a number with a fraction",
+        Value::Number(_) => "an integer",
+        Value::String(_) => "a string",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}
+
+/// A value as it is shown in an error.
+pub fn shown(value: &Value) -> String {
+    let text = value.to_string();
+    if text.chars().count() > 60 { format!("{}...", text.chars().take(57).collect::<String>()) } else { text }
+}
+
+/// A whole number; one written with a fraction of zero counts. `None` for everything else, booleans included.
+pub fn whole(value: &Value) -> Option<i64> {
+    let Value::Number(number) = value else { return None };
+    number.as_i64().or_else(|| {
+        let float = number.as_f64()?;
+        (float.fract() == 0.0 && float.abs() < 9e15).then_some(float as i64)
+    })
+}
+
+/// A finite number.
+pub fn number(value: &Value) -> Option<f64> {
+    value.as_f64().filter(|number| number.is_finite())
+}

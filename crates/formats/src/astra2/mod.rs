@@ -1,0 +1,22 @@
+//! The configuration files of ASTRA-sim 2, read strictly: an unknown key is an error with the nearest valid name
+//! (ASTRA-sim takes a misspelt key silently for its default), an absent key gets ASTRA-sim's default and a warning, a
+//! feature that is not offered is refused by name.
+//!
+//! - [`Network`]: the YAML of the analytical backends, `NetworkParser.cpp`;
+//! - [`System`]: the JSON of the system layer, `Sys.cc:initialize_sys`;
+//! - [`Memory`]: the JSON of remote memory, `AnalyticalRemoteMemory.cc`;
+//! - [`Groups`]: the JSON of communicator groups, `Workload.cc:initialize_comm_groups`;
+//! - [`source`]: a file's text and where its keys are, for errors that come later.
+
+pub mod groups;
+pub mod json;
+pub mod memory;
+pub mod network;
+pub mod source;
+pub mod system;
+
+pub use groups::Groups;
+pub use memory::{Memory, MemoryKind};
+pub use network::{Dimension, Network, Topology};
+pub use source::Source;
+pub use system::{Algorithm, Implementation, Optimization, Scheduling, System};

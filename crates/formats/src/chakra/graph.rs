@@ -1,0 +1,216 @@
+//! The compact form of a trace for simulation: nodes in ascending order of id and numbered from 0, successors in one
+//! array, only the attributes that a simulation needs.
+
+use super::build::{Builder, Raw};
+use super::check;
+use super::decode::{AttrView, NodeField, walk_node};
+use super::reader::Reader;
+use super::schema::{CollectiveType, NodeKind};
+use super::wire::WireError;
+use std::io::Read;
+use syncline_diagnostics::{Code, Diagnostics, Result};
+
+/// A rank's task graph.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Graph {
+    pub(super) ids: Vec<u64>,
+    pub(super) ops: Vec<Op>,
+    pub(super) names: Names,
+    /// Successors of node `i`: `successors[successor_start[i]..successor_start[i + 1]]`, ascending.
+    pub(super) successor_start: Vec<u32>,
+    pub(super) successors: Vec<u32>,
+    pub(super) dependencies: Vec<u32>,
+    pub(super) groups: Vec<String>,
+    pub(super) involved: Vec<Vec<bool>>,
+}
+
+/// One node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Op {
+    /// What it is.
+    pub kind: NodeKind,
+    /// Whether it runs on the host (`is_cpu_op`).
+    pub cpu: bool,
+    /// How long it took where it was recorded (`duration_micros`).
+    pub duration_micros: u64,
+    /// What it does.
+    pub work: Work,
+}
+
+/// What a node does, with the attributes that matter for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// Nothing: `INVALID_NODE`, `METADATA_NODE`.
+    Nothing,
+    /// `COMP_NODE`.
+    Compute(Compute),
+    /// `MEM_LOAD_NODE`, `MEM_STORE_NODE`: bytes (`tensor_size`).
+    Memory(Option<u64>),
+    /// `COMM_COLL_NODE`.
+    Collective(Collective),
+    /// `COMM_SEND_NODE`, `COMM_RECV_NODE`.
+    PointToPoint(PointToPoint),
+}
+
+/// Attributes of a `COMP_NODE`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Compute {
+    /// Floating-point operations (`num_ops`).
+    pub num_ops: Option<u64>,
+    /// Bytes that it moves (`tensor_size`).
+    pub tensor_size: Option<u64>,
+}
+
+/// Attributes of a `COMM_COLL_NODE`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Collective {
+    /// Which collective (`comm_type`); `None` only in a trace that is merely replayed.
+    pub kind: Option<CollectiveType>,
+    /// Bytes (`comm_size`); `None` only in a trace that is merely replayed.
+    pub bytes: Option<u64>,
+    /// The process group: an index for [`Graph::group`].
+    pub group: Option<u32>,
+    /// The dimensions that take part: an index for [`Graph::involved`].
+    pub involved: Option<u32>,
+    /// `comm_priority`.
+    pub priority: u32,
+}
+
+/// Attributes of a `COMM_SEND_NODE` or `COMM_RECV_NODE`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct PointToPoint {
+    /// The sender (`comm_src`).
+    pub src: Option<u32>,
+    /// The receiver (`comm_dst`).
+    pub dst: Option<u32>,
+    /// Bytes (`comm_size`).
+    pub bytes: Option<u64>,
+    /// `comm_tag`.
+    pub tag: Option<u32>,
+}
+
+/// Names, in one string.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub(super) struct Names {
+    text: String,
+    end: Vec<u32>,
+}
+
+impl Names {
+    pub(super) fn push(&mut self, name: &str) -> Option<()> {
+        let end = u32::try_from(self.text.len() + name.len()).ok()?;
+        self.text.push_str(name);
+        self.end.push(end);
+        Some(())
+    }
+    pub(super) fn get(&self, index: usize) -> &str {
+        let start = index.checked_sub(1).map_or(0, |before| self.end[before] as usize);
+        &self.text[start..self.end[index] as usize]
+    }
+    /// The names in another order.
+    pub(super) fn reordered(&self, order: &[u32]) -> Self {
+        let mut names = Self { text: String::with_capacity(self.text.len()), end: Vec::new() };
+        names.end.reserve_exact(order.len());
+        for &index in order {
+            names.push(self.get(index as usize));
+        }
+        names
+    }
+}
+
+impl Graph {
+    /// How many nodes there are.
+    pub fn len(&self) -> usize {
+        self.ops.len()
+    }
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.ops.is_empty()
+    }
+    /// The nodes, in ascending order of id.
+    pub fn ops(&self) -> &[Op] {
+        &self.ops
+    }
+    /// The id of node `index` in the file.
+    pub fn id(&self, index: usize) -> u64 {
+        self.ids[index]
+    }
+    /// The name of node `index`.
+    pub fn name(&self, index: usize) -> &str {
+        self.names.get(index)
+    }
+    /// The nodes that wait for node `index`.
+    pub fn successors(&self, index: usize) -> &[u32] {
+        &self.successors[self.successor_start[index] as usize..self.successor_start[index + 1] as usize]
+    }
+    /// For how many nodes each node waits.
+    pub fn dependencies(&self) -> &[u32] {
+        &self.dependencies
+    }
+    /// The text of a `pg_name`.
+    pub fn group(&self, index: u32) -> &str {
+        &self.groups[index as usize]
+    }
+    /// Every `pg_name` of the trace.
+    pub fn groups(&self) -> &[String] {
+        &self.groups
+    }
+    /// An `involved_dim` list.
+    pub fn involved(&self, index: u32) -> &[bool] {
+        &self.involved[index as usize]
+    }
+    /// Every `involved_dim` list of the trace.
+    pub fn involved_lists(&self) -> &[Vec<bool>] {
+        &self.involved
+    }
+    /// Reads a whole trace. With `replay`, attributes that only a simulation needs may be absent.
+    pub fn read<R: Read>(reader: &mut Reader<R>, replay: bool) -> Result<Self> {
+        let mut builder = Builder::default();
+        let mut problems = Diagnostics::new();
+        let file = reader.file().to_owned();
+        let mut raw = Raw::default();
+        while let Some((bytes, at)) = reader.next_message()? {
+            raw.clear();
+            let mut attrs = Vec::new();
+            // A file of zeros would otherwise become a node for each of its bytes.
+            let empty = bytes.is_empty().then_some(WireError { at, problem: "a node has no fields" });
+            let walked = empty.map_or(Ok(()), Err).and_then(|()| {
+                walk_node(bytes, at, |field| {
+                    match field {
+                        NodeField::Id(id) => raw.id = id,
+                        NodeField::Name(name) => raw.name = String::from_utf8_lossy(name).into_owned(),
+                        NodeField::Kind(kind) => raw.kind = kind,
+                        NodeField::CtrlDep(id) | NodeField::DataDep(id) => raw.deps.push(id),
+                        NodeField::Duration(micros) => raw.duration_micros = micros,
+                        NodeField::Attr(bytes, at) => attrs.push(AttrView::new(bytes, at)?),
+                        NodeField::Start(_) | NodeField::Inputs(..) | NodeField::Outputs(..) => {}
+                    }
+                    Ok(())
+                })
+            });
+            let built = match walked {
+                Ok(()) => builder.push(&mut raw, &attrs, replay),
+                Err(error) => Err(Box::new(reader.broken(error))),
+            };
+            match built {
+                Ok(()) => {}
+                Err(problem) if problem.code == Code::BadChakra && problem.place.is_some() => {
+                    problems.push(*problem);
+                    return Err(problems);
+                }
+                Err(mut problem) => {
+                    problem.place =
+                        Some(syncline_diagnostics::Place { file: file.clone(), ..Default::default() });
+                    problems.push(*problem);
+                    if problems.0.len() >= check::MAX_PROBLEMS {
+                        return Err(problems);
+                    }
+                }
+            }
+        }
+        if problems.has_errors() {
+            return Err(problems);
+        }
+        builder.finish(&file)
+    }
+}

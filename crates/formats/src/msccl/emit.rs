@@ -1,0 +1,89 @@
+//! A program as XML, laid out as msccl-tools does.
+
+use super::program::{COLLECTIVES, Chunks, Program, Space, Step};
+use std::fmt::Write as _;
+use syncline_units::CollectiveKind;
+
+/// The text of a program.
+pub fn text(program: &Program) -> String {
+    let names = COLLECTIVES.iter().find(|(kind, _)| *kind == program.kind);
+    let blocks = program.gpus.iter().flat_map(|gpu| &gpu.blocks);
+    let channels = blocks.map(|block| block.channel).max().map_or(1, |last| last.saturating_add(1));
+    let mut out = String::new();
+    let mut line = |text: std::fmt::Arguments<'_>| {
+        // Writing to a string cannot fail.
+        let _ = writeln!(out, "{text}");
+    };
+    line(format_args!(
+        "<algo name=\"{}\" proto=\"{}\" nchannels=\"{channels}\" nchunksperloop=\"{}\" ngpus=\"{}\" coll=\"{}\" \
+         inplace=\"{}\" outofplace=\"{}\">",
+        escape(&program.name),
+        escape(&program.proto),
+        program.chunks,
+        program.gpus.len(),
+        names.and_then(|(_, names)| names.first()).unwrap_or(&"custom"),
+        u8::from(program.in_place),
+        u8::from(!program.in_place)
+    ));
+    let share = program.chunks / (program.gpus.len() as u32).max(1);
+    let whole = program.chunks;
+    let (input, output) = match program.kind {
+        CollectiveKind::AllGather => (share, whole),
+        CollectiveKind::ReduceScatter => (whole, share),
+        _ => (whole, whole),
+    };
+    for (id, gpu) in program.gpus.iter().enumerate() {
+        let scratch = gpu.scratch;
+        line(format_args!(
+            "  <gpu id=\"{id}\" i_chunks=\"{input}\" o_chunks=\"{output}\" s_chunks=\"{scratch}\">"
+        ));
+        for (id, block) in gpu.blocks.iter().enumerate() {
+            let (send, recv, channel) = (peer(block.send), peer(block.recv), block.channel);
+            line(format_args!("    <tb id=\"{id}\" send=\"{send}\" recv=\"{recv}\" chan=\"{channel}\">"));
+            for (number, step) in block.steps.iter().enumerate() {
+                line(format_args!("      {}", step_text(number, step)));
+            }
+            line(format_args!("    </tb>"));
+        }
+        line(format_args!("  </gpu>"));
+    }
+    line(format_args!("</algo>"));
+    out
+}
+
+fn step_text(number: usize, step: &Step) -> String {
+    let chunks = |used: bool, chunks: Chunks| match used {
+        true => (chunks.buffer.name(), i64::from(chunks.offset)),
+        false => (Space::Input.name(), -1),
+    };
+    let (source, source_at) = chunks(step.kind.has_source(), step.source);
+    let (target, target_at) = chunks(step.kind.has_target(), step.target);
+    let (block, at) = step.after.map_or((-1, -1), |(block, at)| (i64::from(block), i64::from(at)));
+    format!(
+        "<step s=\"{number}\" type=\"{}\" srcbuf=\"{source}\" srcoff=\"{source_at}\" dstbuf=\"{target}\" \
+         dstoff=\"{target_at}\" cnt=\"{}\" depid=\"{block}\" deps=\"{at}\" hasdep=\"{}\"/>",
+        step.kind.name(),
+        step.count,
+        u8::from(step.awaited)
+    )
+}
+
+fn peer(peer: Option<u32>) -> i64 {
+    peer.map_or(-1, i64::from)
+}
+
+fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            // Not allowed in XML, or changed by its readers.
+            letter if letter.is_control() => out.push(' '),
+            letter => out.push(letter),
+        }
+    }
+    out
+}

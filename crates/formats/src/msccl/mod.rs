@@ -1,0 +1,73 @@
+//! MSCCL's XML programs, from and to plan files.
+//!
+//! `algo` > `gpu` > `tb` (thread block) > `step`. A GPU is a seat, a thread block a stream with a channel, and its steps
+//! become instructions of [`syncline_plan::program`]:
+//!
+//! | step | instructions |
+//! |---|---|
+//! | `s` | send the source |
+//! | `r` | receive into the destination, wait |
+//! | `rcs` | the same, then send the destination |
+//! | `rrc` | copy the source to the destination unless it is there, receive and reduce into it, wait |
+//! | `rrcs` | the same, then send the destination |
+//! | `rrs` | the same in a slot of scratch of its own: nothing is kept |
+//! | `cpy`, `re` | copy, or reduce, the source into the destination |
+//! | `nop` | nothing but its dependency |
+//!
+//! - `depid` and `deps` name a thread block and a step of it that must be done first.
+//! - Offsets count in `nchunksperloop` chunks of the larger of a GPU's two buffers: the full vector of this project. The
+//!   input of an all-gather and the output of a reduce-scatter are a GPU's own share of it.
+//! - In place, input and output are one buffer. All-to-all is out of place.
+//! - MSCCL repeats a program over a long vector, loop by loop; here the chunks are cut from the whole.
+//!
+//! What is read is proved ([`syncline_plan::verify`]). Source: microsoft/msccl-tools, microsoft/msccl.
+//!
+//! - [`program`]: a program as data;
+//! - [`xml`]: the reader; [`emit`]: the writer;
+//! - [`to_plan`], [`from_plan`]: programs and plans.
+
+pub mod emit;
+pub mod from_plan;
+pub mod program;
+#[cfg(test)]
+mod tests;
+pub mod to_plan;
+pub mod xml;
+
+pub use program::Program;
+
+use crate::astra2::Source;
+use std::path::Path;
+use syncline_diagnostics::{Diagnostic, Result};
+use syncline_plan::{Custom, PlanFile};
+
+/// Reads a program as a plan, and proves it.
+///
+/// # Errors
+/// `Unreadable`, `BadSyntax`, `BadMsccl` with the line, `WrongPlan` where it does not compute its collective.
+pub fn read(path: &Path) -> Result<PlanFile> {
+    parse(&Source::read(path)?)
+}
+
+/// Reads a text.
+///
+/// # Errors
+/// As [`read`].
+pub fn parse(source: &Source) -> Result<PlanFile> {
+    let program = xml::parse(source)?;
+    let plan = to_plan::plan(&program, source)?;
+    let named = |found: Diagnostic| match found.place {
+        None => found.at(source.file(), 0).note("a seat is a GPU, a stream a thread block"),
+        Some(_) => found,
+    };
+    Custom::new(&plan).map_err(|found| syncline_diagnostics::Diagnostics(found.0.into_iter().map(named).collect()))?;
+    Ok(plan)
+}
+
+/// A plan as the text of a program.
+///
+/// # Errors
+/// `NotMsccl` where MSCCL cannot express it; what is wrong with the plan itself.
+pub fn write(plan: &PlanFile) -> Result<String> {
+    Ok(emit::text(&from_plan::program(plan)?))
+}

@@ -1,0 +1,239 @@
+//! Tests of programs.
+
+use super::*;
+use proptest::prelude::*;
+use syncline_diagnostics::Code;
+use syncline_plan::custom::OpEntry;
+use syncline_plan::{Buffer, by_name};
+use syncline_units::CollectiveKind;
+
+/// Ring all-reduce on three GPUs, in place.
+const RING: &str = include_str!("testdata/ring_all_reduce.xml");
+/// All-to-all on two nodes of two GPUs: what goes to the other GPU of the other node is passed on by the neighbour.
+const TWO_STEPS: &str = include_str!("testdata/two_step_all_to_all.xml");
+
+fn read_text(text: &str) -> Result<PlanFile> {
+    parse(&Source::new("p.xml", text))
+}
+
+fn refused(text: &str) -> Diagnostic {
+    read_text(text).expect_err("this is refused").0.remove(0)
+}
+
+#[test]
+fn programs_by_hand_are_right_and_come_back_as_they_were() {
+    for (text, kind, ranks) in
+        [(RING, CollectiveKind::AllReduce, 3), (TWO_STEPS, CollectiveKind::AllToAll, 4)]
+    {
+        let plan = read_text(text).unwrap_or_else(|errors| panic!("{errors}"));
+        assert_eq!((plan.kind, plan.ranks), (kind, ranks));
+        assert_eq!(write(&plan).unwrap(), text);
+    }
+}
+
+#[test]
+fn steps_become_instructions() {
+    let ring = read_text(RING).unwrap();
+    let ops = &ring.seats[1].streams[0].ops;
+    assert_eq!(ops.len(), 1 + 3 + 3 + 3 + 2);
+    let receive =
+        OpEntry::Receive { from: 0, block: 0, count: 1, of: None, buffer: Buffer::Data, reduce: true };
+    assert_eq!(ops[1..3], [receive, OpEntry::Wait {}]);
+    let exchange = read_text(TWO_STEPS).unwrap();
+    assert_eq!(exchange.seats[0].streams[2].ops[1], OpEntry::After { stream: 1, ops: 4 });
+    assert_eq!(exchange.seats[0].streams[2].channel, Some(0));
+}
+
+#[test]
+fn what_is_not_kept_passes_through_scratch() {
+    // The partial sums of the first round need not be kept.
+    let text = RING.replace(r#"<step s="1" type="rrcs""#, r#"<step s="1" type="rrs""#);
+    let plan = read_text(&text).unwrap_or_else(|errors| panic!("{errors}"));
+    let slot = OpEntry::Send { to: 1, block: 0, count: 1, of: None, buffer: Buffer::Scratch };
+    assert_eq!(plan.seats[0].streams[0].ops[4], slot);
+    let again = write(&plan).unwrap();
+    assert!(again.contains("s_chunks=\"1\""));
+    assert_eq!(read_text(&again).unwrap(), plan);
+}
+
+#[test]
+fn shares_and_places_are_minded() {
+    let gather = |coll: &str, inplace: u8, steps: [&str; 2]| {
+        let gpu = |id: u32| {
+            let steps = steps[id as usize];
+            format!(
+                r#"<gpu id="{id}" i_chunks="1" o_chunks="2" s_chunks="0"><tb id="0" send="{}" recv="{}" chan="0">{steps}</tb></gpu>"#,
+                1 - id,
+                1 - id
+            )
+        };
+        format!(
+            r#"<algo name="x" nchannels="1" nchunksperloop="2" ngpus="2" coll="{coll}" inplace="{inplace}">{}{}</algo>"#,
+            gpu(0),
+            gpu(1)
+        )
+    };
+    // Out of place, GPU 1's only input chunk is block 1 of the result.
+    let steps = |own: u32, other: u32| {
+        format!(
+            r#"<step s="0" type="cpy" srcbuf="i" srcoff="0" dstbuf="o" dstoff="{own}" cnt="1"/>
+               <step s="1" type="s" srcbuf="i" srcoff="0" cnt="1"/>
+               <step s="2" type="r" dstbuf="o" dstoff="{other}" cnt="1"/>"#
+        )
+    };
+    let text = gather("allgather", 0, [&steps(0, 1), &steps(1, 0)]);
+    let plan = read_text(&text).unwrap_or_else(|errors| panic!("{errors}"));
+    assert_eq!(plan.result, Some(Buffer::Output));
+    assert_eq!(read_text(&write(&plan).unwrap()).unwrap(), plan);
+    // In place, there is nothing to copy.
+    let steps = |other: u32| {
+        format!(
+            r#"<step s="0" type="s" srcbuf="i" srcoff="0" cnt="1"/><step s="1" type="r" dstbuf="o" dstoff="{other}" cnt="1"/>"#
+        )
+    };
+    let plan = read_text(&gather("allgather", 1, [&steps(1), &steps(0)]))
+        .unwrap_or_else(|errors| panic!("{errors}"));
+    assert_eq!(plan.result, None);
+    assert_eq!(read_text(&write(&plan).unwrap()).unwrap(), plan);
+    // Reduce-scatter out of place: the output is one chunk.
+    let steps = |own: u32, other: u32| {
+        format!(
+            r#"<step s="0" type="s" srcbuf="i" srcoff="{other}" cnt="1"/>
+               <step s="1" type="rrc" srcbuf="i" srcoff="{own}" dstbuf="o" dstoff="0" cnt="1"/>"#
+        )
+    };
+    for coll in ["reduce_scatter", "reducescatter"] {
+        let plan = read_text(&gather(coll, 0, [&steps(0, 1), &steps(1, 0)]))
+            .unwrap_or_else(|errors| panic!("{errors}"));
+        assert_eq!(read_text(&write(&plan).unwrap()).unwrap(), plan);
+    }
+}
+
+#[test]
+fn plans_of_the_library_survive() {
+    let kinds = [CollectiveKind::AllReduce, CollectiveKind::ReduceScatter, CollectiveKind::AllGather];
+    for ranks in 1..10 {
+        for kind in kinds {
+            let ring = by_name("ring").unwrap();
+            let plan = PlanFile::of(&*ring, kind, ranks).unwrap();
+            let text = write(&plan).unwrap_or_else(|errors| panic!("{errors}"));
+            let read = read_text(&text).unwrap_or_else(|errors| panic!("{kind} {ranks}: {errors}\n{text}"));
+            assert_eq!((read.kind, read.ranks, &read.name), (kind, ranks, &plan.name));
+            assert_eq!(write(&read).unwrap(), text);
+        }
+    }
+}
+
+#[test]
+fn what_msccl_cannot_say_is_refused() {
+    for (name, kind, ranks, message) in [
+        ("direct", CollectiveKind::AllReduce, 4, "an MSCCL thread block has one such peer"),
+        ("ring", CollectiveKind::Broadcast, 4, "MSCCL has no broadcast"),
+        ("parameter_server", CollectiveKind::AllReduce, 4, ""),
+    ] {
+        let algorithm = by_name(name).unwrap();
+        let plan = PlanFile::of(&*algorithm, kind, ranks).unwrap();
+        let error = write(&plan).unwrap_err().0.remove(0);
+        assert_eq!(error.code, Code::NotMsccl, "{error}");
+        assert!(error.message.contains(message), "{error}");
+    }
+    let mut plan = read_text(RING).unwrap();
+    plan.seats[0].streams[0].ops.clear();
+    assert_eq!(write(&plan).unwrap_err().0[0].code, Code::WrongPlan);
+}
+
+#[test]
+fn wrong_programs_are_named() {
+    let error =
+        refused(&RING.replace(r#"type="r" srcbuf="i" srcoff="-1" dstbuf="i" dstoff="1""#, r#"type="nop""#));
+    assert_eq!(error.code, Code::WrongPlan);
+    assert!(error.place.is_some() && error.key.is_some() || error.message.contains("rank"), "{error}");
+}
+
+#[test]
+fn errors_name_line_and_attribute() {
+    for (from, to, code, line, message) in [
+        ("<algo ", "<aglo ", Code::BadMsccl, 1, "an element is not allowed here"),
+        ("coll=\"allreduce\"", "coll=\"alreduce\"", Code::BadMsccl, 1, "this collective cannot be read"),
+        ("coll=\"allreduce\"", "", Code::BadMsccl, 1, "an attribute is missing"),
+        ("ngpus=\"3\"", "ngpus=\"4\"", Code::BadMsccl, 1, "there are fewer GPUs"),
+        ("ngpus=\"3\"", "ngpus=\"2\"", Code::BadMsccl, 20, "there are more GPUs"),
+        ("ngpus=\"3\"", "ngpus=\"0\"", Code::BadMsccl, 1, "must be at least 1"),
+        ("ngpus=\"3\"", "ngpus=\"99999999999\"", Code::BadMsccl, 1, "a whole number is expected"),
+        ("nchannels", "channels", Code::BadMsccl, 1, "unknown attribute"),
+        ("inplace=\"1\"", "inplace=\"yes\"", Code::BadMsccl, 1, "0 or 1 is expected"),
+        ("<gpu id=\"1\"", "<gpu id=\"2\"", Code::BadMsccl, 11, "there is no GPU 1"),
+        ("<tb id=\"0\"", "<tb id=\"1\"", Code::BadMsccl, 3, "there is no block 0"),
+        ("<step s=\"1\"", "<step s=\"2\"", Code::BadMsccl, 5, "steps are not numbered in order"),
+        ("type=\"rcs\"", "type=\"rsc\"", Code::BadMsccl, 7, "unknown type of step"),
+        ("srcbuf=\"i\" srcoff=\"0\"", "srcbuf=\"x\" srcoff=\"0\"", Code::BadMsccl, 4, "unknown buffer"),
+        ("srcoff=\"0\"", "srcoff=\"3\"", Code::BadMsccl, 4, "chunks beyond the end of its buffer"),
+        ("cnt=\"1\"", "cnt=\"0\"", Code::BadMsccl, 4, "at least 1 chunk"),
+        ("send=\"1\"", "send=\"-1\"", Code::BadMsccl, 4, "a step sends, but"),
+        ("recv=\"2\"", "recv=\"-1\"", Code::BadMsccl, 5, "a step receives, but"),
+        ("depid=\"-1\" deps=\"-1\"", "depid=\"0\" deps=\"0\"", Code::BadMsccl, 4, "its own thread block"),
+        ("depid=\"-1\" deps=\"-1\"", "depid=\"1\" deps=\"0\"", Code::BadMsccl, 4, "which does not exist"),
+        ("</algo>", "", Code::BadSyntax, 30, "the file ends within an element"),
+        ("</algo>", "</algo><algo/>", Code::BadMsccl, 29, "an element is not allowed here"),
+        ("</gpu>", "</tb>", Code::BadSyntax, 10, "not well-formed XML"),
+        ("<gpu ", "hello<gpu ", Code::BadSyntax, 2, "text between elements"),
+        ("<algo ", "<!DOCTYPE algo []><algo ", Code::BadSyntax, 1, "a document type is not allowed"),
+        ("name=\"ring", "name=\"&x;ring", Code::BadSyntax, 1, "is malformed"),
+        ("<gpu ", "&amp;<gpu ", Code::BadSyntax, 2, "an entity is not allowed"),
+        (
+            "hasdep=\"0\"/>",
+            "hasdep=\"0\"><step/></step>",
+            Code::BadMsccl,
+            4,
+            "an element is not allowed here",
+        ),
+    ] {
+        let changed = RING.replacen(from, to, 1);
+        assert_ne!(changed, RING, "{from}");
+        let error = refused(&changed);
+        let at = error.place.as_ref().map(|place| place.line);
+        assert!(error.message.contains(message), "{to}: {error}");
+        assert_eq!((error.code, at), (code, Some(line)), "{to}: {error}");
+    }
+    assert_eq!(refused("").code, Code::BadSyntax);
+    let waited = TWO_STEPS.replacen("hasdep=\"1\"", "hasdep=\"0\"", 1);
+    assert!(refused(&waited).message.contains("has hasdep 0"));
+    let coll = refused(&RING.replace("allreduce", "alreduce"));
+    assert_eq!(coll.nearest.as_deref(), Some("allreduce"));
+}
+
+#[test]
+fn a_deep_file_is_refused_at_its_fifth_level() {
+    let deep = "<algo>".repeat(100_000);
+    assert!(matches!(refused(&deep).code, Code::BadMsccl | Code::BadSyntax));
+}
+
+#[test]
+fn every_name_survives() {
+    let mut plan = read_text(RING).unwrap();
+    plan.name = "a \"b\" <c> & 'd' \u{e9}".to_owned();
+    assert_eq!(read_text(&write(&plan).unwrap()).unwrap().name, plan.name);
+}
+
+proptest! {
+    #[test]
+    fn no_text_panics(text in "\\PC*|(<(/?)(algo|gpu|tb|step)( [a-z]{1,6}=\"[0-9a-z-]{0,4}\"){0,4}(/?)>){0,8}") {
+        let _ = read_text(&text);
+    }
+
+    #[test]
+    fn no_change_of_a_good_program_panics(
+        at in 0usize..4000,
+        put in "\\PC{0,4}|[0-9]{1,9}|-1|rrs|rrc|cpy|nop|re|[ios]",
+        take in 0usize..4,
+        second: bool,
+    ) {
+        let good = if second { TWO_STEPS } else { RING };
+        let start = at % good.len();
+        let text = format!("{}{put}{}", &good[..start], &good[(start + take).min(good.len())..]);
+        if let Ok(plan) = read_text(&text) {
+            let again = write(&plan).unwrap();
+            prop_assert_eq!(write(&read_text(&again).unwrap()).unwrap(), again);
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! ASTRA-sim 2's analytical simulators: the same inputs, the same lines, the same nanoseconds.
+
+use crate::watch::watched;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use std::path::PathBuf;
+use syncline_astra_compat::{Backend, Ended, Inputs, Options, Outcome};
+use syncline_diagnostics::Diagnostics;
+
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(astra_sim, module)?)
+}
+
+/// Simulates ASTRA-sim 2's input files.
+///
+/// Gives the lines that ASTRA-sim prints, the outcome as a JSON object, diagnostics as a JSON array, and whether it
+/// ended by itself.
+#[pyfunction]
+#[pyo3(signature = (workload, system, network, memory = None, groups = None, *, backend = "unaware",
+    queues_per_dim = 1, injection_scale = 1.0, rendezvous = false, max_events = None, max_time_ns = None))]
+#[expect(clippy::too_many_arguments, reason = "they are ASTRA-sim's options, one for one")]
+fn astra_sim(
+    py: Python<'_>,
+    workload: PathBuf,
+    system: PathBuf,
+    network: PathBuf,
+    memory: Option<PathBuf>,
+    groups: Option<PathBuf>,
+    backend: &str,
+    queues_per_dim: u32,
+    injection_scale: f64,
+    rendezvous: bool,
+    max_events: Option<u64>,
+    max_time_ns: Option<u64>,
+) -> PyResult<(String, String, String, bool)> {
+    let backend = match backend {
+        "unaware" => Backend::Unaware,
+        "aware" => Backend::Aware,
+        other => return Err(PyValueError::new_err(format!("no backend is called {other}"))),
+    };
+    let inputs = Inputs { workload, system, network, memory, groups };
+    let (outcome, _) = watched(py, None, |cancel, _| {
+        let cancel = Some(cancel);
+        let options =
+            Options { backend, queues_per_dim, injection_scale, rendezvous, max_events, max_time_ns, cancel };
+        syncline_astra_compat::run(&inputs, &options)
+    })?;
+    let mut diagnostics: Diagnostics = outcome.warnings.clone();
+    outcome.limit().into_iter().for_each(|limit| diagnostics.push(limit));
+    let finished = outcome.ended == Ended::Finished;
+    Ok((outcome.astra_text(), json(&outcome), diagnostics.to_json(), finished))
+}
+
+fn json(outcome: &Outcome) -> String {
+    let ranks = outcome.ranks.iter().map(|rank| {
+        serde_json::json!({
+            "rank": rank.rank,
+            "cycles": rank.cycles,
+            "exposed_communication_cycles": rank.exposed,
+            "wall_cycles": rank.wall,
+            "gpu_cycles": rank.gpu,
+            "communication_cycles": rank.comm,
+        })
+    });
+    let ended = match outcome.ended {
+        Ended::Finished => "finished",
+        Ended::EventLimit | Ended::TimeLimit => "limit_reached",
+        Ended::Cancelled => "interrupted",
+    };
+    serde_json::json!({
+        "ended": ended,
+        "npus": outcome.npus,
+        "cycles": outcome.cycles(),
+        "simulated_ns": outcome.simulated_ns,
+        "events": outcome.events,
+        "messages": outcome.messages,
+        "ranks": ranks.collect::<Vec<_>>(),
+    })
+    .to_string()
+}

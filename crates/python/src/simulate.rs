@@ -1,0 +1,70 @@
+//! Simulating, checking and describing a resolved scenario.
+
+use crate::errors::detached;
+use crate::run::Run;
+use crate::watch::watched;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use syncline_diagnostics::{Code, Diagnostic};
+use syncline_simulate::scenario::{Collectives, Limits, Trace};
+use syncline_simulate::{Control, Progress, Scenario, Show};
+
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(simulate, module)?)?;
+    module.add_function(wrap_pyfunction!(check, module)?)?;
+    module.add_function(wrap_pyfunction!(show, module)?)?;
+    module.add_function(wrap_pyfunction!(defaults, module)?)?;
+    Ok(())
+}
+
+fn read(scenario: &str) -> syncline_diagnostics::Result<Scenario> {
+    serde_json::from_str(scenario).map_err(|error| {
+        Diagnostic::error(Code::BadValue, format!("not a resolved scenario: {error}"))
+            .help("a resolved scenario is the one that a run leaves in its folder; write your own in the form of `syncline init`")
+            .into()
+    })
+}
+
+/// Simulates a resolved scenario, given as JSON.
+///
+/// `progress(simulated_s, events, messages, done)` is called about ten times a second. Ctrl-C stops the run; what was
+/// finished is kept, and `Run.interrupted` says so.
+#[pyfunction]
+#[pyo3(signature = (scenario, progress = None))]
+fn simulate(py: Python<'_>, scenario: &str, progress: Option<Py<PyAny>>) -> PyResult<Run> {
+    let (run, interrupted) = watched(py, progress.as_ref(), |cancel, sender| {
+        let scenario = read(scenario)?;
+        let mut tell = |state: Progress| drop(sender.send(state));
+        syncline_simulate::run(&scenario, Control { cancel: Some(cancel), progress: Some(&mut tell) })
+    })?;
+    Ok(Run::new(run, interrupted))
+}
+
+/// What can be found wrong with a resolved scenario without simulating it: diagnostics as a JSON array.
+#[pyfunction]
+fn check(py: Python<'_>, scenario: &str) -> PyResult<String> {
+    detached(py, || Ok(syncline_simulate::check(&read(scenario)?).to_json()))
+}
+
+/// The `fabric`, `workload` or `plan` of a resolved scenario, described as JSON.
+#[pyfunction]
+fn show(py: Python<'_>, scenario: &str, what: &str) -> PyResult<String> {
+    let what = match what {
+        "fabric" => Show::Fabric,
+        "workload" => Show::Workload,
+        "plan" => Show::Plan,
+        other => return Err(PyValueError::new_err(format!("nothing is called {other}"))),
+    };
+    detached(py, || syncline_simulate::show(&read(scenario)?, what))
+}
+
+/// The defaults of `collectives`, `limits` and `trace`, as a JSON object.
+#[pyfunction]
+fn defaults() -> PyResult<String> {
+    let all = serde_json::json!({
+        "collectives": Collectives::default(),
+        "limits": Limits::default(),
+        "trace": Trace::default(),
+    });
+    serde_json::to_string(&all).map_err(|error| PyValueError::new_err(error.to_string()))
+}

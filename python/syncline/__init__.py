@@ -1,0 +1,46 @@
+"""The communication of distributed training: simulated, designed and run.
+
+>>> import syncline
+>>> result = syncline.simulate("scenario.yaml", network="queued")  # doctest: +SKIP
+>>> result.summary.step_time_s  # doctest: +SKIP
+
+``simulate`` and ``check`` take a file, the folder of a run, or a mapping with the keys of a file. Everything that is
+wrong is raised as one :class:`SynclineError`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from syncline.errors import Interrupted, SynclineError
+
+if TYPE_CHECKING:
+    from syncline.api import check, simulate
+    from syncline.result import Result
+    from syncline.summary import Summary
+
+__all__ = ["Interrupted", "Result", "Summary", "SynclineError", "__version__", "check", "simulate"]
+
+_LAZY = {
+    "simulate": "syncline.api",
+    "check": "syncline.api",
+    "Result": "syncline.result",
+    "Summary": "syncline.summary",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Imports what is expensive when it is first used."""
+    from importlib import import_module
+
+    if name == "__version__":
+        from syncline import _core
+
+        return _core.version()
+    if name in _LAZY:
+        return getattr(import_module(_LAZY[name]), name)
+    raise AttributeError(f"module 'syncline' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

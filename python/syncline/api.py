@@ -1,0 +1,65 @@
+"""What Python programs call. The command line is a thin shell over it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from syncline import _core
+from syncline.config.load import Loaded, load
+from syncline.config.source import Override
+from syncline.errors import Diagnostic, Interrupted
+from syncline.result import Result
+
+Given = str | Path | Mapping[str, Any]
+"""A file, the folder of a run, or a mapping with the keys of a file."""
+Progress = Callable[[float, int, int, float], object]
+"""Called with simulated seconds, events, messages, and the fraction of tasks that are done."""
+
+
+def simulate(
+    scenario: Given | None = None,
+    /,
+    *,
+    set: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
+    **sections: Any,
+) -> Result:
+    """Simulates a scenario.
+
+    ``sections`` take the place of those of the scenario, or make one where none is given: ``workload``, ``fabric``,
+    ``compute``, ``collectives``, ``network``, ``placement``, ``limits``, ``trace``, ``seed``, ``name``. ``set`` changes
+    single values: ``{"fabric.dims.2.rate": "50GB/s"}``.
+
+    Raises :class:`SynclineError` with everything that is wrong, and :class:`Interrupted` on Ctrl-C. Other threads run
+    while it simulates.
+    """
+    return run(prepare(scenario, set, sections), progress)
+
+
+def check(
+    scenario: Given | None = None,
+    /,
+    *,
+    set: Mapping[str, Any] | None = None,
+    **sections: Any,
+) -> list[Diagnostic]:
+    """Everything that can be found wrong with a scenario without simulating it; what cannot be read is raised."""
+    return prepare(scenario, set, sections).check()
+
+
+def prepare(scenario: Given | None, changes: Mapping[str, Any] | None, sections: Mapping[str, Any]) -> Loaded:
+    """Reads, checks and resolves what :func:`simulate` is given."""
+    overrides = [Override.of(key, value) for key, value in sections.items()]
+    overrides += [Override.of(key, value) for key, value in (changes or {}).items()]
+    return load({} if scenario is None else scenario, overrides)
+
+
+def run(loaded: Loaded, progress: Progress | None = None) -> Result:
+    """Simulates what was loaded."""
+    finished = loaded.call(_core.simulate, progress)
+    result = Result(finished, loaded.resolved)
+    if finished.interrupted:
+        raise Interrupted(result)
+    return result

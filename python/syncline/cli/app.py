@@ -1,0 +1,186 @@
+"""The commands and their options. What they do is in the other modules of this package, imported when it is called."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+from syncline.cli.streams import no_colour
+
+app = typer.Typer(
+    help="The communication of distributed training: simulated, designed and run.",
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def command() -> Any:
+    """The whole command line."""
+    return typer.main.get_command(app)
+
+
+def _version(value: bool) -> None:
+    if value:
+        from syncline import _core
+
+        typer.echo(f"syncline {_core.version()}")
+        raise typer.Exit
+
+
+def _no_colour(value: bool) -> None:
+    if value:
+        no_colour()
+
+
+Scenario = Annotated[str, typer.Argument(metavar="SCENARIO", help="A scenario file, or the folder of a run.")]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Change a value: fabric.dims.2.rate=50GB/s. May be repeated."),
+]
+Network = Annotated[str | None, typer.Option("--network", metavar="MODEL", help="Network model: analytical, queued.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+NoColour = Annotated[
+    bool, typer.Option("--no-color", callback=_no_colour, expose_value=False, help="Print without colours.")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
+
+
+class Part(StrEnum):
+    """What ``show`` shows."""
+
+    fabric = "fabric"
+    workload = "workload"
+    plan = "plan"
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", "-V", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Set up what all commands share."""
+
+
+@app.command()
+def simulate(
+    scenario: Scenario,
+    network: Network = None,
+    set_: Set = None,
+    out: Annotated[
+        str | None, typer.Option("--out", "-o", metavar="DIR", help="Folder for the results; else runs/NAME.")
+    ] = None,
+    json: Json = False,
+    max_events: Annotated[str | None, typer.Option(metavar="N", help="Stop after N events.")] = None,
+    max_sim_time: Annotated[str | None, typer.Option(metavar="T", help="Stop after simulated time T: 10ms.")] = None,
+    max_wall: Annotated[str | None, typer.Option(metavar="T", help="Stop after time T of this clock: 60s.")] = None,
+    seed: Annotated[str | None, typer.Option(metavar="N", help="Seed of everything random.")] = None,
+    quiet: Quiet = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say more about the run.")] = False,
+    no_color: NoColour = False,
+) -> int:
+    """Simulate a scenario: step time, exposed communication, bottleneck.
+
+    Results go into a folder. Exit status: 0 done, 2 configuration, 3 unreadable input, 4 the job deadlocks, 5 a limit
+    was reached, 70 our bug, 130 interrupted.
+    """
+    from syncline.cli.simulate import simulate as call
+
+    options = {
+        "--network": ("network", network),
+        "--max-events": ("limits.events", max_events),
+        "--max-sim-time": ("limits.sim_time", max_sim_time),
+        "--max-wall": ("limits.wall", max_wall),
+        "--seed": ("seed", seed),
+    }
+    return call(scenario, set_ or [], options, out, as_json=json, quiet=quiet, verbose=verbose)
+
+
+@app.command()
+def check(
+    scenarios: Annotated[list[str], typer.Argument(metavar="SCENARIO...", help="Scenario files.")],
+    set_: Set = None,
+    json: Json = False,
+    quiet: Quiet = False,
+    no_color: NoColour = False,
+) -> int:
+    """Find everything that is wrong with scenarios, without simulating them.
+
+    Exit status: 0 nothing is wrong, 1 something is, 3 a file cannot be read.
+    """
+    from syncline.cli.check import check as call
+
+    return call(scenarios, set_ or [], as_json=json, quiet=quiet)
+
+
+@app.command()
+def show(
+    part: Annotated[Part, typer.Argument(help="What to show.")],
+    scenario: Scenario,
+    network: Network = None,
+    set_: Set = None,
+    json: Json = False,
+    no_color: NoColour = False,
+) -> int:
+    """List and draw a part of a scenario: its fabric, its workload, or the plans of its collectives."""
+    from syncline.cli.show import show as call
+
+    return call(part.value, scenario, set_ or [], network, as_json=json)
+
+
+@app.command()
+def init(
+    name: Annotated[str, typer.Argument(help="The scenario's name; the file is NAME.yaml.")] = "scenario",
+    template: Annotated[str, typer.Option("--template", "-t", metavar="TEMPLATE")] = "resnet50-torus",
+    list_: Annotated[bool, typer.Option("--list", help="List the templates.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is already there.")] = False,
+) -> int:
+    """Write a scenario to start from, and the JSON schema by which editors complete it."""
+    from syncline.cli.init import init as call
+
+    return call(name, template, listing=list_, force=force)
+
+
+@app.command()
+def convert(
+    source: Annotated[str, typer.Argument(metavar="IN", help="A scenario, or a table of a run's folder.")],
+    target: Annotated[str, typer.Argument(metavar="OUT", help="The file to write; its ending says what.")],
+) -> int:
+    """Convert a file: a scenario into its resolved form, a table of a run into CSV or JSON."""
+    from syncline.cli.convert import convert as call
+
+    return call(source, target)
+
+
+@app.command()
+def explain(
+    code: Annotated[str, typer.Argument(metavar="CODE", help="The code of an error, such as SL0104.")],
+    json: Json = False,
+) -> int:
+    """Explain an error: what it means and what to do."""
+    from syncline.cli.explain import explain as call
+
+    return call(code, as_json=json)
+
+
+@app.command()
+def doctor(json: Json = False) -> int:
+    """Look whether this installation works, and say what is missing."""
+    from syncline.cli.doctor import doctor as call
+
+    return call(as_json=json)
+
+
+@app.command(
+    "astra-sim",
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
+)
+def astra_sim(context: typer.Context) -> int:
+    """Run ASTRA-sim 2's inputs, with the flags of its analytical simulators (drop-in)."""
+    from syncline.cli.astra_sim import astra_sim as call
+
+    return call(context.args)

@@ -1,0 +1,54 @@
+"""``syncline check``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from syncline.cli.options import overrides
+from syncline.cli.streams import complain, say, show_json
+from syncline.config.load import load
+from syncline.config.problem import exit_status
+from syncline.errors import Diagnostic, SynclineError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+UNREADABLE = 3
+
+
+def check(scenarios: Sequence[str], sets: Iterable[str], *, as_json: bool, quiet: bool) -> int:
+    """Checks scenarios; prints a line for each to stdout, and what is wrong to stderr."""
+    changes = overrides(sets, {})
+    status, files = 0, []
+    for scenario in scenarios:
+        found = _check(scenario, changes)
+        wrong = exit_status(found)
+        # The answer to "is it right?" is no; that a file could not be read is no answer.
+        status = max(status, UNREADABLE if wrong == UNREADABLE else 1 if wrong else 0)
+        files.append({"file": scenario, "ok": not wrong, "diagnostics": found})
+        complain(found if not quiet else (each for each in found if each["severity"] == "error"))
+        if not as_json:
+            _line(scenario, found)
+    if as_json:
+        show_json({"exit_status": status, "files": files})
+    elif len(scenarios) > 1 and not quiet:
+        say(f"{sum(bool(each['ok']) for each in files)} of {len(files)} scenarios are right")
+    return status
+
+
+def _check(scenario: str, changes: Any) -> list[Diagnostic]:
+    try:
+        return load(scenario, changes).check()
+    except SynclineError as error:
+        return error.diagnostics
+
+
+def _line(scenario: str, found: list[Diagnostic]) -> None:
+    import sys
+
+    from syncline.report.quantity import counted
+
+    errors = sum(each["severity"] == "error" for each in found)
+    warnings = len(found) - errors
+    parts = [counted(count, word) for count, word in ((errors, "error"), (warnings, "warning")) if count]
+    sys.stdout.write(f"{scenario}: {', '.join(parts) or 'ok'}\n")

@@ -1,0 +1,106 @@
+"""``syncline simulate``."""
+
+from __future__ import annotations
+
+import re
+import signal
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from syncline.cli.guard import INTERRUPTED
+from syncline.cli.options import overrides
+from syncline.cli.progress import Progress
+from syncline.cli.streams import ascii_only, complain, console, say, show, show_json
+from syncline.config.load import load
+from syncline.errors import Interrupted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from types import FrameType
+
+    from syncline.result import Result
+
+
+_STATUSES = {"finished": 0, "limit_reached": 5, "interrupted": INTERRUPTED}
+
+
+def simulate(
+    scenario: str,
+    sets: Iterable[str],
+    options: Mapping[str, tuple[str, str | None]],
+    out: str | None,
+    *,
+    as_json: bool,
+    quiet: bool,
+    verbose: bool,
+) -> int:
+    """Simulates, keeps the results, prints the answer; gives the exit status."""
+    from syncline.api import run
+
+    loaded = load(scenario, overrides(sets, options))
+    interrupted = False
+    with _second_interrupt_kills(), Progress(quiet=quiet or as_json) as progress:
+        try:
+            result = run(loaded, progress)
+        except Interrupted as stopped:
+            result, interrupted = stopped.result, True
+    folder = out or f"runs/{_slug(loaded.name)}"
+    files = result.save(folder)
+    status = INTERRUPTED if interrupted else _STATUSES[result.summary.ended]
+    if as_json:
+        show_json(_json(result, folder, status))
+    else:
+        show(_answer(result))
+    if not quiet:
+        complain(loaded.origins.placed(each) for each in result.warnings)
+        say(f"Results are in {folder}")
+        if verbose:
+            say(f"  {', '.join(files)}")
+            say(f"  {result.summary.events} events, {result.summary.messages} messages")
+    return status
+
+
+def _answer(result: Result) -> Any:
+    from syncline.report.answer import answer
+
+    return answer(result, console().width, ascii_only=ascii_only(sys.stdout))
+
+
+def _json(result: Result, folder: str, status: int) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return {
+        "exit_status": status,
+        "folder": folder,
+        "summary": asdict(result.summary),
+        "diagnostics": result.warnings,
+    }
+
+
+def _slug(name: str) -> str:
+    """A name as a folder of its own, whatever it holds."""
+    return re.sub(r"[^\w.+-]+", "-", name).strip("-.")[:100] or "scenario"
+
+
+@contextmanager
+def _second_interrupt_kills() -> Iterator[None]:
+    """The first Ctrl-C stops the simulation and keeps what is done; the second one ends the process."""
+    seen = False
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        nonlocal seen
+        if seen:
+            sys.stderr.write("\ninterrupted twice: nothing is kept\n")
+            sys.stderr.flush()
+            import os
+
+            os._exit(INTERRUPTED)
+        seen = True
+        signal.default_int_handler(number, frame)
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,88 @@
+"""Where output goes: data to stdout, everything else to stderr."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from functools import cache
+from typing import TYPE_CHECKING, Any, TextIO
+
+from syncline import _core
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rich.console import Console, RenderableType
+
+    from syncline.errors import Diagnostic
+
+
+def no_colour() -> None:
+    """What ``--no-color`` does."""
+    os.environ["NO_COLOR"] = "1"
+
+
+def coloured(stream: TextIO) -> bool:
+    """Whether ``stream`` shows colours: a terminal does, unless ``NO_COLOR`` or ``CI`` is set."""
+    off = os.environ.get("NO_COLOR") or os.environ.get("CI") or os.environ.get("TERM") == "dumb"
+    return stream.isatty() and not off
+
+
+def ascii_only(stream: TextIO) -> bool:
+    """Whether ``stream`` has no characters but those of ASCII."""
+    return not (getattr(stream, "encoding", None) or "").lower().startswith("utf")
+
+
+@cache
+def console(*, error: bool = False) -> Console:
+    """The console of a stream. Without a terminal it is as wide as ``COLUMNS`` says, or 80 columns."""
+    from rich.console import Console
+
+    stream = sys.stderr if error else sys.stdout
+    colour = coloured(stream)
+    return Console(
+        stderr=error,
+        no_color=not colour,
+        color_system="auto" if colour else None,
+        highlight=False,
+        soft_wrap=False,
+        emoji=False,
+        markup=False,
+        width=None if stream.isatty() or os.environ.get("COLUMNS") else 80,
+    )
+
+
+def show(*parts: RenderableType) -> None:
+    """Prints data: to stdout."""
+    out = console()
+    with out.capture() as captured:
+        for part in parts:
+            out.print(part)
+    # Padding to the width of the terminal is of no use to anyone.
+    text = "\n".join(line.rstrip() for line in captured.get().split("\n"))
+    if ascii_only(sys.stdout):
+        text = text.translate(_PLAIN).encode("ascii", "replace").decode()
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def show_json(value: Any) -> None:
+    """Prints one JSON object: to stdout."""
+    sys.stdout.write(json.dumps(value, ensure_ascii=False) + "\n")
+    sys.stdout.flush()
+
+
+def say(text: str) -> None:
+    """Tells the user something: to stderr."""
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
+
+
+def complain(diagnostics: Iterable[Diagnostic]) -> None:
+    """Tells the user what is wrong: to stderr."""
+    if found := list(diagnostics):
+        say(_core.render(json.dumps(found), colour=coloured(sys.stderr)) + "\n")
+
+
+_PLAIN = str.maketrans("─│┌┐└┘├┤┬┴┼═▶▲…█▏▎▍▌▋▊▉", "-|+++++++++=>^.########")

@@ -1,0 +1,58 @@
+"""What every part of a scenario has in common."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError, WrapValidator
+from pydantic_core import PydanticCustomError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+T = TypeVar("T")
+
+
+class Strict(BaseModel):
+    """A mapping with known keys only, whose values are taken as they are, not converted."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, populate_by_name=False, allow_inf_nan=False)
+
+
+def wrong(message: str, *, code: str = "SL0102", **context: str | None) -> PydanticCustomError:
+    """An error with a message of its own; ``context`` may hold ``allowed``, ``nearest``, ``found`` and ``help``."""
+    # Braces in a message would be taken for a template's.
+    return PydanticCustomError("syncline", "{message}", {"message": message, "code": code, **context})
+
+
+def either(allowed: str) -> WrapValidator:
+    """One error that says what is ``allowed`` where a value fits no member of a union."""
+
+    def validate(value: Any, handler: Callable[[Any], T]) -> T:
+        try:
+            return handler(value)
+        except ValidationError as problem:
+            for found in problem.errors():
+                if found["type"] == "syncline":
+                    raise wrong(**found["ctx"]) from None
+            raise wrong("value not allowed", allowed=allowed) from None
+
+    return WrapValidator(validate)
+
+
+def form(*, word: bool, default: str | None = None, **by_key: str) -> Callable[[Any], str | None]:
+    """Chooses a member of a union by the first of ``by_key`` that a mapping has; ``word`` for a bare string.
+
+    Tags are written ``<like this>``, which no key of a scenario is, so that they can be told from keys in a path.
+    """
+
+    def choose(value: Any) -> str | None:
+        if isinstance(value, str):
+            return "<word>" if word else None
+        if isinstance(value, dict):
+            return next((f"<{tag}>" for key, tag in by_key.items() if key in value), default and f"<{default}>")
+        if isinstance(value, BaseModel):
+            return next((f"<{tag}>" for key, tag in by_key.items() if key in type(value).model_fields), None)
+        return None
+
+    return choose

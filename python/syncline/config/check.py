@@ -1,0 +1,259 @@
+"""Checks values against the typed models, and says everything that is wrong with them at once."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin
+
+from pydantic import BaseModel, Tag, ValidationError
+
+from syncline.config.node import Path, dotted
+from syncline.config.problem import error, nearest, refuse, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pydantic_core import ErrorDetails
+
+    from syncline.config.source import Source
+    from syncline.errors import Diagnostic
+
+M = TypeVar("M", bound=BaseModel)
+
+
+def check(source: Source, model: type[M], at: Path = ()) -> M:
+    """The values of ``source`` as ``model``; ``at`` is where they stand in a larger whole."""
+    checked, problems = collect(source, model, at)
+    if checked is None:
+        refuse(*in_order(problems))
+    return checked
+
+
+def collect(source: Source, model: type[M], at: Path = ()) -> tuple[M | None, list[Diagnostic]]:
+    """As :func:`check`, but gives what is wrong for the caller to add to."""
+    try:
+        return model.model_validate(source.root.plain()), []
+    except ValidationError as problem:
+        return None, [_diagnostic(source, model, details, at) for details in problem.errors(include_url=False)]
+    except RecursionError:
+        return None, [error("SL0106", "nested too deep")]
+
+
+def in_order(problems: Iterable[Diagnostic]) -> list[Diagnostic]:
+    """As they stand in the files."""
+    return sorted(problems, key=_order)
+
+
+def _order(diagnostic: Diagnostic) -> tuple[str, int, int]:
+    place = diagnostic.get("place", {})
+    return place.get("file", ""), place.get("line", 0), place.get("column", 0)
+
+
+def _diagnostic(source: Source, model: type[BaseModel], details: ErrorDetails, at: Path) -> Diagnostic:
+    tagged = [part for part in details["loc"] if part != "[key]"]
+    path: Path = tuple(part for part in tagged if not _is_tag(part))
+    # Members of a union that were tried leave their names in the path; the file knows no such key.
+    kind, context, key = details["type"], details.get("ctx", {}), dotted(at + path)
+    value = source.mark(path)
+    if kind == "extra_forbidden":
+        names = _names(_model_at(model, tuple(tagged[:-1])))
+        bad = str(path[-1])
+        return error(
+            "SL0101",
+            f"unknown key `{bad}`",
+            mark=source.mark(path, key=True),
+            key=key,
+            found=bad,
+            allowed=", ".join(names),
+            nearest=nearest(bad, names),
+        )
+    if kind == "missing":
+        where = f"`{dotted(at + path[:-1])}`" if at + path[:-1] else "the scenario"
+        return error(
+            "SL0103",
+            f"missing key `{path[-1]}`",
+            mark=source.mark(path[:-1], key=True),
+            key=key,
+            help=f"add `{path[-1]}` to {where}",
+        )
+    if kind == "syncline":
+        context = dict(context)
+        message, code = context.pop("message"), context.pop("code")
+        found = context.pop("found", None) or (None if code == "SL0103" else _found(details["input"]))
+        return error(code, message, mark=value, key=key, found=found, **context)
+    if kind in ("union_tag_not_found", "union_tag_invalid"):
+        return _no_form(source, model, details, tuple(tagged), path, key)
+    if kind == "literal_error":
+        names = re.findall(r"'([^']*)'", context["expected"])
+        text = shown(details["input"])
+        # An object's word is found under its `model`; a bare word stands alone.
+        return error(
+            "SL0102",
+            "value not allowed",
+            mark=source.mark(path, key=details["loc"][-1:] == ("[key]",)),
+            key=key,
+            found=text,
+            allowed=", ".join(names),
+            nearest=nearest(text, names) if isinstance(details["input"], str) else None,
+        )
+    return error(
+        "SL0102", "value not allowed", mark=value, key=key, found=shown(details["input"]), allowed=_allowed(details)
+    )
+
+
+def _found(value: Any) -> str | None:
+    """What was found, where it is short enough to be worth repeating."""
+    return None if isinstance(value, (dict, list, BaseModel)) else shown(value)
+
+
+def _no_form(
+    source: Source, model: type[BaseModel], details: ErrorDetails, tagged: Path, path: Path, key: str
+) -> Diagnostic:
+    """None of the forms of a union fits."""
+    forms = [member for _, member in _members(_annotation_at(model, tagged))]
+    value = details["input"]
+    names: dict[str, None] = {}
+    for member in forms:
+        if isinstance(member, type) and issubclass(member, BaseModel):
+            required = [field.alias or name for name, field in member.model_fields.items() if field.is_required()]
+            names.setdefault(required[0] if required else next(iter(member.model_fields)))
+        else:
+            names.update(dict.fromkeys(str(word) for word in get_args(member)))
+    if isinstance(value, dict):
+        keys = {_discriminator(member): None for member in forms if _is_model(member)}
+        known = [name for name in keys if name]
+        near = next((each for bad in value if (each := nearest(str(bad), known))), None)
+        return error(
+            "SL0103",
+            f"`{key}` says nothing that it could be told by",
+            mark=source.mark(path, key=True),
+            key=key,
+            allowed=f"one of the keys {', '.join(known)}",
+            nearest=near,
+        )
+    return error(
+        "SL0102",
+        "value not allowed",
+        mark=source.mark(path),
+        key=key,
+        found=shown(value),
+        allowed=f"a mapping with one of the keys {', '.join(names)}",
+    )
+
+
+def _is_model(member: Any) -> bool:
+    return isinstance(member, type) and issubclass(member, BaseModel)
+
+
+def _discriminator(member: Any) -> str:
+    """The key by which a form is told: its first required one, or ``links`` for a graph."""
+    fields = member.model_fields
+    return "links" if "links" in fields and "npus" in fields else str(next(iter(fields)))
+
+
+def _is_tag(part: object) -> bool:
+    return isinstance(part, str) and part.startswith("<")
+
+
+_PLAIN = {
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "int_parsing_size": "a smaller number",
+    "float_type": "a number",
+    "string_type": "text",
+    "bool_type": "true or false",
+    "list_type": "a list",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+    "finite_number": "a finite number",
+}
+
+
+def _allowed(details: ErrorDetails) -> str:
+    context = details.get("ctx", {})
+    match details["type"]:
+        case "greater_than_equal":
+            return f"at least {_number(context['ge'])}"
+        case "greater_than":
+            return f"above {_number(context['gt'])}"
+        case "less_than_equal":
+            return f"at most {_number(context['le'])}"
+        case "less_than":
+            return f"below {_number(context['lt'])}"
+        case "too_short":
+            return f"at least {context['min_length']} entries" if context["min_length"] > 1 else "at least one entry"
+        case "string_too_short":
+            return "a text that is not empty"
+        case "string_too_long":
+            return f"at most {context['max_length']} characters"
+        case kind:
+            return _PLAIN.get(kind) or details["msg"][:1].lower() + details["msg"][1:]
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value == int(value) else str(value)
+
+
+def _names(model: type[BaseModel] | None) -> list[str]:
+    fields = model.model_fields.items() if model else ()
+    return [field.alias or name for name, field in fields]
+
+
+def _model_at(model: type[BaseModel], tagged: Path) -> type[BaseModel] | None:
+    annotation = _annotation_at(model, tagged)
+    return next((each for each in _unwrap(annotation) if _is_model(each)), None)
+
+
+def _annotation_at(model: Any, tagged: Path) -> Any:
+    """The type of what stands at a path whose tags say which members of unions were chosen."""
+    here: Any = model
+    for part in tagged:
+        if _is_tag(part):
+            here = next((member for tag, member in _members(here) if tag == part), here)
+            continue
+        for each in _unwrap(here):
+            if _is_model(each):
+                fields = {field.alias or name: field for name, field in each.model_fields.items()}
+                if part in fields:
+                    field = fields[str(part)]
+                    here = Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
+                    break
+            elif get_origin(each) is list:
+                here = get_args(each)[0]
+                break
+            elif get_origin(each) is dict:
+                here = get_args(each)[1]
+                break
+        else:
+            return None
+    return here
+
+
+def _members(annotation: Any) -> Iterator[tuple[str, Any]]:
+    """The tagged members of a union, with their tags."""
+    for each in _union(annotation):
+        if get_origin(each) is Annotated:
+            inner, *metadata = get_args(each)
+            tag = next((item.tag for item in metadata if isinstance(item, Tag)), None)
+            if tag is not None:
+                yield tag, inner
+            else:
+                yield from _members(inner)
+
+
+def _union(annotation: Any) -> Iterator[Any]:
+    """The members of a union, their metadata kept."""
+    if get_origin(annotation) is Annotated and not any(isinstance(i, Tag) for i in get_args(annotation)[1:]):
+        yield from _union(get_args(annotation)[0])
+    elif hasattr(annotation, "__args__") and get_origin(annotation) not in (Annotated, list, dict):
+        for each in get_args(annotation):
+            yield from _union(each)
+    else:
+        yield annotation
+
+
+def _unwrap(annotation: Any) -> Iterator[Any]:
+    """The types that an annotation may mean."""
+    for each in _union(annotation):
+        yield get_args(each)[0] if get_origin(each) is Annotated else each

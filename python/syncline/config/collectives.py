@@ -1,0 +1,60 @@
+"""How collectives are carried out, as a user writes it. Defaults are those of the core; a test compares them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from syncline.config.base import Strict, either
+from syncline.config.quantity import Bytes, Rate, Time
+from syncline.config.workload import Collective
+
+Positive = Annotated[int, Field(ge=1, le=2**32 - 1)]
+Unlimited = Annotated[Literal["unlimited"] | Positive, either("unlimited, or a whole number of at least 1")]
+
+
+class Collectives(Strict):
+    """How collectives are carried out."""
+
+    all_reduce: Literal["baseline", "enhanced", "hierarchical_2n", "hierarchical", "hierarchical_optimal"] = (
+        "hierarchical_2n"
+    )
+    """How an all-reduce is composed over dimensions. `baseline`: one all-reduce in each dimension. `enhanced`:
+    reduce-scatter in the lowest, all-reduce in the others, all-gather in the lowest (astra2020). `hierarchical_2n`:
+    reduce-scatter upwards, all-gather downwards (hier2021). `hierarchical`, `hierarchical_optimal`: as in dlrm2020."""
+    algorithms: dict[str, dict[Collective, str]] = {}
+    """Algorithm by dimension, then by collective; `default` stands for all other dimensions. Where absent, the shape of
+    each dimension decides: ring, direct or halving-doubling."""
+    plans: dict[Collective, str] = {}
+    """Path of your own plan, by collective."""
+    logical: (
+        Annotated[list[Positive], Field(min_length=1), either("a list of sizes, lowest dimension first")] | None
+    ) = None
+    """Sizes of the logical grid that plans assume, lowest dimension first, where it is not the fabric's."""
+    chunks: Positive = 16
+    """Chunks that a set is cut into."""
+    min_chunk: Bytes = "4KiB"
+    """Smallest chunk: a set is cut into fewer chunks rather than into smaller ones."""
+    element: Bytes = "4B"
+    """Element size by which data is cut."""
+    order: Literal["fifo", "lifo", "priority"] = "fifo"
+    """Which set goes first: the one issued first, the one issued last, or all-to-all before all others."""
+    issue_threshold: Positive = 8
+    """New chunks are issued while fewer than this many are in their first phase (T of astra2020)."""
+    issue_batch: Positive = 16
+    """How many chunks are issued at once (P of astra2020)."""
+    queues: Annotated[Literal["per_link"] | Positive, either("per_link, or a whole number of at least 1")] = "per_link"
+    """Logical scheduling queues of a phase; `per_link` is one for each ring or switch of the dimension."""
+    active_chunks: Positive = 4
+    """Running chunks of a queue."""
+    outstanding: Unlimited = "unlimited"
+    """Running chunks of a dimension and NPU (64 in dlrm2020)."""
+    concurrent: Unlimited = "unlimited"
+    """Collectives of one rank that may be under way at once."""
+    endpoint_delay: Time = "0s"
+    """Constant delay after a message is received."""
+    injection_latency: Time = "0s"
+    """Time for a message from memory to the network interface."""
+    reduction_rate: Rate | None = None
+    """Rate at which received data is combined with local data. Without it, that costs no time."""

@@ -1,0 +1,138 @@
+"""A user's fabric into the resolved form: shorthands into dimensions, names of vertices into numbers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from syncline import _core
+from syncline.config.edges import graph, read_edges
+from syncline.config.fabric import (
+    AllToAllFabric,
+    Dim,
+    DimsFabric,
+    Fabric,
+    FileFabric,
+    GraphFabric,
+    Links,
+    ShapeFabric,
+    TorusFabric,
+)
+from syncline.config.problem import error, refuse
+from syncline.config.shape import sizes
+
+if TYPE_CHECKING:
+    from syncline.config.origin import Origins
+
+_KINDS = {"Ring": "ring", "FC": "fully_connected", "FullyConnected": "fully_connected", "Switch": "switch"}
+
+
+def expand(fabric: Fabric, origins: Origins) -> dict[str, Any]:
+    """The resolved fabric."""
+    match fabric:
+        case DimsFabric():
+            return {"dims": [_dim(index, dim, origins) for index, dim in enumerate(fabric.dims)]}
+        case ShapeFabric():
+            return {"dims": _shape(fabric, origins)}
+        case TorusFabric():
+            return {"dims": _torus(fabric, origins)}
+        case AllToAllFabric():
+            return {"dims": _alltoall(fabric, origins)}
+        case GraphFabric():
+            return {"graph": graph(fabric, origins, origins.source, ("fabric",))}
+        case FileFabric():
+            return {"graph": read_edges(fabric, origins)}
+
+
+def _rates(links: Dim | Links) -> dict[str, Any]:
+    return {
+        "rate": links.rate,
+        "rate_per_npu": links.rate_per_npu,
+        "latency": links.latency,
+        "efficiency": links.efficiency,
+    }
+
+
+def _dim(index: int, dim: Dim, origins: Origins) -> dict[str, Any]:
+    for key in ("rings", "links", "switches"):
+        if getattr(dim, key) is not None:
+            origins.move(("fabric", "dims", index, "count"), ("fabric", "dims", index, key))
+    return {
+        "name": dim.name,
+        "shape": _KINDS.get(dim.shape, dim.shape),
+        "size": dim.size,
+        "count": dim.rings or dim.links or dim.switches or 1,
+        "direction": dim.direction,
+        **_rates(dim),
+    }
+
+
+def _shape(fabric: ShapeFabric, origins: Origins) -> list[dict[str, Any]]:
+    dims = []
+    for index, (kind, size) in enumerate(_core.parse_shape(fabric.shape)):
+        dim = {"name": fabric.names[index] if fabric.names else f"dim{index + 1}", "shape": kind, "size": size}
+        origins.move(("fabric", "dims", index), ("fabric", "shape"))
+        for key in ("rate", "rate_per_npu", "latency", "efficiency"):
+            value = getattr(fabric, key)
+            listed = isinstance(value, list)
+            dim[key] = value[index] if listed else value
+            origins.move(("fabric", "dims", index, key), ("fabric", key, index) if listed else ("fabric", key))
+        dims.append(dim)
+    return dims
+
+
+def _ring(name: str, size: int, links: Links | None, key: str, direction: str, origins: Origins) -> dict[str, Any]:
+    if links is None:
+        refuse(
+            error(
+                "SL0103",
+                f"missing key `{key}`",
+                mark=origins.source.mark(("fabric",), key=True),
+                key=f"fabric.{key}",
+                help=f"the {name} dimension has {size} NPUs; say what joins them",
+            )
+        )
+    return {
+        "name": name,
+        "shape": "ring",
+        "size": size,
+        "count": links.rings,
+        "direction": links.direction or direction,
+        **_rates(links),
+    }
+
+
+def _torus(fabric: TorusFabric, origins: Origins) -> list[dict[str, Any]]:
+    local, horizontal, vertical = sizes(fabric.torus)
+    wanted = (
+        ("local", local, fabric.local, "one-way"),
+        ("vertical", vertical, fabric.vertical or fabric.package, "both"),
+        ("horizontal", horizontal, fabric.horizontal or fabric.package, "both"),
+    )
+    dims: list[dict[str, Any]] = []
+    for name, size, links, direction in wanted:
+        if size == 1 and (dims or local * horizontal * vertical > 1 or name != "local"):
+            continue
+        key = name if name == "local" or getattr(fabric, name) else "package"
+        origins.move(("fabric", "dims", len(dims)), ("fabric", key))
+        origins.move(("fabric", "dims", len(dims), "count"), ("fabric", key, "rings"))
+        origins.move(("fabric", "dims", len(dims), "size"), ("fabric", "torus"))
+        dims.append(_ring(name, size, links, key, direction, origins))
+    return dims
+
+
+def _alltoall(fabric: AllToAllFabric, origins: Origins) -> list[dict[str, Any]]:
+    local, packages = sizes(fabric.alltoall)
+    dims: list[dict[str, Any]] = []
+    if local > 1:
+        origins.move(("fabric", "dims", 0), ("fabric", "local"))
+        origins.move(("fabric", "dims", 0, "count"), ("fabric", "local", "rings"))
+        origins.move(("fabric", "dims", 0, "size"), ("fabric", "alltoall"))
+        dims.append(_ring("local", local, fabric.local, "local", "one-way", origins))
+    if packages > 1 or local == 1:
+        at = ("fabric", "dims", len(dims))
+        origins.move(at, ("fabric", "package"))
+        origins.move((*at, "count"), ("fabric", "switches"))
+        origins.move((*at, "size"), ("fabric", "alltoall"))
+        dim = _ring("alltoall", packages, fabric.package, "package", "both", origins)
+        dims.append({**dim, "shape": "switch", "count": fabric.switches})
+    return dims

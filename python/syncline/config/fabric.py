@@ -1,0 +1,228 @@
+"""The network, as a user writes it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
+
+from syncline.config.base import Strict, either, form, wrong
+from syncline.config.quantity import Rate, Time
+from syncline.config.shape import check_shape, check_sizes
+
+Efficiency = Annotated[float, Field(gt=0, le=1)]
+Count = Annotated[int, Field(ge=1, le=2**32 - 1)]
+Rates = Annotated[Rate | list[Rate], either('a rate such as "100Gb/s", or a list with one for each dimension')]
+Times = Annotated[Time | list[Time], either('a time such as "0.5us", or a list with one for each dimension')]
+Efficiencies = Annotated[
+    Efficiency | list[Efficiency], either("a fraction above 0 to 1, or a list with one for each dimension")
+]
+
+
+class Dim(Strict):
+    """One dimension of a regular fabric."""
+
+    name: Annotated[str, Field(min_length=1)]
+    """Its name, by which parallelism and algorithms refer to it."""
+    shape: Literal["ring", "fully_connected", "switch", "Ring", "FC", "FullyConnected", "Switch"]
+    """How its NPUs are joined."""
+    size: Count
+    """How many NPUs it joins."""
+    rings: Count | None = None
+    """Parallel rings. Only for a ring."""
+    links: Count | None = None
+    """Parallel links of each pair. Only for `fully_connected`."""
+    switches: Count | None = None
+    """Switches, each joined to every NPU. Only for a switch."""
+    direction: Literal["both", "one-way"] = "both"
+    """Whether each ring is a pair of rings, one each way, or runs one way. Other shapes are always full duplex."""
+    rate: Rate | None = None
+    """Rate of one link. Exactly one of this and `rate_per_npu`."""
+    rate_per_npu: Rate | None = None
+    """What one NPU sends into this dimension over all its links."""
+    latency: Time = "0s"
+    """Latency of one link."""
+    efficiency: Efficiency = 1.0
+    """Payload over all bits on the wire, above 0 to 1."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Dim:
+        one_rate(self.rate, self.rate_per_npu)
+        mine = {"r": "rings", "f": "links", "s": "switches"}[self.shape[0].lower()]
+        for key in ("rings", "links", "switches"):
+            if key != mine and getattr(self, key) is not None:
+                raise wrong(f"a dimension of shape {self.shape} has no `{key}`", allowed=mine)
+        return self
+
+
+class DimsFabric(Strict):
+    """A regular fabric, dimension by dimension."""
+
+    dims: Annotated[list[Dim], Field(min_length=1)]
+    """Its dimensions, lowest first."""
+
+
+class ShapeFabric(Strict):
+    """A regular fabric by its shape. Other keys hold one value for all dimensions, or a list with one for each."""
+
+    shape: Annotated[str, AfterValidator(check_shape)]
+    """Such as `Ring(4)_FC(2)_Switch(8)`, lowest dimension first. The dimensions are called `dim1`, `dim2` and so on."""
+    names: list[str] | None = None
+    """Other names for the dimensions."""
+    rate: Rates | None = None
+    """Rate of one link. Exactly one of this and `rate_per_npu`."""
+    rate_per_npu: Rates | None = None
+    """What one NPU sends into the dimension over all its links."""
+    latency: Times = "0s"
+    """Latency of one link."""
+    efficiency: Efficiencies = 1.0
+    """Payload over all bits on the wire, above 0 to 1."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> ShapeFabric:
+        one_rate(self.rate, self.rate_per_npu)
+        dims = self.shape.count("_") + 1
+        for key in ("names", "rate", "rate_per_npu", "latency", "efficiency"):
+            value = getattr(self, key)
+            if isinstance(value, list) and len(value) != dims:
+                raise wrong(
+                    f"`{key}` has {len(value)} entries for {dims} dimensions", code="SL0201", help="give one for each"
+                )
+        return self
+
+
+class Links(Strict):
+    """The links of one dimension of a torus or an alltoall."""
+
+    rings: Count = 1
+    """Parallel rings."""
+    direction: Literal["both", "one-way"] | None = None
+    """Whether each ring is a pair of rings, one each way. Local rings run one way unless said otherwise; the others run
+    both ways."""
+    rate: Rate | None = None
+    """Rate of one link. Exactly one of this and `rate_per_npu`."""
+    rate_per_npu: Rate | None = None
+    """What one NPU sends into the dimension over all its links."""
+    latency: Time = "0s"
+    """Latency of one link."""
+    efficiency: Efficiency = 1.0
+    """Payload over all bits on the wire, above 0 to 1."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Links:
+        one_rate(self.rate, self.rate_per_npu)
+        return self
+
+
+class TorusFabric(Strict):
+    """The hierarchical torus of astra2020 III-C: M NPUs a package, N packages across, K packages down."""
+
+    torus: Annotated[str, AfterValidator(lambda text: check_sizes(text, 3, "2x4x4"))]
+    """`MxNxK`: sizes of the dimensions local, horizontal and vertical. The fabric's dimensions are local, vertical and
+    horizontal, lowest first; those of size 1 are left out."""
+    local: Links | None = None
+    """Links within a package. Rings run one way."""
+    package: Links | None = None
+    """Links between packages, in both dimensions."""
+    vertical: Links | None = None
+    """Links of the vertical dimension, where they differ from `package`."""
+    horizontal: Links | None = None
+    """Links of the horizontal dimension, where they differ from `package`."""
+
+
+class AllToAllFabric(Strict):
+    """The hierarchical alltoall of astra2020 III-C: M NPUs a package, N packages joined by global switches."""
+
+    alltoall: Annotated[str, AfterValidator(lambda text: check_sizes(text, 2, "2x3"))]
+    """`MxN`: size of the local dimension and number of packages. The dimensions are local and alltoall, lowest first;
+    one of size 1 is left out."""
+    switches: Count = 1
+    """Global switches, each joined to every NPU."""
+    local: Links | None = None
+    """Links within a package. Rings run one way."""
+    package: Links | None = None
+    """Links between an NPU and a switch."""
+
+
+Vertex = Annotated[
+    str | Annotated[int, Field(ge=0, le=2**32 - 1)], either("a vertex's number, or its name such as npu0 or switch0")
+]
+Vertices = Annotated[
+    list[str] | Annotated[int, Field(ge=0, le=2**32 - 1)], either("how many there are, or a list of their names")
+]
+Routing = Annotated[
+    Literal["shortest"] | list[list[Vertex]], either("shortest, or a list of paths, each a list of vertices")
+]
+
+
+class Link(Strict):
+    """A link of a graph."""
+
+    from_: Annotated[Vertex, Field(alias="from")]
+    """The vertex that sends: its name, or its number (NPUs first, then switches)."""
+    to: Vertex
+    """The vertex that receives."""
+    rate: Rate
+    """Its rate, in each direction."""
+    latency: Time = "0s"
+    """Its latency."""
+    duplex: bool = True
+    """Whether there is a link of the same kind the other way."""
+
+
+class GraphFabric(Strict):
+    """Any fabric, link by link."""
+
+    npus: Vertices
+    """How many NPUs, called `npu0`, `npu1` and so on; or a list of their names."""
+    switches: Vertices = 0
+    """How many switches, called `switch0`, `switch1` and so on; or a list of their names."""
+    links: Annotated[list[Link], Field(min_length=1)]
+    """Its links."""
+    routing: Routing = "shortest"
+    """`shortest`: fewest links, ties to the smaller vertex numbers. Or a list of paths, each a list of vertices from
+    source to destination; every other pair takes the shortest."""
+
+
+class FileFabric(Strict):
+    """Any fabric, from an edge list."""
+
+    file: Annotated[str, Field(min_length=1)]
+    """Path of a CSV file with the columns `from,to,rate` and, where needed, `latency` and `duplex`; or of a YAML file
+    with the keys of a fabric given link by link."""
+    npus: list[str] | None = None
+    """Names of the NPUs in a CSV file, where they are not `npu0`, `npu1` and so on."""
+    switches: list[str] | None = None
+    """Names of the switches in a CSV file, where they are not `switch0`, `switch1` and so on."""
+    routing: Routing | None = None
+    """As for a fabric given link by link."""
+
+
+Fabric = Annotated[
+    Annotated[DimsFabric, Tag("<dims>")]
+    | Annotated[ShapeFabric, Tag("<shape>")]
+    | Annotated[TorusFabric, Tag("<torus>")]
+    | Annotated[AllToAllFabric, Tag("<alltoall>")]
+    | Annotated[FileFabric, Tag("<file>")]
+    | Annotated[GraphFabric, Tag("<graph>")],
+    Discriminator(
+        form(
+            word=False,
+            dims="dims",
+            shape="shape",
+            torus="torus",
+            alltoall="alltoall",
+            file="file",
+            links="graph",
+        )
+    ),
+]
+"""One of several forms, told apart by their first key."""
+
+
+def one_rate(rate: object, rate_per_npu: object) -> None:
+    """Refuses both rates, and none."""
+    if rate is None and rate_per_npu is None:
+        raise wrong("missing key `rate`", code="SL0103", help="give either `rate` or `rate_per_npu`")
+    if rate is not None and rate_per_npu is not None:
+        raise wrong("both `rate` and `rate_per_npu` are given", help="keep one: the rate of a link, or an NPU's total")

@@ -1,0 +1,168 @@
+"""From what a user gives to what the core takes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path as FilePath
+from typing import Any
+
+from syncline import _core
+from syncline.config import expand_fabric, expand_workload
+from syncline.config.check import collect, in_order
+from syncline.config.compute import Given, Roofline
+from syncline.config.node import Node, from_python
+from syncline.config.origin import Origins
+from syncline.config.problem import error, refuse, shown
+from syncline.config.scenario import Scenario
+from syncline.config.source import Override, Source, from_file
+from syncline.errors import Diagnostic, SynclineError
+
+SCHEMA = "syncline/1"
+RESOLVED_FILE = "scenario.resolved.yaml"
+"""The scenario in a run's folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A scenario, ready to run."""
+
+    name: str
+    """Of the scenario; what its results are called."""
+    resolved: dict[str, Any]
+    """What the core takes."""
+    origins: Origins
+    """Where each part of it came from."""
+
+    @property
+    def json(self) -> str:
+        """The resolved scenario as JSON."""
+        return json.dumps(self.resolved)
+
+    def check(self) -> list[Diagnostic]:
+        """Everything that can be found wrong without simulating."""
+        found: list[Diagnostic] = json.loads(_core.check(self.json))
+        return in_order(self.origins.placed(each) for each in found)
+
+    def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Calls a function of the core on the scenario; its errors get their file and line."""
+        try:
+            return function(self.json, *arguments)
+        except SynclineError as problem:
+            placed = in_order(self.origins.placed(each) for each in problem.diagnostics)
+            raise SynclineError(placed, problem.exit_status) from None
+
+
+def load(given: str | FilePath | Mapping[str, Any], overrides: Iterable[Override] = ()) -> Loaded:
+    """Reads, checks and resolves a scenario: a file, the folder of a run, or a mapping with a file's keys.
+
+    Raises :class:`SynclineError` with everything that is wrong.
+    """
+    if isinstance(given, Mapping):
+        source = Source(from_python(given))
+    else:
+        path = FilePath(given)
+        source = from_file((path / RESOLVED_FILE).as_posix() if path.is_dir() else str(given))
+    if not isinstance(source.root.value, dict):
+        refuse(
+            error(
+                "SL0102", "not a scenario", mark=source.root.mark, found=shown(source.root.plain()), allowed="a mapping"
+            )
+        )
+    source.override(overrides)
+    workload = source.root.at(("workload", "source"))
+    return _resolved(source) if workload else _written(source)
+
+
+def _resolved(source: Source) -> Loaded:
+    """A scenario of a run's folder, which is in the core's own form already."""
+    resolved = source.root.plain()
+    if isinstance(resolved.get("network"), str):
+        resolved["network"] = {"model": resolved["network"]}
+    return Loaded(str(resolved.get("name") or "run"), resolved, Origins(source))
+
+
+def _written(source: Source) -> Loaded:
+    """A scenario as users write it."""
+    _drop_empty(source.root)
+    scenario, problems = collect(source, Scenario)
+    problems += expand_workload.model_problems(source)
+    if scenario is None or problems:
+        refuse(*in_order(problems))
+    origins = Origins(source)
+    name = scenario.name or _name(source.file)
+    resolved = {
+        "schema": SCHEMA,
+        "name": name,
+        "seed": scenario.seed,
+        "workload": expand_workload.expand(scenario.workload, origins),
+        "compute": _compute(scenario, origins),
+        "fabric": expand_fabric.expand(scenario.fabric, origins),
+        "placement": {"npus": scenario.placement} if isinstance(scenario.placement, list) else scenario.placement,
+        "collectives": _collectives(scenario, source),
+        "network": {"model": scenario.network} if isinstance(scenario.network, str) else scenario.network.model_dump(),
+        "limits": scenario.limits.model_dump(),
+        "trace": scenario.trace.model_dump(),
+    }
+    return Loaded(name, resolved, origins)
+
+
+def _drop_empty(root: Node) -> None:
+    """A section without anything in it, such as ``limits:`` alone, is as good as absent."""
+    if isinstance(root.value, dict):
+        for key in ("limits", "trace", "collectives"):
+            node = root.value.get(key)
+            if node is not None and node.value is None:
+                del root.value[key]
+
+
+def _name(file: str) -> str:
+    """The file's name; its folder's where the file is just called ``scenario``."""
+    if not file:
+        return "scenario"
+    path = FilePath(file)
+    folder = path.absolute().parent.name
+    return folder if path.stem == "scenario" and folder else path.stem
+
+
+def _compute(scenario: Scenario, origins: Origins) -> dict[str, Any]:
+    compute = scenario.compute
+    if not isinstance(compute, Roofline):
+        return {"model": compute.model if isinstance(compute, Given) else compute}
+    resolved: dict[str, Any] = {"model": "roofline", "efficiency": compute.efficiency}
+    if compute.accelerator is not None:
+        from syncline.models import ModelError
+        from syncline.models.accelerators import find
+
+        data_type = expand_workload.data_type(scenario.workload)
+        try:
+            resolved.update(find(compute.accelerator).roofline(data_type))
+        except ModelError as problem:
+            path = ("workload", "data_type") if problem.key == "data_type" else ("compute", "accelerator")
+            known = origins.source.root.at(path)
+            refuse(
+                error(
+                    "SL0102",
+                    "the accelerator does not compute with this data type"
+                    if known is None or "data_type" in path
+                    else "no such accelerator",
+                    mark=origins.source.mark(path if known else ("compute", "accelerator")),
+                    key=".".join(path),
+                    found=shown(problem.found),
+                    allowed=problem.allowed,
+                    nearest=problem.nearest,
+                    help=None if problem.key == "accelerator" else "or give `peak` and `memory` yourself",
+                )
+            )
+    given = {"peak": compute.peak, "memory": compute.memory}
+    return {**resolved, **{key: value for key, value in given.items() if value is not None}}
+
+
+def _collectives(scenario: Scenario, source: Source) -> dict[str, Any]:
+    resolved = scenario.collectives.model_dump()
+    for key, word in (("queues", "per_link"), ("outstanding", "unlimited"), ("concurrent", "unlimited")):
+        if resolved[key] == word:
+            resolved[key] = 0
+    resolved["plans"] = {kind: source.relative(path) for kind, path in scenario.collectives.plans.items()}
+    return resolved

@@ -1,0 +1,52 @@
+"""Where each part of a resolved scenario came from: keys that the core reports, mapped back to file and line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from syncline.config.node import Path, dotted, undotted
+
+if TYPE_CHECKING:
+    from syncline.config.source import Source
+    from syncline.errors import Diagnostic
+
+
+@dataclass(slots=True)
+class Origins:
+    """Resolved paths and where they came from, where that is not the same path of the scenario's own file."""
+
+    source: Source
+    moved: dict[Path, tuple[Source, Path]] = field(default_factory=dict)
+
+    def move(self, resolved: Path, path: Path, source: Source | None = None) -> None:
+        """Says that ``resolved`` and what is in it came from ``path``."""
+        self.moved[resolved] = (source or self.source, path)
+
+    def find(self, resolved: Path) -> tuple[Source, Path]:
+        """Where a resolved path came from: as much of it as the user wrote."""
+        for length in range(len(resolved), -1, -1):
+            if resolved[:length] in self.moved:
+                source, path = self.moved[resolved[:length]]
+                return source, _written(source, path + resolved[length:])
+        return self.source, _written(self.source, resolved)
+
+    def placed(self, diagnostic: Diagnostic) -> Diagnostic:
+        """A diagnostic of the core with its file and line."""
+        key = diagnostic.get("key")
+        if not key or "place" in diagnostic or " " in key:
+            return diagnostic
+        source, path = self.find(undotted(key))
+        mark = source.mark(path) if path else None
+        if mark is None:
+            return diagnostic
+        placed = diagnostic.copy()
+        placed["place"], placed["key"] = mark.place(), dotted(path)
+        return placed
+
+
+def _written(source: Source, path: Path) -> Path:
+    """As much of ``path`` as exists in the file."""
+    while path and source.root.at(path) is None:
+        path = path[:-1]
+    return path

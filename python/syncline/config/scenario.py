@@ -1,0 +1,80 @@
+"""A whole scenario, as a user writes it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Discriminator, Field, Tag
+
+from syncline.config.base import Strict, either, form
+from syncline.config.collectives import Collectives
+from syncline.config.compute import Compute
+from syncline.config.fabric import Fabric
+from syncline.config.quantity import Time
+from syncline.config.workload import Workload
+
+NetworkName = Literal["analytical", "queued"]
+Index = Annotated[int, Field(ge=0, le=2**32 - 1)]
+
+
+class NetworkModel(Strict):
+    """A network model with its parameters."""
+
+    model: NetworkName
+    """The network model's name."""
+
+
+Network = Annotated[
+    Annotated[NetworkName, Tag("<word>")] | Annotated[NetworkModel, Tag("<network>")],
+    Discriminator(form(word=True, default="network", model="network")),
+]
+"""A network model: its name, or an object with its parameters."""
+
+
+class Limits(Strict):
+    """When to stop early. What was finished is kept."""
+
+    events: Annotated[int, Field(ge=1, le=2**63)] | None = None
+    """Largest number of events."""
+    sim_time: Time | None = None
+    """Largest simulated time."""
+    wall: Time | None = None
+    """Largest wall time. A run that stops here depends on the machine's speed."""
+
+
+class Trace(Strict):
+    """What the trace shows."""
+
+    ranks: list[Index] = [0]
+    """Traced ranks."""
+    max_spans: Annotated[int, Field(ge=0, le=2**63)] = 200_000
+    """Largest number of spans kept."""
+
+
+class Scenario(Strict):
+    """A training job, the cluster it runs on, and how it is simulated."""
+
+    schema_: Annotated[Literal["syncline/1"], Field(alias="schema")] = "syncline/1"
+    """Version of this form."""
+    name: Annotated[str, Field(max_length=200)] = ""
+    """A name for people; results go to a folder of that name. Without it, the file's name is taken."""
+    seed: Annotated[int, Field(ge=0, le=2**63)] = 0
+    """Seed of everything random."""
+    workload: Workload
+    """The job."""
+    compute: Compute = "given"
+    """What turns work into time."""
+    fabric: Fabric
+    """The network."""
+    placement: Annotated[Literal["linear"] | list[Index], either("linear, or a list of NPUs, one for each rank")] = (
+        "linear"
+    )
+    """Which NPU each rank runs on: `linear` is rank `i` on NPU `i`; or a list, one NPU for each rank."""
+    collectives: Collectives = Collectives()
+    """How collectives are carried out."""
+    network: Network = "analytical"
+    """What turns messages into delivery times."""
+    limits: Limits = Limits()
+    """When to stop early."""
+    trace: Trace = Trace()
+    """What the trace shows."""

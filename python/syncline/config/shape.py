@@ -1,0 +1,34 @@
+"""Sizes of regular fabrics in one word: ``Ring(4)_FC(2)_Switch(8)``, ``2x4x4``."""
+
+from __future__ import annotations
+
+import math
+
+from syncline import _core
+from syncline.config.base import wrong
+from syncline.config.problem import shown
+
+
+def check_shape(text: str) -> str:
+    """Refuses what is not a shape of hier2021."""
+    try:
+        _core.parse_shape(text)
+    except ValueError as refusal:
+        problem, remedy = refusal.args
+        raise wrong(problem, found=shown(text), help=remedy) from None
+    return text.strip()
+
+
+def check_sizes(text: str, count: int, example: str) -> str:
+    """Refuses what is not ``count`` sizes joined by ``x``."""
+    parts = text.strip().lower().split("x")
+    if len(parts) != count or not all(part.isascii() and part.isdigit() and 0 < len(part) < 11 for part in parts):
+        raise wrong(f"not {count} sizes joined by `x`", found=shown(text), help=f"write it like {example}")
+    if not 0 < math.prod(int(part) for part in parts) < 2**32:
+        raise wrong("not a number of NPUs from 1 to 2^32 - 1", found=shown(text), help=f"write it like {example}")
+    return text.strip().lower()
+
+
+def sizes(text: str) -> list[int]:
+    """The numbers of a text that :func:`check_sizes` let pass."""
+    return [int(part) for part in text.split("x")]

@@ -1,0 +1,181 @@
+"""The job, as a user writes it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Discriminator, Field, Tag
+
+from syncline.config.base import Strict, either, form
+from syncline.config.quantity import Bytes, Flops, Time
+
+Collective = Literal["all_reduce", "reduce_scatter", "all_gather", "all_to_all", "broadcast", "reduce"]
+DataType = Literal["int8", "fp8", "bf16", "fp16", "tf32", "fp32", "fp64"]
+Iterations = Annotated[int, Field(ge=1, le=2**32 - 1)]
+
+Axes = Annotated[
+    Literal["all", "none", "rest"] | list[str] | Annotated[int, Field(ge=1, le=2**32 - 1)],
+    either("all, none, rest, a list of dimension names, or a number of ranks"),
+]
+"""A set of dimensions of the fabric; or a number of ranks, which fills the lowest dimensions first."""
+
+
+class Parallel(Strict):
+    """Which ranks share what."""
+
+    model: Axes = "rest"
+    """Ranks that hold parts of one copy of the model: `all`, `none`, `rest`, a list of dimensions, or a number of
+    ranks."""
+    data: Axes = "rest"
+    """Ranks that hold copies of the model and reduce gradients: as for `model`. `rest` is what the other leaves."""
+    backward: Literal["weight_first", "input_first"] = "weight_first"
+    """Order of a layer's two gradients in the backward pass. `weight_first` starts its all-reduce early; `input_first`
+    overlaps the exchange of input gradients with the weight gradient."""
+
+
+class Comm(Strict):
+    """A collective and its size."""
+
+    collective: Collective
+    """What it promises."""
+    bytes: Bytes
+    """Its size: the full vector of an all-reduce, reduce or broadcast; one rank's full input of a reduce-scatter or
+    all-to-all; the full gathered vector of an all-gather."""
+
+
+class Ops(Strict):
+    """Work that a compute model turns into time."""
+
+    flop: Flops = "0FLOP"
+    """Floating-point operations, such as `4.1GFLOP`."""
+    memory: Bytes = "0B"
+    """Bytes moved between memory and the compute units."""
+
+
+Work = Annotated[
+    Annotated[Time, Tag("<word>")] | Annotated[Ops, Tag("<ops>")],
+    Discriminator(lambda value: "<ops>" if isinstance(value, (dict, Ops)) else "<word>"),
+]
+"""A time, such as `5us`, or operations and memory traffic."""
+
+
+class LayerCommunication(Strict):
+    """Communication of a layer, given rather than derived from the parallelisation."""
+
+    forward: Comm | None = None
+    """After the forward pass; the next layer waits for it."""
+    input_grad: Comm | None = None
+    """After the input gradient; the layer before waits for it."""
+    weight_grad: Comm | None = None
+    """After the weight gradient; the parameter update waits for it."""
+
+
+class Layer(Strict):
+    """One layer of a model. Sizes are for one NPU's share of the batch, before any model parallelism."""
+
+    name: Annotated[str, Field(min_length=1)]
+    """Unique within the model."""
+    forward: Work | None = None
+    """Work of the forward pass."""
+    input_grad: Work | None = None
+    """Work of the gradient with respect to the input."""
+    weight_grad: Work | None = None
+    """Work of the gradient with respect to the parameters."""
+    update: Work | None = None
+    """Work of the parameter update after the gradients are reduced."""
+    parameters: Annotated[int, Field(ge=0, le=2**63)] = 0
+    """Number of parameters."""
+    inputs: Annotated[int, Field(ge=0, le=2**63)] = 0
+    """Elements of the input activations."""
+    outputs: Annotated[int, Field(ge=0, le=2**63)] = 0
+    """Elements of the output activations."""
+    sharding: Literal["gather", "column", "row", "divided", "replicated"] = "gather"
+    """What model parallelism does to the layer. `gather`: outputs are all-gathered forward, input gradients all-reduced
+    backward. `column`: only the latter. `row`: outputs are all-reduced forward. `divided`: nothing is exchanged.
+    `replicated`: every rank does it whole."""
+    communication: LayerCommunication | None = None
+    """Communication given explicitly, in place of what the parallelisation would derive."""
+
+
+class ModelWorkload(Strict):
+    """A model by its name. Further keys are the model's own parameters, such as `sequence` of a transformer."""
+
+    model_config = ConfigDict(extra="allow")
+
+    __pydantic_extra__: dict[str, Any]
+
+    model: str
+    """Name of a model that syncline can build, such as `resnet50`."""
+    parallel: Parallel = Parallel(data="all")
+    """Which ranks share what. Without it, all ranks are data-parallel."""
+    iterations: Iterations = 1
+    """Training iterations."""
+
+
+class LayersWorkload(Strict):
+    """A model given layer by layer."""
+
+    layers: Annotated[list[Layer], Field(min_length=1)]
+    """From input to output."""
+    parallel: Parallel = Parallel(data="all")
+    """Which ranks share what. Without it, all ranks are data-parallel."""
+    iterations: Iterations = 1
+    """Training iterations."""
+    data_type: DataType = "fp32"
+    """Element type of parameters, activations and gradients."""
+
+
+class CollectiveWorkload(Comm):
+    """One collective over all ranks."""
+
+    iterations: Iterations = 1
+    """How often, one after the other."""
+
+
+class CollectivesWorkload(Strict):
+    """Collectives over all ranks, one after the other."""
+
+    collectives: Annotated[list[Comm], Field(min_length=1)]
+    """What is done in each iteration."""
+    iterations: Iterations = 1
+    """How often."""
+
+
+class ChakraWorkload(Strict):
+    """A Chakra execution trace for each rank."""
+
+    chakra: Annotated[str, Field(min_length=1)]
+    """Path prefix of the traces: `PREFIX.0.et` for rank 0, and so on."""
+    groups: str | None = None
+    """Path of a JSON file with communicator groups, in ASTRA-sim's form."""
+
+
+class AstraTextWorkload(Strict):
+    """A text workload of ASTRA-sim 1."""
+
+    astra_text: Annotated[str, Field(min_length=1)]
+    """Path of the file."""
+    iterations: Iterations = 1
+    """Training iterations."""
+
+
+Workload = Annotated[
+    Annotated[ModelWorkload, Tag("<model>")]
+    | Annotated[LayersWorkload, Tag("<layers>")]
+    | Annotated[CollectiveWorkload, Tag("<collective>")]
+    | Annotated[CollectivesWorkload, Tag("<collectives>")]
+    | Annotated[ChakraWorkload, Tag("<chakra>")]
+    | Annotated[AstraTextWorkload, Tag("<astra_text>")],
+    Discriminator(
+        form(
+            word=False,
+            model="model",
+            layers="layers",
+            collective="collective",
+            collectives="collectives",
+            chakra="chakra",
+            astra_text="astra_text",
+        )
+    ),
+]
+"""One of several forms, told apart by their first key."""

@@ -1,0 +1,1 @@
+"""Results and scenarios as people see them: the answer, tables, drawings."""

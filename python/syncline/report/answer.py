@@ -1,0 +1,129 @@
+"""The first screen of a simulation: the answer, why it is so, and how it was obtained."""
+
+from __future__ import annotations
+
+from io import StringIO
+from typing import TYPE_CHECKING
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from syncline.report.bar import bar
+from syncline.report.layers import layers
+from syncline.report.quantity import counted, percent, scaled, time
+from syncline.report.sets import sets
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from syncline.result import Result
+    from syncline.summary import Summary
+
+_ENDED = {
+    "finished": "",
+    "limit_reached": "A limit was reached: all numbers describe the time before it.",
+    "interrupted": "Interrupted: all numbers describe the time before.",
+}
+
+
+def answer(result: Result, width: int, *, ascii_only: bool = False) -> RenderableType:
+    """The screen for a terminal of ``width`` columns."""
+    return Group(*_parts(result, width, ascii_only=ascii_only))
+
+
+def plain(result: Result, width: int = 80) -> str:
+    """The screen as text."""
+    console = Console(file=StringIO(), width=width, color_system=None, legacy_windows=False)
+    with console.capture() as captured:
+        console.print(answer(result, width))
+    return "\n".join(line.rstrip() for line in captured.get().splitlines())
+
+
+def _parts(result: Result, width: int, *, ascii_only: bool) -> Iterator[RenderableType]:
+    summary = result.summary
+    yield _title(result)
+    if ended := _ENDED[summary.ended]:
+        yield Text(ended, "bold yellow")
+    yield ""
+    yield Padding(_times(summary, width, ascii_only=ascii_only), (0, 0, 0, 2))
+    if summary.dims:
+        yield ""
+        yield Padding(_dimensions(summary, width, ascii_only=ascii_only), (0, 0, 0, 2))
+    yield ""
+    bottleneck = Text.assemble("Bottleneck: ", (summary.bottleneck, "bold"))
+    yield bottleneck.append(f". {summary.reason}")
+    yield Text(
+        f"Obtained by: network {summary.network_model}, compute {summary.compute_model}, "
+        f"calibrated: {summary.calibrated}",
+        "dim",
+    )
+    for note in summary.notes:
+        yield Text(f"Note: {note}", "dim")
+    details = layers(result, width) if summary.compute_s > 0 else sets(result, width)
+    if details is not None:
+        yield ""
+        if summary.compute_s > 0:
+            yield Text("Layers, per step; communication may overlap compute and other layers", "dim")
+        yield details
+
+
+def _title(result: Result) -> Text:
+    summary, scenario = result.summary, result.scenario or {}
+    workload = scenario.get("workload", {})
+    what = [str(workload["model"])] if workload.get("model") else []
+    what.append(counted(summary.ranks, "rank"))
+    if summary.npus != summary.ranks:
+        what.append(counted(summary.npus, "NPU"))
+    what.append(counted(summary.iterations, "iteration"))
+    name = str(scenario.get("name") or "result")
+    return Text.assemble((name, "bold"), (f"  {', '.join(what)}", "dim"))
+
+
+def _times(summary: Summary, width: int, *, ascii_only: bool) -> Table:
+    bars = max(min(width - 56, 30), 0)
+    table = Table.grid(padding=(0, 2))
+    table.add_column()
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(justify="right", no_wrap=True)
+    if bars:
+        table.add_column(no_wrap=True)
+    steps = max(summary.iterations, 1)
+
+    def row(name: str, seconds: float, style: str = "", *, head: bool = False) -> None:
+        share = seconds / summary.total_time_s if summary.total_time_s else 0.0
+        cells: list[RenderableType] = [Text(name, style), Text(time(seconds / steps), style)]
+        cells.append("" if head else percent(share))
+        if bars:
+            cells.append("" if head else Text(bar(share, bars, ascii_only=ascii_only), style or "blue"))
+        table.add_row(*cells)
+
+    row("step time" if summary.compute_s else "time", summary.total_time_s, "bold", head=True)
+    if summary.compute_s:
+        row("  compute", summary.compute_s, "green")
+        row("  exposed communication", summary.exposed_communication_s, "red")
+    if summary.exposed_memory_s:
+        row("  exposed memory", summary.exposed_memory_s, "yellow")
+    if summary.compute_s and summary.communication_s:
+        row("communication under way", summary.communication_s)
+    return table
+
+
+def _dimensions(summary: Summary, width: int, *, ascii_only: bool) -> Table:
+    bars = max(min(width - 58, 30), 0)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1), header_style="dim")
+    table.add_column("dimension", overflow="fold", min_width=9)
+    table.add_column("utilisation", justify="right", no_wrap=True)
+    if bars:
+        table.add_column("", no_wrap=True)
+    table.add_column("while busy", justify="right", no_wrap=True)
+    table.add_column("sent", justify="right", no_wrap=True)
+    for dim in summary.dims:
+        bound = dim.name == summary.bottleneck
+        cells: list[RenderableType] = [Text(dim.name, "bold" if bound else ""), percent(dim.utilization)]
+        if bars:
+            cells.append(Text(bar(dim.utilization, bars, ascii_only=ascii_only), "red" if bound else "blue"))
+        table.add_row(*cells, percent(dim.utilization_while_busy), scaled(dim.bytes, "B"))
+    return table

@@ -1,0 +1,147 @@
+"""What a simulation leaves: the answer, tables, and a folder to keep them in."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from functools import cached_property
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from syncline import _core
+from syncline.summary import Summary
+
+if TYPE_CHECKING:
+    from syncline.errors import Diagnostic
+
+Columns = list[tuple[str, str, list[Any]]]
+
+
+class Tables(Protocol):
+    """Where tables come from: a run in memory, or a folder."""
+
+    def summary(self) -> str:
+        """The answer as JSON."""
+
+    def diagnostics(self) -> str:
+        """Warnings as a JSON array."""
+
+    def tables(self) -> list[tuple[str, str]]:
+        """Names of the tables, and what a row is."""
+
+    def table(self, name: str) -> Columns:
+        """Name, meaning and values of each column."""
+
+
+class Result:
+    """What a simulation left."""
+
+    def __init__(self, tables: Tables, scenario: dict[str, Any] | None = None, folder: Path | None = None) -> None:
+        self._tables = tables
+        self.scenario = scenario
+        """The resolved scenario, where it is known."""
+        self.folder = folder
+        """Where the results are on disk, if they are."""
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Result:
+        """Reads the results of an earlier run."""
+        path = Path(folder)
+        manifest = json.loads(_core.read_manifest(path))
+        return cls(_Folder(path, manifest), None, path)
+
+    @cached_property
+    def summary(self) -> Summary:
+        """The answer in a few numbers."""
+        return Summary.from_json(self._tables.summary())
+
+    @cached_property
+    def warnings(self) -> list[Diagnostic]:
+        """What the run warned of."""
+        found: list[Diagnostic] = json.loads(self._tables.diagnostics())
+        return found
+
+    @property
+    def tables(self) -> dict[str, str]:
+        """Name of each table, and what one of its rows is."""
+        return dict(self._tables.tables())
+
+    def table(self, name: str) -> dict[str, list[Any]]:
+        """The columns of a table by name. Their names end in their units."""
+        return {column: values for column, _, values in self._columns(name)}
+
+    def meanings(self, name: str) -> dict[str, str]:
+        """What each column of a table says."""
+        return {column: meaning for column, meaning, _ in self._columns(name)}
+
+    def frame(self, name: str) -> Any:
+        """A table as a data frame of pandas or polars, whichever is installed."""
+        for library in ("pandas", "polars"):
+            if find_spec(library):
+                return import_module(library).DataFrame(self.table(name))
+        raise ImportError(
+            "frame() needs pandas or polars, and neither is installed: `pip install pandas`. table() needs neither."
+        )
+
+    def save(self, folder: str | Path) -> list[str]:
+        """Writes the results into a folder, which appears whole or not at all; gives the names of its files.
+
+        Results that are already there are replaced; a folder with anything else in it is left alone.
+        """
+        path = Path(folder)
+        if isinstance(self._tables, _Folder):
+            shutil.copytree(self._tables.folder, path)
+            return sorted(each.name for each in path.iterdir())
+        from syncline.config.dump import dump
+
+        run, scenario = cast("_core.Run", self._tables), self.scenario or {}
+        files = run.write(path, dump(scenario), int(scenario.get("seed", 0)))
+        self.folder = path
+        return [name for name, _ in files]
+
+    def _columns(self, name: str) -> Columns:
+        known = self.tables
+        if name not in known:
+            near = _core.nearest(name, list(known))
+            hint = f" Did you mean {near!r}?" if near else ""
+            raise KeyError(f"there is no table {name!r}, only {', '.join(known)}.{hint}")
+        return self._tables.table(name)
+
+    def __repr__(self) -> str:
+        answer = self.summary
+        return (
+            f"<Result: {answer.step_time_s:.6g} s per step, {answer.exposed_fraction:.1%} exposed, "
+            f"bound by {answer.bottleneck}, network {answer.network_model}>"
+        )
+
+    def __str__(self) -> str:
+        from syncline.report.answer import plain
+
+        return plain(self)
+
+    def _repr_html_(self) -> str:
+        from syncline.report.html import fragment
+
+        return fragment(self)
+
+
+class _Folder:
+    """Tables of a run's folder."""
+
+    def __init__(self, folder: Path, manifest: dict[str, Any]) -> None:
+        self.folder = folder
+        self.manifest = manifest
+
+    def summary(self) -> str:
+        return _core.read_summary(self.folder)
+
+    def diagnostics(self) -> str:
+        return json.dumps(self.manifest.get("warnings", []))
+
+    def tables(self) -> list[tuple[str, str]]:
+        return [(each["name"], each["meaning"]) for each in self.manifest["tables"]]
+
+    def table(self, name: str) -> Columns:
+        return _core.read_table(self.folder, name)

@@ -1,0 +1,86 @@
+"""The answer of a run in a few numbers, as ``summary.json`` holds it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """One dimension; or, on a fabric without dimensions, all links together."""
+
+    name: str
+    """Its name."""
+    bytes: int
+    """Bytes sent over its links."""
+    utilization: float
+    """Bytes over what its links could have carried in the whole run, 0 to 1."""
+    utilization_while_busy: float
+    """Bytes over what its links could have carried while it had something to send, 0 to 1."""
+    busiest_link_busy: float
+    """Fraction of the run in which its busiest link was sending."""
+    busiest_link: str
+    """That link, such as ``NPU 3 -> NPU 4``."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The answer. Times are means over ranks unless said otherwise."""
+
+    ended: Literal["finished", "limit_reached", "interrupted"]
+    """How the run ended. All numbers describe the time before."""
+    ranks: int
+    """Ranks in the job."""
+    npus: int
+    """NPUs in the fabric."""
+    iterations: int
+    """Training iterations; 1 where the workload has none."""
+    total_time_s: float
+    """Simulated time until the last rank finished."""
+    step_time_s: float
+    """Total time over iterations."""
+    compute_s: float
+    """Time in which compute was busy."""
+    exposed_communication_s: float
+    """Time in which compute was idle only because it waited for communication."""
+    exposed_memory_s: float
+    """Time in which compute was idle only because it waited for memory operations."""
+    exposed_fraction: float
+    """Exposed communication over total time."""
+    communication_s: float
+    """Time in which at least one communication of the rank was under way."""
+    messages: int
+    """Messages delivered."""
+    bytes: int
+    """Bytes sent."""
+    events: int
+    """Events that the engine handled."""
+    dims: tuple[Dimension, ...]
+    """Per dimension."""
+    bottleneck: str
+    """What bounds the step: ``compute``, the name of a dimension, or ``latency``."""
+    reason: str
+    """Why, in a sentence or two."""
+    network_model: str
+    """How the numbers were obtained: network model."""
+    compute_model: str
+    """How the numbers were obtained: compute model."""
+    calibrated: str
+    """Whether a parameter was calibrated against measurements, and which."""
+    notes: tuple[str, ...]
+    """Assumptions that the run had to make, one sentence each."""
+
+    @classmethod
+    def from_json(cls, text: str) -> Summary:
+        """Reads what the core writes. Keys of newer versions are left out."""
+        values: dict[str, Any] = _known(cls, json.loads(text))
+        values["dims"] = tuple(Dimension(**_known(Dimension, each)) for each in values["dims"])
+        values["notes"] = tuple(values["notes"])
+        return cls(**values)
+
+
+def _known(kind: type, values: dict[str, Any]) -> dict[str, Any]:
+    names = {field.name for field in fields(kind)}
+    return {key: value for key, value in values.items() if key in names}

@@ -1,0 +1,133 @@
+"""``syncline.simulate`` and what it gives."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+import syncline
+from tests.conftest import RING
+
+WORKLOAD = {"collective": "all_reduce", "bytes": "1MiB"}
+FABRIC = {"dims": [{"name": "ring", "shape": "ring", "size": 4, "rate": "25GB/s", "latency": "1us"}]}
+
+
+@pytest.fixture
+def result() -> syncline.Result:
+    return syncline.simulate(workload=WORKLOAD, fabric=FABRIC, network="queued")
+
+
+def test_a_file_and_a_mapping_give_the_same(result: syncline.Result, tmp_path: Path) -> None:
+    path = tmp_path / "ring.yaml"
+    path.write_text(RING)
+    assert syncline.simulate(path).summary == syncline.simulate(str(path)).summary == result.summary
+
+
+def test_sections_and_single_values_take_the_place_of_the_files(result: syncline.Result, tmp_path: Path) -> None:
+    path = tmp_path / "ring.yaml"
+    path.write_text(RING)
+    faster = syncline.simulate(path, set={"fabric.dims.ring.rate": "50GB/s"})
+    assert faster.summary.step_time_s < result.summary.step_time_s
+    assert syncline.simulate(path, network="analytical").summary.network_model == "analytical"
+
+
+def test_an_all_reduce_on_a_ring_takes_what_the_closed_form_says() -> None:
+    """Thakur et al. 2005: 2 (N - 1) steps, each one latency and one N-th of the vector."""
+    one_way = {**FABRIC["dims"][0], "direction": "one-way"}
+    found = syncline.simulate(
+        workload=WORKLOAD, fabric={"dims": [one_way]}, collectives={"chunks": 1}, network="queued"
+    )
+    steps = 2 * 3
+    assert found.summary.total_time_s == pytest.approx(steps * (1e-6 + (1 << 20) / 4 / 25e9), rel=1e-9)
+
+
+def test_tables_and_their_meanings(result: syncline.Result) -> None:
+    assert list(result.tables) == ["layers", "collectives", "phases", "links", "ranks"]
+    for name in result.tables:
+        columns = result.table(name)
+        assert len({len(values) for values in columns.values()}) == 1
+        assert result.meanings(name).keys() == columns.keys()
+    assert result.table("collectives")["kind"] == ["all_reduce"]
+
+
+def test_a_table_that_is_not_there(result: syncline.Result) -> None:
+    with pytest.raises(KeyError, match="Did you mean 'layers'"):
+        result.table("layer")
+
+
+def test_a_frame(result: syncline.Result) -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = result.frame("links")
+    assert isinstance(frame, pandas.DataFrame)
+    assert frame["sent_bytes"].sum() == result.summary.bytes
+
+
+def test_a_frame_without_a_library(result: syncline.Result, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("syncline.result.find_spec", lambda _: None)
+    with pytest.raises(ImportError, match="needs pandas or polars"):
+        result.frame("links")
+
+
+def test_what_is_saved_is_loaded(result: syncline.Result, tmp_path: Path) -> None:
+    files = result.save(tmp_path / "run")
+    assert set(files) == {path.name for path in (tmp_path / "run").iterdir()}
+    loaded = syncline.Result.load(tmp_path / "run")
+    assert loaded.summary == result.summary
+    for name in result.tables:
+        assert loaded.table(name) == result.table(name)
+        assert loaded.meanings(name) == result.meanings(name)
+    loaded.save(tmp_path / "copy")
+    assert syncline.Result.load(tmp_path / "copy").summary == result.summary
+
+
+def test_what_is_no_result_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(syncline.SynclineError) as caught:
+        syncline.Result.load(tmp_path)
+    assert caught.value.exit_status == 3
+
+
+def test_two_runs_are_equal_to_the_byte(tmp_path: Path) -> None:
+    def digests(folder: Path) -> dict[str, str]:
+        syncline.simulate(workload=WORKLOAD, fabric=FABRIC, network="queued").save(folder)
+        return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.iterdir())}
+
+    first = digests(tmp_path / "one")
+    assert first == digests(tmp_path / "two")
+    assert {"manifest.json", "summary.json", "layers.parquet", "scenario.resolved.yaml"} <= first.keys()
+
+
+def test_it_says_what_it_is(result: syncline.Result) -> None:
+    assert repr(result).startswith("<Result: ")
+    assert "Bottleneck: " in str(result)
+    assert result._repr_html_().startswith("<pre")
+
+
+def test_a_limit_keeps_what_was_finished() -> None:
+    found = syncline.simulate(
+        workload={**WORKLOAD, "iterations": 1000}, fabric=FABRIC, network="queued", limits={"sim_time": "1ms"}
+    )
+    assert found.summary.ended == "limit_reached"
+    assert 0 < found.summary.total_time_s <= 1e-3
+    assert [each["code"] for each in found.warnings] == ["SL0502"]
+
+
+def test_check_gives_what_is_wrong() -> None:
+    assert syncline.check(workload=WORKLOAD, fabric=FABRIC) == []
+    (found,) = syncline.check(workload=WORKLOAD, fabric=FABRIC, placement=[0, 1, 2, 2])
+    assert found["code"] == "SL0203"
+
+
+def test_everything_wrong_with_a_mapping_is_raised_at_once() -> None:
+    with pytest.raises(syncline.SynclineError) as caught:
+        syncline.simulate(workload={"collective": "all_reduce", "bytes": 5}, fabric=FABRIC, netwrk="queued")
+    assert [each["code"] for each in caught.value.diagnostics] == ["SL0104", "SL0101"]
+    assert caught.value.exit_status == 2
+    assert "did you mean `network`?" in str(caught.value)
+
+
+@pytest.mark.parametrize("given", [None, 5, {}, {"workload": None}, {"fabric": {"dims": []}}, {"workload": [1]}])
+def test_nonsense_is_refused(given: object) -> None:
+    with pytest.raises((syncline.SynclineError, TypeError)):
+        syncline.simulate(given)  # type: ignore[arg-type]

@@ -1,0 +1,207 @@
+"""The other commands."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import pytest
+
+from tests.conftest import RING, ROOT, Cli
+
+
+class TestCheck:
+    def test_nothing_is_wrong(self, cli: Cli, ring: str) -> None:
+        done = cli("check", ring)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "ring.yaml: ok\n", "")
+
+    def test_something_is(self, cli: Cli, ring: str) -> None:
+        wrong = cli.write("wrong.yaml", RING.replace("ring, size: 4", "ring, size: 4.5, x: 1"))
+        done = cli("check", ring, wrong)
+        assert done.returncode == 1
+        assert done.stdout == "ring.yaml: ok\nwrong.yaml: 2 errors\n"
+        assert "SL0101" in done.stderr
+        assert done.stderr.endswith("1 of 2 scenarios are right\n")
+
+    def test_what_only_the_core_can_see(self, cli: Cli) -> None:
+        wrong = cli.write("wrong.yaml", RING + "placement: [0, 0, 1, 2]\n")
+        done = cli("check", wrong)
+        assert done.returncode == 1
+        assert "wrong.yaml:6:" in done.stderr
+
+    def test_a_file_that_cannot_be_read(self, cli: Cli) -> None:
+        assert cli("check", "none.yaml").returncode == 3
+
+    def test_json(self, cli: Cli, ring: str) -> None:
+        answer = json.loads(cli("check", ring, "none.yaml", "--json").stdout)
+        assert answer["exit_status"] == 3
+        assert [each["ok"] for each in answer["files"]] == [True, False]
+
+
+class TestShow:
+    def test_fabric(self, cli: Cli, ring: str) -> None:
+        assert cli("show", "fabric", ring).stdout == (
+            "Ring(4)  4 NPUs, 8 directed links\n"
+            "\n"
+            "dimension                     what      link   latency   NPU sends\n"
+            "──────────────────────────────────────────────────────────────────\n"
+            "ring        1 ring of 4, both ways   25 GB/s      1 us     50 GB/s\n"
+            "\n"
+            "ring  25 GB/s a link\n"
+            "  0───1───2───3\n"
+            "  │           │\n"
+            "  └───────────┘\n"
+        )
+
+    def test_a_switch_and_a_full_mesh(self, cli: Cli, ring: str) -> None:
+        shape = "fabric={shape: FC(4)_Switch(16), rate: 25GB/s}"
+        shown = cli("show", "fabric", ring, "--set", shape).stdout
+        assert shown.endswith(
+            "dim1  25 GB/s a link\n"
+            "  0   1   2   3\n"
+            "  ═════════════  every pair is joined\n"
+            "\n"
+            "dim2  25 GB/s a link\n"
+            "  switch\n"
+            "  ┌───┬───┬───┬───┬───┬───┬───┐\n"
+            "  0   1   2   3   4   5   …   15\n"
+        )
+
+    def test_a_graph(self, cli: Cli) -> None:
+        shown = cli("show", "fabric", str(ROOT / "examples/custom-plan/scenario.yaml")).stdout
+        assert shown == (
+            "graph  4 NPUs, 6 directed links\n"
+            "\n"
+            "  NPU 0 ──── NPU 1  25 GB/s, 500 ns\n"
+            "  NPU 1 ──── NPU 2  25 GB/s, 500 ns\n"
+            "  NPU 2 ──── NPU 3  25 GB/s, 500 ns\n"
+        )
+
+    def test_workload(self, cli: Cli) -> None:
+        shown = cli("show", "workload", str(ROOT / "examples/resnet50-torus/scenario.yaml")).stdout
+        assert shown.startswith("resnet50  32 ranks, 2 iterations, 54 layers\n")
+        assert "all_reduce   data      54   102.2 MB\n" in shown
+
+    def test_plan(self, cli: Cli, ring: str) -> None:
+        assert "\n1 ring                     ring       4" in cli("show", "plan", ring).stdout
+
+    @pytest.mark.parametrize("part", ["fabric", "workload", "plan"])
+    def test_json(self, part: str, cli: Cli, ring: str) -> None:
+        assert part in json.loads(cli("show", part, ring, "--json").stdout)
+
+    @pytest.mark.parametrize("part", ["fabric", "workload", "plan"])
+    def test_narrow(self, part: str, cli: Cli, ring: str) -> None:
+        lines = cli("show", part, ring, COLUMNS="50").stdout.splitlines()
+        assert max(len(line) for line in lines) <= 50
+
+    def test_no_such_part(self, cli: Cli, ring: str) -> None:
+        assert cli("show", "fabrics", ring).returncode == 2
+
+
+class TestInit:
+    def test_what_it_writes_runs(self, cli: Cli) -> None:
+        done = cli("init", "first")
+        assert (done.returncode, done.stdout) == (0, "first.yaml\n")
+        assert (cli.folder / "syncline.schema.json").is_file()
+        assert cli("simulate", "first.yaml").returncode == 0
+
+    def test_every_template_is_right_and_is_an_example(self, cli: Cli) -> None:
+        names = [line.split()[0] for line in cli("init", "--list").stdout.splitlines()]
+        assert names == ["all-reduce-3d", "resnet50-torus", "transformer-hybrid"]
+        for name in names:
+            assert cli("init", name, "--template", name).returncode == 0
+            assert cli("check", f"{name}.yaml").returncode == 0
+            example = (ROOT / "examples" / name / "scenario.yaml").read_text("utf-8")
+            written = (cli.folder / f"{name}.yaml").read_text("utf-8")
+            assert written == example.replace("$schema=../../", "$schema=", 1)
+
+    def test_nothing_is_overwritten(self, cli: Cli, ring: str) -> None:
+        done = cli("init", "ring")
+        assert done.returncode == 2
+        assert "the file is there already" in done.stderr
+        assert (cli.folder / ring).read_text() == RING
+        assert cli("init", "ring", "--force").returncode == 0
+
+    def test_no_such_template(self, cli: Cli) -> None:
+        done = cli("init", "--template", "resnet-50-torus")
+        assert done.returncode == 2
+        assert "did you mean `resnet50-torus`?" in done.stderr
+
+    def test_where_nothing_can_be_written(self, cli: Cli) -> None:
+        assert cli("init", "no/such/folder").returncode == 3
+
+
+class TestConvert:
+    def test_a_table(self, cli: Cli, ring: str) -> None:
+        cli("simulate", ring)
+        assert cli("convert", "runs/ring/links.parquet", "links.csv").returncode == 0
+        rows = list(csv.DictReader((cli.folder / "links.csv").open()))
+        assert len(rows) == 8
+        assert cli("convert", "runs/ring/links.parquet", "links.json").returncode == 0
+        assert len(json.loads((cli.folder / "links.json").read_text())["link"]) == 8
+
+    def test_a_scenario(self, cli: Cli, ring: str) -> None:
+        assert cli("convert", ring, "resolved.yaml").returncode == 0
+        assert cli("convert", ring, "resolved.json").returncode == 0
+        assert cli("simulate", "resolved.yaml").returncode == 0
+        assert json.loads((cli.folder / "resolved.json").read_text())["network"] == {"model": "queued"}
+
+    def test_no_such_conversion(self, cli: Cli, ring: str) -> None:
+        done = cli("convert", ring, "x.csv")
+        assert done.returncode == 2
+        assert "no such conversion" in done.stderr
+
+
+class TestExplain:
+    def test_a_code(self, cli: Cli) -> None:
+        done = cli("explain", "sl0104")
+        assert done.stdout.startswith("SL0104: unit missing or unknown\n\nQuantities are strings with a unit")
+        assert done.stdout.endswith("exit status 2: usage or configuration.\n")
+
+    def test_no_such_code(self, cli: Cli) -> None:
+        done = cli("explain", "SL9999")
+        assert done.returncode == 2
+        assert "no such code" in done.stderr
+
+
+class TestDoctor:
+    def test_it_is_well(self, cli: Cli) -> None:
+        done = cli("doctor")
+        assert done.returncode == 0
+        assert "a known answer is right" in done.stdout
+
+    def test_json(self, cli: Cli) -> None:
+        states = {each["state"] for each in json.loads(cli("doctor", "--json").stdout)["findings"]}
+        assert states <= {"ok", "absent"}
+
+
+class TestRoot:
+    def test_version(self, cli: Cli) -> None:
+        from syncline import __version__
+
+        assert cli("--version").stdout == f"syncline {__version__}\n"
+
+    def test_no_such_command(self, cli: Cli) -> None:
+        done = cli("simulat", "x.yaml")
+        assert done.returncode == 2
+        assert "Did you mean 'simulate'?" in done.stderr
+
+    @pytest.mark.parametrize(
+        "command", ["simulate", "check", "show", "init", "convert", "explain", "doctor", "astra-sim"]
+    )
+    def test_help(self, command: str, cli: Cli) -> None:
+        done = cli(command, "--help")
+        assert done.returncode == 0
+        assert "Usage:" in done.stdout
+        assert max(len(line) for line in done.stdout.splitlines()) <= 110
+
+    def test_a_bug_is_no_traceback(self, cli: Cli) -> None:
+        cli.write(
+            "sitecustomize.py",
+            "import syncline.cli.explain as e\ndef f(*a, **k): raise RuntimeError('odd')\ne.explain = f\n",
+        )
+        done = cli("explain", "SL0101", PYTHONPATH=str(cli.folder))
+        assert done.returncode == 70
+        assert "SL0901" in done.stderr
+        assert "RuntimeError: odd" in done.stderr
+        assert "Traceback" not in done.stderr

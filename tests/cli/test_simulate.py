@@ -1,0 +1,194 @@
+"""``syncline simulate``: what it prints where, and what it exits with."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import RING, Cli
+
+
+def test_the_answer_is_on_stdout_and_the_rest_on_stderr(cli: Cli, ring: str) -> None:
+    done = cli("simulate", ring)
+    assert done.returncode == 0
+    assert done.stdout.startswith("ring  4 ranks, 1 iteration\n")
+    assert "Bottleneck: " in done.stdout
+    assert done.stderr == "Results are in runs/ring\n"
+    assert (cli.folder / "runs/ring/manifest.json").is_file()
+
+
+def test_json_is_one_object(cli: Cli, ring: str) -> None:
+    done = cli("simulate", ring, "--json", "--out", "here")
+    answer = json.loads(done.stdout)
+    assert done.stdout.count("\n") == 1
+    assert (answer["exit_status"], answer["folder"]) == (0, "here")
+    assert answer["summary"]["ranks"] == 4
+    assert answer["diagnostics"] == []
+
+
+def test_errors_in_json(cli: Cli) -> None:
+    done = cli("simulate", cli.write("s.yaml", RING.replace("1MiB", "1")), "--json")
+    assert done.returncode == 2
+    answer = json.loads(done.stdout)
+    assert answer["exit_status"] == 2
+    assert answer["diagnostics"][0]["code"] == "SL0104"
+    assert answer["diagnostics"][0]["place"]["line"] == 3
+
+
+def test_quiet(cli: Cli, ring: str) -> None:
+    assert cli("simulate", ring, "-q").stderr == ""
+
+
+def test_options_change_the_scenario(cli: Cli, ring: str) -> None:
+    answers = [
+        json.loads(cli("simulate", ring, "--json", *options).stdout)["summary"]
+        for options in (["--network", "analytical"], ["--set", "fabric.dims.0.rate=50GB/s"])
+    ]
+    assert answers[0]["network_model"] == "analytical"
+    assert answers[0]["total_time_s"] > answers[1]["total_time_s"]
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "text"),
+    [
+        (["--network", "queud"], 2, "did you mean `queued`?"),
+        (["--set", "fabric.dims.0.rate=5"], 2, "--set:1:20"),
+        (["--max-events", "zero"], 2, "--max-events:1:1"),
+        (["--nonsense"], 2, "No such option"),
+        (["--max-events", "3"], 5, "SL0502"),
+        (["--out", "ring.yaml"], 3, "SL0801"),
+    ],
+)
+def test_exit_statuses(options: list[str], status: int, text: str, cli: Cli, ring: str) -> None:
+    done = cli("simulate", ring, *options)
+    assert done.returncode == status
+    assert text in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_file_that_is_not_there(cli: Cli, ring: str) -> None:
+    done = cli("simulate", "rong.yaml")
+    assert done.returncode == 3
+    assert done.stdout == ""
+    assert "did you mean ring.yaml?" in done.stderr
+
+
+def test_a_limit_gives_valid_results(cli: Cli, ring: str) -> None:
+    done = cli("simulate", ring, "--max-events", "10")
+    assert done.returncode == 5
+    assert "A limit was reached" in done.stdout
+    assert json.loads((cli.folder / "runs/ring/summary.json").read_text())["ended"] == "limit_reached"
+
+
+def test_names_never_lead_out_of_the_folder(cli: Cli) -> None:
+    done = cli("simulate", cli.write("s.yaml", RING.replace("name: ring\n", 'name: "../../x y/é"\n')))
+    assert done.stderr == "Results are in runs/x-y-é\n"
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80, 120])
+def test_it_fits_the_terminal(columns: int, cli: Cli, ring: str) -> None:
+    lines = cli("simulate", ring, COLUMNS=str(columns)).stdout.splitlines()
+    assert max(len(line) for line in lines) <= columns
+
+
+def test_a_terminal_without_unicode(cli: Cli, ring: str) -> None:
+    done = cli("simulate", ring, PYTHONUTF8="0", PYTHONIOENCODING="ascii", LC_ALL="C")
+    assert done.returncode == 0
+    assert done.stdout.isascii()
+    assert "####" in done.stdout
+
+
+def test_ctrl_c_keeps_what_was_finished(cli: Cli, slow: str) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "syncline", "simulate", slow],
+        cwd=cli.folder,
+        env=cli.environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+    )
+    time.sleep(2)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "Interrupted: all numbers describe the time before." in out
+    assert "Traceback" not in err
+    assert json.loads((cli.folder / "runs/slow/summary.json").read_text())["ended"] == "interrupted"
+
+
+def test_progress_is_shown_on_a_terminal_after_two_seconds(cli: Cli, slow: str) -> None:
+    shown = _on_a_terminal(cli, ["simulate", slow, "--max-wall", "3500ms"])
+    assert "% done" in shown
+    assert "events/s" in shown
+
+
+def test_no_progress_and_no_colour_with_ci(cli: Cli, slow: str) -> None:
+    shown = _on_a_terminal(cli, ["simulate", slow, "--max-wall", "2500ms"], CI="1")
+    assert "% done" not in shown
+    assert "\x1b[" not in shown
+
+
+def test_colours_are_for_terminals(cli: Cli, ring: str) -> None:
+    assert "\x1b[" not in cli("simulate", ring, NO_COLOR="").stdout
+    assert "\x1b[" in _on_a_terminal(cli, ["simulate", ring])
+    assert "\x1b[" not in _on_a_terminal(cli, ["simulate", ring, "--no-color"])
+    assert "\x1b[" not in _on_a_terminal(cli, ["simulate", ring], NO_COLOR="1")
+
+
+def test_a_closed_pipe_is_no_error(cli: Cli, ring: str) -> None:
+    command = f"'{sys.executable}' -m syncline simulate {ring} | head -n 1"
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command],
+        cwd=cli.folder,
+        env=cli.environment(),
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert done.stdout == "ring  4 ranks, 1 iteration\n"
+    assert "Error" not in done.stderr
+
+
+def _on_a_terminal(cli: Cli, arguments: list[str], **environment: str) -> str:
+    """What appears on a terminal."""
+    ours, theirs = pty.openpty()
+    variables = {**cli.environment(TERM="xterm-256color"), **environment}
+    if "NO_COLOR" not in environment:
+        del variables["NO_COLOR"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "syncline", *arguments],
+        cwd=cli.folder,
+        env=variables,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    shown = b""
+    while True:
+        try:
+            more = os.read(ours, 65536)
+        except OSError:  # the other end is closed
+            break
+        if not more:
+            break
+        shown += more
+    process.wait(timeout=30)
+    os.close(ours)
+    return shown.decode("utf-8", "replace")
+
+
+def test_it_writes_nothing_but_its_results(cli: Cli, ring: str) -> None:
+    before = {path.relative_to(cli.folder) for path in cli.folder.rglob("*")}
+    cli("simulate", ring, "--out", "out")
+    after = {path.relative_to(cli.folder) for path in cli.folder.rglob("*")} - before
+    assert {path.parts[0] for path in after} == {"out"}
+    assert Path("out/manifest.json") in after

@@ -1,0 +1,306 @@
+"""What users read when a scenario is wrong. The texts are part of the product."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+HEAD = "schema: syncline/1\n"
+WORKLOAD = "workload: { collective: all_reduce, bytes: 1MiB }\n"
+FABRIC = "fabric: { shape: Ring(4), rate: 25GB/s }\n"
+
+CASES = {
+    "an unknown key": (
+        HEAD + WORKLOAD + "fabric:\n  dims:\n    - { name: a, shape: ring, size: 4, rtae: 25GB/s, rate: 1GB/s }\n",
+        """\
+error[SL0101]: unknown key `rtae`
+ --> s.yaml:5:40
+  |
+5 |     - { name: a, shape: ring, size: 4, rtae: 25GB/s, rate: 1GB/s }
+  |                                        ^^^^ found `rtae`, allowed: name, shape, size, rings, links, switches, \
+direction, rate, rate_per_npu, latency, efficiency
+  |
+  = note: key `fabric.dims.0.rtae`
+  = help: did you mean `rate`?""",
+    ),
+    "a bare number": (
+        HEAD + WORKLOAD + "fabric: { shape: Ring(4), rate: 50 }\n",
+        """\
+error[SL0104]: a number without a unit
+ --> s.yaml:3:33
+  |
+3 | fabric: { shape: Ring(4), rate: 50 }
+  |                                 ^^ found `50`
+  |
+  = note: key `fabric.rate`
+  = help: say the unit: "50Gb/s", for example""",
+    ),
+    "a unit in the wrong case": (
+        HEAD + WORKLOAD + "fabric: { shape: Ring(4), rate: 50gb/s }\n",
+        """\
+error[SL0104]: `gb/s` is not a unit of rate
+ --> s.yaml:3:33
+  |
+3 | fabric: { shape: Ring(4), rate: 50gb/s }
+  |                                 ^^^^^^ found `50gb/s`
+  |
+  = note: key `fabric.rate`
+  = help: did you mean "50GB/s"? (case matters: b is bit, B is byte)""",
+    ),
+    "a word that is not allowed": (
+        HEAD + WORKLOAD + FABRIC + "network: queud\n",
+        """\
+error[SL0102]: value not allowed
+ --> s.yaml:4:10
+  |
+4 | network: queud
+  |          ^^^^^ found `queud`, allowed: analytical, queued
+  |
+  = note: key `network`
+  = help: did you mean `queued`?""",
+    ),
+    "a missing key": (
+        HEAD + "workload: { collective: all_reduce }\n" + FABRIC,
+        """\
+error[SL0103]: missing key `bytes`
+ --> s.yaml:2:1
+  |
+2 | workload: { collective: all_reduce }
+  | ^^^^^^^^
+  |
+  = note: key `workload.bytes`
+  = help: add `bytes` to `workload`""",
+    ),
+    "a missing section": (
+        HEAD + WORKLOAD,
+        """\
+error[SL0103]: missing key `fabric`
+ --> s.yaml:1:1
+  |
+1 | schema: syncline/1
+  | ^^^^^^^^^^^^^^^^^^
+  |
+  = note: key `fabric`
+  = help: add `fabric` to the scenario""",
+    ),
+    "a section of no known form": (
+        HEAD + "workload: { modle: resnet50 }\n" + FABRIC,
+        """\
+error[SL0103]: `workload` says nothing that it could be told by
+ --> s.yaml:2:1
+  |
+2 | workload: { modle: resnet50 }
+  | ^^^^^^^^ allowed: one of the keys model, layers, collective, collectives, chakra, astra_text
+  |
+  = note: key `workload`
+  = help: did you mean `model`?""",
+    ),
+    "a number out of range": (
+        HEAD + WORKLOAD + FABRIC + "collectives: { chunks: 0 }\n",
+        """\
+error[SL0102]: value not allowed
+ --> s.yaml:4:24
+  |
+4 | collectives: { chunks: 0 }
+  |                        ^ found `0`, allowed: at least 1
+  |
+  = note: key `collectives.chunks`""",
+    ),
+    "text for a number": (
+        HEAD + WORKLOAD + FABRIC + 'collectives: { chunks: "64" }\n',
+        """\
+error[SL0102]: value not allowed
+ --> s.yaml:4:24
+  |
+4 | collectives: { chunks: "64" }
+  |                        ^^^^ found `"64"`, allowed: a whole number
+  |
+  = note: key `collectives.chunks`""",
+    ),
+    "a fraction for a count": (
+        HEAD + WORKLOAD + FABRIC + "collectives: { chunks: 6.5 }\n",
+        """\
+error[SL0102]: value not allowed
+ --> s.yaml:4:24
+  |
+4 | collectives: { chunks: 6.5 }
+  |                        ^^^ found `6.5`, allowed: a whole number
+  |
+  = note: key `collectives.chunks`""",
+    ),
+    "a list for a mapping": (
+        HEAD + WORKLOAD + "fabric: [1, 2]\n",
+        """\
+error[SL0102]: value not allowed
+ --> s.yaml:3:9
+  |
+3 | fabric: [1, 2]
+  |         ^^^^^^ found `a list`, allowed: a mapping with one of the keys dims, shape, torus, alltoall, file, npus
+  |
+  = note: key `fabric`""",
+    ),
+    "both rates": (
+        HEAD + WORKLOAD + "fabric: { shape: Ring(4), rate: 1GB/s, rate_per_npu: 2GB/s }\n",
+        """\
+error[SL0102]: both `rate` and `rate_per_npu` are given
+ --> s.yaml:3:9
+  |
+3 | fabric: { shape: Ring(4), rate: 1GB/s, rate_per_npu: 2GB/s }
+  |         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+  |
+  = note: key `fabric`
+  = help: keep one: the rate of a link, or an NPU's total""",
+    ),
+    "a key of another shape": (
+        HEAD + WORKLOAD + "fabric:\n  dims: [{ name: a, shape: switch, size: 4, rings: 2, rate: 1GB/s }]\n",
+        """\
+error[SL0102]: a dimension of shape switch has no `rings`
+ --> s.yaml:4:10
+  |
+4 |   dims: [{ name: a, shape: switch, size: 4, rings: 2, rate: 1GB/s }]
+  |          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ allowed: switches
+  |
+  = note: key `fabric.dims.0`""",
+    ),
+    "a shape that is none": (
+        HEAD + WORKLOAD + "fabric: { shape: Mesh(4), rate: 1GB/s }\n",
+        """\
+error[SL0102]: `Mesh` is not one of Ring, FC, Switch
+ --> s.yaml:3:18
+  |
+3 | fabric: { shape: Mesh(4), rate: 1GB/s }
+  |                  ^^^^^^^ found `Mesh(4)`
+  |
+  = note: key `fabric.shape`
+  = help: write it like "Ring(4)_FC(2)_Switch(8)\"""",
+    ),
+    "too few rates": (
+        HEAD + WORKLOAD + "fabric: { shape: Ring(4)_FC(2), rate: [1GB/s] }\n",
+        """\
+error[SL0201]: `rate` has 1 entries for 2 dimensions
+ --> s.yaml:3:9
+  |
+3 | fabric: { shape: Ring(4)_FC(2), rate: [1GB/s] }
+  |         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+  |
+  = note: key `fabric`
+  = help: give one for each""",
+    ),
+    "a torus without its links": (
+        HEAD + WORKLOAD + "fabric:\n  torus: 2x4x4\n  package: { rate: 1GB/s }\n",
+        """\
+error[SL0103]: missing key `local`
+ --> s.yaml:3:1
+  |
+3 | fabric:
+  | ^^^^^^
+  |
+  = note: key `fabric.local`
+  = help: the local dimension has 2 NPUs; say what joins them""",
+    ),
+    "an unknown model": (
+        HEAD + "workload: { model: resnet5 }\n" + FABRIC,
+        """\
+error[SL0102]: value not allowed
+ --> s.yaml:2:20
+  |
+2 | workload: { model: resnet5 }
+  |                    ^^^^^^^ found `resnet5`, allowed: one of resnet50, vgg16, transformer, transformer_big, mlp
+  |
+  = note: key `workload.model`
+  = help: did you mean `resnet50`?""",
+    ),
+    "a parameter of another model": (
+        HEAD + "workload: { model: mlp, sequence: 128 }\n" + FABRIC,
+        """\
+error[SL0101]: unknown key `sequence`
+ --> s.yaml:2:25
+  |
+2 | workload: { model: mlp, sequence: 128 }
+  |                         ^^^^^^^^ found `sequence`, allowed: model, parallel, iterations, batch_per_npu, data_type, \
+sizes, bias
+  |
+  = note: key `workload.sequence`""",
+    ),
+    "an unknown accelerator": (
+        HEAD + WORKLOAD + FABRIC + "compute: { model: roofline, accelerator: A1000 }\n",
+        "error[SL0102]: no such accelerator\n --> s.yaml:4:42\n",
+    ),
+    "an unknown vertex": (
+        HEAD + WORKLOAD + "fabric:\n  npus: 2\n  links: [{ from: npu0, to: npu2, rate: 1GB/s }]\n",
+        """\
+error[SL0201]: no such vertex
+ --> s.yaml:5:29
+  |
+5 |   links: [{ from: npu0, to: npu2, rate: 1GB/s }]
+  |                             ^^^^ found `npu2`, allowed: npu0, npu1, or a number below 2
+  |
+  = note: key `fabric.links.0.to`
+  = help: did you mean `npu0`?""",
+    ),
+    "a key given twice": (
+        HEAD + WORKLOAD + FABRIC + "seed: 1\nseed: 2\n",
+        """\
+error[SL0102]: key `seed` is given twice
+ --> s.yaml:5:1
+  |
+5 | seed: 2
+  | ^^^^
+  |
+  = help: keep one of the two; the first is in line 4""",
+    ),
+    "broken YAML": (
+        "a: [1, 2\nb: 3\n",
+        "error[SL0106]: not well-formed YAML: expected ',' or ']', but got ':'\n --> s.yaml:2:2\n",
+    ),
+    "a list at the top": (
+        "- 1\n",
+        """\
+error[SL0102]: not a scenario
+ --> s.yaml:1:1
+  |
+1 | - 1
+  | ^^^ found `a list`, allowed: a mapping""",
+    ),
+    "nothing": ("", "error[SL0106]: the file is empty\n--> s.yaml"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_text_of_an_error(case: str, refused: Callable[..., str]) -> None:
+    content, expected = CASES[case]
+    found = refused(content)
+    if expected.endswith("\n"):
+        assert found.startswith(expected)
+    else:
+        assert found == expected
+
+
+def test_several_errors_come_together_in_the_order_of_the_file(refused: Callable[..., str]) -> None:
+    found = refused(
+        HEAD + "workload: { model: resnet50, batch: 3, iterations: 0 }\n"
+        "fabric: { shape: Ring(4), rate: 50, latncy: 1us }\nnetwork: packets\n"
+    )
+    heads = [line for line in found.splitlines() if line.startswith(("error", " -->"))]
+    assert heads == [
+        "error[SL0101]: unknown key `batch`",
+        " --> s.yaml:2:30",
+        "error[SL0102]: value not allowed",
+        " --> s.yaml:2:52",
+        "error[SL0104]: a number without a unit",
+        " --> s.yaml:3:33",
+        "error[SL0101]: unknown key `latncy`",
+        " --> s.yaml:3:37",
+        "error[SL0102]: value not allowed",
+        " --> s.yaml:4:10",
+    ]
+
+
+def test_what_the_core_finds_is_shown_in_the_file(scenario: Callable[..., object]) -> None:
+    loaded = scenario(HEAD + WORKLOAD + "fabric: { shape: Ring(4)_FC(2), rate: [25GB/s, 0GB/s] }\n")
+    (found,) = loaded.check()  # type: ignore[attr-defined]
+    assert found["code"] == "SL0201"
+    assert found["key"] == "fabric.rate.1"
+    assert found["place"]["line"] == 3
+    assert found["place"]["column"] == 48

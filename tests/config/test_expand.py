@@ -1,0 +1,190 @@
+"""Shorthands, and what they stand for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from syncline import _core
+from syncline.config.load import Loaded
+from syncline.errors import SynclineError
+
+WORKLOAD = "workload: { collective: all_reduce, bytes: 1MiB }\n"
+FABRIC = "fabric: { shape: Ring(4), rate: 25GB/s }\n"
+
+
+def dims(loaded: Loaded, *keys: str) -> list[tuple[object, ...]]:
+    return [tuple(dim[key] for key in keys) for dim in loaded.resolved["fabric"]["dims"]]
+
+
+def test_a_shape_with_one_value_for_all_and_one_for_each(scenario: Callable[..., Loaded]) -> None:
+    loaded = scenario(
+        WORKLOAD + "fabric: { shape: Ring(4)_FC(2)_Switch(8), rate_per_npu: [3GB/s, 2GB/s, 1GB/s], latency: 1us }"
+    )
+    assert dims(loaded, "name", "shape", "size", "rate_per_npu", "latency") == [
+        ("dim1", "ring", 4, "3GB/s", "1us"),
+        ("dim2", "fully_connected", 2, "2GB/s", "1us"),
+        ("dim3", "switch", 8, "1GB/s", "1us"),
+    ]
+
+
+def test_a_torus_is_local_vertical_horizontal(scenario: Callable[..., Loaded]) -> None:
+    """astra2020 III-C: M x N x K is local, horizontal, vertical; local rings run one way."""
+    loaded = scenario(
+        WORKLOAD + "fabric: { torus: 2x4x8, local: { rings: 2, rate: 200GB/s }, package: { rings: 3, rate: 25GB/s } }"
+    )
+    assert dims(loaded, "name", "size", "count", "direction", "rate") == [
+        ("local", 2, 2, "one-way", "200GB/s"),
+        ("vertical", 8, 3, "both", "25GB/s"),
+        ("horizontal", 4, 3, "both", "25GB/s"),
+    ]
+
+
+def test_dimensions_of_size_1_are_left_out(scenario: Callable[..., Loaded]) -> None:
+    assert dims(scenario(WORKLOAD + "fabric: { torus: 1x8x1, package: { rate: 25GB/s } }"), "name", "size") == [
+        ("horizontal", 8)
+    ]
+
+
+def test_an_alltoall_has_a_ring_below_its_switches(scenario: Callable[..., Loaded]) -> None:
+    loaded = scenario(
+        WORKLOAD + "fabric: { alltoall: 2x3, switches: 2, local: { rate: 200GB/s }, package: { rate: 25GB/s } }"
+    )
+    assert dims(loaded, "name", "shape", "size", "count", "direction") == [
+        ("local", "ring", 2, 1, "one-way"),
+        ("alltoall", "switch", 3, 2, "both"),
+    ]
+
+
+def test_a_graph_by_names_and_numbers(scenario: Callable[..., Loaded]) -> None:
+    loaded = scenario(
+        WORKLOAD
+        + """
+fabric:
+  npus: [left, right]
+  switches: 1
+  links:
+    - { from: left, to: switch0, rate: 100Gb/s, latency: 1us }
+    - { from: 1, to: 2, rate: 50Gb/s, duplex: false }
+    - { from: 2, to: 1, rate: 50Gb/s, duplex: false }
+  routing: [[left, switch0, right]]
+"""
+    )
+    graph = loaded.resolved["fabric"]["graph"]
+    assert (graph["npus"], graph["switches"]) == (2, 1)
+    assert [(link["from"], link["to"]) for link in graph["links"]] == [(0, 2), (2, 0), (1, 2), (2, 1)]
+    assert graph["routing"] == {"explicit": [[0, 2, 1]]}
+
+
+def test_an_edge_list_beside_the_scenario(scenario: Callable[..., Loaded]) -> None:
+    Path("edges.csv").write_text("from,to,rate,latency\n# a comment\nnpu0,npu1,25GB/s,1us\n\nnpu1,npu2,25GB/s,\n")
+    graph = scenario(WORKLOAD + "fabric: { file: edges.csv }").resolved["fabric"]["graph"]
+    assert graph["npus"] == 3
+    assert [(link["from"], link["to"], link["latency"]) for link in graph["links"]] == [
+        (0, 1, "1us"),
+        (1, 0, "1us"),
+        (1, 2, "0s"),
+        (2, 1, "0s"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("from,to,rate\nnpu0,npu1,25\n", "edges.csv:2:1"),
+        ("from,to,rate\nnpu0,npu1,25GB/s\nnpu0,hub,25GB/s\n", "edges.csv:3:1"),
+        ("from,to,rte\nnpu0,npu1,25\n", "unknown column `rte`"),
+        ("from,to,rate\nnpu0,npu1\n", "2 cells under 3 columns"),
+        ('from,to,rate\n"npu0,npu1\n', "not well-formed CSV"),
+        ("", "the file is empty"),
+    ],
+)
+def test_errors_in_an_edge_list_name_its_line(text: str, expected: str, refused: Callable[..., str]) -> None:
+    Path("edges.csv").write_text(text)
+    assert expected in refused(WORKLOAD + "fabric: { file: edges.csv }")
+
+
+def test_paths_are_relative_to_their_file(
+    scenario: Callable[..., Loaded], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from syncline.config.load import load
+
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "s.yaml").write_text(
+        "workload: { chakra: traces/job, groups: groups.json }\nfabric: { file: edges.yaml }\n"
+    )
+    (tmp_path / "deep" / "edges.yaml").write_text("npus: 2\nlinks: [{ from: 0, to: 1, rate: 1GB/s }]\n")
+    monkeypatch.chdir(tmp_path)
+    workload = load("deep/s.yaml").resolved["workload"]
+    assert (workload["prefix"], workload["groups"]) == ("deep/traces/job", "deep/groups.json")
+
+
+def test_a_model_becomes_its_layers(scenario: Callable[..., Loaded]) -> None:
+    resolved = scenario(
+        "workload: { model: resnet50, batch_per_npu: 8, data_type: fp16 }\n"
+        + FABRIC
+        + "compute: { model: roofline, accelerator: A100 }\n"
+    ).resolved
+    assert len(resolved["workload"]["layers"]) == 54
+    assert resolved["workload"]["data_type"] == "fp16"
+    assert _core.parse_quantity("flop_rate", resolved["compute"]["peak"]) == 312 * 10**12
+
+
+def test_layers_given_one_by_one(scenario: Callable[..., Loaded]) -> None:
+    text = """
+workload:
+  layers:
+    - { name: a, forward: 5us, weight_grad: { flop: 1GFLOP, memory: 1MB }, parameters: 1000,
+        communication: { weight_grad: { collective: all_gather, bytes: 4kB } } }
+  parallel: { model: 2, data: [dim1] }
+"""
+    workload = scenario(text + FABRIC).resolved["workload"]
+    (layer,) = workload["layers"]
+    assert layer["forward"] == {"time": "5us"}
+    assert layer["input_grad"] == "none"
+    assert layer["weight_grad"] == {"ops": {"flop": "1GFLOP", "memory": "1MB"}}
+    assert layer["communication"] == {"weight_grad": {"kind": "all_gather", "bytes": "4kB"}}
+    assert workload["parallel"] == {"model": {"degree": 2}, "data": {"dims": ["dim1"]}, "backward": "weight_first"}
+
+
+def test_defaults_are_those_of_the_core(scenario: Callable[..., Loaded]) -> None:
+    resolved = scenario(WORKLOAD + FABRIC).resolved
+    for section, expected in json.loads(_core.defaults()).items():
+        found = resolved[section]
+        assert found.keys() == expected.keys(), section
+        for key, value in expected.items():
+            assert _amount(found[key]) == _amount(value), f"{section}.{key}"
+
+
+def _amount(value: object) -> object:
+    """Quantities by what they are, not by how they are written."""
+    for kind in ("time", "bytes", "rate"):
+        try:
+            return (kind if value not in ("0s", "0ps") else "zero", _core.parse_quantity(kind, str(value)))
+        except ValueError:
+            continue
+    return value
+
+
+def test_a_run_folder_is_a_scenario(tmp_path: Path) -> None:
+    import syncline
+
+    first = syncline.simulate(
+        workload={"collective": "all_gather", "bytes": "1MiB"}, fabric={"shape": "FC(4)", "rate": "1GB/s"}
+    )
+    first.save(tmp_path / "run")
+    again = syncline.simulate(tmp_path / "run", network="queued")
+    assert again.scenario is not None
+    assert again.scenario["network"] == {"model": "queued"}
+    assert syncline.simulate(tmp_path / "run").summary == first.summary
+
+
+def test_a_broken_run_folder_is_refused(tmp_path: Path) -> None:
+    import syncline
+
+    (tmp_path / "scenario.resolved.yaml").write_text("schema: syncline/1\nworkload: { source: nowhere }\n")
+    with pytest.raises(SynclineError, match="not a resolved scenario"):
+        syncline.simulate(tmp_path)

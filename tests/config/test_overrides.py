@@ -1,0 +1,88 @@
+"""``--set`` and the options that change a scenario."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from syncline.config.load import Loaded
+
+TEXT = """\
+workload: { collective: all_reduce, bytes: 1MiB }
+fabric:
+  dims:
+    - { name: inner, shape: ring, size: 4, rate: 100GB/s }
+    - { name: outer, shape: switch, size: 8, rate: 25GB/s }
+"""
+
+
+def test_a_value_by_position_and_by_name(scenario: Callable[..., Loaded]) -> None:
+    dims = scenario(TEXT, "fabric.dims.1.rate=50GB/s", "fabric.dims.inner.size=2").resolved["fabric"]["dims"]
+    assert (dims[0]["size"], dims[1]["rate"]) == (2, "50GB/s")
+
+
+def test_a_section_that_the_file_lacks(scenario: Callable[..., Loaded]) -> None:
+    resolved = scenario(TEXT, "collectives.chunks=64", "network={model: queued}").resolved
+    assert resolved["collectives"]["chunks"] == 64
+    assert resolved["network"] == {"model": "queued"}
+
+
+def test_the_last_one_counts(scenario: Callable[..., Loaded]) -> None:
+    assert scenario(TEXT, "seed=1", "seed=2").resolved["seed"] == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (
+            "fabric.dims.1.rate=50",
+            """\
+error[SL0104]: a number without a unit
+ --> --set:1:20
+  |
+1 | fabric.dims.1.rate=50
+  |                    ^^ found `50`
+  |
+  = note: key `fabric.dims.1.rate`
+  = help: say the unit: "50Gb/s", for example""",
+        ),
+        (
+            "fabric.dims.1.rtae=50GB/s",
+            """\
+error[SL0101]: unknown key `rtae`
+ --> --set:1:1
+  |
+1 | fabric.dims.1.rtae=50GB/s
+  | ^^^^^^^^^^^^^^^^^^ found `rtae`, allowed: name, shape, size, rings, links, switches, direction, rate, \
+rate_per_npu, latency, efficiency
+  |
+  = note: key `fabric.dims.1.rtae`
+  = help: did you mean `rate`?""",
+        ),
+        (
+            "fabric.dims.2.rate=50GB/s",
+            """\
+error[SL0102]: `fabric.dims` has 2 entries, and none is `2`
+ --> --set:1:1
+  |
+1 | fabric.dims.2.rate=50GB/s
+  | ^^^^^^^^^^^^^^^^^^
+  |
+  = note: key `fabric.dims.2.rate`""",
+        ),
+        (
+            "chunks",
+            """\
+error[SL0102]: not an override
+ --> --set:1:1
+  |
+1 | chunks
+  | ^^^^^^
+  |
+  = help: write it like fabric.dims.2.rate=50GB/s""",
+        ),
+    ],
+)
+def test_an_error_names_the_override(change: str, expected: str, refused: Callable[..., str]) -> None:
+    assert refused(TEXT, change) == expected

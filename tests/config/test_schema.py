@@ -1,0 +1,71 @@
+"""The schema for editors."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from syncline import _core
+from syncline.config import quantity, schema
+from syncline.config.load import load
+from syncline.config.source import from_file
+from syncline.errors import SynclineError
+from tests.config.test_errors import CASES
+from tests.conftest import ROOT
+
+EXAMPLES = sorted((ROOT / "examples").glob("*/scenario.yaml"))
+
+
+@pytest.fixture(scope="module")
+def validator() -> jsonschema.Draft7Validator:
+    built = schema.build()
+    jsonschema.Draft7Validator.check_schema(built)
+    return jsonschema.Draft7Validator(built)
+
+
+def test_the_file_is_current() -> None:
+    assert (ROOT / schema.FILE).read_text("utf-8") == schema.text(), "run `make schema`"
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.parent.name)
+def test_it_accepts_the_examples(path: Path, validator: jsonschema.Draft7Validator) -> None:
+    assert [error.message for error in validator.iter_errors(from_file(str(path)).root.plain())] == []
+
+
+@pytest.mark.parametrize("case", ["an unknown key", "a bare number", "a missing key", "a number out of range"])
+def test_it_refuses_what_is_refused(case: str, validator: jsonschema.Draft7Validator, tmp_path: Path) -> None:
+    path = tmp_path / "s.yaml"
+    path.write_text(CASES[case][0])
+    assert list(validator.iter_errors(from_file(str(path)).root.plain()))
+    with pytest.raises(SynclineError):
+        load(path)
+
+
+def test_every_field_is_described() -> None:
+    built = schema.build()
+    for name, definition in (*built["definitions"].items(), ("Scenario", built)):
+        assert definition.get("description"), name
+        for key, entry in definition.get("properties", {}).items():
+            assert entry.get("description"), f"{name}.{key}"
+
+
+@pytest.mark.parametrize("kind", ["time", "bytes", "rate", "flops", "flop_rate"])
+def test_its_patterns_accept_what_the_core_writes(kind: str) -> None:
+    name = {"time": "Time", "bytes": "Bytes", "rate": "Rate", "flops": "Flops", "flop_rate": "FlopRate"}[kind]
+    (pattern,) = (each.json_schema for each in getattr(quantity, name).__metadata__ if hasattr(each, "json_schema"))
+    for power in range(19):
+        for text in (_core.exact_quantity(kind, 10**power), _core.format_quantity(kind, 3 * 10**power)):
+            jsonschema.validate(text, pattern)
+
+
+def test_the_first_line_of_a_scenario_names_it() -> None:
+    for path in (*EXAMPLES, *sorted((ROOT / "python/syncline/templates").glob("*.yaml"))):
+        first = path.read_text("utf-8").splitlines()[0]
+        assert first.startswith("# yaml-language-server: $schema="), path
+        if path in EXAMPLES:
+            target = os.path.normpath(path.parent / first.partition("=")[2])
+            assert json.loads(Path(target).read_text("utf-8"))["title"] == "syncline scenario"

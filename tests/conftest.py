@@ -1,0 +1,77 @@
+"""What all tests share: a folder of their own, and the command line as users call it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+RING = """\
+schema: syncline/1
+name: ring
+workload: { collective: all_reduce, bytes: 1MiB }
+fabric: { dims: [{ name: ring, shape: ring, size: 4, rate: 25GB/s, latency: 1us }] }
+network: queued
+"""
+"""A scenario that takes no time."""
+
+SLOW = """\
+schema: syncline/1
+name: slow
+workload: { collective: all_to_all, bytes: 64MiB, iterations: 100000 }
+fabric: { shape: Ring(8)_Ring(8)_Ring(8), rate: 25GB/s, latency: 1us }
+collectives: { chunks: 64 }
+network: queued
+"""
+"""A scenario that takes far longer than any test."""
+
+
+@dataclass(frozen=True)
+class Cli:
+    """The command line in a folder of its own."""
+
+    folder: Path
+
+    def environment(self, **more: str) -> dict[str, str]:
+        """No colours, 80 columns, and nothing of the machine that changes what is printed."""
+        kept = {key: os.environ[key] for key in ("PATH", "HOME", "TMPDIR") if key in os.environ}
+        return {**kept, "NO_COLOR": "1", "COLUMNS": "80", "PYTHONUTF8": "1", **more}
+
+    def __call__(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "syncline", *arguments],
+            cwd=self.folder,
+            env=self.environment(**environment),
+            capture_output=True,
+            encoding="utf-8",
+            check=False,
+            timeout=60,
+        )
+
+    def write(self, name: str, text: str) -> str:
+        """A file in the folder."""
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
+        return name
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Cli:
+    return Cli(tmp_path)
+
+
+@pytest.fixture
+def ring(cli: Cli) -> str:
+    return cli.write("ring.yaml", RING)
+
+
+@pytest.fixture
+def slow(cli: Cli) -> str:
+    return cli.write("slow.yaml", SLOW)

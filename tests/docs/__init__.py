@@ -1,0 +1,1 @@
+"""The documentation as a test: its commands run, its tables agree with the code, its links lead somewhere."""

@@ -1,0 +1,355 @@
+"""The parts of the reference that are made from the code: what stands between ``<!-- generated: NAME -->`` and
+``<!-- end -->`` in a page."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+from tests.docs.pages import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+MARKED = re.compile(r"(<!-- generated: ([\w-]+)(?: ([\w-]+))? -->\n).*?(<!-- end -->)", re.S)
+
+SCHEMA = json.loads((ROOT / "syncline.schema.json").read_text("utf-8"))
+
+QUANTITIES = {
+    "0.5us": "time",
+    "64MiB": "size",
+    "100Gb/s": "rate",
+    "4.1GFLOP": "operations",
+    "312TFLOP/s": "compute rate",
+}
+"""The example of a quantity in the schema tells which it is."""
+
+PARTS = {
+    "Given": ("Given", "object `model: given`"),
+    "Roofline": ("Roofline", "roofline"),
+    "NetworkModel": ("Network", "object with `model`"),
+    "Collectives": ("Collectives", "mapping"),
+    "Limits": ("Limits", "mapping"),
+    "Trace": ("Trace", "mapping"),
+    "Parallel": ("Parallelism", "parallelism"),
+    "ModelWorkload": ("A model by its name", "model"),
+    "LayersWorkload": ("Layers", "layers"),
+    "Layer": ("One layer", "layer"),
+    "Ops": ("Work", "operations"),
+    "LayerCommunication": ("Communication of a layer", "communication"),
+    "CollectiveWorkload": ("One collective", "collective"),
+    "CollectivesWorkload": ("Several collectives", "collectives"),
+    "Comm": ("Several collectives", "collective"),
+    "ChakraWorkload": ("Chakra traces", "Chakra traces"),
+    "AstraTextWorkload": ("ASTRA-sim 1 text workloads", "ASTRA-sim 1 file"),
+    "DimsFabric": ("Dimension by dimension", "dimensions"),
+    "Dim": ("Dimension by dimension", "dimension"),
+    "ShapeFabric": ("By shape", "shape"),
+    "TorusFabric": ("Torus", "torus"),
+    "AllToAllFabric": ("Hierarchical alltoall", "alltoall"),
+    "Links": ("Links of a torus or alltoall", "links"),
+    "GraphFabric": ("Link by link", "graph"),
+    "Link": ("Link by link", "link"),
+    "FileFabric": ("From a file", "file"),
+}
+"""Where the page describes each part of the schema, and what it is called in a table."""
+
+SOURCES = {
+    "Collectives.all_reduce": "astra2020 III-D, hier2021 III-B, dlrm2020 Table II",
+    "Collectives.algorithms": "hier2021 Table I (default)",
+    "Collectives.logical": "astra2020 IV-B",
+    "Collectives.chunks": "astra2020 `preferred-set-splits`",
+    "Collectives.order": "astra2020 IV-B, dlrm2020 III-C.1 (`priority`)",
+    "Collectives.issue_threshold": "T of astra2020 IV-B",
+    "Collectives.issue_batch": "P of astra2020 IV-B",
+    "Collectives.queues": "LSQ of astra2020 IV-B",
+    "Collectives.outstanding": "dlrm2020 III-C (64)",
+    "Collectives.endpoint_delay": "astra2020 `endpoint-delay`",
+    "Collectives.injection_latency": "dlrm2020 III-C",
+    "Dim.rate_per_npu": "hier2021 Eq. 8",
+    "Dim.shape": "hier2021 Fig. 6, astra2020 Fig. 3",
+    "ShapeFabric.shape": "hier2021 III-A",
+    "ShapeFabric.rate_per_npu": "hier2021 Eq. 8",
+    "TorusFabric.torus": "astra2020 III-C",
+    "AllToAllFabric.alltoall": "astra2020 III-C",
+    "Layer.sharding": "astra2020 III-A; Shoeybi et al. 2019 (`column`, `row`)",
+    "Parallel.model": "hier2021 III (filling the lowest dimensions)",
+    "Parallel.backward": "ASTRA-sim 1.0 `Workload.cc`",
+    "Roofline.efficiency": "Williams et al., CACM 2009 (the model)",
+}
+
+
+def build(page: Path) -> str:
+    """The page with its generated parts made anew."""
+
+    def made(found: re.Match[str]) -> str:
+        lines = GENERATORS[found[2]](*([found[3]] if found[3] else []))
+        return f"{found[1]}\n" + "\n".join(lines) + f"\n\n{found[4]}"
+
+    return MARKED.sub(made, page.read_text("utf-8"))
+
+
+def table(head: list[str], rows: list[list[str]]) -> list[str]:
+    """A table; columns that are empty in every row are left out."""
+    used = [index for index in range(len(head)) if any(row[index] for row in rows)]
+    lines = [head, ["---"] * len(head), *rows]
+    return ["| " + " | ".join(_cell(line[index]) for index in used) + " |" for line in lines]
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.replace("|", "\\|").split())
+
+
+def keys(name: str) -> list[str]:
+    """The keys of one part of the schema."""
+    part = SCHEMA if name == "Scenario" else SCHEMA["definitions"][name]
+    required = part.get("required", [])
+    rows = []
+    for key, entry in part["properties"].items():
+        if name == "ModelWorkload" and key not in ("model", "parallel", "iterations"):
+            continue
+        default = "required" if key in required else _default(entry)
+        rows.append([f"`{key}`", _type(entry), default, entry.get("description", ""), SOURCES.get(f"{name}.{key}", "")])
+    return table(["key", "value", "default", "meaning", "source"], rows)
+
+
+def _default(entry: dict[str, Any]) -> str:
+    default = entry.get("default")
+    if default is None:
+        return "none"
+    if isinstance(default, dict) and default:
+        own = SCHEMA["definitions"][_reference(entry) or ""]["properties"]
+        unlike = {key: value for key, value in default.items() if value != own[key].get("default")}
+        return f"`{_shown(unlike)}`" if unlike else "the defaults of its keys"
+    return f"`{_shown(default)}`"
+
+
+def _shown(value: Any) -> str:
+    if value == "":
+        return '""'
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}: {_shown(each)}" for key, each in value.items()) + "}"
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _reference(entry: dict[str, Any]) -> str | None:
+    found = [each["$ref"] for each in (*entry.get("allOf", []), entry) if "$ref" in each]
+    return found[0].rpartition("/")[2] if found else None
+
+
+def _type(entry: dict[str, Any]) -> str:
+    if name := _reference(entry):
+        heading, word = PARTS[name]
+        return f"[{word}](#{re.sub(r'[^a-z0-9-]', '', heading.lower().replace(' ', '-'))})"
+    for joint in ("anyOf", "oneOf"):
+        if joint in entry:
+            kinds = [_type(each) for each in entry[joint] if each.get("type") != "null"]
+            return "; or ".join(dict.fromkeys(kinds))
+    if "const" in entry:
+        return f"`{entry['const']}`"
+    if "enum" in entry:
+        return ", ".join(f"`{word}`" for word in entry["enum"])
+    match entry.get("type"):
+        case "string":
+            example = entry.get("examples", [""])[0]
+            return f"{QUANTITIES[example]}, such as `{example}`" if example else "text"
+        case "integer":
+            return f"whole number from {entry.get('minimum', 0)}"
+        case "number":
+            return "number above 0, at most 1"
+        case "boolean":
+            return "`true`, `false`"
+        case "array":
+            return f"list of {_plural(_type(entry['items']))}"
+        case "object":
+            words = entry.get("propertyNames", {}).get("enum")
+            key = "collective" if words else "name"
+            return f"mapping from {key} to {_type(entry['additionalProperties'])}"
+    raise ValueError(f"the reference has no word for {entry}")
+
+
+def _plural(text: str) -> str:
+    for word in ("whole number", "text", "list", "collective", "dimension", "layer", "link"):
+        text = re.sub(rf"^(\[?){word}\b", rf"\1{word}s", text)
+    return text
+
+
+def models() -> list[str]:
+    """The models and their parameters."""
+    from syncline.models import MODELS
+    from syncline.models.parameters import COMMON
+
+    rows = [[f"`{name}`", info.description, info.source] for name, info in MODELS.items()]
+    lines = [*table(["model", "what it is", "source"], rows), "", "Every model takes:", ""]
+    lines += _parameters(COMMON)
+    said: list[tuple[list[str], dict[str, Any]]] = []
+    for name, info in MODELS.items():
+        own = {key: parameter for key, parameter in info.parameters.items() if key not in COMMON}
+        same = next((entry for entry in said if list(entry[1]) == list(own)), None)
+        if same:
+            same[0].append(name)
+        else:
+            said.append(([name], own))
+    for names, own in said:
+        lines += ["", " and ".join(f"`{name}`" for name in names) + ":", ""]
+        others = [MODELS[name].parameters for name in names[1:]]
+        lines += _parameters(own, others)
+    return lines
+
+
+def _parameters(parameters: Any, others: list[Any] | None = None) -> list[str]:
+    rows = []
+    for key, parameter in parameters.items():
+        defaults = [parameter.default, *(other[key].default for other in others or [])]
+        shown = [f"`{_plain(default)}`" for default in dict.fromkeys(defaults)]
+        low, high = parameter.range[0], parameter.range[-1]
+        allowed = {
+            "integer": f"whole number, {low} to {high}",
+            "integers": f"list of whole numbers, {low} to {high}",
+            "boolean": "`true`, `false`",
+            "choice": ", ".join(f"`{word}`" for word in parameter.range),
+        }[parameter.type]
+        rows.append([f"`{key}`", allowed, ", ".join(shown), parameter.meaning])
+    return table(["key", "value", "default", "meaning"], rows)
+
+
+def _plain(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(list(value) if isinstance(value, tuple) else value)
+
+
+def accelerators() -> list[str]:
+    """The accelerators that a scenario can name."""
+    from syncline import _core
+    from syncline.models.accelerators import load
+
+    rows = []
+    for each in load().values():
+        names = ", ".join(f"`{name}`" for name in (each.name, *each.aliases))
+        peaks = ", ".join(
+            f"{data_type} {_core.format_quantity('flop_rate', rate)}"
+            for data_type, rate in each.peak_flop_per_s.items()
+        )
+        memory = _core.format_quantity("rate", 8 * each.memory_bytes_per_s)
+        rows.append([names, peaks, memory, "; ".join(dict.fromkeys(each.sources[key] for key in ("peak", "memory")))])
+    return table(["names", "peak, dense", "memory bandwidth", "source"], rows)
+
+
+def limits() -> list[str]:
+    """What a user's file may hold."""
+    import ast
+
+    from syncline.config import limits as module
+
+    body = ast.parse((ROOT / "python/syncline/config/limits.py").read_text("utf-8")).body
+    rows = []
+    for node, below in itertools.pairwise(body):
+        if isinstance(node, ast.Assign) and isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
+            name = node.targets[0].id  # type: ignore[attr-defined]
+            value = getattr(module, name)
+            shown = f"{value >> 20} MiB" if name.endswith("BYTES") else f"{value:,}"
+            rows.append([str(below.value.value).rstrip("."), shown])
+    return table(["what", "at most"], rows)
+
+
+def errors() -> list[str]:
+    """Every code, with its page's anchor."""
+    from syncline import _core
+
+    rows = [
+        [f"[{code}](#{code.lower()}-{re.sub(r'[^a-z0-9 -]', '', title.lower()).replace(' ', '-')})", title, str(status)]
+        for code, title, _, status in _core.codes()
+    ]
+    return table(["code", "title", "exit status"], rows)
+
+
+def tables() -> list[str]:
+    """Every table of a run, column by column, as its manifest lists them."""
+    lines: list[str] = []
+    for entry in manifest()["tables"]:
+        rows = [[f"`{each['name']}`", each["type"], each["meaning"]] for each in entry["columns"]]
+        lines += ["", f"### `{entry['file']}`", "", f"A row is: {_lower(entry['meaning'])}.", ""]
+        lines += table(["column", "type", "meaning"], rows)
+    return lines[1:]
+
+
+def _lower(text: str) -> str:
+    return text[:1].lower() + text[1:]
+
+
+def manifest() -> dict[str, Any]:
+    """The manifest of a small run."""
+    import tempfile
+    from pathlib import Path
+
+    import syncline
+
+    with tempfile.TemporaryDirectory() as folder:
+        small = ROOT / "examples" / "all-reduce-3d" / "scenario.yaml"
+        syncline.simulate(small, set={"workload.bytes": "64KiB"}).save(Path(folder) / "run")
+        made: dict[str, Any] = json.loads((Path(folder) / "run" / "manifest.json").read_text("utf-8"))
+    return made
+
+
+def summary() -> list[str]:
+    """The keys of ``summary.json``."""
+    import ast
+
+    tree = ast.parse((ROOT / "python/syncline/summary.py").read_text("utf-8"))
+    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+
+    def rows(name: str, prefix: str) -> list[list[str]]:
+        found = []
+        body = classes[name].body
+        for node, below in itertools.pairwise(body):
+            if isinstance(node, ast.AnnAssign) and isinstance(below, ast.Expr):
+                key = f"{prefix}{node.target.id}"  # type: ignore[union-attr]
+                said = str(below.value.value).replace("``", "`")  # type: ignore[attr-defined]
+                found.append([f"`{key}`", said])
+        return found
+
+    return table(["key", "meaning"], [*rows("Summary", ""), *rows("Dimension", "dims[].")])
+
+
+def commands() -> list[str]:
+    """Every command with its arguments and options."""
+    from syncline.cli.app import command
+
+    lines: list[str] = []
+    for name, each in command().commands.items():
+        arguments, options = [], []
+        for parameter in each.params:
+            if type(parameter).__name__.endswith("Argument"):
+                word = (parameter.metavar or parameter.name.upper()).strip("[]")
+                arguments.append([f"`{word}`", _values(parameter), (parameter.help or "").rstrip(".")])
+            else:
+                names = ", ".join(f"`{option}`" for option in parameter.opts)
+                value = "" if parameter.is_flag else f" `{parameter.metavar or parameter.name.upper()}`"
+                options.append([names + value, _values(parameter), (parameter.help or "").rstrip(".")])
+        lines += ["", f"### `syncline {name}`", "", " ".join((each.help or "").split("\n\n")[0].split())]
+        if arguments:
+            lines += ["", *table(["argument", "default", "meaning"], arguments)]
+        if options:
+            lines += ["", *table(["option", "default", "meaning"], options)]
+    return lines[1:]
+
+
+def _values(parameter: Any) -> str:
+    default = parameter.default
+    if default in (None, False) or not isinstance(default, str):
+        return ""
+    return f"`{default}`"
+
+
+GENERATORS: dict[str, Callable[..., list[str]]] = {
+    "accelerators": accelerators,
+    "commands": commands,
+    "errors": errors,
+    "keys": keys,
+    "limits": limits,
+    "models": models,
+    "summary": summary,
+    "tables": tables,
+}

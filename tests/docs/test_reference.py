@@ -1,0 +1,102 @@
+"""The reference says what the code does, key by key, column by column, code by code."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tests.docs.pages import PAGES, ROOT, UPDATE, name
+from tests.docs.reference import GENERATORS, MARKED, PARTS, SCHEMA, SOURCES, build, manifest
+
+GENERATED = [page for page in PAGES if MARKED.search(page.read_text("utf-8"))]
+REFERENCE = ROOT / "docs" / "reference"
+
+
+@pytest.mark.parametrize("page", GENERATED, ids=name)
+def test_generated_parts_are_up_to_date(page):
+    now, made = page.read_text("utf-8"), build(page)
+    if UPDATE:
+        page.write_text(made, "utf-8")
+        return
+    diff = difflib.unified_diff(now.splitlines(), made.splitlines(), "the page", "the code", lineterm="", n=1)
+    assert now == made, "UPDATE=1 pytest tests/docs rewrites it:\n" + "\n".join(diff)
+
+
+def test_every_generator_is_used():
+    used = {found[2] for page in GENERATED for found in MARKED.finditer(page.read_text("utf-8"))}
+    assert used == set(GENERATORS)
+
+
+def test_every_part_of_the_schema_is_described():
+    text = (REFERENCE / "scenario.md").read_text("utf-8")
+    described = {found[3] for found in MARKED.finditer(text) if found[2] == "keys"}
+    assert described == {"Scenario", *SCHEMA["definitions"]}
+    headings = set(re.findall(r"^#+ (.+)$", text, re.M))
+    assert set(PARTS) == set(SCHEMA["definitions"])
+    assert {heading for heading, _ in PARTS.values()} <= headings
+
+
+def test_sources_are_of_keys_that_exist():
+    for source in SOURCES:
+        part, _, key = source.partition(".")
+        assert key in SCHEMA["definitions"][part]["properties"], source
+
+
+def test_every_code_has_its_section():
+    from syncline import _core
+
+    text = (REFERENCE / "errors.md").read_text("utf-8")
+    sections = {section.split(":", 1)[0]: section for section in re.split(r"^### ", text, flags=re.M)[1:]}
+    assert sorted(sections) == [code for code, *_ in _core.codes()]
+    for code, title, meaning, status in _core.codes():
+        section = " ".join(sections[code].split())
+        assert section.startswith(f"{code}: {title} "), f"{code} has another title: {title}"
+        assert meaning in section, f"{code} means: {meaning}"
+        assert f"Exit status {status}." in section, f"{code} ends with exit status {status}"
+        assert re.search(r"\*\*Remedy\.\*\* \w", section), f"{code} has no remedy"
+
+
+def test_every_exit_status_is_listed():
+    text = (REFERENCE / "cli.md").read_text("utf-8")
+    from syncline.cli.explain import STATUSES
+
+    listed = dict(re.findall(r"^\| (\d+) \| ([^|]+) \|", text, re.M))
+    assert sorted(map(int, listed)) == sorted(STATUSES)
+
+
+def test_every_file_of_a_run_is_described():
+    text = (REFERENCE / "results.md").read_text("utf-8")
+    for file in manifest()["files"]:
+        assert f"`{file['name']}`" in text, file["name"]
+
+
+def test_every_key_of_the_summary_is_described():
+    import syncline
+
+    text = (REFERENCE / "results.md").read_text("utf-8")
+    small = {"workload.bytes": "64KiB"}
+    result = syncline.simulate(ROOT / "examples" / "all-reduce-3d" / "scenario.yaml", set=small)
+    values = json.loads(result._tables.summary())
+    assert all(f"`{key}`" in text for key in values), "a key of summary.json is not described"
+    assert all(f"`dims[].{key}`" in text for key in values["dims"][0])
+
+
+def test_every_flag_of_the_drop_in_is_described():
+    text = (REFERENCE / "astra-sim.md").read_text("utf-8")
+    from syncline.cli.astra_sim import _FLAGS, _IGNORED
+
+    for flag in (*_FLAGS, *_IGNORED):
+        assert f"--{flag}" in text, flag
+
+
+def test_help_of_the_drop_in_names_every_flag():
+    done = subprocess.run(
+        [sys.executable, "-m", "syncline", "astra-sim", "--help"], capture_output=True, text=True, check=True
+    )
+    for flag in re.findall(r"--[a-z-]+", done.stdout):
+        assert flag in (REFERENCE / "astra-sim.md").read_text("utf-8"), flag

@@ -1,0 +1,47 @@
+"""Every example runs, and its transcript is what it prints. ``make transcripts`` writes them anew."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT, Cli
+
+EXAMPLES = sorted(path.parent for path in (ROOT / "examples").glob("*/scenario.yaml"))
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
+def test_the_transcript_is_current(example: Path, tmp_path: Path) -> None:
+    folder = tmp_path / example.name
+    shutil.copytree(example, folder)
+    transcript = example / "transcript.txt"
+    written = transcript.read_text("utf-8")
+    found = replay(Cli(folder), written)
+    if os.environ.get("UPDATE"):
+        transcript.write_text(found, "utf-8")
+    else:
+        assert found == written, "run `make transcripts` if the change is meant"
+
+
+def replay(cli: Cli, transcript: str) -> str:
+    """The commands of a transcript, with what they print now."""
+    parts = []
+    for line in transcript.splitlines():
+        if line.startswith("$ "):
+            program, *arguments = shlex.split(line[2:])
+            assert program == "syncline"
+            done = cli(*arguments)
+            assert done.returncode in (0, 5), done.stderr
+            parts.append(f"{line}\n{done.stdout}{done.stderr}")
+    return "\n".join(parts)
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
+def test_it_says_what_it_shows(example: Path) -> None:
+    text = (example / "README.md").read_text("utf-8")
+    assert text.startswith("# ")
+    assert "scenario.yaml" in text
