@@ -20,7 +20,7 @@ $(VENV)/.tools: requirements-dev.txt
 	@touch $@
 
 $(VENV)/.built: $(VENV)/.tools $(RUST) pyproject.toml
-	VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --release
+	VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --release > $(VENV)/build.log 2>&1 || { cat $(VENV)/build.log; exit 1; }
 	@touch $@
 
 demo: setup ## train ResNet-50 on a simulated torus of 32 NPUs

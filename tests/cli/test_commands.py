@@ -146,6 +146,23 @@ class TestConvert:
         assert cli("simulate", "resolved.yaml").returncode == 0
         assert json.loads((cli.folder / "resolved.json").read_text())["network"] == {"model": "queued"}
 
+    def test_a_plan(self, cli: Cli) -> None:
+        program = str(ROOT / "crates/formats/src/msccl/testdata/ring_all_reduce.xml")
+        assert cli("convert", program, "plan.json").returncode == 0
+        assert json.loads((cli.folder / "plan.json").read_text())["kind"] == "all_reduce"
+        assert cli("convert", "plan.json", "again.xml").returncode == 0
+        assert cli("convert", "again.xml", "again.json").returncode == 0
+
+    def test_a_plan_that_the_other_form_cannot_say(self, cli: Cli) -> None:
+        done = cli("convert", str(ROOT / "examples/custom-plan/plan.json"), "plan.xml")
+        assert done.returncode == 2
+        assert "give each peer a stream of its own" in done.stderr
+
+    def test_a_program_that_is_none(self, cli: Cli) -> None:
+        done = cli("convert", cli.write("bad.xml", "<algo><gpu></algo>"), "x.json")
+        assert done.returncode in (2, 3)
+        assert "bad.xml" in done.stderr
+
     def test_no_such_conversion(self, cli: Cli, ring: str) -> None:
         done = cli("convert", ring, "x.csv")
         assert done.returncode == 2

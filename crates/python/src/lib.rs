@@ -5,15 +5,19 @@
 //! - [`explain`]: diagnostics rendered, codes listed and explained;
 //! - [`simulate`]: `simulate`, `check`, `show` on a resolved scenario;
 //! - [`watch`]: long work without the interpreter lock, with progress and Ctrl-C;
+//! - [`plans`]: plans of one's own, proved;
 //! - [`run`]: what a run leaves, as the Python class `Run`;
 //! - [`results`]: run folders, read back;
-//! - [`astra`]: ASTRA-sim 2's simulators.
+//! - [`astra`]: ASTRA-sim 2's simulators;
+//! - [`convert`]: plans from and to MSCCL's XML.
 //!
 //! `python/syncline/_core.pyi` says the same to type checkers; a test compares the two.
 
 mod astra;
+mod convert;
 mod errors;
 mod explain;
+mod plans;
 mod results;
 mod run;
 mod simulate;
@@ -31,8 +35,10 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     units::register(module)?;
     explain::register(module)?;
     simulate::register(module)?;
+    plans::register(module)?;
     results::register(module)?;
     astra::register(module)?;
+    convert::register(module)?;
     module.add_class::<run::Run>()?;
     Ok(())
 }

@@ -16,7 +16,8 @@
 //! - A forward exchange is awaited by the next layer; an input-gradient exchange by the layer below, and overlaps the same
 //!   layer's weight gradient; a weight-gradient exchange only by the layer's own next forward pass. The embedding's
 //!   exchanges are awaited after the last layer of the bottom MLP (forward), and after the embedding's weight gradient
-//!   (backward, started when the input gradient of the layer above the bottom MLP is done).
+//!   (backward, started when the input gradient of the layer above the bottom MLP is done). ASTRA-sim lets them overtake
+//!   all others; here `collectives: { order: priority }` does.
 //! - The first layer's input gradient is exchanged with nobody. The loops that take the weight gradient first do not
 //!   compute it either.
 //! - The update time is added once to every finished collective of the layer. Here it occupies the NPU's compute; in
@@ -199,6 +200,15 @@ impl Layout {
         }
         let [activations, gradients] = self.spread(policy);
         let activations = activations.filter(|_| policy != Policy::HybridDlrm || index == 0);
+        let other = layer.forward.exchange.filter(|&(kind, bytes)| kind != Collective::AllToAll && bytes > 0);
+        if let (Policy::HybridDlrm, 0, Some((collective, _))) = (policy, index, other) {
+            return Err(Box::new(
+                at.error(Code::AstraUnsupported, "forward", "embeddings are exchanged by an all-to-all")
+                    .found(collective.name())
+                    .allowed(Collective::AllToAll.name())
+                    .note("ASTRA-sim silently ignores any other collective there"),
+            ));
+        }
         Ok(Step {
             forward: at.time("forward", layer.forward.cycles)?,
             input_grad: at.time("input gradient", layer.input_grad.cycles)?,

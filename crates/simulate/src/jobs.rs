@@ -4,7 +4,7 @@ use crate::scenario::{Axes, BackwardOrder, Comm, Parallel, Placement, Scenario, 
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 use syncline_fabric::Fabric;
 use syncline_workload::training::{Grid, Rules, settle, training_loop};
-use syncline_workload::{GraphBuilder, Part, Role, RoleId, Task, TaskKind, Workload};
+use syncline_workload::{GraphBuilder, Part, RoleId, Task, TaskKind, Workload};
 
 /// Builds the job for a fabric.
 ///
@@ -147,11 +147,4 @@ fn bare_collectives(collectives: &[Comm], iterations: u32, axes: &[Axis]) -> Res
     let graph = builder.build(iterations)?;
     let ranks = role.size();
     Ok(Workload::uniform("collectives".to_owned(), ranks, graph, vec![role], names))
-}
-
-/// A role over all ranks of a grid.
-pub(crate) fn everyone(axes: &[Axis]) -> Result<Role> {
-    let parallel = Parallel { model: Axes::None, data: Axes::All, backward: BackwardOrder::WeightFirst };
-    let grid = Grid::new(axes, &parallel)?;
-    Ok(grid.role("all", &grid.data))
 }

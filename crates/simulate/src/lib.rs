@@ -12,6 +12,7 @@ pub mod convert;
 mod edges;
 mod jobs;
 mod network;
+mod own_plan;
 mod plans;
 mod prepare;
 mod report;
@@ -21,6 +22,7 @@ mod show;
 
 pub use convert::convert;
 pub use edges::edges;
+pub use own_plan::plan_file;
 pub use run::run;
 pub use scenario::Scenario;
 pub use show::show;

@@ -1,5 +1,6 @@
 //! A plan for every collective that the job uses: phases over its group's axes, an algorithm for each, chunks.
 
+use crate::own_plan;
 use crate::scenario::{Collectives, Order};
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -8,7 +9,6 @@ use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 use syncline_engine::{CollectivePlan, Lanes, PhasePlan, Schedule};
 use syncline_fabric::Fabric;
 use syncline_plan::cost::least_bytes;
-use syncline_plan::custom::{Custom, PlanFile};
 use syncline_plan::{Algorithm, Composition, Grid, registry};
 use syncline_units::{Bytes, CollectiveKind, DimKind, Extent, Rate, Time};
 use syncline_workload::{Axis, Role, TaskKind, Workload};
@@ -81,25 +81,18 @@ pub(crate) fn schedule(spec: &Collectives) -> Schedule {
     }
 }
 
-/// Reads a user's plan and proves that it computes its collective.
+/// A user's plan for `kind`.
 fn own_plan(kind: CollectiveKind, file: &str) -> Result<Arc<dyn Algorithm>> {
-    let text = std::fs::read_to_string(file).map_err(|error| {
-        Diagnostic::error(Code::Unreadable, "the plan cannot be read")
-            .at(file, 0)
-            .key(format!("collectives.plans.{kind}"))
-            .found(error.to_string())
+    let key = format!("collectives.plans.{kind}");
+    let (plan, custom) = own_plan::read(file).map_err(|mut errors| {
+        errors.0.iter_mut().filter(|error| error.key.is_none()).for_each(|error| error.key = Some(key.clone()));
+        errors
     })?;
-    let plan = PlanFile::from_json(&text, file)?;
     if plan.kind != kind {
-        return Err(Diagnostic::error(
-            Code::BadValue,
-            format!("the plan is for {}, not for {kind}", plan.kind),
-        )
-        .at(file, 0)
-        .key(format!("collectives.plans.{kind}"))
-        .into());
+        let message = format!("the plan is for {}, not for {kind}", plan.kind);
+        return Err(Diagnostic::error(Code::BadValue, message).at(file, 0).key(key).into());
     }
-    Ok(Arc::new(Custom::new(&plan)?))
+    Ok(Arc::new(custom))
 }
 
 impl<'a> Planner<'a> {

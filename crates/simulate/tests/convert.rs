@@ -310,6 +310,15 @@ fn iterations_are_written_one_after_the_other() {
 }
 
 #[test]
+fn an_idle_rank_has_a_node() {
+    let folder = Folder::new();
+    let input = folder.file("w.txt", "DATA\n1\na -1 0 NONE 0 0 NONE 0 0 NONE 0 0\n");
+    let summary = converted(&input, &folder.path("t"), &Options { dims: vec![2], iterations: 2 });
+    assert_eq!(summary.nodes, 2);
+    assert_eq!(total_ps(&fs::read_to_string(folder.of_traces("s.json", "t", &dims(&[2]))).unwrap()), 0);
+}
+
+#[test]
 fn programs_become_plans_and_plans_programs() {
     let folder = Folder::new();
     let program = "<algo name=\"pair\" proto=\"Simple\" nchannels=\"1\" nchunksperloop=\"2\" ngpus=\"2\" coll=\"allgather\" inplace=\"1\" outofplace=\"0\">

@@ -147,10 +147,10 @@ def init(
 
 @app.command()
 def convert(
-    source: Annotated[str, typer.Argument(metavar="IN", help="A scenario, or a table of a run's folder.")],
+    source: Annotated[str, typer.Argument(metavar="IN", help="A scenario, a table of a run's folder, or a plan.")],
     target: Annotated[str, typer.Argument(metavar="OUT", help="The file to write; its ending says what.")],
 ) -> int:
-    """Convert a file: a scenario into its resolved form, a table of a run into CSV or JSON."""
+    """Convert a file: a scenario into its resolved form, a table of a run into CSV or JSON, a plan from or to MSCCL."""
     from syncline.cli.convert import convert as call
 
     return call(source, target)

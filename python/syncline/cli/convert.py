@@ -11,7 +11,10 @@ from syncline.config.node import Mark, Text
 from syncline.config.problem import error, refuse
 
 _SCENARIOS = (".yaml", ".yml", ".json")
-_KNOWN = "scenario.yaml -> resolved .yaml or .json; table.parquet of a run's folder -> .csv or .json"
+_KNOWN = (
+    "scenario.yaml -> resolved .yaml or .json; table.parquet of a run's folder -> .csv or .json; "
+    "MSCCL .xml -> plan .json; plan .json -> MSCCL .xml"
+)
 
 
 def convert(source: str, target: str) -> int:
@@ -21,6 +24,10 @@ def convert(source: str, target: str) -> int:
         text = _table(path, ending)
     elif (path.suffix.lower() in _SCENARIOS or path.is_dir()) and ending in _SCENARIOS:
         text = _scenario(source, ending)
+    elif (path.suffix.lower(), ending) == (".xml", ".json"):
+        text = _core.msccl_to_plan(path) + "\n"
+    elif (path.suffix.lower(), ending) == (".json", ".xml"):
+        text = _core.plan_to_msccl(path)
     else:
         refuse(
             error(

@@ -152,9 +152,12 @@ def _header(row: list[str], mark: Mark) -> list[str]:
     return names
 
 
+_DUPLEX = {"yes": True, "true": True, "no": False, "false": False}
+
+
 def _cell(key: str, cell: str) -> str | bool | int:
-    if key == "duplex" and cell.lower() in ("true", "false"):
-        return cell.lower() == "true"
+    if key == "duplex":
+        return _DUPLEX.get(cell.lower(), cell)
     return int(cell) if key in ("from", "to") and cell.isascii() and cell.isdigit() and len(cell) < 11 else cell
 
 

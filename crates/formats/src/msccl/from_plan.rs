@@ -203,7 +203,7 @@ fn settle(mut drafts: Vec<Draft>) -> Gpu {
     }
     let blocks: Vec<ThreadBlock> = drafts.into_iter().map(|draft| draft.block).collect();
     let end = |used: bool, chunks: Chunks, count: u32| match chunks.buffer {
-        Space::Scratch if used => chunks.offset + count,
+        Space::Scratch if used => chunks.offset.saturating_add(count),
         _ => 0,
     };
     let steps = blocks.iter().flat_map(|block| &block.steps);

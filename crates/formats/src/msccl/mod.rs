@@ -38,7 +38,7 @@ pub use program::Program;
 
 use crate::astra2::Source;
 use std::path::Path;
-use syncline_diagnostics::{Diagnostic, Result};
+use syncline_diagnostics::{Diagnostic, Diagnostics, Result};
 use syncline_plan::{Custom, PlanFile};
 
 /// Reads a program as a plan, and proves it.
@@ -60,7 +60,7 @@ pub fn parse(source: &Source) -> Result<PlanFile> {
         None => found.at(source.file(), 0).note("a seat is a GPU, a stream a thread block"),
         Some(_) => found,
     };
-    Custom::new(&plan).map_err(|found| syncline_diagnostics::Diagnostics(found.0.into_iter().map(named).collect()))?;
+    Custom::new(&plan).map_err(|found| Diagnostics(found.0.into_iter().map(named).collect()))?;
     Ok(plan)
 }
 

@@ -58,7 +58,7 @@ pub(super) fn write(
         let path = rank_file(prefix, rank);
         let bytes = written.as_ref().map_or(&[][..], |(_, _, bytes)| bytes);
         fs::write(&path, bytes).map_err(|error| cannot_write(&path, &error))?;
-        summary.nodes += class.kept * u64::from(class.graph.iterations);
+        summary.nodes += (class.kept * u64::from(class.graph.iterations)).max(1);
         summary.files.push(path);
     }
     if !groups.members.is_empty() {
@@ -329,6 +329,10 @@ impl<'a> Class<'a> {
                 let node = node.after(&self.dependencies(index as u32, iteration, &stands));
                 writer.write(&node).map_err(memory)?;
             }
+        }
+        // A trace has at least one node.
+        if self.kept == 0 {
+            writer.write(&Node::compute(1, "idle", 0)).map_err(memory)?;
         }
         Ok(writer.finish().map_err(memory)?)
     }

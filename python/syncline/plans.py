@@ -1,0 +1,138 @@
+"""Collectives of your own, written as Python generators.
+
+A generator yields the instructions of one rank, in order; :func:`plan` asks it for every rank, and proves by symbolic
+execution that every rank ends with what the collective promises.
+
+>>> from syncline.plans import plan, receive, send, wait
+>>> def ring(rank, ranks):
+...     for step in range(ranks - 1):
+...         yield send((rank + 1) % ranks, block=(rank - step) % ranks)
+...         yield receive((rank - 1) % ranks, block=(rank - step - 1) % ranks)
+...         yield wait()
+>>> mine = plan("my_ring", "all_gather", 4, ring)  # doctest: +SKIP
+>>> mine.save("my_ring.json")  # doctest: +SKIP
+
+A scenario uses it with ``collectives: { plans: { all_gather: my_ring.json } }``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Instruction", "Plan", "after", "copy", "plan", "receive", "send", "wait"]
+
+Instruction = dict[str, Any]
+"""One instruction, in the form of a plan file."""
+
+Program = Callable[[int, int], Iterable[Instruction] | Iterable[Iterable[Instruction]]]
+"""``program(rank, ranks)`` yields the rank's instructions, or one iterable of instructions for each of its streams."""
+
+
+def send(to: int, block: int, count: int = 1, *, of: int | None = None, buffer: str = "data") -> Instruction:
+    """Start to send ``count`` blocks, from ``block`` on, to rank ``to``, and go on at once."""
+    return _instruction("send", to=to, block=block, count=count, of=of, buffer=buffer)
+
+
+def receive(
+    source: int, block: int, count: int = 1, *, reduce: bool = False, of: int | None = None, buffer: str = "data"
+) -> Instruction:
+    """Expect blocks from rank ``source``, and go on at once. With ``reduce`` they are combined with what is there."""
+    # `from` is a word of the language, so the argument has another name than the key.
+    return _instruction("receive", **{"from": source}, block=block, count=count, of=of, buffer=buffer, reduce=reduce)
+
+
+def wait() -> Instruction:
+    """Go on when every receive so far in this stream is complete."""
+    return {"op": "wait"}
+
+
+def after(stream: int, ops: int) -> Instruction:
+    """Go on when another stream of the same rank has passed its first ``ops`` instructions."""
+    return {"op": "after", "stream": stream, "ops": ops}
+
+
+def copy(source: tuple[str, int], target: tuple[str, int], count: int = 1, *, reduce: bool = False) -> Instruction:
+    """Move ``count`` blocks within the rank, from one ``(buffer, block)`` to another."""
+    return _instruction(
+        "copy",
+        **{"from": _instruction(None, buffer=source[0], block=source[1], count=count)},
+        to=_instruction(None, buffer=target[0], block=target[1], count=count),
+        reduce=reduce,
+    )
+
+
+def _instruction(op: str | None, **arguments: Any) -> Instruction:
+    """Leaves out what equals the plan file's defaults."""
+    defaults = {"count": 1, "of": None, "buffer": "data", "reduce": False}
+    kept = {key: value for key, value in arguments.items() if key not in defaults or value != defaults[key]}
+    return kept if op is None else {"op": op, **kept}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A collective that was proved to compute what it promises."""
+
+    content: dict[str, Any]
+    """The plan file."""
+
+    @property
+    def name(self) -> str:
+        """What it is called in tables."""
+        return str(self.content["name"])
+
+    def save(self, path: str | Path) -> Path:
+        """Writes the plan file, and returns its path."""
+        path = Path(path)
+        path.write_text(json.dumps(self.content, indent=1) + "\n", encoding="utf-8")
+        return path
+
+    @classmethod
+    def load(cls, path: str | Path) -> Plan:
+        """Reads a plan file and proves it.
+
+        Raises :class:`syncline.SynclineError` where it cannot be read or does not compute its collective.
+        """
+        from syncline import _core
+
+        return cls(json.loads(_core.prove_plan_file(path)))
+
+
+def plan(
+    name: str,
+    kind: str,
+    ranks: int,
+    program: Program,
+    *,
+    blocks: int | None = None,
+    result: str | None = None,
+) -> Plan:
+    """A plan from a generator, proved.
+
+    ``kind`` is a collective such as ``all_reduce``; ``blocks`` is into how many blocks buffers are cut (as many as there
+    are ranks, if not given); ``result`` is the buffer in which the result is found (``data``, but ``output`` for
+    all-to-all).
+
+    Raises :class:`syncline.SynclineError` that names the rank and the block that are wrong.
+    """
+    from syncline import _core
+
+    content: dict[str, Any] = {"name": name, "kind": kind, "ranks": ranks, "blocks": ranks if blocks is None else blocks}
+    if result is not None:
+        content["result"] = result
+    content["seats"] = [{"streams": _streams(program(rank, ranks))} for rank in range(ranks)]
+    _core.prove_plan(json.dumps(content))
+    return Plan(content)
+
+
+def _streams(program: Iterable[Instruction] | Iterable[Iterable[Instruction]]) -> list[dict[str, Any]]:
+    """The streams of a rank: the program itself, or its parts."""
+    items: list[Any] = list(program)
+    if all(isinstance(item, dict) for item in items):
+        return [{"ops": items}]
+    if any(isinstance(item, dict) for item in items):
+        raise TypeError("a program yields instructions, or iterables of instructions: not both")
+    return [{"ops": list(stream)} for stream in items]

@@ -1,0 +1,67 @@
+"""Collectives written as Python generators."""
+
+import pytest
+
+import syncline
+from syncline.plans import Plan, after, copy, plan, receive, send, wait
+
+
+def ring(rank: int, ranks: int):
+    for step in range(ranks - 1):
+        yield send((rank + 1) % ranks, block=(rank - step - 1) % ranks)
+        yield receive((rank - 1) % ranks, block=(rank - step - 2) % ranks, reduce=True)
+        yield wait()
+    for step in range(ranks - 1):
+        yield send((rank + 1) % ranks, block=(rank - step) % ranks)
+        yield receive((rank - 1) % ranks, block=(rank - step - 1) % ranks)
+        yield wait()
+
+
+FABRIC = {"dims": [{"name": "d", "shape": "ring", "size": 8, "rate": "50GB/s", "latency": "500ns", "direction": "one-way"}]}
+WORKLOAD = {"collective": "all_reduce", "bytes": "8MB"}
+
+
+def test_a_generated_ring_takes_as_long_as_the_library_s(tmp_path):
+    path = plan("my_ring", "all_reduce", 8, ring).save(tmp_path / "ring.json")
+    own = syncline.simulate(workload=WORKLOAD, fabric=FABRIC, collectives={"chunks": 1, "plans": {"all_reduce": str(path)}})
+    library = syncline.simulate(workload=WORKLOAD, fabric=FABRIC, collectives={"chunks": 1})
+    assert own.summary.total_time_s == library.summary.total_time_s
+    assert own.table("collectives")["algorithm"] == ["my_ring all_reduce"]
+
+
+def test_a_plan_reads_back(tmp_path):
+    mine = plan("my_ring", "all_reduce", 4, ring)
+    assert Plan.load(mine.save(tmp_path / "ring.json")).content == mine.content
+
+
+def test_a_wrong_plan_is_refused_with_the_rank_and_the_block():
+    def forgetful(rank: int, ranks: int):
+        return [op for op in ring(rank, ranks) if not (op["op"] == "receive" and op["from"] == 2 and "reduce" not in op)]
+
+    with pytest.raises(syncline.SynclineError) as caught:
+        plan("forgetful", "all_reduce", 4, forgetful)
+    assert caught.value.exit_status == 2
+    assert caught.value.diagnostics[0]["code"] == "SL0402"
+    assert "rank 3" in str(caught.value) or "seat 3" in str(caught.value)
+
+
+def test_streams_and_copies():
+    # Two streams, each for one half of the vector; the second waits for the first.
+    def swap(rank: int, ranks: int):
+        other = 1 - rank
+        yield [send(other, block=0), receive(other, block=0, reduce=True), wait()]
+        yield [after(0, 3), send(other, block=1), receive(other, block=1, reduce=True), wait()]
+
+    assert plan("swap", "all_reduce", 2, swap, blocks=2).name == "swap"
+
+    def exchange(rank: int, ranks: int):
+        yield copy(("data", rank), ("output", rank))
+        yield send(1 - rank, block=1 - rank)
+        yield receive(1 - rank, block=1 - rank, buffer="output")
+
+    assert plan("exchange", "all_to_all", 2, exchange).name == "exchange"
+
+
+def test_a_program_is_one_stream_or_several_not_both():
+    with pytest.raises(TypeError, match="not both"):
+        plan("mixed", "all_reduce", 2, lambda rank, ranks: [wait(), [wait()]])
