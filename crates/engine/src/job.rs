@@ -94,7 +94,7 @@ impl PhasePlan {
     /// Whether `position` takes part.
     #[inline]
     pub fn takes_part(&self, position: u32) -> bool {
-        self.gates.iter().all(|&(weight, size)| position / weight % size == 0)
+        self.gates.iter().all(|&(weight, size)| (position / weight).is_multiple_of(size))
     }
     /// The part of `chunk` that `position` works on.
     #[inline]

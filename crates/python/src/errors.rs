@@ -16,7 +16,10 @@ thread_local! {
 pub(crate) fn keep_panics_quiet() {
     std::panic::set_hook(Box::new(|info| {
         let place = info.location().map(|at| format!(" at {}:{}", short(at.file()), at.line()));
-        let text = info.payload_as_str().unwrap_or("no message");
+        let payload = info.payload();
+        let text = payload.downcast_ref::<&str>().copied();
+        let text =
+            text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
         LAST_PANIC.with(|last| *last.borrow_mut() = Some(format!("{text}{}", place.unwrap_or_default())));
     }));
 }

@@ -34,7 +34,10 @@ fn read(scenario: &str) -> syncline_diagnostics::Result<Scenario> {
 fn simulate(py: Python<'_>, scenario: &str, progress: Option<Py<PyAny>>) -> PyResult<Run> {
     let (run, interrupted) = watched(py, progress.as_ref(), |cancel, sender| {
         let scenario = read(scenario)?;
-        let mut tell = |state: Progress| drop(sender.send(state));
+        // Nobody listens any more once the run has been interrupted.
+        let mut tell = |state: Progress| {
+            let _ = sender.send(state);
+        };
         syncline_simulate::run(&scenario, Control { cancel: Some(cancel), progress: Some(&mut tell) })
     })?;
     Ok(Run::new(run, interrupted))

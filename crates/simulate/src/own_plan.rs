@@ -13,7 +13,9 @@ pub(crate) fn read(file: &str) -> Result<(PlanFile, Custom)> {
         syncline_formats::msccl::read(Path::new(file))?
     } else {
         let text = std::fs::read_to_string(file).map_err(|error| {
-            Diagnostic::error(Code::Unreadable, "the plan cannot be read").at(file, 0).found(error.to_string())
+            Diagnostic::error(Code::Unreadable, "the plan cannot be read")
+                .at(file, 0)
+                .found(error.to_string())
         })?;
         PlanFile::from_json(&text, file)?
     };

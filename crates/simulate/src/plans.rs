@@ -85,7 +85,11 @@ pub(crate) fn schedule(spec: &Collectives) -> Schedule {
 fn own_plan(kind: CollectiveKind, file: &str) -> Result<Arc<dyn Algorithm>> {
     let key = format!("collectives.plans.{kind}");
     let (plan, custom) = own_plan::read(file).map_err(|mut errors| {
-        errors.0.iter_mut().filter(|error| error.key.is_none()).for_each(|error| error.key = Some(key.clone()));
+        errors
+            .0
+            .iter_mut()
+            .filter(|error| error.key.is_none())
+            .for_each(|error| error.key = Some(key.clone()));
         errors
     })?;
     if plan.kind != kind {

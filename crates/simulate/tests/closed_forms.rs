@@ -212,7 +212,10 @@ fn a_logical_topology_runs_on_another_fabric() {
     // The link into a group's first rank also leaves the last rank of the group before it: it carries two messages a
     // step, and no link more.
     let analytical = all_reduce_on(&format!("{fabric}, {logical}"));
-    assert!(analytical >= 6 * step(1) + 6 * step(4) && analytical <= 2 * (6 * step(13) + 6 * step(13)), "{analytical}");
+    assert!(
+        analytical >= 6 * step(1) + 6 * step(4) && analytical <= 2 * (6 * step(13) + 6 * step(13)),
+        "{analytical}"
+    );
     // With whole messages stored at every hop, a step along axis 1 occupies each link four times.
     let queued = all_reduce_on(&format!(r#"{fabric}, {logical}, "network": {{"model": "queued"}}"#));
     assert!(queued > analytical + 6 * 3 * at_50(4_000_000), "{queued} {analytical}");

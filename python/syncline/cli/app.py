@@ -46,7 +46,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 NoColour = Annotated[
     bool, typer.Option("--no-color", callback=_no_colour, expose_value=False, help="Print without colours.")
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the answer and errors, nothing else.")]
 
 
 class Part(StrEnum):
