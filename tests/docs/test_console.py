@@ -62,7 +62,7 @@ def run(command: str, folder: Path) -> tuple[int, list[str]]:
         binaries.mkdir()
         (binaries / "syncline").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m syncline "$@"\n')
         (binaries / "syncline").chmod(0o755)
-    environment = Cli(folder).environment(LC_ALL="C.UTF-8", TERM="dumb")
+    environment = Cli(folder).environment(LC_ALL="C.UTF-8", TERM="dumb", PYTHONUNBUFFERED="1")
     environment["PATH"] = f"{binaries}:{Path(sys.executable).parent}:{environment['PATH']}"
     done = subprocess.run(
         ["bash", "-c", command],

@@ -47,6 +47,12 @@ def test_a_page_belongs_to_no_machine(page):
         assert line == line.rstrip() or line.endswith("  "), f"line {number} ends in space"
 
 
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_files_that_a_page_names_exist(page):
+    for path in re.findall(r"`((?:crates|python|tests|examples|docs|\.ci)/[\w./-]+)`", prose(page)):
+        assert (ROOT / path).exists(), f"{path} does not exist"
+
+
 def test_every_page_can_be_reached():
     """From README.md or docs/index.md, by links."""
     reached, ahead = set(), [ROOT / "README.md", ROOT / "docs" / "index.md"]
