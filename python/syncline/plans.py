@@ -120,7 +120,12 @@ def plan(
     """
     from syncline import _core
 
-    content: dict[str, Any] = {"name": name, "kind": kind, "ranks": ranks, "blocks": ranks if blocks is None else blocks}
+    content: dict[str, Any] = {
+        "name": name,
+        "kind": kind,
+        "ranks": ranks,
+        "blocks": ranks if blocks is None else blocks,
+    }
     if result is not None:
         content["result"] = result
     content["seats"] = [{"streams": _streams(program(rank, ranks))} for rank in range(ranks)]

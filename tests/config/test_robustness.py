@@ -26,8 +26,7 @@ odd = st.one_of(
     st.integers(-(2**70), 2**70),
     st.floats(),
     st.sampled_from(
-        ["", " ", "0", "1", "-1", "1e999", "NaN", "10GB/s", "0GB/s", "1ps", "999EB", "Ring(4)", "2x4x4", "0x0x0", "all"]
-        + ["none", "rest", "local", "dim1", "default", "queued", "\x00", "é", "${HOME}", "../../x", "a.b", "[0]"]
+        ["", " ", "0", "1", "-1", "1e999", "NaN", "10GB/s", "0GB/s", "1ps", "999EB", "Ring(4)", "2x4x4", "0x0x0", "all", "none", "rest", "local", "dim1", "default", "queued", "\x00", "é", "${HOME}", "../../x", "a.b", "[0]"]
     ),
     st.lists(st.sampled_from([0, 1, "a", "1GB/s", None]), max_size=4),
     st.dictionaries(st.sampled_from(["model", "name", "rate", "size", "x"]), st.integers(0, 5), max_size=3),

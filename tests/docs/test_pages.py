@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 
 import pytest
 
@@ -73,3 +74,11 @@ def test_the_site_lists_every_page():
     listed = set(re.findall(r"[\w/-]+\.md", (ROOT / "mkdocs.yml").read_text("utf-8")))
     pages = {page.relative_to(ROOT / "docs").as_posix() for page in PAGES if page.is_relative_to(ROOT / "docs")}
     assert listed == pages
+
+
+def test_the_readme_says_what_a_machine_needs():
+    text = (ROOT / "README.md").read_text("utf-8")
+    rust = tomllib.loads((ROOT / "Cargo.toml").read_text("utf-8"))["workspace"]["package"]["rust-version"]
+    python = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["requires-python"]
+    assert f"`cargo` {rust} or newer" in text
+    assert f"Python {python.removeprefix('>=')} or newer" in text

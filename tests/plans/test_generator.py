@@ -17,13 +17,17 @@ def ring(rank: int, ranks: int):
         yield wait()
 
 
-FABRIC = {"dims": [{"name": "d", "shape": "ring", "size": 8, "rate": "50GB/s", "latency": "500ns", "direction": "one-way"}]}
+FABRIC = {
+    "dims": [{"name": "d", "shape": "ring", "size": 8, "rate": "50GB/s", "latency": "500ns", "direction": "one-way"}]
+}
 WORKLOAD = {"collective": "all_reduce", "bytes": "8MB"}
 
 
 def test_a_generated_ring_takes_as_long_as_the_library_s(tmp_path):
     path = plan("my_ring", "all_reduce", 8, ring).save(tmp_path / "ring.json")
-    own = syncline.simulate(workload=WORKLOAD, fabric=FABRIC, collectives={"chunks": 1, "plans": {"all_reduce": str(path)}})
+    own = syncline.simulate(
+        workload=WORKLOAD, fabric=FABRIC, collectives={"chunks": 1, "plans": {"all_reduce": str(path)}}
+    )
     library = syncline.simulate(workload=WORKLOAD, fabric=FABRIC, collectives={"chunks": 1})
     assert own.summary.total_time_s == library.summary.total_time_s
     assert own.table("collectives")["algorithm"] == ["my_ring all_reduce"]
@@ -36,7 +40,9 @@ def test_a_plan_reads_back(tmp_path):
 
 def test_a_wrong_plan_is_refused_with_the_rank_and_the_block():
     def forgetful(rank: int, ranks: int):
-        return [op for op in ring(rank, ranks) if not (op["op"] == "receive" and op["from"] == 2 and "reduce" not in op)]
+        return [
+            op for op in ring(rank, ranks) if not (op["op"] == "receive" and op["from"] == 2 and "reduce" not in op)
+        ]
 
     with pytest.raises(syncline.SynclineError) as caught:
         plan("forgetful", "all_reduce", 4, forgetful)

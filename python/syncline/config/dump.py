@@ -6,12 +6,14 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+from syncline.config.yaml import scalar
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./()-]*|[0-9.]+[A-Za-z][A-Za-z/]*")
-_WORDS = frozenset(("true", "false", "null", "yes", "no", "on", "off"))
-_EXPONENT = re.compile(r"[0-9.]+[eE][0-9]*")
+_WORDS = frozenset(("yes", "no", "on", "off", "y", "n"))
+"""What older readers of YAML take for true and false."""
 
 
 def dump(value: Any) -> str:
@@ -47,7 +49,7 @@ def _entry(head: str, value: Any, depth: int) -> Iterator[str]:
 
 def _scalar(value: Any) -> str:
     if isinstance(value, str):
-        plain = _PLAIN.fullmatch(value) and value.lower() not in _WORDS and not _EXPONENT.fullmatch(value)
+        plain = _PLAIN.fullmatch(value) and value.lower() not in _WORDS and scalar(value) == value
         return value if plain else _quoted(value)
     if isinstance(value, list):
         return f"[{', '.join(_scalar(each) for each in value)}]"
