@@ -23,6 +23,7 @@ mod events;
 pub mod job;
 mod network;
 pub mod outcome;
+pub mod report;
 mod slab;
 mod stuck;
 mod system;

@@ -1,6 +1,6 @@
 //! A user's own collective: a plan file, proved when it is loaded, run like any algorithm of the library.
 //!
-//! A [`PlanFile`] is plain data, in YAML or JSON. All-gather on two ranks:
+//! A [`PlanFile`] is plain data, in JSON. All-gather on two ranks:
 //!
 //! ```json
 //! { "name": "swap", "kind": "all_gather", "ranks": 2, "blocks": 2,

@@ -1,20 +1,54 @@
 //! ASTRA-sim 2's analytical simulators: the same inputs, the same lines, the same nanoseconds.
 
+use crate::errors::detached;
+use crate::run::Run;
 use crate::watch::watched;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::path::PathBuf;
 use syncline_astra_compat::{Backend, Ended, Inputs, Options, Outcome};
 use syncline_diagnostics::Diagnostics;
+use syncline_simulate::AstraFiles;
+use syncline_simulate::scenario::Network;
 
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(astra_sim, module)?)
+    module.add_function(wrap_pyfunction!(astra_sim, module)?)?;
+    module.add_function(wrap_pyfunction!(astra_scenario, module)?)
+}
+
+/// The scenario that ASTRA-sim 2's input files describe, for our own semantics: as JSON, with diagnostics as a JSON
+/// array.
+#[pyfunction]
+#[pyo3(signature = (workload, system, network, groups = None, *, model = "analytical"))]
+fn astra_scenario(
+    py: Python<'_>,
+    workload: PathBuf,
+    system: PathBuf,
+    network: PathBuf,
+    groups: Option<PathBuf>,
+    model: &str,
+) -> PyResult<(String, String)> {
+    let model = match model {
+        "analytical" => Network::Analytical,
+        "queued" => Network::Queued,
+        other => return Err(PyValueError::new_err(format!("no network model is called {other}"))),
+    };
+    let groups = groups.map(|path| path.to_string_lossy().into_owned());
+    let files = AstraFiles {
+        workload: &workload.to_string_lossy(),
+        system: &system,
+        network: &network,
+        groups: groups.as_deref(),
+    };
+    let (scenario, warnings) = detached(py, || syncline_simulate::astra_scenario(&files, model))?;
+    let text = serde_json::to_string(&scenario).map_err(|error| PyValueError::new_err(error.to_string()))?;
+    Ok((text, warnings.to_json()))
 }
 
 /// Simulates ASTRA-sim 2's input files.
 ///
-/// Gives the lines that ASTRA-sim prints, the outcome as a JSON object, diagnostics as a JSON array, and whether it
-/// ended by itself.
+/// Gives the lines that ASTRA-sim prints, the outcome as a JSON object, diagnostics as a JSON array, whether it ended by
+/// itself, and the run for its results folder.
 #[pyfunction]
 #[pyo3(signature = (workload, system, network, memory = None, groups = None, *, backend = "unaware",
     queues_per_dim = 1, injection_scale = 1.0, rendezvous = false, max_events = None, max_time_ns = None))]
@@ -32,7 +66,7 @@ fn astra_sim(
     rendezvous: bool,
     max_events: Option<u64>,
     max_time_ns: Option<u64>,
-) -> PyResult<(String, String, String, bool)> {
+) -> PyResult<(String, String, String, bool, Run)> {
     let backend = match backend {
         "unaware" => Backend::Unaware,
         "aware" => Backend::Aware,
@@ -48,7 +82,11 @@ fn astra_sim(
     let mut diagnostics: Diagnostics = outcome.warnings.clone();
     outcome.limit().into_iter().for_each(|limit| diagnostics.push(limit));
     let finished = outcome.ended == Ended::Finished;
-    Ok((outcome.astra_text(), json(&outcome), diagnostics.to_json(), finished))
+    let timeline = syncline_astra_compat::report::timeline(&outcome, backend);
+    let found = diagnostics.to_json();
+    let run = syncline_simulate::Run { timeline, diagnostics };
+    let run = Run::new(run, outcome.ended == Ended::Cancelled);
+    Ok((outcome.astra_text(), json(&outcome), found, finished, run))
 }
 
 fn json(outcome: &Outcome) -> String {

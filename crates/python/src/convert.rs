@@ -6,10 +6,12 @@ use std::path::PathBuf;
 use syncline_diagnostics::{Code, Diagnostic};
 use syncline_formats::msccl;
 use syncline_plan::custom::PlanFile;
+use syncline_simulate::convert::Options;
 
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(msccl_to_plan, module)?)?;
     module.add_function(wrap_pyfunction!(plan_to_msccl, module)?)?;
+    module.add_function(wrap_pyfunction!(to_chakra, module)?)?;
     Ok(())
 }
 
@@ -34,4 +36,23 @@ fn plan_to_msccl(py: Python<'_>, path: PathBuf) -> PyResult<String> {
         })?;
         msccl::write(&PlanFile::from_json(&text, &name)?)
     })
+}
+
+/// Writes a workload, a resolved scenario (`.json`) or an ASTRA-sim 1 text (`.txt`), as a Chakra trace per rank,
+/// `<prefix>.<rank>.et`.
+///
+/// Gives the names of the files and warnings as a JSON array.
+#[pyfunction]
+#[pyo3(signature = (input, prefix, dims = Vec::new(), iterations = 1))]
+fn to_chakra(
+    py: Python<'_>,
+    input: PathBuf,
+    prefix: PathBuf,
+    dims: Vec<u32>,
+    iterations: u32,
+) -> PyResult<(Vec<String>, String)> {
+    let options = Options { dims, iterations };
+    let done = detached(py, || syncline_simulate::convert(&input, &prefix, &options))?;
+    let files = done.files.iter().map(|file| file.to_string_lossy().into_owned()).collect();
+    Ok((files, done.warnings.to_json()))
 }

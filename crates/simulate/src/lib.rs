@@ -6,6 +6,7 @@
 //! - [`check`], [`show`]: what can be said without running;
 //! - [`mod@convert`]: one file form into another; [`edges()`]: a list of links as a fabric's graph.
 
+mod astra_native;
 mod astra_text;
 mod chakra;
 pub mod convert;
@@ -20,6 +21,7 @@ mod run;
 pub mod scenario;
 mod show;
 
+pub use astra_native::{AstraFiles, astra_scenario};
 pub use convert::convert;
 pub use edges::edges;
 pub use own_plan::plan_file;

@@ -85,7 +85,7 @@ fn dim_summaries(prepared: &Prepared, record: &Record, links: &[LinkRow]) -> Vec
                 name: names[dim].clone(),
                 bytes,
                 utilization: share(total),
-                utilization_while_busy: share(active).min(1.0),
+                utilization_while_busy: share(active),
                 busiest_link_busy: busiest
                     .map_or(0.0, |link| if total > 0.0 { link.busy_s / total } else { 0.0 }),
                 busiest_link: busiest.map_or(String::new(), |link| format!("{} -> {}", link.from, link.to)),
@@ -179,7 +179,11 @@ fn bottleneck(summary: &Summary, prepared: &Prepared, record: &Record) -> (Strin
         format!(" Most of the waiting is for {name} ({}).", percent(exposed as f64 / all as f64))
     });
     let share = summary.exposed_communication_s / (summary.exposed_communication_s + summary.compute_s);
-    let waits = format!("Compute waits for communication {} of the time.", percent(share));
+    let waits = if summary.compute_s > 0.0 {
+        format!("Compute waits for communication {} of the time.", percent(share))
+    } else {
+        "The job is communication alone.".to_owned()
+    };
     if busiest.busiest_link_busy * total < MOST * summary.communication_s {
         let reason = format!(
             "{waits} Even the busiest dimension, {}, sends only {} of the time that communication takes: latency and \

@@ -149,11 +149,17 @@ def init(
 def convert(
     source: Annotated[str, typer.Argument(metavar="IN", help="A scenario, a table of a run's folder, or a plan.")],
     target: Annotated[str, typer.Argument(metavar="OUT", help="The file to write; its ending says what.")],
+    dims: Annotated[
+        str | None, typer.Option(metavar="MxN..", help="Where the ranks of an ASTRA-sim 1 text lie: 2x4x4.")
+    ] = None,
+    iterations: Annotated[int | None, typer.Option(min=1, help="Iterations of an ASTRA-sim 1 text.")] = None,
 ) -> int:
-    """Convert a file: a scenario into its resolved form, a table of a run into CSV or JSON, a plan from or to MSCCL."""
+    """Convert a file: a scenario into its resolved form or Chakra traces, a table of a run into CSV or JSON, a plan from
+    or to MSCCL, an ASTRA-sim 1 text into Chakra traces.
+    """
     from syncline.cli.convert import convert as call
 
-    return call(source, target)
+    return call(source, target, dims, iterations)
 
 
 @app.command()

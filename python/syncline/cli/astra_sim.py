@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from syncline import _core
-from syncline.cli.streams import complain, show_json
+from syncline.cli.streams import ascii_only, complain, console, say, show, show_json
+from syncline.config.dump import dump
 from syncline.config.node import Mark, Text
 from syncline.config.problem import error, exit_status, nearest, refuse
 
@@ -23,15 +25,18 @@ Usage: syncline astra-sim --workload-configuration=PREFIX --system-configuration
 Simulates ASTRA-sim 2's inputs and prints its lines, to the same nanosecond.
 
   --comm-group-configuration=FILE   communicator groups; "empty" for none
-  --backend=unaware|aware           which of its analytical networks (default: unaware)
+  --network=analytical|queued       its congestion-unaware (default) or congestion-aware network
+  --native                          run the same inputs by our own rules instead
   --num-queues-per-dim=N            default 1
   --injection-scale=X               default 1
   --rendezvous-protocol=true|false  default false
   --max-events=N, --max-time-ns=N   stop early; exit status 5
+  --out=DIR                         results folder (default: runs/ and the name of the traces)
+  --logging-folder=DIR              also write the lines to DIR/log.log
   --json                            print one JSON object instead
 
---logging-configuration, --logging-folder, --compute-scale and --comm-scale are accepted and, as
-there, change no result.
+--logging-configuration, --compute-scale and --comm-scale are accepted and, as there, change no
+result.
 """
 
 _BOOL = {"true": True, "false": False, "1": True, "0": False}
@@ -41,14 +46,18 @@ _FLAGS: dict[str, tuple[str, Callable[[str], Any], str]] = {
     "network-configuration": ("network", str, "a path"),
     "remote-memory-configuration": ("memory", str, "a path"),
     "comm-group-configuration": ("groups", str, "a path"),
-    "backend": ("backend", {"unaware": "unaware", "aware": "aware"}.__getitem__, "unaware, aware"),
+    "network": ("model", {"analytical": "analytical", "queued": "queued"}.__getitem__, "analytical, queued"),
+    "out": ("out", str, "a path"),
+    "logging-folder": ("logs", str, "a path"),
     "num-queues-per-dim": ("queues_per_dim", lambda text: _whole(text, 1, 2**32 - 1), "a whole number from 1"),
     "injection-scale": ("injection_scale", lambda text: _number(text), "a number of at least 0"),
     "rendezvous-protocol": ("rendezvous", lambda text: _BOOL[text.lower()], "true, false"),
     "max-events": ("max_events", lambda text: _whole(text, 1, 2**63), "a whole number from 1"),
     "max-time-ns": ("max_time_ns", lambda text: _whole(text, 1, 2**62), "a whole number from 1"),
 }
-_IGNORED = ("logging-configuration", "logging-folder", "compute-scale", "comm-scale")
+_IGNORED = ("logging-configuration", "compute-scale", "comm-scale")
+_SWITCHES = ("json", "native")
+_BACKENDS = {"analytical": "unaware", "queued": "aware"}
 _REQUIRED = ("workload-configuration", "system-configuration", "network-configuration")
 
 
@@ -57,34 +66,95 @@ def astra_sim(arguments: Sequence[str]) -> int:
     if "--help" in arguments or "-h" in arguments:
         sys.stdout.write(HELP)
         return 0
-    options, as_json = _options(arguments)
-    lines, outcome, found, finished = _core.astra_sim(**options)
+    options, switches = _options(arguments)
+    folder = options.pop("out", None) or f"runs/{Path(options['workload']).name}"
+    logs = options.pop("logs", None)
+    model = options.pop("model", "analytical")
+    if "native" in switches:
+        return _native(options, model, folder, as_json="json" in switches)
+    lines, outcome, found, finished, run = _core.astra_sim(**options, backend=_BACKENDS[model])
     diagnostics: list[Diagnostic] = json.loads(found)
     answer = json.loads(outcome)
     status = 130 if answer["ended"] == "interrupted" else exit_status(diagnostics) if not finished else 0
-    if as_json:
-        show_json({"exit_status": status, **answer, "diagnostics": diagnostics})
+    run.write(folder, dump({"astra-sim": {**options, "network": model}}), 0)
+    if logs is not None:
+        _log(Path(logs), lines)
+    if "json" in switches:
+        show_json({"exit_status": status, "folder": folder, **answer, "diagnostics": diagnostics})
     else:
         sys.stdout.write(lines)
         sys.stdout.flush()
     complain(diagnostics)
+    say(f"Results are in {folder}")
     return status
 
 
-def _options(arguments: Sequence[str]) -> tuple[dict[str, Any], bool]:
+def _native(options: dict[str, Any], model: str, folder: str, *, as_json: bool) -> int:
+    """The same inputs by our own rules."""
+    from dataclasses import asdict
+
+    from syncline.report.answer import answer
+    from syncline.result import Result
+
+    refused = [name for name in ("queues_per_dim", "injection_scale", "rendezvous") if name in options]
+    if refused:
+        flags = ", ".join(f"--{name}" for name, (key, *_) in _FLAGS.items() if key in refused)
+        refuse(error("SL0702", f"{flags} has no meaning with --native", help="leave it out, or leave out --native"))
+    text, found = _core.astra_scenario(
+        options["workload"], options["system"], options["network"], options.get("groups"), model=model
+    )
+    scenario = json.loads(text)
+    scenario["limits"] = {
+        key: value
+        for key, value in (("events", options.get("max_events")), ("sim_time", _nanoseconds(options)))
+        if value is not None
+    }
+    run = _core.simulate(json.dumps(scenario))
+    result = Result(run, scenario)
+    result.save(folder)
+    ended = result.summary.ended
+    status = 130 if run.interrupted else 5 if ended == "limit_reached" else 0
+    diagnostics = [*json.loads(found), *result.warnings]
+    if as_json:
+        show_json(
+            {"exit_status": status, "folder": folder, "summary": asdict(result.summary), "diagnostics": diagnostics}
+        )
+    else:
+        show(answer(result, console().width, ascii_only=ascii_only(sys.stdout)))
+    complain(diagnostics)
+    say(f"Results are in {folder}")
+    return status
+
+
+def _nanoseconds(options: dict[str, Any]) -> str | None:
+    limit = options.get("max_time_ns")
+    return None if limit is None else f"{limit}ns"
+
+
+def _log(folder: Path, lines: str) -> None:
+    """Writes the lines where ASTRA-sim's logging flag says."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "log.log").write_text(lines, "utf-8")
+    except OSError as problem:
+        reason = (problem.strerror or str(problem)).lower()
+        refuse(error("SL0801", f"cannot be written: {reason}", mark=Mark(Text(str(folder), ()), 0, 0, 0)))
+
+
+def _options(arguments: Sequence[str]) -> tuple[dict[str, Any], set[str]]:
     options: dict[str, Any] = {}
     problems: list[Diagnostic] = []
-    as_json = False
+    switches: set[str] = set()
     rest = list(arguments)
     while rest:
         flag = rest.pop(0)
-        if flag == "--json":
-            as_json = True
+        if flag.removeprefix("--") in _SWITCHES and flag.startswith("--"):
+            switches.add(flag.removeprefix("--"))
             continue
         name, equals, value = flag.removeprefix("--").partition("=")
         mark = Mark(Text("astra-sim", [flag]), 1, 1, 0)
         if not flag.startswith("--") or (name not in _FLAGS and name not in _IGNORED):
-            known = [f"--{each}" for each in (*_FLAGS, *_IGNORED)]
+            known = [f"--{each}" for each in (*_FLAGS, *_IGNORED, *_SWITCHES)]
             near = nearest(f"--{name}", known)
             # ASTRA-sim takes any flag without a word; a misspelt one would silently mean the default.
             problems.append(error("SL0101", "unknown flag", mark=mark, allowed=", ".join(known), nearest=near))
@@ -107,7 +177,7 @@ def _options(arguments: Sequence[str]) -> tuple[dict[str, Any], bool]:
         problems.append(error("SL0103", f"missing flag {what}", help="syncline astra-sim --help lists them all"))
     if problems:
         refuse(*problems)
-    return options, as_json
+    return options, switches
 
 
 def _whole(text: str, low: int, high: int) -> int:

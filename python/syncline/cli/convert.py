@@ -6,20 +6,25 @@ import json
 from pathlib import Path
 
 from syncline import _core
-from syncline.cli.streams import say
+from syncline.cli.streams import complain, say
 from syncline.config.node import Mark, Text
 from syncline.config.problem import error, refuse
 
 _SCENARIOS = (".yaml", ".yml", ".json")
 _KNOWN = (
-    "scenario.yaml -> resolved .yaml or .json; table.parquet of a run's folder -> .csv or .json; "
+    "scenario.yaml -> resolved .yaml or .json, or Chakra traces .et; ASTRA-sim 1 .txt -> Chakra traces .et; table.parquet of a run's folder -> .csv or .json; "
     "MSCCL .xml -> plan .json; plan .json -> MSCCL .xml"
 )
 
 
-def convert(source: str, target: str) -> int:
+def convert(source: str, target: str, dims: str | None = None, iterations: int | None = None) -> int:
     """Converts a file by what it is and what the other's ending says."""
     path, ending = Path(source), Path(target).suffix.lower()
+    if ending == ".et" and (path.suffix.lower() in (*_SCENARIOS, ".txt") or path.is_dir()):
+        return _traces(source, target, dims, iterations)
+    if dims is not None or iterations is not None:
+        option = "--dims" if dims is not None else "--iterations"
+        refuse(error("SL0102", f"{option} is for ASTRA-sim 1 text workloads that become traces", help="leave it out"))
     if path.suffix.lower() == ".parquet" and ending in (".csv", ".json"):
         text = _table(path, ending)
     elif (path.suffix.lower() in _SCENARIOS or path.is_dir()) and ending in _SCENARIOS:
@@ -45,6 +50,43 @@ def convert(source: str, target: str) -> int:
         refuse(error("SL0801", f"cannot be written: {reason}", mark=Mark(Text(target, ()), 0, 0, 0)))
     say(f"Wrote {target}")
     return 0
+
+
+def _traces(source: str, target: str, dims: str | None, iterations: int | None) -> int:
+    """Writes a trace for each rank: OUT without its ending is their prefix."""
+    prefix = Path(target).with_suffix("")
+    if Path(source).suffix.lower() == ".txt":
+        sizes = _sizes(dims)
+        files, found = _core.to_chakra(source, prefix, sizes, 1 if iterations is None else iterations)
+    else:
+        if dims is not None or iterations is not None:
+            option = "--dims" if dims is not None else "--iterations"
+            refuse(error("SL0102", f"a scenario says it by itself: {option}", help="leave it out"))
+        from tempfile import TemporaryDirectory
+
+        with TemporaryDirectory() as folder:
+            resolved = Path(folder) / "scenario.json"
+            resolved.write_text(_scenario(source, ".json"), "utf-8")
+            files, found = _core.to_chakra(resolved, prefix)
+    complain(json.loads(found))
+    more = f" and {len(files) - 1} more" if len(files) > 1 else ""
+    say(f"Wrote {files[0]}{more}")
+    return 0
+
+
+def _sizes(dims: str | None) -> list[int]:
+    """The dimensions of a text workload, such as 2x4x4."""
+    parts = [] if dims is None else dims.lower().split("x")
+    if not parts or not all(part.isdecimal() and 0 < int(part) < 2**31 for part in parts):
+        refuse(
+            error(
+                "SL0102" if dims else "SL0103",
+                "the dimensions that the ranks lie along, lowest first",
+                found=dims,
+                help="write --dims 2x4x4",
+            )
+        )
+    return [int(part) for part in parts]
 
 
 def _table(path: Path, ending: str) -> str:

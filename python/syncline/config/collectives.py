@@ -17,9 +17,9 @@ Unlimited = Annotated[Literal["unlimited"] | Positive, either("unlimited, or a w
 class Collectives(Strict):
     """How collectives are carried out."""
 
-    all_reduce: Literal["baseline", "enhanced", "hierarchical_2n", "hierarchical", "hierarchical_optimal"] = (
-        "hierarchical_2n"
-    )
+    all_reduce: Literal[
+        "baseline", "enhanced", "hierarchical_2n", "hierarchical_2n_merged", "hierarchical", "hierarchical_optimal"
+    ] = "hierarchical_2n"
     """How an all-reduce is composed over dimensions. `baseline`: one all-reduce in each dimension. `enhanced`:
     reduce-scatter in the lowest, all-reduce in the others, all-gather in the lowest (astra2020). `hierarchical_2n`:
     reduce-scatter upwards, all-gather downwards (hier2021). `hierarchical`, `hierarchical_optimal`: as in dlrm2020."""

@@ -1,0 +1,137 @@
+//! ASTRA-sim 2's inputs as a scenario, for our own semantics.
+
+use crate::scenario::{
+    Collectives, Compute, Dim, Direction, Fabric, Limits, Network, Order, Placement, Scenario, Trace,
+    Workload,
+};
+use std::collections::BTreeMap;
+use std::path::Path;
+use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
+use syncline_formats::astra2::network::Topology;
+use syncline_formats::astra2::system::{Algorithm, Implementation, Optimization, Scheduling};
+use syncline_formats::astra2::{Network as AstraNetwork, System};
+use syncline_units::{Bytes, CollectiveKind, DimKind, FlopRate, Rate, Time};
+
+/// What ASTRA-sim's flags name.
+#[derive(Clone, Copy, Debug)]
+pub struct AstraFiles<'a> {
+    /// Prefix of the traces.
+    pub workload: &'a str,
+    /// System JSON.
+    pub system: &'a Path,
+    /// Network YAML.
+    pub network: &'a Path,
+    /// Communicator groups.
+    pub groups: Option<&'a str>,
+}
+
+/// The scenario that ASTRA-sim's files describe, and what the user should know. Rates are taken as the 2^30 bytes a
+/// second that ASTRA-sim means by GB/s; a reduction moves three operands at the local memory's bandwidth.
+///
+/// # Errors
+/// What is wrong with the files; what only the drop-in's own rules give a meaning.
+pub fn astra_scenario(files: &AstraFiles<'_>, network: Network) -> Result<(Scenario, Diagnostics)> {
+    let fabric = AstraNetwork::read(files.network)?;
+    let (system, warnings) = System::read(files.system)?;
+    let dims: Vec<Dim> = fabric
+        .dims
+        .iter()
+        .enumerate()
+        .map(|(index, dim)| Dim {
+            name: format!("dim{}", index + 1),
+            shape: match dim.topology {
+                Topology::Ring => DimKind::Ring,
+                Topology::FullyConnected => DimKind::FullyConnected,
+                Topology::Switch => DimKind::Switch,
+            },
+            size: dim.npus,
+            count: 1,
+            direction: Direction::Both,
+            rate: Some(Rate((dim.bandwidth * f64::from(1u32 << 30) * 8.0) as u64)),
+            rate_per_npu: None,
+            latency: Time((dim.latency * 1e3).round() as u64),
+            efficiency: 1.0,
+        })
+        .collect();
+    let kinds = [
+        (CollectiveKind::AllReduce, &system.all_reduce),
+        (CollectiveKind::AllGather, &system.all_gather),
+        (CollectiveKind::ReduceScatter, &system.reduce_scatter),
+        (CollectiveKind::AllToAll, &system.all_to_all),
+    ];
+    let mut algorithms: BTreeMap<String, BTreeMap<CollectiveKind, String>> = BTreeMap::new();
+    for (kind, list) in kinds {
+        for (dim, entry) in dims.iter().zip(list.iter().flatten()) {
+            algorithms.entry(dim.name.clone()).or_default().insert(kind, algorithm(entry, &system)?);
+        }
+    }
+    let all_reduce = match system.optimization {
+        Some(Optimization::Baseline) => "baseline",
+        Some(Optimization::LocalBwAware) | None => "hierarchical_2n_merged",
+    };
+    let order = match system.scheduling {
+        Scheduling::Lifo => Order::Lifo,
+        Scheduling::Fifo | Scheduling::Explicit => Order::Fifo,
+    };
+    let decimal = |gigabytes: f64| Rate((gigabytes * 8e9) as u64);
+    let compute = if system.roofline {
+        Compute::Roofline {
+            accelerator: String::new(),
+            peak: FlopRate((system.peak_perf * 1e12) as u64),
+            memory: decimal(system.local_mem_bw),
+            efficiency: 1.0,
+        }
+    } else {
+        Compute::Given
+    };
+    let collectives = Collectives {
+        all_reduce: all_reduce.to_owned(),
+        algorithms,
+        chunks: system.splits.unwrap_or(1).max(1),
+        min_chunk: Bytes(1),
+        element: Bytes(1),
+        order,
+        active_chunks: system.active_chunks,
+        endpoint_delay: Time::from_ns(system.endpoint_delay.unwrap_or(10)),
+        reduction_rate: (system.local_mem_bw > 0.0).then(|| decimal(system.local_mem_bw / 3.0)),
+        ..Collectives::default()
+    };
+    let scenario = Scenario {
+        schema: "syncline/1".to_owned(),
+        name: "astra-sim".to_owned(),
+        seed: 0,
+        workload: Workload::Chakra {
+            prefix: files.workload.to_owned(),
+            groups: files.groups.map(str::to_owned),
+        },
+        compute,
+        fabric: Fabric::Dims(dims),
+        placement: Placement::Linear,
+        collectives,
+        network,
+        limits: Limits::default(),
+        trace: Trace::default(),
+    };
+    Ok((scenario, warnings))
+}
+
+/// The name of the algorithm here. Whether it offers a collective is checked where one is used.
+fn algorithm(entry: &Implementation, system: &System) -> Result<String> {
+    if entry.flat {
+        return Err(Diagnostic::error(
+            Code::AstraUnsupported,
+            "an algorithm that runs flat over all dimensions",
+        )
+        .at(system.source.file(), 0)
+        .found(entry.name())
+        .help("leave out --native, or name an algorithm for each dimension")
+        .into());
+    }
+    Ok(match entry.algorithm {
+        Algorithm::Ring => "ring".to_owned(),
+        Algorithm::Direct { window: None } => "direct".to_owned(),
+        Algorithm::Direct { window: Some(window) } => format!("direct(window={window})"),
+        Algorithm::HalvingDoubling => "halving_doubling".to_owned(),
+        Algorithm::DoubleBinaryTree => "double_binary_tree".to_owned(),
+    })
+}
