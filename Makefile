@@ -50,8 +50,8 @@ wheel: $(VENV)/.tools ## a wheel for this platform, in dist/
 schema: setup ## write syncline.schema.json anew
 	$(BIN)/python -c "from syncline.config import schema; print(schema.text(), end='')" > syncline.schema.json
 
-transcripts: setup ## write the transcripts of the examples anew
-	UPDATE=1 $(BIN)/python -m pytest -q tests/examples
+transcripts: setup ## write the transcripts of the examples and the generated parts of the docs anew
+	UPDATE=1 $(BIN)/python -m pytest -q tests/examples tests/docs
 
 clean: ## remove everything that was built
 	rm -rf $(VENV) target dist python/syncline/*.so .mypy_cache .ruff_cache .pytest_cache

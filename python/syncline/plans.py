@@ -112,8 +112,8 @@ def plan(
 ) -> Plan:
     """A plan from a generator, proved.
 
-    ``kind`` is a collective such as ``all_reduce``; ``blocks`` is into how many blocks buffers are cut (as many as there
-    are ranks, if not given); ``result`` is the buffer in which the result is found (``data``, but ``output`` for
+    ``kind`` is a collective such as ``all_reduce``; ``blocks`` is into how many blocks buffers are cut (as many as
+    there are ranks, if not given); ``result`` is the buffer in which the result is found (``data``, but ``output`` for
     all-to-all).
 
     Raises :class:`syncline.SynclineError` that names the rank and the block that are wrong.

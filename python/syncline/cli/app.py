@@ -154,9 +154,7 @@ def convert(
     ] = None,
     iterations: Annotated[int | None, typer.Option(min=1, help="Iterations of an ASTRA-sim 1 text.")] = None,
 ) -> int:
-    """Convert a file: a scenario into its resolved form or Chakra traces, a table of a run into CSV or JSON, a plan from
-    or to MSCCL, an ASTRA-sim 1 text into Chakra traces.
-    """
+    """Convert scenarios, tables of runs, plans, ASTRA-sim 1 texts into other forms, Chakra traces among them."""
     from syncline.cli.convert import convert as call
 
     return call(source, target, dims, iterations)

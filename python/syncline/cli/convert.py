@@ -12,7 +12,8 @@ from syncline.config.problem import error, refuse
 
 _SCENARIOS = (".yaml", ".yml", ".json")
 _KNOWN = (
-    "scenario.yaml -> resolved .yaml or .json, or Chakra traces .et; ASTRA-sim 1 .txt -> Chakra traces .et; table.parquet of a run's folder -> .csv or .json; "
+    "scenario.yaml -> resolved .yaml or .json, or Chakra traces .et; ASTRA-sim 1 .txt -> Chakra traces .et; "
+    "table.parquet of a run's folder -> .csv or .json; "
     "MSCCL .xml -> plan .json; plan .json -> MSCCL .xml"
 )
 
