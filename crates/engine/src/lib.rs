@@ -294,6 +294,9 @@ impl<'a, N: Network> Engine<'a, N> {
             Ended::Finished => self.record.ranks.iter().map(|rank| rank.finish).max().unwrap_or_default(),
             _ => self.now,
         };
+        // A rank's iterations are dropped when they are done, from the first on.
+        let working = self.ranks.iter().filter(|rank| rank.opened > 0);
+        self.record.iterations_done = working.map(|rank| rank.first_iteration).min().unwrap_or(0);
         if ended != Ended::Finished {
             self.close_early();
         }

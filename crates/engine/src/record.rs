@@ -124,6 +124,8 @@ pub struct Record {
     pub delivered: u64,
     /// Tasks done, over all ranks and iterations.
     pub tasks_done: u64,
+    /// Iterations that every rank has completed.
+    pub iterations_done: u32,
 }
 
 /// A span of a traced rank whose label is not yet text.

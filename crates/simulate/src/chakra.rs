@@ -16,6 +16,7 @@
 //!   collectives from it.
 
 use crate::jobs::Axis;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
@@ -37,6 +38,7 @@ const MAX_PROBLEMS: usize = 20;
 /// What is wrong with the files, and nodes that cannot be simulated.
 pub(crate) fn workload(prefix: &str, groups: Option<&str>, axes: &[Axis]) -> Result<Workload> {
     let ranks = axes.iter().map(|axis| axis.size).product();
+    let prefix = &*prefix_in(prefix)?;
     count_files(Path::new(prefix), ranks)?;
     let groups = match groups.map(Path::new) {
         Some(path) if !Groups::ignored(path) => Groups::read(path)?,
@@ -73,6 +75,31 @@ pub(crate) fn workload(prefix: &str, groups: Option<&str>, axes: &[Axis]) -> Res
     let name =
         Path::new(prefix).file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
     Ok(Workload { name, ranks, classes, class_runs, roles: job.roles, layers: Vec::new(), iterations: 1 })
+}
+
+/// The prefix of the traces: `prefix` itself, or where it is a folder, that of the only traces in it.
+fn prefix_in(prefix: &str) -> Result<Cow<'_, str>> {
+    let folder = Path::new(prefix);
+    if !folder.is_dir() {
+        return Ok(Cow::Borrowed(prefix));
+    }
+    let names = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.file_name());
+    let mut found: Vec<String> =
+        names.filter_map(|name| Some(name.to_str()?.strip_suffix(".0.et")?.to_owned())).collect();
+    found.sort_unstable();
+    if let [only] = &found[..] {
+        return Ok(Cow::Owned(folder.join(only).to_string_lossy().into_owned()));
+    }
+    let problem = Diagnostic::error(Code::Unreadable, "a folder of traces must hold those of one job")
+        .at(prefix, 0)
+        .key("workload.prefix");
+    Err(match found.len() {
+        0 => {
+            problem.found("no file that ends in .0.et").help("name the folder or the prefix of the .et files")
+        }
+        _ => problem.found(found.join(", ")).help("name one of these prefixes, with the folder before it"),
+    }
+    .into())
 }
 
 /// That there are as many files as ranks.

@@ -180,7 +180,7 @@ impl<'a> Planner<'a> {
             Some(algorithm) => vec![self.flat(role, kind, Arc::clone(algorithm))?],
             None => self.phases(role, kind)?,
         };
-        let bound = self.bound(&phases, whole.len() * element);
+        let bound = self.bound(&phases, whole.len() * element, most);
         Ok(CollectivePlan { kind, bytes, element, chunks, phases, bound })
     }
 
@@ -263,7 +263,7 @@ impl<'a> Planner<'a> {
 
     /// A time that no execution of the phases beats: in each dimension, the bytes that some rank must send or receive,
     /// at all that an NPU's links there can carry.
-    fn bound(&self, phases: &[PhasePlan], bytes: u64) -> Time {
+    fn bound(&self, phases: &[PhasePlan], bytes: u64, chunks: u32) -> Time {
         let mut by_dim: BTreeMap<u16, u64> = BTreeMap::new();
         for phase in phases.iter().filter(|phase| phase.gates.is_empty()) {
             let held = phase.cuts.iter().fold(bytes, |held, &(_, size)| held / u64::from(size));
@@ -276,12 +276,8 @@ impl<'a> Planner<'a> {
                 None => self.fastest_npu(),
             };
             // Blocks are cut to whole elements: leave out what that may take from a rank.
-            let slack = self
-                .spec
-                .element
-                .0
-                .saturating_mul(phases.len() as u64)
-                .saturating_mul(u64::from(self.spec.chunks));
+            let slack =
+                self.spec.element.0.saturating_mul(phases.len() as u64).saturating_mul(u64::from(chunks));
             rate.transfer_time(Bytes(bytes.saturating_sub(slack)))
                 .unwrap_or(Time::ZERO)
                 .saturating_sub(Time(1))

@@ -5,7 +5,7 @@ use crate::scenario::Scenario;
 use syncline_engine::record::CollectiveRecord;
 use syncline_engine::{Network, Record};
 use syncline_net_analytical::{Links, Model};
-use syncline_timeline::{DimSummary, Summary, Table, Timeline};
+use syncline_timeline::{DimSummary, Ended, Summary, Table, Timeline};
 use syncline_units::LinkId;
 use syncline_workload::Part;
 
@@ -106,9 +106,9 @@ fn summary(scenario: &Scenario, prepared: &Prepared, record: &Record, links: &[L
         ended: record.ended,
         ranks: record.ranks.len() as u64,
         npus: u64::from(prepared.fabric.npus()),
-        iterations: u64::from(prepared.workload.iterations),
+        iterations: u64::from(record.iterations_done),
         total_time_s: total,
-        step_time_s: total / f64::from(prepared.workload.iterations.max(1)),
+        step_time_s: total / f64::from(record.iterations_done.max(1)),
         compute_s: mean(|rank| rank.compute.0),
         exposed_communication_s: exposed,
         exposed_memory_s: mean(|rank| rank.exposed_memory.0),
@@ -126,7 +126,7 @@ fn summary(scenario: &Scenario, prepared: &Prepared, record: &Record, links: &[L
         },
         compute_model: prepared.compute.label(),
         calibrated: "no".to_owned(),
-        notes: notes(scenario),
+        notes: notes(scenario, prepared, record),
     };
     (summary.bottleneck, summary.reason) = bottleneck(&summary, prepared, record);
     summary
@@ -202,8 +202,15 @@ fn bottleneck(summary: &Summary, prepared: &Prepared, record: &Record) -> (Strin
     (busiest.name.clone(), reason)
 }
 
-fn notes(scenario: &Scenario) -> Vec<String> {
+fn notes(scenario: &Scenario, prepared: &Prepared, record: &Record) -> Vec<String> {
     let mut notes = Vec::new();
+    if record.ended != Ended::Finished {
+        notes.push(format!(
+            "the run was cut off: every rank completed {} of {} iterations, and numbers per step are all time so far over \
+             these (over one, where there is none)",
+            record.iterations_done, prepared.workload.iterations
+        ));
+    }
     if scenario.collectives.reduction_rate.is_none() {
         notes.push("local reduction costs no time (collectives.reduction_rate is not given)".to_owned());
     }
@@ -213,7 +220,7 @@ fn notes(scenario: &Scenario) -> Vec<String> {
 fn layers(prepared: &Prepared, record: &Record) -> Table {
     let workload = &prepared.workload;
     let per = |sum: u128| {
-        sum as f64 / PS / f64::from(workload.ranks.max(1)) / f64::from(workload.iterations.max(1))
+        sum as f64 / PS / f64::from(workload.ranks.max(1)) / f64::from(record.iterations_done.max(1))
     };
     let unnamed = record.layers.last().is_some_and(|layer| *layer != Default::default());
     let rows: Vec<_> = record.layers.iter().take(workload.layers.len() + usize::from(unnamed)).collect();
@@ -270,7 +277,7 @@ fn layers(prepared: &Prepared, record: &Record) -> Table {
             "Size of the layer's collectives, per rank and iteration",
             rows.iter()
                 .map(|l| {
-                    (l.bytes / u128::from(workload.ranks.max(1)) / u128::from(workload.iterations.max(1)))
+                    (l.bytes / u128::from(workload.ranks.max(1)) / u128::from(record.iterations_done.max(1)))
                         as i64
                 })
                 .collect::<Vec<i64>>(),

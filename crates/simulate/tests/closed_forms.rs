@@ -182,6 +182,17 @@ fn limits_keep_what_was_done() {
         other => panic!("{other:?}"),
     };
     assert_eq!(sent, by_events.timeline.summary.bytes, "what was under way is booked");
+    // A step takes as long in the part as in the whole, but for the iteration that was cut.
+    let whole = Scenario { limits: Default::default(), ..limited.clone() };
+    let whole = run(&whole, Control::default()).unwrap().timeline.summary;
+    let part = &by_events.timeline.summary;
+    assert!(part.iterations > 0 && part.iterations < whole.iterations, "{}", part.iterations);
+    let completed = part.iterations as f64;
+    assert!(
+        part.step_time_s >= whole.step_time_s * 0.99
+            && part.step_time_s <= whole.step_time_s * (1.0 + 1.0 / completed)
+    );
+    assert!(part.notes[0].contains("of 50 iterations"), "{:?}", part.notes);
     assert!(by_events.diagnostics.to_string().contains("limit on events"));
     limited.limits = serde_json::from_str(r#"{"sim_time": "100us"}"#).unwrap();
     let by_time = run(&limited, Control::default()).unwrap();
@@ -308,4 +319,20 @@ fn what_cannot_work_is_refused_with_a_place() {
             "workload": {"source": "layers", "layers": [{"name": "a", "forward": {"ops": {"flop": "1GFLOP", "memory": "1MB"}}}]}}"#,
     );
     assert!(given.contains("compute model"), "{given}");
+}
+
+#[test]
+fn the_bound_holds_for_any_number_of_chunks() {
+    for chunks in [1, 64, 1_000_000_000] {
+        let run = simulate(&format!(
+            r#"{{"schema": "syncline/1", "fabric": {{"dims": [{RING8}]}}, "collectives": {{"chunks": {chunks}}},
+                "workload": {{"source": "collectives", "collectives": [{{"kind": "all_reduce", "bytes": "8MB"}}]}}}}"#
+        ));
+        let bound = match &run.timeline.table("collectives").unwrap().column("bound_s").unwrap().data {
+            syncline_timeline::Data::Float(values) => values[0],
+            other => panic!("{other:?}"),
+        };
+        // 14 MB through two links of 50 GB/s.
+        assert!(bound > 139e-6 && bound <= 140e-6, "{chunks}: {bound}");
+    }
 }

@@ -41,11 +41,11 @@ pub struct Summary {
     pub ranks: u64,
     /// NPUs in the fabric.
     pub npus: u64,
-    /// Training iterations (1 where the workload has none).
+    /// Training iterations that every rank completed (1 where the workload has none).
     pub iterations: u64,
     /// Simulated time until the last rank finished.
     pub total_time_s: f64,
-    /// `total_time_s / iterations`.
+    /// `total_time_s / iterations`; `total_time_s` where a run was cut off in its first iteration.
     pub step_time_s: f64,
     /// Time in which compute was busy.
     pub compute_s: f64,

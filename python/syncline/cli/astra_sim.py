@@ -68,10 +68,10 @@ def astra_sim(arguments: Sequence[str]) -> int:
         return 0
     options, switches = _options(arguments)
     folder = options.pop("out", None) or f"runs/{Path(options['workload']).name}"
-    logs = options.pop("logs", None)
     model = options.pop("model", "analytical")
     if "native" in switches:
         return _native(options, model, folder, as_json="json" in switches)
+    logs = options.pop("logs", None)
     lines, outcome, found, finished, run = _core.astra_sim(**options, backend=_BACKENDS[model])
     diagnostics: list[Diagnostic] = json.loads(found)
     answer = json.loads(outcome)
@@ -96,7 +96,7 @@ def _native(options: dict[str, Any], model: str, folder: str, *, as_json: bool) 
     from syncline.report.answer import answer
     from syncline.result import Result
 
-    refused = [name for name in ("queues_per_dim", "injection_scale", "rendezvous") if name in options]
+    refused = [name for name in ("queues_per_dim", "injection_scale", "rendezvous", "logs") if name in options]
     if refused:
         flags = ", ".join(f"--{name}" for name, (key, *_) in _FLAGS.items() if key in refused)
         refuse(error("SL0702", f"{flags} has no meaning with --native", help="leave it out, or leave out --native"))
