@@ -172,10 +172,10 @@ fn accounting_adds_up_for_every_rank() {
 fn limits_keep_what_was_done() {
     let mut limited = scenario(&format!(
         r#"{{"schema": "syncline/1", "workload": {{"source": "layers", "layers": {LAYERS}, "iterations": 50}},
-            "fabric": {{"dims": [{RING8}]}}, "limits": {{"events": 1000}}}}"#
+            "fabric": {{"dims": [{RING8}]}}, "limits": {{"events": 20000}}}}"#
     ));
     let by_events = run(&limited, Control::default()).unwrap();
-    assert_eq!(by_events.timeline.summary.events, 1000);
+    assert_eq!(by_events.timeline.summary.events, 20_000);
     assert_eq!(by_events.timeline.summary.ended, syncline_timeline::Ended::LimitReached);
     let sent = match &by_events.timeline.table("ranks").unwrap().column("sent_bytes").unwrap().data {
         syncline_timeline::Data::Int(values) => values.iter().sum::<i64>() as u64,
