@@ -92,7 +92,7 @@ fn prefix_in(prefix: &str) -> Result<Cow<'_, str>> {
     }
     let problem = Diagnostic::error(Code::Unreadable, "a folder of traces must hold those of one job")
         .at(prefix, 0)
-        .key("workload.prefix");
+        .key("workload.chakra");
     Err(match found.len() {
         0 => {
             problem.found("no file that ends in .0.et").help("name the folder or the prefix of the .et files")
@@ -115,7 +115,7 @@ fn count_files(prefix: &Path, ranks: u32) -> Result<()> {
         format!("the trace has {files} ranks, the fabric {ranks} NPUs"),
     )
     .at(prefix.display().to_string(), 0)
-    .key("workload.prefix")
+    .key("workload.chakra")
     .help("change the fabric's sizes, or say which NPUs the ranks use with `placement`")
     .into())
 }
