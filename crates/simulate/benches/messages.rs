@@ -1,5 +1,5 @@
 //! Message deliveries a second, event by event, with the full endpoint model and tables. Prints CPU time of this
-//! process, best of five. `cargo bench -p syncline-simulate`.
+//! process, best of five. `cargo bench -p syncline-simulate --bench messages [-- PART_OF_A_CASE'S_NAME]`.
 
 use cpu_time::ProcessTime;
 use syncline_simulate::{Control, Scenario, run};
@@ -21,7 +21,8 @@ fn main() {
         ("1 GiB all-reduce, 64 chunks, Ring(8)_FC(8)_Switch(16)", &one, three_dims, 64),
         ("10,000 layers of 1 MiB, 4 chunks, Ring(8)", &layers, ring, 4),
     ];
-    for (name, workload, fabric, chunks) in cases {
+    let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with('-')).unwrap_or_default();
+    for (name, workload, fabric, chunks) in cases.into_iter().filter(|case| case.0.contains(&wanted)) {
         for network in ["analytical", "queued"] {
             let json = format!(
                 r#"{{"schema": "syncline/1", "workload": {workload}, "fabric": {fabric}, "network": {{"model": "{network}"}},
