@@ -145,6 +145,12 @@ impl Calendar {
         }
     }
 
+    /// An event of the present that comes `later` events after the next one, where there is one.
+    #[inline]
+    pub(crate) fn peek(&self, later: usize) -> Option<&Event> {
+        self.present.get(self.taken + later)
+    }
+
     /// Time of the next event.
     #[inline]
     pub(crate) fn next_time(&mut self) -> Option<Time> {

@@ -2,7 +2,7 @@
 
 use crate::calendar::Kind;
 use crate::record::{Label, Mark};
-use crate::state::{At, Cause, Iteration, Message, NONE, POINT_TO_POINT};
+use crate::state::{Alone, At, Cause, Iteration, Message, NONE};
 use crate::{Engine, Network};
 use std::cmp::Reverse;
 use syncline_timeline::Track;
@@ -224,40 +224,37 @@ impl<'a, N: Network> Engine<'a, N> {
     }
 
     fn send_alone(&mut self, rank: u32, at: At, to: u32, bytes: Bytes, tag: u32) {
-        let key = u64::from(tag) << 20 | u64::from(rank & 0xf_ffff);
         let message = Message {
-            rank: to,
-            sender: rank,
             bytes: bytes.0,
             sent: self.now,
-            key,
-            role: POINT_TO_POINT,
-            phase: 0,
-            plan: tag,
-            sequence: at.iteration,
-            chunk: at.task,
+            key: u64::from(tag) << 20 | u64::from(rank & 0xf_ffff),
+            target: NONE,
+            from: self.alone.insert(Alone { at, tag }),
             channel: 0,
-            from: rank,
+            phase: 0,
             lane: 0,
             run: NONE,
-            target: NONE,
+            sender: rank,
+            receiver: to,
         };
-        let id = self.messages.insert(message);
-        self.enter(id);
+        self.enter(message);
     }
 
     /// A point-to-point message has entered the network and will have left its NPU at `time`.
     pub(crate) fn alone_sent(&mut self, message: &Message, time: Time) {
-        let at = At { iteration: message.sequence, task: message.chunk };
-        let id = self.leaving.insert((message.sender, at));
+        let id = self.leaving.insert((message.sender, self.alone[message.from].at));
         self.calendar.at(time, Kind::Sent, message.key, id, 0);
     }
 
     pub(crate) fn alone_arrived(&mut self, message: &Message) {
-        let channel =
-            self.ranks[message.rank as usize].channels.entry((message.sender, message.plan)).or_default();
+        let Message { sender, receiver, bytes, .. } = *message;
+        self.record.ranks[sender as usize].sent += bytes;
+        self.record.ranks[receiver as usize].received += bytes;
+        let Alone { tag, .. } = self.alone[message.from];
+        self.alone.remove(message.from);
+        let channel = self.ranks[receiver as usize].channels.entry((sender, tag)).or_default();
         match channel.posted.pop_front() {
-            Some(at) => self.communication_done(message.rank, at),
+            Some(at) => self.communication_done(receiver, at),
             None => channel.arrived += 1,
         }
     }

@@ -182,6 +182,9 @@ impl Fabric {
             Kind::Regular(dims) => {
                 let mut at = from.0;
                 for dim in dims {
+                    if at == to.0 {
+                        break;
+                    }
                     at = dim.route(at, to.0, lane, path);
                 }
                 true

@@ -36,6 +36,7 @@ fn simulate(fabric: &Fabric, model: Model, ranks: Vec<TaskGraph>) -> Result<Reco
         roles: Vec::new(),
         layers: Vec::new(),
         iterations: 1,
+        source: Default::default(),
     };
     let job = Job {
         durations: workload.classes.iter().map(|g| vec![Time::ZERO; g.tasks.len()]).collect(),

@@ -17,7 +17,7 @@ pub mod quantity;
 pub mod words;
 
 pub use cut::{Extent, cut};
-pub use ids::{GroupId, JobId, LinkId, NpuId, RankId, TaskId};
+pub use ids::{GroupId, JobId, LinkId, NpuId, RankId, TaskId, rank_list};
 pub use parse::UnitError;
 pub use quantity::{Bytes, FlopRate, Flops, Frequency, Rate, Time};
 pub use words::{CollectiveKind, DataType, DimKind, Shape, ShapeDim};

@@ -157,6 +157,7 @@ fn bad_peer(rank: u32, peer: u32, ranks: u32) -> Diagnostic {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Source;
     use crate::graph::{GraphBuilder, NO_LAYER, Part, Task};
     use crate::role::{Role, RoleId};
     use syncline_units::RankId;
@@ -178,6 +179,7 @@ mod tests {
             roles: vec![Role::grid("all", &[2], &[None], &[0])],
             layers: Vec::new(),
             iterations: 1,
+            source: Source::Built,
         })
     }
 
