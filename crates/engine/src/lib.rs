@@ -30,7 +30,7 @@ pub use network::{LinkUse, Network, Sent, Transfer};
 pub use record::Record;
 
 use calendar::Kind;
-use record::{DimRecord, Label, LayerRecord, Mark, RankRecord, Tracer};
+use record::{DimRecord, Label, LayerRecord, RankRecord, Tracer};
 use slab::Slab;
 use state::{Alone, At, Begun, Cause, Instance, Message, NONE, Place, Rank, Run, Set, Window};
 use std::collections::VecDeque;
@@ -335,6 +335,10 @@ impl<'a, N: Network> Engine<'a, N> {
     /// Books what is under way when a run stops early.
     fn close_early(&mut self) {
         let now = self.now;
+        // Sends are drawn up to when they will have left.
+        for mark in &mut self.tracer.marks {
+            mark.end = mark.end.min(now);
+        }
         let under_way = self.windows.iter().flatten().flat_map(|window| &window.instances);
         let instances = under_way.filter(|&&id| id < state::DONE).map(|&id| &self.instances[id]);
         let runs = instances.flat_map(|instance| &instance.chunks).flat_map(|chunk| &chunk.runs);
@@ -365,12 +369,6 @@ impl<'a, N: Network> Engine<'a, N> {
                     record.exposed_communication += idle;
                 }
             }
-        }
-    }
-
-    fn mark(&mut self, mark: Mark) {
-        if self.tracer.traces(mark.rank) {
-            self.tracer.mark(mark);
         }
     }
 }

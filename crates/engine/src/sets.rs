@@ -486,7 +486,7 @@ impl<'a, N: Network> Engine<'a, N> {
         }
         run.phase += 1;
         run.last_sent = Time::ZERO;
-        self.mark(mark);
+        self.tracer.mark(mark);
         self.enter_phase(run_id);
         self.fill(rank, dim);
         if was_first {
@@ -535,7 +535,14 @@ impl<'a, N: Network> Engine<'a, N> {
         self.record.layers[layer].bytes += u128::from(bytes);
         let class = self.ranks[rank as usize].class;
         let label = Label::Task { class, task: at.task };
-        self.mark(Mark { rank, track: Track::Communication, start: issued, end: self.now, label, bytes });
+        self.tracer.mark(Mark {
+            rank,
+            track: Track::Communication,
+            start: issued,
+            end: self.now,
+            label,
+            bytes,
+        });
         if all {
             self.instance_done(instance);
         }

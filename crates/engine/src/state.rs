@@ -112,7 +112,8 @@ pub(crate) struct Queue {
 #[derive(Debug, Default)]
 pub(crate) struct Channel {
     pub(crate) arrived: u32,
-    pub(crate) posted: VecDeque<At>,
+    /// Receives that wait, and since when.
+    pub(crate) posted: VecDeque<(At, Time)>,
 }
 
 /// A rank.
@@ -296,4 +297,6 @@ pub(crate) struct Alone {
     /// The task that sends it.
     pub(crate) at: At,
     pub(crate) tag: u32,
+    /// The span of its sending, where that is kept.
+    pub(crate) span: Option<u32>,
 }

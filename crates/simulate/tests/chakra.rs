@@ -239,3 +239,22 @@ fn what_ranks_disagree_on_is_told_once_with_its_file() {
     assert!(text.contains("ranks 1-3 are all like the second"), "{text}");
     assert_eq!(text.matches("SL0303").count(), 1, "{text}");
 }
+
+#[test]
+fn messages_are_drawn_from_send_to_receive() {
+    let folder = Folder::new();
+    folder.ranks(4, |rank| match rank {
+        1 => vec![Node::compute(0, "work", 3), Node::send(1, "s", 1, 2, 1_000_000, 5).after(&[0])],
+        2 => vec![Node::receive(1, "r", 1, 2, 1_000_000, 5)],
+        _ => vec![Node::compute(0, "work", 1)],
+    });
+    let run = folder.run(FC4, None, r#""trace": {"ranks": [1, 2]},"#).unwrap();
+    let spans = &run.timeline.spans;
+    let [flow] = spans.flows[..] else { panic!("one message, one arrow: {spans:?}") };
+    let (from, to) = (&spans.spans[flow.from as usize], &spans.spans[flow.to as usize]);
+    let name = |label: u32| spans.labels[label as usize].as_str();
+    assert_eq!((from.rank.0, name(from.label), from.start.0), (1, "s", 3_000_000));
+    assert_eq!(from.end.0, 3_000_000 + 20_000_000);
+    assert_eq!((to.rank.0, name(to.label), to.start.0), (2, "r", 0));
+    assert_eq!(to.end.0, 3_000_000 + 20_500_000);
+}
