@@ -41,8 +41,8 @@ pub(crate) fn workload(prefix: &str, groups: Option<&str>, axes: &[Axis]) -> Res
     let prefix = &*prefix_in(prefix)?;
     count_files(Path::new(prefix), ranks)?;
     let groups = match groups.map(Path::new) {
-        Some(path) if !Groups::ignored(path) => Groups::read(path)?,
-        _ => Groups::default(),
+        Some(path) => Groups::read(path)?,
+        None => Groups::default(),
     };
     let traces = Traces::load(Path::new(prefix), ranks, Loading::default())?;
     let mut problems = Diagnostics::new();

@@ -9,7 +9,7 @@ from pathlib import Path as FilePath
 from typing import Any
 
 from syncline import _core
-from syncline.config import expand_fabric, expand_workload
+from syncline.config import expand_fabric, expand_workload, files
 from syncline.config.check import collect, in_order
 from syncline.config.compute import Given, Roofline
 from syncline.config.node import Node, from_python
@@ -31,7 +31,7 @@ class Loaded:
     name: str
     """Of the scenario; what its results are called."""
     resolved: dict[str, Any]
-    """What the core takes."""
+    """What the core takes; paths are as seen from the current directory."""
     origins: Origins
     """Where each part of it came from."""
 
@@ -76,8 +76,10 @@ def load(given: str | FilePath | Mapping[str, Any], overrides: Iterable[Override
 
 
 def _resolved(source: Source) -> Loaded:
-    """A scenario of a run's folder, which is in the core's own form already."""
+    """A scenario of a run's folder, which is in the core's own form already: its paths are relative to the folder."""
     resolved = source.root.plain()
+    if source.file:
+        resolved = files.moved(resolved, source.folder, "")
     if isinstance(resolved.get("network"), str):
         resolved["network"] = {"model": resolved["network"]}
     return Loaded(str(resolved.get("name") or "run"), resolved, Origins(source))
