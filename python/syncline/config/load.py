@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path as FilePath
+from time import monotonic
 from typing import Any
 
 from syncline import _core
@@ -34,6 +35,8 @@ class Loaded:
     """What the core takes; paths are as seen from the current directory."""
     origins: Origins
     """Where each part of it came from."""
+    started: float = field(default_factory=monotonic)
+    """When reading it began, in seconds of :func:`time.monotonic`; the limit on wall time counts from then."""
 
     @property
     def json(self) -> str:
@@ -59,6 +62,7 @@ def load(given: str | FilePath | Mapping[str, Any], overrides: Iterable[Override
 
     Raises :class:`SynclineError` with everything that is wrong.
     """
+    started = monotonic()
     if isinstance(given, Mapping):
         source = Source(from_python(given))
     else:
@@ -72,7 +76,7 @@ def load(given: str | FilePath | Mapping[str, Any], overrides: Iterable[Override
         )
     source.override(overrides)
     workload = source.root.at(("workload", "source"))
-    return _resolved(source) if workload else _written(source)
+    return replace(_resolved(source) if workload else _written(source), started=started)
 
 
 def _resolved(source: Source) -> Loaded:
