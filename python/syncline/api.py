@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from syncline import _core
@@ -58,7 +59,7 @@ def prepare(scenario: Given | None, changes: Mapping[str, Any] | None, sections:
 
 def run(loaded: Loaded, progress: Progress | None = None) -> Result:
     """Simulates what was loaded."""
-    finished = loaded.call(_core.simulate, progress)
+    finished = loaded.call(_core.simulate, progress, monotonic() - loaded.started)
     result = Result(finished, loaded.resolved)
     if finished.interrupted:
         raise Interrupted(result)

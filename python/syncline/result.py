@@ -41,7 +41,8 @@ class Result:
     def __init__(self, tables: Tables, scenario: dict[str, Any] | None = None, folder: Path | None = None) -> None:
         self._tables = tables
         self.scenario = scenario
-        """The resolved scenario, where it is known."""
+        """The resolved scenario, where it is known; paths are as seen from the directory of the run."""
+        self._start = Path().absolute() if scenario else None
         self.folder = folder
         """Where the results are on disk, if they are."""
 
@@ -95,8 +96,11 @@ class Result:
             shutil.copytree(self._tables.folder, path)
             return sorted(each.name for each in path.iterdir())
         from syncline.config.dump import dump
+        from syncline.config.files import moved
 
         run, scenario = cast("_core.Run", self._tables), self.scenario or {}
+        if self._start is not None:
+            scenario = moved(scenario, self._start, path)
         files = run.write(path, dump(scenario), int(scenario.get("seed", 0)))
         self.folder = path
         return [name for name, _ in files]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import syncline
-from tests.conftest import RING
+from tests.conftest import RING, ROOT
 
 WORKLOAD = {"collective": "all_reduce", "bytes": "1MiB"}
 FABRIC = {"dims": [{"name": "ring", "shape": "ring", "size": 4, "rate": "25GB/s", "latency": "1us"}]}
@@ -131,3 +131,40 @@ def test_everything_wrong_with_a_mapping_is_raised_at_once() -> None:
 def test_nonsense_is_refused(given: object) -> None:
     with pytest.raises((syncline.SynclineError, TypeError)):
         syncline.simulate(given)  # type: ignore[arg-type]
+
+
+def test_a_run_is_repeated_from_its_folder_in_any_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def digests(folder: Path) -> dict[str, str]:
+        return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.iterdir())}
+
+    (tmp_path / "job" / "plans").mkdir(parents=True)
+    (tmp_path / "elsewhere" / "deep").mkdir(parents=True)
+    (tmp_path / "far").symlink_to(tmp_path / "elsewhere" / "deep")
+    plan = ROOT / "examples" / "custom-plan" / "plan.json"
+    (tmp_path / "job" / "plans" / "own.json").write_bytes(plan.read_bytes())
+    scenario = (ROOT / "examples" / "custom-plan" / "scenario.yaml").read_text().replace("plan.json", "plans/own.json")
+    (tmp_path / "job" / "scenario.yaml").write_text(scenario)
+
+    monkeypatch.chdir(tmp_path / "job")
+    syncline.simulate("scenario.yaml").save("runs/one")
+    syncline.simulate("scenario.yaml").save("../far/one")
+    resolved = (tmp_path / "job" / "runs" / "one" / "scenario.resolved.yaml").read_text()
+    assert "../../plans/own.json" in resolved
+    assert str(tmp_path) not in resolved
+    for folder, directory, name in (("job/runs/one", tmp_path, "job/runs/one"), ("far/one", tmp_path / "far", "one")):
+        before = digests(tmp_path / folder)
+        monkeypatch.chdir(directory)
+        again = syncline.simulate(name)
+        # Whoever goes elsewhere before saving gets the same folder.
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        again.save(tmp_path / folder)
+        assert digests(tmp_path / folder) == before
+
+
+def test_absolute_paths_stay(tmp_path: Path) -> None:
+    plan = (ROOT / "examples" / "custom-plan" / "plan.json").as_posix()
+    scenario = (ROOT / "examples" / "custom-plan" / "scenario.yaml").read_text().replace("plan.json", plan)
+    (tmp_path / "scenario.yaml").write_text(scenario)
+    syncline.simulate(tmp_path / "scenario.yaml").save(tmp_path / "run")
+    assert plan in (tmp_path / "run" / "scenario.resolved.yaml").read_text()
+    assert syncline.check(tmp_path / "run") == []

@@ -146,6 +146,14 @@ class TestConvert:
         assert cli("simulate", "resolved.yaml").returncode == 0
         assert json.loads((cli.folder / "resolved.json").read_text())["network"] == {"model": "queued"}
 
+    def test_a_scenario_with_files_goes_elsewhere(self, cli: Cli) -> None:
+        cli.write("a/plan.json", (ROOT / "examples/custom-plan/plan.json").read_text())
+        cli.write("a/s.yaml", (ROOT / "examples/custom-plan/scenario.yaml").read_text())
+        (cli.folder / "b" / "c").mkdir(parents=True)
+        assert cli("convert", "a/s.yaml", "b/c/resolved.yaml").returncode == 0
+        assert "../../a/plan.json" in (cli.folder / "b/c/resolved.yaml").read_text()
+        assert cli("check", "b/c/resolved.yaml").returncode == 0
+
     def test_a_plan(self, cli: Cli) -> None:
         program = str(ROOT / "crates/formats/src/msccl/testdata/ring_all_reduce.xml")
         assert cli("convert", program, "plan.json").returncode == 0

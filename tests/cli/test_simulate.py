@@ -64,6 +64,7 @@ def test_options_change_the_scenario(cli: Cli, ring: str) -> None:
         (["--max-events", "zero"], 2, "--max-events:1:1"),
         (["--nonsense"], 2, "No such option"),
         (["--max-events", "3"], 5, "SL0502"),
+        (["--max-wall", "1ns"], 5, "was reached while building the fabric"),
         (["--out", "ring.yaml"], 3, "SL0801"),
     ],
 )
@@ -86,6 +87,26 @@ def test_a_limit_gives_valid_results(cli: Cli, ring: str) -> None:
     assert done.returncode == 5
     assert "A limit was reached" in done.stdout
     assert json.loads((cli.folder / "runs/ring/summary.json").read_text())["ended"] == "limit_reached"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "collectives.plans.all_reduce=huge.json",
+        "collectives.plans.all_reduce=huge.xml",
+        "fabric={file: huge.csv}",
+        "fabric={file: huge.yaml}",
+        "workload={astra_text: huge.txt}",
+    ],
+)
+def test_a_huge_file_is_refused_by_its_size(change: str, cli: Cli, ring: str) -> None:
+    """A terabyte that takes no space on the disk, and would take all of the memory."""
+    name = next(word.strip("}") for word in change.replace("=", " ").split() if "huge" in word)
+    with (cli.folder / name).open("wb") as file:
+        file.truncate(1 << 40)
+    done = cli("simulate", ring, "--set", change)
+    assert done.returncode == 3, done.stderr
+    assert "larger than" in done.stderr
 
 
 def test_names_never_lead_out_of_the_folder(cli: Cli) -> None:

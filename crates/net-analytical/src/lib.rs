@@ -2,7 +2,8 @@
 //!
 //! - [`Model::Analytical`]: latency times hops plus bytes over rate (hier2021 Eq. 8), cut through. The link by which a
 //!   message leaves its NPU is busy while it sends, and the link by which it reaches its NPU while it receives, so
-//!   nothing beats a network interface; links in between are never busy.
+//!   nothing beats a network interface. Links in between count the bytes and messages that pass them, and are never
+//!   busy: nothing waits for them.
 //! - [`Model::Queued`]: every link is a FIFO, and every message is stored and forwarded whole.
 //!
 //! On a path of one link both are the same.
@@ -88,6 +89,16 @@ impl<'a> Links<'a> {
         (start, time)
     }
 
+    /// Counts a message on the links between its first and its last one (analytical).
+    fn pass(&mut self, bytes: Bytes) {
+        let inner = self.path.len() - 1;
+        for link in &self.path[1..inner] {
+            let used = &mut self.ports[link.index()].used;
+            used.bytes += bytes.0;
+            used.messages += 1;
+        }
+    }
+
     fn travel(&mut self, transfer: &Transfer, tail: Time) -> u32 {
         let index = self.free_travels.pop().unwrap_or_else(|| {
             self.travels.push(Travel::default());
@@ -167,6 +178,7 @@ impl Network for Links<'_> {
                         latency = latency.saturating_add(hop_latency);
                         slowest = slowest.max(self.transfer_time(rate, transfer.bytes));
                     }
+                    self.pass(transfer.bytes);
                     let head = start.saturating_add(latency);
                     let index = self.travel(transfer, head.saturating_add(slowest));
                     calendar.call_back(head, transfer.key, index, 0);

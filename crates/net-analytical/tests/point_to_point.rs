@@ -1,10 +1,10 @@
 //! Sends and receives on both models, by hand: times, matching, deadlocks.
 
 use syncline_engine::Ended;
-use syncline_engine::{Engine, Job, Lanes, Record, Schedule, Step};
+use syncline_engine::{Engine, Job, Lanes, Network, Record, Schedule, Step};
 use syncline_fabric::{Dimension, Direction, Fabric, Graph, GraphLink, Routing};
 use syncline_net_analytical::{Links, Model};
-use syncline_units::{Bytes, DimKind, RankId, Rate, Time};
+use syncline_units::{Bytes, DimKind, NpuId, RankId, Rate, Time};
 use syncline_workload::graph::NO_LAYER;
 use syncline_workload::{GraphBuilder, Part, Task, TaskGraph, TaskKind, Workload};
 
@@ -28,6 +28,14 @@ fn receive(from: u32, bytes: u64) -> TaskKind {
 }
 
 fn simulate(fabric: &Fabric, model: Model, ranks: Vec<TaskGraph>) -> Result<Record, String> {
+    simulate_with(fabric, model, ranks).map(|done| done.0)
+}
+
+fn simulate_with(
+    fabric: &Fabric,
+    model: Model,
+    ranks: Vec<TaskGraph>,
+) -> Result<(Record, Links<'_>), String> {
     let workload = Workload {
         name: String::new(),
         ranks: ranks.len() as u32,
@@ -52,7 +60,7 @@ fn simulate(fabric: &Fabric, model: Model, ranks: Vec<TaskGraph>) -> Result<Reco
     let mut engine = Engine::new(&job, Links::new(fabric, model));
     loop {
         match engine.step(10, Time::MAX).map_err(|e| e.to_string())? {
-            Step::Finished => return Ok(engine.finish(Ended::Finished).map_err(|e| e.to_string())?.0),
+            Step::Finished => return engine.finish(Ended::Finished).map_err(|e| e.to_string()),
             _ => continue,
         }
     }
@@ -85,6 +93,31 @@ fn models_differ_on_long_paths_only() {
             assert_eq!(record.finish.0 / 1000, expected);
             assert_eq!(finish_ns(&record)[0], 1000, "a send is done when it has left");
         }
+    }
+}
+
+#[test]
+fn every_link_of_a_path_is_booked() {
+    // Two messages side by side over the same three links.
+    let mut ranks = vec![chain(&[]); 8];
+    ranks[0] = chain(&[send(3, 1000)]);
+    ranks[1] = chain(&[send(4, 500)]);
+    ranks[3] = chain(&[receive(0, 1000)]);
+    ranks[4] = chain(&[receive(1, 500)]);
+    let fabric = ring(8);
+    for (model, busy_ns) in
+        [(Model::Analytical, [1000, 500, 1000, 500]), (Model::Queued, [1000, 1500, 1500, 500])]
+    {
+        let (record, links) = simulate_with(&fabric, model, ranks.clone()).unwrap();
+        assert_eq!(record.sent, 1500);
+        let mut path = Vec::new();
+        fabric.route(NpuId(0), NpuId(4), 0, &mut path);
+        let used = path.iter().map(|&link| links.link_use(link));
+        let booked: Vec<_> = used.clone().map(|used| (used.bytes, used.messages)).collect();
+        assert_eq!(booked, [(1000, 1), (1500, 2), (1500, 2), (500, 1)]);
+        let busy: Vec<_> = used.map(|used| used.busy.0 / 1000).collect();
+        // Link 1 -> 2 is the second message's first one, link 2 -> 3 the first message's last one.
+        assert_eq!(busy, busy_ns);
     }
 }
 

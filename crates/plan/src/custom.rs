@@ -20,7 +20,7 @@
 
 mod file;
 
-pub use file::{BlocksEntry, MOST_OPS, OpEntry, PlanFile, SeatEntry, StreamEntry};
+pub use file::{BlocksEntry, MOST_BYTES, MOST_OPS, OpEntry, PlanFile, SeatEntry, StreamEntry};
 
 use crate::program::{Algorithm, Buffer, Op, Refusal, Seat};
 use crate::verify::verify;

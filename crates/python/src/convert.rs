@@ -3,9 +3,7 @@
 use crate::errors::{detached, internal};
 use pyo3::prelude::*;
 use std::path::PathBuf;
-use syncline_diagnostics::{Code, Diagnostic};
 use syncline_formats::msccl;
-use syncline_plan::custom::PlanFile;
 use syncline_simulate::convert::Options;
 
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -27,15 +25,7 @@ fn msccl_to_plan(py: Python<'_>, path: PathBuf) -> PyResult<String> {
 /// A plan, read from a JSON file, as an MSCCL program.
 #[pyfunction]
 fn plan_to_msccl(py: Python<'_>, path: PathBuf) -> PyResult<String> {
-    detached(py, || {
-        let name = path.display().to_string();
-        let text = std::fs::read_to_string(&path).map_err(|error| {
-            Diagnostic::error(Code::Unreadable, "the plan cannot be read")
-                .at(name.as_str(), 0)
-                .found(error.to_string())
-        })?;
-        msccl::write(&PlanFile::from_json(&text, &name)?)
-    })
+    detached(py, || syncline_simulate::plan_to_msccl(&path))
 }
 
 /// Writes a workload, a resolved scenario (`.json`) or an ASTRA-sim 1 text (`.txt`), as a Chakra trace per rank,

@@ -5,6 +5,7 @@ use crate::run::Run;
 use crate::watch::watched;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use std::time::Duration;
 use syncline_diagnostics::{Code, Diagnostic};
 use syncline_simulate::scenario::{Collectives, Limits, Trace};
 use syncline_simulate::{Control, Progress, Scenario, Show};
@@ -28,17 +29,19 @@ fn read(scenario: &str) -> syncline_diagnostics::Result<Scenario> {
 /// Simulates a resolved scenario, given as JSON.
 ///
 /// `progress(simulated_s, events, messages, done)` is called about ten times a second. Ctrl-C stops the run; what was
-/// finished is kept, and `Run.interrupted` says so.
+/// finished is kept, and `Run.interrupted` says so. The limit on wall time counts `spent_s`, the seconds that the command
+/// has taken before.
 #[pyfunction]
-#[pyo3(signature = (scenario, progress = None))]
-fn simulate(py: Python<'_>, scenario: &str, progress: Option<Py<PyAny>>) -> PyResult<Run> {
+#[pyo3(signature = (scenario, progress = None, spent_s = 0.0))]
+fn simulate(py: Python<'_>, scenario: &str, progress: Option<Py<PyAny>>, spent_s: f64) -> PyResult<Run> {
+    let spent = Duration::try_from_secs_f64(spent_s).unwrap_or_default();
     let (run, interrupted) = watched(py, progress.as_ref(), |cancel, sender| {
         let scenario = read(scenario)?;
         // Nobody listens any more once the run has been interrupted.
         let mut tell = |state: Progress| {
             let _ = sender.send(state);
         };
-        syncline_simulate::run(&scenario, Control { cancel: Some(cancel), progress: Some(&mut tell) })
+        syncline_simulate::run(&scenario, Control { cancel: Some(cancel), progress: Some(&mut tell), spent })
     })?;
     Ok(Run::new(run, interrupted))
 }

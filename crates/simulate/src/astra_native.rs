@@ -9,7 +9,7 @@ use std::path::Path;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 use syncline_formats::astra2::network::Topology;
 use syncline_formats::astra2::system::{Algorithm, Implementation, Optimization, Scheduling};
-use syncline_formats::astra2::{Network as AstraNetwork, System};
+use syncline_formats::astra2::{Groups, Network as AstraNetwork, System};
 use syncline_units::{Bytes, CollectiveKind, DimKind, FlopRate, Rate, Time};
 
 /// What ASTRA-sim's flags name.
@@ -102,7 +102,7 @@ pub fn astra_scenario(files: &AstraFiles<'_>, network: Network) -> Result<(Scena
         seed: 0,
         workload: Workload::Chakra {
             prefix: files.workload.to_owned(),
-            groups: files.groups.map(str::to_owned),
+            groups: files.groups.filter(|path| !Groups::ignored(Path::new(path))).map(str::to_owned),
         },
         compute,
         fabric: Fabric::Dims(dims),

@@ -16,6 +16,7 @@
 //!   collectives from it.
 
 use crate::jobs::Axis;
+use crate::watch::Watch;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -34,19 +35,26 @@ use syncline_workload::{
 /// Most problems that are listed.
 const MAX_PROBLEMS: usize = 20;
 
-/// Reads `<prefix>.<rank>.et` for every rank along `axes`.
+/// Reads `<prefix>.<rank>.et` for every rank along `axes`. `mismatch` says that there is another number of NPUs.
 ///
 /// # Errors
-/// What is wrong with the files, and nodes that cannot be simulated.
-pub(crate) fn workload(prefix: &str, groups: Option<&str>, axes: &[Axis]) -> Result<Workload> {
+/// What is wrong with the files, and nodes that cannot be simulated; `LimitReached` where `watch` says stop.
+pub(crate) fn workload(
+    prefix: &str,
+    groups: Option<&str>,
+    axes: &[Axis],
+    mismatch: &dyn Fn(&str, u32) -> Diagnostic,
+    watch: &Watch<'_>,
+) -> Result<Workload> {
     let ranks = axes.iter().map(|axis| axis.size).product();
     let prefix = &*prefix_in(prefix)?;
-    count_files(Path::new(prefix), ranks)?;
+    count_files(Path::new(prefix), ranks, mismatch)?;
     let groups = match groups.map(Path::new) {
-        Some(path) if !Groups::ignored(path) => Groups::read(path)?,
-        _ => Groups::default(),
+        Some(path) => Groups::read(path)?,
+        None => Groups::default(),
     };
-    let traces = Traces::load(Path::new(prefix), ranks, Loading::default())?;
+    let mut look = || watch.look("reading the traces");
+    let traces = Traces::load_while(Path::new(prefix), ranks, Loading::default(), &mut look)?;
     let mut problems = Diagnostics::new();
     let mut sharers = vec![Vec::new(); traces.graphs().len()];
     for rank in 0..ranks {
@@ -58,6 +66,7 @@ pub(crate) fn workload(prefix: &str, groups: Option<&str>, axes: &[Axis]) -> Res
     problems = problems.into_result()?;
     let mut classes = Vec::new();
     for (index, graph) in traces.graphs().iter().enumerate() {
+        watch.look("building the task graphs")?;
         match job.class(index, graph, &teams[index], &mut problems) {
             Ok(class) => classes.push(class),
             Err(problem) => problems.push(*problem),
@@ -106,21 +115,27 @@ fn prefix_in(prefix: &str) -> Result<Cow<'_, str>> {
 }
 
 /// That there are as many files as ranks.
-fn count_files(prefix: &Path, ranks: u32) -> Result<()> {
-    let files = (0..u32::MAX).take_while(|&rank| rank_file(prefix, rank).is_file()).count();
-    // No file at all, and gaps, are reported by the reader.
-    let gap = (files as u32..ranks).any(|rank| rank_file(prefix, rank).is_file());
-    if files == 0 || files == ranks as usize || gap {
+fn count_files(prefix: &Path, ranks: u32, mismatch: &dyn Fn(&str, u32) -> Diagnostic) -> Result<()> {
+    let is_there = |rank: u32| rank_file(prefix, rank).is_file();
+    let files = (0..u32::MAX).take_while(|&rank| is_there(rank)).count() as u32;
+    if files == ranks {
         return Ok(());
     }
-    Err(Diagnostic::error(
-        Code::RankMismatch,
-        format!("the trace has {files} ranks, the fabric {ranks} NPUs"),
-    )
-    .at(prefix.display().to_string(), 0)
-    .key("workload.chakra")
-    .help("change the fabric's sizes, or say which NPUs the ranks use with `placement`")
-    .into())
+    if let Some(next) = (files..ranks).find(|&rank| is_there(rank)) {
+        let message = format!("the trace has no file for rank {files}, but one for rank {next}");
+        return Err(Diagnostic::error(Code::RankMismatch, message)
+            .at(rank_file(prefix, files).display().to_string(), 0)
+            .key("workload.chakra")
+            .help("write one file for each rank")
+            .into());
+    }
+    // No file at all is reported by the reader, with similar names.
+    if files == 0 {
+        return Ok(());
+    }
+    let what = format!("the trace has {files} rank{}", if files == 1 { "" } else { "s" });
+    let found = format!("{} is its last file", rank_file(prefix, files - 1).display());
+    Err(mismatch(&what, files).note(found).into())
 }
 
 type Boxed<T> = std::result::Result<T, Box<Diagnostic>>;

@@ -18,6 +18,7 @@ mod et;
 
 use crate::prepare::prepare;
 use crate::scenario::{Placement, Scenario};
+use crate::watch::Watch;
 use crate::{astra_text, jobs};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -62,6 +63,9 @@ pub struct Summary {
     pub warnings: Diagnostics,
 }
 
+/// Largest JSON file: a resolved scenario may list a million links.
+const MAX_JSON_BYTES: u64 = 1 << 30;
+
 /// Reads `input` and writes it to `output` in the other form. For traces, `output` is a prefix.
 ///
 /// # Errors
@@ -83,7 +87,7 @@ pub fn convert(input: &Path, output: &Path, options: &Options) -> Result<Summary
         }
         Some("txt") => from_text(input, output, options),
         Some("json") => {
-            let source = Source::read(input)?;
+            let source = Source::read_at_most(input, MAX_JSON_BYTES)?;
             let value: serde_json::Value =
                 serde_json::from_str(source.text()).map_err(|error| json(&source, &error))?;
             if value.get("seats").is_some() {
@@ -132,7 +136,7 @@ fn of_plan(plan: &PlanFile, output: &Path) -> Summary {
 }
 
 fn from_scenario(scenario: &Scenario, output: &Path) -> Result<Summary> {
-    let prepared = prepare(scenario)?;
+    let prepared = prepare(scenario, &Watch::default())?;
     let classes = prepared.workload.classes.len();
     let durations: Vec<Vec<Time>> = (0..classes).map(|class| prepared.durations(class).to_vec()).collect();
     let dims: Vec<u32> = prepared.fabric.dims().iter().map(|dim| dim.size).collect();

@@ -1,6 +1,8 @@
 //! The scenario's job as a [`Workload`].
 
-use crate::scenario::{Axes, BackwardOrder, Comm, Parallel, Placement, Scenario, Workload as Spec};
+use crate::placement;
+use crate::scenario::{Axes, BackwardOrder, Comm, Parallel, Scenario, Workload as Spec};
+use crate::watch::Watch;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 use syncline_fabric::Fabric;
 use syncline_workload::training::{Grid, Rules, settle, training_loop};
@@ -9,8 +11,8 @@ use syncline_workload::{GraphBuilder, Part, RoleId, Task, TaskKind, Workload};
 /// Builds the job for a fabric.
 ///
 /// # Errors
-/// Everything that is impossible about it, or unreadable in the files it names.
-pub(crate) fn workload(scenario: &Scenario, fabric: &Fabric) -> Result<Workload> {
+/// Everything that is impossible about it, or unreadable in the files it names; `LimitReached` where `watch` says stop.
+pub(crate) fn workload(scenario: &Scenario, fabric: &Fabric, watch: &Watch<'_>) -> Result<Workload> {
     match &scenario.workload {
         Spec::Layers { model, layers, parallel, iterations, data_type } => {
             positive("workload.iterations", *iterations)?;
@@ -34,7 +36,8 @@ pub(crate) fn workload(scenario: &Scenario, fabric: &Fabric) -> Result<Workload>
             bare_collectives(collectives, *iterations, &axes(scenario, fabric)?)
         }
         Spec::Chakra { prefix, groups } => {
-            crate::chakra::workload(prefix, groups.as_deref(), &axes(scenario, fabric)?)
+            let mismatch = |what: &str, ranks| placement::mismatch(&scenario.placement, fabric, what, ranks);
+            crate::chakra::workload(prefix, groups.as_deref(), &axes(scenario, fabric)?, &mismatch, watch)
         }
         Spec::AstraText { file, iterations } => {
             positive("workload.iterations", *iterations)?;
@@ -46,16 +49,15 @@ pub(crate) fn workload(scenario: &Scenario, fabric: &Fabric) -> Result<Workload>
 /// Names and sizes of the rank grid's axes: the logical ones where given, else the fabric's dimensions, else (on a
 /// graph, or where only some NPUs are used) one axis of all ranks.
 fn axes(scenario: &Scenario, fabric: &Fabric) -> Result<Vec<Axis>> {
-    let ranks = match &scenario.placement {
-        Placement::Linear => fabric.npus(),
-        Placement::Npus(npus) => npus.len() as u32,
-    };
+    let ranks = placement::count(&scenario.placement, fabric);
     if let Some(sizes) = &scenario.collectives.logical {
         let product = sizes.iter().try_fold(1u32, |product, &size| product.checked_mul(size));
         if product != Some(ranks) || ranks == 0 {
+            let seats = product.map_or_else(|| "too many".to_owned(), |product| product.to_string());
+            let counted = placement::counted(&scenario.placement, fabric);
             return Err(Diagnostic::error(
                 Code::BadValue,
-                "the logical topology has another number of NPUs than the job has ranks",
+                format!("the logical topology has {seats} ranks, {counted}"),
             )
             .key("collectives.logical")
             .found(format!("{sizes:?}"))

@@ -1,8 +1,9 @@
 //! The run loop: a resolved scenario in, a timeline out.
 //!
 //! - [`scenario`]: the resolved scenario, the contract with the Python package;
-//! - `network`, `jobs`, `plans`: its parts as fabric, workload and plans; `prepare`: all of them, checked;
-//! - [`run()`]: the run loop; `report`: from the engine's record to tables and a summary;
+//! - `network`, `placement`, `jobs`, `plans`: its parts as fabric, ranks, workload and plans; `prepare`: all of them,
+//!   checked;
+//! - [`run()`]: the run loop; `watch`: its clock; `report`: from the engine's record to tables and a summary;
 //! - [`check`], [`show`]: what can be said without running;
 //! - [`mod@convert`]: one file form into another; [`edges()`]: a list of links as a fabric's graph.
 
@@ -14,22 +15,25 @@ mod edges;
 mod jobs;
 mod network;
 mod own_plan;
+mod placement;
 mod plans;
 mod prepare;
 mod report;
 mod run;
 pub mod scenario;
 mod show;
+mod watch;
 
 pub use astra_native::{AstraFiles, astra_scenario};
 pub use convert::convert;
 pub use edges::edges;
-pub use own_plan::plan_file;
+pub use own_plan::{plan_file, plan_to_msccl};
 pub use run::run;
 pub use scenario::Scenario;
 pub use show::show;
 
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 use syncline_diagnostics::Diagnostics;
 use syncline_timeline::Timeline;
 
@@ -40,6 +44,8 @@ pub struct Control<'a> {
     pub cancel: Option<&'a AtomicBool>,
     /// Called about ten times a second of wall time.
     pub progress: Option<&'a mut dyn FnMut(Progress)>,
+    /// Wall time that the command has taken before: the limit on wall time counts it.
+    pub spent: Duration,
 }
 
 /// How far a run is.
@@ -66,7 +72,7 @@ pub struct Run {
 
 /// Everything that can be found wrong without simulating: errors and warnings.
 pub fn check(scenario: &Scenario) -> Diagnostics {
-    match prepare::prepare(scenario) {
+    match prepare::prepare(scenario, &watch::Watch::default()) {
         Ok(prepared) => prepared.warnings,
         Err(errors) => errors,
     }

@@ -1,6 +1,7 @@
 //! The scenario's network as a [`Fabric`], and who runs where.
 
-use crate::scenario::{Dim, Fabric as Spec, Placement, Routing};
+use crate::scenario::{Dim, Fabric as Spec, Routing};
+use crate::watch::Watch;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 use syncline_fabric::{Dimension, Fabric, Graph, GraphLink};
 use syncline_units::NpuId;
@@ -81,63 +82,25 @@ fn dimension(dim: &Dim) -> std::result::Result<Dimension, Diagnostic> {
     Ok(built)
 }
 
-/// The NPU of each rank; empty where rank `i` runs on NPU `i`.
+/// On a graph: whether every NPU that is used can reach the first one and be reached by it, and so every other.
 ///
 /// # Errors
-/// Ranks and NPUs that do not fit each other.
-pub(crate) fn placement(spec: &Placement, ranks: u32, fabric: &Fabric) -> Result<Vec<NpuId>> {
-    match spec {
-        Placement::Linear if ranks == fabric.npus() => Ok(Vec::new()),
-        Placement::Linear => Err(Diagnostic::error(
-            Code::RankMismatch,
-            format!("the job has {ranks} ranks, the fabric {} NPUs", fabric.npus()),
-        )
-        .key("fabric")
-        .help("change the fabric's sizes, or say which NPUs the ranks use with `placement`")
-        .into()),
-        Placement::Npus(npus) => {
-            let mut errors = Diagnostics::new();
-            if npus.len() != ranks as usize {
-                errors.push(
-                    Diagnostic::error(
-                        Code::BadPlacement,
-                        format!("the job has {ranks} ranks, the placement lists {} NPUs", npus.len()),
-                    )
-                    .key("placement"),
-                );
-            }
-            let mut taken = vec![false; fabric.npus() as usize];
-            for (rank, &npu) in npus.iter().enumerate() {
-                let problem = match taken.get_mut(npu as usize) {
-                    None => format!("NPU {npu} does not exist"),
-                    Some(true) => format!("NPU {npu} is given to two ranks"),
-                    Some(taken) => {
-                        *taken = true;
-                        continue;
-                    }
-                };
-                errors.push(
-                    Diagnostic::error(Code::BadPlacement, problem)
-                        .key(format!("placement.{rank}"))
-                        .allowed(format!("0 to {}, each once", fabric.npus() - 1)),
-                );
-            }
-            errors.into_result()?;
-            Ok(npus.iter().map(|&npu| NpuId(npu)).collect())
-        }
-    }
-}
-
-/// On a graph: whether every NPU that is used can reach the first one and be reached by it, and so every other.
-pub(crate) fn check_connected(fabric: &Fabric, ranks: u32, placement: &[NpuId]) -> Diagnostics {
+/// `LimitReached` where `watch` says stop.
+pub(crate) fn check_connected(
+    fabric: &Fabric,
+    ranks: u32,
+    placement: &[NpuId],
+    watch: &Watch<'_>,
+) -> Result<Diagnostics> {
     let mut found = Diagnostics::new();
     if !fabric.is_graph() || ranks == 0 {
-        return found;
+        return Ok(found);
     }
     let npu = |rank: u32| placement.get(rank as usize).copied().unwrap_or(NpuId(rank));
     let first = npu(0);
     let mut path = Vec::new();
     for other in (1..ranks).map(npu) {
+        watch.look("looking for routes")?;
         for (from, to) in [(first, other), (other, first)] {
             path.clear();
             if !fabric.route(from, to, 0, &mut path) {
@@ -146,9 +109,9 @@ pub(crate) fn check_connected(fabric: &Fabric, ranks: u32, placement: &[NpuId]) 
                         .key("fabric.graph.links")
                         .help("links are directed: a duplex link is two of them"),
                 );
-                return found;
+                return Ok(found);
             }
         }
     }
-    found
+    Ok(found)
 }

@@ -1,8 +1,9 @@
 //! A user's own plan: a plan file, or an MSCCL program, proved when it is read.
 
 use std::path::Path;
-use syncline_diagnostics::{Code, Diagnostic, Result};
-use syncline_plan::custom::{Custom, PlanFile};
+use syncline_diagnostics::Result;
+use syncline_formats::astra2::Source;
+use syncline_plan::custom::{Custom, MOST_BYTES, PlanFile};
 
 /// Reads a plan and proves that it computes its collective. A name that ends in `.xml` is an MSCCL program.
 ///
@@ -12,12 +13,7 @@ pub(crate) fn read(file: &str) -> Result<(PlanFile, Custom)> {
     let plan = if file.ends_with(".xml") {
         syncline_formats::msccl::read(Path::new(file))?
     } else {
-        let text = std::fs::read_to_string(file).map_err(|error| {
-            Diagnostic::error(Code::Unreadable, "the plan cannot be read")
-                .at(file, 0)
-                .found(error.to_string())
-        })?;
-        PlanFile::from_json(&text, file)?
+        from_json(Path::new(file))?
     };
     let custom = Custom::new(&plan).map_err(|mut errors| {
         for error in errors.0.iter_mut().filter(|error| error.place.is_none()) {
@@ -26,6 +22,23 @@ pub(crate) fn read(file: &str) -> Result<(PlanFile, Custom)> {
         errors
     })?;
     Ok((plan, custom))
+}
+
+/// A plan file, not proved yet.
+///
+/// # Errors
+/// A file that cannot be read, is larger than [`MOST_BYTES`], or is no plan.
+pub(crate) fn from_json(file: &Path) -> Result<PlanFile> {
+    let source = Source::read_at_most(file, MOST_BYTES)?;
+    PlanFile::from_json(source.text(), source.file())
+}
+
+/// A plan file as the text of an MSCCL program.
+///
+/// # Errors
+/// A file that cannot be read or is no plan; a plan that is wrong, or that MSCCL cannot express.
+pub fn plan_to_msccl(file: &Path) -> Result<String> {
+    syncline_formats::msccl::write(&from_json(file)?)
 }
 
 /// A proved plan as the JSON of a plan file.

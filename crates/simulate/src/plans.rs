@@ -2,6 +2,7 @@
 
 use crate::own_plan;
 use crate::scenario::{Collectives, Order};
+use crate::watch::Watch;
 use std::collections::BTreeMap;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -12,6 +13,9 @@ use syncline_plan::cost::least_bytes;
 use syncline_plan::{Algorithm, Composition, Grid, registry};
 use syncline_units::{Bytes, CollectiveKind, DimKind, Extent, Rate, Time};
 use syncline_workload::{Axis, Role, TaskKind, Workload};
+
+/// Tasks between two looks at the clock.
+const LOOK: usize = 1 << 8;
 
 /// Plans, and which task uses which.
 #[derive(Debug)]
@@ -35,8 +39,14 @@ struct Planner<'a> {
 /// Plans every collective of `workload`.
 ///
 /// # Errors
-/// Unknown algorithms and dimensions, collectives that an algorithm does not offer, plans that do not compute theirs.
-pub(crate) fn plans(spec: &Collectives, workload: &Workload, fabric: &Fabric) -> Result<Plans> {
+/// Unknown algorithms and dimensions, collectives that an algorithm does not offer, plans that do not compute theirs;
+/// `LimitReached` where `watch` says stop.
+pub(crate) fn plans(
+    spec: &Collectives,
+    workload: &Workload,
+    fabric: &Fabric,
+    watch: &Watch<'_>,
+) -> Result<Plans> {
     let planner = Planner::new(spec, fabric)?;
     let mut known: BTreeMap<(u16, CollectiveKind, Bytes), u32> = BTreeMap::new();
     let mut plans = Vec::new();
@@ -46,6 +56,9 @@ pub(crate) fn plans(spec: &Collectives, workload: &Workload, fabric: &Fabric) ->
         let mut of = vec![u32::MAX; graph.tasks.len()];
         for (index, task) in graph.tasks.iter().enumerate() {
             let TaskKind::Collective { role, kind, bytes, .. } = task.kind else { continue };
+            if index % LOOK == 0 {
+                watch.look("planning the collectives")?;
+            }
             let next = known.len() as u32;
             of[index] = *known.entry((role.0, kind, bytes)).or_insert_with(|| {
                 match planner.plan(&workload.roles[role.index()], kind, bytes) {

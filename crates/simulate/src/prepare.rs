@@ -1,7 +1,8 @@
 //! A scenario made ready to run: fabric, workload, durations, plans; everything that can be refused without running.
 
 use crate::scenario::{Compute, Network, Scenario};
-use crate::{jobs, network, plans};
+use crate::watch::Watch;
+use crate::{jobs, network, placement, plans};
 use syncline_compute::{ComputeModel, Roofline};
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 use syncline_engine::{Job, Lanes};
@@ -26,8 +27,8 @@ pub(crate) struct Prepared {
 /// Builds and checks everything.
 ///
 /// # Errors
-/// All that is wrong, as far as it can be told in one go.
-pub(crate) fn prepare(scenario: &Scenario) -> Result<Prepared> {
+/// All that is wrong, as far as it can be told in one go; `LimitReached` where `watch` says stop.
+pub(crate) fn prepare(scenario: &Scenario, watch: &Watch<'_>) -> Result<Prepared> {
     if scenario.schema != "syncline/1" {
         return Err(Diagnostic::error(Code::BadValue, "a version of the scenario form that is not known")
             .key("schema")
@@ -42,11 +43,15 @@ pub(crate) fn prepare(scenario: &Scenario) -> Result<Prepared> {
         }
     };
     let fabric = network::fabric(&scenario.fabric)?;
-    let workload = jobs::workload(scenario, &fabric)?;
+    watch.look("building the fabric")?;
+    placement::check(&scenario.placement, &fabric)?;
+    let workload = jobs::workload(scenario, &fabric, watch)?;
+    watch.look("building the workload")?;
     let mut errors = matching::check(&workload);
-    let placement = match network::placement(&scenario.placement, workload.ranks, &fabric) {
+    watch.look("matching sends and receives")?;
+    let placement = match placement::npus(&scenario.placement, workload.ranks, &fabric) {
         Ok(placement) => {
-            errors.extend(network::check_connected(&fabric, workload.ranks, &placement));
+            errors.extend(network::check_connected(&fabric, workload.ranks, &placement, watch)?);
             placement
         }
         Err(found) => {
@@ -54,7 +59,7 @@ pub(crate) fn prepare(scenario: &Scenario) -> Result<Prepared> {
             Vec::new()
         }
     };
-    let plans = match plans::plans(&scenario.collectives, &workload, &fabric) {
+    let plans = match plans::plans(&scenario.collectives, &workload, &fabric, watch) {
         Ok(plans) => Some(plans),
         Err(found) => {
             errors.extend(found);

@@ -24,6 +24,14 @@ struct LinkRow {
     rate: f64,
 }
 
+impl LinkRow {
+    /// Bytes of those that it is booked with that it can carry in `time` seconds. `analytical` sends messages over the
+    /// links inside the network side by side, so there they may be booked with more.
+    fn carried(&self, time: f64) -> f64 {
+        (self.bytes as f64).min(self.rate * time)
+    }
+}
+
 /// Derives the timeline.
 pub(crate) fn timeline(
     scenario: &Scenario,
@@ -74,13 +82,15 @@ fn dim_summaries(prepared: &Prepared, record: &Record, links: &[LinkRow]) -> Vec
             let mine = || links.iter().filter(move |link| link.dim == dim);
             let bytes: u64 = mine().map(|link| link.bytes).sum();
             let capacity: f64 = mine().map(|link| link.rate).sum();
+            let carried = |time: f64| -> f64 { mine().map(|link| link.carried(time)).sum() };
             let busiest = mine().fold(None, |best: Option<&LinkRow>, link| match best {
                 Some(best) if best.busy_s >= link.busy_s => Some(best),
                 _ => Some(link),
             });
             let active = record.dims[dim].active.as_s();
-            let share =
-                |time: f64| if time > 0.0 && capacity > 0.0 { bytes as f64 / (capacity * time) } else { 0.0 };
+            let share = |time: f64| {
+                if time > 0.0 && capacity > 0.0 { carried(time) / (capacity * time) } else { 0.0 }
+            };
             DimSummary {
                 name: names[dim].clone(),
                 bytes,
@@ -126,7 +136,7 @@ fn summary(scenario: &Scenario, prepared: &Prepared, record: &Record, links: &[L
         },
         compute_model: prepared.compute.label(),
         calibrated: "no".to_owned(),
-        notes: notes(scenario, prepared, record),
+        notes: notes(scenario, prepared, record, links),
     };
     (summary.bottleneck, summary.reason) = bottleneck(&summary, prepared, record);
     summary
@@ -202,13 +212,28 @@ fn bottleneck(summary: &Summary, prepared: &Prepared, record: &Record) -> (Strin
     (busiest.name.clone(), reason)
 }
 
-fn notes(scenario: &Scenario, prepared: &Prepared, record: &Record) -> Vec<String> {
+fn notes(scenario: &Scenario, prepared: &Prepared, record: &Record, links: &[LinkRow]) -> Vec<String> {
     let mut notes = Vec::new();
     if record.ended != Ended::Finished {
         notes.push(format!(
             "the run was cut off: every rank completed {} of {} iterations, and numbers per step are all time so far over \
              these (over one, where there is none)",
             record.iterations_done, prepared.workload.iterations
+        ));
+    }
+    // What a link carries beyond its rate, as a multiple of it. Rounding is no excess.
+    let excess = |link: &LinkRow| link.bytes as f64 / (link.rate * record.finish.as_s()).max(1.0);
+    let over: Vec<&LinkRow> = links.iter().filter(|link| excess(link) > 1.0 + 1e-9).collect();
+    let most = over.iter().copied().max_by(|a, b| excess(a).total_cmp(&excess(b)));
+    if let (Some(most), Model::Analytical) = (most, prepared.model) {
+        notes.push(format!(
+            "messages share links inside the network, where `analytical` lets none wait: {} of {} links carried more than \
+             their rate allows, {} -> {} {:.1} times as much; use `queued` to see the contention",
+            over.len(),
+            links.len(),
+            most.from,
+            most.to,
+            excess(most)
         ));
     }
     if scenario.collectives.reduction_rate.is_none() {
@@ -424,9 +449,9 @@ fn link_table(links: &[LinkRow], total: f64, prepared: &Prepared) -> Table {
         .with("from", "Vertex that sends", links.iter().map(|l| l.from.clone()).collect::<Vec<_>>())
         .with("to", "Vertex that receives", links.iter().map(|l| l.to.clone()).collect::<Vec<_>>())
         .with("rate_bytes_per_s", "Payload rate", links.iter().map(|l| l.rate).collect::<Vec<_>>())
-        .with("sent_bytes", "Bytes sent", links.iter().map(|l| l.bytes as i64).collect::<Vec<i64>>())
-        .with("messages", "Messages sent", links.iter().map(|l| l.messages as i64).collect::<Vec<i64>>())
-        .with("busy_s", "Time in which it was sending", links.iter().map(|l| l.busy_s).collect::<Vec<_>>())
+        .with("sent_bytes", "Bytes that passed it", links.iter().map(|l| l.bytes as i64).collect::<Vec<i64>>())
+        .with("messages", "Messages that passed it", links.iter().map(|l| l.messages as i64).collect::<Vec<i64>>())
+        .with("busy_s", "Time in which it was sending; with `analytical`, 0 on links that are neither the first nor the last of a path", links.iter().map(|l| l.busy_s).collect::<Vec<_>>())
         .with(
             "utilization",
             "Fraction of the run in which it was sending",

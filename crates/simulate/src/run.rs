@@ -2,8 +2,8 @@
 
 use crate::prepare::{Prepared, prepare};
 use crate::scenario::Scenario;
+use crate::watch::{Stop, Watch};
 use crate::{Control, Progress, Run, report};
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 use syncline_engine::{Engine, Step};
@@ -18,13 +18,20 @@ const REPORT: Duration = Duration::from_millis(100);
 
 /// Simulates `scenario`.
 ///
+/// The limit on wall time counts from the start of the command to the last event. Deriving and writing the results
+/// comes on top.
+///
 /// # Errors
-/// Everything that is wrong with the scenario or the files it names, or a deadlock report.
+/// Everything that is wrong with the scenario or the files it names, or a deadlock report; `LimitReached` where wall
+/// time is used up, or the run cancelled, before the first event.
 pub fn run(scenario: &Scenario, mut control: Control<'_>) -> Result<Run> {
-    let prepared = prepare(scenario)?;
+    let watch = Watch::new(&scenario.limits, &control);
+    let prepared = prepare(scenario, &watch)?;
     let job = prepared.job(scenario);
+    watch.look("preparing the run")?;
     let mut engine = Engine::new(&job, Links::new(&prepared.fabric, prepared.model));
-    let (ended, reason) = drive(&mut engine, &prepared, scenario, &mut control)?;
+    watch.look("setting up the ranks")?;
+    let (ended, reason) = drive(&mut engine, &prepared, scenario, &watch, &mut control)?;
     let (record, network) = engine.finish(ended)?;
     let mut diagnostics = prepared.warnings.clone();
     diagnostics.extend(reason);
@@ -37,6 +44,7 @@ fn drive(
     engine: &mut Engine<'_, Links<'_>>,
     prepared: &Prepared,
     scenario: &Scenario,
+    watch: &Watch<'_>,
     control: &mut Control<'_>,
 ) -> Result<(Ended, Diagnostics)> {
     let limits = &scenario.limits;
@@ -47,8 +55,7 @@ fn drive(
             graph.tasks.len() as u64 * u64::from(graph.iterations)
         })
         .sum();
-    let started = Instant::now();
-    let mut reported = started;
+    let mut reported = Instant::now();
     let limit = |what: &str, value: String| {
         let note =
             Diagnostic::warning(Code::LimitReached, format!("stopped at the limit on {what} ({value})"))
@@ -65,16 +72,15 @@ fn drive(
             Step::TimeLimit => return limit("simulated time", until.to_string()),
             Step::More => {}
         }
-        if control.cancel.is_some_and(|cancel| cancel.load(Ordering::Relaxed)) {
-            let note =
-                Diagnostic::warning(Code::LimitReached, "interrupted; results describe the time before");
-            return Ok((Ended::Interrupted, note.into()));
-        }
         let now = Instant::now();
-        if let Some(wall) = limits.wall
-            && (now - started).as_secs_f64() >= wall.as_s()
-        {
-            return limit("wall time", wall.to_string());
+        match watch.stop(now) {
+            None => {}
+            Some(Stop::Wall(wall)) => return limit("wall time", wall.to_string()),
+            Some(Stop::Cancelled) => {
+                let note =
+                    Diagnostic::warning(Code::LimitReached, "interrupted; results describe the time before");
+                return Ok((Ended::Interrupted, note.into()));
+            }
         }
         if let Some(progress) = control.progress.as_mut()
             && now - reported >= REPORT

@@ -3,6 +3,7 @@
 use crate::Show;
 use crate::prepare::{Prepared, prepare};
 use crate::scenario::Scenario;
+use crate::watch::Watch;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use syncline_diagnostics::Result;
@@ -18,7 +19,7 @@ const LISTED: usize = 256;
 /// # Errors
 /// As [`crate::run()`].
 pub fn show(scenario: &Scenario, what: Show) -> Result<String> {
-    let prepared = prepare(scenario)?;
+    let prepared = prepare(scenario, &Watch::default())?;
     let text = match what {
         Show::Fabric => serde_json::to_string(&fabric(&prepared)),
         Show::Workload => serde_json::to_string(&workload(&prepared)),

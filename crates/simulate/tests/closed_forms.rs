@@ -168,42 +168,6 @@ fn accounting_adds_up_for_every_rank() {
     }
 }
 
-#[test]
-fn limits_keep_what_was_done() {
-    let mut limited = scenario(&format!(
-        r#"{{"schema": "syncline/1", "workload": {{"source": "layers", "layers": {LAYERS}, "iterations": 50}},
-            "fabric": {{"dims": [{RING8}]}}, "limits": {{"events": 20000}}}}"#
-    ));
-    let by_events = run(&limited, Control::default()).unwrap();
-    assert_eq!(by_events.timeline.summary.events, 20_000);
-    assert_eq!(by_events.timeline.summary.ended, syncline_timeline::Ended::LimitReached);
-    let sent = match &by_events.timeline.table("ranks").unwrap().column("sent_bytes").unwrap().data {
-        syncline_timeline::Data::Int(values) => values.iter().sum::<i64>() as u64,
-        other => panic!("{other:?}"),
-    };
-    assert_eq!(sent, by_events.timeline.summary.bytes, "what was under way is booked");
-    // A step takes as long in the part as in the whole, but for the iteration that was cut.
-    let whole = Scenario { limits: Default::default(), ..limited.clone() };
-    let whole = run(&whole, Control::default()).unwrap().timeline.summary;
-    let part = &by_events.timeline.summary;
-    assert!(part.iterations > 0 && part.iterations < whole.iterations, "{}", part.iterations);
-    let completed = part.iterations as f64;
-    assert!(
-        part.step_time_s >= whole.step_time_s * 0.99
-            && part.step_time_s <= whole.step_time_s * (1.0 + 1.0 / completed)
-    );
-    assert!(part.notes[0].contains("of 50 iterations"), "{:?}", part.notes);
-    assert!(by_events.diagnostics.to_string().contains("limit on events"));
-    limited.limits = serde_json::from_str(r#"{"sim_time": "100us"}"#).unwrap();
-    let by_time = run(&limited, Control::default()).unwrap();
-    assert!(by_time.timeline.summary.total_time_s <= 100e-6);
-    assert!(by_time.timeline.summary.compute_s > 0.0);
-    let cancel = std::sync::atomic::AtomicBool::new(true);
-    limited.limits = Default::default();
-    let cancelled = run(&limited, Control { cancel: Some(&cancel), progress: None }).unwrap();
-    assert_eq!(cancelled.timeline.summary.ended, syncline_timeline::Ended::Interrupted);
-}
-
 /// Total time in picoseconds of one all-reduce of 16 MB in one chunk, with the rest of the scenario given.
 fn all_reduce_on(rest: &str) -> u64 {
     let run = simulate(&format!(

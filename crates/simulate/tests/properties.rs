@@ -147,7 +147,7 @@ proptest! {
             prop_assert!((0.0..=1.0 + 1e-12).contains(&busy));
         }
         for dim in &summary.dims {
-            prop_assert!(dim.utilization <= 1.0 + 1e-12 && dim.utilization_while_busy <= 1.0);
+            prop_assert!(dim.utilization <= 1.0 + 1e-12 && dim.utilization_while_busy <= 1.0 + 1e-12);
         }
         let durations = floats(&timeline, "collectives", "duration_s");
         for (duration, bound) in durations.iter().zip(floats(&timeline, "collectives", "bound_s")) {

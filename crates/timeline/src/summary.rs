@@ -22,7 +22,7 @@ pub struct DimSummary {
     pub name: String,
     /// Bytes sent over its links.
     pub bytes: u64,
-    /// Bytes over what its links could have carried in the whole run, 0 to 1.
+    /// Bytes over what its links could have carried in the whole run, 0 to 1; no link counts for more than it can carry.
     pub utilization: f64,
     /// Bytes over what its links could have carried while it had something to send, 0 to 1.
     pub utilization_while_busy: f64,

@@ -29,7 +29,7 @@ def convert(source: str, target: str, dims: str | None = None, iterations: int |
     if path.suffix.lower() == ".parquet" and ending in (".csv", ".json"):
         text = _table(path, ending)
     elif (path.suffix.lower() in _SCENARIOS or path.is_dir()) and ending in _SCENARIOS:
-        text = _scenario(source, ending)
+        text = _scenario(source, ending, Path(target).parent)
     elif (path.suffix.lower(), ending) == (".xml", ".json"):
         text = _core.msccl_to_plan(path) + "\n"
     elif (path.suffix.lower(), ending) == (".json", ".xml"):
@@ -97,9 +97,11 @@ def _table(path: Path, ending: str) -> str:
     return json.dumps({name: values for name, _, values in columns}) + "\n"
 
 
-def _scenario(source: str, ending: str) -> str:
+def _scenario(source: str, ending: str, folder: Path | None = None) -> str:
+    """The resolved scenario, with paths as seen from ``folder``."""
     from syncline.config.dump import dump
+    from syncline.config.files import moved
     from syncline.config.load import load
 
-    resolved = load(source).resolved
+    resolved = moved(load(source).resolved, "", folder or "")
     return json.dumps(resolved, indent=1) + "\n" if ending == ".json" else dump(resolved)

@@ -18,6 +18,7 @@ expand_fabric,
 edges``
 ``origin``           what the core reports, mapped back to file and line
 ``load``             all of it in order
+``files``            paths in the resolved form, as seen from another folder
 ``schema``           the JSON schema for editors
 ``limits``           how large a file may be
 ==================== ==================================================================

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path as FilePath
+from time import monotonic
 from typing import Any
 
 from syncline import _core
-from syncline.config import expand_fabric, expand_workload
+from syncline.config import expand_fabric, expand_workload, files
 from syncline.config.check import collect, in_order
 from syncline.config.compute import Given, Roofline
 from syncline.config.node import Node, from_python
@@ -31,9 +32,11 @@ class Loaded:
     name: str
     """Of the scenario; what its results are called."""
     resolved: dict[str, Any]
-    """What the core takes."""
+    """What the core takes; paths are as seen from the current directory."""
     origins: Origins
     """Where each part of it came from."""
+    started: float = field(default_factory=monotonic)
+    """When reading it began, in seconds of :func:`time.monotonic`; the limit on wall time counts from then."""
 
     @property
     def json(self) -> str:
@@ -59,6 +62,7 @@ def load(given: str | FilePath | Mapping[str, Any], overrides: Iterable[Override
 
     Raises :class:`SynclineError` with everything that is wrong.
     """
+    started = monotonic()
     if isinstance(given, Mapping):
         source = Source(from_python(given))
     else:
@@ -72,12 +76,14 @@ def load(given: str | FilePath | Mapping[str, Any], overrides: Iterable[Override
         )
     source.override(overrides)
     workload = source.root.at(("workload", "source"))
-    return _resolved(source) if workload else _written(source)
+    return replace(_resolved(source) if workload else _written(source), started=started)
 
 
 def _resolved(source: Source) -> Loaded:
-    """A scenario of a run's folder, which is in the core's own form already."""
+    """A scenario of a run's folder, which is in the core's own form already: its paths are relative to the folder."""
     resolved = source.root.plain()
+    if source.file:
+        resolved = files.moved(resolved, source.folder, "")
     if isinstance(resolved.get("network"), str):
         resolved["network"] = {"model": resolved["network"]}
     return Loaded(str(resolved.get("name") or "run"), resolved, Origins(source))

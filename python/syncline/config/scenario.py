@@ -39,7 +39,7 @@ class Limits(Strict):
     sim_time: Time | None = None
     """Largest simulated time."""
     wall: Time | None = None
-    """Largest wall time. A run that stops here depends on the machine's speed."""
+    """Largest wall time, from reading the scenario on. Where a run stops then depends on the machine's speed."""
 
 
 class Trace(Strict):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING
@@ -157,7 +158,9 @@ def read_file(path: str, limit: int = limits.MAX_BYTES) -> str:
     place = Mark(Text(path, ()), 0, 0, 0)
     try:
         with FilePath(path).open("rb") as file:
-            content = file.read(limit + 1)
+            # A pipe says that it is empty, so what is read counts as well.
+            size = os.fstat(file.fileno()).st_size
+            content = b"" if size > limit else file.read(limit + 1)
     except FileNotFoundError:
         refuse(error("SL0105", "no such file", mark=place, help=_similar(path)))
     except IsADirectoryError:
@@ -165,7 +168,7 @@ def read_file(path: str, limit: int = limits.MAX_BYTES) -> str:
     except (OSError, ValueError) as problem:
         reason = getattr(problem, "strerror", None) or str(problem)
         refuse(error("SL0105", f"cannot be read: {reason.lower()}", mark=place))
-    if len(content) > limit:
+    if max(size, len(content)) > limit:
         refuse(error("SL0106", f"larger than {limit >> 20} MiB", mark=place))
     try:
         return content.decode("utf-8-sig")

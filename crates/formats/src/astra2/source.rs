@@ -1,6 +1,7 @@
 //! A file's text and where its keys are, so that an error found much later can still point at its line.
 
-use std::fs;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::Path;
 use syncline_diagnostics::{Code, Diagnostic, Place, Result};
 
@@ -19,17 +20,35 @@ impl Source {
     pub fn new(file: impl Into<String>, text: impl Into<String>) -> Self {
         Self { file: file.into(), text: text.into() }
     }
-    /// Reads a file.
+    /// Reads a configuration file of at most [`MAX_BYTES`].
+    ///
+    /// # Errors
+    /// As [`Self::read_at_most`].
     pub fn read(path: &Path) -> Result<Self> {
+        Self::read_at_most(path, MAX_BYTES)
+    }
+    /// Reads a file of at most `limit` bytes; of a larger one, nothing is kept.
+    ///
+    /// # Errors
+    /// `Unreadable` where it cannot be read, is larger or is not UTF-8 text.
+    pub fn read_at_most(path: &Path, limit: u64) -> Result<Self> {
         let file = path.display().to_string();
         let unreadable = |problem: String| {
             Diagnostic::error(Code::Unreadable, format!("the file cannot be read: {problem}")).at(&file, 0)
         };
-        let length = fs::metadata(path).map_err(|error| unreadable(error.to_string()))?.len();
-        if length > MAX_BYTES {
-            return Err(unreadable("it is larger than 64 MiB".to_owned()).into());
+        let broken = |error: io::Error| unreadable(error.to_string());
+        let too_large = || unreadable(format!("it is larger than {} MiB", limit >> 20));
+        let input = File::open(path).map_err(broken)?;
+        let length = input.metadata().map_err(broken)?.len();
+        if length > limit {
+            return Err(too_large().into());
         }
-        let bytes = fs::read(path).map_err(|error| unreadable(error.to_string()))?;
+        // What is no file, such as a pipe, does not say how long it is.
+        let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or(0));
+        input.take(limit.saturating_add(1)).read_to_end(&mut bytes).map_err(broken)?;
+        if bytes.len() as u64 > limit {
+            return Err(too_large().into());
+        }
         let text = String::from_utf8(bytes).map_err(|_| unreadable("it is not UTF-8 text".to_owned()))?;
         Ok(Self { file, text })
     }
@@ -72,5 +91,32 @@ impl Source {
             .into_iter()
             .find(|found| found.name == key)
             .map_or_else(|| self.place(0, 0, 0), |found| self.place_at(found.start, found.length))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_may_be_as_large_as_the_limit_and_no_larger() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("text");
+        std::fs::write(&path, vec![b'x'; 2 << 20]).unwrap();
+        assert_eq!(Source::read_at_most(&path, 2 << 20).unwrap().text().len(), 2 << 20);
+        std::fs::write(&path, vec![b'x'; (2 << 20) + 1]).unwrap();
+        let error = Source::read_at_most(&path, 2 << 20).unwrap_err();
+        assert!(error.to_string().contains("it is larger than 2 MiB"), "{error}");
+        // A file that takes no space on the disk, and would take far too much of the memory.
+        File::create(&path).unwrap().set_len(1 << 40).unwrap();
+        assert!(Source::read(&path).unwrap_err().to_string().contains("larger than 64 MiB"));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn what_never_ends_is_refused() {
+        let error = Source::read_at_most(Path::new("/dev/zero"), 1 << 20).unwrap_err();
+        assert!(error.to_string().contains("larger than 1 MiB"), "{error}");
+        assert!(Source::read(Path::new("/")).unwrap_err().to_string().contains("cannot be read"));
     }
 }

@@ -32,6 +32,20 @@ pub struct Traces {
 impl Traces {
     /// Reads `prefix.<rank>.et` for every rank below `ranks`. Opens one file at a time.
     pub fn load(prefix: &Path, ranks: u32, loading: Loading) -> Result<Self> {
+        Self::load_while(prefix, ranks, loading, &mut || Ok(()))
+    }
+
+    /// Reads as [`Self::load`] does, as long as `go_on`, which is asked before every file, gives no error: that error
+    /// is returned.
+    ///
+    /// # Errors
+    /// As [`Self::load`], and what `go_on` gives.
+    pub fn load_while(
+        prefix: &Path,
+        ranks: u32,
+        loading: Loading,
+        go_on: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<Self> {
         let missing: Vec<u32> = (0..ranks).filter(|&rank| !rank_file(prefix, rank).is_file()).collect();
         if !missing.is_empty() {
             return Err(missing_files(prefix, ranks, &missing).into());
@@ -40,6 +54,7 @@ impl Traces {
         let mut of_rank = Vec::with_capacity(ranks as usize);
         let mut problems = Diagnostics::new();
         for rank in 0..ranks {
+            go_on()?;
             match library.read(&rank_file(prefix, rank)) {
                 Ok(Some(graph)) => of_rank.push(graph),
                 Ok(None) => {}

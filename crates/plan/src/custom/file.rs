@@ -7,6 +7,8 @@ use syncline_units::CollectiveKind;
 
 /// Most instructions of a plan file.
 pub const MOST_OPS: usize = 1 << 22;
+/// Largest plan file in bytes: room for as many instructions. Whoever reads a file looks at its size first.
+pub const MOST_BYTES: u64 = 256 << 20;
 
 /// A collective as a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,0 +1,68 @@
+//! What stops a run from outside: the limit on wall time, and the flag that Ctrl-C sets.
+
+use crate::Control;
+use crate::scenario::Limits;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use syncline_diagnostics::{Code, Diagnostic, Result};
+use syncline_units::Time;
+
+/// Why a run has to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// The limit on wall time is used up.
+    Wall(Time),
+    /// Somebody set the flag.
+    Cancelled,
+}
+
+/// The clock of a run. It starts with the command, so that preparation counts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Watch<'a> {
+    cancel: Option<&'a AtomicBool>,
+    wall: Option<Time>,
+    /// When the limit is used up; `None` also where that is too far to be counted.
+    deadline: Option<Instant>,
+}
+
+impl<'a> Watch<'a> {
+    /// Watches a run that starts now, after what `control` says was spent before.
+    pub(crate) fn new(limits: &Limits, control: &Control<'a>) -> Self {
+        let left = |wall: Time| Duration::from_nanos(wall.0 / 1000).saturating_sub(control.spent);
+        Self {
+            cancel: control.cancel,
+            wall: limits.wall,
+            deadline: limits.wall.and_then(|wall| Instant::now().checked_add(left(wall))),
+        }
+    }
+
+    /// Whether to stop at `now`.
+    pub(crate) fn stop(&self, now: Instant) -> Option<Stop> {
+        if self.cancel.is_some_and(|cancel| cancel.load(Ordering::Relaxed)) {
+            return Some(Stop::Cancelled);
+        }
+        self.wall.filter(|_| self.deadline.is_some_and(|deadline| now >= deadline)).map(Stop::Wall)
+    }
+
+    /// Looks at clock and flag before the first event.
+    ///
+    /// # Errors
+    /// `LimitReached`, exit status 5: there is nothing to keep yet. `doing` says what took so long.
+    pub(crate) fn look(&self, doing: &str) -> Result<()> {
+        // A run that nothing limits does not ask for the time.
+        if self.cancel.is_none() && self.deadline.is_none() {
+            return Ok(());
+        }
+        let error = |message: String| Diagnostic::error(Code::LimitReached, message);
+        match self.stop(Instant::now()) {
+            None => Ok(()),
+            Some(Stop::Cancelled) => Err(error(format!("interrupted while {doing}")).into()),
+            Some(Stop::Wall(wall)) => {
+                Err(error(format!("the limit on wall time ({wall}) was reached while {doing}"))
+                    .key("limits.wall")
+                    .help("nothing was simulated yet, so there are no results; raise the limit")
+                    .into())
+            }
+        }
+    }
+}

@@ -1,0 +1,43 @@
+"""Files that a resolved scenario names: their paths, as seen from another folder."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+_OF_WORKLOADS = ("prefix", "groups", "file")
+"""Keys of a resolved workload that hold paths."""
+
+
+def moved(resolved: dict[str, Any], start: str | Path, end: str | Path) -> dict[str, Any]:
+    """A resolved scenario whose paths were relative to ``start``, with paths relative to ``end``.
+
+    Absolute paths stay. ``end`` need not exist yet.
+    """
+    changed = dict(resolved)
+    if isinstance(workload := resolved.get("workload"), dict):
+        files = {key: workload[key] for key in _OF_WORKLOADS if isinstance(workload.get(key), str)}
+        changed["workload"] = {**workload, **{key: _moved(path, start, end) for key, path in files.items()}}
+    collectives = resolved.get("collectives")
+    if isinstance(collectives, dict) and isinstance(plans := collectives.get("plans"), dict):
+        files = {kind: path for kind, path in plans.items() if isinstance(path, str)}
+        files = {kind: _moved(path, start, end) for kind, path in files.items()}
+        changed["collectives"] = {**collectives, "plans": {**plans, **files}}
+    return changed
+
+
+def _moved(path: str, start: str | Path, end: str | Path) -> str:
+    """One path.
+
+    Folders are followed to where they really are, because ``..`` leads out of the target of a link and not out of the
+    link. The last part stays as it is: it may be a link that is meant to change, or the prefix of several files.
+    """
+    file = Path(path)
+    if file.is_absolute():
+        return path
+    real = (Path(start) / file.parent).resolve() / file.name
+    try:
+        return Path(os.path.relpath(real, Path(end).resolve())).as_posix()
+    except ValueError:  # on another drive
+        return real.as_posix()
