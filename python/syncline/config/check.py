@@ -88,7 +88,8 @@ def _diagnostic(source: Source, model: type[BaseModel], details: ErrorDetails, a
         context = dict(context)
         message, code = context.pop("message"), context.pop("code")
         found = context.pop("found", None) or (None if code == "SL0103" else _found(details["input"]))
-        if value and (part := context.pop("part", None)):
+        part = context.pop("part", None)
+        if value and part:
             value = value.part(details["input"], *part)
         return error(code, message, mark=value, key=key, found=found, **context)
     if kind in ("union_tag_not_found", "union_tag_invalid"):
