@@ -1,7 +1,8 @@
 //! The calendar: what will happen, in the order in which it will.
 //!
 //! Events of equal time are ordered by a key that is a function of what they are about (kind, then collective, chunk,
-//! phase and relative position), and those of equal key by when they were put in; never by memory addresses or threads.
+//! phase and relative position; then the stream, or the hop), and those of equal key by when they were put in; never by
+//! memory addresses or threads.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -75,7 +76,7 @@ struct Late {
 impl Ord for Late {
     // The first is the greatest: the standard heap gives out the greatest.
     fn cmp(&self, other: &Self) -> Ordering {
-        (other.event.key, other.order).cmp(&(self.event.key, self.order))
+        (other.event.key, other.event.b, other.order).cmp(&(self.event.key, self.event.b, self.order))
     }
 }
 impl PartialOrd for Late {
@@ -134,7 +135,7 @@ impl Calendar {
         self.overflow |= time.0 > u64::MAX / 4;
     }
 
-    /// Calls the model back at `time` with `a` and `b`. `key` orders calls of equal time.
+    /// Calls the model back at `time` with `a` and `b`. `key`, then `b`, orders calls of equal time.
     #[inline]
     pub fn call_back(&mut self, time: Time, key: u64, a: u32, b: u32) {
         self.overflow |= time.0 > u64::MAX / 4;
@@ -146,7 +147,9 @@ impl Calendar {
     pub(crate) fn pop(&mut self) -> Option<Event> {
         self.next_time()?;
         match (self.present.get(self.taken), self.added.peek()) {
-            (Some(first), Some(added)) if added.event.key < first.key => self.pop_added(),
+            (Some(first), Some(added)) if (added.event.key, added.event.b) < (first.key, first.b) => {
+                self.pop_added()
+            }
             (Some(&first), _) => {
                 self.taken += 1;
                 Some(first)
@@ -195,7 +198,7 @@ impl Calendar {
                 self.filled |= 1 << bucket;
             }
         }
-        self.present.sort_by_key(|event| event.key);
+        self.present.sort_by_key(|event| (event.key, event.b));
         // Keep the allocation where the bucket is empty, so that steady states allocate nothing.
         if self.buckets[lowest].is_empty() {
             self.buckets[lowest] = opened;

@@ -24,14 +24,17 @@ impl<N: Network> Engine<'_, N> {
             ),
         )
         .help("make every rank reach the same sends, receives and collectives in an order that does not wait in a circle");
-        if let Some(file) = stuck.first().and_then(|&rank| self.job.workload.source.file(rank)) {
+        if let Some(file) =
+            stuck.first().and_then(|&rank| self.job.workload.source.file(self.quotient.rank(rank)))
+        {
             report = report.at(file, 0);
         }
         // Ranks that wait for the same are told of once, in the order of the first of them.
         let mut waits: Vec<(String, Vec<u32>)> = Vec::new();
         let mut known = BTreeMap::new();
-        for &rank in &stuck {
-            for what in self.waits_of(rank) {
+        for &index in &stuck {
+            let rank = self.quotient.rank(index);
+            for what in self.waits_of(index) {
                 let index = *known.entry(what.clone()).or_insert_with(|| {
                     waits.push((what, Vec::new()));
                     waits.len() - 1
@@ -68,18 +71,20 @@ impl<N: Network> Engine<'_, N> {
                 lines.push(format!("{name} waits for a message from rank {from} (tag {tag})"));
             }
         }
-        for ((role, place), windows) in self.job.workload.roles.iter().zip(&state.places).zip(&self.windows) {
+        let roles = self.job.workload.roles.iter().enumerate();
+        for (((index, role), place), windows) in roles.zip(&state.places).zip(&self.windows) {
             if place.group == NONE {
                 continue;
             }
             for &id in windows[place.group as usize].instances.iter().filter(|&&id| id < DONE) {
                 let sets = &self.instances[id].sets;
-                let set = sets[place.position as usize];
+                let set = sets[place.slot as usize];
                 let Some((at, _)) = (set < DONE).then(|| self.sets[set].issued).flatten() else { continue };
                 let issued = |&set: &u32| set == DONE || set != NONE && self.sets[set].issued.is_some();
                 let absent = sets.iter().enumerate().filter(|(_, set)| !issued(set));
+                let position = |slot: usize| self.quotient.position(index as u16, slot as u32);
                 let mut absent: Vec<u32> =
-                    absent.map(|(position, _)| role.rank(place.group, position as u32)).collect();
+                    absent.map(|(slot, _)| role.rank(place.group, position(slot))).collect();
                 absent.sort_unstable();
                 let (name, group) = (self.name(rank, at), &role.name);
                 lines.push(if absent.is_empty() {

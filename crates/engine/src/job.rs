@@ -1,8 +1,9 @@
 //! What the engine executes: a workload whose work has become time and whose collectives have become plans.
 
 use std::sync::Arc;
+use syncline_fabric::Symmetry;
 use syncline_plan::Algorithm;
-use syncline_units::{Bytes, CollectiveKind, Extent, NpuId, Time};
+use syncline_units::{Bytes, CollectiveKind, Extent, NpuId, Time, Turn};
 use syncline_workload::Workload;
 
 /// A job, ready to run.
@@ -18,6 +19,9 @@ pub struct Job<'a> {
     pub plan_of: Vec<Vec<u32>>,
     /// NPU of each rank; empty means that rank `i` is on NPU `i`.
     pub placement: Vec<NpuId>,
+    /// Which ranks are simulated. Where some stand for others, rank `i` is on NPU `i`, there are no point-to-point
+    /// tasks, and everything is the same after every turn.
+    pub symmetry: Symmetry,
     /// How endpoints schedule.
     pub schedule: Schedule,
     /// Logical scheduling queues and ways round of each accounting dimension (see [`PhasePlan::dim`]).
@@ -83,6 +87,10 @@ pub struct PhasePlan {
     pub algorithm: Arc<dyn Algorithm>,
     /// Its number of streams.
     pub streams: u32,
+    /// How its programs follow from one another ([`Algorithm::turn`]).
+    pub turn: Option<Turn>,
+    /// The turn of its axis, where [`Job::symmetry`] has one.
+    pub turned: Option<Turn>,
 }
 
 impl PhasePlan {
@@ -90,6 +98,11 @@ impl PhasePlan {
     #[inline]
     pub fn coordinate(&self, position: u32) -> u32 {
         position / self.weight % self.size
+    }
+    /// How far `to` is from `from` along the axis, as all ranks see it that follow from one another.
+    #[inline]
+    pub fn distance(&self, from: u32, to: u32) -> u32 {
+        self.turn.unwrap_or(Turn::Cyclic).seen_from(from, to, self.size)
     }
     /// Whether `position` takes part.
     #[inline]

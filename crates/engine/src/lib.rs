@@ -6,8 +6,8 @@
 //! - [`network`]: the interface behind which every network model lives;
 //! - [`calendar`]: future events;
 //! - [`Engine`]: the run loop; its parts are `tasks` (task graphs and compute), `sets` (the endpoint: chunks and
-//!   scheduling queues), `programs` (plans, instruction by instruction), `checks` (impossible numbers) and
-//!   `deadlock` (who waits for what);
+//!   scheduling queues), `programs` (plans, instruction by instruction), `quotient` (which ranks stand for others),
+//!   `checks` (impossible numbers) and `deadlock` (who waits for what);
 //! - [`record`]: what is written down.
 //!
 //! The engine reads no clock and no file; limits and interruptions are decided by its caller between steps.
@@ -18,6 +18,7 @@ mod deadlock;
 pub mod job;
 pub mod network;
 mod programs;
+mod quotient;
 pub mod record;
 mod sets;
 mod slab;
@@ -30,6 +31,7 @@ pub use network::{LinkUse, Network, Sent, Transfer};
 pub use record::Record;
 
 use calendar::Kind;
+use quotient::Quotient;
 use record::{DimRecord, Label, LayerRecord, RankRecord, Tracer};
 use slab::Slab;
 use state::{Alone, At, Begun, Cause, Instance, Message, NONE, Place, Rank, Run, Set, Window};
@@ -37,7 +39,7 @@ use std::collections::VecDeque;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 pub use syncline_timeline::Ended;
 use syncline_units::Time;
-use syncline_workload::TaskKind;
+use syncline_workload::{Seating, TaskKind};
 
 /// Of each task of a class, what the engine looks up often.
 #[derive(Debug)]
@@ -51,6 +53,7 @@ struct ClassIndex {
 /// A run in progress.
 pub struct Engine<'a, N> {
     job: &'a Job<'a>,
+    quotient: Quotient<'a>,
     network: N,
     calendar: Calendar,
     now: Time,
@@ -122,8 +125,14 @@ impl<'a, N: Network> Engine<'a, N> {
             first_queue.push(queues);
             queues += 2 * dim.queues;
         }
-        let ranks = (0..workload.ranks)
-            .map(|rank| {
+        let quotient = Quotient::new(job);
+        let mut traced: Vec<u32> = job.traced.iter().map(|&rank| quotient.index(rank)).collect();
+        traced.sort_unstable();
+        traced.dedup();
+        let count = quotient.ranks(workload.ranks);
+        let ranks = (0..count)
+            .map(|index| {
+                let rank = quotient.rank(index);
                 let class = workload.class_of(rank);
                 let graph = &workload.classes[class as usize];
                 Rank {
@@ -132,12 +141,12 @@ impl<'a, N: Network> Engine<'a, N> {
                     places: workload
                         .roles
                         .iter()
-                        .map(|role| {
-                            let seat = role.seat(rank);
-                            Place {
-                                group: seat.map_or(NONE, |s| s.group),
-                                position: seat.map_or(NONE, |s| s.position),
+                        .enumerate()
+                        .map(|(number, role)| match role.seat(rank) {
+                            Some(Seating { group, position }) => {
+                                Place { group, slot: quotient.slot(number as u16, position) }
                             }
+                            None => Place { group: NONE, slot: NONE },
                         })
                         .collect(),
                     queues: (0..queues).map(|_| state::Queue::default()).collect(),
@@ -150,7 +159,7 @@ impl<'a, N: Network> Engine<'a, N> {
             Calendar::new(job.schedule.endpoint_delay.saturating_add(job.schedule.injection_latency));
         let record = Record {
             layers: vec![LayerRecord::default(); workload.layers.len() + 1],
-            ranks: vec![RankRecord::default(); workload.ranks as usize],
+            ranks: vec![RankRecord::default(); count as usize],
             dims: vec![DimRecord::default(); job.dims.len()],
             ..Record::default()
         };
@@ -161,6 +170,7 @@ impl<'a, N: Network> Engine<'a, N> {
             .collect();
         let mut engine = Self {
             job,
+            quotient,
             network,
             calendar,
             now: Time::ZERO,
@@ -178,12 +188,12 @@ impl<'a, N: Network> Engine<'a, N> {
             startable: VecDeque::new(),
             ended: VecDeque::new(),
             record,
-            tracer: Tracer { ranks: job.traced.clone(), max: job.max_spans, ..Tracer::default() },
+            tracer: Tracer { ranks: traced, max: job.max_spans, ..Tracer::default() },
             unfinished: 0,
             limited: job.schedule.is_limited(),
             failure: None,
         };
-        for rank in 0..workload.ranks {
+        for rank in 0..count {
             if engine.ranks[rank as usize].tasks_left > 0 {
                 engine.unfinished += 1;
                 engine.open_iteration(rank, Cause::Start);
@@ -292,11 +302,11 @@ impl<'a, N: Network> Engine<'a, N> {
     }
     /// Messages delivered so far.
     pub fn messages(&self) -> u64 {
-        self.record.messages
+        self.record.messages * u64::from(self.quotient.members())
     }
     /// Tasks done so far, over all ranks and iterations.
     pub fn tasks_done(&self) -> u64 {
-        self.record.tasks_done
+        self.record.tasks_done * u64::from(self.quotient.members())
     }
     /// Messages, chunks and sets that are alive now: what memory is proportional to.
     pub fn alive(&self) -> [usize; 3] {
@@ -327,8 +337,10 @@ impl<'a, N: Network> Engine<'a, N> {
         }
         let found: Diagnostics = self.check_results();
         found.into_result()?;
+        self.record.multiply(self.quotient.members());
         let job = self.job;
         self.record.spans = self.tracer.spans(|label| label_text(job, label));
+        self.quotient.copy_spans(job, &mut self.record.spans);
         Ok((self.record, self.network))
     }
 

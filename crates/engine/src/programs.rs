@@ -2,6 +2,7 @@
 
 use crate::calendar::Kind;
 use crate::network::{Sent, Transfer};
+use crate::sets::order;
 use crate::state::{Early, Message, NONE, Receive, Stage, Stream};
 use crate::{Engine, Network};
 use syncline_diagnostics::{Code, Diagnostic};
@@ -79,18 +80,18 @@ impl<N: Network> Engine<'_, N> {
             (first, step) => first + to * step,
         };
         // Equal times are ordered by collective, chunk and distance, which all ranks see alike.
-        let offset = if seat.index >= to { seat.index - to } else { seat.index + phase.size - to };
-        let key = u64::from(instance.sequence & 0xf_ffff) << 40
-            | u64::from(run.chunk & 0xfff) << 28
-            | u64::from(run.phase & 0x1f) << 23
+        let distance = phase.distance(seat.index, to);
+        let key = order(instance.number, run.chunk, run.phase)
             | u64::from(channel & 0x1f) << 18
-            | u64::from(offset & 0x3_ffff);
+            | u64::from(distance & 0x3_ffff);
+        let slot = self.quotient.slot(instance.record.role, position);
         let mut message = Message {
             bytes,
             sent: self.now,
             key,
             target: NONE,
-            from: seat.index,
+            // The receiver's representative sees the sender where the turn moves it.
+            from: phase.turned.map_or(seat.index, |turn| turn.seen_from(seat.index, to, phase.size)),
             channel,
             phase: run.phase,
             lane: run.lane,
@@ -100,7 +101,7 @@ impl<N: Network> Engine<'_, N> {
         };
         let (instance, chunk) = (run.instance, run.chunk);
         // The receiver's run cannot end before this message has come: verified plans receive what is sent.
-        message.target = self.run_of(instance, chunk, position);
+        message.target = self.run_of(instance, chunk, slot);
         self.enter(message);
     }
 
@@ -136,7 +137,7 @@ impl<N: Network> Engine<'_, N> {
     fn give(&mut self, id: u32, message: &Message) {
         let transfer = Transfer {
             id,
-            from: self.job.npu(message.sender),
+            from: self.job.npu(self.quotient.rank(message.sender)),
             to: self.job.npu(message.receiver),
             lane: message.lane,
             bytes: Bytes(message.bytes),
@@ -223,8 +224,7 @@ impl<N: Network> Engine<'_, N> {
         let end = start.saturating_add(time);
         self.calendar.overflow |= end.0 > u64::MAX / 4;
         state.reducer_free = end;
-        let sequence = self.instances[run.instance].sequence;
-        let key = u64::from(sequence) << 20 | u64::from(run.chunk & 0xf_ffff);
+        let key = order(self.instances[run.instance].number, run.chunk, run.phase);
         self.calendar.at(end, Kind::Reduced, key, run_id, stream);
         false
     }

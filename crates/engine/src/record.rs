@@ -37,6 +37,25 @@ pub struct CollectiveRecord {
     pub phases: Vec<PhaseRecord>,
 }
 
+impl CollectiveRecord {
+    /// Counts every rank that took part `members` times.
+    pub(crate) fn multiply(&mut self, members: u32) {
+        let (small, large) = (u64::from(members), u128::from(members));
+        self.duration_sum *= large;
+        self.ranks_done *= members;
+        self.ready_wait *= large;
+        self.chunks *= small;
+        for phase in &mut self.phases {
+            phase.queue_wait *= large;
+            phase.chunks *= small;
+            phase.network_delay *= large;
+            phase.reduction *= large;
+            phase.messages *= small;
+            phase.bytes *= small;
+        }
+    }
+}
+
 /// One phase of one collective, over all ranks and chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct PhaseRecord {
@@ -104,11 +123,11 @@ pub struct Record {
     pub ended: Ended,
     /// When the last rank finished, or the run stopped.
     pub finish: Time,
-    /// Collectives, in the order in which they finished.
+    /// Collectives of the groups that were simulated, in the order in which they finished.
     pub collectives: Vec<CollectiveRecord>,
     /// By the workload's layers; the last is for tasks without a layer.
     pub layers: Vec<LayerRecord>,
-    /// By rank.
+    /// By class of ranks, or by rank where each is a class of its own.
     pub ranks: Vec<RankRecord>,
     /// By accounting dimension.
     pub dims: Vec<DimRecord>,
@@ -126,6 +145,23 @@ pub struct Record {
     pub tasks_done: u64,
     /// Iterations that every rank has completed.
     pub iterations_done: u32,
+}
+
+impl Record {
+    /// Counts every rank `members` times in what is summed over ranks, but not in what is summed over a collective's.
+    pub(crate) fn multiply(&mut self, members: u32) {
+        let (small, large) = (u64::from(members), u128::from(members));
+        for layer in &mut self.layers {
+            for sum in layer.compute.iter_mut().chain(&mut layer.communication) {
+                *sum *= large;
+            }
+            layer.exposed *= large;
+            layer.bytes *= large;
+        }
+        for sum in [&mut self.messages, &mut self.sent, &mut self.delivered, &mut self.tasks_done] {
+            *sum *= small;
+        }
+    }
 }
 
 /// A span of a traced rank whose label is not yet text.

@@ -7,6 +7,7 @@
 
 use crate::calendar::Kind;
 use crate::job::{Order, PhasePlan};
+use crate::quotient::Line;
 use crate::record::{CollectiveRecord, Label, Mark, PhaseRecord};
 use crate::state::{At, Begun, Chunk, DONE, Instance, NONE, Run, Set, Stage, Stream, Tally};
 use crate::{Engine, Network};
@@ -32,7 +33,7 @@ impl<'a, N: Network> Engine<'a, N> {
         let plan = self.job.plan_of[class][at.task as usize];
         let place = self.ranks[rank as usize].places[role.index()];
         let instance = self.instance(role.0, place.group, sequence, plan, rank, at);
-        let id = self.set_of(instance, place.position);
+        let id = self.set_of(instance, place.slot);
 
         let state = &mut self.ranks[rank as usize];
         let count = state.issued;
@@ -53,7 +54,7 @@ impl<'a, N: Network> Engine<'a, N> {
             return;
         }
         let limit = self.job.schedule.concurrent;
-        let begun_elsewhere = self.sets[id].known > 0;
+        let begun_elsewhere = self.sets[id].begun > 0;
         if limit > 0 && self.ranks[rank as usize].active_sets >= limit && !begun_elsewhere {
             self.ranks[rank as usize].held.push(Reverse((priority, id)));
         } else {
@@ -61,17 +62,20 @@ impl<'a, N: Network> Engine<'a, N> {
         }
     }
 
-    /// The set of a collective at `position`, made where it does not exist yet. The collective is not over there.
-    fn set_of(&mut self, instance: u32, position: u32) -> u32 {
+    /// The set of a collective at `slot`, made where it does not exist yet. The collective is not over there.
+    fn set_of(&mut self, instance: u32, slot: u32) -> u32 {
         let known = &self.instances[instance];
-        let id = known.sets[position as usize];
+        let id = known.sets[slot as usize];
         if id != NONE {
             return id;
         }
         let record = &known.record;
+        let position = self.quotient.position(record.role, slot);
+        let rank = self.job.workload.roles[usize::from(record.role)].rank(record.group, position);
         let set = Set {
-            rank: self.job.workload.roles[usize::from(record.role)].rank(record.group, position),
+            rank: self.quotient.index(rank),
             position,
+            slot,
             instance,
             plan: record.plan,
             issued: None,
@@ -79,10 +83,10 @@ impl<'a, N: Network> Engine<'a, N> {
             priority: 0,
             next_chunk: 0,
             left: known.chunks.len() as u32,
-            known: 0,
+            begun: 0,
         };
         let id = self.sets.insert(set);
-        self.instances[instance].sets[position as usize] = id;
+        self.instances[instance].sets[slot as usize] = id;
         id
     }
 
@@ -96,13 +100,15 @@ impl<'a, N: Network> Engine<'a, N> {
         }
         let mut id = window.instances[offset];
         if id == NONE {
-            let size = self.job.workload.roles[usize::from(role)].size();
+            let slots = self.quotient.slots(role);
+            let roles = self.job.workload.roles.len() as u64;
             let plan_of_it = &self.job.plans[plan as usize];
             id = self.instances.insert(Instance {
                 sequence,
-                sets: vec![NONE; size as usize],
+                number: u64::from(sequence) * roles + u64::from(role),
+                sets: vec![NONE; slots as usize],
                 chunks: vec![
-                    Chunk { runs: Vec::new(), begun: Vec::new(), left: size };
+                    Chunk { runs: Vec::new(), begun: Vec::new(), left: slots };
                     plan_of_it.chunks.len()
                 ],
                 record: CollectiveRecord {
@@ -140,12 +146,12 @@ impl<'a, N: Network> Engine<'a, N> {
     fn activate(&mut self, id: u32) {
         let set = &mut self.sets[id];
         set.active = true;
-        let (rank, priority, position, known) = (set.rank, set.priority, set.position, set.known);
+        let (rank, priority, slot) = (set.rank, set.priority, set.slot);
         let mut begun = Vec::new();
-        if known > 0 {
+        if set.begun > 0 {
             let instance = &self.instances[set.instance];
-            let runs = (0..instance.chunks.len() as u32).map(|chunk| instance.run(chunk, position));
-            begun.extend(runs.filter(|&run| run < DONE));
+            let runs = (0..instance.chunks.len() as u32).map(|chunk| instance.run(chunk, slot));
+            begun.extend(runs.filter(|&run| run < DONE && self.runs[run].begun != 0));
         }
         self.ranks[rank as usize].active_sets += 1;
         self.ranks[rank as usize].ready.push(Reverse((priority, id)));
@@ -174,9 +180,9 @@ impl<'a, N: Network> Engine<'a, N> {
             let instance = &self.instances[set.instance];
             let chunks = instance.chunks.len() as u32;
             // Skip chunks that went ahead because another rank had begun them.
-            while set.known > 0
+            while set.begun > 0
                 && set.next_chunk < chunks
-                && match instance.run(set.next_chunk, set.position) {
+                && match instance.run(set.next_chunk, set.slot) {
                     NONE => false,
                     DONE => true,
                     run => self.runs[run].stage != Stage::Unissued,
@@ -198,20 +204,19 @@ impl<'a, N: Network> Engine<'a, N> {
         false
     }
 
-    /// The run of a chunk at `position`, made where it does not exist yet. The chunk is not over there.
+    /// The run of a chunk at `slot`, made where it does not exist yet. The chunk is not over there.
     #[inline]
-    pub(crate) fn run_of(&mut self, instance: u32, chunk: u32, position: u32) -> u32 {
-        match self.instances[instance].run(chunk, position) {
-            NONE => self.make_run(instance, chunk, position),
+    pub(crate) fn run_of(&mut self, instance: u32, chunk: u32, slot: u32) -> u32 {
+        match self.instances[instance].run(chunk, slot) {
+            NONE => self.make_run(instance, chunk, slot),
             run => run,
         }
     }
 
     #[cold]
-    fn make_run(&mut self, instance: u32, chunk: u32, position: u32) -> u32 {
-        let set_id = self.set_of(instance, position);
-        let set = &mut self.sets[set_id];
-        set.known += 1;
+    fn make_run(&mut self, instance: u32, chunk: u32, slot: u32) -> u32 {
+        let set_id = self.set_of(instance, slot);
+        let set = &self.sets[set_id];
         let run = self.runs.insert(Run {
             phase: 0,
             stage: Stage::Unissued,
@@ -242,14 +247,14 @@ impl<'a, N: Network> Engine<'a, N> {
         if chunk.runs.is_empty() {
             chunk.runs = vec![NONE; size];
         }
-        chunk.runs[position as usize] = run;
+        chunk.runs[slot as usize] = run;
         run
     }
 
     /// Takes a chunk from the ready queue into its first phase.
     pub(crate) fn issue_chunk(&mut self, set_id: u32, chunk: u32) {
         let set = &self.sets[set_id];
-        let run = self.run_of(set.instance, chunk, set.position);
+        let run = self.run_of(set.instance, chunk, set.slot);
         let set = &self.sets[set_id];
         let (_, issued) = set.issued.expect("only issued sets have chunks issued");
         let record = &mut self.instances[set.instance].record;
@@ -265,7 +270,7 @@ impl<'a, N: Network> Engine<'a, N> {
         let run = &self.runs[run_id];
         let set_id = run.set;
         let set = &self.sets[set_id];
-        let (rank, position) = (set.rank as usize, set.position);
+        let (rank, position, slot) = (set.rank as usize, set.position, set.slot);
         let phases = &self.job.plans[set.plan as usize].phases;
         let first = usize::from(run.phase);
         let next =
@@ -282,7 +287,7 @@ impl<'a, N: Network> Engine<'a, N> {
         let (chunk, instance) = (run.chunk, run.instance);
         self.runs.remove(run_id);
         let chunk = &mut self.instances[instance].chunks[chunk as usize];
-        chunk.runs[position as usize] = DONE;
+        chunk.runs[slot as usize] = DONE;
         chunk.left -= 1;
         if chunk.left == 0 {
             (chunk.runs, chunk.begun) = Default::default();
@@ -327,18 +332,18 @@ impl<'a, N: Network> Engine<'a, N> {
             && (outstanding == 0 || state.running[dim] < outstanding)
     }
 
-    /// How many ranks of the line through `position` have begun a phase of a chunk.
-    fn begun(&mut self, instance: u32, chunk: u32, phase: u8, position: u32) -> &mut u32 {
+    /// How many ranks of the line through `slot` have begun a phase of a chunk.
+    fn begun(&mut self, instance: u32, chunk: u32, phase: u8, slot: u32) -> &mut u32 {
         let instance = &mut self.instances[instance];
-        let size = instance.sets.len() as u32;
-        let phases = &self.job.plans[instance.record.plan as usize].phases;
-        let lines = |phases: &[PhasePlan]| phases.iter().map(|phase| size / phase.size).sum::<u32>();
-        let (before, axis) = (lines(&phases[..usize::from(phase)]), &phases[usize::from(phase)]);
-        // Positions that differ only along the axis share everything below and above it.
-        let line = position / (axis.weight * axis.size) * axis.weight + position % axis.weight;
+        let slots = instance.sets.len() as u32;
+        let all = self.quotient.lines(instance.record.plan);
+        let lines = |phases: &[Line]| phases.iter().map(|line| slots / line.size).sum::<u32>();
+        let (before, axis) = (lines(&all[..usize::from(phase)]), &all[usize::from(phase)]);
+        // Slots that differ only along the axis share everything below and above it.
+        let line = slot / (axis.weight * axis.size) * axis.weight + slot % axis.weight;
         let begun = &mut instance.chunks[chunk as usize].begun;
         if begun.is_empty() {
-            begun.resize(lines(phases) as usize, 0);
+            begun.resize(lines(all) as usize, 0);
         }
         &mut begun[(before + line) as usize]
     }
@@ -346,41 +351,44 @@ impl<'a, N: Network> Engine<'a, N> {
     /// Books that a rank of the line along the phase's axis has begun; the first one tells the others.
     fn tell_begun(&mut self, run_id: u32) {
         let run = &self.runs[run_id];
-        let (instance, chunk, phase, position) =
-            (run.instance, run.chunk, run.phase, self.sets[run.set].position);
-        let begun = self.begun(instance, chunk, phase, position);
+        let set = &self.sets[run.set];
+        let (instance, chunk, phase, position, slot) =
+            (run.instance, run.chunk, run.phase, set.position, set.slot);
+        let begun = self.begun(instance, chunk, phase, slot);
         *begun += 1;
         if *begun == 1 {
             let instance = &self.instances[instance];
             let (role, group, sequence) = (instance.record.role, instance.record.group, instance.sequence);
-            let key = u64::from(sequence) << 16 | u64::from(chunk & 0xffff);
-            let id = self.to_tell.insert(Begun { role, group, sequence, chunk, phase, position });
+            let key = order(instance.number, chunk, phase);
+            let id = self.to_tell.insert(Begun { role, group, sequence, chunk, phase, position, slot });
             self.calendar.at(self.now, Kind::Admit, key, id, 0);
         }
     }
 
     /// The other ranks along the phase's axis begin it too, or will when they get there.
     pub(crate) fn admit_begun(&mut self, id: u32) {
-        let Begun { role, group, sequence, chunk, phase: phase_index, position } = self.to_tell[id];
+        let Begun { role, group, sequence, chunk, phase: phase_index, position, slot } = self.to_tell[id];
         self.to_tell.remove(id);
         let Some(instance) = self.instance_under_way(role, group, sequence) else { return };
         let plan = self.instances[instance].record.plan;
         let phase = &self.job.plans[plan as usize].phases[usize::from(phase_index)];
         if self.instances[instance].chunks[chunk as usize].left == 0
-            || *self.begun(instance, chunk, phase_index, position) == phase.size
+            || *self.begun(instance, chunk, phase_index, slot) == self.quotient.line(plan, phase_index).size
         {
             return;
         }
         let here = phase.coordinate(position);
         for there in (0..phase.size).filter(|&there| there != here) {
             let other = position + there * phase.weight - here * phase.weight;
+            let other = self.quotient.slot(role, other);
             if self.instances[instance].run(chunk, other) == DONE {
                 continue;
             }
             let run_id = self.run_of(instance, chunk, other);
             let run = &mut self.runs[run_id];
-            run.begun |= 1 << phase_index;
             let (set_id, rank) = (run.set, run.rank as usize);
+            self.sets[set_id].begun += u32::from(run.begun == 0);
+            run.begun |= 1 << phase_index;
             match run.stage {
                 Stage::Waiting if run.phase == phase_index => {
                     let key = (self.sets[set_id].priority, sequence, chunk, run_id);
@@ -410,7 +418,7 @@ impl<'a, N: Network> Engine<'a, N> {
         run.first = set.position - run.coordinate * phase.weight;
         let instance = &mut self.instances[set.instance];
         let role = &self.job.workload.roles[usize::from(instance.record.role)];
-        run.peers = role.line(set.rank, phase.weight, phase.size);
+        run.peers = role.line(self.quotient.rank(set.rank), phase.weight, phase.size);
         run.streams.clear();
         run.streams.resize(phase.streams as usize, Stream::default());
         run.streams_left = phase.streams;
@@ -511,7 +519,7 @@ impl<'a, N: Network> Engine<'a, N> {
 
     fn set_done(&mut self, id: u32) {
         let set = &self.sets[id];
-        let (rank, position, instance) = (set.rank, set.position, set.instance);
+        let (rank, slot, instance) = (set.rank, set.slot, set.instance);
         let was_active = set.active;
         if was_active && (set.next_chunk as usize) < self.job.plans[set.plan as usize].chunks.len() {
             // Other ranks began all its chunks before their turn; its number may be used again.
@@ -519,15 +527,15 @@ impl<'a, N: Network> Engine<'a, N> {
         }
         let (at, issued) = set.issued.expect("a set that is done was issued");
         self.sets.remove(id);
-        self.instances[instance].sets[position as usize] = DONE;
+        self.instances[instance].sets[slot as usize] = DONE;
 
         let duration = self.now.saturating_sub(issued);
-        let size = self.instances[instance].sets.len() as u32;
+        let slots = self.instances[instance].sets.len() as u32;
         let row = &mut self.instances[instance].record;
         row.duration_sum += u128::from(duration.0);
         row.finish = row.finish.max(self.now);
         row.ranks_done += 1;
-        let all = row.ranks_done == size;
+        let all = row.ranks_done == slots;
         let bytes = self.job.plans[row.plan as usize].bytes.0;
         let layer = self.layer(rank, at.task);
         let part = self.task(rank, at.task).part as usize;
@@ -560,7 +568,8 @@ impl<'a, N: Network> Engine<'a, N> {
 
     fn instance_done(&mut self, id: u32) {
         let instance = &mut self.instances[id];
-        let (record, sequence) = (instance.record.clone(), instance.sequence);
+        let (mut record, sequence) = (instance.record.clone(), instance.sequence);
+        let slots = instance.sets.len() as u32;
         (instance.sets, instance.chunks) = Default::default();
         self.instances.remove(id);
         let window = &mut self.windows[usize::from(record.role)][record.group as usize];
@@ -570,6 +579,13 @@ impl<'a, N: Network> Engine<'a, N> {
             window.base += 1;
         }
         self.check_collective(&record);
+        record.multiply(self.job.workload.roles[usize::from(record.role)].size() / slots);
         self.record.collectives.push(record);
     }
+}
+
+/// Orders events of equal time and kind: by collective, chunk and phase, which all ranks number alike.
+#[inline]
+pub(crate) fn order(number: u64, chunk: u32, phase: u8) -> u64 {
+    (number & 0xf_ffff) << 40 | u64::from(chunk & 0xfff) << 28 | u64::from(phase & 0x1f) << 23
 }

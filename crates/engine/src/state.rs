@@ -51,7 +51,7 @@ pub(crate) struct Resource {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pub(crate) group: u32,
-    pub(crate) position: u32,
+    pub(crate) slot: u32,
 }
 
 /// A finished collective, set or run.
@@ -70,18 +70,20 @@ pub(crate) struct Window {
 #[derive(Debug)]
 pub(crate) struct Instance {
     pub(crate) sequence: u32,
-    /// Set of each position; `NONE` for those not begun, `DONE` for those finished.
+    /// Tells collectives of all roles apart: sequence numbers and roles, in turn.
+    pub(crate) number: u64,
+    /// Set of each slot; `NONE` for those not begun, `DONE` for those finished.
     pub(crate) sets: Vec<u32>,
     pub(crate) chunks: Vec<Chunk>,
     pub(crate) record: CollectiveRecord,
 }
 
 impl Instance {
-    /// The run of `chunk` at `position`, `NONE` or `DONE`.
+    /// The run of `chunk` at `slot`, `NONE` or `DONE`.
     #[inline]
-    pub(crate) fn run(&self, chunk: u32, position: u32) -> u32 {
+    pub(crate) fn run(&self, chunk: u32, slot: u32) -> u32 {
         let chunk = &self.chunks[chunk as usize];
-        match chunk.runs.get(position as usize) {
+        match chunk.runs.get(slot as usize) {
             Some(&run) => run,
             None if chunk.left == 0 => DONE,
             None => NONE,
@@ -92,7 +94,7 @@ impl Instance {
 /// A chunk of a collective, over all ranks of the group.
 #[derive(Clone, Debug)]
 pub(crate) struct Chunk {
-    /// Run of each position; empty before the first has begun and after the last has ended.
+    /// Run of each slot; empty before the first has begun and after the last has ended.
     pub(crate) runs: Vec<u32>,
     /// Of each phase, of each line along its axis, how many ranks have begun; kept only where endpoints have limits.
     pub(crate) begun: Vec<u32>,
@@ -157,6 +159,7 @@ pub(crate) struct Rank {
 pub(crate) struct Set {
     pub(crate) rank: u32,
     pub(crate) position: u32,
+    pub(crate) slot: u32,
     pub(crate) instance: u32,
     pub(crate) plan: u32,
     /// The task that issued it; `None` while only other ranks have.
@@ -167,8 +170,8 @@ pub(crate) struct Set {
     pub(crate) next_chunk: u32,
     /// Chunks that have not ended.
     pub(crate) left: u32,
-    /// Chunks that were begun, here or by another rank.
-    pub(crate) known: u32,
+    /// Chunks that another rank has begun, as far as this one was told.
+    pub(crate) begun: u32,
 }
 
 /// A chunk at one rank: all that a message needs, in one place.
@@ -247,6 +250,7 @@ pub(crate) struct Begun {
     pub(crate) chunk: u32,
     pub(crate) phase: u8,
     pub(crate) position: u32,
+    pub(crate) slot: u32,
 }
 
 /// Where a chunk is.

@@ -100,6 +100,18 @@ impl Symmetry {
         self.ports
     }
 
+    /// The first link of each class, in ascending order.
+    pub fn links(&self) -> impl Iterator<Item = LinkId> {
+        let of = |axis: &Axis, class: u32, local: u32| {
+            let npu = self.representative(class);
+            LinkId(axis.dim.first_link + npu.0 * axis.dim.links_per_npu() + local)
+        };
+        self.dims.iter().flat_map(move |axis| {
+            let locals = move |class| (0..axis.dim.links_per_npu()).map(move |local| of(axis, class, local));
+            (0..self.classes).flat_map(locals)
+        })
+    }
+
     /// The class of a link.
     #[inline]
     pub fn port(&self, link: LinkId) -> u32 {
@@ -203,6 +215,16 @@ mod tests {
                 *links.entry(symmetry.port(LinkId(link))).or_insert(0) += 1;
             }
             prop_assert_eq!(links, (0..symmetry.ports()).map(|p| (p, symmetry.members())).collect());
+            if !symmetry.is_none() {
+                let first: Vec<LinkId> = symmetry.links().collect();
+                prop_assert!(first.is_sorted());
+                let ports: Vec<u32> = first.iter().map(|&link| symmetry.port(link)).collect();
+                prop_assert_eq!(ports.len() as u32, symmetry.ports());
+                for link in 0..fabric.links() {
+                    let class = ports.iter().position(|&port| port == symmetry.port(LinkId(link))).unwrap();
+                    prop_assert!(first[class].0 <= link);
+                }
+            }
         }
     }
 }

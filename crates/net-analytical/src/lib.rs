@@ -9,7 +9,7 @@
 //! On a path of one link both are the same.
 
 use syncline_engine::{Calendar, LinkUse, Network, Sent, Transfer};
-use syncline_fabric::Fabric;
+use syncline_fabric::{Fabric, Symmetry};
 use syncline_units::{Bytes, LinkId, Rate, Time};
 
 /// Which of the two.
@@ -43,7 +43,9 @@ struct Travel {
 #[derive(Debug)]
 pub struct Links<'a> {
     fabric: &'a Fabric,
+    symmetry: Symmetry,
     model: Model,
+    /// By class of links.
     ports: Vec<Port>,
     travels: Vec<Travel>,
     free_travels: Vec<u32>,
@@ -53,12 +55,13 @@ pub struct Links<'a> {
 }
 
 impl<'a> Links<'a> {
-    /// A model on an idle fabric.
-    pub fn new(fabric: &'a Fabric, model: Model) -> Self {
+    /// A model on an idle fabric, of whose links one of each class is kept.
+    pub fn new(fabric: &'a Fabric, symmetry: Symmetry, model: Model) -> Self {
         Self {
             fabric,
             model,
-            ports: vec![Port::default(); fabric.links() as usize],
+            ports: vec![Port::default(); symmetry.ports() as usize],
+            symmetry,
             travels: Vec::new(),
             free_travels: Vec::new(),
             path: Vec::new(),
@@ -79,7 +82,7 @@ impl<'a> Links<'a> {
     #[inline]
     fn occupy(&mut self, now: Time, link: LinkId, rate: Rate, bytes: Bytes) -> (Time, Time) {
         let time = self.transfer_time(rate, bytes);
-        let port = &mut self.ports[link.index()];
+        let port = &mut self.ports[self.symmetry.port(link) as usize];
         let start = port.free.max(now);
         port.free = start.saturating_add(time);
         port.used.bytes += bytes.0;
@@ -93,7 +96,7 @@ impl<'a> Links<'a> {
     fn pass(&mut self, bytes: Bytes) {
         let inner = self.path.len() - 1;
         for link in &self.path[1..inner] {
-            let used = &mut self.ports[link.index()].used;
+            let used = &mut self.ports[self.symmetry.port(*link) as usize].used;
             used.bytes += bytes.0;
             used.messages += 1;
         }
@@ -202,6 +205,6 @@ impl Network for Links<'_> {
     }
 
     fn link_use(&self, id: LinkId) -> LinkUse {
-        self.ports[id.index()].used
+        self.ports[self.symmetry.port(id) as usize].used
     }
 }

@@ -2,7 +2,7 @@
 
 use syncline_engine::Ended;
 use syncline_engine::{Engine, Job, Lanes, Network, Record, Schedule, Step};
-use syncline_fabric::{Dimension, Direction, Fabric, Graph, GraphLink, Routing};
+use syncline_fabric::{Dimension, Direction, Fabric, Graph, GraphLink, Routing, Symmetry};
 use syncline_net_analytical::{Links, Model};
 use syncline_units::{Bytes, DimKind, NpuId, RankId, Rate, Time};
 use syncline_workload::graph::NO_LAYER;
@@ -51,13 +51,14 @@ fn simulate_with(
         plan_of: workload.classes.iter().map(|g| vec![u32::MAX; g.tasks.len()]).collect(),
         workload: &workload,
         plans: Vec::new(),
+        symmetry: Symmetry::none(fabric),
         placement: Vec::new(),
         schedule: Schedule::default(),
         dims: vec![Lanes { queues: 1, ways: 1 }; fabric.dims().len() + 1],
         traced: Vec::new(),
         max_spans: 0,
     };
-    let mut engine = Engine::new(&job, Links::new(fabric, model));
+    let mut engine = Engine::new(&job, Links::new(fabric, Symmetry::none(fabric), model));
     loop {
         match engine.step(10, Time::MAX).map_err(|e| e.to_string())? {
             Step::Finished => return engine.finish(Ended::Finished).map_err(|e| e.to_string()),

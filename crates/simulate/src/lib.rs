@@ -3,6 +3,7 @@
 //! - [`scenario`]: the resolved scenario, the contract with the Python package;
 //! - `network`, `placement`, `jobs`, `plans`: its parts as fabric, ranks, workload and plans; `prepare`: all of them,
 //!   checked;
+//! - `symmetry`: which ranks stand for others; `unfold`: the way back;
 //! - [`run()`]: the run loop; `watch`: its clock; `report`: from the engine's record to tables and a summary;
 //! - [`check`], [`show`]: what can be said without running;
 //! - [`mod@convert`]: one file form into another.
@@ -21,6 +22,8 @@ mod report;
 mod run;
 pub mod scenario;
 mod show;
+mod symmetry;
+mod unfold;
 mod watch;
 
 pub use astra_native::{AstraFiles, astra_scenario};

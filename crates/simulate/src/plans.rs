@@ -11,7 +11,7 @@ use syncline_engine::{CollectivePlan, Lanes, PhasePlan, Schedule};
 use syncline_fabric::Fabric;
 use syncline_plan::cost::least_bytes;
 use syncline_plan::{Algorithm, Composition, Grid, registry};
-use syncline_units::{Bytes, CollectiveKind, DimKind, Extent, Rate, Time};
+use syncline_units::{Bytes, CollectiveKind, DimKind, Extent, Rate, Time, Turn};
 use syncline_workload::{Axis, Role, TaskKind, Workload};
 
 /// Tasks between two looks at the clock.
@@ -92,6 +92,24 @@ pub(crate) fn schedule(spec: &Collectives) -> Schedule {
         injection_latency: spec.injection_latency,
         reduction_rate: spec.reduction_rate,
     }
+}
+
+/// Cuts a set into up to `most` chunks, each of a number of elements that every rank of the group can have an equal part
+/// of, save the last one.
+fn chunks(whole: Extent, most: u32, ranks: u32) -> Vec<Extent> {
+    let unit = u64::from(ranks);
+    let units = Extent::whole(whole.len().div_ceil(unit));
+    let most = units.len().clamp(1, u64::from(most)) as u32;
+    let cut = |chunk| {
+        let Extent { start, end } = units.blocks(chunk, 1, most);
+        Extent { start: start * unit, end: (end * unit).min(whole.len()) }
+    };
+    (0..most).map(cut).collect()
+}
+
+/// The turn of an algorithm's programs; two ranks change places by any.
+fn turn(algorithm: &dyn Algorithm, kind: CollectiveKind, ranks: u32) -> Option<Turn> {
+    algorithm.turn(kind, ranks).map(|turn| if ranks <= 2 { Turn::Cyclic } else { turn })
 }
 
 /// A user's plan for `kind`.
@@ -188,12 +206,12 @@ impl<'a> Planner<'a> {
         let element = if bytes.0.is_multiple_of(self.spec.element.0) { self.spec.element.0 } else { 1 };
         let whole = Extent::whole(bytes.0 / element);
         let most = (bytes.0 / self.spec.min_chunk.0.max(1)).clamp(1, u64::from(self.spec.chunks)) as u32;
-        let chunks = (0..most).map(|chunk| whole.blocks(chunk, 1, most)).collect();
+        let chunks = chunks(whole, most, role.size());
         let phases = match self.own.get(&kind) {
             Some(algorithm) => vec![self.flat(role, kind, Arc::clone(algorithm))?],
             None => self.phases(role, kind)?,
         };
-        let bound = self.bound(&phases, whole.len() * element, most);
+        let bound = self.bound(&phases, whole.len() * element, chunks.len() as u32);
         Ok(CollectivePlan { kind, bytes, element, chunks, phases, bound })
     }
 
@@ -210,6 +228,8 @@ impl<'a> Planner<'a> {
             gates: Vec::new(),
             dim,
             leg: 0,
+            turn: turn(&*algorithm, kind, role.size()),
+            turned: None,
             algorithm,
             streams,
         })
@@ -252,6 +272,8 @@ impl<'a> Planner<'a> {
                 dim: axis.dim.unwrap_or(self.fabric.dims().len() as u16),
                 leg: u8::from(phase.kind == CollectiveKind::AllGather),
                 streams: algorithm.streams(phase.kind, phase.size),
+                turn: turn(&*algorithm, phase.kind, phase.size),
+                turned: None,
                 algorithm,
             });
         }

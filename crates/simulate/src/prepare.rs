@@ -2,11 +2,11 @@
 
 use crate::scenario::{Compute, Network, Scenario};
 use crate::watch::Watch;
-use crate::{jobs, network, placement, plans};
+use crate::{jobs, network, placement, plans, symmetry};
 use syncline_compute::{ComputeModel, Roofline};
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 use syncline_engine::{Job, Lanes};
-use syncline_fabric::Fabric;
+use syncline_fabric::{Fabric, Symmetry};
 use syncline_net_analytical::Model;
 use syncline_units::{NpuId, Time};
 use syncline_workload::{TaskKind, Workload, matching};
@@ -22,6 +22,8 @@ pub(crate) struct Prepared {
     durations: Vec<Vec<Time>>,
     placement: Vec<NpuId>,
     pub(crate) plans: plans::Plans,
+    /// Which ranks stand for others.
+    pub(crate) symmetry: Symmetry,
 }
 
 /// Builds and checks everything.
@@ -84,8 +86,12 @@ pub(crate) fn prepare(scenario: &Scenario, watch: &Watch<'_>) -> Result<Prepared
         Network::Analytical => Model::Analytical,
         Network::Queued => Model::Queued,
     };
-    let plans = plans.expect("errors were returned");
-    Ok(Prepared { fabric, workload, compute, model, warnings, durations, placement, plans })
+    let mut plans = plans.expect("errors were returned");
+    let symmetry = match scenario.quotient {
+        true => symmetry::find(&fabric, &workload, &placement, &mut plans),
+        false => Symmetry::none(&fabric),
+    };
+    Ok(Prepared { fabric, workload, compute, model, warnings, durations, placement, plans, symmetry })
 }
 
 /// Duration of every compute task, by class.
@@ -125,6 +131,7 @@ impl Prepared {
             plans: self.plans.plans.clone(),
             plan_of: self.plans.plan_of.clone(),
             placement: self.placement.clone(),
+            symmetry: self.symmetry.clone(),
             schedule: plans::schedule(&scenario.collectives),
             dims: self.plans.dims.clone(),
             traced,

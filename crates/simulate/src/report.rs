@@ -2,11 +2,11 @@
 
 use crate::prepare::Prepared;
 use crate::scenario::{Scenario, Workload};
-use syncline_engine::record::CollectiveRecord;
+use crate::unfold::{self, Row};
+use syncline_engine::record::{CollectiveRecord, RankRecord};
 use syncline_engine::{Network, Record};
 use syncline_net_analytical::{Links, Model};
 use syncline_timeline::{DimSummary, Ended, Summary, Table, Timeline};
-use syncline_units::LinkId;
 use syncline_workload::Part;
 
 const PS: f64 = 1e12;
@@ -14,6 +14,8 @@ const PS: f64 = 1e12;
 /// What a link did, with its place.
 struct LinkRow {
     id: u32,
+    /// Links that the row stands for.
+    links: u32,
     dim: usize,
     from: String,
     to: String,
@@ -28,7 +30,7 @@ impl LinkRow {
     /// Bytes of those that it is booked with that it can carry in `time` seconds. `analytical` sends messages over the
     /// links inside the network side by side, so there they may be booked with more.
     fn carried(&self, time: f64) -> f64 {
-        (self.bytes as f64).min(self.rate * time)
+        (self.bytes as f64).min(self.rate * time) * f64::from(self.links)
     }
 }
 
@@ -42,24 +44,27 @@ pub(crate) fn timeline(
     record.spans.dims = prepared.dim_names();
     let links = link_rows(prepared, network);
     let summary = summary(scenario, prepared, &record, &links);
+    let finished = unfold::collectives(prepared, std::mem::take(&mut record.collectives));
     let tables = vec![
         layers(prepared, &record),
-        collectives(prepared, &record),
-        phases(prepared, &record),
+        collectives(prepared, &finished),
+        phases(prepared, &finished),
         link_table(&links, summary.total_time_s, prepared),
-        ranks(&record),
+        ranks(prepared, &record),
     ];
     Timeline { summary, tables, spans: record.spans }
 }
 
 fn link_rows(prepared: &Prepared, network: &Links<'_>) -> Vec<LinkRow> {
     let fabric = &prepared.fabric;
-    (0..fabric.links())
-        .map(|id| {
-            let link = fabric.link(LinkId(id));
-            let used = network.link_use(LinkId(id));
+    unfold::links(prepared)
+        .into_iter()
+        .map(|row| {
+            let link = fabric.link(row.what);
+            let used = network.link_use(row.what);
             LinkRow {
-                id,
+                id: row.number,
+                links: row.members,
                 dim: usize::from(link.dim),
                 from: fabric.vertex_name(link.from),
                 to: fabric.vertex_name(link.to),
@@ -80,8 +85,8 @@ fn dim_summaries(prepared: &Prepared, record: &Record, links: &[LinkRow]) -> Vec
     (0..count)
         .map(|dim| {
             let mine = || links.iter().filter(move |link| link.dim == dim);
-            let bytes: u64 = mine().map(|link| link.bytes).sum();
-            let capacity: f64 = mine().map(|link| link.rate).sum();
+            let bytes: u64 = mine().map(|link| link.bytes * u64::from(link.links)).sum();
+            let capacity: f64 = mine().map(|link| link.rate * f64::from(link.links)).sum();
             let carried = |time: f64| -> f64 { mine().map(|link| link.carried(time)).sum() };
             let busiest = mine().fold(None, |best: Option<&LinkRow>, link| match best {
                 Some(best) if best.busy_s >= link.busy_s => Some(best),
@@ -105,16 +110,20 @@ fn dim_summaries(prepared: &Prepared, record: &Record, links: &[LinkRow]) -> Vec
 }
 
 fn summary(scenario: &Scenario, prepared: &Prepared, record: &Record, links: &[LinkRow]) -> Summary {
-    let ranks = record.ranks.len().max(1) as f64;
-    let mean = |of: fn(&syncline_engine::record::RankRecord) -> u64| {
-        record.ranks.iter().map(|rank| of(rank) as f64 / PS).sum::<f64>() / ranks
+    // Whole numbers, so that it does not matter in how many parts the ranks are summed.
+    let mean = |of: fn(&RankRecord) -> u64| {
+        let sum: u128 = record.ranks.iter().map(|rank| u128::from(of(rank))).sum();
+        (sum * u128::from(prepared.symmetry.members())) as f64
+            / PS
+            / f64::from(prepared.workload.ranks.max(1))
     };
     let total = record.finish.as_s();
     let exposed = mean(|rank| rank.exposed_communication.0);
     let dims = dim_summaries(prepared, record, links);
     let mut summary = Summary {
         ended: record.ended,
-        ranks: record.ranks.len() as u64,
+        ranks: u64::from(prepared.workload.ranks),
+        simulated_ranks: record.ranks.len() as u64,
         npus: u64::from(prepared.fabric.npus()),
         parallelism: parallelism(scenario, prepared),
         iterations: u64::from(record.iterations_done),
@@ -246,8 +255,8 @@ fn notes(scenario: &Scenario, prepared: &Prepared, record: &Record, links: &[Lin
         notes.push(format!(
             "messages share links inside the network, where `analytical` lets none wait: {} of {} links carried more than \
              their rate allows, {} -> {} {:.1} times as much; use `queued` to see the contention",
-            over.len(),
-            links.len(),
+            over.iter().map(|link| u64::from(link.links)).sum::<u64>(),
+            prepared.fabric.links(),
             most.from,
             most.to,
             excess(most)
@@ -326,14 +335,14 @@ fn layers(prepared: &Prepared, record: &Record) -> Table {
         )
 }
 
-fn collectives(prepared: &Prepared, record: &Record) -> Table {
-    let rows = &record.collectives;
+fn collectives(prepared: &Prepared, finished: &[Row<CollectiveRecord>]) -> Table {
+    let rows: Vec<&CollectiveRecord> = finished.iter().map(|row| &row.what).collect();
     let workload = &prepared.workload;
     let plan = |row: &CollectiveRecord| &prepared.plans.plans[row.plan as usize];
     let ranks = |row: &CollectiveRecord| workload.roles[usize::from(row.role)].size();
-    let text = |of: &dyn Fn(&CollectiveRecord) -> String| rows.iter().map(of).collect::<Vec<_>>();
-    let int = |of: &dyn Fn(&CollectiveRecord) -> i64| rows.iter().map(of).collect::<Vec<_>>();
-    let float = |of: &dyn Fn(&CollectiveRecord) -> f64| rows.iter().map(of).collect::<Vec<_>>();
+    let text = |of: &dyn Fn(&CollectiveRecord) -> String| rows.iter().copied().map(of).collect::<Vec<_>>();
+    let int = |of: &dyn Fn(&CollectiveRecord) -> i64| rows.iter().copied().map(of).collect::<Vec<_>>();
+    let float = |of: &dyn Fn(&CollectiveRecord) -> f64| rows.iter().copied().map(of).collect::<Vec<_>>();
     let algorithm = |row: &CollectiveRecord| {
         let mut names: Vec<String> =
             plan(row).phases.iter().map(|p| format!("{} {}", p.algorithm.name(), p.kind)).collect();
@@ -371,13 +380,14 @@ fn collectives(prepared: &Prepared, record: &Record) -> Table {
         .with("algorithm_bytes_per_s", "Size over duration (`algbw` of nccl-tests)", float(&rate))
         .with("bus_bytes_per_s", "Algorithm bandwidth times the collective's factor, comparable with link rates (`busbw` of nccl-tests)", float(&|r| rate(r) * factor(r)))
         .with("bound_s", "Time that no execution of the plan can beat", float(&|r| plan(r).bound.as_s()))
+        .with("groups", "Groups that the row stands for: more than 1 only in tables that would be too long", finished.iter().map(|r| i64::from(r.members)).collect::<Vec<i64>>())
 }
 
-fn phases(prepared: &Prepared, record: &Record) -> Table {
+fn phases(prepared: &Prepared, finished: &[Row<CollectiveRecord>]) -> Table {
     let names = prepared.dim_names();
-    let rows: Vec<(usize, usize, &CollectiveRecord)> = record
-        .collectives
+    let rows: Vec<(usize, usize, &CollectiveRecord)> = finished
         .iter()
+        .map(|row| &row.what)
         .enumerate()
         .flat_map(|(index, row)| (0..row.phases.len()).map(move |phase| (index, phase, row)))
         .collect();
@@ -479,12 +489,18 @@ fn link_table(links: &[LinkRow], total: f64, prepared: &Prepared) -> Table {
             "Sum over messages of the time that they waited for it",
             links.iter().map(|l| l.waited_s).collect::<Vec<_>>(),
         )
+        .with(
+            "links",
+            "Links that the row stands for: more than 1 only in tables that would be too long",
+            links.iter().map(|l| i64::from(l.links)).collect::<Vec<i64>>(),
+        )
 }
 
-fn ranks(record: &Record) -> Table {
-    let rows = &record.ranks;
+fn ranks(prepared: &Prepared, record: &Record) -> Table {
+    let unfolded = unfold::ranks(prepared, &record.ranks);
+    let rows: Vec<&RankRecord> = unfolded.iter().map(|row| row.what).collect();
     Table::new("ranks", "A rank")
-        .with("rank", "Its number", (0..rows.len() as i64).collect::<Vec<i64>>())
+        .with("rank", "Its number", unfolded.iter().map(|r| i64::from(r.number)).collect::<Vec<i64>>())
         .with("finish_s", "When it finished", rows.iter().map(|r| r.finish.as_s()).collect::<Vec<_>>())
         .with(
             "compute_s",
@@ -511,5 +527,10 @@ fn ranks(record: &Record) -> Table {
             "received_bytes",
             "Bytes received",
             rows.iter().map(|r| r.received as i64).collect::<Vec<i64>>(),
+        )
+        .with(
+            "ranks",
+            "Ranks that the row stands for: more than 1 only in tables that would be too long",
+            unfolded.iter().map(|r| i64::from(r.members)).collect::<Vec<i64>>(),
         )
 }

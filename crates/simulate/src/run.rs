@@ -29,7 +29,8 @@ pub fn run(scenario: &Scenario, mut control: Control<'_>) -> Result<Run> {
     let prepared = prepare(scenario, &watch)?;
     let job = prepared.job(scenario);
     watch.look("preparing the run")?;
-    let mut engine = Engine::new(&job, Links::new(&prepared.fabric, prepared.model));
+    let mut engine =
+        Engine::new(&job, Links::new(&prepared.fabric, prepared.symmetry.clone(), prepared.model));
     watch.look("setting up the ranks")?;
     let (ended, reason) = drive(&mut engine, &prepared, scenario, &watch, &mut control)?;
     let (record, network) = engine.finish(ended)?;

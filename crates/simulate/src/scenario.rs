@@ -45,6 +45,13 @@ pub struct Scenario {
     /// What the trace shows.
     #[serde(default)]
     pub trace: Trace,
+    /// Whether one rank may stand for others that cannot be told apart. The results are the same.
+    #[serde(default = "yes")]
+    pub quotient: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// The job.

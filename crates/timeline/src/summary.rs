@@ -39,6 +39,8 @@ pub struct Summary {
     pub ended: Ended,
     /// Ranks in the job.
     pub ranks: u64,
+    /// Ranks that were simulated; each of the others is like one of them.
+    pub simulated_ranks: u64,
     /// NPUs in the fabric.
     pub npus: u64,
     /// Which ranks share what, such as `model 8 x data 4`; empty where the workload does not say it.

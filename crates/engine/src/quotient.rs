@@ -1,0 +1,158 @@
+//! The symmetry quotient: of ranks that cannot be told apart, one is simulated.
+//!
+//! A [`Symmetry`] says which dimensions may be turned without anything changing: fabric, groups, tasks and plans. Of each
+//! class of ranks the engine then runs the representative alone. What it sends to a rank goes to that rank's
+//! representative, as if it came from where the turn moves the sender; links are one port a class (that is the network
+//! model's part). Whoever would send to the representative is in a class too, whose representative does send to it, at
+//! the same time. Nothing is approximated: the events left out are copies of those handled.
+//!
+//! Ranks are numbered by class in the engine's tables, and positions in a group by *slot*: positions that differ only on
+//! turned axes share one. Without turned dimensions both numberings are the usual ones.
+
+use crate::job::{Job, PhasePlan};
+use syncline_fabric::Symmetry;
+use syncline_timeline::{Span, Spans};
+use syncline_units::{NpuId, RankId};
+use syncline_workload::{Role, TaskKind};
+
+/// The classes of ranks, and what follows for groups and plans.
+#[derive(Debug)]
+pub(crate) struct Quotient<'a> {
+    symmetry: &'a Symmetry,
+    /// By class.
+    representatives: Vec<u32>,
+    roles: Vec<Slots>,
+    /// By plan and phase.
+    lines: Vec<Vec<Line>>,
+}
+
+/// The slots of a role's groups.
+#[derive(Debug)]
+struct Slots {
+    /// Axes that are not turned: positions between neighbours, size, slots between neighbours.
+    axes: Vec<(u32, u32, u32)>,
+    slots: u32,
+}
+
+/// The axis of a phase, in slots.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Line {
+    /// Slots between neighbours.
+    pub(crate) weight: u32,
+    /// Slots along the axis.
+    pub(crate) size: u32,
+}
+
+impl<'a> Quotient<'a> {
+    pub(crate) fn new(job: &'a Job<'_>) -> Self {
+        let symmetry = &job.symmetry;
+        let representatives = match symmetry.is_none() {
+            true => Vec::new(),
+            false => (0..symmetry.classes()).map(|class| symmetry.representative(class).0).collect(),
+        };
+        let roles: Vec<Slots> = job.workload.roles.iter().map(|role| Slots::new(role, symmetry)).collect();
+        let mut role_of = vec![0; job.plans.len()];
+        for (graph, plans) in job.workload.classes.iter().zip(&job.plan_of) {
+            for (task, &plan) in graph.tasks.iter().zip(plans) {
+                if let TaskKind::Collective { role, .. } = task.kind {
+                    role_of[plan as usize] = role.index();
+                }
+            }
+        }
+        let lines = job.plans.iter().zip(&role_of).map(|(plan, &role)| {
+            plan.phases.iter().map(|phase| roles[role].line(phase, symmetry.is_none())).collect()
+        });
+        let lines = lines.collect();
+        Self { symmetry, representatives, roles, lines }
+    }
+
+    /// Ranks that are simulated.
+    pub(crate) fn ranks(&self, all: u32) -> u32 {
+        if self.symmetry.is_none() { all } else { self.symmetry.classes() }
+    }
+    /// Ranks that each of them stands for.
+    pub(crate) fn members(&self) -> u32 {
+        self.symmetry.members()
+    }
+
+    /// The rank with number `index` in the engine's tables.
+    #[inline]
+    pub(crate) fn rank(&self, index: u32) -> u32 {
+        if self.representatives.is_empty() { index } else { self.representatives[index as usize] }
+    }
+    /// Where `rank` is found in the engine's tables.
+    #[inline]
+    pub(crate) fn index(&self, rank: u32) -> u32 {
+        if self.representatives.is_empty() { rank } else { self.symmetry.class(NpuId(rank)) }
+    }
+
+    /// Spans are of representatives: gives every traced rank those of its own.
+    pub(crate) fn copy_spans(&self, job: &Job<'_>, spans: &mut Spans) {
+        if self.representatives.is_empty() {
+            return;
+        }
+        let own = std::mem::take(&mut spans.spans);
+        let copies = own.iter().flat_map(|span| {
+            let like = job.traced.iter().filter(|&&rank| self.index(rank) == span.rank.0);
+            like.map(|&rank| Span { rank: RankId(rank), ..*span })
+        });
+        spans.spans = copies.collect();
+        let most = usize::try_from(job.max_spans).unwrap_or(usize::MAX);
+        spans.left_out += spans.spans.len().saturating_sub(most) as u64;
+        spans.spans.truncate(most);
+    }
+
+    /// Slots of a group of role `role`.
+    pub(crate) fn slots(&self, role: u16) -> u32 {
+        self.roles[usize::from(role)].slots
+    }
+    /// The slot of a position.
+    #[inline]
+    pub(crate) fn slot(&self, role: u16, position: u32) -> u32 {
+        if self.representatives.is_empty() {
+            return position;
+        }
+        let axes = self.roles[usize::from(role)].axes.iter();
+        axes.map(|&(weight, size, slot)| position / weight % size * slot).sum()
+    }
+    /// The position of a slot's representative.
+    pub(crate) fn position(&self, role: u16, slot: u32) -> u32 {
+        if self.representatives.is_empty() {
+            return slot;
+        }
+        let axes = self.roles[usize::from(role)].axes.iter();
+        axes.map(|&(weight, size, between)| slot / between % size * weight).sum()
+    }
+    /// The axis of a phase, in slots.
+    #[inline]
+    pub(crate) fn line(&self, plan: u32, phase: u8) -> Line {
+        self.lines[plan as usize][usize::from(phase)]
+    }
+    /// The axes of a plan's phases.
+    pub(crate) fn lines(&self, plan: u32) -> &[Line] {
+        &self.lines[plan as usize]
+    }
+}
+
+impl Slots {
+    fn new(role: &Role, symmetry: &Symmetry) -> Self {
+        let (mut weight, mut slots, mut axes) = (1, 1, Vec::new());
+        for axis in &role.axes {
+            if axis.dim.and_then(|dim| symmetry.turn(usize::from(dim))).is_none() {
+                axes.push((weight, axis.size, slots));
+                slots *= axis.size;
+            }
+            weight *= axis.size;
+        }
+        Self { axes, slots }
+    }
+
+    fn line(&self, phase: &PhasePlan, trivial: bool) -> Line {
+        if trivial {
+            return Line { weight: phase.weight, size: phase.size };
+        }
+        let below = self.axes.iter().filter(|&&(weight, ..)| weight < phase.weight);
+        let weight = below.map(|&(_, size, _)| size).product();
+        Line { weight, size: if phase.turned.is_some() { 1 } else { phase.size } }
+    }
+}

@@ -1,0 +1,122 @@
+//! One rank that stands for many: the same tables and the same answer as with every rank simulated.
+
+mod support;
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use support::{scenario, simulate};
+use syncline_timeline::{Span, Timeline, Track};
+
+/// A span with its label as text, in an order that does not depend on when it was booked.
+fn spans(timeline: &Timeline) -> Vec<(u32, Track, u64, u64, &str, u64)> {
+    let of = |span: &Span| {
+        let label = timeline.spans.labels[span.label as usize].as_str();
+        (span.rank.0, span.track, span.start.0, span.end.0, label, span.bytes.0)
+    };
+    let mut spans: Vec<_> = timeline.spans.spans.iter().map(of).collect();
+    spans.sort_unstable();
+    spans
+}
+
+/// Runs with and without the quotient; ranks simulated with it.
+fn compare(value: &Value) -> u64 {
+    let mut value = value.clone();
+    value["trace"] = json!({"ranks": [0], "max_spans": 100_000});
+    let quotient = simulate(&value);
+    value["quotient"] = json!(false);
+    let full = simulate(&value);
+    assert_eq!(full.summary.simulated_ranks, full.summary.ranks);
+    let simulated = quotient.summary.simulated_ranks;
+    let mut summary = quotient.summary.clone();
+    (summary.simulated_ranks, summary.events) = (full.summary.simulated_ranks, full.summary.events);
+    assert_eq!(summary, full.summary, "{value}");
+    for (mine, other) in quotient.tables.iter().zip(&full.tables) {
+        for (mine, other) in mine.columns.iter().zip(&other.columns) {
+            assert_eq!(mine, other, "{value}");
+        }
+    }
+    assert_eq!(spans(&quotient), spans(&full), "{value}");
+    simulated
+}
+
+/// Makes sizes divide evenly among up to 4 x 4 x 4 ranks.
+fn even(mut value: Value) -> Value {
+    const FACTOR: u64 = 64 * 27;
+    let workload = &mut value["workload"];
+    for collective in workload.get_mut("collectives").and_then(Value::as_array_mut).into_iter().flatten() {
+        let bytes: u64 = collective["bytes"].as_str().unwrap().trim_end_matches('B').parse().unwrap();
+        collective["bytes"] = json!(format!("{}B", bytes * 4 * FACTOR));
+    }
+    for layer in workload.get_mut("layers").and_then(Value::as_array_mut).into_iter().flatten() {
+        for key in ["parameters", "inputs", "outputs"] {
+            layer[key] = json!(layer[key].as_u64().unwrap() * FACTOR);
+        }
+    }
+    value
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_same_whatever_divides(value in scenario()) {
+        compare(&value);
+    }
+
+    #[test]
+    fn the_same_where_all_divides(value in scenario()) {
+        compare(&even(value));
+    }
+}
+
+fn job(shape: Value, collective: &str, bytes: &str) -> Value {
+    json!({"schema": "syncline/1", "fabric": {"dims": shape}, "network": {"model": "queued"},
+        "workload": {"source": "collectives", "collectives": [{"kind": collective, "bytes": bytes}]},
+        "collectives": {"chunks": 8}})
+}
+
+fn dim(name: &str, shape: &str, size: u32) -> Value {
+    json!({"name": name, "shape": shape, "size": size, "rate": "100GB/s", "latency": "500ns"})
+}
+
+#[test]
+fn how_many_ranks_are_simulated() {
+    let dims = |a, b, c| json!([dim("a", "ring", a), dim("b", "fully_connected", b), dim("c", "switch", c)]);
+    // All alike; then halving-doubling among 6, where surplus ranks have a part of their own.
+    assert_eq!(compare(&job(dims(4, 4, 8), "all_reduce", "16MiB")), 1);
+    assert_eq!(compare(&job(dims(4, 4, 6), "all_reduce", "18MiB")), 6);
+    // A broadcast begins at rank 0, and on higher axes at coordinate 0 of the lower ones.
+    assert_eq!(compare(&job(dims(2, 3, 4), "broadcast", "6MiB")), 24);
+    assert_eq!(compare(&job(dims(4, 3, 4), "all_to_all", "48MiB")), 1);
+    // 4 bytes too many for the last cut, in the last chunk: only that axis is simulated in full.
+    let uneven = format!("{}B", (16 << 20) + 4 * 4 * 4);
+    assert_eq!(compare(&job(dims(4, 4, 8), "all_reduce", &uneven)), 8);
+}
+
+#[test]
+fn orders_of_ranks_that_would_count_are_kept() {
+    // Without latency, what two ranks send at one time reaches a switch's port in the order of their numbers.
+    let mut value = job(json!([dim("a", "ring", 4), dim("b", "switch", 4)]), "all_to_all", "16MiB");
+    value["fabric"]["dims"][1]["latency"] = json!("0ns");
+    assert_eq!(compare(&value), 4);
+}
+
+#[test]
+fn groups_along_dimensions() {
+    let training = |parameters: u32, model: &str| {
+        let layer = |name: &str| {
+            let time = json!({"time": "20us"});
+            json!({"name": name, "forward": time, "input_grad": time, "weight_grad": time, "sharding": "column",
+                "parameters": parameters, "inputs": 1 << 14, "outputs": 1 << 14})
+        };
+        let dims = json!([dim("a", "ring", 4), dim("b", "fully_connected", 3), dim("c", "switch", 4)]);
+        let mut value = job(dims, "", "");
+        value["workload"] = json!({"source": "layers", "layers": [layer("x"), layer("y")], "iterations": 3,
+            "parallel": {"model": {"dims": [model]}}});
+        compare(&value)
+    };
+    assert_eq!(training(3 << 20, "a"), 1);
+    assert_eq!(training(3 << 20, "c"), 1);
+    // No three ranks get equal parts, nor do the four that then share each part.
+    assert_eq!(training(1 << 20, "a"), 12);
+}
