@@ -40,13 +40,13 @@ class Collectives(Strict):
     """Element size by which data is cut."""
     order: Literal["fifo", "lifo", "priority"] = "fifo"
     """Which set goes first: the one issued first, the one issued last, or all-to-all before all others."""
-    issue_threshold: Positive = 8
+    issue_threshold: Unlimited = 8
     """New chunks are issued while fewer than this many are in their first phase (T of astra2020)."""
-    issue_batch: Positive = 16
+    issue_batch: Unlimited = 16
     """How many chunks are issued at once (P of astra2020)."""
     queues: Annotated[Literal["per_link"] | Positive, either("per_link, or a whole number of at least 1")] = "per_link"
     """Logical scheduling queues of a phase; `per_link` is one for each ring or switch of the dimension."""
-    active_chunks: Positive = 4
+    active_chunks: Unlimited = 4
     """Running chunks of a queue."""
     outstanding: Unlimited = "unlimited"
     """Running chunks of a dimension and NPU (64 in dlrm2020)."""

@@ -161,8 +161,5 @@ def _compute(scenario: Scenario, origins: Origins) -> dict[str, Any]:
 
 def _collectives(scenario: Scenario, source: Source) -> dict[str, Any]:
     resolved = scenario.collectives.model_dump()
-    for key, word in (("queues", "per_link"), ("outstanding", "unlimited"), ("concurrent", "unlimited")):
-        if resolved[key] == word:
-            resolved[key] = 0
     resolved["plans"] = {kind: source.relative(path) for kind, path in scenario.collectives.plans.items()}
     return resolved
