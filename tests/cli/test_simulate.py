@@ -62,6 +62,8 @@ def test_options_change_the_scenario(cli: Cli, ring: str) -> None:
         (["--network", "queud"], 2, "did you mean `queued`?"),
         (["--set", "fabric.dims.0.rate=5"], 2, "--set:1:20"),
         (["--max-events", "zero"], 2, "--max-events:1:1"),
+        (["--max-wall", "3"], 2, 'say the unit: "3s", for example'),
+        (["--max-sim-time", "3"], 2, 'say the unit: "3us", for example'),
         (["--nonsense"], 2, "No such option"),
         (["--max-events", "3"], 5, "SL0502"),
         (["--out", "ring.yaml"], 3, "SL0801"),

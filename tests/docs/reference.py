@@ -20,6 +20,7 @@ SCHEMA = json.loads((ROOT / "syncline.schema.json").read_text("utf-8"))
 
 QUANTITIES = {
     "0.5us": "time",
+    "60s": "time",
     "64MiB": "size",
     "100Gb/s": "rate",
     "4.1GFLOP": "operations",

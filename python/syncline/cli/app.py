@@ -135,7 +135,15 @@ def show(
 @app.command()
 def init(
     name: Annotated[str, typer.Argument(help="The scenario's name; the file is NAME.yaml.")] = "scenario",
-    template: Annotated[str, typer.Option("--template", "-t", metavar="TEMPLATE")] = "resnet50-torus",
+    template: Annotated[
+        str,
+        typer.Option(
+            "--template",
+            "-t",
+            metavar="TEMPLATE",
+            help="What to start from: all-reduce-3d, resnet50-torus or transformer-hybrid.",
+        ),
+    ] = "resnet50-torus",
     list_: Annotated[bool, typer.Option("--list", help="List the templates.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is already there.")] = False,
 ) -> int:

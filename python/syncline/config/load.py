@@ -12,7 +12,7 @@ from syncline import _core
 from syncline.config import expand_fabric, expand_workload
 from syncline.config.check import collect, in_order
 from syncline.config.compute import Given, Roofline
-from syncline.config.node import Node, from_python
+from syncline.config.node import Mark, Node, Text, from_python
 from syncline.config.origin import Origins
 from syncline.config.problem import error, refuse, shown
 from syncline.config.scenario import Scenario
@@ -63,7 +63,7 @@ def load(given: str | FilePath | Mapping[str, Any], overrides: Iterable[Override
         source = Source(from_python(given))
     else:
         path = FilePath(given)
-        source = from_file((path / RESOLVED_FILE).as_posix() if path.is_dir() else str(given))
+        source = from_file(_of_run(path).as_posix() if path.is_dir() else str(given))
     if not isinstance(source.root.value, dict):
         refuse(
             error(
@@ -73,6 +73,22 @@ def load(given: str | FilePath | Mapping[str, Any], overrides: Iterable[Override
     source.override(overrides)
     workload = source.root.at(("workload", "source"))
     return _resolved(source) if workload else _written(source)
+
+
+def _of_run(folder: FilePath) -> FilePath:
+    """The scenario in the folder of a run. Refuses other folders."""
+    resolved = folder / RESOLVED_FILE
+    if not resolved.is_file():
+        there = sorted(each.as_posix() for each in folder.iterdir() if each.suffix in (".yaml", ".yml"))
+        refuse(
+            error(
+                "SL0105",
+                f"a folder that holds no results: it has no {RESOLVED_FILE}",
+                mark=Mark(Text(folder.as_posix(), ()), 0, 0, 0),
+                help=f"name a file, such as {' or '.join(there[:3])}" if there else "name a scenario's file",
+            )
+        )
+    return resolved
 
 
 def _resolved(source: Source) -> Loaded:
