@@ -155,7 +155,9 @@ def init(
 
 @app.command()
 def convert(
-    source: Annotated[str, typer.Argument(metavar="IN", help="A scenario, a table of a run's folder, or a plan.")],
+    source: Annotated[
+        str, typer.Argument(metavar="IN", help="A scenario, a table of a run's folder, a plan or a text.")
+    ],
     target: Annotated[str, typer.Argument(metavar="OUT", help="The file to write; its ending says what.")],
     dims: Annotated[
         str | None, typer.Option(metavar="MxN..", help="Where the ranks of an ASTRA-sim 1 text lie: 2x4x4.")
