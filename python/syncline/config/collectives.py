@@ -22,8 +22,8 @@ class Collectives(Strict):
     ] = "hierarchical_2n"
     """How an all-reduce is composed over dimensions. `baseline`: one all-reduce in each dimension. `enhanced`:
     reduce-scatter in the lowest, all-reduce in the others, all-gather in the lowest (astra2020). `hierarchical_2n`:
-    reduce-scatter upwards, all-gather downwards (hier2021). `hierarchical_2n_merged`: the same with one all-reduce in the
-    highest. `hierarchical`, `hierarchical_optimal`: as in dlrm2020."""
+    reduce-scatter upwards, all-gather downwards (hier2021). `hierarchical_2n_merged`: the same with one all-reduce in
+    the highest. `hierarchical`, `hierarchical_optimal`: as in dlrm2020."""
     algorithms: dict[str, dict[Collective, str]] = {}
     """Algorithm by dimension, then by collective; `default` stands for all other dimensions. Where absent, the shape of
     each dimension decides: ring, direct or halving-doubling."""

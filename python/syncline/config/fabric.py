@@ -202,7 +202,7 @@ class FileFabric(Strict):
     switches: list[str] | None = None
     """Names of the switches in a CSV file, where they are not `switch0`, `switch1` and so on."""
     routing: Routing | None = None
-    """As for a fabric given link by link."""
+    """As for a fabric given link by link; in place of what a YAML file says."""
 
 
 Fabric = Annotated[
