@@ -157,6 +157,14 @@ def test_ctrl_c_keeps_what_was_finished(cli: Cli, slow: str) -> None:
     assert json.loads((cli.folder / "runs/slow/summary.json").read_text())["ended"] == "interrupted"
 
 
+def test_ctrl_c_before_the_simulation_says_so(cli: Cli) -> None:
+    cli.write("sitecustomize.py", "import syncline.config.load as l\ndef f(*a): raise KeyboardInterrupt\nl.load = f\n")
+    done = cli("simulate", "x.yaml", "--json", PYTHONPATH=str(cli.folder))
+    assert done.returncode == 130
+    assert json.loads(done.stdout) == {"exit_status": 130, "diagnostics": []}
+    assert done.stderr.endswith("interrupted: nothing is kept\n")
+
+
 def test_progress_is_shown_on_a_terminal_after_two_seconds(cli: Cli, slow: str) -> None:
     shown = _on_a_terminal(cli, ["simulate", slow, "--max-wall", "3500ms"])
     assert "% done" in shown

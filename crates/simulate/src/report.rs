@@ -222,8 +222,8 @@ fn notes(scenario: &Scenario, prepared: &Prepared, record: &Record) -> Vec<Strin
         );
     } else if record.ended != Ended::Finished {
         notes.push(format!(
-            "the run was cut off: every rank completed {} of {} iterations, and numbers per step are all time so far over \
-             these",
+            "the run was cut off when every rank had completed {} of {} iterations: numbers per step are all time so far \
+             over these",
             record.iterations_done, prepared.workload.iterations
         ));
     }

@@ -45,7 +45,9 @@ def _caught(arguments: Sequence[str]) -> int:
         complain(error.diagnostics)
         return error.exit_status
     except KeyboardInterrupt:
-        say("interrupted")
+        if "--json" in arguments:
+            show_json({"exit_status": INTERRUPTED, "diagnostics": []})
+        say("interrupted: nothing is kept")
         return INTERRUPTED
     except MemoryError:
         return _bug("out of memory")
@@ -64,13 +66,13 @@ def _run(arguments: Sequence[str]) -> int:
         return 0
     import typer
 
-    from syncline.cli.app import command
+    from syncline.cli.app import CtrlC, command
 
     try:
         status = command().main(args=list(arguments), prog_name="syncline", standalone_mode=False)
     except typer.Exit as done:
         return done.exit_code
-    except typer.Abort:
+    except (CtrlC, typer.Abort):
         raise KeyboardInterrupt from None
     except Exception as wrong:
         # The parser is part of Typer, which has no public name for what its errors have in common.
