@@ -19,9 +19,26 @@ class TestCheck:
         wrong = cli.write("wrong.yaml", RING.replace("ring, size: 4", "ring, size: 4.5, x: 1"))
         done = cli("check", ring, wrong)
         assert done.returncode == 1
-        assert done.stdout == "ring.yaml: ok\nwrong.yaml: 2 errors\n"
+        assert done.stdout == "ring.yaml: ok\n"
         assert "SL0101" in done.stderr
-        assert done.stderr.endswith("1 of 2 scenarios are right\n")
+        assert done.stderr.endswith("\nwrong.yaml: 2 errors\n1 of 2 scenarios are right\n")
+
+    def test_what_two_parts_of_a_fabric_share_is_said_once(self, cli: Cli) -> None:
+        fabric = "fabric: { torus: 1x2x2, package: { rate: 0GB/s } }\n"
+        wrong = cli.write("wrong.yaml", "workload: { collective: all_reduce, bytes: 1MiB }\n" + fabric)
+        done = cli("check", wrong)
+        assert done.stderr.count("error[") == 1
+        assert done.stderr.endswith("wrong.yaml: 1 error\n")
+
+    def test_a_folder(self, cli: Cli, ring: str) -> None:
+        done = cli("check", ".")
+        assert done.returncode == 3
+        assert done.stderr.startswith(
+            "error[SL0105]: a folder that holds no results: it has no scenario.resolved.yaml\n--> .\n"
+            " = help: name a file, such as ring.yaml\n"
+        )
+        cli("simulate", ring)
+        assert cli("check", "runs/ring").returncode == 0
 
     def test_what_only_the_core_can_see(self, cli: Cli) -> None:
         wrong = cli.write("wrong.yaml", RING + "placement: [0, 0, 1, 2]\n")
@@ -99,6 +116,11 @@ class TestShow:
 
 
 class TestInit:
+    def test_the_help_names_every_template(self, cli: Cli) -> None:
+        shown = " ".join(cli("init", "--help", COLUMNS="300").stdout.split())
+        names = [line.split()[0] for line in cli("init", "--list").stdout.splitlines()]
+        assert f"What to start from: {', '.join(names[:-1])} or {names[-1]}." in shown
+
     def test_what_it_writes_runs(self, cli: Cli) -> None:
         done = cli("init", "first")
         assert (done.returncode, done.stdout) == (0, "first.yaml\n")
@@ -175,6 +197,12 @@ class TestConvert:
         done = cli("convert", ring, "x.csv")
         assert done.returncode == 2
         assert "no such conversion" in done.stderr
+        assert "found `.yaml -> .csv`" in done.stderr
+
+    def test_a_file_without_an_ending(self, cli: Cli) -> None:
+        assert "found `a file without an ending -> .json`" in cli("convert", cli.write("job", ""), "x.json").stderr
+        cli.write("runs/x", "")
+        assert "found `a folder -> .csv`" in cli("convert", "runs", "x.csv").stderr
 
 
 class TestExplain:
@@ -219,6 +247,25 @@ class TestRoot:
         done = cli("simulat", "x.yaml")
         assert done.returncode == 2
         assert "Did you mean 'simulate'?" in done.stderr
+
+    @pytest.mark.parametrize(
+        ("arguments", "expected"),
+        [
+            (["simulate", "x.yaml", "--max-evnts", "3"], ("SL0101", "no such option", "--max-evnts", "--max-events")),
+            (["check", "--nonsense"], ("SL0101", "no such option", "--nonsense", None)),
+            (["simulate"], ("SL0103", "missing argument 'SCENARIO'", None, None)),
+            (["simulate", "x.yaml", "--out"], ("SL0102", "option '--out' requires an argument", None, None)),
+            (["simulat", "x.yaml"], ("SL0102", "no such command 'simulat'. Did you mean 'simulate'?", None, None)),
+        ],
+    )
+    def test_misuse_in_json(self, arguments: list[str], expected: tuple[str | None, ...], cli: Cli) -> None:
+        done = cli(arguments[0], "--json", *arguments[1:])
+        assert done.returncode == 2
+        assert "Error: " in done.stderr
+        answer = json.loads(done.stdout)
+        assert answer["exit_status"] == 2
+        (problem,) = answer["diagnostics"]
+        assert tuple(problem.get(key) for key in ("code", "message", "found", "nearest")) == expected
 
     @pytest.mark.parametrize(
         "command", ["simulate", "check", "show", "init", "convert", "explain", "doctor", "astra-sim"]

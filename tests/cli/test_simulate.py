@@ -62,6 +62,8 @@ def test_options_change_the_scenario(cli: Cli, ring: str) -> None:
         (["--network", "queud"], 2, "did you mean `queued`?"),
         (["--set", "fabric.dims.0.rate=5"], 2, "--set:1:20"),
         (["--max-events", "zero"], 2, "--max-events:1:1"),
+        (["--max-wall", "3"], 2, 'say the unit: "3s", for example'),
+        (["--max-sim-time", "3"], 2, 'say the unit: "3us", for example'),
         (["--nonsense"], 2, "No such option"),
         (["--max-events", "3"], 5, "SL0502"),
         (["--max-wall", "1ns"], 5, "was reached while building the fabric"),
@@ -174,6 +176,14 @@ def test_ctrl_c_keeps_what_was_finished(cli: Cli, slow: str) -> None:
     assert "Interrupted: all numbers describe the time before." in out
     assert "Traceback" not in err
     assert json.loads((cli.folder / "runs/slow/summary.json").read_text())["ended"] == "interrupted"
+
+
+def test_ctrl_c_before_the_simulation_says_so(cli: Cli) -> None:
+    cli.write("sitecustomize.py", "import syncline.config.load as l\ndef f(*a): raise KeyboardInterrupt\nl.load = f\n")
+    done = cli("simulate", "x.yaml", "--json", PYTHONPATH=str(cli.folder))
+    assert done.returncode == 130
+    assert json.loads(done.stdout) == {"exit_status": 130, "diagnostics": []}
+    assert done.stderr.endswith("interrupted: nothing is kept\n")
 
 
 def test_progress_is_shown_on_a_terminal_after_two_seconds(cli: Cli, slow: str) -> None:

@@ -100,6 +100,36 @@ def test_what_only_the_core_knows_is_said_once(scenario):
     )
 
 
+@pytest.mark.parametrize(
+    ("path", "key", "message"),
+    [
+        ("[npu0, swich0, npu1]", "fabric.routing.1.1", "no such vertex"),
+        ("[npu0, npu2, npu1]", "fabric.routing.1", "no link leads from NPU 0 to NPU 2"),
+        ("[npu0, switch0, npu1]", "fabric.routing.1", "two paths from NPU 0 to NPU 1"),
+        ("[npu0]", "fabric.routing.1", "a path must lead from one NPU to another"),
+    ],
+)
+def test_a_path_that_is_wrong_is_pointed_at(path, key, message, scenario):
+    Path("edges.csv").write_text("from,to,rate\n" + "".join(f"npu{i},switch0,1GB/s\n" for i in range(3)), "utf-8")
+    routing = f"edges.csv, routing: [[npu0, switch0, npu1], {path}]"
+    try:
+        (problem,) = scenario(SCENARIO.replace("edges.csv", routing)).check()
+    except SynclineError as refused:
+        (problem,) = refused.diagnostics
+    place = problem["place"]
+    assert (problem["message"], problem["key"]) == (message, key)
+    assert (place["file"], place["line"]) == ("s.yaml", 2)
+    assert place["text"][place["column"] - 1 :].startswith("swich0" if "swich0" in path else path)
+
+
+def test_routes_of_the_scenario_go_before_those_of_a_yaml_file(scenario, refused):
+    links = "[{ from: 0, to: 1, rate: 1GB/s }, { from: 1, to: 2, rate: 1GB/s }, { from: 0, to: 2, rate: 1GB/s }]"
+    Path("edges.yaml").write_text(f"npus: 3\nlinks: {links}\n", "utf-8")
+    text = SCENARIO.replace("edges.csv", "edges.yaml, routing: [[0, 1, 2]]")
+    assert scenario(text).resolved["fabric"]["graph"]["routing"] == {"explicit": [[0, 1, 2]]}
+    assert "s.yaml:2:29" in refused(SCENARIO.replace("edges.csv", "edges.yaml, npus: [a, b, c]"))
+
+
 def test_very_many_errors_are_cut(wrong):
     lines = HEAD + "npu0,npu1,1,1ns\n" * (limits.MAX_PROBLEMS + 7)
     found = wrong(lines)

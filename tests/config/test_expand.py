@@ -49,6 +49,15 @@ def test_dimensions_of_size_1_are_left_out(scenario: Callable[..., Loaded]) -> N
     ]
 
 
+@pytest.mark.parametrize("key", ["rings: 2", "direction: one-way"])
+def test_the_switches_of_an_alltoall_have_no_rings(key: str, refused: Callable[..., str]) -> None:
+    fabric = f"fabric: {{ alltoall: 2x3, local: {{ rate: 1GB/s, {key} }}, package: {{ rate: 1GB/s, {key} }} }}"
+    text = refused(WORKLOAD + fabric)
+    assert text.startswith(f"error[SL0101]: unknown key `{key.split(':')[0]}`")
+    assert text.count("error[") == 1
+    assert f"note: key `fabric.package.{key.split(':')[0]}`" in text
+
+
 def test_an_alltoall_has_a_ring_below_its_switches(scenario: Callable[..., Loaded]) -> None:
     loaded = scenario(
         WORKLOAD + "fabric: { alltoall: 2x3, switches: 2, local: { rate: 200GB/s }, package: { rate: 25GB/s } }"
@@ -148,6 +157,20 @@ workload:
     assert layer["weight_grad"] == {"ops": {"flop": "1GFLOP", "memory": "1MB"}}
     assert layer["communication"] == {"weight_grad": {"kind": "all_gather", "bytes": "4kB"}}
     assert workload["parallel"] == {"model": {"degree": 2}, "data": {"dims": ["dim1"]}, "backward": "weight_first"}
+
+
+def test_limits_may_be_words(scenario: Callable[..., Loaded]) -> None:
+    keys = ("issue_threshold", "issue_batch", "active_chunks", "outstanding", "concurrent")
+    text = f"collectives: {{ {', '.join(f'{key}: unlimited' for key in keys)} }}\n"
+    loaded = scenario(WORKLOAD + FABRIC + text)
+    assert {loaded.resolved["collectives"][key] for key in keys} == {"unlimited"}
+    assert loaded.check() == []
+
+
+@pytest.mark.parametrize("value", ["0", "unlimitd", "-1", "1.5"])
+def test_what_limits_may_be(value: str, refused: Callable[..., str]) -> None:
+    text = refused(WORKLOAD + FABRIC + f"collectives: {{ active_chunks: {value} }}\n")
+    assert "allowed: unlimited, or a whole number of at least 1" in text
 
 
 def test_defaults_are_those_of_the_core(scenario: Callable[..., Loaded]) -> None:

@@ -20,6 +20,7 @@ SCHEMA = json.loads((ROOT / "syncline.schema.json").read_text("utf-8"))
 
 QUANTITIES = {
     "0.5us": "time",
+    "60s": "time",
     "64MiB": "size",
     "100Gb/s": "rate",
     "4.1GFLOP": "operations",
@@ -50,7 +51,8 @@ PARTS = {
     "ShapeFabric": ("By shape", "shape"),
     "TorusFabric": ("Torus", "torus"),
     "AllToAllFabric": ("Hierarchical alltoall", "alltoall"),
-    "Links": ("Links of a torus or alltoall", "links"),
+    "Links": ("Links of rings", "links"),
+    "Uplinks": ("Links to switches", "links"),
     "GraphFabric": ("Link by link", "graph"),
     "Link": ("Link by link", "link"),
     "FileFabric": ("From a file", "file"),

@@ -1,8 +1,12 @@
 //! The nearest valid name.
 
 /// The name of `names` that `found` was most likely meant to be, if one is near: equal up to case and separators,
-/// or at a Damerau-Levenshtein distance of at most a third of its length.
+/// or at a Damerau-Levenshtein distance of at most a third of its length. A number is no misspelt name.
 pub fn nearest<'a>(found: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let number = found.bytes().any(|byte| byte.is_ascii_digit()) && found.trim().parse::<f64>().is_ok();
+    if number {
+        return None;
+    }
     let fold = |text: &str| text.to_lowercase().replace(['-', '_', ' '], "");
     let folded = fold(found);
     names
@@ -24,5 +28,8 @@ mod tests {
         assert_eq!(nearest("NPUs-count", names), Some("npus_count"));
         assert_eq!(nearest("colour", names), None);
         assert_eq!(nearest("", names), None);
+        for number in ["-2", "1e30", " 8", "10"] {
+            assert_eq!(nearest(number, ["1", "-20", "1e3", "b8", "16"]), None);
+        }
     }
 }

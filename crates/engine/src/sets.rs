@@ -164,8 +164,9 @@ impl<'a, N: Network> Engine<'a, N> {
     /// Issues chunks from the ready queue as the thresholds allow.
     fn admit(&mut self, rank: u32) {
         let (threshold, batch) = (self.job.schedule.issue_threshold, self.job.schedule.issue_batch);
+        let batch = if batch == 0 { u32::MAX } else { batch };
         while threshold == 0 || self.ranks[rank as usize].first_phase < threshold {
-            for _ in 0..batch.max(1) {
+            for _ in 0..batch {
                 if !self.issue_next(rank) {
                     return;
                 }

@@ -130,13 +130,11 @@ impl Graph {
                     Diagnostic::error(Code::BadFabric, "a path must lead from one NPU to another").key(key),
                 );
             } else if let Some(hop) = broken {
+                let [from, to] = [hop[0], hop[1]].map(|vertex| self.vertex_name(vertex));
                 errors.push(
-                    Diagnostic::error(
-                        Code::NoRoute,
-                        format!("no link leads from vertex {} to vertex {}", hop[0], hop[1]),
-                    )
-                    .key(key)
-                    .found(format!("{path:?}")),
+                    Diagnostic::error(Code::NoRoute, format!("no link leads from {from} to {to}"))
+                        .key(key)
+                        .found(path.iter().map(|&v| self.vertex_name(v)).collect::<Vec<_>>().join(", ")),
                 );
             } else if self.explicit.insert((first, last), path).is_some() {
                 errors.push(
@@ -146,6 +144,11 @@ impl Graph {
             }
         }
         errors.into_result().map(|_| ())
+    }
+
+    /// A vertex as people call it.
+    fn vertex_name(&self, vertex: u32) -> String {
+        vertex.checked_sub(self.npus).map_or_else(|| format!("NPU {vertex}"), |index| format!("switch {index}"))
     }
 
     /// Number of NPUs.

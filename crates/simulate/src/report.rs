@@ -208,9 +208,8 @@ fn bottleneck(summary: &Summary, prepared: &Prepared, record: &Record) -> (Strin
         let name = prepared.workload.layers.get(index).map_or("tasks without a layer", String::as_str);
         format!(" Most of the waiting is for {name} ({}).", percent(exposed as f64 / all as f64))
     });
-    let share = summary.exposed_communication_s / (summary.exposed_communication_s + summary.compute_s);
     let waits = if summary.compute_s > 0.0 {
-        format!("Compute waits for communication {} of the time.", percent(share))
+        format!("Compute waits for communication {} of the time.", percent(summary.exposed_fraction))
     } else {
         "The job is communication alone.".to_owned()
     };
@@ -242,8 +241,8 @@ fn notes(scenario: &Scenario, prepared: &Prepared, record: &Record, links: &[Lin
         );
     } else if record.ended != Ended::Finished {
         notes.push(format!(
-            "the run was cut off: every rank completed {} of {} iterations, and numbers per step are all time so far over \
-             these",
+            "the run was cut off when every rank had completed {} of {} iterations: numbers per step are all time so far \
+             over these",
             record.iterations_done, prepared.workload.iterations
         ));
     }

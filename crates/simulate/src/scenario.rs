@@ -3,6 +3,8 @@
 //! The Python package checks a user's YAML, expands names (a model into its layers, an accelerator into its rates,
 //! shorthands into dimensions) and hands over this. Every quantity is a string with a unit; every key is checked.
 
+mod limit;
+
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 pub use syncline_fabric::Direction;
@@ -249,17 +251,24 @@ pub struct Collectives {
     pub element: Bytes,
     /// Which set goes first.
     pub order: Order,
-    /// T of astra2020 IV-B: new chunks are issued while fewer than this many are in their first phase.
+    /// T of astra2020 IV-B: new chunks are issued while fewer than this many are in their first phase; 0 means no
+    /// limit.
+    #[serde(with = "limit::unlimited")]
     pub issue_threshold: u32,
-    /// P of astra2020 IV-B: how many are issued at once.
+    /// P of astra2020 IV-B: how many are issued at once; 0 means no limit.
+    #[serde(with = "limit::unlimited")]
     pub issue_batch: u32,
     /// Logical scheduling queues per phase; 0 means one for each ring or switch of the dimension (astra2020 IV-B).
+    #[serde(with = "limit::per_link")]
     pub queues: u32,
-    /// Running chunks per queue.
+    /// Running chunks per queue; 0 means no limit.
+    #[serde(with = "limit::unlimited")]
     pub active_chunks: u32,
     /// Running chunks per dimension and NPU; 0 means no limit (64 in dlrm2020 III-C).
+    #[serde(with = "limit::unlimited")]
     pub outstanding: u32,
     /// Collectives of one rank that may be under way at once; 0 means no limit.
+    #[serde(with = "limit::unlimited")]
     pub concurrent: u32,
     /// Constant delay after a message is received.
     pub endpoint_delay: Time,

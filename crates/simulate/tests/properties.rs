@@ -3,7 +3,7 @@
 mod support;
 
 use proptest::prelude::*;
-use serde_json::{Value, json};
+use serde_json::json;
 use support::{scenario, simulate};
 use syncline_simulate::{Control, Scenario, run};
 use syncline_timeline::{Data, Timeline};

@@ -6,10 +6,25 @@ from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
+import typer.core
 
 from syncline.cli.streams import no_colour
 
+
+class CtrlC(Exception):  # noqa: N818 - nothing is wrong
+    """A KeyboardInterrupt, which Typer would turn into an exit status without a word."""
+
+
+class _Commands(typer.core.TyperGroup):
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as interrupt:
+            raise CtrlC from interrupt
+
+
 app = typer.Typer(
+    cls=_Commands,
     help="The communication of distributed training: simulated, designed and run.",
     no_args_is_help=True,
     add_completion=True,
@@ -42,11 +57,11 @@ Set = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help="Change a value: fabric.dims.2.rate=50GB/s. May be repeated."),
 ]
 Network = Annotated[str | None, typer.Option("--network", metavar="MODEL", help="Network model: analytical, queued.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Json = Annotated[bool, typer.Option("--json", metavar="", help="Print one JSON object.")]
 NoColour = Annotated[
-    bool, typer.Option("--no-color", callback=_no_colour, expose_value=False, help="Print without colours.")
+    bool, typer.Option("--no-color", metavar="", callback=_no_colour, expose_value=False, help="Print without colours.")
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the answer and errors, nothing else.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", metavar="", help="Print the answer and errors, nothing else.")]
 
 
 class Part(StrEnum):
@@ -60,7 +75,7 @@ class Part(StrEnum):
 @app.callback()
 def root(
     version: Annotated[
-        bool, typer.Option("--version", "-V", callback=_version, is_eager=True, help="Print the version.")
+        bool, typer.Option("--version", "-V", metavar="", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """Set up what all commands share."""
@@ -80,13 +95,12 @@ def simulate(
     max_wall: Annotated[str | None, typer.Option(metavar="T", help="Stop after time T of this clock: 60s.")] = None,
     seed: Annotated[str | None, typer.Option(metavar="N", help="Seed of everything random.")] = None,
     quiet: Quiet = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say more about the run.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", metavar="", help="Say more about the run.")] = False,
     no_color: NoColour = False,
 ) -> int:
     """Simulate a scenario: step time, exposed communication, bottleneck.
 
-    Results go into a folder. Exit status: 0 done, 2 configuration, 3 unreadable input, 4 the job deadlocks, 5 a limit
-    was reached, 70 our bug, 130 interrupted.
+    Results go into a folder. Exit status: 0 done, 2 configuration, 3 input, 4 deadlock, 5 limit, 70 bug, 130 Ctrl-C.
     """
     from syncline.cli.simulate import simulate as call
 
@@ -135,9 +149,17 @@ def show(
 @app.command()
 def init(
     name: Annotated[str, typer.Argument(help="The scenario's name; the file is NAME.yaml.")] = "scenario",
-    template: Annotated[str, typer.Option("--template", "-t", metavar="TEMPLATE")] = "resnet50-torus",
-    list_: Annotated[bool, typer.Option("--list", help="List the templates.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is already there.")] = False,
+    template: Annotated[
+        str,
+        typer.Option(
+            "--template",
+            "-t",
+            metavar="TEMPLATE",
+            help="What to start from: all-reduce-3d, resnet50-torus or transformer-hybrid.",
+        ),
+    ] = "resnet50-torus",
+    list_: Annotated[bool, typer.Option("--list", metavar="", help="List the templates.")] = False,
+    force: Annotated[bool, typer.Option("--force", metavar="", help="Replace a file that is already there.")] = False,
 ) -> int:
     """Write a scenario to start from, and the JSON schema by which editors complete it."""
     from syncline.cli.init import init as call
@@ -147,7 +169,9 @@ def init(
 
 @app.command()
 def convert(
-    source: Annotated[str, typer.Argument(metavar="IN", help="A scenario, a table of a run's folder, or a plan.")],
+    source: Annotated[
+        str, typer.Argument(metavar="IN", help="A scenario, a table of a run's folder, a plan or a text.")
+    ],
     target: Annotated[str, typer.Argument(metavar="OUT", help="The file to write; its ending says what.")],
     dims: Annotated[
         str | None, typer.Option(metavar="MxN..", help="Where the ranks of an ASTRA-sim 1 text lie: 2x4x4.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from syncline.cli.options import overrides
-from syncline.cli.streams import complain, say, show_json
+from syncline.cli.streams import complain, say, show, show_json
 from syncline.config.load import load
 from syncline.config.problem import exit_status
 from syncline.errors import Diagnostic, SynclineError
@@ -17,7 +17,7 @@ UNREADABLE = 3
 
 
 def check(scenarios: Sequence[str], sets: Iterable[str], *, as_json: bool, quiet: bool) -> int:
-    """Checks scenarios; prints a line for each to stdout, and what is wrong to stderr."""
+    """Checks scenarios; prints a line for each that is right to stdout, and what is wrong with others to stderr."""
     changes = overrides(sets, {})
     status, files = 0, []
     for scenario in scenarios:
@@ -28,7 +28,7 @@ def check(scenarios: Sequence[str], sets: Iterable[str], *, as_json: bool, quiet
         files.append({"file": scenario, "ok": not wrong, "diagnostics": found})
         complain(found if not quiet else (each for each in found if each["severity"] == "error"))
         if not as_json:
-            _line(scenario, found)
+            _line(scenario, found, wrong=bool(wrong))
     if as_json:
         show_json({"exit_status": status, "files": files})
     elif len(scenarios) > 1 and not quiet:
@@ -43,12 +43,15 @@ def _check(scenario: str, changes: Any) -> list[Diagnostic]:
         return error.diagnostics
 
 
-def _line(scenario: str, found: list[Diagnostic]) -> None:
-    import sys
-
+def _line(scenario: str, found: list[Diagnostic], *, wrong: bool) -> None:
     from syncline.report.quantity import counted
 
     errors = sum(each["severity"] == "error" for each in found)
     warnings = len(found) - errors
     parts = [counted(count, word) for count, word in ((errors, "error"), (warnings, "warning")) if count]
-    sys.stdout.write(f"{scenario}: {', '.join(parts) or 'ok'}\n")
+    line = f"{scenario}: {', '.join(parts) or 'ok'}"
+    # The verdict of what is wrong stands below its errors.
+    if wrong:
+        say(line)
+    else:
+        show(line)

@@ -35,12 +35,13 @@ def convert(source: str, target: str, dims: str | None = None, iterations: int |
     elif (path.suffix.lower(), ending) == (".json", ".xml"):
         text = _core.plan_to_msccl(path)
     else:
+        kind = "a folder" if path.is_dir() else path.suffix or "a file without an ending"
         refuse(
             error(
                 "SL0102",
                 "no such conversion",
                 mark=Mark(Text(source, ()), 0, 0, 0),
-                found=f"{path.suffix or 'a folder'} -> {ending or 'no ending'}",
+                found=f"{kind} -> {ending or 'a file without an ending'}",
                 allowed=_KNOWN,
             )
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import traceback
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from syncline import _core
 from syncline.cli.stdout import StdoutError, watched
@@ -16,6 +16,8 @@ from syncline.errors import SynclineError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from syncline.errors import Diagnostic
 
 USAGE = 2
 UNWRITABLE = 3
@@ -43,7 +45,9 @@ def _caught(arguments: Sequence[str]) -> int:
         complain(error.diagnostics)
         return error.exit_status
     except KeyboardInterrupt:
-        say("interrupted")
+        if "--json" in arguments:
+            show_json({"exit_status": INTERRUPTED, "diagnostics": []})
+        say("interrupted: nothing is kept")
         return INTERRUPTED
     except MemoryError:
         return _bug("out of memory")
@@ -62,21 +66,33 @@ def _run(arguments: Sequence[str]) -> int:
         return 0
     import typer
 
-    from syncline.cli.app import command
+    from syncline.cli.app import CtrlC, command
 
     try:
         status = command().main(args=list(arguments), prog_name="syncline", standalone_mode=False)
     except typer.Exit as done:
         return done.exit_code
-    except typer.Abort:
+    except (CtrlC, typer.Abort):
         raise KeyboardInterrupt from None
     except Exception as wrong:
         # The parser is part of Typer, which has no public name for what its errors have in common.
         if not hasattr(wrong, "show") or not hasattr(wrong, "exit_code"):
             raise
+        if "--json" in arguments:
+            show_json({"exit_status": USAGE, "diagnostics": [_misused(wrong)]})
         wrong.show()
         return USAGE
     return status if isinstance(status, int) else 0
+
+
+def _misused(wrong: Any) -> Diagnostic:
+    """What the parser says, as data."""
+    if hasattr(wrong, "possibilities"):
+        near = next(iter(wrong.possibilities or ()), None)
+        return diagnostic("SL0101", "no such option", found=wrong.option_name, nearest=near)
+    message = " ".join(wrong.format_message().replace("Value error, ", "").split()).rstrip(".")
+    missing = type(wrong).__name__ == "MissingParameter"
+    return diagnostic("SL0103" if missing else "SL0102", message[:1].lower() + message[1:])
 
 
 def _lost(problem: BaseException | None) -> int:

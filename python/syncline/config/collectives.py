@@ -22,7 +22,8 @@ class Collectives(Strict):
     ] = "hierarchical_2n"
     """How an all-reduce is composed over dimensions. `baseline`: one all-reduce in each dimension. `enhanced`:
     reduce-scatter in the lowest, all-reduce in the others, all-gather in the lowest (astra2020). `hierarchical_2n`:
-    reduce-scatter upwards, all-gather downwards (hier2021). `hierarchical`, `hierarchical_optimal`: as in dlrm2020."""
+    reduce-scatter upwards, all-gather downwards (hier2021). `hierarchical_2n_merged`: the same with one all-reduce in
+    the highest. `hierarchical`, `hierarchical_optimal`: as in dlrm2020."""
     algorithms: dict[str, dict[Collective, str]] = {}
     """Algorithm by dimension, then by collective; `default` stands for all other dimensions. Where absent, the shape of
     each dimension decides: ring, direct or halving-doubling."""
@@ -40,13 +41,13 @@ class Collectives(Strict):
     """Element size by which data is cut."""
     order: Literal["fifo", "lifo", "priority"] = "fifo"
     """Which set goes first: the one issued first, the one issued last, or all-to-all before all others."""
-    issue_threshold: Positive = 8
+    issue_threshold: Unlimited = 8
     """New chunks are issued while fewer than this many are in their first phase (T of astra2020)."""
-    issue_batch: Positive = 16
+    issue_batch: Unlimited = 16
     """How many chunks are issued at once (P of astra2020)."""
     queues: Annotated[Literal["per_link"] | Positive, either("per_link, or a whole number of at least 1")] = "per_link"
     """Logical scheduling queues of a phase; `per_link` is one for each ring or switch of the dimension."""
-    active_chunks: Positive = 4
+    active_chunks: Unlimited = 4
     """Running chunks of a queue."""
     outstanding: Unlimited = "unlimited"
     """Running chunks of a dimension and NPU (64 in dlrm2020)."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from syncline.config.check import check, in_order
 from syncline.config.edges_csv import read
 from syncline.config.fabric import FileFabric, GraphFabric
-from syncline.config.node import Node, Path, dotted
+from syncline.config.node import Path, dotted
 from syncline.config.problem import error, nearest, refuse
 from syncline.config.source import Source, from_file
 
@@ -18,13 +18,15 @@ if TYPE_CHECKING:
     from syncline.errors import Diagnostic
 
 
-def graph(fabric: GraphFabric, origins: Origins, source: Source, at: Path) -> dict[str, Any]:
-    """The resolved form of a fabric whose values stand at ``at`` in ``source``."""
+def graph(
+    fabric: GraphFabric, origins: Origins, source: Source, at: Path, paths: tuple[Source, Path] | None = None
+) -> dict[str, Any]:
+    """The resolved form of a fabric whose values stand at ``at`` in ``source``; its routing may stand at ``paths``."""
     npus, switches = _vertices(fabric.npus, "npu"), _vertices(fabric.switches, "switch")
     numbers = {name: number for number, name in enumerate([*npus, *switches])}
     problems: list[Diagnostic] = []
 
-    def number(vertex: str | int, path: Path) -> int:
+    def number(vertex: str | int, path: Path, source: Source = source) -> int:
         found = numbers.get(vertex) if isinstance(vertex, str) else vertex
         if found is not None and found < len(npus) + len(switches):
             return found
@@ -67,16 +69,18 @@ def graph(fabric: GraphFabric, origins: Origins, source: Source, at: Path) -> di
                 origins.move((*prefix, len(links)), path, source)
             links.append({"from": start, "to": end, "rate": link.rate, "latency": link.latency})
     routing: Any = "shortest"
+    route_source, route_at = paths or (source, (*at, "routing"))
     if isinstance(fabric.routing, list):
-        paths = enumerate(fabric.routing)
         routing = {
             "explicit": [
-                [number(vertex, (*at, "routing", row, column)) for column, vertex in enumerate(path)]
-                for row, path in paths
+                [number(vertex, (*route_at, row, column), route_source) for column, vertex in enumerate(path)]
+                for row, path in enumerate(fabric.routing)
             ]
         }
-    for key in ("npus", "switches", "routing"):
+    for key in ("npus", "switches"):
         origins.move(("fabric", "graph", key), (*at, key), source)
+    for resolved in (("fabric", "graph", "routing"), ("fabric", "graph", "routing", "explicit")):
+        origins.move(resolved, route_at, route_source)
     if problems:
         refuse(*in_order(problems))
     return {"npus": len(npus), "switches": len(switches), "links": links, "routing": routing}
@@ -90,10 +94,18 @@ def read_edges(fabric: FileFabric, origins: Origins) -> dict[str, Any]:
     """The resolved form of a fabric that stands in a file of its own."""
     path = origins.source.relative(fabric.file)
     if path.lower().endswith((".yaml", ".yml", ".json")):
+        for key in ("npus", "switches"):
+            if getattr(fabric, key) is not None:
+                at = ("fabric", key)
+                mark = origins.source.mark(at, key=True)
+                refuse(error("SL0102", "a YAML file names its vertices itself", mark=mark, key=dotted(at)))
         source = from_file(path)
-        return graph(check(source, GraphFabric), origins, source, ())
-    source = read(path, fabric)
-    if fabric.routing is not None and isinstance(source.root.value, dict):
-        routing = origins.source.root.at(("fabric", "routing"))
-        source.root.value["routing"] = routing or Node(fabric.routing if isinstance(fabric.routing, str) else None)
-    return graph(check(source, GraphFabric), origins, source, ())
+    else:
+        source = read(path, fabric)
+    paths = None
+    routing = origins.source.root.at(("fabric", "routing"))
+    if routing is not None and isinstance(source.root.value, dict):
+        # The scenario's routes take the place of the file's.
+        source.root.value["routing"] = routing
+        paths = origins.source, ("fabric", "routing")
+    return graph(check(source, GraphFabric), origins, source, (), paths)

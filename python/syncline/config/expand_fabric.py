@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from syncline import _core
 from syncline.config.edges import graph, read_edges
@@ -16,6 +16,7 @@ from syncline.config.fabric import (
     Links,
     ShapeFabric,
     TorusFabric,
+    Uplinks,
 )
 from syncline.config.problem import error, refuse
 from syncline.config.shape import sizes
@@ -43,7 +44,7 @@ def expand(fabric: Fabric, origins: Origins) -> dict[str, Any]:
             return {"graph": read_edges(fabric, origins)}
 
 
-def _rates(links: Dim | Links) -> dict[str, Any]:
+def _rates(links: Dim | Uplinks) -> dict[str, Any]:
     return {
         "rate": links.rate,
         "rate_per_npu": links.rate_per_npu,
@@ -80,7 +81,10 @@ def _shape(fabric: ShapeFabric, origins: Origins) -> list[dict[str, Any]]:
     return dims
 
 
-def _ring(name: str, size: int, links: Links | None, key: str, direction: str, origins: Origins) -> dict[str, Any]:
+L = TypeVar("L", bound=Uplinks)
+
+
+def _given(name: str, size: int, links: L | None, key: str, origins: Origins) -> L:
     if links is None:
         refuse(
             error(
@@ -91,6 +95,10 @@ def _ring(name: str, size: int, links: Links | None, key: str, direction: str, o
                 help=f"the {name} dimension has {size} NPUs; say what joins them",
             )
         )
+    return links
+
+
+def _ring(name: str, size: int, links: Links, direction: str) -> dict[str, Any]:
     return {
         "name": name,
         "shape": "ring",
@@ -116,7 +124,7 @@ def _torus(fabric: TorusFabric, origins: Origins) -> list[dict[str, Any]]:
         origins.move(("fabric", "dims", len(dims)), ("fabric", key))
         origins.move(("fabric", "dims", len(dims), "count"), ("fabric", key, "rings"))
         origins.move(("fabric", "dims", len(dims), "size"), ("fabric", "torus"))
-        dims.append(_ring(name, size, links, key, direction, origins))
+        dims.append(_ring(name, size, _given(name, size, links, key, origins), direction))
     return dims
 
 
@@ -127,12 +135,13 @@ def _alltoall(fabric: AllToAllFabric, origins: Origins) -> list[dict[str, Any]]:
         origins.move(("fabric", "dims", 0), ("fabric", "local"))
         origins.move(("fabric", "dims", 0, "count"), ("fabric", "local", "rings"))
         origins.move(("fabric", "dims", 0, "size"), ("fabric", "alltoall"))
-        dims.append(_ring("local", local, fabric.local, "local", "one-way", origins))
+        dims.append(_ring("local", local, _given("local", local, fabric.local, "local", origins), "one-way"))
     if packages > 1 or local == 1:
         at = ("fabric", "dims", len(dims))
         origins.move(at, ("fabric", "package"))
         origins.move((*at, "count"), ("fabric", "switches"))
         origins.move((*at, "size"), ("fabric", "alltoall"))
-        dim = _ring("alltoall", packages, fabric.package, "package", "both", origins)
-        dims.append({**dim, "shape": "switch", "count": fabric.switches})
+        links = _given("alltoall", packages, fabric.package, "package", origins)
+        dim = {"name": "alltoall", "shape": "switch", "size": packages, "count": fabric.switches, "direction": "both"}
+        dims.append({**dim, **_rates(links)})
     return dims

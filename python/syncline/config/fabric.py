@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
@@ -92,14 +92,9 @@ class ShapeFabric(Strict):
         return self
 
 
-class Links(Strict):
-    """The links of one dimension of a torus or an alltoall."""
+class Uplinks(Strict):
+    """The links between NPUs and global switches. How many an NPU has is the number of switches."""
 
-    rings: Count = 1
-    """Parallel rings."""
-    direction: Literal["both", "one-way"] | None = None
-    """Whether each ring is a pair of rings, one each way. Local rings run one way unless said otherwise; the others run
-    both ways."""
     rate: Rate | None = None
     """Rate of one link. Exactly one of this and `rate_per_npu`."""
     rate_per_npu: Rate | None = None
@@ -110,9 +105,19 @@ class Links(Strict):
     """Payload over all bits on the wire, above 0 to 1."""
 
     @model_validator(mode="after")
-    def _consistent(self) -> Links:
+    def _consistent(self) -> Self:
         one_rate(self.rate, self.rate_per_npu)
         return self
+
+
+class Links(Uplinks):
+    """The links of one dimension that is made of rings."""
+
+    rings: Count = 1
+    """Parallel rings."""
+    direction: Literal["both", "one-way"] | None = None
+    """Whether each ring is a pair of rings, one each way. Local rings run one way unless said otherwise; the others run
+    both ways."""
 
 
 class TorusFabric(Strict):
@@ -141,7 +146,7 @@ class AllToAllFabric(Strict):
     """Global switches, each joined to every NPU."""
     local: Links | None = None
     """Links within a package. Rings run one way."""
-    package: Links | None = None
+    package: Uplinks | None = None
     """Links between an NPU and a switch."""
 
 
@@ -197,7 +202,7 @@ class FileFabric(Strict):
     switches: list[str] | None = None
     """Names of the switches in a CSV file, where they are not `switch0`, `switch1` and so on."""
     routing: Routing | None = None
-    """As for a fabric given link by link."""
+    """As for a fabric given link by link; in place of what a YAML file says."""
 
 
 Fabric = Annotated[

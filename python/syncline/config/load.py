@@ -13,7 +13,7 @@ from syncline import _core
 from syncline.config import expand_fabric, expand_workload, files
 from syncline.config.check import collect, in_order
 from syncline.config.compute import Given, Roofline
-from syncline.config.node import Node, from_python
+from syncline.config.node import Mark, Node, Text, from_python
 from syncline.config.origin import Origins
 from syncline.config.problem import error, refuse, shown
 from syncline.config.scenario import Scenario
@@ -67,7 +67,7 @@ def load(given: str | FilePath | Mapping[str, Any], overrides: Iterable[Override
         source = Source(from_python(given))
     else:
         path = FilePath(given)
-        source = from_file((path / RESOLVED_FILE).as_posix() if path.is_dir() else str(given))
+        source = from_file(_of_run(path).as_posix() if path.is_dir() else str(given))
     if not isinstance(source.root.value, dict):
         refuse(
             error(
@@ -77,6 +77,22 @@ def load(given: str | FilePath | Mapping[str, Any], overrides: Iterable[Override
     source.override(overrides)
     workload = source.root.at(("workload", "source"))
     return replace(_resolved(source) if workload else _written(source), started=started)
+
+
+def _of_run(folder: FilePath) -> FilePath:
+    """The scenario in the folder of a run. Refuses other folders."""
+    resolved = folder / RESOLVED_FILE
+    if not resolved.is_file():
+        there = sorted(each.as_posix() for each in folder.iterdir() if each.suffix in (".yaml", ".yml"))
+        refuse(
+            error(
+                "SL0105",
+                f"a folder that holds no results: it has no {RESOLVED_FILE}",
+                mark=Mark(Text(folder.as_posix(), ()), 0, 0, 0),
+                help=f"name a file, such as {' or '.join(there[:3])}" if there else "name a scenario's file",
+            )
+        )
+    return resolved
 
 
 def _resolved(source: Source) -> Loaded:
@@ -167,8 +183,5 @@ def _compute(scenario: Scenario, origins: Origins) -> dict[str, Any]:
 
 def _collectives(scenario: Scenario, source: Source) -> dict[str, Any]:
     resolved = scenario.collectives.model_dump()
-    for key, word in (("queues", "per_link"), ("outstanding", "unlimited"), ("concurrent", "unlimited")):
-        if resolved[key] == word:
-            resolved[key] = 0
     resolved["plans"] = {kind: source.relative(path) for kind, path in scenario.collectives.plans.items()}
     return resolved

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, WithJsonSchema
@@ -10,6 +11,7 @@ from syncline import _core
 from syncline.config.base import wrong
 from syncline.config.problem import shown
 
+_BARE = re.compile(r"[0-9.]+(e[+-]?[0-9]+)?")
 _NUMBER = r"^\s*[0-9]*\.?[0-9]*(e[+-]?[0-9]+)?\s*"
 
 
@@ -19,6 +21,9 @@ def _quantity(kind: str, unit: str, example: str) -> tuple[BeforeValidator, With
         if not number and not isinstance(value, str):
             raise wrong("value not allowed", allowed=f'a quantity with a unit, such as "{example}"')
         text = shown(value) if number else value.strip()
+        if _BARE.fullmatch(text):
+            remedy = f'say the unit: "{text}{example.lstrip("0123456789.")}", for example'
+            raise wrong("a number without a unit", code="SL0104", found=text, help=remedy)
         try:
             _core.parse_quantity(kind, text)
         except ValueError as refusal:
@@ -35,6 +40,8 @@ _BINARY = "([kKMGTPE]|[KMGT]i)?"
 
 Time = Annotated[str, *_quantity("time", "[munpµ]?s", "0.5us")]
 """A time, such as ``0.5us``."""
+LongTime = Annotated[str, *_quantity("time", "[munpµ]?s", "60s")]
+"""A time that people measure by their own clock, such as ``60s``."""
 Bytes = Annotated[str, *_quantity("bytes", f"{_BINARY}B", "64MiB")]
 """A size, such as ``64MiB``."""
 Rate = Annotated[str, *_quantity("rate", f"{_BINARY}[bB]/s", "100Gb/s")]

@@ -10,7 +10,7 @@ from syncline.config.base import Strict, either, form
 from syncline.config.collectives import Collectives
 from syncline.config.compute import Compute
 from syncline.config.fabric import Fabric
-from syncline.config.quantity import Time
+from syncline.config.quantity import LongTime, Time
 from syncline.config.workload import Workload
 
 NetworkName = Literal["analytical", "queued"]
@@ -38,7 +38,7 @@ class Limits(Strict):
     """Largest number of events."""
     sim_time: Time | None = None
     """Largest simulated time."""
-    wall: Time | None = None
+    wall: LongTime | None = None
     """Largest wall time, from reading the scenario on. Where a run stops then depends on the machine's speed."""
 
 

@@ -31,7 +31,9 @@ class ModelError(ValueError):
 def unknown(key: str, found: object, known: Iterable[str], *, problem: str = "") -> ModelError:
     """Make the error for a name that is none of ``known``; ``problem`` says it better than what was found."""
     names = list(known)
-    return ModelError(key, found, f"one of {', '.join(names)}", _nearest(str(found), names), problem=problem)
+    # A number is no misspelt name.
+    near = _nearest(found, names) if isinstance(found, str) else None
+    return ModelError(key, found, f"one of {', '.join(names)}", near, problem=problem)
 
 
 def _nearest(found: str, names: list[str]) -> str | None:

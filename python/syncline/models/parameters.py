@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from syncline.models.data_types import DATA_TYPES
@@ -80,9 +79,6 @@ def _integer(key: str, parameter: Parameter, found: object) -> ModelError | None
     allowed = f"a whole number from {low} to {high}"
     if isinstance(found, bool) or not isinstance(found, int | float):
         return ModelError(key, found, allowed)
-    if isinstance(found, float):
-        nearest = str(min(max(round(found), low), high)) if math.isfinite(found) else None
-        return ModelError(key, found, allowed, nearest)
-    if low <= found <= high:
+    if isinstance(found, int) and low <= found <= high:
         return None
-    return ModelError(key, found, allowed, str(min(max(found, low), high)))
+    return ModelError(key, found, allowed)

@@ -66,8 +66,7 @@ def layers(
 ) -> list[Layer]:
     """``embedding``, ``block1.qkv`` to ``block1.norm2``, ..., ``projection``, ``loss``."""
     if hidden % heads:
-        nearest = min((h for h in range(1, hidden + 1) if hidden % h == 0), key=lambda h: abs(h - heads))
-        raise ModelError("heads", heads, f"a divisor of hidden, which is {hidden}", str(nearest))
+        raise ModelError("heads", heads, f"a divisor of hidden, which is {hidden}")
     batch, tokens = batch_per_npu, batch_per_npu * sequence
     values = tokens * hidden
 
