@@ -51,6 +51,7 @@ def astra_scenario(
     workload: str | PathLike[str],
     system: str | PathLike[str],
     network: str | PathLike[str],
+    memory: str | PathLike[str] | None = None,
     groups: str | PathLike[str] | None = None,
     *,
     model: str = "analytical",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 
@@ -35,12 +35,14 @@ class Summary:
     """Ranks in the job."""
     npus: int
     """NPUs in the fabric."""
+    parallelism: str = field(default="", kw_only=True)
+    """Which ranks share what, such as ``model 8 x data 4``; empty where the workload does not say it."""
     iterations: int
-    """Training iterations; 1 where the workload has none."""
+    """Training iterations that every rank completed; 1 where the workload has none."""
     total_time_s: float
     """Simulated time until the last rank finished."""
     step_time_s: float
-    """Total time over iterations."""
+    """Total time over iterations; total time where a run was cut off in its first one."""
     compute_s: float
     """Time in which compute was busy."""
     exposed_communication_s: float

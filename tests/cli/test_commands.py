@@ -199,6 +199,15 @@ class TestExplain:
         assert done.stdout.startswith("SL0104: unit missing or unknown\n\nQuantities are strings with a unit")
         assert done.stdout.endswith("exit status 2: usage or configuration.\n")
 
+    @pytest.mark.parametrize("code", ["104", "0104"])
+    def test_a_code_by_its_digits(self, code: str, cli: Cli) -> None:
+        assert cli("explain", code).stdout.startswith("SL0104: ")
+
+    def test_a_code_that_is_only_ever_a_warning(self, cli: Cli) -> None:
+        assert cli("explain", "SL0703").stdout.endswith(
+            "It is only ever a warning: the command goes on, and its exit status does not\nchange.\n"
+        )
+
     def test_no_such_code(self, cli: Cli) -> None:
         done = cli("explain", "SL9999")
         assert done.returncode == 2

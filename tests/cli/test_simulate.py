@@ -109,6 +109,37 @@ def test_a_huge_file_is_refused_by_its_size(change: str, cli: Cli, ring: str) ->
     assert "larger than" in done.stderr
 
 
+def test_what_completed_no_iteration_has_no_step_time(cli: Cli, ring: str) -> None:
+    done = cli("simulate", ring, "--max-sim-time", "1us")
+    assert done.returncode == 5
+    lines = done.stdout.splitlines()
+    assert lines[0] == "ring  4 ranks, 0 iterations"
+    assert lines[2] == "No iteration was completed: there is no step time."
+    assert lines[4].startswith("  time so far  ")
+    assert "Bottleneck: nothing. Nothing was finished before the run was cut off." in lines
+    assert "there is no step time" in json.loads((cli.folder / "runs/ring/summary.json").read_text())["notes"][0]
+
+
+@pytest.mark.parametrize(
+    ("parallel", "shown"),
+    [
+        ("data: all", "data 8"),
+        ("model: [dim1], data: rest", "model 2 x data 4"),
+        ("model: 4", "model 4 x data 2"),
+        ("model: all, data: none", "model 8"),
+    ],
+)
+def test_the_header_shows_the_parallelism(parallel: str, shown: str, cli: Cli) -> None:
+    scenario = f"""
+workload: {{ model: mlp, parallel: {{ {parallel} }} }}
+compute: {{ model: roofline, accelerator: A100 }}
+fabric: {{ shape: Ring(2)_Ring(4), rate: 25GB/s }}
+"""
+    done = cli("simulate", cli.write("job.yaml", scenario))
+    assert done.stdout.splitlines()[0] == f"job  mlp, 8 ranks, {shown}, 1 iteration"
+    assert json.loads((cli.folder / "runs/job/summary.json").read_text())["parallelism"] == shown
+
+
 def test_names_never_lead_out_of_the_folder(cli: Cli) -> None:
     done = cli("simulate", cli.write("s.yaml", RING.replace("name: ring\n", 'name: "../../x y/é"\n')))
     assert done.stderr == "Results are in runs/x-y-é\n"

@@ -170,7 +170,31 @@ error[SL0102]: `Mesh` is not one of Ring, FC, Switch
  --> s.yaml:3:18
   |
 3 | fabric: { shape: Mesh(4), rate: 1GB/s }
-  |                  ^^^^^^^ found `Mesh(4)`
+  |                  ^^^^ found `Mesh`
+  |
+  = note: key `fabric.shape`
+  = help: write it like "Ring(4)_FC(2)_Switch(8)\"""",
+    ),
+    "a misspelt dimension of a shape": (
+        HEAD + WORKLOAD + 'fabric: { shape: "Ring(4)_Swtch(8)", rate: 1GB/s }\n',
+        """\
+error[SL0102]: `Swtch` is not one of Ring, FC, Switch
+ --> s.yaml:3:27
+  |
+3 | fabric: { shape: "Ring(4)_Swtch(8)", rate: 1GB/s }
+  |                           ^^^^^ found `Swtch`
+  |
+  = note: key `fabric.shape`
+  = help: did you mean `Switch`? write it like "Ring(4)_FC(2)_Switch(8)\"""",
+    ),
+    "a size of a shape that is none": (
+        HEAD + WORKLOAD + "fabric: { shape: Ring(4)_FC(0), rate: 1GB/s }\n",
+        """\
+error[SL0102]: a dimension needs at least 1 NPU
+ --> s.yaml:3:29
+  |
+3 | fabric: { shape: Ring(4)_FC(0), rate: 1GB/s }
+  |                             ^ found `0`
   |
   = note: key `fabric.shape`
   = help: write it like "Ring(4)_FC(2)_Switch(8)\"""",

@@ -95,7 +95,7 @@ def test_an_edge_list_beside_the_scenario(scenario: Callable[..., Loaded]) -> No
     ("text", "expected"),
     [
         ("from,to,rate\nnpu0,npu1,25\n", "edges.csv:2:1"),
-        ("from,to,rate\nnpu0,npu1,25GB/s\nnpu0,hub,25GB/s\n", "edges.csv:3:1"),
+        ("from,to,rate\nnpu0,npu1,25GB/s\nnpu0,hub,25GB/s\n", "edges.csv:3:6"),
         ("from,to,rte\nnpu0,npu1,25\n", "unknown column `rte`"),
         ("from,to,rate\nnpu0,npu1\n", "2 cells under 3 columns"),
         ('from,to,rate\n"npu0,npu1\n', "not well-formed CSV"),

@@ -49,7 +49,7 @@ macro_rules! codes {
             pub const fn explanation(self) -> &'static str {
                 match self { $(Self::$variant => $explanation),+ }
             }
-            /// What the process exits with.
+            /// What the process exits with; `Done` for what is only ever a warning.
             pub const fn exit(self) -> ExitStatus {
                 match self { $(Self::$variant => ExitStatus::$exit),+ }
             }
@@ -112,16 +112,16 @@ codes! {
         "An ASTRA-sim network, system, memory or communicator-group file has an unknown key, a wrong type or an impossible value.";
     AstraUnsupported = "0702", Config, "ASTRA-sim feature is not supported",
         "The input asks for a feature of ASTRA-sim that is refused by name rather than ignored.";
-    AstraDefault = "0703", Config, "ASTRA-sim default used",
+    AstraDefault = "0703", Done, "ASTRA-sim default used",
         "A key is absent; the value that ASTRA-sim would use is taken.";
     AstraStuck = "0704", Deadlock, "ranks never finish",
         "The simulated ranks wait for each other for ever. ASTRA-sim itself exits 0 in this case without a word.";
-    AstraIgnored = "0705", Config, "ASTRA-sim key without effect",
+    AstraIgnored = "0705", Done, "ASTRA-sim key without effect",
         "The key is known, but neither ASTRA-sim nor this program does anything with it.";
     BadAstraText = "0706", Input, "ASTRA-sim 1 workload is malformed",
         "A text workload of ASTRA-sim 1 has an unknown word, a number out of range, or fewer or more layers than it says.";
     CannotWrite = "0801", Input, "results cannot be written",
-        "The output folder cannot be created or written. Nothing was left half-written.";
+        "The output folder, a file or standard output cannot be written. No folder was left half-written.";
     BadResults = "0802", Input, "results cannot be read",
         "The folder is not a results folder of this project, or was written by a newer version.";
     Internal = "0901", Bug, "internal error",

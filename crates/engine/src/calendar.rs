@@ -1,7 +1,7 @@
 //! The calendar: what will happen, in the order in which it will.
 //!
 //! Events of equal time are ordered by a key that is a function of what they are about (kind, then collective, chunk,
-//! phase and relative position), never of memory addresses, threads or the order of insertion of unrelated events.
+//! phase and relative position), and those of equal key by when they were put in; never by memory addresses or threads.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -65,13 +65,20 @@ impl Event {
     }
 }
 
-impl Ord for Event {
+/// An event that was put in during its own time, and how many were before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Late {
+    event: Event,
+    order: u64,
+}
+
+impl Ord for Late {
     // The first is the greatest: the standard heap gives out the greatest.
     fn cmp(&self, other: &Self) -> Ordering {
-        (other.key, other.a, other.b).cmp(&(self.key, self.a, self.b))
+        (other.event.key, other.order).cmp(&(self.event.key, self.order))
     }
 }
-impl PartialOrd for Event {
+impl PartialOrd for Late {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
@@ -84,7 +91,9 @@ pub struct Calendar {
     present: Vec<Event>,
     taken: usize,
     /// Events of the present that were added during it.
-    added: BinaryHeap<Event>,
+    added: BinaryHeap<Late>,
+    /// How many were added during any present.
+    late: u64,
     /// The present, or the time of the next event once it was looked for.
     time: Time,
     /// Bucket `b` holds events whose time differs from `time` in bit `b`, and in none above it.
@@ -108,7 +117,8 @@ impl Calendar {
         let event = Event { time, key, a, b };
         let difference = time.0 ^ self.time.0;
         if difference == 0 {
-            self.added.push(event);
+            self.late += 1;
+            self.added.push(Late { event, order: self.late });
         } else {
             debug_assert!(time > self.time, "time runs forwards");
             let bucket = difference.ilog2();
@@ -136,13 +146,23 @@ impl Calendar {
     pub(crate) fn pop(&mut self) -> Option<Event> {
         self.next_time()?;
         match (self.present.get(self.taken), self.added.peek()) {
-            (Some(first), Some(added)) if added > first => self.added.pop(),
+            (Some(first), Some(added)) if added.event.key < first.key => self.pop_added(),
             (Some(&first), _) => {
                 self.taken += 1;
                 Some(first)
             }
-            (None, _) => self.added.pop(),
+            (None, _) => self.pop_added(),
         }
+    }
+
+    fn pop_added(&mut self) -> Option<Event> {
+        self.added.pop().map(|late| late.event)
+    }
+
+    /// An event of the present that comes `later` events after the next one, where there is one.
+    #[inline]
+    pub(crate) fn peek(&self, later: usize) -> Option<&Event> {
+        self.present.get(self.taken + later)
     }
 
     /// Time of the next event.
@@ -212,6 +232,11 @@ mod tests {
                 got.push((event.time, event.key, event.a));
             }
             prop_assert!(got.windows(2).all(|pair| pair[0].0 <= pair[1].0));
+            // What was put in first comes out first among equals.
+            let in_turn = |pair: &[(Time, u64, u32)]| {
+                (pair[0].0, pair[0].1) != (pair[1].0, pair[1].1) || pair[0].2 < pair[1].2
+            };
+            prop_assert!(got.windows(2).all(in_turn));
             // Between two pops of one time nothing smaller can have been there already.
             got.sort_unstable();
             expected.sort_unstable();

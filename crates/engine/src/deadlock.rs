@@ -1,12 +1,14 @@
 //! Who waits for what, when no event is left and some ranks have not finished.
 
-use crate::state::{DONE, NONE};
+use crate::state::{At, DONE, NONE};
 use crate::{Engine, Network};
+use std::collections::BTreeMap;
 use syncline_diagnostics::{Code, Diagnostic};
-use syncline_workload::graph::describe;
+use syncline_units::rank_list;
 
-/// Most ranks that are listed.
+/// Most different waits that are listed, and of each rank.
 const LISTED: usize = 8;
+const OF_A_RANK: usize = 4;
 
 impl<N: Network> Engine<'_, N> {
     pub(crate) fn deadlock(&self) -> Diagnostic {
@@ -14,69 +16,83 @@ impl<N: Network> Engine<'_, N> {
             (0..self.ranks.len() as u32).filter(|&rank| self.ranks[rank as usize].tasks_left > 0).collect();
         let mut report = Diagnostic::error(
             Code::Deadlock,
-            format!("the job deadlocks at {}: {} of {} ranks wait for ever", self.now, stuck.len(), self.ranks.len()),
+            format!(
+                "the job deadlocks at {}: {} of {} ranks wait for ever",
+                self.now,
+                stuck.len(),
+                self.ranks.len()
+            ),
         )
         .help("make every rank reach the same sends, receives and collectives in an order that does not wait in a circle");
-        for &rank in stuck.iter().take(LISTED) {
-            for line in self.waits_of(rank) {
-                report = report.note(line);
+        if let Some(file) = stuck.first().and_then(|&rank| self.job.workload.source.file(rank)) {
+            report = report.at(file, 0);
+        }
+        // Ranks that wait for the same are told of once, in the order of the first of them.
+        let mut waits: Vec<(String, Vec<u32>)> = Vec::new();
+        let mut known = BTreeMap::new();
+        for &rank in &stuck {
+            for what in self.waits_of(rank) {
+                let index = *known.entry(what.clone()).or_insert_with(|| {
+                    waits.push((what, Vec::new()));
+                    waits.len() - 1
+                });
+                waits[index].1.push(rank);
             }
         }
-        if stuck.len() > LISTED {
-            report = report.note(format!("and {} more ranks", stuck.len() - LISTED));
+        for (what, ranks) in waits.iter().take(LISTED) {
+            let file = self.job.workload.source.file(ranks[0]);
+            let file = file.map_or_else(String::new, |file| format!(" [{file}]"));
+            report = report.note(format!("{}: {what}{file}", rank_list(ranks)));
+        }
+        if waits.len() > LISTED {
+            report = report.note(format!("and {} more waits", waits.len() - LISTED));
         }
         report
     }
 
+    fn name(&self, rank: u32, at: At) -> String {
+        let name = syncline_workload::graph::describe(self.task(rank, at.task), at.task);
+        match self.graph(rank).iterations {
+            1 => name,
+            _ => format!("{name} of iteration {}", at.iteration + 1),
+        }
+    }
+
+    /// What `rank` waits for, without its own number, so that equal waits read equal.
     fn waits_of(&self, rank: u32) -> Vec<String> {
         let state = &self.ranks[rank as usize];
         let mut lines = Vec::new();
         for (&(from, tag), channel) in &state.channels {
-            for at in &channel.posted {
-                let name = describe(self.task(rank, at.task), at.task);
-                lines.push(format!("rank {rank}: {name} waits for a message from rank {from} (tag {tag})"));
+            for &(at, _) in &channel.posted {
+                let name = self.name(rank, at);
+                lines.push(format!("{name} waits for a message from rank {from} (tag {tag})"));
             }
         }
-        for (index, role) in state.roles.iter().enumerate() {
-            for (offset, &set) in role.sets.iter().enumerate().filter(|&(_, &set)| set != NONE && set != DONE)
-            {
-                let Some((at, _)) = self.sets[set].issued else { continue };
-                let sequence = role.base + offset as u32;
-                let members = self.job.workload.roles[index].ranks(role.group);
-                let absent: Vec<String> = members
-                    .iter()
-                    .filter(|&&member| !self.has_issued(member, index, sequence))
-                    .take(LISTED)
-                    .map(u32::to_string)
-                    .collect();
-                let name = describe(self.task(rank, at.task), at.task);
-                let group = &self.job.workload.roles[index].name;
+        for ((role, place), windows) in self.job.workload.roles.iter().zip(&state.places).zip(&self.windows) {
+            if place.group == NONE {
+                continue;
+            }
+            for &id in windows[place.group as usize].instances.iter().filter(|&&id| id < DONE) {
+                let sets = &self.instances[id].sets;
+                let set = sets[place.position as usize];
+                let Some((at, _)) = (set < DONE).then(|| self.sets[set].issued).flatten() else { continue };
+                let issued = |&set: &u32| set == DONE || set != NONE && self.sets[set].issued.is_some();
+                let absent = sets.iter().enumerate().filter(|(_, set)| !issued(set));
+                let mut absent: Vec<u32> =
+                    absent.map(|(position, _)| role.rank(place.group, position as u32)).collect();
+                absent.sort_unstable();
+                let (name, group) = (self.name(rank, at), &role.name);
                 lines.push(if absent.is_empty() {
-                    format!("rank {rank}: {name} in group `{group}` waits for messages that do not come")
+                    format!("{name} in group `{group}` waits for messages that do not come")
                 } else {
-                    format!(
-                        "rank {rank}: {name} waits for rank {} to join it in group `{group}`",
-                        absent.join(", ")
-                    )
+                    format!("{name} waits for {} to join it in group `{group}`", rank_list(&absent))
                 });
             }
         }
         if lines.is_empty() {
-            lines.push(format!("rank {rank}: {} tasks wait for each other", state.tasks_left));
+            lines.push(format!("{} tasks wait for each other", state.tasks_left));
         }
-        lines.truncate(4);
+        lines.truncate(OF_A_RANK);
         lines
-    }
-
-    fn has_issued(&self, rank: u32, role: usize, sequence: u32) -> bool {
-        let role = &self.ranks[rank as usize].roles[role];
-        if sequence < role.base {
-            return true;
-        }
-        match role.sets.get((sequence - role.base) as usize) {
-            Some(&DONE) => true,
-            Some(&NONE) | None => false,
-            Some(&set) => self.sets[set].issued.is_some(),
-        }
     }
 }

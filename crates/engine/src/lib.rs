@@ -30,9 +30,9 @@ pub use network::{LinkUse, Network, Sent, Transfer};
 pub use record::Record;
 
 use calendar::Kind;
-use record::{CollectiveRecord, DimRecord, Label, LayerRecord, Mark, RankRecord, Tracer};
+use record::{DimRecord, Label, LayerRecord, RankRecord, Tracer};
 use slab::Slab;
-use state::{At, Begun, Cause, Message, NONE, Rank, RoleState, Run, Set};
+use state::{Alone, At, Begun, Cause, Instance, Message, NONE, Place, Rank, Run, Set, Window};
 use std::collections::VecDeque;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 pub use syncline_timeline::Ended;
@@ -63,13 +63,13 @@ pub struct Engine<'a, N> {
     messages: Slab<Message>,
     /// Tasks whose message has not left: `(rank, task)`.
     leaving: Slab<(u32, At)>,
-    instances: Slab<CollectiveRecord>,
-    /// Of each instance, a bit for each phase, chunk and group along the phase's axis in which a rank has begun.
-    begun: Vec<Vec<u64>>,
+    /// Messages that belong to no collective.
+    alone: Slab<Alone>,
+    instances: Slab<Instance>,
     /// What other ranks are still to be told of.
     to_tell: Slab<Begun>,
-    /// Of each role, the instances by group and sequence.
-    instance_of: Vec<Vec<(u32, VecDeque<u32>)>>,
+    /// By role and group.
+    windows: Vec<Vec<Window>>,
     /// Tasks that may start now.
     startable: VecDeque<(u32, At, Cause)>,
     /// Runs whose program has ended.
@@ -129,15 +129,14 @@ impl<'a, N: Network> Engine<'a, N> {
                 Rank {
                     class,
                     tasks_left: graph.tasks.len() as u64 * u64::from(graph.iterations),
-                    roles: workload
+                    places: workload
                         .roles
                         .iter()
                         .map(|role| {
                             let seat = role.seat(rank);
-                            RoleState {
+                            Place {
                                 group: seat.map_or(NONE, |s| s.group),
                                 position: seat.map_or(NONE, |s| s.position),
-                                ..RoleState::default()
                             }
                         })
                         .collect(),
@@ -155,10 +154,10 @@ impl<'a, N: Network> Engine<'a, N> {
             dims: vec![DimRecord::default(); job.dims.len()],
             ..Record::default()
         };
-        let instance_of = workload
+        let windows = workload
             .roles
             .iter()
-            .map(|role| (0..role.groups()).map(|_| (0, VecDeque::new())).collect())
+            .map(|role| (0..role.groups()).map(|_| Window::default()).collect())
             .collect();
         let mut engine = Self {
             job,
@@ -172,10 +171,10 @@ impl<'a, N: Network> Engine<'a, N> {
             runs: Slab::default(),
             messages: Slab::default(),
             leaving: Slab::default(),
+            alone: Slab::default(),
             instances: Slab::default(),
-            begun: Vec::new(),
             to_tell: Slab::default(),
-            instance_of,
+            windows,
             startable: VecDeque::new(),
             ended: VecDeque::new(),
             record,
@@ -215,6 +214,7 @@ impl<'a, N: Network> Engine<'a, N> {
             let event = self.calendar.pop().expect("there is a next event");
             self.now = event.time;
             self.record.events += 1;
+            self.read_ahead();
             match event.kind() {
                 Kind::Network => self.network.call(self.now, event.a, event.b, &mut self.calendar),
                 Kind::Deliver => self.deliver(event.a),
@@ -233,6 +233,25 @@ impl<'a, N: Network> Engine<'a, N> {
             self.settle();
         }
         self.checked(Step::More)
+    }
+
+    /// Reads what coming events will need: in a large job every event is about another rank, whose state is in no near
+    /// cache, and reading early costs less than waiting.
+    #[inline]
+    fn read_ahead(&self) {
+        if let Some(event) = self.calendar.peek(8).filter(|event| event.kind() == Kind::Deliver) {
+            std::hint::black_box(self.messages[event.a].target);
+        }
+        let Some(event) = self.calendar.peek(3) else { return };
+        let run = match event.kind() {
+            Kind::Deliver => self.messages[event.a].target,
+            Kind::Reduced | Kind::PhaseEnd => event.a,
+            _ => return,
+        };
+        if run != NONE {
+            let run = &self.runs[run];
+            std::hint::black_box((run.stage, run.receives.len(), run.tally.received, run.last_sent));
+        }
     }
 
     /// Does everything that takes no time.
@@ -316,8 +335,13 @@ impl<'a, N: Network> Engine<'a, N> {
     /// Books what is under way when a run stops early.
     fn close_early(&mut self) {
         let now = self.now;
-        let sets = self.ranks.iter().flat_map(|rank| &rank.roles).flat_map(|role| &role.sets);
-        let runs = sets.filter(|&&set| set < state::DONE).flat_map(|&set| &self.sets[set].runs);
+        // Sends are drawn up to when they will have left.
+        for mark in &mut self.tracer.marks {
+            mark.end = mark.end.min(now);
+        }
+        let under_way = self.windows.iter().flatten().flat_map(|window| &window.instances);
+        let instances = under_way.filter(|&&id| id < state::DONE).map(|&id| &self.instances[id]);
+        let runs = instances.flat_map(|instance| &instance.chunks).flat_map(|chunk| &chunk.runs);
         for &run in runs.filter(|&&run| run < state::DONE) {
             let Run { rank, tally, .. } = &self.runs[run];
             let row = &mut self.record.ranks[*rank as usize];
@@ -345,12 +369,6 @@ impl<'a, N: Network> Engine<'a, N> {
                     record.exposed_communication += idle;
                 }
             }
-        }
-    }
-
-    fn mark(&mut self, mark: Mark) {
-        if self.tracer.traces(mark.rank) {
-            self.tracer.mark(mark);
         }
     }
 }

@@ -1,9 +1,8 @@
 //! Plans, instruction by instruction, and the messages that they exchange.
 
 use crate::calendar::Kind;
-use crate::job::PhasePlan;
 use crate::network::{Sent, Transfer};
-use crate::state::{Early, Expected, Message, NONE, POINT_TO_POINT, Run, Stage};
+use crate::state::{Early, Message, NONE, Receive, Stage, Stream};
 use crate::{Engine, Network};
 use syncline_diagnostics::{Code, Diagnostic};
 use syncline_plan::{Blocks, Buffer, Op, Seat};
@@ -30,146 +29,101 @@ impl<N: Network> Engine<'_, N> {
         let algorithm = &*phase.algorithm;
         let seat = self.seat(run_id, stream);
         let channel = algorithm.channel(&seat);
-        loop {
-            let state = &mut self.runs[run_id].streams[stream as usize];
-            let op = algorithm.op(&seat, state.pc);
-            match op {
-                Some(Op::Send { to, blocks }) => {
-                    state.pc += 1;
-                    let part = algorithm.part(phase.kind, phase.size, stream, self.runs[run_id].extent);
-                    self.send_blocks(run_id, &seat, channel, to, blocks, part);
-                }
+        let run = &self.runs[run_id];
+        let part = algorithm.part(phase.kind, phase.size, stream, run.extent);
+        let Stream { mut pc, mut outstanding, done } = run.streams[stream as usize];
+        let ended = loop {
+            match algorithm.op(&seat, pc) {
+                Some(Op::Send { to, blocks }) => self.send_blocks(run_id, &seat, channel, to, blocks, part),
                 Some(Op::Receive { from, reduce, .. }) => {
-                    state.pc += 1;
-                    state.outstanding += 1;
-                    self.expect(run_id, channel, from, stream, reduce);
+                    outstanding += u32::from(!self.expect(run_id, channel, from, stream, reduce));
                 }
-                Some(Op::Copy { .. }) => state.pc += 1,
-                Some(Op::Wait) => {
-                    if state.outstanding > 0 {
-                        return;
-                    }
-                    state.pc += 1;
-                }
+                Some(Op::Copy { .. }) => {}
+                Some(Op::Wait) if outstanding > 0 => break false,
+                Some(Op::Wait) => {}
                 Some(Op::After { stream: other, ops }) => {
                     if self.runs[run_id].streams[other as usize].pc < ops {
-                        return;
+                        break false;
                     }
-                    self.runs[run_id].streams[stream as usize].pc += 1;
                 }
-                None => {
-                    if state.outstanding == 0 && !state.done {
-                        state.done = true;
-                        let run = &mut self.runs[run_id];
-                        run.streams_left -= 1;
-                        if run.streams_left == 0 {
-                            self.program_ended(run_id);
-                        }
-                    }
-                    return;
-                }
+                None => break outstanding == 0 && !done,
+            }
+            pc += 1;
+        };
+        let run = &mut self.runs[run_id];
+        run.streams[stream as usize] = Stream { pc, outstanding, done: done || ended };
+        if ended {
+            run.streams_left -= 1;
+            if run.streams_left == 0 {
+                self.program_ended(run_id);
             }
         }
     }
 
     /// Puts a message of a run on its way.
     fn send_blocks(&mut self, run_id: u32, seat: &Seat, channel: u32, to: u32, blocks: Blocks, part: Extent) {
-        let run = &self.runs[run_id];
+        let run = &mut self.runs[run_id];
         let plan = &self.job.plans[run.plan as usize];
         let phase = &plan.phases[usize::from(run.phase)];
         let space = if blocks.buffer == Buffer::Data { part } else { seat.space(blocks.buffer, part) };
         let bytes = blocks.extent(space).len() * plan.element;
-        let rank = match run.peers {
-            (_, 0) => self.rank_at(run, phase, to),
+        run.tally.sent += bytes;
+        let position = run.first + to * phase.weight;
+        let instance = &self.instances[run.instance];
+        let receiver = match run.peers {
+            // The line has no arithmetic.
+            (_, 0) => {
+                let record = &instance.record;
+                self.job.workload.roles[usize::from(record.role)].rank(record.group, position)
+            }
             (first, step) => first + to * step,
         };
         // Equal times are ordered by collective, chunk and distance, which all ranks see alike.
         let offset = if seat.index >= to { seat.index - to } else { seat.index + phase.size - to };
-        let key = u64::from(run.sequence & 0xf_ffff) << 40
+        let key = u64::from(instance.sequence & 0xf_ffff) << 40
             | u64::from(run.chunk & 0xfff) << 28
             | u64::from(run.phase & 0x1f) << 23
             | u64::from(channel & 0x1f) << 18
             | u64::from(offset & 0x3_ffff);
-        let message = Message {
-            rank,
-            sender: run.rank,
+        let mut message = Message {
             bytes,
             sent: self.now,
             key,
-            role: run.role,
-            phase: run.phase,
-            plan: run.plan,
-            sequence: run.sequence,
-            chunk: run.chunk,
-            channel,
+            target: NONE,
             from: seat.index,
+            channel,
+            phase: run.phase,
             lane: run.lane,
             run: run_id,
-            target: if run.friend.0 == rank { run.friend.1 } else { NONE },
+            sender: run.rank,
+            receiver,
         };
-        self.runs[run_id].tally.sent += bytes;
-        let id = self.messages.insert(message);
-        self.enter(id);
-    }
-
-    /// The rank at coordinate `to` along the phase's axis, in a group without arithmetic.
-    fn rank_at(&self, run: &Run, phase: &PhasePlan, to: u32) -> u32 {
-        let role = &self.ranks[run.rank as usize].roles[usize::from(run.role)];
-        let position = role.position + to * phase.weight - run.coordinate * phase.weight;
-        self.job.workload.roles[usize::from(run.role)].rank(role.group, position)
+        let (instance, chunk) = (run.instance, run.chunk);
+        // The receiver's run cannot end before this message has come: verified plans receive what is sent.
+        message.target = self.run_of(instance, chunk, position);
+        self.enter(message);
     }
 
     /// Hands a message to the network, after the injection latency.
-    pub(crate) fn enter(&mut self, id: u32) {
+    pub(crate) fn enter(&mut self, message: Message) {
+        let id = self.messages.insert(message);
         let latency = self.job.schedule.injection_latency;
         if latency.is_zero() {
-            self.inject(id);
+            self.give(id, &message);
         } else {
-            let run = self.messages[id].run;
-            if run != NONE {
-                self.runs[run].unsent += 1;
+            if message.run != NONE {
+                self.runs[message.run].unsent += 1;
             }
-            let key = self.messages[id].key;
-            self.calendar.at(self.now.saturating_add(latency), Kind::Inject, key, id, 0);
+            self.calendar.at(self.now.saturating_add(latency), Kind::Inject, message.key, id, 0);
         }
     }
 
+    /// The injection latency of a message is over.
     pub(crate) fn inject(&mut self, id: u32) {
         let message = self.messages[id];
-        let transfer = Transfer {
-            id,
-            from: self.job.npu(message.sender),
-            to: self.job.npu(message.rank),
-            lane: message.lane,
-            bytes: Bytes(message.bytes),
-            key: message.key,
-        };
-        self.record.sent += message.bytes;
-        let time = match self.network.send(self.now, &transfer, &mut self.calendar) {
-            Sent::At(time) => time,
-            Sent::NoRoute => {
-                self.failure = Some(
-                    Diagnostic::error(
-                        Code::NoRoute,
-                        "two NPUs that must exchange messages are not connected",
-                    )
-                    .key("fabric")
-                    .found(format!(
-                        "{} (rank {}) to {} (rank {})",
-                        transfer.from, message.sender, transfer.to, message.rank
-                    ))
-                    .help("add links between them, or place the ranks on connected NPUs"),
-                );
-                return;
-            }
-        };
-        if message.role == POINT_TO_POINT {
-            self.alone_sent(&message, time);
-            return;
-        }
-        let run = &mut self.runs[message.run];
-        run.last_sent = run.last_sent.max(time);
-        if !self.job.schedule.injection_latency.is_zero() {
+        self.give(id, &message);
+        if message.run != NONE && self.failure.is_none() {
+            let run = &mut self.runs[message.run];
             run.unsent -= 1;
             if run.stage == Stage::Leaving && run.unsent == 0 {
                 self.program_ended(message.run);
@@ -177,123 +131,102 @@ impl<N: Network> Engine<'_, N> {
         }
     }
 
+    /// Hands a message to the network now.
+    #[inline]
+    fn give(&mut self, id: u32, message: &Message) {
+        let transfer = Transfer {
+            id,
+            from: self.job.npu(message.sender),
+            to: self.job.npu(message.receiver),
+            lane: message.lane,
+            bytes: Bytes(message.bytes),
+            key: message.key,
+        };
+        self.record.sent += message.bytes;
+        match self.network.send(self.now, &transfer, &mut self.calendar) {
+            Sent::NoRoute => self.failure = Some(no_route(&transfer, message)),
+            Sent::At(time) if message.run == NONE => self.alone_sent(message, time),
+            Sent::At(time) => {
+                let run = &mut self.runs[message.run];
+                run.last_sent = run.last_sent.max(time);
+            }
+        }
+    }
+
     /// A message is there for its endpoint.
     pub(crate) fn deliver(&mut self, id: u32) {
-        let message = self.messages[id];
+        let Message { bytes, sent, target, from, channel, phase, .. } = self.messages[id];
         self.messages.remove(id);
         self.record.messages += 1;
-        self.record.delivered += message.bytes;
-        if message.role == POINT_TO_POINT {
-            self.record.ranks[message.sender as usize].sent += message.bytes;
-            self.record.ranks[message.rank as usize].received += message.bytes;
+        self.record.delivered += bytes;
+        if target == NONE {
+            let message = self.messages[id];
             self.alone_arrived(&message);
             return;
         }
-        let delay = self.now.saturating_sub(self.calendar.endpoint).saturating_sub(message.sent);
-        let run_id = self.target(&message);
-        let run = &mut self.runs[run_id];
-        if run.phase == message.phase && run.stage == Stage::Running {
-            run.tally.network_delay += delay.0;
-            self.arrive(run_id, message.channel, message.from, message.bytes);
+        let delay = self.now.saturating_sub(self.calendar.endpoint).saturating_sub(sent);
+        let run = &mut self.runs[target];
+        let waiting = if run.phase == phase {
+            run.receives.iter().position(|receive| receive.from == from && receive.channel == channel)
         } else {
-            let Message { phase, channel, from, bytes, .. } = message;
-            run.early.push(Early { phase, channel, from, bytes, delay });
-        }
-    }
-
-    /// The run that a message is for.
-    #[inline]
-    fn target(&mut self, message: &Message) -> u32 {
-        if message.target != NONE {
-            let run = &self.runs[message.target];
-            if (run.rank, run.sequence, run.chunk, run.role)
-                == (message.rank, message.sequence, message.chunk, message.role)
-            {
-                return message.target;
-            }
-        }
-        let set = self.set_of(message.rank, message.role, message.sequence, message.plan);
-        let target = self.run_of(set, message.chunk);
-        let sender = &mut self.runs[message.run];
-        if (sender.rank, sender.sequence, sender.chunk, sender.role)
-            == (message.sender, message.sequence, message.chunk, message.role)
-        {
-            sender.friend = (message.rank, target);
-        }
-        target
-    }
-
-    /// Moves messages that came before this phase began to where its receives look for them.
-    pub(crate) fn take_early(&mut self, run_id: u32) {
-        let run = &mut self.runs[run_id];
-        if run.early.is_empty() {
-            return;
-        }
-        let phase = run.phase;
-        let (expected, early, tally) = (&mut run.expected, &mut run.early, &mut run.tally);
-        early.retain(|message| {
-            if message.phase == phase {
-                let Early { channel, from, bytes, delay, .. } = *message;
-                expected.push(Expected { channel, from, stream: NONE, reduce: false, bytes });
-                tally.network_delay += delay.0;
-            }
-            message.phase != phase
-        });
-    }
-
-    /// A stream expects a message; it may be there already.
-    fn expect(&mut self, run_id: u32, channel: u32, from: u32, stream: u32, reduce: bool) {
-        let run = &mut self.runs[run_id];
-        let there =
-            run.expected.iter().position(|e| e.stream == NONE && e.channel == channel && e.from == from);
-        match there {
-            Some(index) => {
-                let bytes = run.expected.remove(index).bytes;
-                self.combine(run_id, stream, reduce, bytes, true);
-            }
-            None => run.expected.push(Expected { channel, from, stream, reduce, bytes: 0 }),
-        }
-    }
-
-    /// A message arrives for a run in its phase.
-    fn arrive(&mut self, run_id: u32, channel: u32, from: u32, bytes: u64) {
-        let run = &mut self.runs[run_id];
-        let waiting =
-            run.expected.iter().position(|e| e.stream != NONE && e.channel == channel && e.from == from);
+            None
+        };
         match waiting {
             Some(index) => {
-                let Expected { stream, reduce, .. } = run.expected.remove(index);
-                self.combine(run_id, stream, reduce, bytes, false);
+                let Receive { stream, reduce, .. } = run.receives[index];
+                if index + 1 == run.receives.len() {
+                    run.receives.pop();
+                } else {
+                    run.receives.remove(index);
+                }
+                run.tally.network_delay += delay.0;
+                if self.combine(target, stream, reduce, bytes) {
+                    self.receive_complete(target, stream);
+                }
             }
-            None => run.expected.push(Expected { channel, from, stream: NONE, reduce: false, bytes }),
+            None => run.early.push(Early { phase, channel, from, bytes, delay }),
         }
     }
 
-    /// Combines a received message with local data where the plan says so. `inline`: called from within the stream,
-    /// which goes on by itself.
-    fn combine(&mut self, run_id: u32, stream: u32, reduce: bool, bytes: u64, inline: bool) {
+    /// A stream expects a message; true where it is there already, and combined.
+    fn expect(&mut self, run_id: u32, channel: u32, from: u32, stream: u32, reduce: bool) -> bool {
+        let run = &mut self.runs[run_id];
+        let phase = run.phase;
+        let there = run.early.iter().position(|e| e.phase == phase && e.channel == channel && e.from == from);
+        match there {
+            Some(index) => {
+                let Early { bytes, delay, .. } = run.early.remove(index);
+                run.tally.network_delay += delay.0;
+                self.combine(run_id, stream, reduce, bytes)
+            }
+            None => {
+                run.receives.push(Receive { channel, from, stream, reduce });
+                false
+            }
+        }
+    }
+
+    /// Combines a received message with local data where the plan says so; false where that takes time, after which
+    /// the stream is told.
+    fn combine(&mut self, run_id: u32, stream: u32, reduce: bool, bytes: u64) -> bool {
         let run = &mut self.runs[run_id];
         run.tally.messages += 1;
         run.tally.received += bytes;
-        if let (true, Some(rate)) = (reduce, self.job.schedule.reduction_rate) {
-            let time = rate.transfer_time(Bytes(bytes)).unwrap_or(Time::MAX);
-            if !time.is_zero() {
-                run.tally.reduction += time.0;
-                let state = &mut self.ranks[run.rank as usize];
-                let start = state.reducer_free.max(self.now);
-                let end = start.saturating_add(time);
-                self.calendar.overflow |= end.0 > u64::MAX / 4;
-                state.reducer_free = end;
-                let key = u64::from(run.sequence) << 20 | u64::from(run.chunk & 0xf_ffff);
-                self.calendar.at(end, Kind::Reduced, key, run_id, stream);
-                return;
-            }
+        let (true, Some(rate)) = (reduce, self.job.schedule.reduction_rate) else { return true };
+        let time = rate.transfer_time(Bytes(bytes)).unwrap_or(Time::MAX);
+        if time.is_zero() {
+            return true;
         }
-        if inline {
-            self.runs[run_id].streams[stream as usize].outstanding -= 1;
-        } else {
-            self.receive_complete(run_id, stream);
-        }
+        run.tally.reduction += time.0;
+        let state = &mut self.ranks[run.rank as usize];
+        let start = state.reducer_free.max(self.now);
+        let end = start.saturating_add(time);
+        self.calendar.overflow |= end.0 > u64::MAX / 4;
+        state.reducer_free = end;
+        let sequence = self.instances[run.instance].sequence;
+        let key = u64::from(sequence) << 20 | u64::from(run.chunk & 0xf_ffff);
+        self.calendar.at(end, Kind::Reduced, key, run_id, stream);
+        false
     }
 
     pub(crate) fn receive_complete(&mut self, run_id: u32, stream: u32) {
@@ -326,4 +259,14 @@ impl<N: Network> Engine<'_, N> {
             }
         }
     }
+}
+
+fn no_route(transfer: &Transfer, message: &Message) -> Diagnostic {
+    Diagnostic::error(Code::NoRoute, "two NPUs that must exchange messages are not connected")
+        .key("fabric")
+        .found(format!(
+            "{} (rank {}) to {} (rank {})",
+            transfer.from, message.sender, transfer.to, message.receiver
+        ))
+        .help("add links between them, or place the ranks on connected NPUs")
 }

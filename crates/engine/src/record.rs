@@ -1,6 +1,6 @@
 //! What is written down while a job runs: sums and one row per collective, never one per message.
 
-use syncline_timeline::{Ended, Span, Spans, Track};
+use syncline_timeline::{Ended, Flow, Span, Spans, Track};
 use syncline_units::{Bytes, CollectiveKind, RankId, Time};
 use syncline_workload::Part;
 
@@ -156,25 +156,33 @@ pub(crate) struct Tracer {
     pub(crate) ranks: Vec<u32>,
     pub(crate) max: u64,
     pub(crate) marks: Vec<Mark>,
+    pub(crate) flows: Vec<Flow>,
     pub(crate) left_out: u64,
 }
 
 impl Tracer {
     #[inline]
-    pub(crate) fn traces(&self, rank: u32) -> bool {
+    fn traces(&self, rank: u32) -> bool {
         !self.ranks.is_empty() && self.ranks.binary_search(&rank).is_ok()
     }
-    pub(crate) fn mark(&mut self, mark: Mark) {
-        if mark.start == mark.end {
-            return;
+    /// Keeps a span of a traced rank; its number, where it was kept.
+    #[inline]
+    pub(crate) fn mark(&mut self, mark: Mark) -> Option<u32> {
+        if mark.start == mark.end || !self.traces(mark.rank) {
+            return None;
         }
-        if (self.marks.len() as u64) < self.max { self.marks.push(mark) } else { self.left_out += 1 }
+        if self.marks.len() as u64 >= self.max {
+            self.left_out += 1;
+            return None;
+        }
+        self.marks.push(mark);
+        Some(self.marks.len() as u32 - 1)
     }
 
     /// The spans, with labels as text.
     pub(crate) fn spans(self, mut text: impl FnMut(Label) -> String) -> Spans {
         let mut known = std::collections::BTreeMap::new();
-        let mut out = Spans { left_out: self.left_out, ..Spans::default() };
+        let mut out = Spans { left_out: self.left_out, flows: self.flows, ..Spans::default() };
         for mark in self.marks {
             let label = *known.entry(mark.label).or_insert_with(|| {
                 out.labels.push(text(mark.label));

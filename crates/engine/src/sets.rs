@@ -8,7 +8,7 @@
 use crate::calendar::Kind;
 use crate::job::{Order, PhasePlan};
 use crate::record::{CollectiveRecord, Label, Mark, PhaseRecord};
-use crate::state::{At, Begun, DONE, NONE, Run, Set, Stage, Stream, Tally};
+use crate::state::{At, Begun, Chunk, DONE, Instance, NONE, Run, Set, Stage, Stream, Tally};
 use crate::{Engine, Network};
 use smallvec::SmallVec;
 use std::cmp::Reverse;
@@ -30,7 +30,9 @@ impl<'a, N: Network> Engine<'a, N> {
         let index = &self.classes[class];
         let sequence = at.iteration * index.per_iteration[role.index()] + index.ordinal[at.task as usize];
         let plan = self.job.plan_of[class][at.task as usize];
-        let id = self.set_of(rank, role.0, sequence, plan);
+        let place = self.ranks[rank as usize].places[role.index()];
+        let instance = self.instance(role.0, place.group, sequence, plan, rank, at);
+        let id = self.set_of(instance, place.position);
 
         let state = &mut self.ranks[rank as usize];
         let count = state.issued;
@@ -43,18 +45,15 @@ impl<'a, N: Network> Engine<'a, N> {
                 class << 60 | ((1 << 60) - 1 - count)
             }
         };
-        let group = state.roles[role.index()].group;
-        let instance = self.instance(role.0, group, sequence, plan, rank, at);
         let set = &mut self.sets[id];
         set.issued = Some((at, self.now));
         set.priority = priority;
-        set.instance = instance;
         if self.job.plans[plan as usize].phases.is_empty() {
             self.set_done(id);
             return;
         }
         let limit = self.job.schedule.concurrent;
-        let begun_elsewhere = !self.sets[id].runs.is_empty();
+        let begun_elsewhere = self.sets[id].known > 0;
         if limit > 0 && self.ranks[rank as usize].active_sets >= limit && !begun_elsewhere {
             self.ranks[rank as usize].held.push(Reverse((priority, id)));
         } else {
@@ -62,76 +61,92 @@ impl<'a, N: Network> Engine<'a, N> {
         }
     }
 
-    /// The set with this sequence number, made where it does not exist yet.
-    pub(crate) fn set_of(&mut self, rank: u32, role: u16, sequence: u32, plan: u32) -> u32 {
-        let state = &mut self.ranks[rank as usize].roles[usize::from(role)];
-        let offset = (sequence - state.base) as usize;
-        if state.sets.len() <= offset {
-            state.sets.resize(offset + 1, NONE);
+    /// The set of a collective at `position`, made where it does not exist yet. The collective is not over there.
+    fn set_of(&mut self, instance: u32, position: u32) -> u32 {
+        let known = &self.instances[instance];
+        let id = known.sets[position as usize];
+        if id != NONE {
+            return id;
         }
-        if state.sets[offset] != NONE {
-            return state.sets[offset];
-        }
-        let position = state.position;
-        let chunks = self.job.plans[plan as usize].chunks.len() as u32;
-        let id = self.sets.insert(Set {
-            rank,
-            role,
-            sequence,
-            plan,
+        let record = &known.record;
+        let set = Set {
+            rank: self.job.workload.roles[usize::from(record.role)].rank(record.group, position),
             position,
+            instance,
+            plan: record.plan,
             issued: None,
             active: false,
             priority: 0,
             next_chunk: 0,
-            left: chunks,
-            runs: Vec::new(),
-            instance: NONE,
-        });
-        self.ranks[rank as usize].roles[usize::from(role)].sets[offset] = id;
+            left: known.chunks.len() as u32,
+            known: 0,
+        };
+        let id = self.sets.insert(set);
+        self.instances[instance].sets[position as usize] = id;
         id
     }
 
-    /// The row that sums a collective over its group.
+    /// The collective that `rank` issues now, over its group; made where no other rank has issued it yet.
     fn instance(&mut self, role: u16, group: u32, sequence: u32, plan: u32, rank: u32, at: At) -> u32 {
         let task = self.task(rank, at.task);
-        let (layer, part) = (task.layer, task.part);
-        let (base, known) = &mut self.instance_of[usize::from(role)][group as usize];
-        let offset = (sequence - *base) as usize;
-        if known.len() <= offset {
-            known.resize(offset + 1, NONE);
+        let window = &mut self.windows[usize::from(role)][group as usize];
+        let offset = (sequence - window.base) as usize;
+        if window.instances.len() <= offset {
+            window.instances.resize(offset + 1, NONE);
         }
-        if known[offset] == NONE {
-            let phases = self.job.plans[plan as usize].phases.len();
-            known[offset] = self.instances.insert(CollectiveRecord {
-                role,
-                group,
-                plan,
-                layer,
-                part,
-                iteration: at.iteration,
-                first_issue: self.now,
-                last_issue: self.now,
-                finish: self.now,
-                duration_sum: 0,
-                ranks_done: 0,
-                ready_wait: 0,
-                chunks: 0,
-                phases: vec![PhaseRecord::default(); phases],
+        let mut id = window.instances[offset];
+        if id == NONE {
+            let size = self.job.workload.roles[usize::from(role)].size();
+            let plan_of_it = &self.job.plans[plan as usize];
+            id = self.instances.insert(Instance {
+                sequence,
+                sets: vec![NONE; size as usize],
+                chunks: vec![
+                    Chunk { runs: Vec::new(), begun: Vec::new(), left: size };
+                    plan_of_it.chunks.len()
+                ],
+                record: CollectiveRecord {
+                    role,
+                    group,
+                    plan,
+                    layer: task.layer,
+                    part: task.part,
+                    iteration: at.iteration,
+                    first_issue: self.now,
+                    last_issue: self.now,
+                    finish: self.now,
+                    duration_sum: 0,
+                    ranks_done: 0,
+                    ready_wait: 0,
+                    chunks: 0,
+                    phases: vec![PhaseRecord::default(); plan_of_it.phases.len()],
+                },
             });
+            window.instances[offset] = id;
         }
-        let id = known[offset];
-        let instance = &mut self.instances[id];
-        instance.first_issue = instance.first_issue.min(self.now);
-        instance.last_issue = instance.last_issue.max(self.now);
+        let record = &mut self.instances[id].record;
+        record.first_issue = record.first_issue.min(self.now);
+        record.last_issue = record.last_issue.max(self.now);
         id
+    }
+
+    /// The collective of a group with this sequence number; `None` where it is over or has not begun.
+    fn instance_under_way(&self, role: u16, group: u32, sequence: u32) -> Option<u32> {
+        let window = &self.windows[usize::from(role)][group as usize];
+        let offset = sequence.checked_sub(window.base)?;
+        window.instances.get(offset as usize).copied().filter(|&id| id < DONE)
     }
 
     fn activate(&mut self, id: u32) {
         let set = &mut self.sets[id];
         set.active = true;
-        let (rank, priority) = (set.rank, set.priority);
-        let begun: Vec<u32> = set.runs.iter().copied().filter(|&run| run != NONE).collect();
+        let (rank, priority, position, known) = (set.rank, set.priority, set.position, set.known);
+        let mut begun = Vec::new();
+        if known > 0 {
+            let instance = &self.instances[set.instance];
+            let runs = (0..instance.chunks.len() as u32).map(|chunk| instance.run(chunk, position));
+            begun.extend(runs.filter(|&run| run < DONE));
+        }
         self.ranks[rank as usize].active_sets += 1;
         self.ranks[rank as usize].ready.push(Reverse((priority, id)));
         for run in begun {
@@ -156,13 +171,15 @@ impl<'a, N: Network> Engine<'a, N> {
     fn issue_next(&mut self, rank: u32) -> bool {
         while let Some(&Reverse((_, id))) = self.ranks[rank as usize].ready.peek() {
             let set = &mut self.sets[id];
-            let chunks = self.job.plans[set.plan as usize].chunks.len() as u32;
+            let instance = &self.instances[set.instance];
+            let chunks = instance.chunks.len() as u32;
             // Skip chunks that went ahead because another rank had begun them.
-            while set.next_chunk < chunks
-                && match set.runs.get(set.next_chunk as usize) {
-                    None | Some(&NONE) => false,
-                    Some(&DONE) => true,
-                    Some(&run) => self.runs[run].stage != Stage::Unissued,
+            while set.known > 0
+                && set.next_chunk < chunks
+                && match instance.run(set.next_chunk, set.position) {
+                    NONE => false,
+                    DONE => true,
+                    run => self.runs[run].stage != Stage::Unissued,
                 }
             {
                 set.next_chunk += 1;
@@ -181,50 +198,63 @@ impl<'a, N: Network> Engine<'a, N> {
         false
     }
 
-    /// The run of a chunk, made where it does not exist yet.
-    pub(crate) fn run_of(&mut self, set_id: u32, chunk: u32) -> u32 {
+    /// The run of a chunk at `position`, made where it does not exist yet. The chunk is not over there.
+    #[inline]
+    pub(crate) fn run_of(&mut self, instance: u32, chunk: u32, position: u32) -> u32 {
+        match self.instances[instance].run(chunk, position) {
+            NONE => self.make_run(instance, chunk, position),
+            run => run,
+        }
+    }
+
+    #[cold]
+    fn make_run(&mut self, instance: u32, chunk: u32, position: u32) -> u32 {
+        let set_id = self.set_of(instance, position);
         let set = &mut self.sets[set_id];
-        if set.runs.is_empty() {
-            set.runs = vec![NONE; self.job.plans[set.plan as usize].chunks.len()];
+        set.known += 1;
+        let run = self.runs.insert(Run {
+            phase: 0,
+            stage: Stage::Unissued,
+            instance,
+            plan: set.plan,
+            chunk,
+            rank: set.rank,
+            set: set_id,
+            first: 0,
+            coordinate: 0,
+            peers: (0, 0),
+            lane: 0,
+            streams_left: 0,
+            streams: SmallVec::new(),
+            receives: SmallVec::new(),
+            extent: Extent::default(),
+            last_sent: Time::ZERO,
+            tally: Tally::default(),
+            early: Vec::new(),
+            unsent: 0,
+            begun: 0,
+            queue: NONE,
+            entered: self.now,
+        });
+        let instance = &mut self.instances[instance];
+        let size = instance.sets.len();
+        let chunk = &mut instance.chunks[chunk as usize];
+        if chunk.runs.is_empty() {
+            chunk.runs = vec![NONE; size];
         }
-        if set.runs[chunk as usize] == NONE {
-            set.runs[chunk as usize] = self.runs.insert(Run {
-                rank: set.rank,
-                sequence: set.sequence,
-                chunk,
-                role: set.role,
-                phase: 0,
-                stage: Stage::Unissued,
-                plan: set.plan,
-                set: set_id,
-                coordinate: 0,
-                lane: 0,
-                streams: SmallVec::new(),
-                streams_left: 0,
-                unsent: 0,
-                last_sent: Time::ZERO,
-                expected: SmallVec::new(),
-                extent: Extent::default(),
-                peers: (0, 0),
-                friend: (NONE, NONE),
-                tally: Tally::default(),
-                begun: 0,
-                queue: NONE,
-                entered: self.now,
-                early: Vec::new(),
-            });
-        }
-        set.runs[chunk as usize]
+        chunk.runs[position as usize] = run;
+        run
     }
 
     /// Takes a chunk from the ready queue into its first phase.
     pub(crate) fn issue_chunk(&mut self, set_id: u32, chunk: u32) {
-        let run = self.run_of(set_id, chunk);
+        let set = &self.sets[set_id];
+        let run = self.run_of(set.instance, chunk, set.position);
         let set = &self.sets[set_id];
         let (_, issued) = set.issued.expect("only issued sets have chunks issued");
-        let instance = &mut self.instances[set.instance];
-        instance.ready_wait += u128::from(self.now.saturating_sub(issued).0);
-        instance.chunks += 1;
+        let record = &mut self.instances[set.instance].record;
+        record.ready_wait += u128::from(self.now.saturating_sub(issued).0);
+        record.chunks += 1;
         self.ranks[set.rank as usize].first_phase += 1;
         self.enter_phase(run);
     }
@@ -249,10 +279,15 @@ impl<'a, N: Network> Engine<'a, N> {
             self.enqueue(run_id);
             return;
         }
-        let chunk = run.chunk;
+        let (chunk, instance) = (run.chunk, run.instance);
         self.runs.remove(run_id);
+        let chunk = &mut self.instances[instance].chunks[chunk as usize];
+        chunk.runs[position as usize] = DONE;
+        chunk.left -= 1;
+        if chunk.left == 0 {
+            (chunk.runs, chunk.begun) = Default::default();
+        }
         let set = &mut self.sets[set_id];
-        set.runs[chunk as usize] = DONE;
         set.left -= 1;
         if set.left == 0 {
             self.set_done(set_id);
@@ -264,14 +299,15 @@ impl<'a, N: Network> Engine<'a, N> {
         let phase = self.phase(run_id);
         let run = &self.runs[run_id];
         let set = &self.sets[run.set];
-        let chunks = self.job.plans[set.plan as usize].chunks.len() as u32;
+        let instance = &self.instances[run.instance];
+        let chunks = instance.chunks.len() as u32;
         let dim = usize::from(phase.dim);
         let lanes = self.job.dims[dim];
         // Every rank of the group computes the same lane.
-        let lane = set.sequence.wrapping_mul(chunks).wrapping_add(run.chunk) % lanes.queues;
+        let lane = instance.sequence.wrapping_mul(chunks).wrapping_add(run.chunk) % lanes.queues;
         let queue = self.first_queue[dim] + u32::from(phase.leg) * lanes.queues + lane;
         let begun_elsewhere = run.begun >> run.phase & 1 == 1;
-        let (rank, key) = (set.rank as usize, (set.priority, set.sequence, run.chunk, run_id));
+        let (rank, key) = (set.rank as usize, (set.priority, instance.sequence, run.chunk, run_id));
         let run = &mut self.runs[run_id];
         run.entered = self.now;
         run.stage = Stage::Waiting;
@@ -291,77 +327,70 @@ impl<'a, N: Network> Engine<'a, N> {
             && (outstanding == 0 || state.running[dim] < outstanding)
     }
 
-    /// Books that a rank of the group along the phase's axis has begun; the first one tells the others.
-    fn tell_begun(&mut self, run_id: u32, phase: &PhasePlan) {
-        let run = &self.runs[run_id];
-        let set = &self.sets[run.set];
-        let chunks = self.job.plans[set.plan as usize].chunks.len();
-        let size = self.job.workload.roles[usize::from(set.role)].size();
+    /// How many ranks of the line through `position` have begun a phase of a chunk.
+    fn begun(&mut self, instance: u32, chunk: u32, phase: u8, position: u32) -> &mut u32 {
+        let instance = &mut self.instances[instance];
+        let size = instance.sets.len() as u32;
+        let phases = &self.job.plans[instance.record.plan as usize].phases;
+        let lines = |phases: &[PhasePlan]| phases.iter().map(|phase| size / phase.size).sum::<u32>();
+        let (before, axis) = (lines(&phases[..usize::from(phase)]), &phases[usize::from(phase)]);
         // Positions that differ only along the axis share everything below and above it.
-        let below = set.position % phase.weight;
-        let above = set.position / (phase.weight * phase.size);
-        let line = (above * phase.weight + below) as usize;
-        // No phase has more lines than the group has ranks.
-        let bit = (usize::from(run.phase) * chunks + run.chunk as usize) * size as usize + line;
-        let instance = set.instance as usize;
-        if self.begun.len() <= instance {
-            self.begun.resize(instance + 1, Vec::new());
+        let line = position / (axis.weight * axis.size) * axis.weight + position % axis.weight;
+        let begun = &mut instance.chunks[chunk as usize].begun;
+        if begun.is_empty() {
+            begun.resize(lines(phases) as usize, 0);
         }
-        let bits = &mut self.begun[instance];
-        if bits.len() <= bit / 64 {
-            bits.resize(bit / 64 + 1, 0);
-        }
-        let first = bits[bit / 64] >> (bit % 64) & 1 == 0;
-        bits[bit / 64] |= 1 << (bit % 64);
-        if first {
-            let key = u64::from(set.sequence) << 16 | u64::from(run.chunk & 0xffff);
-            let begun = Begun {
-                rank: set.rank,
-                role: set.role,
-                phase: run.phase,
-                sequence: set.sequence,
-                plan: set.plan,
-                chunk: run.chunk,
-            };
-            let id = self.to_tell.insert(begun);
+        &mut begun[(before + line) as usize]
+    }
+
+    /// Books that a rank of the line along the phase's axis has begun; the first one tells the others.
+    fn tell_begun(&mut self, run_id: u32) {
+        let run = &self.runs[run_id];
+        let (instance, chunk, phase, position) =
+            (run.instance, run.chunk, run.phase, self.sets[run.set].position);
+        let begun = self.begun(instance, chunk, phase, position);
+        *begun += 1;
+        if *begun == 1 {
+            let instance = &self.instances[instance];
+            let (role, group, sequence) = (instance.record.role, instance.record.group, instance.sequence);
+            let key = u64::from(sequence) << 16 | u64::from(chunk & 0xffff);
+            let id = self.to_tell.insert(Begun { role, group, sequence, chunk, phase, position });
             self.calendar.at(self.now, Kind::Admit, key, id, 0);
         }
     }
 
     /// The other ranks along the phase's axis begin it too, or will when they get there.
     pub(crate) fn admit_begun(&mut self, id: u32) {
-        let Begun { rank, role, phase: phase_index, sequence, plan, chunk } = self.to_tell[id];
+        let Begun { role, group, sequence, chunk, phase: phase_index, position } = self.to_tell[id];
         self.to_tell.remove(id);
+        let Some(instance) = self.instance_under_way(role, group, sequence) else { return };
+        let plan = self.instances[instance].record.plan;
         let phase = &self.job.plans[plan as usize].phases[usize::from(phase_index)];
-        let state = &self.ranks[rank as usize].roles[usize::from(role)];
-        let (group, position) = (state.group, state.position);
+        if self.instances[instance].chunks[chunk as usize].left == 0
+            || *self.begun(instance, chunk, phase_index, position) == phase.size
+        {
+            return;
+        }
         let here = phase.coordinate(position);
         for there in (0..phase.size).filter(|&there| there != here) {
             let other = position + there * phase.weight - here * phase.weight;
-            let other = self.job.workload.roles[usize::from(role)].rank(group, other);
-            let state = &self.ranks[other as usize].roles[usize::from(role)];
-            let known = sequence.checked_sub(state.base).map(|offset| state.sets.get(offset as usize));
-            if known.is_none() || known == Some(Some(&DONE)) {
+            if self.instances[instance].run(chunk, other) == DONE {
                 continue;
             }
-            let set_id = self.set_of(other, role, sequence, plan);
-            if self.sets[set_id].runs.get(chunk as usize) == Some(&DONE) {
-                continue;
-            }
-            let run_id = self.run_of(set_id, chunk);
+            let run_id = self.run_of(instance, chunk, other);
             let run = &mut self.runs[run_id];
             run.begun |= 1 << phase_index;
+            let (set_id, rank) = (run.set, run.rank as usize);
             match run.stage {
                 Stage::Waiting if run.phase == phase_index => {
-                    let set = &self.sets[set_id];
-                    let key = (set.priority, set.sequence, chunk, run_id);
+                    let key = (self.sets[set_id].priority, sequence, chunk, run_id);
                     let queue = run.queue as usize;
-                    self.ranks[other as usize].queues[queue].waiting.retain(|&Reverse(k)| k != key);
+                    self.ranks[rank].queues[queue].waiting.retain(|&Reverse(k)| k != key);
                     self.start(run_id);
                 }
                 Stage::Unissued if self.sets[set_id].active => self.issue_chunk(set_id, chunk),
                 Stage::Unissued if self.sets[set_id].issued.is_some() => {
-                    self.ranks[other as usize].held.retain(|&Reverse((_, id))| id != set_id);
+                    self.ranks[rank].held.retain(|&Reverse((_, id))| id != set_id);
                     self.activate(set_id);
                 }
                 _ => {}
@@ -378,14 +407,16 @@ impl<'a, N: Network> Engine<'a, N> {
         run.stage = Stage::Running;
         run.extent = phase.extent(plan.chunks[run.chunk as usize], set.position);
         run.coordinate = phase.coordinate(set.position);
-        run.peers = self.job.workload.roles[usize::from(set.role)].line(set.rank, phase.weight, phase.size);
-        run.friend = (NONE, NONE);
+        run.first = set.position - run.coordinate * phase.weight;
+        let instance = &mut self.instances[set.instance];
+        let role = &self.job.workload.roles[usize::from(instance.record.role)];
+        run.peers = role.line(set.rank, phase.weight, phase.size);
         run.streams.clear();
         run.streams.resize(phase.streams as usize, Stream::default());
         run.streams_left = phase.streams;
         let waited = self.now.saturating_sub(run.entered);
         run.entered = self.now;
-        let record = &mut self.instances[set.instance].phases[usize::from(run.phase)];
+        let record = &mut instance.record.phases[usize::from(run.phase)];
         record.queue_wait += u128::from(waited.0);
         record.chunks += 1;
         let rank = &mut self.ranks[set.rank as usize];
@@ -398,9 +429,8 @@ impl<'a, N: Network> Engine<'a, N> {
         dim.running += 1;
 
         if self.limited {
-            self.tell_begun(run_id, phase);
+            self.tell_begun(run_id);
         }
-        self.take_early(run_id);
         for stream in 0..phase.streams {
             self.advance(run_id, stream);
         }
@@ -414,7 +444,7 @@ impl<'a, N: Network> Engine<'a, N> {
             return;
         }
         if run.last_sent > self.now {
-            let key = u64::from(self.sets[run.set].sequence) << 16 | u64::from(run.chunk & 0xffff);
+            let key = u64::from(self.instances[run.instance].sequence) << 16 | u64::from(run.chunk & 0xffff);
             self.calendar.at(run.last_sent, Kind::PhaseEnd, key, run_id, 0);
         } else {
             self.ended.push_back(run_id);
@@ -433,15 +463,15 @@ impl<'a, N: Network> Engine<'a, N> {
             track: Track::Dimension(phase.dim),
             start: run.entered,
             end: self.now,
-            label: Label::Chunk { kind: phase.kind, layer: self.instances[set.instance].layer },
+            label: Label::Chunk { kind: phase.kind, layer: self.instances[set.instance].record.layer },
             bytes: 0,
         };
         let tally = std::mem::take(&mut run.tally);
         let row = &mut self.record.ranks[rank as usize];
         row.sent += tally.sent;
         row.received += tally.received;
-        let sums = &mut self.instances[set.instance].phases[usize::from(run.phase)];
-        sums.messages += tally.messages;
+        let sums = &mut self.instances[set.instance].record.phases[usize::from(run.phase)];
+        sums.messages += u64::from(tally.messages);
         sums.bytes += tally.received;
         sums.network_delay += u128::from(tally.network_delay);
         sums.reduction += u128::from(tally.reduction);
@@ -456,7 +486,7 @@ impl<'a, N: Network> Engine<'a, N> {
         }
         run.phase += 1;
         run.last_sent = Time::ZERO;
-        self.mark(mark);
+        self.tracer.mark(mark);
         self.enter_phase(run_id);
         self.fill(rank, dim);
         if was_first {
@@ -481,7 +511,7 @@ impl<'a, N: Network> Engine<'a, N> {
 
     fn set_done(&mut self, id: u32) {
         let set = &self.sets[id];
-        let (rank, role, sequence, instance) = (set.rank, set.role, set.sequence, set.instance);
+        let (rank, position, instance) = (set.rank, set.position, set.instance);
         let was_active = set.active;
         if was_active && (set.next_chunk as usize) < self.job.plans[set.plan as usize].chunks.len() {
             // Other ranks began all its chunks before their turn; its number may be used again.
@@ -489,29 +519,32 @@ impl<'a, N: Network> Engine<'a, N> {
         }
         let (at, issued) = set.issued.expect("a set that is done was issued");
         self.sets.remove(id);
-        self.sets[id].runs = Vec::new();
-        let state = &mut self.ranks[rank as usize].roles[usize::from(role)];
-        state.sets[(sequence - state.base) as usize] = DONE;
-        while state.sets.front() == Some(&DONE) {
-            state.sets.pop_front();
-            state.base += 1;
-        }
+        self.instances[instance].sets[position as usize] = DONE;
 
         let duration = self.now.saturating_sub(issued);
-        let row = &mut self.instances[instance];
+        let size = self.instances[instance].sets.len() as u32;
+        let row = &mut self.instances[instance].record;
         row.duration_sum += u128::from(duration.0);
         row.finish = row.finish.max(self.now);
         row.ranks_done += 1;
+        let all = row.ranks_done == size;
+        let bytes = self.job.plans[row.plan as usize].bytes.0;
         let layer = self.layer(rank, at.task);
         let part = self.task(rank, at.task).part as usize;
-        let bytes = self.job.plans[self.instances[instance].plan as usize].bytes.0;
         self.record.layers[layer].communication[part] += u128::from(duration.0);
         self.record.layers[layer].bytes += u128::from(bytes);
         let class = self.ranks[rank as usize].class;
         let label = Label::Task { class, task: at.task };
-        self.mark(Mark { rank, track: Track::Communication, start: issued, end: self.now, label, bytes });
-        if self.instances[instance].ranks_done == self.job.workload.roles[usize::from(role)].size() {
-            self.instance_done(instance, role, sequence);
+        self.tracer.mark(Mark {
+            rank,
+            track: Track::Communication,
+            start: issued,
+            end: self.now,
+            label,
+            bytes,
+        });
+        if all {
+            self.instance_done(instance);
         }
         self.communication_done(rank, at);
 
@@ -525,17 +558,16 @@ impl<'a, N: Network> Engine<'a, N> {
         }
     }
 
-    fn instance_done(&mut self, id: u32, role: u16, sequence: u32) {
-        let record = self.instances[id].clone();
-        let (base, known) = &mut self.instance_of[usize::from(role)][record.group as usize];
-        known[(sequence - *base) as usize] = DONE;
-        while known.front() == Some(&DONE) {
-            known.pop_front();
-            *base += 1;
-        }
+    fn instance_done(&mut self, id: u32) {
+        let instance = &mut self.instances[id];
+        let (record, sequence) = (instance.record.clone(), instance.sequence);
+        (instance.sets, instance.chunks) = Default::default();
         self.instances.remove(id);
-        if let Some(bits) = self.begun.get_mut(id as usize) {
-            bits.clear();
+        let window = &mut self.windows[usize::from(record.role)][record.group as usize];
+        window.instances[(sequence - window.base) as usize] = DONE;
+        while window.instances.front() == Some(&DONE) {
+            window.instances.pop_front();
+            window.base += 1;
         }
         self.check_collective(&record);
         self.record.collectives.push(record);

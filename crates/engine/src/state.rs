@@ -1,5 +1,6 @@
 //! The state of a run: ranks, sets, chunks, messages.
 
+use crate::record::CollectiveRecord;
 use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -46,19 +47,58 @@ pub(crate) struct Resource {
     pub(crate) idle_since: Time,
 }
 
-/// A rank's view of one role.
-#[derive(Debug, Default)]
-pub(crate) struct RoleState {
+/// Where a rank sits in one role.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
     pub(crate) group: u32,
     pub(crate) position: u32,
-    /// Sequence number of the first entry of `sets`.
-    pub(crate) base: u32,
-    /// Sets by sequence number; `NONE` for those not begun, `DONE` for those finished.
-    pub(crate) sets: VecDeque<u32>,
 }
 
-/// A finished set's entry in [`RoleState::sets`].
+/// A finished collective, set or run.
 pub(crate) const DONE: u32 = u32::MAX - 1;
+
+/// The collectives of one group that are under way.
+#[derive(Debug, Default)]
+pub(crate) struct Window {
+    /// Sequence number of the first entry.
+    pub(crate) base: u32,
+    /// Instances by sequence number; `NONE` for those not begun, `DONE` for those finished.
+    pub(crate) instances: VecDeque<u32>,
+}
+
+/// A collective of one group, over all its ranks.
+#[derive(Debug)]
+pub(crate) struct Instance {
+    pub(crate) sequence: u32,
+    /// Set of each position; `NONE` for those not begun, `DONE` for those finished.
+    pub(crate) sets: Vec<u32>,
+    pub(crate) chunks: Vec<Chunk>,
+    pub(crate) record: CollectiveRecord,
+}
+
+impl Instance {
+    /// The run of `chunk` at `position`, `NONE` or `DONE`.
+    #[inline]
+    pub(crate) fn run(&self, chunk: u32, position: u32) -> u32 {
+        let chunk = &self.chunks[chunk as usize];
+        match chunk.runs.get(position as usize) {
+            Some(&run) => run,
+            None if chunk.left == 0 => DONE,
+            None => NONE,
+        }
+    }
+}
+
+/// A chunk of a collective, over all ranks of the group.
+#[derive(Clone, Debug)]
+pub(crate) struct Chunk {
+    /// Run of each position; empty before the first has begun and after the last has ended.
+    pub(crate) runs: Vec<u32>,
+    /// Of each phase, of each line along its axis, how many ranks have begun; kept only where endpoints have limits.
+    pub(crate) begun: Vec<u32>,
+    /// Runs that have not ended.
+    pub(crate) left: u32,
+}
 
 /// A logical scheduling queue.
 #[derive(Debug, Default)]
@@ -72,7 +112,8 @@ pub(crate) struct Queue {
 #[derive(Debug, Default)]
 pub(crate) struct Channel {
     pub(crate) arrived: u32,
-    pub(crate) posted: VecDeque<At>,
+    /// Receives that wait, and since when.
+    pub(crate) posted: VecDeque<(At, Time)>,
 }
 
 /// A rank.
@@ -87,7 +128,8 @@ pub(crate) struct Rank {
     pub(crate) tasks_left: u64,
     pub(crate) compute: Resource,
     pub(crate) memory: Resource,
-    pub(crate) roles: Vec<RoleState>,
+    /// By role.
+    pub(crate) places: Vec<Place>,
     /// Sets that wait for their turn because of the limit on concurrent ones: `(priority, set)`.
     pub(crate) held: BinaryHeap<Reverse<(u64, u32)>>,
     /// Sets with chunks that are not issued: `(priority, set)`.
@@ -114,62 +156,69 @@ pub(crate) struct Rank {
 #[derive(Debug)]
 pub(crate) struct Set {
     pub(crate) rank: u32,
-    pub(crate) role: u16,
-    pub(crate) sequence: u32,
-    pub(crate) plan: u32,
     pub(crate) position: u32,
+    pub(crate) instance: u32,
+    pub(crate) plan: u32,
     /// The task that issued it; `None` while only other ranks have.
     pub(crate) issued: Option<(At, Time)>,
     /// Whether its chunks may be issued.
     pub(crate) active: bool,
     pub(crate) priority: u64,
     pub(crate) next_chunk: u32,
+    /// Chunks that have not ended.
     pub(crate) left: u32,
-    /// Run of each chunk that was begun, here or by another rank; empty before the first.
-    pub(crate) runs: Vec<u32>,
-    /// Row that sums over ranks.
-    pub(crate) instance: u32,
+    /// Chunks that were begun, here or by another rank.
+    pub(crate) known: u32,
 }
 
-/// A chunk at one rank. It repeats what identifies its set, so that a message finds all it needs in one place.
+/// A chunk at one rank: all that a message needs, in one place.
 #[derive(Debug)]
 pub(crate) struct Run {
-    pub(crate) rank: u32,
-    pub(crate) sequence: u32,
-    pub(crate) chunk: u32,
-    pub(crate) role: u16,
     pub(crate) phase: u8,
     pub(crate) stage: Stage,
+    pub(crate) instance: u32,
     pub(crate) plan: u32,
+    pub(crate) chunk: u32,
+    pub(crate) rank: u32,
     pub(crate) set: u32,
+    /// Position of coordinate 0 along the phase's axis.
+    pub(crate) first: u32,
     /// Coordinate along the phase's axis.
     pub(crate) coordinate: u32,
-    pub(crate) lane: u32,
-    pub(crate) streams: SmallVec<[Stream; 1]>,
-    pub(crate) streams_left: u32,
-    /// Sends that have not entered the network.
-    pub(crate) unsent: u32,
-    pub(crate) last_sent: Time,
-    /// Receives that are expected, and messages that came before they were.
-    pub(crate) expected: SmallVec<[Expected; 2]>,
-    /// What the rank works on in this phase.
-    pub(crate) extent: Extent,
     /// The rank at coordinate `c` is `peers.0 + c * peers.1`; the step is 0 where ranks must be looked up.
     pub(crate) peers: (u32, u32),
-    /// The last rank sent to, and its run of the same chunk.
-    pub(crate) friend: (u32, u32),
+    pub(crate) lane: u32,
+    pub(crate) streams_left: u32,
+    pub(crate) streams: SmallVec<[Stream; 1]>,
+    /// Receives without their message.
+    pub(crate) receives: SmallVec<[Receive; 2]>,
+    /// What the rank works on in this phase.
+    pub(crate) extent: Extent,
+    pub(crate) last_sent: Time,
     /// Sums over this phase, booked at its end.
     pub(crate) tally: Tally,
+    /// Messages without their receive: of later phases, or of this one before the program came to it.
+    pub(crate) early: Vec<Early>,
+    /// Sends that have not entered the network.
+    pub(crate) unsent: u32,
     /// Bit `p` is set where another rank has begun phase `p` of the chunk.
     pub(crate) begun: u32,
     pub(crate) queue: u32,
     /// When it entered its stage.
     pub(crate) entered: Time,
-    /// Messages of later phases, or of this one before it runs.
-    pub(crate) early: Vec<Early>,
 }
 
-/// A message that came before its phase began.
+/// A receive without its message.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Receive {
+    pub(crate) channel: u32,
+    pub(crate) from: u32,
+    /// The stream that waits for it.
+    pub(crate) stream: u32,
+    pub(crate) reduce: bool,
+}
+
+/// A message without its receive.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Early {
     pub(crate) phase: u8,
@@ -184,20 +233,20 @@ pub(crate) struct Early {
 pub(crate) struct Tally {
     pub(crate) sent: u64,
     pub(crate) received: u64,
-    pub(crate) messages: u64,
+    pub(crate) messages: u32,
     pub(crate) network_delay: u64,
     pub(crate) reduction: u64,
 }
 
-/// A phase of a chunk that a rank has begun first of its group.
+/// A phase of a chunk that a rank has begun first of its line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Begun {
-    pub(crate) rank: u32,
     pub(crate) role: u16,
-    pub(crate) phase: u8,
+    pub(crate) group: u32,
     pub(crate) sequence: u32,
-    pub(crate) plan: u32,
     pub(crate) chunk: u32,
+    pub(crate) phase: u8,
+    pub(crate) position: u32,
 }
 
 /// Where a chunk is.
@@ -222,41 +271,32 @@ pub(crate) struct Stream {
     pub(crate) done: bool,
 }
 
-/// A receive without its message, or a message without its receive.
+/// A message under way. One cache line: most of a large run is spent on waiting for them.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Expected {
-    pub(crate) channel: u32,
-    pub(crate) from: u32,
-    /// The waiting stream; `NONE` for a message that came early.
-    pub(crate) stream: u32,
-    pub(crate) reduce: bool,
-    pub(crate) bytes: u64,
-}
-
-/// A message under way.
-#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 pub(crate) struct Message {
-    pub(crate) rank: u32,
-    pub(crate) sender: u32,
     pub(crate) bytes: u64,
     pub(crate) sent: Time,
     pub(crate) key: u64,
-    /// Role of its collective, or `POINT_TO_POINT`.
-    pub(crate) role: u16,
-    pub(crate) phase: u8,
-    /// Plan of its collective, or tag.
-    pub(crate) plan: u32,
-    pub(crate) sequence: u32,
-    pub(crate) chunk: u32,
-    pub(crate) channel: u32,
-    /// Coordinate of the sender.
+    /// The receiving run; `NONE` where the message belongs to no collective.
+    pub(crate) target: u32,
+    /// Coordinate of the sender, or the number of a message that belongs to no collective.
     pub(crate) from: u32,
+    pub(crate) channel: u32,
+    pub(crate) phase: u8,
     pub(crate) lane: u32,
     /// The sending run.
     pub(crate) run: u32,
-    /// Likely the receiving run, or `NONE`.
-    pub(crate) target: u32,
+    pub(crate) sender: u32,
+    pub(crate) receiver: u32,
 }
 
-/// [`Message::role`] of a message that belongs to no collective.
-pub(crate) const POINT_TO_POINT: u16 = u16::MAX;
+/// A message that belongs to no collective.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Alone {
+    /// The task that sends it.
+    pub(crate) at: At,
+    pub(crate) tag: u32,
+    /// The span of its sending, where that is kept.
+    pub(crate) span: Option<u32>,
+}

@@ -2,10 +2,10 @@
 
 use crate::calendar::Kind;
 use crate::record::{Label, Mark};
-use crate::state::{At, Cause, Iteration, Message, NONE, POINT_TO_POINT};
+use crate::state::{Alone, At, Cause, Iteration, Message, NONE};
 use crate::{Engine, Network};
 use std::cmp::Reverse;
-use syncline_timeline::Track;
+use syncline_timeline::{Flow, Track};
 use syncline_units::{Bytes, Time};
 use syncline_workload::graph::NO_LAYER;
 use syncline_workload::{Task, TaskGraph, TaskKind};
@@ -66,7 +66,7 @@ impl<'a, N: Network> Engine<'a, N> {
                     channel.arrived -= 1;
                     self.communication_done(rank, at);
                 } else {
-                    channel.posted.push_back(at);
+                    channel.posted.push_back((at, self.now));
                 }
             }
         }
@@ -140,7 +140,7 @@ impl<'a, N: Network> Engine<'a, N> {
 
     fn tracer_exposed(&mut self, rank: u32, start: Time, layer: u32) {
         let label = Label::Exposed { layer };
-        self.mark(Mark { rank, track: Track::Exposed, start, end: self.now, label, bytes: 0 });
+        self.tracer.mark(Mark { rank, track: Track::Exposed, start, end: self.now, label, bytes: 0 });
     }
 
     fn start_compute(&mut self, rank: u32) {
@@ -168,7 +168,7 @@ impl<'a, N: Network> Engine<'a, N> {
         self.record.layers[layer].compute[part] += u128::from(spent.0);
         let class = self.ranks[rank as usize].class;
         let label = Label::Task { class, task: at.task };
-        self.mark(Mark { rank, track: Track::Compute, start, end: self.now, label, bytes: 0 });
+        self.tracer.mark(Mark { rank, track: Track::Compute, start, end: self.now, label, bytes: 0 });
         self.task_done(rank, at, Cause::Compute);
         // Tasks made ready by this one go first if they come first, so look only after they are queued.
         self.settle_starts(rank);
@@ -198,7 +198,7 @@ impl<'a, N: Network> Engine<'a, N> {
         let (at, start) = self.ranks[rank as usize].memory.running.take().expect("memory was running");
         let class = self.ranks[rank as usize].class;
         let label = Label::Task { class, task: at.task };
-        self.mark(Mark { rank, track: Track::Memory, start, end: self.now, label, bytes: 0 });
+        self.tracer.mark(Mark { rank, track: Track::Memory, start, end: self.now, label, bytes: 0 });
         self.task_done(rank, at, Cause::Memory);
         self.start_memory(rank);
     }
@@ -224,41 +224,52 @@ impl<'a, N: Network> Engine<'a, N> {
     }
 
     fn send_alone(&mut self, rank: u32, at: At, to: u32, bytes: Bytes, tag: u32) {
-        let key = u64::from(tag) << 20 | u64::from(rank & 0xf_ffff);
         let message = Message {
-            rank: to,
-            sender: rank,
             bytes: bytes.0,
             sent: self.now,
-            key,
-            role: POINT_TO_POINT,
-            phase: 0,
-            plan: tag,
-            sequence: at.iteration,
-            chunk: at.task,
+            key: u64::from(tag) << 20 | u64::from(rank & 0xf_ffff),
+            target: NONE,
+            from: self.alone.insert(Alone { at, tag, span: None }),
             channel: 0,
-            from: rank,
+            phase: 0,
             lane: 0,
             run: NONE,
-            target: NONE,
+            sender: rank,
+            receiver: to,
         };
-        let id = self.messages.insert(message);
-        self.enter(id);
+        self.enter(message);
     }
 
     /// A point-to-point message has entered the network and will have left its NPU at `time`.
     pub(crate) fn alone_sent(&mut self, message: &Message, time: Time) {
-        let at = At { iteration: message.sequence, task: message.chunk };
+        let at = self.alone[message.from].at;
         let id = self.leaving.insert((message.sender, at));
         self.calendar.at(time, Kind::Sent, message.key, id, 0);
+        let span = self.transfer(message.sender, at, (message.sent, time), message.bytes);
+        self.alone[message.from].span = span;
     }
 
     pub(crate) fn alone_arrived(&mut self, message: &Message) {
-        let channel =
-            self.ranks[message.rank as usize].channels.entry((message.sender, message.plan)).or_default();
-        match channel.posted.pop_front() {
-            Some(at) => self.communication_done(message.rank, at),
-            None => channel.arrived += 1,
+        let Message { sender, receiver, bytes, .. } = *message;
+        self.record.ranks[sender as usize].sent += bytes;
+        self.record.ranks[receiver as usize].received += bytes;
+        let Alone { tag, span, .. } = self.alone[message.from];
+        self.alone.remove(message.from);
+        let channel = self.ranks[receiver as usize].channels.entry((sender, tag)).or_default();
+        let Some((at, since)) = channel.posted.pop_front() else {
+            channel.arrived += 1;
+            return;
+        };
+        let received = self.transfer(receiver, at, (since, self.now), bytes);
+        if let (Some(from), Some(to)) = (span, received) {
+            self.tracer.flows.push(Flow { from, to });
         }
+        self.communication_done(receiver, at);
+    }
+
+    /// The span of a send or receive, kept where its rank is traced.
+    fn transfer(&mut self, rank: u32, at: At, (start, end): (Time, Time), bytes: u64) -> Option<u32> {
+        let label = Label::Task { class: self.ranks[rank as usize].class, task: at.task };
+        self.tracer.mark(Mark { rank, track: Track::Communication, start, end, label, bytes })
     }
 }

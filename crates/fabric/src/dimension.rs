@@ -43,6 +43,16 @@ pub struct Dimension {
     pub(crate) first_switch: u32,
 }
 
+/// `x % n`, without a division where there is nothing to divide: routes are asked for once a message.
+#[inline]
+fn wrapped(x: u32, n: u32) -> u32 {
+    match n {
+        _ if x < n => x,
+        1 => 0,
+        _ => x % n,
+    }
+}
+
 impl Dimension {
     /// A dimension with one ring, link or switch, no latency and no rate yet.
     pub fn new(name: String, kind: DimKind, size: u32) -> Self {
@@ -102,6 +112,7 @@ impl Dimension {
     }
 
     /// Links by which one NPU sends.
+    #[inline]
     pub fn egress_links(&self) -> u32 {
         match self.kind {
             DimKind::Ring => self.count * self.ways(),
@@ -125,6 +136,7 @@ impl Dimension {
     }
 
     /// Links numbered per NPU. A dimension of one NPU has none.
+    #[inline]
     pub(crate) fn links_per_npu(&self) -> u32 {
         match (self.size, self.kind) {
             (1, _) => 0,
@@ -144,11 +156,10 @@ impl Dimension {
     /// Coordinate of an NPU in this dimension.
     #[inline]
     pub fn coordinate(&self, npu: u32) -> u32 {
-        npu / self.stride % self.size
+        wrapped(if self.stride == 1 { npu } else { npu / self.stride }, self.size)
     }
 
     /// The NPU at coordinate `to` that is otherwise like `npu`.
-    #[inline]
     fn moved(&self, npu: u32, to: u32) -> u32 {
         npu + to * self.stride - self.coordinate(npu) * self.stride
     }
@@ -191,17 +202,17 @@ impl Dimension {
         if here == there {
             return at;
         }
-        let target = self.moved(at, there);
+        let base = at - here * self.stride;
+        let target = base + there * self.stride;
         let forward = if there > here { there - here } else { there + self.size - here };
         match self.kind {
             DimKind::Ring => {
                 let ways = self.ways();
-                let ring = lane / ways % self.count;
+                let ring = wrapped(lane / ways, self.count);
                 let backward = self.size - forward;
                 let back = ways == 2 && (backward < forward || (backward == forward && lane % 2 == 1));
                 let (hops, local) = if back { (backward, ring * 2 + 1) } else { (forward, ring * ways) };
                 let mut coordinate = here;
-                let base = at - here * self.stride;
                 for _ in 0..hops {
                     path.push(self.id(base + coordinate * self.stride, local));
                     coordinate = match back {
@@ -213,11 +224,11 @@ impl Dimension {
                 }
             }
             DimKind::FullyConnected => {
-                path.push(self.id(at, (forward - 1) * self.count + lane % self.count));
+                path.push(self.id(at, (forward - 1) * self.count + wrapped(lane, self.count)));
             }
             DimKind::Switch => {
                 // Peers are spread over the switches, so that direct exchanges use all of them at once.
-                let switch = (lane + forward - 1) % self.count;
+                let switch = wrapped(lane + forward - 1, self.count);
                 path.push(self.id(at, switch));
                 path.push(self.id(target, self.count + switch));
             }

@@ -2,15 +2,18 @@
 //!
 //! - [`dimension`]: one dimension of a regular fabric: a ring, full connection or switch, and its links;
 //! - [`graph`]: a fabric given link by link, and paths through it;
+//! - [`symmetry`]: NPUs and links that cannot be told apart;
 //! - [`Fabric`]: either of them behind one interface: links by number, routes between NPUs.
 //!
 //! A regular fabric is never written out: links are numbered by arithmetic, so a million NPUs cost nothing.
 
 pub mod dimension;
 pub mod graph;
+pub mod symmetry;
 
 pub use dimension::{Dimension, Direction};
 pub use graph::{Graph, GraphLink, Routing};
+pub use symmetry::Symmetry;
 
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 use syncline_units::{LinkId, NpuId, Rate, Shape, ShapeDim, Time};
@@ -182,6 +185,9 @@ impl Fabric {
             Kind::Regular(dims) => {
                 let mut at = from.0;
                 for dim in dims {
+                    if at == to.0 {
+                        break;
+                    }
                     at = dim.route(at, to.0, lane, path);
                 }
                 true

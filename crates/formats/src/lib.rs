@@ -3,11 +3,9 @@
 //! - [`chakra`]: Chakra execution traces (`.et`), the workload of ASTRA-sim 2;
 //! - [`astra1`]: text workloads of ASTRA-sim 1;
 //! - [`astra2`]: the configuration files of ASTRA-sim 2;
-//! - [`edges`]: fabrics as lists of links, CSV or YAML;
 //! - [`msccl`]: MSCCL's XML programs, from and to plan files.
 
 pub mod astra1;
 pub mod astra2;
 pub mod chakra;
-pub mod edges;
 pub mod msccl;

@@ -44,6 +44,7 @@ fn simulate_with(
         roles: Vec::new(),
         layers: Vec::new(),
         iterations: 1,
+        source: Default::default(),
     };
     let job = Job {
         durations: workload.classes.iter().map(|g| vec![Time::ZERO; g.tasks.len()]).collect(),

@@ -4,7 +4,7 @@
 //! so that 16,384 ranks cost no memory. [`crate::dag`] materialises the same programs as a DAG.
 
 use serde::{Deserialize, Serialize};
-use syncline_units::{CollectiveKind, Extent};
+use syncline_units::{CollectiveKind, Extent, Turn};
 
 /// Which storage of a seat an instruction touches. All three are addressed in the layout of the full vector, so
 /// that block `i` of `n` means the same elements wherever it lies.
@@ -222,6 +222,13 @@ pub trait Algorithm: std::fmt::Debug + Send + Sync {
     #[inline]
     fn result(&self, kind: CollectiveKind) -> Buffer {
         if kind == CollectiveKind::AllToAll { Buffer::Output } else { Buffer::Data }
+    }
+
+    /// The translation by which every rank's program follows from rank 0's: what rank 0 does with rank `r`, each other
+    /// rank does with the rank that is `r` once it has itself been moved to 0, instruction by instruction, with as many
+    /// blocks of `ranks` (so that where blocks are equal, so are messages). `None` promises nothing.
+    fn turn(&self, _kind: CollectiveKind, _ranks: u32) -> Option<Turn> {
+        None
     }
 
     /// Instruction `pc` of the seat's program, or `None` at its end. A seat has finished when its program has ended,

@@ -6,7 +6,7 @@ use syncline_plan::compose::{Composition, Grid};
 use syncline_plan::program::{Algorithm, Op, Seat, program};
 use syncline_plan::registry::{ENTRIES, by_name, for_dimension};
 use syncline_plan::verify::{verify, verify_composition, verify_cut};
-use syncline_units::{CollectiveKind, DimKind};
+use syncline_units::{CollectiveKind, DimKind, Turn};
 
 fn examples() -> impl Iterator<Item = Arc<dyn Algorithm>> {
     ENTRIES.iter().flat_map(|entry| entry.examples).map(|example| by_name(example).unwrap())
@@ -154,4 +154,44 @@ fn all_reduce_phases_take_every_algorithm() {
             assert_eq!(result.is_ok(), offered, "{} {result:?}", algorithm.name());
         }
     }
+}
+
+/// An instruction of a seat as rank 0 would see it, without block numbers.
+fn turned(op: Op, seat: &Seat, turn: Turn) -> (u8, u32, u32, u32, bool) {
+    let peer = |peer| turn.seen_from(peer, seat.index, seat.ranks);
+    match op {
+        Op::Send { to, blocks } => (0, peer(to), blocks.count, blocks.of, false),
+        Op::Receive { from, blocks, reduce } => (1, peer(from), blocks.count, blocks.of, reduce),
+        Op::Copy { from, to, reduce } => (2, from.count, to.count, from.of, reduce),
+        Op::Wait => (3, 0, 0, 0, false),
+        Op::After { stream, ops } => (4, stream, ops, 0, false),
+    }
+}
+
+#[test]
+fn programs_follow_from_that_of_rank_0_where_promised() {
+    let mut promised = 0;
+    for algorithm in examples() {
+        for &kind in CollectiveKind::ALL {
+            for ranks in (1..=64).filter(|&ranks| algorithm.offers(kind, ranks).is_ok()) {
+                let Some(turn) = algorithm.turn(kind, ranks) else { continue };
+                promised += 1;
+                for (stream, reverse) in
+                    (0..algorithm.streams(kind, ranks)).flat_map(|s| [(s, false), (s, true)])
+                {
+                    let of = |index| {
+                        let seat = Seat { kind, ranks, index, stream, reverse };
+                        program(&*algorithm, seat).map(|op| turned(op, &seat, turn)).collect::<Vec<_>>()
+                    };
+                    let first = of(0);
+                    for index in 1..ranks {
+                        assert_eq!(of(index), first, "{} {kind} {ranks}: rank {index}", algorithm.name());
+                    }
+                    assert!(first.iter().all(|op| op.0 > 2 || op.3 == ranks), "{}", algorithm.name());
+                }
+            }
+        }
+    }
+    // Ring and direct (in three forms) for four collectives each, halving-doubling for powers of two.
+    assert_eq!(promised, 4 * 4 * 64 + 3 * 7);
 }

@@ -19,12 +19,13 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 /// The scenario that ASTRA-sim 2's input files describe, for our own semantics: as JSON, with diagnostics as a JSON
 /// array.
 #[pyfunction]
-#[pyo3(signature = (workload, system, network, groups = None, *, model = "analytical"))]
+#[pyo3(signature = (workload, system, network, memory = None, groups = None, *, model = "analytical"))]
 fn astra_scenario(
     py: Python<'_>,
     workload: PathBuf,
     system: PathBuf,
     network: PathBuf,
+    memory: Option<PathBuf>,
     groups: Option<PathBuf>,
     model: &str,
 ) -> PyResult<(String, String)> {
@@ -38,6 +39,7 @@ fn astra_scenario(
         workload: &workload.to_string_lossy(),
         system: &system,
         network: &network,
+        memory: memory.as_deref(),
         groups: groups.as_deref(),
     };
     let (scenario, warnings) = detached(py, || syncline_simulate::astra_scenario(&files, model))?;

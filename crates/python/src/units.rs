@@ -70,10 +70,12 @@ fn exact_quantity(kind: &str, value: u64) -> PyResult<String> {
     Ok(by_kind!(kind, Q => Q(value).exact()))
 }
 
-/// The dimensions of `Ring(4)_FC(2)_Switch(8)` as `(kind, size)`, lowest first.
+/// The dimensions of `Ring(4)_FC(2)_Switch(8)` as `(kind, size)`, lowest first; or else `ValueError(problem, help, part,
+/// at)`, where the part that is wrong begins at the character `at`.
 #[pyfunction]
 fn parse_shape(text: &str) -> PyResult<Vec<(&'static str, u32)>> {
-    let shape: Shape = text.parse().map_err(refused)?;
+    let wrong = |error: UnitError| PyValueError::new_err((error.problem, error.help, error.found, error.at));
+    let shape: Shape = text.parse().map_err(wrong)?;
     Ok(shape.0.iter().map(|dim| (dim.kind.name(), dim.size)).collect())
 }
 

@@ -21,6 +21,7 @@ fn main() {
         ("1 GiB all-reduce, 64 chunks, Ring(8)_FC(8)_Switch(16)", &one, three_dims, 64),
         ("10,000 layers of 1 MiB, 4 chunks, Ring(8)", &layers, ring, 4),
     ];
+    let runs = std::env::var("RUNS").map_or(5, |text| text.parse().expect("RUNS is a number"));
     let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with('-')).unwrap_or_default();
     for (name, workload, fabric, chunks) in cases.into_iter().filter(|case| case.0.contains(&wanted)) {
         for network in ["analytical", "queued"] {
@@ -30,7 +31,7 @@ fn main() {
             );
             let scenario: Scenario = serde_json::from_str(&json).expect("the bench's own scenario");
             let (mut best, mut summary) = (f64::INFINITY, Default::default());
-            for _ in 0..5 {
+            for _ in 0..runs {
                 let started = ProcessTime::now();
                 let done = run(&scenario, Control::default()).expect("the bench's own scenario runs");
                 best = best.min(started.elapsed().as_secs_f64());

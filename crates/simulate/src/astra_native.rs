@@ -7,6 +7,7 @@ use crate::scenario::{
 use std::collections::BTreeMap;
 use std::path::Path;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
+use syncline_formats::astra2::memory::{Memory, MemoryKind};
 use syncline_formats::astra2::network::Topology;
 use syncline_formats::astra2::system::{Algorithm, Implementation, Optimization, Scheduling};
 use syncline_formats::astra2::{Groups, Network as AstraNetwork, System};
@@ -21,6 +22,8 @@ pub struct AstraFiles<'a> {
     pub system: &'a Path,
     /// Network YAML.
     pub network: &'a Path,
+    /// Remote-memory JSON.
+    pub memory: Option<&'a Path>,
     /// Communicator groups.
     pub groups: Option<&'a str>,
 }
@@ -32,7 +35,10 @@ pub struct AstraFiles<'a> {
 /// What is wrong with the files; what only the drop-in's own rules give a meaning.
 pub fn astra_scenario(files: &AstraFiles<'_>, network: Network) -> Result<(Scenario, Diagnostics)> {
     let fabric = AstraNetwork::read(files.network)?;
-    let (system, warnings) = System::read(files.system)?;
+    let (system, mut warnings) = System::read(files.system)?;
+    if let Some(path) = files.memory {
+        warnings.extend(no_memory(path)?);
+    }
     let dims: Vec<Dim> = fabric
         .dims
         .iter()
@@ -113,6 +119,20 @@ pub fn astra_scenario(files: &AstraFiles<'_>, network: Network) -> Result<(Scena
         trace: Trace::default(),
     };
     Ok((scenario, warnings))
+}
+
+/// Refuses a remote memory; gives the warnings about its file.
+fn no_memory(path: &Path) -> Result<Diagnostics> {
+    let (memory, warnings) = Memory::read(path)?;
+    if memory.kind == MemoryKind::None {
+        return Ok(warnings);
+    }
+    Err(Diagnostic::error(Code::AstraUnsupported, "remote memory is not modelled with --native")
+        .in_place(memory.source.json_key("memory-type"))
+        .key("memory-type")
+        .allowed("NO_MEMORY_EXPANSION")
+        .help("leave out --native; or the flag, where traces say how long their memory operations take")
+        .into())
 }
 
 /// The name of the algorithm here. Whether it offers a collective is checked where one is used.

@@ -5,13 +5,12 @@
 //!   checked;
 //! - [`run()`]: the run loop; `watch`: its clock; `report`: from the engine's record to tables and a summary;
 //! - [`check`], [`show`]: what can be said without running;
-//! - [`mod@convert`]: one file form into another; [`edges()`]: a list of links as a fabric's graph.
+//! - [`mod@convert`]: one file form into another.
 
 mod astra_native;
 mod astra_text;
 mod chakra;
 pub mod convert;
-mod edges;
 mod jobs;
 mod network;
 mod own_plan;
@@ -26,7 +25,6 @@ mod watch;
 
 pub use astra_native::{AstraFiles, astra_scenario};
 pub use convert::convert;
-pub use edges::edges;
 pub use own_plan::{plan_file, plan_to_msccl};
 pub use run::run;
 pub use scenario::Scenario;

@@ -1,7 +1,7 @@
 //! From the engine's record to tables and a summary. Every number that a person sees is derived here, once.
 
 use crate::prepare::Prepared;
-use crate::scenario::Scenario;
+use crate::scenario::{Scenario, Workload};
 use syncline_engine::record::CollectiveRecord;
 use syncline_engine::{Network, Record};
 use syncline_net_analytical::{Links, Model};
@@ -116,6 +116,7 @@ fn summary(scenario: &Scenario, prepared: &Prepared, record: &Record, links: &[L
         ended: record.ended,
         ranks: record.ranks.len() as u64,
         npus: u64::from(prepared.fabric.npus()),
+        parallelism: parallelism(scenario, prepared),
         iterations: u64::from(record.iterations_done),
         total_time_s: total,
         step_time_s: total / f64::from(record.iterations_done.max(1)),
@@ -142,6 +143,13 @@ fn summary(scenario: &Scenario, prepared: &Prepared, record: &Record, links: &[L
     summary
 }
 
+/// How many ranks share a copy of the model, and how many copies there are.
+fn parallelism(scenario: &Scenario, prepared: &Prepared) -> String {
+    let Workload::Layers { .. } = scenario.workload else { return String::new() };
+    let shared = prepared.workload.roles.iter().filter(|role| role.size() > 1);
+    shared.map(|role| format!("{} {}", role.name, role.size())).collect::<Vec<_>>().join(" x ")
+}
+
 /// Fractions above which the answer's sentence changes.
 const LITTLE: f64 = 0.05;
 const MOST: f64 = 0.5;
@@ -158,6 +166,9 @@ fn percent(fraction: f64) -> String {
 /// What bounds the step, and why.
 fn bottleneck(summary: &Summary, prepared: &Prepared, record: &Record) -> (String, String) {
     let total = summary.total_time_s;
+    if total == 0.0 && summary.ended != Ended::Finished {
+        return ("nothing".to_owned(), "Nothing was finished before the run was cut off.".to_owned());
+    }
     if total == 0.0 {
         return ("nothing".to_owned(), "The job takes no time.".to_owned());
     }
@@ -214,10 +225,16 @@ fn bottleneck(summary: &Summary, prepared: &Prepared, record: &Record) -> (Strin
 
 fn notes(scenario: &Scenario, prepared: &Prepared, record: &Record, links: &[LinkRow]) -> Vec<String> {
     let mut notes = Vec::new();
-    if record.ended != Ended::Finished {
+    if record.ended != Ended::Finished && record.iterations_done == 0 {
+        notes.push(
+            "the run was cut off before every rank completed an iteration: there is no step time, and numbers per step are \
+             all time so far"
+                .to_owned(),
+        );
+    } else if record.ended != Ended::Finished {
         notes.push(format!(
             "the run was cut off: every rank completed {} of {} iterations, and numbers per step are all time so far over \
-             these (over one, where there is none)",
+             these",
             record.iterations_done, prepared.workload.iterations
         ));
     }

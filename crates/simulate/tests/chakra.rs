@@ -270,3 +270,71 @@ fn groups_are_read_whatever_their_file_is_called() {
     let run = folder.run(FC4, Some(&path), "").unwrap();
     assert_eq!(run.timeline.table("collectives").unwrap().rows(), 2);
 }
+
+#[test]
+fn a_deadlock_names_tasks_and_files() {
+    let folder = Folder::new();
+    // Each even rank and its neighbour first receive, then send: what matches statically still waits for ever.
+    folder.ranks(4, |rank| {
+        let (rank, peer) = (rank as i32, (rank ^ 1) as i32);
+        vec![
+            Node::receive(1, "wait", peer, rank, 64, 5),
+            Node::send(2, "answer", rank, peer, 64, 5).after(&[1]),
+        ]
+    });
+    let error = folder.run(FC4, None, "").expect_err("this deadlocks");
+    assert_eq!(error.exit(), syncline_diagnostics::ExitStatus::Deadlock);
+    let text = error.to_string();
+    for part in [
+        "SL0501",
+        "4 of 4 ranks wait for ever",
+        "rank 2: `wait` waits for a message from rank 3 (tag 5) [",
+        "trace.2.et",
+    ] {
+        assert!(text.contains(part), "{part} is missing in {text}");
+    }
+}
+
+#[test]
+fn equal_waits_are_told_once() {
+    let folder = Folder::new();
+    // Rank 3 joins after a message that never comes: three ranks wait for the same.
+    folder.ranks(4, |rank| match rank {
+        3 => vec![Node::receive(1, "late", 0, 3, 64, 0), reduce(2, 4096).after(&[1])],
+        0 => vec![reduce(2, 4096), Node::send(3, "too late", 0, 3, 64, 0).after(&[2])],
+        _ => vec![reduce(2, 4096)],
+    });
+    let text = folder.refused(FC4, None);
+    assert!(text.contains("ranks 0-2: `reduce` waits for rank 3 to join it in group `all`"), "{text}");
+    assert!(text.contains("rank 3: `late` waits for a message from rank 0 (tag 0)"), "{text}");
+}
+
+#[test]
+fn what_ranks_disagree_on_is_told_once_with_its_file() {
+    let folder = Folder::new();
+    folder.ranks(4, |rank| vec![reduce(2, if rank == 0 { 4096 } else { 8192 })]);
+    let text = folder.refused(FC4, None);
+    assert!(text.contains("rank 0: all_reduce of 4KiB, `reduce` ("), "{text}");
+    assert!(text.contains("trace.1.et"), "{text}");
+    assert!(text.contains("ranks 1-3 are all like the second"), "{text}");
+    assert_eq!(text.matches("SL0303").count(), 1, "{text}");
+}
+
+#[test]
+fn messages_are_drawn_from_send_to_receive() {
+    let folder = Folder::new();
+    folder.ranks(4, |rank| match rank {
+        1 => vec![Node::compute(0, "work", 3), Node::send(1, "s", 1, 2, 1_000_000, 5).after(&[0])],
+        2 => vec![Node::receive(1, "r", 1, 2, 1_000_000, 5)],
+        _ => vec![Node::compute(0, "work", 1)],
+    });
+    let run = folder.run(FC4, None, r#""trace": {"ranks": [1, 2]},"#).unwrap();
+    let spans = &run.timeline.spans;
+    let [flow] = spans.flows[..] else { panic!("one message, one arrow: {spans:?}") };
+    let (from, to) = (&spans.spans[flow.from as usize], &spans.spans[flow.to as usize]);
+    let name = |label: u32| spans.labels[label as usize].as_str();
+    assert_eq!((from.rank.0, name(from.label), from.start.0), (1, "s", 3_000_000));
+    assert_eq!(from.end.0, 3_000_000 + 20_000_000);
+    assert_eq!((to.rank.0, name(to.label), to.start.0), (2, "r", 0));
+    assert_eq!(to.end.0, 3_000_000 + 20_500_000);
+}

@@ -378,20 +378,3 @@ fn what_cannot_be_converted_is_refused() {
     assert!(text.contains("a trace of more ranks is there already"), "{text}");
     assert!(refused(&folder.path("none.txt"), &two).contains("cannot be read"));
 }
-
-#[test]
-fn links_become_a_graph() {
-    let folder = Folder::new();
-    let file = folder.file("f.csv", "from,to,rate,latency,duplex\nnpu0,switch0,100Gb/s,500ns,yes\nswitch0,npu1,25GB/s,0.5us,no\nnpu1,switch0,25GB/s,1us,no\n");
-    let graph = syncline_simulate::edges(&file).unwrap();
-    assert_eq!((graph.npus, graph.switches, graph.links.len()), (2, 1, 4));
-    let scenario = Scenario {
-        fabric: syncline_simulate::scenario::Fabric::Graph(graph),
-        ..serde_json::from_str(&scenario(
-            r#"{"source": "collectives", "collectives": [{"kind": "all_reduce", "bytes": "1MiB"}]}"#,
-            &dims(&[2]),
-        ))
-        .unwrap()
-    };
-    assert!(run(&scenario, Control::default()).unwrap().timeline.summary.total_time_s > 0.0);
-}

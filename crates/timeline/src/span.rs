@@ -34,7 +34,7 @@ pub struct Span {
     pub bytes: Bytes,
 }
 
-/// A message: from the span in which it was sent to the span in which it was received.
+/// A point-to-point message: from the span of its send to the span of its receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flow {
     /// Index of the sending span in [`Spans::spans`].
@@ -46,7 +46,7 @@ pub struct Flow {
 /// All spans of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Spans {
-    /// In the order in which they ended.
+    /// In the order in which they were booked.
     pub spans: Vec<Span>,
     /// Arrows between them.
     pub flows: Vec<Flow>,

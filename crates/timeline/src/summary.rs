@@ -41,6 +41,9 @@ pub struct Summary {
     pub ranks: u64,
     /// NPUs in the fabric.
     pub npus: u64,
+    /// Which ranks share what, such as `model 8 x data 4`; empty where the workload does not say it.
+    #[serde(default)]
+    pub parallelism: String,
     /// Training iterations that every rank completed (1 where the workload has none).
     pub iterations: u64,
     /// Simulated time until the last rank finished.

@@ -38,3 +38,39 @@ id!(/// A task of one rank class's task graph.
     TaskId, "task ");
 id!(/// A job on a cluster that may run several.
     JobId, "job ");
+
+/// Ranks, ascending, for people: `rank 3`, `ranks 0-7, 9`; at most eight ranges are written out.
+pub fn rank_list(ranks: &[u32]) -> String {
+    const RANGES: usize = 8;
+    let mut ranges: Vec<(u32, u32)> = Vec::new();
+    for &rank in ranks {
+        match ranges.last_mut() {
+            Some((_, last)) if *last + 1 == rank => *last = rank,
+            _ => ranges.push((rank, rank)),
+        }
+    }
+    let written = ranges.iter().take(RANGES).map(|&(first, last)| match last - first {
+        0 => first.to_string(),
+        1 => format!("{first}, {last}"),
+        _ => format!("{first}-{last}"),
+    });
+    let mut text = written.collect::<Vec<_>>().join(", ");
+    let rest: u32 = ranges.iter().skip(RANGES).map(|&(first, last)| last - first + 1).sum();
+    if rest > 0 {
+        text += &format!(" and {rest} more");
+    }
+    format!("rank{} {text}", if ranks.len() == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rank_list;
+
+    #[test]
+    fn ranks_are_listed_as_ranges() {
+        assert_eq!(rank_list(&[3]), "rank 3");
+        assert_eq!(rank_list(&[0, 1, 2, 5, 7, 8]), "ranks 0-2, 5, 7, 8");
+        let odd: Vec<u32> = (0..12).map(|i| 2 * i + 1).collect();
+        assert_eq!(rank_list(&odd), "ranks 1, 3, 5, 7, 9, 11, 13, 15 and 4 more");
+    }
+}

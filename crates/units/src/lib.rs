@@ -8,16 +8,19 @@
 //! - [`parse`]: the one grammar for `"100Gb/s"`, `"25GB/s"`, `"0.5us"`, `"64MiB"`;
 //! - [`ids`]: newtypes for ranks, NPUs, links, groups and tasks;
 //! - [`words`]: collective kinds, data types, dimension kinds and shapes such as `Ring(4)_FC(2)`;
+//! - [`turn`]: translations of a dimension's coordinates;
 //! - [`cut`]: the one rule by which bytes that do not divide evenly are cut into blocks.
 
 pub mod cut;
 pub mod ids;
 pub mod parse;
 pub mod quantity;
+pub mod turn;
 pub mod words;
 
 pub use cut::{Extent, cut};
-pub use ids::{GroupId, JobId, LinkId, NpuId, RankId, TaskId};
+pub use ids::{GroupId, JobId, LinkId, NpuId, RankId, TaskId, rank_list};
 pub use parse::UnitError;
 pub use quantity::{Bytes, FlopRate, Flops, Frequency, Rate, Time};
+pub use turn::Turn;
 pub use words::{CollectiveKind, DataType, DimKind, Shape, ShapeDim};

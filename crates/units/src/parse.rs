@@ -11,6 +11,8 @@ use std::fmt;
 pub struct UnitError {
     /// What was found.
     pub found: String,
+    /// Where that begins in the text, in characters.
+    pub at: usize,
     /// What is wrong with it, in one sentence.
     pub problem: String,
     /// How to mend it.
@@ -77,7 +79,7 @@ pub(crate) fn quantity(
     prefixes: Prefixes,
     example: &str,
 ) -> Result<u64, UnitError> {
-    let error = |problem: String, help: String| UnitError { found: text.to_owned(), problem, help };
+    let error = |problem: String, help: String| UnitError { found: text.to_owned(), at: 0, problem, help };
     let trimmed = text.trim();
     let split = trimmed
         .char_indices()

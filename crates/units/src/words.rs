@@ -31,6 +31,7 @@ macro_rules! named {
                     $($text $(| $alias)* => Ok(Self::$variant),)+
                     _ => Err(UnitError {
                         found: text.to_owned(),
+                        at: 0,
                         problem: concat!("not a ", $what).to_owned(),
                         help: format!("use one of {}", [$($text),+].join(", ")),
                     }),
@@ -158,30 +159,32 @@ impl fmt::Display for Shape {
 impl FromStr for Shape {
     type Err = UnitError;
     fn from_str(text: &str) -> Result<Self, UnitError> {
-        let error = |problem: String| UnitError {
-            found: text.to_owned(),
+        let error = |at: usize, found: &str, problem: String| UnitError {
+            found: found.to_owned(),
+            at,
             problem,
             help: "write it like \"Ring(4)_FC(2)_Switch(8)\"".to_owned(),
         };
-        let dims = text
-            .trim()
-            .split('_')
-            .map(|part| {
-                let (kind, size) = part
-                    .strip_suffix(')')
-                    .and_then(|part| part.split_once('('))
-                    .ok_or_else(|| error(format!("`{part}` is not a dimension")))?;
-                let kind =
-                    kind.parse().map_err(|_| error(format!("`{kind}` is not one of Ring, FC, Switch")))?;
-                let size = size.parse().map_err(|_| error(format!("`{size}` is not a number of NPUs")))?;
-                if size == 0 {
-                    return Err(error("a dimension needs at least 1 NPU".to_owned()));
-                }
-                Ok(ShapeDim { kind, size })
-            })
-            .collect::<Result<Vec<_>, _>>()?;
+        let mut at = text.chars().take_while(|letter| letter.is_whitespace()).count();
+        let mut dims = Vec::new();
+        for part in text.trim().split('_') {
+            let (kind, size) = part
+                .strip_suffix(')')
+                .and_then(|part| part.split_once('('))
+                .ok_or_else(|| error(at, part, format!("`{part}` is not a dimension")))?;
+            let inside = at + kind.chars().count() + 1;
+            let bad_kind = |_| error(at, kind, format!("`{kind}` is not one of Ring, FC, Switch"));
+            let bad_size = |_| error(inside, size, format!("`{size}` is not a number of NPUs"));
+            let dim =
+                ShapeDim { kind: kind.parse().map_err(bad_kind)?, size: size.parse().map_err(bad_size)? };
+            if dim.size == 0 {
+                return Err(error(inside, size, "a dimension needs at least 1 NPU".to_owned()));
+            }
+            dims.push(dim);
+            at += part.chars().count() + 1;
+        }
         let shape = Self(dims);
-        shape.npus().ok_or_else(|| error("more NPUs than 32 bits can number".to_owned()))?;
+        shape.npus().ok_or_else(|| error(0, text, "more NPUs than 32 bits can number".to_owned()))?;
         Ok(shape)
     }
 }
@@ -209,6 +212,15 @@ mod tests {
         for bad in ["", "Ring", "Ring(0)", "Ring(x)", "Mesh(4)", "Ring(65536)_Ring(65536)", "Ring(4)__FC(2)"]
         {
             assert!(bad.parse::<Shape>().is_err(), "{bad}");
+        }
+        for (bad, found, at) in [
+            ("Ring(4)_Swtch(8)", "Swtch", 8),
+            (" Ring(4)_FC(x)", "x", 12),
+            ("Ring(4)_FC(0)", "0", 11),
+            ("Ring(4)_FC", "FC", 8),
+        ] {
+            let error = bad.parse::<Shape>().unwrap_err();
+            assert_eq!((error.found.as_str(), error.at), (found, at));
         }
     }
 

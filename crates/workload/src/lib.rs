@@ -19,6 +19,29 @@ pub use graph::{Dependency, GraphBuilder, Part, Task, TaskGraph, TaskKind};
 pub use layer::Work;
 pub use role::{Axis, Role, RoleId, Seating};
 
+/// Which files a job was read from, for messages.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub enum Source {
+    /// None: it was built from a description.
+    #[default]
+    Built,
+    /// A file for each rank, `<prefix>.<rank>.et`.
+    Traces {
+        /// The path that all of them begin with.
+        prefix: String,
+    },
+}
+
+impl Source {
+    /// The file that says what `rank` does.
+    pub fn file(&self, rank: u32) -> Option<String> {
+        match self {
+            Self::Built => None,
+            Self::Traces { prefix } => Some(format!("{prefix}.{rank}.et")),
+        }
+    }
+}
+
 /// A whole job: what each rank does, and in which groups.
 #[derive(Clone, Debug)]
 pub struct Workload {
@@ -36,6 +59,8 @@ pub struct Workload {
     pub layers: Vec<String>,
     /// Training iterations, for reporting per step.
     pub iterations: u32,
+    /// Where it comes from.
+    pub source: Source,
 }
 
 impl Workload {
@@ -48,12 +73,23 @@ impl Workload {
         layers: Vec<String>,
     ) -> Self {
         let iterations = graph.iterations;
-        Self { name, ranks, classes: vec![graph], class_runs: vec![(0, 0)], roles, layers, iterations }
+        let (classes, class_runs) = (vec![graph], vec![(0, 0)]);
+        Self { name, ranks, classes, class_runs, roles, layers, iterations, source: Source::Built }
     }
 
     /// The class of `rank`.
     pub fn class_of(&self, rank: u32) -> u32 {
         let run = self.class_runs.partition_point(|&(first, _)| first <= rank);
         self.class_runs[run - 1].1
+    }
+
+    /// A task of `rank` for messages: its name, and the file that it is from.
+    pub fn describe(&self, rank: u32, task: u32) -> String {
+        let graph = &self.classes[self.class_of(rank) as usize];
+        let name = graph::describe(&graph.tasks[task as usize], task);
+        match self.source.file(rank) {
+            Some(file) => format!("{name} ({file})"),
+            None => name,
+        }
     }
 }

@@ -2,11 +2,11 @@
 //!
 //! What does not match would make ranks wait for ever; other simulators end such runs silently.
 
-use crate::graph::{TaskKind, describe};
-use crate::{TaskGraph, Workload};
+use crate::graph::TaskKind;
+use crate::{Role, TaskGraph, Workload};
 use std::collections::BTreeMap;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics};
-use syncline_units::{Bytes, CollectiveKind};
+use syncline_units::{Bytes, CollectiveKind, rank_list};
 
 /// Most mismatches that are reported one by one.
 const REPORTED: usize = 8;
@@ -25,8 +25,11 @@ pub fn check(workload: &Workload) -> Diagnostics {
     found
 }
 
+/// A collective task: what is promised, its size, and the task.
+type Collective = (CollectiveKind, Bytes, u32);
+
 /// The collectives of `role` in task order.
-fn collectives(graph: &TaskGraph, role: usize) -> Vec<(CollectiveKind, Bytes, u32)> {
+fn collectives(graph: &TaskGraph, role: usize) -> Vec<Collective> {
     graph
         .tasks
         .iter()
@@ -58,105 +61,147 @@ fn groups_agree(workload: &Workload, found: &mut Diagnostics) {
                 )),
             );
         }
-        for rank in (0..workload.ranks).filter(|_| workload.class_runs.len() > 1 || !role.is_grid()) {
-            let class = workload.class_of(rank) as usize;
-            if role.seat(rank).is_none() && !by_class[class].is_empty() {
-                let task = by_class[class][0].2;
-                found.push(
-                    Diagnostic::error(
-                        Code::BadGroup,
-                        format!("rank {rank} uses a group that it does not belong to"),
-                    )
-                    .key(format!("group `{}`", role.name))
-                    .found(describe(&workload.classes[class].tasks[task as usize], task)),
-                );
-            }
-        }
-        if workload.class_runs.len() < 2 {
-            continue;
-        }
-        for group in 0..role.groups() {
-            let ranks = role.ranks(group);
-            let Some(&first) = ranks.first() else { continue };
-            let expected = &by_class[workload.class_of(first) as usize];
-            for &rank in &ranks[1..] {
-                let actual = &by_class[workload.class_of(rank) as usize];
-                let same = |a: &(CollectiveKind, Bytes, u32), b: &(CollectiveKind, Bytes, u32)| {
-                    (a.0, a.1) == (b.0, b.1)
-                };
-                if expected.len() == actual.len() && expected.iter().zip(actual).all(|(a, b)| same(a, b)) {
-                    continue;
-                }
-                let at = expected.iter().zip(actual).take_while(|(a, b)| same(a, b)).count();
-                let show = |rank: u32, list: &[(CollectiveKind, Bytes, u32)]| match list.get(at) {
-                    Some((kind, bytes, _)) => format!("rank {rank}: {kind} of {bytes}"),
-                    None => format!("rank {rank}: nothing more"),
-                };
-                found.push(
-                    Diagnostic::error(Code::Unmatched, "members of a group disagree on their collectives")
-                        .key(format!("group `{}`, collective {}", role.name, at + 1))
-                        .found(format!("{}; {}", show(first, expected), show(rank, actual)))
-                        .help("every member of a group must issue the same collectives, of equal size, in the same order"),
-                );
-            }
+        outsiders(workload, role, &by_class, found);
+        if workload.class_runs.len() > 1 {
+            members_agree(workload, role, &by_class, found);
         }
     }
 }
 
-fn messages_match(workload: &Workload, found: &mut Diagnostics) {
-    // (from, to, tag) -> sizes sent and sizes expected, in order.
-    let mut channels: BTreeMap<(u32, u32, u32), [Vec<u64>; 2]> = BTreeMap::new();
-    for rank in 0..workload.ranks {
-        let graph = &workload.classes[workload.class_of(rank) as usize];
-        for task in &graph.tasks {
-            match task.kind {
-                TaskKind::Send { to, bytes, tag } => {
-                    channels.entry((rank, to.0, tag)).or_default()[0].push(bytes.0);
-                    if to.0 >= workload.ranks || to.0 == rank {
-                        found.push(bad_peer(rank, to.0, workload.ranks));
-                    }
-                }
-                TaskKind::Receive { from, bytes, tag } => {
-                    channels.entry((from.0, rank, tag)).or_default()[1].push(bytes.0);
-                    if from.0 >= workload.ranks || from.0 == rank {
-                        found.push(bad_peer(rank, from.0, workload.ranks));
-                    }
-                }
-                _ => {}
+/// Ranks that use a role in which they have no seat.
+fn outsiders(workload: &Workload, role: &Role, by_class: &[Vec<Collective>], found: &mut Diagnostics) {
+    if role.is_grid() && workload.class_runs.len() == 1 {
+        return;
+    }
+    let uses = |rank: u32| !by_class[workload.class_of(rank) as usize].is_empty();
+    let ranks: Vec<u32> =
+        (0..workload.ranks).filter(|&rank| uses(rank) && role.seat(rank).is_none()).collect();
+    let Some(&first) = ranks.first() else { return };
+    let task = by_class[workload.class_of(first) as usize][0].2;
+    let message = match ranks.len() {
+        1 => format!("rank {first} uses a group that it does not belong to"),
+        _ => format!("{} use a group that they do not belong to", rank_list(&ranks)),
+    };
+    found.push(
+        Diagnostic::error(Code::BadGroup, message)
+            .key(format!("group `{}`", role.name))
+            .found(workload.describe(first, task))
+            .help("name these ranks in the group, or take the collective out of what they do"),
+    );
+}
+
+/// Groups whose members do not issue the same collectives. What one class of ranks lacks is said once, not for each of
+/// its ranks.
+fn members_agree(workload: &Workload, role: &Role, by_class: &[Vec<Collective>], found: &mut Diagnostics) {
+    let same = |a: &Collective, b: &Collective| (a.0, a.1) == (b.0, b.1);
+    let mut odd: BTreeMap<(u32, u32), (u32, Vec<u32>)> = BTreeMap::new();
+    for group in 0..role.groups() {
+        let ranks = role.ranks(group);
+        let Some(&first) = ranks.first() else { continue };
+        let class = workload.class_of(first);
+        let expected = &by_class[class as usize];
+        for &rank in &ranks[1..] {
+            let other = workload.class_of(rank);
+            let actual = &by_class[other as usize];
+            if expected.len() != actual.len() || !expected.iter().zip(actual).all(|(a, b)| same(a, b)) {
+                odd.entry((class, other)).or_insert((first, Vec::new())).1.push(rank);
             }
         }
     }
-    for ((from, to, tag), [sent, expected]) in channels {
-        if sent == expected {
+    for ((class, other), (first, mut ranks)) in odd {
+        ranks.sort_unstable();
+        let (expected, actual) = (&by_class[class as usize], &by_class[other as usize]);
+        let at = expected.iter().zip(actual).take_while(|(a, b)| same(a, b)).count();
+        let show = |rank: u32, list: &[Collective]| match list.get(at) {
+            Some(&(kind, bytes, task)) => {
+                format!("rank {rank}: {kind} of {bytes}, {}", workload.describe(rank, task))
+            }
+            None => match workload.source.file(rank) {
+                Some(file) => format!("rank {rank}: nothing more ({file})"),
+                None => format!("rank {rank}: nothing more"),
+            },
+        };
+        let mut problem = Diagnostic::error(
+            Code::Unmatched,
+            "members of a group disagree on their collectives",
+        )
+        .key(format!("group `{}`, collective {}", role.name, at + 1))
+        .found(format!("{}; {}", show(first, expected), show(ranks[0], actual)))
+        .help("every member of a group must issue the same collectives, of equal size, in the same order");
+        if ranks.len() > 1 {
+            problem = problem.note(format!("{} are all like the second", rank_list(&ranks)));
+        }
+        found.push(problem);
+    }
+}
+
+/// Sizes and tasks of the messages between two ranks with one tag, in order.
+#[derive(Default)]
+struct Channel {
+    sent: Vec<(u64, u32)>,
+    expected: Vec<(u64, u32)>,
+}
+
+fn messages_match(workload: &Workload, found: &mut Diagnostics) {
+    let mut channels: BTreeMap<(u32, u32, u32), Channel> = BTreeMap::new();
+    for rank in 0..workload.ranks {
+        let graph = &workload.classes[workload.class_of(rank) as usize];
+        for (index, task) in graph.tasks.iter().enumerate() {
+            let index = index as u32;
+            let peer = match task.kind {
+                TaskKind::Send { to, bytes, tag } => {
+                    channels.entry((rank, to.0, tag)).or_default().sent.push((bytes.0, index));
+                    to.0
+                }
+                TaskKind::Receive { from, bytes, tag } => {
+                    channels.entry((from.0, rank, tag)).or_default().expected.push((bytes.0, index));
+                    from.0
+                }
+                _ => continue,
+            };
+            if peer >= workload.ranks || peer == rank {
+                found.push(bad_peer(workload, rank, index, peer));
+            }
+        }
+    }
+    let sizes = |list: &[(u64, u32)]| list.iter().map(|&(bytes, _)| bytes).collect::<Vec<_>>();
+    for ((from, to, tag), Channel { sent, expected }) in channels {
+        let impossible = from == to || from.max(to) >= workload.ranks;
+        if impossible || sizes(&sent) == sizes(&expected) {
             continue;
         }
-        let at = sent.iter().zip(&expected).take_while(|(a, b)| a == b).count();
-        let show =
-            |sizes: &[u64], none: &str| sizes.get(at).map_or(none.to_owned(), |&s| Bytes(s).to_string());
+        let at = sent.iter().zip(&expected).take_while(|(a, b)| a.0 == b.0).count();
+        let show = |rank: u32, list: &[(u64, u32)]| match list.get(at) {
+            Some(&(bytes, task)) => format!("{} by {}", Bytes(bytes), workload.describe(rank, task)),
+            None => "nothing".to_owned(),
+        };
         found.push(
             Diagnostic::error(
                 Code::Unmatched,
                 format!("rank {from} and rank {to} disagree on their messages"),
             )
             .key(format!("tag {tag}, message {}", at + 1))
-            .found(format!("sent {}, expected {}", show(&sent, "nothing"), show(&expected, "nothing")))
+            .found(format!("sent {}; expected {}", show(from, &sent), show(to, &expected)))
             .help("every send needs a receive of equal size and tag on the other side"),
         );
     }
 }
 
-fn bad_peer(rank: u32, peer: u32, ranks: u32) -> Diagnostic {
+fn bad_peer(workload: &Workload, rank: u32, task: u32, peer: u32) -> Diagnostic {
     let message = if peer == rank {
         format!("rank {rank} exchanges a message with itself")
     } else {
         format!("rank {rank} exchanges a message with rank {peer}, which does not exist")
     };
-    Diagnostic::error(Code::Unmatched, message).allowed(format!("another rank from 0 to {}", ranks - 1))
+    Diagnostic::error(Code::Unmatched, message)
+        .found(workload.describe(rank, task))
+        .allowed(format!("another rank from 0 to {}", workload.ranks - 1))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Source;
     use crate::graph::{GraphBuilder, NO_LAYER, Part, Task};
     use crate::role::{Role, RoleId};
     use syncline_units::RankId;
@@ -178,6 +223,7 @@ mod tests {
             roles: vec![Role::grid("all", &[2], &[None], &[0])],
             layers: Vec::new(),
             iterations: 1,
+            source: Source::Built,
         })
     }
 
@@ -194,11 +240,15 @@ mod tests {
         assert!(two(&[reduce(8), send(1, 4)], &[receive(0, 4), reduce(8)]).0.is_empty());
         let text = |d: Diagnostics| d.to_string();
         assert!(
-            text(two(&[reduce(8)], &[reduce(9)]))
-                .contains("rank 0: all_reduce of 8B; rank 1: all_reduce of 9B")
+            text(two(&[reduce(8)], &[reduce(9)])).contains(
+                "rank 0: all_reduce of 8B, task 0 (other); rank 1: all_reduce of 9B, task 0 (other)"
+            )
         );
         assert!(text(two(&[reduce(8)], &[])).contains("rank 1: nothing more"));
-        assert!(text(two(&[send(1, 4)], &[receive(0, 5)])).contains("sent 4B, expected 5B"));
+        assert!(
+            text(two(&[send(1, 4)], &[receive(0, 5)]))
+                .contains("sent 4B by task 0 (other); expected 5B by task 0 (other)")
+        );
         assert!(text(two(&[send(1, 4)], &[])).contains("expected nothing"));
         assert!(text(two(&[send(0, 4)], &[])).contains("with itself"));
         assert!(text(two(&[send(7, 4)], &[])).contains("does not exist"));

@@ -1,4 +1,4 @@
-"""The command line. ``main`` answers what needs nothing at once and imports the rest when it is needed."""
+"""The command line. What a command needs is imported when it is called."""
 
 from __future__ import annotations
 
@@ -7,12 +7,7 @@ import sys
 
 def main() -> None:
     """The entry point of ``syncline``."""
-    arguments = sys.argv[1:]
-    if arguments in (["--version"], ["-V"]):
-        from syncline import _core
-
-        sys.stdout.write(f"syncline {_core.version()}\n")
-        return
     from syncline.cli.guard import guarded
 
-    sys.exit(guarded(arguments))
+    if status := guarded(sys.argv[1:]):
+        sys.exit(status)

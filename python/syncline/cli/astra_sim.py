@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from syncline import _core
+from syncline.cli.folder import of_traces
 from syncline.cli.streams import ascii_only, complain, console, say, show, show_json
 from syncline.config.dump import dump
 from syncline.config.node import Mark, Text
@@ -20,10 +21,11 @@ if TYPE_CHECKING:
 
 HELP = """\
 Usage: syncline astra-sim --workload-configuration=PREFIX --system-configuration=FILE
-                          --network-configuration=FILE --remote-memory-configuration=FILE [OPTIONS]
+                          --network-configuration=FILE [OPTIONS]
 
 Simulates ASTRA-sim 2's inputs and prints its lines, to the same nanosecond.
 
+  --remote-memory-configuration=FILE  remote memory; ASTRA-sim insists on it, here its absence means none
   --comm-group-configuration=FILE   communicator groups; "empty" for none
   --network=analytical|queued       its congestion-unaware (default) or congestion-aware network
   --native                          run the same inputs by our own rules instead
@@ -31,7 +33,7 @@ Simulates ASTRA-sim 2's inputs and prints its lines, to the same nanosecond.
   --injection-scale=X               default 1
   --rendezvous-protocol=true|false  default false
   --max-events=N, --max-time-ns=N   stop early; exit status 5
-  --out=DIR                         results folder (default: runs/ and the name of the traces)
+  --out=DIR                         results folder (default: runs/FOLDER-NAME for traces FOLDER/NAME)
   --logging-folder=DIR              also write the lines to DIR/log.log
   --json                            print one JSON object instead
 
@@ -67,7 +69,7 @@ def astra_sim(arguments: Sequence[str]) -> int:
         sys.stdout.write(HELP)
         return 0
     options, switches = _options(arguments)
-    folder = options.pop("out", None) or f"runs/{Path(options['workload']).name}"
+    folder = options.pop("out", None) or of_traces(options["workload"])
     model = options.pop("model", "analytical")
     if "native" in switches:
         return _native(options, model, folder, as_json="json" in switches)
@@ -101,7 +103,12 @@ def _native(options: dict[str, Any], model: str, folder: str, *, as_json: bool) 
         flags = ", ".join(f"--{name}" for name, (key, *_) in _FLAGS.items() if key in refused)
         refuse(error("SL0702", f"{flags} has no meaning with --native", help="leave it out, or leave out --native"))
     text, found = _core.astra_scenario(
-        options["workload"], options["system"], options["network"], options.get("groups"), model=model
+        options["workload"],
+        options["system"],
+        options["network"],
+        options.get("memory"),
+        options.get("groups"),
+        model=model,
     )
     scenario = json.loads(text)
     scenario["limits"] = {

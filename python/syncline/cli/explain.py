@@ -23,7 +23,8 @@ STATUSES = {
 def explain(code: str, *, as_json: bool) -> int:
     """Prints the page of a code."""
     pages = {each[0]: each for each in _core.codes()}
-    wanted = code.upper()
+    # Digits alone are enough: 104 is SL0104.
+    wanted = f"SL{code:0>4}" if code.isdecimal() else code.upper()
     if wanted not in pages:
         mark = Mark(Text("CODE", [code]), 1, 1, 0)
         allowed = f"{next(iter(pages))} to {next(reversed(pages))}"
@@ -40,6 +41,8 @@ def explain(code: str, *, as_json: bool) -> int:
         "",
         text,
         "",
-        f"As an error, it ends the command with exit status {status}: {STATUSES.get(status, '')}.",
+        f"As an error, it ends the command with exit status {status}: {STATUSES.get(status, '')}."
+        if status
+        else "It is only ever a warning: the command goes on, and its exit status does not change.",
     )
     return 0

@@ -3,26 +3,40 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 import traceback
 from typing import TYPE_CHECKING
 
 from syncline import _core
+from syncline.cli.stdout import StdoutError, watched
 from syncline.cli.streams import complain, say, show_json
+from syncline.config.node import Mark, Text
+from syncline.config.problem import error as diagnostic
 from syncline.errors import SynclineError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 USAGE = 2
+UNWRITABLE = 3
 INTERRUPTED = 130
 
 
 def guarded(arguments: Sequence[str]) -> int:
     """Runs a command line; gives what the process exits with."""
     try:
+        with watched():
+            return _caught(arguments)
+    except StdoutError as lost:
+        return _lost(lost.__cause__)
+
+
+def _caught(arguments: Sequence[str]) -> int:
+    """As :func:`guarded`, but for a stdout that cannot be written."""
+    try:
         return _run(arguments)
+    except StdoutError:
+        raise
     except SynclineError as error:
         if "--json" in arguments:
             show_json({"exit_status": error.exit_status, "diagnostics": error.diagnostics})
@@ -31,10 +45,6 @@ def guarded(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         say("interrupted")
         return INTERRUPTED
-    except BrokenPipeError:
-        # Whoever read our output has seen enough. What is still buffered must not raise again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except MemoryError:
         return _bug("out of memory")
     except Exception as error:  # noqa: BLE001 - whatever arrives here is a bug, and is reported as one
@@ -46,6 +56,10 @@ def guarded(arguments: Sequence[str]) -> int:
 
 
 def _run(arguments: Sequence[str]) -> int:
+    if list(arguments) in (["--version"], ["-V"]):
+        # Answered before anything is imported that takes time.
+        sys.stdout.write(f"syncline {_core.version()}\n")
+        return 0
     import typer
 
     from syncline.cli.app import command
@@ -63,6 +77,16 @@ def _run(arguments: Sequence[str]) -> int:
         wrong.show()
         return USAGE
     return status if isinstance(status, int) else 0
+
+
+def _lost(problem: BaseException | None) -> int:
+    """Stdout could not be written."""
+    if isinstance(problem, BrokenPipeError):
+        # Whoever read our output has seen enough.
+        return 0
+    reason = (getattr(problem, "strerror", None) or str(problem)).lower()
+    complain([diagnostic("SL0801", f"cannot be written: {reason}", mark=Mark(Text("stdout", ()), 0, 0, 0))])
+    return UNWRITABLE
 
 
 def _bug(what: str) -> int:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import signal
 import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from syncline.cli.folder import of_name
 from syncline.cli.guard import INTERRUPTED
 from syncline.cli.options import overrides
 from syncline.cli.progress import Progress
@@ -45,7 +45,7 @@ def simulate(
             result = run(loaded, progress)
         except Interrupted as stopped:
             result, interrupted = stopped.result, True
-    folder = out or f"runs/{_slug(loaded.name)}"
+    folder = out or of_name(loaded.name)
     files = result.save(folder)
     status = INTERRUPTED if interrupted else _STATUSES[result.summary.ended]
     if as_json:
@@ -76,11 +76,6 @@ def _json(result: Result, folder: str, status: int) -> dict[str, Any]:
         "summary": asdict(result.summary),
         "diagnostics": result.warnings,
     }
-
-
-def _slug(name: str) -> str:
-    """A name as a folder of its own, whatever it holds."""
-    return re.sub(r"[^\w.+-]+", "-", name).strip("-.")[:100] or "scenario"
 
 
 @contextmanager

@@ -74,9 +74,13 @@ def show_json(value: Any) -> None:
 
 
 def say(text: str) -> None:
-    """Tells the user something: to stderr."""
-    sys.stderr.write(f"{text}\n")
-    sys.stderr.flush()
+    """Tells the user something: to stderr. Where that cannot be written, there is nobody to tell."""
+    try:
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
+    except OSError:
+        # What is still buffered must not fail again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
 def complain(diagnostics: Iterable[Diagnostic]) -> None:

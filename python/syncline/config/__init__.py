@@ -15,7 +15,7 @@ source``
 ``problem``          how a diagnostic is made
 ``expand_workload,   shorthands into the resolved form
 expand_fabric,
-edges``
+edges, edges_csv``
 ``origin``           what the core reports, mapped back to file and line
 ``load``             all of it in order
 ``files``            paths in the resolved form, as seen from another folder

@@ -19,8 +19,11 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, populate_by_name=False, allow_inf_nan=False)
 
 
-def wrong(message: str, *, code: str = "SL0102", **context: str | None) -> PydanticCustomError:
-    """An error with a message of its own; ``context`` may hold ``allowed``, ``nearest``, ``found`` and ``help``."""
+def wrong(message: str, *, code: str = "SL0102", **context: str | list[int] | None) -> PydanticCustomError:
+    """An error with a message of its own; ``context`` may hold ``allowed``, ``nearest``, ``found`` and ``help``.
+
+    ``part`` says which part of a text is wrong: its first character and its length.
+    """
     # Braces in a message would be taken for a template's.
     return PydanticCustomError("syncline", "{message}", {"message": message, "code": code, **context})
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, Tag, ValidationError
 
+from syncline.config import limits
 from syncline.config.node import Path, dotted
 from syncline.config.problem import error, nearest, refuse, shown
 
@@ -40,8 +42,14 @@ def collect(source: Source, model: type[M], at: Path = ()) -> tuple[M | None, li
 
 
 def in_order(problems: Iterable[Diagnostic]) -> list[Diagnostic]:
-    """As they stand in the files."""
-    return sorted(problems, key=_order)
+    """As they stand in the files, each once. The last of very many says how many more there are."""
+    each = {json.dumps(problem, sort_keys=True): problem for problem in problems}
+    kept = sorted(each.values(), key=_order)
+    if len(kept) > limits.MAX_PROBLEMS:
+        *kept, last = kept[: limits.MAX_PROBLEMS]
+        more = f"there are {len(each) - limits.MAX_PROBLEMS} more of them"
+        kept.append({**last, "notes": [*last.get("notes", ()), more]})
+    return kept
 
 
 def _order(diagnostic: Diagnostic) -> tuple[str, int, int]:
@@ -80,6 +88,9 @@ def _diagnostic(source: Source, model: type[BaseModel], details: ErrorDetails, a
         context = dict(context)
         message, code = context.pop("message"), context.pop("code")
         found = context.pop("found", None) or (None if code == "SL0103" else _found(details["input"]))
+        part = context.pop("part", None)
+        if value and part:
+            value = value.part(details["input"], *part)
         return error(code, message, mark=value, key=key, found=found, **context)
     if kind in ("union_tag_not_found", "union_tag_invalid"):
         return _no_form(source, model, details, tuple(tagged), path, key)

@@ -1,27 +1,21 @@
-"""Fabrics given link by link: names of vertices into numbers, CSV edge lists into links."""
+"""Fabrics given link by link: names of vertices into numbers, files of links into fabrics."""
 
 from __future__ import annotations
 
-import csv
-import io
-import re
 from typing import TYPE_CHECKING, Any
 
-from syncline.config import limits
-from syncline.config.check import check
+from syncline.config.check import check, in_order
+from syncline.config.edges_csv import read
 from syncline.config.fabric import FileFabric, GraphFabric
-from syncline.config.node import Mark, Node, Path, Text, dotted
+from syncline.config.node import Node, Path, dotted
 from syncline.config.problem import error, nearest, refuse
-from syncline.config.source import Source, from_file, read_file
+from syncline.config.source import Source, from_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from syncline.config.origin import Origins
     from syncline.errors import Diagnostic
-
-_COLUMNS = ("from", "to", "rate", "latency", "duplex")
-_NUMBERED = re.compile(r"(npu|switch)([0-9]{1,9})")
 
 
 def graph(fabric: GraphFabric, origins: Origins, source: Source, at: Path) -> dict[str, Any]:
@@ -35,6 +29,7 @@ def graph(fabric: GraphFabric, origins: Origins, source: Source, at: Path) -> di
         if found is not None and found < len(npus) + len(switches):
             return found
         listed = len(numbers) <= 12
+        near = nearest(str(vertex), numbers) if len(numbers) < 10_000 else None
         names = ", ".join(numbers) if listed else f"{next(iter(numbers))} to {next(reversed(numbers))}"
         problems.append(
             error(
@@ -44,7 +39,8 @@ def graph(fabric: GraphFabric, origins: Origins, source: Source, at: Path) -> di
                 key=dotted(path),
                 found=str(vertex),
                 allowed=f"{names}, or a number below {len(npus) + len(switches)}",
-                nearest=nearest(str(vertex), numbers) if len(numbers) < 10_000 else None,
+                nearest=near,
+                help=None if near else "names of your own are listed under `npus` and `switches`",
             )
         )
         return 0
@@ -52,7 +48,20 @@ def graph(fabric: GraphFabric, origins: Origins, source: Source, at: Path) -> di
     links: list[dict[str, Any]] = []
     for index, link in enumerate(fabric.links):
         path = (*at, "links", index)
+        known = len(problems)
         ends = number(link.from_, (*path, "from")), number(link.to, (*path, "to"))
+        if ends[0] == ends[1] and len(problems) == known:
+            to = (*path, "to")
+            problems.append(
+                error(
+                    "SL0201",
+                    "a link joins a vertex with itself",
+                    mark=source.mark(to),
+                    key=dotted(to),
+                    found=str(link.to),
+                    allowed="another vertex than `from` names",
+                )
+            )
         for start, end in (ends, ends[::-1]) if link.duplex else (ends,):
             for prefix in (("fabric", "links"), ("fabric", "graph", "links")):
                 origins.move((*prefix, len(links)), path, source)
@@ -69,7 +78,7 @@ def graph(fabric: GraphFabric, origins: Origins, source: Source, at: Path) -> di
     for key in ("npus", "switches", "routing"):
         origins.move(("fabric", "graph", key), (*at, key), source)
     if problems:
-        refuse(*problems)
+        refuse(*in_order(problems))
     return {"npus": len(npus), "switches": len(switches), "links": links, "routing": routing}
 
 
@@ -83,93 +92,8 @@ def read_edges(fabric: FileFabric, origins: Origins) -> dict[str, Any]:
     if path.lower().endswith((".yaml", ".yml", ".json")):
         source = from_file(path)
         return graph(check(source, GraphFabric), origins, source, ())
-    source = _csv(path, fabric)
+    source = read(path, fabric)
     if fabric.routing is not None and isinstance(source.root.value, dict):
         routing = origins.source.root.at(("fabric", "routing"))
         source.root.value["routing"] = routing or Node(fabric.routing if isinstance(fabric.routing, str) else None)
     return graph(check(source, GraphFabric), origins, source, ())
-
-
-def _csv(path: str, fabric: FileFabric) -> Source:
-    """The links of a CSV file, in the form of a graph."""
-    text = read_file(path, limits.MAX_EDGE_FILE_BYTES)
-    lines = text.splitlines()
-    file = Text(path, lines)
-    rows = csv.reader(io.StringIO(text, newline=""), strict=True, skipinitialspace=True)
-    links: list[Node] = []
-    header: list[str] | None = None
-    try:
-        for row in rows:
-            mark = Mark(file, rows.line_num, 1, 0)
-            if not any(cell.strip() for cell in row) or row[0].lstrip().startswith("#"):
-                continue
-            if header is None:
-                header = _header(row, mark)
-                continue
-            if len(row) != len(header):
-                refuse(error("SL0106", f"{len(row)} cells under {len(header)} columns", mark=mark))
-            if len(links) == limits.MAX_EDGES:
-                refuse(error("SL0106", f"more than {limits.MAX_EDGES} links", mark=mark))
-            cells = {key: cell.strip() for key, cell in zip(header, row, strict=True) if cell.strip()}
-            values = {key: Node(_cell(key, cell), mark) for key, cell in cells.items()}
-            links.append(Node(dict(values), mark, dict.fromkeys(values, mark)))
-    except csv.Error as problem:
-        refuse(error("SL0106", f"not well-formed CSV: {problem}", mark=Mark(file, rows.line_num, 1, 0)))
-    if header is None:
-        refuse(error("SL0106", "the file is empty", mark=Mark(file, 0, 0, 0)))
-    start = Mark(file, 1, 1, 0)
-    root = {
-        "npus": _names(links, "npu", fabric.npus, start),
-        "switches": _names(links, "switch", fabric.switches, start),
-        "links": Node(list(links), start),
-    }
-    return Source(Node(dict(root), start), path)
-
-
-def _header(row: list[str], mark: Mark) -> list[str]:
-    names = [cell.strip() for cell in row]
-    problems = [
-        error(
-            "SL0101",
-            f"unknown column `{name}`",
-            mark=mark,
-            found=name,
-            allowed=", ".join(_COLUMNS),
-            nearest=nearest(name, _COLUMNS),
-        )
-        for name in names
-        if name not in _COLUMNS
-    ]
-    problems += [
-        error("SL0103", f"missing column `{name}`", mark=mark, help=f"the first line must name {', '.join(_COLUMNS)}")
-        for name in ("from", "to", "rate")
-        if name not in names
-    ]
-    if not problems and len(set(names)) < len(names):
-        problems.append(error("SL0102", "a column is given twice", mark=mark))
-    if problems:
-        refuse(*problems)
-    return names
-
-
-_DUPLEX = {"yes": True, "true": True, "no": False, "false": False}
-
-
-def _cell(key: str, cell: str) -> str | bool | int:
-    if key == "duplex":
-        return _DUPLEX.get(cell.lower(), cell)
-    return int(cell) if key in ("from", "to") and cell.isascii() and cell.isdigit() and len(cell) < 11 else cell
-
-
-def _names(links: list[Node], word: str, given: list[str] | None, mark: Mark) -> Node:
-    """The vertices of a kind: those given, or as many as the largest number in a name says."""
-    if given is not None:
-        return Node([Node(name, mark) for name in given], mark)
-    largest = -1
-    for link in links:
-        for end in ("from", "to"):
-            node = link.child(end)
-            found = _NUMBERED.fullmatch(node.value) if node and isinstance(node.value, str) else None
-            if found and found[1] == word:
-                largest = max(largest, int(found[2]))
-    return Node(largest + 1, mark)

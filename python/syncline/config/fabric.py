@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
+from syncline.config import limits
 from syncline.config.base import Strict, either, form, wrong
 from syncline.config.quantity import Rate, Time
 from syncline.config.shape import check_shape, check_sizes
@@ -148,7 +149,8 @@ Vertex = Annotated[
     str | Annotated[int, Field(ge=0, le=2**32 - 1)], either("a vertex's number, or its name such as npu0 or switch0")
 ]
 Vertices = Annotated[
-    list[str] | Annotated[int, Field(ge=0, le=2**32 - 1)], either("how many there are, or a list of their names")
+    list[str] | Annotated[int, Field(ge=0, le=limits.MAX_VERTICES)],
+    either(f"how many there are, at most {limits.MAX_VERTICES}, or a list of their names"),
 ]
 Routing = Annotated[
     Literal["shortest"] | list[list[Vertex]], either("shortest, or a list of paths, each a list of vertices")

@@ -15,5 +15,11 @@ MAX_ALIASED = 100_000
 MAX_EDGES = 1_000_000
 """Links of a fabric that is given link by link."""
 
+MAX_VERTICES = 1_000_000
+"""NPUs of such a fabric, and its switches."""
+
 MAX_EDGE_FILE_BYTES = 1 << 30
 """Size of an edge list in CSV form."""
+
+MAX_PROBLEMS = 50
+"""Errors that are reported one by one."""

@@ -30,6 +30,12 @@ class Mark:
     column: int
     width: int
 
+    def part(self, text: str, at: int, width: int) -> Mark:
+        """A part of the ``text`` that stands here, plain or between quotes."""
+        line = self.text.lines[self.line - 1] if 0 < self.line <= len(self.text.lines) else ""
+        start = line.find(text, max(self.column - 1, 0))
+        return Mark(self.text, self.line, start + at + 1, width) if start >= 0 and width else self
+
     def place(self) -> Place:
         """The mark as a diagnostic holds it."""
         lines = self.text.lines

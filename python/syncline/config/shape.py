@@ -6,7 +6,9 @@ import math
 
 from syncline import _core
 from syncline.config.base import wrong
-from syncline.config.problem import shown
+from syncline.config.problem import nearest, shown
+
+_SHAPES = ("Ring", "FC", "FullyConnected", "Switch")
 
 
 def check_shape(text: str) -> str:
@@ -14,8 +16,14 @@ def check_shape(text: str) -> str:
     try:
         _core.parse_shape(text)
     except ValueError as refusal:
-        problem, remedy = refusal.args
-        raise wrong(problem, found=shown(text), help=remedy) from None
+        problem, remedy, part, at = refusal.args
+        raise wrong(
+            problem,
+            found=part[:60] or shown(text),
+            nearest=nearest(part, _SHAPES) if part.isalpha() else None,
+            help=remedy,
+            part=[at, len(part)],
+        ) from None
     return text.strip()
 
 

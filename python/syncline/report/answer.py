@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from syncline.summary import Summary
 
 _ENDED = {
-    "finished": "",
     "limit_reached": "A limit was reached: all numbers describe the time before it.",
     "interrupted": "Interrupted: all numbers describe the time before.",
 }
@@ -45,8 +44,10 @@ def plain(result: Result, width: int = 80) -> str:
 def _parts(result: Result, width: int, *, ascii_only: bool) -> Iterator[RenderableType]:
     summary = result.summary
     yield _title(result)
-    if ended := _ENDED[summary.ended]:
-        yield Text(ended, "bold yellow")
+    if summary.ended != "finished":
+        yield Text(_ENDED[summary.ended], "bold yellow")
+    if not summary.iterations:
+        yield Text("No iteration was completed: there is no step time.", "bold yellow")
     yield ""
     yield Padding(_times(summary, width, ascii_only=ascii_only), (0, 0, 0, 2))
     if summary.dims:
@@ -66,7 +67,8 @@ def _parts(result: Result, width: int, *, ascii_only: bool) -> Iterator[Renderab
     if details is not None:
         yield ""
         if summary.compute_s > 0:
-            yield Text("Layers, per step; communication may overlap compute and other layers", "dim")
+            each = "per step" if summary.iterations else "so far"
+            yield Text(f"Layers, {each}; communication may overlap compute and other layers", "dim")
         yield details
 
 
@@ -77,6 +79,8 @@ def _title(result: Result) -> Text:
     what.append(counted(summary.ranks, "rank"))
     if summary.npus != summary.ranks:
         what.append(counted(summary.npus, "NPU"))
+    if summary.parallelism:
+        what.append(summary.parallelism)
     what.append(counted(summary.iterations, "iteration"))
     name = str(scenario.get("name") or "result")
     return Text.assemble((name, "bold"), (f"  {', '.join(what)}", "dim"))
@@ -100,7 +104,8 @@ def _times(summary: Summary, width: int, *, ascii_only: bool) -> Table:
             cells.append("" if head else Text(bar(share, bars, ascii_only=ascii_only), style or "blue"))
         table.add_row(*cells)
 
-    row("step time" if summary.compute_s else "time", summary.total_time_s, "bold", head=True)
+    whole = "step time" if summary.compute_s else "time"
+    row(whole if summary.iterations else "time so far", summary.total_time_s, "bold", head=True)
     if summary.compute_s:
         row("  compute", summary.compute_s, "green")
         row("  exposed communication", summary.exposed_communication_s, "red")

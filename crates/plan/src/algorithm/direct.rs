@@ -20,7 +20,7 @@
 use super::offers_only;
 use crate::program::{Algorithm, Blocks, Op, Refusal, Seat};
 use std::num::NonZeroU32;
-use syncline_units::CollectiveKind;
+use syncline_units::{CollectiveKind, Turn};
 
 /// The direct algorithm.
 #[derive(Clone, Debug)]
@@ -50,6 +50,11 @@ impl Algorithm for Direct {
 
     fn offers(&self, kind: CollectiveKind, ranks: u32) -> Result<(), Refusal> {
         offers_only(&self.name, CollectiveKind::ALL, kind, ranks)
+    }
+
+    fn turn(&self, kind: CollectiveKind, _ranks: u32) -> Option<Turn> {
+        // Broadcast and reduce begin and end at rank 0.
+        (!matches!(kind, CollectiveKind::Broadcast | CollectiveKind::Reduce)).then_some(Turn::Cyclic)
     }
 
     #[inline]

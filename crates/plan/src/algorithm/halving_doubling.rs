@@ -27,7 +27,7 @@
 
 use super::offers_only;
 use crate::program::{Algorithm, Blocks, Op, Refusal, Seat};
-use syncline_units::CollectiveKind;
+use syncline_units::{CollectiveKind, Turn};
 
 /// The halving-doubling algorithm, for any number of ranks.
 #[derive(Clone, Copy, Debug, Default)]
@@ -43,6 +43,11 @@ impl Algorithm for HalvingDoubling {
 
     fn offers(&self, kind: CollectiveKind, ranks: u32) -> Result<(), Refusal> {
         offers_only(self.name(), OFFERED, kind, ranks)
+    }
+
+    fn turn(&self, _kind: CollectiveKind, ranks: u32) -> Option<Turn> {
+        // Surplus ranks have a part of their own.
+        ranks.is_power_of_two().then_some(Turn::Xor)
     }
 
     #[inline]

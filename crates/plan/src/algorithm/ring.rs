@@ -17,7 +17,7 @@
 
 use super::offers_only;
 use crate::program::{Algorithm, Blocks, Op, Refusal, Seat};
-use syncline_units::CollectiveKind;
+use syncline_units::{CollectiveKind, Turn};
 
 /// The ring algorithm. Honours [`Seat::reverse`].
 #[derive(Clone, Copy, Debug, Default)]
@@ -30,6 +30,11 @@ impl Algorithm for Ring {
 
     fn offers(&self, kind: CollectiveKind, ranks: u32) -> Result<(), Refusal> {
         offers_only(self.name(), CollectiveKind::ALL, kind, ranks)
+    }
+
+    fn turn(&self, kind: CollectiveKind, _ranks: u32) -> Option<Turn> {
+        // Broadcast and reduce begin and end at rank 0.
+        (!matches!(kind, CollectiveKind::Broadcast | CollectiveKind::Reduce)).then_some(Turn::Cyclic)
     }
 
     #[inline]

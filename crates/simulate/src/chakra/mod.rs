@@ -35,7 +35,7 @@ use syncline_formats::astra2::Groups;
 use syncline_formats::chakra::load::rank_file;
 use syncline_formats::chakra::{Graph, Loading, Traces};
 use syncline_workload::graph::NO_LAYER;
-use syncline_workload::{GraphBuilder, Part, Role, RoleId, Task, TaskGraph, TaskKind, Workload};
+use syncline_workload::{GraphBuilder, Part, Role, RoleId, Source, Task, TaskGraph, TaskKind, Workload};
 
 /// Most problems that are listed.
 const MAX_PROBLEMS: usize = 20;
@@ -90,7 +90,8 @@ pub(crate) fn workload(
     }
     let name =
         Path::new(prefix).file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-    Ok(Workload { name, ranks, classes, class_runs, roles: job.roles, layers: Vec::new(), iterations: 1 })
+    let (layers, source) = (Vec::new(), Source::Traces { prefix: prefix.to_owned() });
+    Ok(Workload { name, ranks, classes, class_runs, roles: job.roles, layers, iterations: 1, source })
 }
 
 /// The prefix of the traces: `prefix` itself, or where it is a folder, that of the only traces in it.

@@ -1,0 +1,71 @@
+"""Streams that cannot be written, or that nobody reads."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Cli
+
+COMMANDS = [
+    ["--version"],
+    ["--help"],
+    ["simulate", "ring.yaml"],
+    ["simulate", "ring.yaml", "--json"],
+    ["simulate", "none.yaml", "--json"],
+    ["check", "ring.yaml"],
+    ["show", "fabric", "ring.yaml"],
+    ["init", "new", "--force"],
+    ["explain", "SL0104"],
+    ["doctor"],
+    ["astra-sim", "--help"],
+]
+
+
+def run(cli: Cli, redirection: str, arguments: list[str], **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["bash", "-o", "pipefail", "-c", f'"$@" {redirection}', "bash", sys.executable, "-m", "syncline", *arguments],
+        cwd=cli.folder,
+        env=cli.environment(**environment),
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+        timeout=60,
+    )
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
+def test_a_full_disk_is_no_bug(arguments: list[str], unbuffered: str, cli: Cli, ring: str) -> None:
+    done = run(cli, "> /dev/full", arguments, PYTHONUNBUFFERED=unbuffered)
+    reason = os.strerror(errno.ENOSPC).lower()
+    assert done.returncode == 3
+    assert done.stderr.rstrip().endswith(f"error[SL0801]: cannot be written: {reason}\n--> stdout")
+
+
+@pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
+def test_a_closed_pipe_is_no_error(arguments: list[str], cli: Cli, ring: str) -> None:
+    done = run(cli, "| exec true", arguments)
+    assert done.returncode == 0 or "none.yaml" in arguments
+    assert "SL0801" not in done.stderr
+    assert "rror:" not in done.stderr
+
+
+@pytest.mark.parametrize("stream", ["1", "2"])
+def test_a_closed_stream_swallows(stream: str, cli: Cli, ring: str) -> None:
+    done = run(cli, f"{stream}>&-", ["simulate", ring])
+    assert done.returncode == 0
+    said = (done.stdout, done.stderr)
+    assert [bool(text) for text in said] == [stream == "2", stream == "1"]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_stderr_hides_no_exit_status(cli: Cli, ring: str) -> None:
+    assert run(cli, "2> /dev/full", ["simulate", ring]).returncode == 0
+    assert run(cli, "2> /dev/full", ["simulate", "none.yaml"]).returncode == 3

@@ -1,0 +1,112 @@
+"""Edge lists in CSV form: what they say, and that every error names line, column and remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from syncline.config import limits
+from syncline.errors import SynclineError
+
+SCENARIO = "workload: { collective: all_reduce, bytes: 1MiB }\nfabric: { file: edges.csv }\n"
+HEAD = "from,to,rate,latency\n"
+
+
+@pytest.fixture
+def read(scenario: Callable[..., object], tmp_path: Path) -> Callable[..., dict]:
+    """The resolved graph of an edge list."""
+
+    def graph(text: str, more: str = "") -> dict:
+        Path("edges.csv").write_text(text, "utf-8")
+        return scenario(SCENARIO.replace("edges.csv", f"edges.csv{more}")).resolved["fabric"]["graph"]
+
+    return graph
+
+
+@pytest.fixture
+def wrong(read: Callable[..., dict]) -> Callable[..., list]:
+    """What is wrong with an edge list."""
+
+    def diagnostics(text: str, more: str = "") -> list:
+        with pytest.raises(SynclineError) as caught:
+            read(text, more)
+        return caught.value.diagnostics
+
+    return diagnostics
+
+
+def link(start: int, end: int, rate: str = "1GB/s", latency: str = "0s") -> dict:
+    return {"from": start, "to": end, "rate": rate, "latency": latency}
+
+
+def test_columns_may_come_in_any_order_and_links_in_parallel(read):
+    text = "\ufefflatency, rate, to, from\n# two cables\n1ns, 1GB/s, npu1, npu0\n1ns, 1GB/s, npu1, npu0\n"
+    assert read(text)["links"] == [link(0, 1, latency="1ns"), link(1, 0, latency="1ns")] * 2
+
+
+def test_switches_come_after_npus_and_a_link_may_run_one_way(read):
+    graph = read("from,to,rate,duplex\nnpu0,switch0,1GB/s,no\nswitch0,npu1,1GB/s,\n")
+    assert (graph["npus"], graph["switches"]) == (2, 1)
+    assert graph["links"] == [link(0, 2), link(2, 1), link(1, 2)]
+
+
+def test_vertices_by_number_and_by_names_of_ones_own(read):
+    assert read("from,to,rate\na,tor,1GB/s\nb,tor,1GB/s\n", ", npus: [a, b], switches: [tor]")["npus"] == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "at", "message"),
+    [
+        ("", "SL0106", (0, 0), "the file is empty"),
+        (HEAD, "SL0201", (0, 0), "no link stands under the header"),
+        ("from,to,rat,rate\n", "SL0101", (1, 9), "unknown column `rat`"),
+        ("from,to\n", "SL0103", (1, 1), "missing column `rate`"),
+        ("from,to,rate,from\n", "SL0102", (1, 14), "column `from` is given twice"),
+        (HEAD + "npu0,npu1,1GB/s\n", "SL0106", (2, 1), "3 cells under 4 columns"),
+        (HEAD + "\nnpu0,npu1,1,1ns\n", "SL0104", (3, 11), "a number without a unit"),
+        (HEAD + "npu0, npu1, 1GB/s, -1ns\n", "SL0104", (2, 20), "a time cannot be negative"),
+        (HEAD + "npu0,npu0,1GB/s,1ns\n", "SL0201", (2, 6), "a link joins a vertex with itself"),
+        (HEAD + "npu0,npu1,1GB/s,1ns\nnpu0,gpu1,1GB/s,1ns\n", "SL0201", (3, 6), "no such vertex"),
+        (HEAD + "npu0,npu1,1GB/s,1ns\nnpu-1,npu1,1GB/s,1ns\n", "SL0201", (3, 1), "no such vertex"),
+        (HEAD + "npu0,npu2,1GB/s,1ns\n", "SL0201", (2, 6), "no link leads to npu1"),
+        (HEAD + "npu0,switch99999999,1GB/s,1ns\n", "SL0201", (2, 6), "no link leads to switch0"),
+        (HEAD + "npu0,,1GB/s,1ns\n", "SL0103", (2, 1), "missing key `to`"),
+        ("from,to,rate,duplex\nnpu0,npu1,1GB/s,both\n", "SL0102", (2, 17), "a link runs both ways, or it does not"),
+        ('from,to,rate\n"npu0,npu1,1GB/s\n', "SL0106", (2, 1), "not well-formed CSV"),
+    ],
+)
+def test_errors_name_line_and_column(text, code, at, message, wrong):
+    first = wrong(text)[0]
+    place = first["place"]
+    assert (first["code"], (place["line"], place["column"])) == (code, at)
+    assert place["file"] == "edges.csv"
+    assert first["message"].startswith(message)
+
+
+def test_errors_name_what_was_meant(wrong):
+    assert wrong("from,to,rat,rate\n")[0]["nearest"] == "rate"
+    assert wrong(HEAD + "npu0,npu1,1GB/s,\nnpu0,npu11,1GB/s,\n".replace("npu11", "npuu1"))[0]["nearest"] == "npu1"
+
+
+def test_what_only_the_core_knows_is_said_once(scenario):
+    Path("edges.csv").write_text(HEAD + "npu0,npu1,0GB/s,1ns\n", "utf-8")
+    (problem,) = scenario(SCENARIO).check()
+    assert (problem["message"], problem["place"]["line"], problem["place"]["column"]) == (
+        "a link needs a rate above zero",
+        2,
+        11,
+    )
+
+
+def test_very_many_errors_are_cut(wrong):
+    lines = HEAD + "npu0,npu1,1,1ns\n" * (limits.MAX_PROBLEMS + 7)
+    found = wrong(lines)
+    assert len(found) == limits.MAX_PROBLEMS
+    assert found[-1]["notes"] == ["there are 7 more of them"]
+
+
+def test_a_number_of_vertices_that_no_links_can_join_is_refused(refused):
+    fabric = f"npus: {limits.MAX_VERTICES + 1}, links: [{{ from: 0, to: 1, rate: 1GB/s }}]"
+    assert "at most 1000000" in refused(SCENARIO.replace("file: edges.csv", fabric))
