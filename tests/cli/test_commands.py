@@ -184,9 +184,25 @@ class TestConvert:
         assert cli("convert", "again.xml", "again.json").returncode == 0
 
     def test_a_plan_that_the_other_form_cannot_say(self, cli: Cli) -> None:
-        done = cli("convert", str(ROOT / "examples/custom-plan/plan.json"), "plan.xml")
+        worker = {"streams": [{"ops": [{"op": "send", "to": 2, "block": 0}, {"op": "receive", "from": 2, "block": 0}]}]}
+        receives = [{"op": "receive", "from": rank, "block": 0, "reduce": True} for rank in (0, 1)]
+        sends = [{"op": "send", "to": rank, "block": 0} for rank in (0, 1)]
+        hub = {"streams": [{"ops": [*receives, {"op": "wait"}, *sends]}]}
+        plan = {
+            "name": "hub",
+            "kind": "all_reduce",
+            "ranks": 2,
+            "helpers": 1,
+            "blocks": 1,
+            "seats": [worker, worker, hub],
+        }
+        done = cli("convert", cli.write("plan.json", json.dumps(plan)), "plan.xml")
         assert done.returncode == 2
-        assert "give each peer a stream of its own" in done.stderr
+        assert "MSCCL has no seats that are not ranks" in done.stderr
+
+    def test_a_plan_whose_streams_have_several_peers(self, cli: Cli) -> None:
+        assert cli("convert", str(ROOT / "examples/custom-plan/plan.json"), "plan.xml").returncode == 0
+        assert cli("convert", "plan.xml", "again.json").returncode == 0
 
     def test_a_program_that_is_none(self, cli: Cli) -> None:
         done = cli("convert", cli.write("bad.xml", "<algo><gpu></algo>"), "x.json")

@@ -93,7 +93,7 @@ codes! {
     BadMsccl = "0403", Input, "MSCCL program is malformed",
         "An MSCCL XML file has an unknown element, attribute or step type, a number out of range, or a step that refers to something that does not exist.";
     NotMsccl = "0404", Config, "plan is no MSCCL program",
-        "MSCCL's thread blocks talk to one sender and one receiver and know four collectives; the plan needs more than that.";
+        "The plan uses what MSCCL programs do not have, such as seats that are not ranks or more chunks than they count.";
     Deadlock = "0501", Deadlock, "simulated deadlock",
         "No event is left, and some ranks have not finished: each of them waits for something that never comes. The report says who waits for what.";
     LimitReached = "0502", Limit, "limit reached",

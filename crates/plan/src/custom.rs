@@ -23,10 +23,16 @@ mod file;
 pub use file::{BlocksEntry, MOST_BYTES, MOST_OPS, OpEntry, PlanFile, SeatEntry, StreamEntry};
 
 use crate::program::{Algorithm, Buffer, Op, Refusal, Seat};
-use crate::verify::verify;
+use crate::symbolic::MOST_WORDS;
+use crate::verify::verify_within;
 use file::{too_long, usual_result};
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics};
 use syncline_units::CollectiveKind;
+
+/// Words of storage that the proof of any plan may take.
+const FREE_WORDS: u64 = 1 << 21;
+/// Words of storage that the proof may take for each instruction beyond that.
+const WORDS_PER_OP: u64 = 64;
 
 /// An algorithm that is a table: one collective, for one number of ranks.
 #[derive(Clone, Debug)]
@@ -50,8 +56,20 @@ impl Custom {
     /// collective: which rank, which block, what is missing or there twice.
     pub fn new(file: &PlanFile) -> Result<Self, Diagnostics> {
         let custom = Self::unproved(file)?;
-        verify(&custom, custom.kind, custom.ranks)?;
+        verify_within(&custom, custom.kind, custom.ranks, custom.most_words())?;
         Ok(custom)
+    }
+
+    /// Words of storage that its proof may take: some megabytes, and more only as the plan is longer. Else a short file
+    /// that cuts buffers very finely would take a great deal.
+    fn most_words(&self) -> u64 {
+        let (ranks, seats) = (u64::from(self.ranks), u64::from(self.seats));
+        let ops: u64 = self.programs.iter().map(|(_, ops)| ops.len() as u64).sum();
+        let blocks_of_ranks = seats.saturating_mul(ranks).saturating_mul(ranks.div_ceil(64) + 1);
+        FREE_WORDS
+            .max(ops.saturating_mul(WORDS_PER_OP))
+            .max(blocks_of_ranks.saturating_mul(4))
+            .min(MOST_WORDS)
     }
 
     /// A plan file as an algorithm that may be wrong.

@@ -47,6 +47,8 @@ pub(crate) struct Storage {
     /// Words by which output and scratch have grown, and words moved: a plan from a file may be large.
     grown: u64,
     moved: u64,
+    /// How far it may grow.
+    most: u64,
     pub(crate) seats: Vec<Memory>,
 }
 
@@ -54,7 +56,11 @@ impl Storage {
     /// Empty storage for vectors of `elements` elements, with contributions of `ranks` ranks.
     pub(crate) fn new(ranks: u32, elements: u64) -> Self {
         let words = (ranks as usize).div_ceil(64);
-        Self { words, elements: elements as usize, grown: 0, moved: 0, seats: Vec::new() }
+        Self { words, elements: elements as usize, grown: 0, moved: 0, most: MOST_WORDS, seats: Vec::new() }
+    }
+    /// The same, and output and scratch grow by at most `most` words.
+    pub(crate) fn within(self, most: u64) -> Self {
+        Self { most, ..self }
     }
     /// A further seat: a helper, whose `Data` is neutral, or a rank.
     pub(crate) fn add(&mut self, helper: bool) {
@@ -106,7 +112,7 @@ impl Storage {
         let values = &mut self.seats[seat].buffers[buffer as usize];
         if values.origin.len() < end {
             self.grown += (end - values.origin.len()) as u64 * (words as u64 + 1);
-            if self.grown > MOST_WORDS {
+            if self.grown > self.most {
                 return Err("uses more output and scratch than a proof can follow".to_owned());
             }
             values.origin.resize(end, NOTHING);

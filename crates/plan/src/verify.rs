@@ -32,11 +32,21 @@ use syncline_units::{CollectiveKind, Extent};
 /// [`Code::NoPlan`] where the algorithm does not offer it, [`Code::WrongPlan`] for each fault, [`Code::BadValue`] where
 /// the plan is too large to be verified.
 pub fn verify(algorithm: &dyn Algorithm, kind: CollectiveKind, ranks: u32) -> Result<(), Diagnostics> {
+    verify_within(algorithm, kind, ranks, MOST_WORDS)
+}
+
+/// Proves as [`verify`] does, in storage of at most `most` words.
+pub(crate) fn verify_within(
+    algorithm: &dyn Algorithm,
+    kind: CollectiveKind,
+    ranks: u32,
+    most: u64,
+) -> Result<(), Diagnostics> {
     crate::registry::check(algorithm, kind, ranks)?;
     let elements = granularity(algorithm, kind, ranks)?;
-    verify_cut(algorithm, kind, ranks, elements, false)?;
+    prove(algorithm, kind, ranks, elements, false, most)?;
     if differs_reversed(algorithm, kind, ranks) {
-        verify_cut(algorithm, kind, ranks, elements, true)?;
+        prove(algorithm, kind, ranks, elements, true, most)?;
     }
     Ok(())
 }
@@ -53,12 +63,23 @@ pub fn verify_cut(
     reverse: bool,
 ) -> Result<(), Diagnostics> {
     crate::registry::check(algorithm, kind, ranks)?;
+    prove(algorithm, kind, ranks, elements, reverse, MOST_WORDS)
+}
+
+fn prove(
+    algorithm: &dyn Algorithm,
+    kind: CollectiveKind,
+    ranks: u32,
+    elements: u64,
+    reverse: bool,
+    most: u64,
+) -> Result<(), Diagnostics> {
     let seats = algorithm.seats(ranks);
-    check_size(u64::from(seats), ranks, elements)?;
+    check_size(u64::from(seats), ranks, elements, most)?;
     let orders: &[Order] =
         if algorithm.streams(kind, ranks) > 1 { &[Order::First, Order::Last] } else { &[Order::First] };
     for &order in orders {
-        let mut storage = flat(kind, ranks, seats, elements);
+        let mut storage = flat(kind, ranks, seats, elements).within(most);
         let run = Run { algorithm, kind, ranks, reverse, whole: Extent::whole(elements) };
         let members: Vec<usize> = (0..seats as usize).collect();
         run.execute(&mut storage, &members, order).map_err(|faults| diagnostics(&faults))?;
@@ -116,10 +137,10 @@ fn too_large(why: &str) -> Diagnostics {
     Diagnostic::error(Code::BadValue, format!("the plan is too large to be verified: {why}")).into()
 }
 
-/// Refuses what would need too much memory.
-pub(crate) fn check_size(seats: u64, ranks: u32, elements: u64) -> Result<(), Diagnostics> {
+/// Refuses what would need more than `most` words of memory.
+pub(crate) fn check_size(seats: u64, ranks: u32, elements: u64, most: u64) -> Result<(), Diagnostics> {
     let words = seats.saturating_mul(elements).saturating_mul(u64::from(ranks.div_ceil(64)) + 1);
-    if words > MOST_WORDS {
+    if words > most {
         return Err(too_large(&format!(
             "{seats} seats with {elements} blocks of {ranks} contributions each"
         )));

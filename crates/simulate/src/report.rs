@@ -513,7 +513,7 @@ fn ranks(prepared: &Prepared, record: &Record) -> Table {
         )
         .with(
             "exposed_memory_s",
-            "Time in which compute was idle only because it waited for memory operations",
+            "Time in which compute was idle only because it waited for memory operations or for the host",
             rows.iter().map(|r| r.exposed_memory.as_s()).collect::<Vec<_>>(),
         )
         .with(

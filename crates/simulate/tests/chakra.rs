@@ -153,19 +153,98 @@ fn memory_counts_where_its_time_is_known() {
 }
 
 #[test]
+fn the_host_does_one_thing_at_a_time_beside_the_accelerator() {
+    let folder = Folder::new();
+    let host = |id, micros| Node::compute(id, "host", micros).on_cpu();
+    // 5 us and 3 us of the host, meanwhile 7 us of the accelerator.
+    folder.ranks(4, |_| vec![host(1, 5), host(2, 3), Node::compute(3, "gemm", 7)]);
+    let run = folder.run(FC4, None, "").unwrap();
+    assert_eq!(total_ps(&run), 8_000_000);
+    // The accelerator waits for the host: booked as memory, as nothing else is.
+    folder.ranks(4, |_| vec![host(1, 5), host(2, 0).after(&[1]), Node::compute(3, "gemm", 7).after(&[2])]);
+    let run = folder.run(FC4, None, "").unwrap();
+    assert_eq!(total_ps(&run), 12_000_000);
+    assert!((run.timeline.summary.exposed_memory_s - 5e-6).abs() < 1e-15);
+    assert!((run.timeline.summary.compute_s - 7e-6).abs() < 1e-15);
+    // The ready node with the smallest id first, as in ASTRA-sim 2, whoever waited longer.
+    folder.ranks(4, |_| {
+        let gemm = Node::compute(4, "gemm", 10).after(&[2]);
+        vec![host(2, 4).after(&[5]), host(3, 6).after(&[5]), gemm, host(5, 1)]
+    });
+    assert_eq!(total_ps(&folder.run(FC4, None, "").unwrap()), 15_000_000);
+    // A host operation of no time keeps nobody busy, so that it may stand beside memory nodes.
+    let load = |micros| Node { duration_micros: micros, ..Node::memory(9, "load", NodeKind::MemLoad, 8) };
+    folder.ranks(4, |_| vec![host(1, 0), load(4)]);
+    assert_eq!(total_ps(&folder.run(FC4, None, "").unwrap()), 4_000_000);
+    folder.ranks(4, |_| vec![host(1, 1), load(4)]);
+    assert!(folder.refused(FC4, None).contains("memory nodes, such as node 9"));
+}
+
+/// Time in picoseconds of a collective by itself.
+fn alone(dims: &str, kind: &str, bytes: u64) -> u64 {
+    let json = format!(
+        r#"{{"schema": "syncline/1", "fabric": {{"dims": [{dims}]}}, "collectives": {{"chunks": 1}},
+            "workload": {{"source": "collectives", "collectives": [{{"kind": "{kind}", "bytes": "{bytes}B"}}]}}}}"#
+    );
+    total_ps(&run(&serde_json::from_str(&json).unwrap(), Control::default()).unwrap())
+}
+
+#[test]
+fn a_broadcast_starts_at_the_first_rank() {
+    let folder = Folder::new();
+    for dims in [FC4, GRID] {
+        let ranks = if dims == FC4 { 4 } else { 8 };
+        folder.ranks(ranks, |_| vec![Node::collective(1, "b", CollectiveType::Broadcast, 1_000_000)]);
+        let run = folder.run(dims, None, "").unwrap();
+        assert_eq!(total_ps(&run), alone(dims, "broadcast", 1_000_000));
+        let table = run.timeline.table("collectives").unwrap();
+        assert_eq!(table.column("kind").unwrap().data, Data::Text(vec!["broadcast".to_owned()]));
+    }
+}
+
+#[test]
+fn at_a_barrier_everyone_waits_for_the_last() {
+    let folder = Folder::new();
+    for (dims, ranks) in [(FC4, 4), (GRID, 8)] {
+        let barrier = |sized: bool| {
+            let node = Node::collective(2, "barrier", CollectiveType::Barrier, 1 << 40).after(&[1]);
+            // PyTorch writes some barriers without a size.
+            let attrs = node.attrs.iter().filter(|attr| sized || attr.name != "comm_size").cloned().collect();
+            Node { attrs, ..node }
+        };
+        folder.ranks(ranks, |rank| {
+            let late = if rank == ranks - 1 { 100 } else { 1 };
+            vec![Node::compute(1, "a", late), barrier(rank > 0), Node::compute(3, "b", 1).after(&[2])]
+        });
+        let run = folder.run(dims, None, "").unwrap();
+        let took = alone(dims, "all_reduce", u64::from(ranks));
+        assert!(took < 10_000_000, "a barrier has no payload: {took} ps");
+        // What the others sent has arrived before the last one comes.
+        assert!(total_ps(&run) > 101_000_000 && total_ps(&run) <= 101_000_000 + took);
+        let Data::Float(finish) = &run.timeline.table("ranks").unwrap().column("finish_s").unwrap().data
+        else {
+            panic!()
+        };
+        assert!(finish.iter().all(|&finish| finish > 101e-6), "{finish:?}");
+    }
+}
+
+#[test]
 fn what_cannot_be_simulated_is_refused_by_name() {
     let folder = Folder::new();
     for (node, message) in [
         (Node::new(1, "x", NodeKind::Invalid), "a node of type INVALID_NODE"),
         (Node::new(1, "x", NodeKind::Metadata), "a node of type METADATA_NODE"),
-        (Node::collective(1, "x", CollectiveType::Broadcast, 8), "the collective BROADCAST"),
-        (Node::collective(1, "x", CollectiveType::Barrier, 8), "the collective BARRIER"),
+        (Node::collective(1, "x", CollectiveType::Gather, 8), "the collective GATHER"),
+        (Node::collective(1, "x", CollectiveType::Scatter, 8), "the collective SCATTER"),
+        (Node::collective(1, "x", CollectiveType::Broadcast, 0), "a comm_size above 0"),
         (reduce(1, 0), "a comm_size above 0"),
         (reduce(1, 8).in_dims(&[]), "involved_dim has 0 entries, the fabric 1 dimensions"),
         (reduce(1, 8).in_dims(&[false, true]), "no dimension takes part"),
         (reduce(1, 8).in_group("dp"), "must be a whole number"),
         (reduce(1, 8).in_group("7"), "no such process group"),
-        (Node::compute(1, "x", 5).on_cpu(), "compute of the host"),
+        (Node::roofline(1, "x", 5, 5).on_cpu(), "compute of the host (is_cpu_op) is given by operations"),
+        (Node::compute(1, "x", u64::MAX).on_cpu(), "longer than can be simulated"),
         (Node::compute(1, "x", u64::MAX), "longer than can be simulated"),
         (Node::collective(1, "x", CollectiveType::AllGather, i64::MAX), "more than can be counted"),
     ] {

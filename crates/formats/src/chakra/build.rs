@@ -130,7 +130,12 @@ impl Builder {
         };
         Ok(Collective {
             kind,
-            bytes: attrs.required("comm_size", attrs.unsigned("comm_size")?, replay)?,
+            // A barrier has no payload.
+            bytes: attrs.required(
+                "comm_size",
+                attrs.unsigned("comm_size")?,
+                replay || kind == Some(CollectiveType::Barrier),
+            )?,
             group,
             involved,
             priority: attrs.small("comm_priority")?.unwrap_or(0),

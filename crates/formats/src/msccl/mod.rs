@@ -24,11 +24,17 @@
 //!
 //! - [`program`]: a program as data;
 //! - [`xml`]: the reader; [`emit`]: the writer;
-//! - [`to_plan`], [`from_plan`]: programs and plans.
+//! - [`to_plan`]: a program as a plan;
+//! - [`from_plan`]: a plan as a program. `layout`: blocks as chunks; `stream`, `spread`: streams as thread blocks, which
+//!   `draft` puts together.
 
+mod draft;
 pub mod emit;
 pub mod from_plan;
+mod layout;
 pub mod program;
+mod spread;
+mod stream;
 #[cfg(test)]
 mod tests;
 pub mod to_plan;

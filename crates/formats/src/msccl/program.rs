@@ -151,10 +151,17 @@ impl StepKind {
     }
 }
 
-/// The collectives that programs are read for, and their names in the file, the usual one first.
-pub const COLLECTIVES: [(CollectiveKind, &[&str]); 4] = [
+/// The collectives and their names in the file, the usual one first. The root of a broadcast and a reduce is GPU 0.
+pub const COLLECTIVES: [(CollectiveKind, &[&str]); 6] = [
     (CollectiveKind::AllReduce, &["allreduce"]),
     (CollectiveKind::AllGather, &["allgather"]),
     (CollectiveKind::ReduceScatter, &["reduce_scatter", "reducescatter"]),
     (CollectiveKind::AllToAll, &["alltoall"]),
+    (CollectiveKind::Broadcast, &["broadcast"]),
+    (CollectiveKind::Reduce, &["reduce"]),
 ];
+
+/// Whether a collective hands each GPU a share of the vector, so that the vector must be cut into as many.
+pub const fn has_shares(kind: CollectiveKind) -> bool {
+    matches!(kind, CollectiveKind::AllGather | CollectiveKind::ReduceScatter | CollectiveKind::AllToAll)
+}

@@ -1,10 +1,11 @@
 //! Tests of programs.
 
+use super::program::StepKind;
 use super::*;
 use proptest::prelude::*;
 use syncline_diagnostics::Code;
-use syncline_plan::custom::OpEntry;
-use syncline_plan::{Buffer, by_name};
+use syncline_plan::custom::{OpEntry, StreamEntry};
+use syncline_plan::{Buffer, by_name, registry::ENTRIES, verify::verify};
 use syncline_units::CollectiveKind;
 
 /// Ring all-reduce on three GPUs, in place.
@@ -109,34 +110,105 @@ fn shares_and_places_are_minded() {
     }
 }
 
+/// A program is right where its plan is proved, and every step has the peer that it needs.
+fn survives(plan: &PlanFile) -> PlanFile {
+    let name = format!("{} {} {}", plan.name, plan.kind, plan.ranks);
+    let text = write(plan).unwrap_or_else(|errors| panic!("{name}: {errors}"));
+    let read = read_text(&text).unwrap_or_else(|errors| panic!("{name}: {errors}\n{text}"));
+    assert_eq!((read.kind, read.ranks, &read.name), (plan.kind, plan.ranks, &plan.name));
+    verify(&Custom::new(&read).unwrap(), plan.kind, plan.ranks).unwrap_or_else(|e| panic!("{name}: {e}"));
+    // What is read has one peer for each stream. It may have steps that become one; then nothing changes any more.
+    let again = write(&read).unwrap();
+    let settled = read_text(&again).unwrap_or_else(|errors| panic!("{name}: {errors}\n{again}"));
+    assert_eq!(write(&settled).unwrap(), again, "{name}");
+    read
+}
+
 #[test]
-fn plans_of_the_library_survive() {
-    let kinds = [CollectiveKind::AllReduce, CollectiveKind::ReduceScatter, CollectiveKind::AllGather];
-    for ranks in 1..10 {
-        for kind in kinds {
-            let ring = by_name("ring").unwrap();
-            let plan = PlanFile::of(&*ring, kind, ranks).unwrap();
-            let text = write(&plan).unwrap_or_else(|errors| panic!("{errors}"));
-            let read = read_text(&text).unwrap_or_else(|errors| panic!("{kind} {ranks}: {errors}\n{text}"));
-            assert_eq!((read.kind, read.ranks, &read.name), (kind, ranks, &plan.name));
-            assert_eq!(write(&read).unwrap(), text);
+fn every_algorithm_and_collective_survives() {
+    let mut written = 0;
+    for entry in ENTRIES {
+        for example in entry.examples {
+            let algorithm = by_name(example).unwrap();
+            for &kind in CollectiveKind::ALL {
+                for ranks in 1..10 {
+                    // What the library does not offer, and what has hubs of its own.
+                    let Ok(plan) = PlanFile::of(&*algorithm, kind, ranks) else { continue };
+                    if plan.helpers == 0 {
+                        survives(&plan);
+                        written += 1;
+                    }
+                }
+            }
         }
+    }
+    assert!(written > 450, "{written}");
+}
+
+#[test]
+fn a_stream_with_several_peers_is_spread() {
+    let direct = by_name("direct").unwrap();
+    let read = survives(&PlanFile::of(&*direct, CollectiveKind::AllReduce, 4).unwrap());
+    // One thread block for each peer, on one channel.
+    assert_eq!(read.seats[0].streams.len(), 3);
+    assert!(read.seats[0].streams[1..].iter().all(|stream| stream.channel == Some(0)));
+    let program = from_plan::program(&PlanFile::of(&*direct, CollectiveKind::AllReduce, 4).unwrap()).unwrap();
+    for block in program.gpus.iter().flat_map(|gpu| &gpu.blocks) {
+        assert_eq!(block.send, block.recv);
+    }
+    // Receives that reduce into the same chunk follow each other: each but the first waits for another.
+    let blocks = &program.gpus[0].blocks;
+    let reduces: Vec<_> = (0u32..)
+        .zip(blocks)
+        .map(|(block, steps)| {
+            let kinds = steps.steps.iter().map(|step| step.kind);
+            (block, kinds.take_while(|kind| *kind != StepKind::ReceiveReduceCopy).count() as u32)
+        })
+        .collect();
+    let after = |&(block, step): &(u32, u32)| blocks[block as usize].steps[step as usize].after;
+    assert_eq!(reduces.iter().filter(|at| after(at).is_none()).count(), 1);
+    let mut others: Vec<_> = reduces.iter().filter_map(after).collect();
+    others.sort_unstable();
+    others.dedup();
+    assert!(others.len() == 2 && others.iter().all(|at| reduces.contains(at)), "{others:?}");
+}
+
+#[test]
+fn streams_that_wait_for_each_other_may_be_spread() {
+    // Reduce-scatter in one stream, all-gather in another that waits for it, part by part.
+    let direct = by_name("direct(window=1)").unwrap();
+    for (ranks, early) in [(3, false), (4, false), (4, true)] {
+        let mut plan = PlanFile::of(&*direct, CollectiveKind::AllReduce, ranks).unwrap();
+        for seat in &mut plan.seats {
+            let mut gather = seat.streams[0].ops.split_off(3 * (ranks as usize - 1));
+            if early {
+                // A dependency of which nothing is left to do, and one in the middle.
+                gather.insert(0, OpEntry::After { stream: 0, ops: 0 });
+                gather.insert(1, OpEntry::After { stream: 0, ops: 4 });
+            }
+            gather.insert(0, OpEntry::After { stream: 0, ops: 3 * (ranks - 1) });
+            seat.streams.push(StreamEntry { channel: None, ops: gather });
+        }
+        let read = survives(&plan);
+        assert_eq!(read.seats[0].streams.len() as u32, 2 * (ranks - 1));
     }
 }
 
 #[test]
 fn what_msccl_cannot_say_is_refused() {
-    for (name, kind, ranks, message) in [
-        ("direct", CollectiveKind::AllReduce, 4, "an MSCCL thread block has one such peer"),
-        ("ring", CollectiveKind::Broadcast, 4, "MSCCL has no broadcast"),
-        ("parameter_server", CollectiveKind::AllReduce, 4, ""),
-    ] {
-        let algorithm = by_name(name).unwrap();
-        let plan = PlanFile::of(&*algorithm, kind, ranks).unwrap();
+    let refused = |name: &str, message: &str| {
+        let plan = PlanFile::of(&*by_name(name).unwrap(), CollectiveKind::AllReduce, 4).unwrap();
         let error = write(&plan).unwrap_err().0.remove(0);
         assert_eq!(error.code, Code::NotMsccl, "{error}");
         assert!(error.message.contains(message), "{error}");
+    };
+    for entry in ENTRIES.iter().flat_map(|entry| entry.examples) {
+        let algorithm = by_name(entry).unwrap();
+        if algorithm.seats(4) > 4 {
+            refused(entry, "MSCCL has no seats that are not ranks");
+        }
     }
+    refused("parameter_server(placement=NCC)", "MSCCL has no seats that are not ranks");
     let mut plan = read_text(RING).unwrap();
     plan.seats[0].streams[0].ops.clear();
     assert_eq!(write(&plan).unwrap_err().0[0].code, Code::WrongPlan);

@@ -1,6 +1,6 @@
 //! The reader: elements and attributes, checked one by one. No document type, no entities of its own, four levels.
 
-use super::program::{COLLECTIVES, Chunks, Gpu, Program, Space, Step, StepKind, ThreadBlock};
+use super::program::{COLLECTIVES, Chunks, Gpu, Program, Space, Step, StepKind, ThreadBlock, has_shares};
 use crate::astra2::Source;
 use quick_xml::XmlVersion;
 use quick_xml::events::{BytesStart, Event};
@@ -304,7 +304,7 @@ impl Fields<'_> {
             let name = if count == 0 { "ngpus" } else { "nchunksperloop" };
             return Err(self.wrong(name, "must be at least 1", "1 or more"));
         }
-        if *kind != CollectiveKind::AllReduce && !chunks.is_multiple_of(count) {
+        if has_shares(*kind) && !chunks.is_multiple_of(count) {
             let allowed = format!("a multiple of the {count} GPUs");
             return Err(self.wrong(
                 "nchunksperloop",

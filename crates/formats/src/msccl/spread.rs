@@ -1,0 +1,261 @@
+//! A stream that talks to several peers, spread over thread blocks: one for each peer.
+//!
+//! What the stream does one after the other is kept in order by dependencies:
+//!
+//! - a wait is a *fence*: what stands behind it waits for all steps before it;
+//! - between two fences, steps of different thread blocks that touch the same chunks keep their order if one of them
+//!   writes. So receives that reduce into the same chunks follow each other: thread blocks do not add atomically.
+//!
+//! A step has one dependency. Where it needs more, steps before it that do nothing (`nop`) have the others. At a fence,
+//! the thread block with the latest step waits for the others, so that whoever follows waits for one step.
+
+use super::draft::{Dependency, Draft, Part, Reached, Written};
+use super::layout::{Expressed, cannot};
+use super::program::{Chunks, Space, StepKind};
+use super::stream::Pending;
+use std::collections::{BTreeMap, BTreeSet};
+use syncline_plan::custom::{BlocksEntry, OpEntry};
+
+/// Most chunks that the steps of a stream touch, each counted as often as it is touched.
+const MAX_TOUCHED: u64 = 1 << 24;
+
+/// A thread block and a step of it.
+type At = (usize, u32);
+
+/// Writes the stream.
+///
+/// # Errors
+/// Blocks that are no chunks, or too many of them.
+pub(super) fn write(part: &Part<'_>, ops: &[OpEntry]) -> Expressed<Written> {
+    let mut spread = Spread {
+        part,
+        drafts: Vec::new(),
+        of_peer: BTreeMap::new(),
+        behind: Vec::new(),
+        latest: 0,
+        fence: None,
+        moved: BTreeSet::new(),
+        touched: BTreeMap::new(),
+        budget: MAX_TOUCHED,
+        pending: Vec::new(),
+        waits: Vec::new(),
+    };
+    let mut fences = BTreeMap::new();
+    for (at, op) in (0u32..).zip(ops) {
+        if part.marks.contains(&at) {
+            fences.extend(spread.settle().map(|fence| (at, fence)));
+        }
+        spread.op(op)?;
+    }
+    spread.receive()?;
+    for &mark in part.marks.range(ops.len() as u32..) {
+        fences.extend(spread.settle().map(|fence| (mark, fence)));
+    }
+    spread.obey();
+    Ok(Written { drafts: spread.drafts, reached: Reached::Fences(fences) })
+}
+
+/// Who touched a chunk since the last fence.
+#[derive(Default)]
+struct Touch {
+    wrote: Option<At>,
+    /// Since it was written.
+    read: Vec<At>,
+}
+
+struct Spread<'a> {
+    part: &'a Part<'a>,
+    drafts: Vec<Draft>,
+    of_peer: BTreeMap<u32, usize>,
+    /// Of each thread block, whether its next step is behind the fence without more ado.
+    behind: Vec<bool>,
+    /// The thread block with the latest step.
+    latest: usize,
+    /// The step for which everything else waits.
+    fence: Option<At>,
+    /// Thread blocks with steps since the fence.
+    moved: BTreeSet<usize>,
+    touched: BTreeMap<(u8, u32), Touch>,
+    budget: u64,
+    pending: Vec<(u32, Pending)>,
+    /// What other streams must have passed before the next step.
+    waits: Vec<Dependency>,
+}
+
+impl Spread<'_> {
+    fn op(&mut self, op: &OpEntry) -> Expressed<()> {
+        match *op {
+            OpEntry::Send { to, block, count, of, buffer } => {
+                let (chunks, count) = self.part.chunks(BlocksEntry { block, count, of, buffer })?;
+                let at = self.block(to);
+                self.drafts[at].block.send = Some(to);
+                self.push(at, StepKind::Send, chunks, chunks, count)
+            }
+            OpEntry::Receive { from, block, count, of, buffer, reduce } => {
+                let (chunks, count) = self.part.chunks(BlocksEntry { block, count, of, buffer })?;
+                self.pending.push((from, Pending { at: 0, chunks, count, reduce }));
+                Ok(())
+            }
+            OpEntry::Copy { from, to, reduce } => {
+                let (source, count) = self.part.chunks(from)?;
+                let (target, written) = self.part.chunks(to)?;
+                if count != written {
+                    return Err(Box::new(cannot("a copy's source and destination differ in length")));
+                }
+                let kind = if reduce { StepKind::Reduce } else { StepKind::Copy };
+                let at = self.any();
+                self.push(at, kind, source, target, count)
+            }
+            OpEntry::Wait {} => {
+                self.receive()?;
+                self.close();
+                Ok(())
+            }
+            OpEntry::After { stream, ops } => {
+                self.waits.push(Dependency::Passed { stream, ops });
+                Ok(())
+            }
+        }
+    }
+
+    /// Receives what is pending.
+    fn receive(&mut self) -> Expressed<()> {
+        for (from, Pending { chunks, count, reduce, .. }) in std::mem::take(&mut self.pending) {
+            let at = self.block(from);
+            self.drafts[at].block.recv = Some(from);
+            let kind = if reduce { StepKind::ReceiveReduceCopy } else { StepKind::Receive };
+            self.push(at, kind, chunks, chunks, count)?;
+        }
+        Ok(())
+    }
+
+    /// The thread block for a peer. One that has copied only gets the first.
+    fn block(&mut self, peer: u32) -> usize {
+        if let Some(&at) = self.of_peer.get(&peer) {
+            return at;
+        }
+        let at = if self.of_peer.is_empty() { self.any() } else { self.add() };
+        self.of_peer.insert(peer, at);
+        at
+    }
+
+    /// The thread block for what needs no peer.
+    fn any(&mut self) -> usize {
+        if self.drafts.is_empty() { self.add() } else { self.latest }
+    }
+
+    fn add(&mut self) -> usize {
+        let mut draft = Draft::default();
+        draft.block.channel = self.part.channel;
+        self.drafts.push(draft);
+        self.behind.push(self.fence.is_none());
+        self.drafts.len() - 1
+    }
+
+    /// Adds a step to a thread block, behind the fence and all steps that must be done before.
+    fn push(
+        &mut self,
+        at: usize,
+        kind: StepKind,
+        source: Chunks,
+        target: Chunks,
+        count: u32,
+    ) -> Expressed<()> {
+        self.obey();
+        let mut needs: BTreeMap<usize, u32> = BTreeMap::new();
+        let mut need = |(block, step): At| {
+            if block != at {
+                let known = needs.entry(block).or_insert(step);
+                *known = step.max(*known);
+            }
+        };
+        if !self.behind[at] {
+            self.fence.into_iter().for_each(&mut need);
+        }
+        let reads = kind.has_source().then_some(source);
+        let writes = kind.has_target().then_some(target);
+        let cost = u64::from(count) * (u64::from(reads.is_some()) + u64::from(writes.is_some()));
+        self.budget = self.budget.checked_sub(cost).ok_or_else(|| {
+            Box::new(cannot(
+                "a stream with several peers touches too many chunks to be spread over thread blocks",
+            ))
+        })?;
+        for chunk in reads.into_iter().flat_map(|chunks| keys(chunks, count)) {
+            self.touched.get(&chunk).and_then(|touch| touch.wrote).into_iter().for_each(&mut need);
+        }
+        for chunk in writes.into_iter().flat_map(|chunks| keys(chunks, count)) {
+            let Some(touch) = self.touched.get(&chunk) else { continue };
+            touch.wrote.into_iter().chain(touch.read.iter().copied()).for_each(&mut need);
+        }
+        let mut needs = needs.into_iter().map(|(block, step)| Dependency::Step { block, step }).rev();
+        let last = needs.next();
+        for after in needs.rev() {
+            self.drafts[at].idle(after);
+        }
+        let step = self.drafts[at].len();
+        self.drafts[at].push(kind, source, target, count, last);
+        for chunk in reads.into_iter().flat_map(|chunks| keys(chunks, count)) {
+            self.touched.entry(chunk).or_default().read.push((at, step));
+        }
+        for chunk in writes.into_iter().flat_map(|chunks| keys(chunks, count)) {
+            self.touched.insert(chunk, Touch { wrote: Some((at, step)), read: Vec::new() });
+        }
+        self.note(at);
+        Ok(())
+    }
+
+    /// Notes that a thread block got a step.
+    fn note(&mut self, at: usize) {
+        self.behind[at] = true;
+        self.latest = at;
+        self.moved.insert(at);
+    }
+
+    /// Makes the latest step, or one added to its thread block, the step for which everything else waits.
+    fn close(&mut self) {
+        let hub = self.latest;
+        let moved = std::mem::take(&mut self.moved);
+        if moved.is_empty() {
+            return;
+        }
+        for block in moved.into_iter().filter(|&block| block != hub) {
+            let step = self.drafts[block].len() - 1;
+            self.drafts[hub].idle(Dependency::Step { block, step });
+        }
+        self.fence = Some((hub, self.drafts[hub].len() - 1));
+        self.behind = (0..self.drafts.len()).map(|block| block == hub).collect();
+        self.touched.clear();
+    }
+
+    /// Lets everything that follows wait for what other streams must have passed.
+    fn obey(&mut self) {
+        let waits = std::mem::take(&mut self.waits);
+        if waits.is_empty() {
+            return;
+        }
+        self.close();
+        let at = self.any();
+        for after in waits {
+            self.drafts[at].idle(after);
+        }
+        self.note(at);
+        self.close();
+    }
+
+    /// The step for which whoever waits for all instructions so far waits. Receives without their wait do not count.
+    fn settle(&mut self) -> Option<At> {
+        self.obey();
+        self.close();
+        self.fence
+    }
+}
+
+/// The chunks of a run, as keys.
+fn keys(chunks: Chunks, count: u32) -> impl Iterator<Item = (u8, u32)> {
+    let space = match chunks.buffer {
+        Space::Input => 0,
+        Space::Output => 1,
+        Space::Scratch => 2,
+    };
+    (0..count).map(move |index| (space, chunks.offset.saturating_add(index)))
+}

@@ -1,0 +1,154 @@
+//! A stream that talks to one peer at most each way, as a thread block.
+//!
+//! Receives are done at the wait behind them; a receive whose blocks are sent on at once is one step with that send.
+
+use super::draft::{Dependency, Draft, Part, Reached, Written};
+use super::layout::{Expressed, cannot};
+use super::program::{Chunks, StepKind};
+use std::collections::BTreeMap;
+use syncline_plan::custom::{BlocksEntry, OpEntry};
+
+/// A receive that was posted.
+pub(super) struct Pending {
+    pub(super) at: u32,
+    pub(super) chunks: Chunks,
+    pub(super) count: u32,
+    pub(super) reduce: bool,
+}
+
+/// A stream as one thread block. It must have one peer at most to send to, and one to receive from.
+///
+/// # Errors
+/// Blocks that are no chunks.
+pub(super) fn write(part: &Part<'_>, ops: &[OpEntry]) -> Expressed<Written> {
+    let mut writer = Writer {
+        part,
+        draft: Draft::default(),
+        step_of: vec![None; ops.len()],
+        waited: BTreeMap::new(),
+        pending: Vec::new(),
+        waits: Vec::new(),
+    };
+    writer.draft.block.channel = part.channel;
+    writer.stream(ops)?;
+    let reached = Reached::Steps { step_of: writer.step_of, waited: writer.waited };
+    Ok(Written { drafts: vec![writer.draft], reached })
+}
+
+struct Writer<'a> {
+    part: &'a Part<'a>,
+    draft: Draft,
+    /// The step that each instruction belongs to; `None` for those that are no part of any.
+    step_of: Vec<Option<u32>>,
+    /// Of each receive, the instruction that waits for it.
+    waited: BTreeMap<u32, u32>,
+    pending: Vec<Pending>,
+    /// Dependencies that the next step has, with their instructions.
+    waits: Vec<(u32, u32, u32)>,
+}
+
+impl Writer<'_> {
+    fn stream(&mut self, ops: &[OpEntry]) -> Expressed<()> {
+        let mut fused = None;
+        for (at, op) in (0u32..).zip(ops) {
+            if self.part.marks.contains(&at) {
+                self.idle();
+            }
+            if fused.take() == Some(at) {
+                continue;
+            }
+            match *op {
+                OpEntry::Send { to, block, count, of, buffer } => {
+                    let (chunks, count) = self.chunks(BlocksEntry { block, count, of, buffer })?;
+                    self.draft.block.send = Some(to);
+                    self.push(&[at], StepKind::Send, chunks, chunks, count);
+                }
+                OpEntry::Receive { from, block, count, of, buffer, reduce } => {
+                    let (chunks, count) = self.chunks(BlocksEntry { block, count, of, buffer })?;
+                    self.draft.block.recv = Some(from);
+                    self.pending.push(Pending { at, chunks, count, reduce });
+                }
+                OpEntry::Copy { from, to, reduce } => {
+                    let (source, count) = self.chunks(from)?;
+                    let (target, written) = self.chunks(to)?;
+                    if count != written {
+                        return Err(Box::new(cannot("a copy's source and destination differ in length")));
+                    }
+                    self.push(
+                        &[at],
+                        if reduce { StepKind::Reduce } else { StepKind::Copy },
+                        source,
+                        target,
+                        count,
+                    );
+                }
+                OpEntry::Wait {} => {
+                    let next = ops.get(at as usize + 1).filter(|_| !self.part.marks.contains(&(at + 1)));
+                    if self.receive(at, next)? {
+                        fused = Some(at + 1);
+                    }
+                }
+                OpEntry::After { stream, ops } => self.waits.push((at, stream, ops)),
+            }
+        }
+        self.receive(ops.len() as u32, None)?;
+        self.idle();
+        Ok(())
+    }
+
+    fn chunks(&self, entry: BlocksEntry) -> Expressed<(Chunks, u32)> {
+        self.part.chunks(entry)
+    }
+
+    /// Receives what is pending; whether the last of it was sent on by `next`.
+    fn receive(&mut self, wait: u32, next: Option<&OpEntry>) -> Expressed<bool> {
+        let mut pending = std::mem::take(&mut self.pending).into_iter().peekable();
+        while let Some(Pending { at, chunks, count, reduce }) = pending.next() {
+            self.waited.insert(at, wait);
+            let sent_on = match next {
+                Some(&OpEntry::Send { to, block, count: sent, of, buffer }) if pending.peek().is_none() => {
+                    let sent = self.chunks(BlocksEntry { block, count: sent, of, buffer })?;
+                    (sent == (chunks, count)).then_some(to)
+                }
+                _ => None,
+            };
+            let kind = match (reduce, sent_on) {
+                (false, None) => StepKind::Receive,
+                (true, None) => StepKind::ReceiveReduceCopy,
+                (false, Some(_)) => StepKind::ReceiveCopySend,
+                (true, Some(_)) => StepKind::ReceiveReduceCopySend,
+            };
+            match sent_on {
+                None => self.push(&[at, wait], kind, chunks, chunks, count),
+                Some(to) => {
+                    self.draft.block.send = Some(to);
+                    self.push(&[at, wait, wait + 1], kind, chunks, chunks, count);
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    /// A step for some instructions, with the last of the dependencies before it; the others get steps of their own.
+    fn push(&mut self, ops: &[u32], kind: StepKind, source: Chunks, target: Chunks, count: u32) {
+        let last = self.waits.pop();
+        self.idle();
+        let number = self.draft.block.steps.len() as u32;
+        for &at in ops.iter().chain(last.iter().map(|(at, ..)| at)) {
+            if let Some(step_of) = self.step_of.get_mut(at as usize) {
+                *step_of = Some(number);
+            }
+        }
+        let after = last.map(|(_, stream, ops)| Dependency::Passed { stream, ops });
+        self.draft.push(kind, source, target, count, after);
+    }
+
+    /// Steps that do nothing but wait, for the dependencies so far.
+    fn idle(&mut self) {
+        for (at, stream, ops) in std::mem::take(&mut self.waits) {
+            self.step_of[at as usize] = Some(self.draft.block.steps.len() as u32);
+            self.draft.idle(Dependency::Passed { stream, ops });
+        }
+    }
+}

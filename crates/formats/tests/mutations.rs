@@ -1,0 +1,269 @@
+//! Good files with bytes changed at random: no reader may panic, hang, or take memory out of proportion.
+//!
+//! Cases are numbered and the same on every machine. `SYNCLINE_FUZZ=100000` runs that many for each reader, and
+//! `SYNCLINE_FUZZ_FROM=7` starts at another number.
+
+use peak_alloc::PeakAlloc;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+use syncline_formats::astra1::TextWorkload;
+use syncline_formats::astra2::{Groups, Memory, Network, Source, System};
+use syncline_formats::chakra::{CollectiveType, Graph, Metadata, Node, NodeKind, Reader, write_file};
+use syncline_formats::msccl;
+use syncline_plan::{Custom, PlanFile, by_name};
+use syncline_units::CollectiveKind;
+
+#[global_allocator]
+static ALLOCATOR: PeakAlloc = PeakAlloc;
+/// One reader at a time, or the memory of one would be put down to another.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// Cases of each reader.
+const CASES: u64 = 20_000;
+/// Longer than any of these small files takes, on a slow machine and without optimisation.
+const LONG: Duration = Duration::from_secs(5);
+/// Memory that a reader may take however short the file is: tables, buffers, messages.
+const FREE: usize = 1 << 20;
+/// The same for what proves plans.
+const FREE_FOR_PROOFS: usize = 64 << 20;
+/// Memory that it may take for each byte of the file beyond that. A byte may stand for a node of a graph.
+const PER_BYTE: usize = 64;
+
+/// Numbers that depend on their seed alone: xorshift* (Vigna 2016).
+struct Random(u64);
+
+impl Random {
+    fn new(case: u64) -> Self {
+        // Neighbouring seeds must not give similar numbers.
+        let mut random = Self((case ^ 0x9e37_79b9_7f4a_7c15).wrapping_mul(0xbf58_476d_1ce4_e5b9) | 1);
+        for _ in 0..4 {
+            random.next();
+        }
+        random
+    }
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+    fn below(&mut self, limit: usize) -> usize {
+        (self.next() >> 16) as usize % limit.max(1)
+    }
+    fn of<'a>(&mut self, all: &'a [&'a [u8]]) -> &'a [u8] {
+        all[self.below(all.len())]
+    }
+}
+
+/// Pieces that mean something to some reader: large and odd numbers, brackets, quotes, varints, lengths.
+const PIECES: &[&[u8]] = &[
+    b"-1",
+    b"0",
+    b"1e999",
+    b"NaN",
+    b"4294967295",
+    b"18446744073709551616",
+    b"999999999",
+    b"[",
+    b"]",
+    b"{",
+    b"}",
+    b"\"",
+    b"<",
+    b"/>",
+    b"&amp;",
+    b"&x;",
+    b"<!--",
+    b"*a",
+    b"&a ",
+    b": ",
+    b",",
+    b"\n",
+    b"\r\n",
+    b"\t",
+    b"\0",
+    b"\xff\xff\xff\xff\x0f",
+    b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",
+    b"\x80\x80\x80\x20",
+    b"\x1f\x8b\x08",
+    b"\xc3\xa9",
+    b"\xed\xa0\x80",
+];
+
+/// A file with a few changes.
+fn changed(good: &[u8], other: &[u8], random: &mut Random) -> Vec<u8> {
+    let mut bytes = good.to_vec();
+    for _ in 0..=random.below(4) {
+        let at = random.below(bytes.len() + 1);
+        let end = (at + 1 + random.below(24)).min(bytes.len());
+        match random.below(9) {
+            0 => bytes.truncate(at),
+            1 => drop(bytes.drain(at..end)),
+            2 => drop(bytes.splice(at..at, random.of(PIECES).iter().copied())),
+            3 => drop(bytes.splice(at..end, random.of(PIECES).iter().copied())),
+            4 if at < bytes.len() => bytes[at] ^= 1 << random.below(8),
+            5 if at < bytes.len() => bytes[at] = random.next() as u8,
+            6 => {
+                // The same again, up to some hundred times.
+                let piece = bytes[at..end].repeat(1 + random.below(100));
+                drop(bytes.splice(at..at, piece));
+            }
+            7 => {
+                let from = random.below(other.len() + 1);
+                let to = (from + random.below(200)).min(other.len());
+                drop(bytes.splice(at..end, other[from..to].iter().copied()));
+            }
+            _ => {
+                // A number in the text becomes another one.
+                if let Some(digit) = bytes[at..].iter().position(u8::is_ascii_digit) {
+                    bytes[at + digit] = b'0' + random.below(10) as u8;
+                }
+            }
+        }
+    }
+    bytes
+}
+
+/// A number from the environment.
+fn variable(name: &str, usual: u64) -> u64 {
+    std::env::var(name).map_or(usual, |text| text.parse().unwrap_or_else(|_| panic!("{name} is no number")))
+}
+
+/// Reads many changed files; `read` says whether one was good, and may take `free` bytes of memory for a short one.
+fn torment(name: &str, seeds: &[Vec<u8>], free: usize, read: impl Fn(&[u8]) -> bool) {
+    let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    for good in seeds {
+        assert!(read(good), "{name}: the file is wrong before it is changed");
+    }
+    let (from, cases) = (variable("SYNCLINE_FUZZ_FROM", 0), variable("SYNCLINE_FUZZ", CASES));
+    let mut accepted = 0;
+    for case in from..from.saturating_add(cases) {
+        let mut random = Random::new(case);
+        let good = &seeds[random.below(seeds.len())];
+        let other = &seeds[random.below(seeds.len())];
+        let bytes = changed(good, other, &mut random);
+        let before = ALLOCATOR.current_usage();
+        ALLOCATOR.reset_peak_usage();
+        let started = Instant::now();
+        let outcome = catch_unwind(AssertUnwindSafe(|| read(&bytes)));
+        let took = started.elapsed();
+        let memory = ALLOCATOR.peak_usage().saturating_sub(before);
+        let shown = || String::from_utf8_lossy(&bytes[..bytes.len().min(4000)]).into_owned();
+        match outcome {
+            Ok(good) => accepted += u64::from(good),
+            Err(_) => panic!("{name}: case {case} panics:\n{}", shown()),
+        }
+        assert!(took < LONG, "{name}: case {case} takes {took:?}:\n{}", shown());
+        let most = free + PER_BYTE * bytes.len();
+        assert!(memory <= most, "{name}: case {case}: {memory} bytes for {}:\n{}", bytes.len(), shown());
+    }
+    // Changes that are never accepted would test the first check alone.
+    assert!(accepted > 0 || cases < 1000, "{name}: no changed file was accepted");
+}
+
+/// Reads a text; what is no text is refused before.
+fn as_text(bytes: &[u8], read: impl Fn(Source) -> bool) -> bool {
+    std::str::from_utf8(bytes).is_ok_and(|text| read(Source::new("file", text)))
+}
+
+fn bytes_of(nodes: &[Node]) -> Vec<u8> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.et");
+    write_file(&path, &Metadata::astra(), nodes).unwrap();
+    std::fs::read(path).unwrap()
+}
+
+#[test]
+fn chakra_traces() {
+    let job = [
+        Node::compute(1, "forward", 5),
+        Node::roofline(2, "gemm", 1 << 30, 1 << 20).after(&[1]),
+        Node::collective(3, "reduce", CollectiveType::AllReduce, 1 << 20).after(&[2]).in_group("1"),
+        Node::collective(4, "gather", CollectiveType::AllGather, 64).after(&[1, 3]).in_dims(&[true, false]),
+        Node::send(5, "s", 0, 1, 4096, 7).after(&[4]),
+        Node::receive(6, "r", 1, 0, 4096, 7).after(&[4]),
+        Node::memory(7, "load", NodeKind::MemLoad, 1 << 20),
+    ];
+    let long: Vec<Node> = (1..60)
+        .map(|id| Node::compute(id, "x", id).after(&[id.saturating_sub(1)][usize::from(id < 2)..]))
+        .collect();
+    let seeds = [bytes_of(&job), bytes_of(&long)];
+    for replay in [false, true] {
+        torment("chakra", &seeds, FREE, |bytes| {
+            Reader::new(bytes, "t.0.et").and_then(|mut reader| Graph::read(&mut reader, replay)).is_ok()
+        });
+    }
+}
+
+#[test]
+fn astra_text() {
+    let layer = "conv1 -1 5 NONE 0 6 ALLTOALL 8 7 ALLREDUCE 1048576 9\n";
+    let seeds: Vec<Vec<u8>> = [
+        format!("DATA\n1\n{layer}"),
+        format!("HYBRID_DLRM 0\n3\n{layer}{layer}{layer}"),
+        format!("HYBRID_TRANSFORMER model_parallel_NPU_group: 4\n2\n{layer}{layer}"),
+    ]
+    .map(String::into_bytes)
+    .to_vec();
+    torment("text workload", &seeds, FREE, |bytes| {
+        as_text(bytes, |source| TextWorkload::parse(source).is_ok())
+    });
+}
+
+#[test]
+fn astra_configuration() {
+    let network = "# speeds\ntopology: [ Ring, FullyConnected, Switch ]\nnpus_count: [ 8, 4, 2 ]\n\
+                   bandwidth: [ 200, 100.5, 5e1 ]  # GB/s\nlatency: [ 0, 0.5, 2000.0 ]\n";
+    torment("network", &[network.into()], FREE, |bytes| {
+        as_text(bytes, |source| Network::parse(source).is_ok())
+    });
+    let system = r#"{"scheduling-policy": "LIFO", "endpoint-delay": 12, "active-chunks-per-dimension": 2,
+        "preferred-dataset-splits": 64, "all-reduce-implementation": ["ring", "direct"],
+        "all-gather-implementation": ["ring", "oneDirect12"], "collective-optimization": "localBWAware",
+        "local-mem-bw": 1555.5, "peak-perf": 312, "roofline-enabled": 1}"#;
+    torment("system", &[system.into()], FREE, |bytes| as_text(bytes, |source| System::parse(source).is_ok()));
+    let memory = r#"{"memory-type": "NO_MEMORY_EXPANSION"}"#;
+    torment("memory", &[memory.into()], FREE, |bytes| as_text(bytes, |source| Memory::parse(source).is_ok()));
+    let groups = r#"{"1": [0, 1, 2, 3], "2": [4, 5, 6, 7], "30": [0, 4]}"#;
+    torment("groups", &[groups.into()], FREE, |bytes| as_text(bytes, |source| Groups::parse(source).is_ok()));
+}
+
+#[test]
+fn msccl_programs() {
+    let seeds = [
+        include_bytes!("../src/msccl/testdata/ring_all_reduce.xml").to_vec(),
+        include_bytes!("../src/msccl/testdata/two_step_all_to_all.xml").to_vec(),
+    ];
+    torment("msccl", &seeds, FREE_FOR_PROOFS, |bytes| {
+        as_text(bytes, |source| {
+            let Ok(plan) = msccl::parse(&source) else { return false };
+            // What is read can be written.
+            msccl::write(&plan).unwrap();
+            true
+        })
+    });
+}
+
+#[test]
+fn plan_files() {
+    let plan = |name: &str, kind, ranks| {
+        let plan = PlanFile::of(&*by_name(name).unwrap(), kind, ranks).unwrap();
+        serde_json::to_string(&plan).unwrap().into_bytes()
+    };
+    let seeds = [
+        plan("direct", CollectiveKind::AllToAll, 3),
+        plan("halving_doubling", CollectiveKind::AllReduce, 4),
+        plan("double_binary_tree", CollectiveKind::Broadcast, 3),
+        plan("parameter_server(placement=NCC)", CollectiveKind::AllReduce, 2),
+    ];
+    torment("plan", &seeds, FREE_FOR_PROOFS, |bytes| {
+        std::str::from_utf8(bytes).is_ok_and(|text| {
+            let Ok(plan) = PlanFile::from_json(text, "plan.json") else { return false };
+            let good = Custom::new(&plan).is_ok();
+            // Whatever can be said of it, it is said.
+            let _ = msccl::write(&plan);
+            good
+        })
+    });
+}

@@ -1,0 +1,217 @@
+//! Chakra execution traces as a workload.
+//!
+//! | node | task |
+//! |---|---|
+//! | `COMP` | compute: `duration_micros` where it is above 0, else `num_ops` and `tensor_size` for the compute model |
+//! | `COMP` with `is_cpu_op` | compute of the host, of `duration_micros` |
+//! | `COMM_COLL` | a collective of the whole machine, of the dimensions in `involved_dim`, or of the group `pg_name` |
+//! | `COMM_SEND`, `COMM_RECV` | send, receive |
+//! | `MEM_LOAD`, `MEM_STORE` | a memory operation of `duration_micros`; refused without, as no remote memory is modelled |
+//! | `INVALID`, `METADATA` | refused |
+//!
+//! - The host of a rank does one thing at a time, the ready node with the smallest id first, and the accelerator goes on
+//!   meanwhile, as in ASTRA-sim 2. It takes the place of the path to remote memory and is booked there, so a rank has
+//!   host operations or memory nodes, not both.
+//! - A broadcast starts at the first rank of its group. A barrier is an all-reduce of a byte for each rank of its group:
+//!   the least that every rank takes part in, whatever the algorithm.
+//! - Ranks with equal files share a class; a rank's tasks start in the order of node ids.
+//! - A group that has all ranks stands for the whole machine, as in ASTRA-sim 2; a smaller one is one flat axis in the
+//!   order of its list. Disjoint groups of equal size are groups of one role.
+//! - An all-gather's `comm_size` is the shard of one rank: it gathers that times the ranks that take part.
+//! - ASTRA-sim 2 runs one communication of a rank at a time. Here they overlap; `collectives: { concurrent: 1 }` keeps
+//!   collectives from it.
+
+mod nodes;
+mod teams;
+
+use crate::jobs::Axis;
+use crate::watch::Watch;
+use nodes::Site;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::path::Path;
+use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
+use syncline_formats::astra2::Groups;
+use syncline_formats::chakra::load::rank_file;
+use syncline_formats::chakra::{Graph, Loading, Traces};
+use syncline_workload::graph::NO_LAYER;
+use syncline_workload::{GraphBuilder, Part, Role, RoleId, Source, Task, TaskGraph, TaskKind, Workload};
+
+/// Most problems that are listed.
+const MAX_PROBLEMS: usize = 20;
+
+/// Reads `<prefix>.<rank>.et` for every rank along `axes`. `mismatch` says that there is another number of NPUs.
+///
+/// # Errors
+/// What is wrong with the files, and nodes that cannot be simulated; `LimitReached` where `watch` says stop.
+pub(crate) fn workload(
+    prefix: &str,
+    groups: Option<&str>,
+    axes: &[Axis],
+    mismatch: &dyn Fn(&str, u32) -> Diagnostic,
+    watch: &Watch<'_>,
+) -> Result<Workload> {
+    let ranks = axes.iter().map(|axis| axis.size).product();
+    let prefix = &*prefix_in(prefix)?;
+    count_files(Path::new(prefix), ranks, mismatch)?;
+    let groups = match groups.map(Path::new) {
+        Some(path) => Groups::read(path)?,
+        None => Groups::default(),
+    };
+    let mut look = || watch.look("reading the traces");
+    let traces = Traces::load_while(Path::new(prefix), ranks, Loading::default(), &mut look)?;
+    let mut problems = Diagnostics::new();
+    let mut sharers = vec![Vec::new(); traces.graphs().len()];
+    for rank in 0..ranks {
+        sharers[traces.graph_index(rank)].push(rank);
+    }
+    let mut job =
+        Job { traces: &traces, sharers: &sharers, axes, ranks, roles: Vec::new(), along: BTreeMap::new() };
+    let teams = job.teams(&groups, &mut problems);
+    problems = problems.into_result()?;
+    let mut classes = Vec::new();
+    for (index, graph) in traces.graphs().iter().enumerate() {
+        watch.look("building the task graphs")?;
+        match job.class(index, graph, &teams[index], &mut problems) {
+            Ok(class) => classes.push(class),
+            Err(problem) => problems.push(*problem),
+        }
+        if problems.0.len() >= MAX_PROBLEMS {
+            break;
+        }
+    }
+    problems.into_result()?;
+    let mut class_runs: Vec<(u32, u32)> = Vec::new();
+    for rank in 0..ranks {
+        let class = traces.graph_index(rank) as u32;
+        if class_runs.last().is_none_or(|&(_, last)| last != class) {
+            class_runs.push((rank, class));
+        }
+    }
+    let name =
+        Path::new(prefix).file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    let (layers, source) = (Vec::new(), Source::Traces { prefix: prefix.to_owned() });
+    Ok(Workload { name, ranks, classes, class_runs, roles: job.roles, layers, iterations: 1, source })
+}
+
+/// The prefix of the traces: `prefix` itself, or where it is a folder, that of the only traces in it.
+fn prefix_in(prefix: &str) -> Result<Cow<'_, str>> {
+    let folder = Path::new(prefix);
+    if !folder.is_dir() {
+        return Ok(Cow::Borrowed(prefix));
+    }
+    let names = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.file_name());
+    let mut found: Vec<String> =
+        names.filter_map(|name| Some(name.to_str()?.strip_suffix(".0.et")?.to_owned())).collect();
+    found.sort_unstable();
+    if let [only] = &found[..] {
+        return Ok(Cow::Owned(folder.join(only).to_string_lossy().into_owned()));
+    }
+    let problem = Diagnostic::error(Code::Unreadable, "a folder of traces must hold those of one job")
+        .at(prefix, 0)
+        .key("workload.chakra");
+    Err(match found.len() {
+        0 => {
+            problem.found("no file that ends in .0.et").help("name the folder or the prefix of the .et files")
+        }
+        _ => problem.found(found.join(", ")).help("name one of these prefixes, with the folder before it"),
+    }
+    .into())
+}
+
+/// That there are as many files as ranks.
+fn count_files(prefix: &Path, ranks: u32, mismatch: &dyn Fn(&str, u32) -> Diagnostic) -> Result<()> {
+    let is_there = |rank: u32| rank_file(prefix, rank).is_file();
+    let files = (0..u32::MAX).take_while(|&rank| is_there(rank)).count() as u32;
+    if files == ranks {
+        return Ok(());
+    }
+    if let Some(next) = (files..ranks).find(|&rank| is_there(rank)) {
+        let message = format!("the trace has no file for rank {files}, but one for rank {next}");
+        return Err(Diagnostic::error(Code::RankMismatch, message)
+            .at(rank_file(prefix, files).display().to_string(), 0)
+            .key("workload.chakra")
+            .help("write one file for each rank")
+            .into());
+    }
+    // No file at all is reported by the reader, with similar names.
+    if files == 0 {
+        return Ok(());
+    }
+    let what = format!("the trace has {files} rank{}", if files == 1 { "" } else { "s" });
+    let found = format!("{} is its last file", rank_file(prefix, files - 1).display());
+    Err(mismatch(&what, files).note(found).into())
+}
+
+type Boxed<T> = std::result::Result<T, Box<Diagnostic>>;
+
+/// Which ranks a `pg_name` means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Team {
+    /// All of them.
+    Everyone,
+    /// One alone, with whom there is nothing to exchange.
+    Alone,
+    /// A group of this role.
+    Listed(RoleId, u32),
+}
+
+struct Job<'a> {
+    traces: &'a Traces,
+    /// The ranks that have each graph.
+    sharers: &'a [Vec<u32>],
+    axes: &'a [Axis],
+    ranks: u32,
+    roles: Vec<Role>,
+    /// Roles along axes of the grid.
+    along: BTreeMap<Vec<usize>, RoleId>,
+}
+
+impl Job<'_> {
+    /// The role of the groups along `axes` of the grid.
+    fn along(&mut self, axes: Vec<usize>) -> RoleId {
+        if let Some(&role) = self.along.get(&axes) {
+            return role;
+        }
+        let sizes: Vec<u32> = self.axes.iter().map(|axis| axis.size).collect();
+        let dims: Vec<Option<u16>> = self.axes.iter().map(|axis| axis.dim).collect();
+        let names: Vec<&str> = axes.iter().map(|&axis| self.axes[axis].name.as_str()).collect();
+        let name = if axes.len() == sizes.len() { "all".to_owned() } else { names.join(", ") };
+        let role = RoleId(self.roles.len() as u16);
+        self.roles.push(Role::grid(&name, &sizes, &dims, &axes));
+        self.along.insert(axes, role);
+        role
+    }
+
+    /// The tasks of the ranks that share a graph.
+    fn class(
+        &mut self,
+        index: usize,
+        graph: &Graph,
+        teams: &[Team],
+        problems: &mut Diagnostics,
+    ) -> Boxed<TaskGraph> {
+        let mut builder = GraphBuilder::new();
+        let memory = nodes::first_memory(graph);
+        for (node, op) in graph.ops().iter().enumerate() {
+            let site = Site { traces: self.traces, sharers: &self.sharers[index], graph, node, memory };
+            let kind = self.task(site, op, teams).unwrap_or_else(|problem| {
+                if problems.0.len() < MAX_PROBLEMS {
+                    problems.push(*problem);
+                }
+                TaskKind::Join
+            });
+            let name = match graph.name(node) {
+                "" => format!("node {}", graph.id(node)),
+                name => name.to_owned(),
+            };
+            builder.task(Task { kind, layer: NO_LAYER, part: Part::Other, name });
+        }
+        for node in 0..graph.len() {
+            for &next in graph.successors(node) {
+                builder.after(next, node as u32);
+            }
+        }
+        builder.build(1).map_err(|problem| Box::new(problem.at(self.traces.file(self.sharers[index][0]), 0)))
+    }
+}

@@ -1,0 +1,108 @@
+//! Process groups: what the names in the nodes mean, and the roles that the groups in use share.
+
+use super::{Boxed, Job, Team};
+use std::collections::{BTreeMap, BTreeSet};
+use syncline_diagnostics::{Code, Diagnostic, Diagnostics};
+use syncline_formats::astra2::Groups;
+use syncline_workload::{Role, RoleId};
+
+impl Job<'_> {
+    /// What every `pg_name` of every graph means; the roles of groups in use.
+    pub(super) fn teams(&mut self, groups: &Groups, problems: &mut Diagnostics) -> Vec<Vec<Team>> {
+        let mut used = BTreeSet::new();
+        let mut named: Vec<Vec<Option<u32>>> = Vec::new();
+        for (index, graph) in self.traces.graphs().iter().enumerate() {
+            let ids = graph.groups().iter().map(|name| match self.group(index, name, groups) {
+                Ok(id) => {
+                    used.extend(id);
+                    id
+                }
+                Err(problem) => {
+                    problems.push(*problem);
+                    None
+                }
+            });
+            named.push(ids.collect());
+        }
+        // Disjoint groups of equal size share a role.
+        let mut shared: Vec<(Vec<u32>, BTreeSet<u32>)> = Vec::new();
+        let mut of: BTreeMap<u32, usize> = BTreeMap::new();
+        for &id in &used {
+            let members = &groups.members[&id];
+            let fits = |(ids, taken): &(Vec<u32>, BTreeSet<u32>)| {
+                groups.members[&ids[0]].len() == members.len()
+                    && members.iter().all(|rank| !taken.contains(rank))
+            };
+            let role = shared.iter().position(fits).unwrap_or_else(|| {
+                shared.push((Vec::new(), BTreeSet::new()));
+                shared.len() - 1
+            });
+            shared[role].0.push(id);
+            shared[role].1.extend(members);
+            of.insert(id, role);
+        }
+        for (ids, _) in &shared {
+            let names: Vec<String> = ids.iter().take(4).map(u32::to_string).collect();
+            let more = if ids.len() > 4 { ", ..." } else { "" };
+            let name = format!("group {}{more}", names.join(", "));
+            let lists: Vec<Vec<u32>> = ids.iter().map(|id| groups.members[id].clone()).collect();
+            let size = lists[0].len() as u32;
+            let axis = syncline_workload::Axis { size, stride: 0, dim: None };
+            match Role::lists(&name, lists, vec![axis], self.ranks) {
+                Ok(role) => self.roles.push(role),
+                Err(problem) => problems.push(problem.at(groups.source.file(), 0)),
+            }
+        }
+        if shared.len() > usize::from(u16::MAX) / 2 {
+            problems.push(
+                Diagnostic::error(Code::BadGroup, "the groups overlap in too many ways")
+                    .at(groups.source.file(), 0)
+                    .found(format!("{} sets of disjoint groups", shared.len())),
+            );
+        }
+        let team = |id: Option<u32>| match id {
+            None => Team::Everyone,
+            Some(id) if groups.members[&id].len() < 2 => Team::Alone,
+            Some(id) => Team::Listed(RoleId(of[&id] as u16), groups.members[&id].len() as u32),
+        };
+        named.into_iter().map(|ids| ids.into_iter().map(team).collect()).collect()
+    }
+
+    /// The number of the group that `name` names; `None` for the whole machine.
+    fn group(&self, graph: usize, name: &str, groups: &Groups) -> Boxed<Option<u32>> {
+        let first = self.sharers[graph][0];
+        let bad = |message: String| {
+            let error = Diagnostic::error(Code::BadGroup, message);
+            Box::new(error.at(self.traces.file(first), 0).key(format!("rank {first}, pg_name")).found(name))
+        };
+        if name.is_empty() {
+            return Ok(None);
+        }
+        let Ok(id) = name.parse::<u32>() else {
+            return Err(bad("a process group's name must be a whole number".to_owned()));
+        };
+        if id == 0 {
+            return Ok(None);
+        }
+        let Some(members) = groups.members.get(&id) else {
+            let mut error = bad("no such process group".to_owned());
+            let known: Vec<String> = groups.members.keys().take(20).map(u32::to_string).collect();
+            error.allowed =
+                Some(if known.is_empty() { "0 (all ranks)".to_owned() } else { known.join(", ") });
+            if groups.members.is_empty() {
+                error.help = Some("name the file of communicator groups with `workload.groups`".to_owned());
+            }
+            return Err(error);
+        };
+        if let Some(rank) = members.iter().find(|&&rank| rank >= self.ranks) {
+            let mut error = bad(format!("rank {rank} of process group {id} does not exist"));
+            error.allowed = Some(format!("0 to {}", self.ranks.saturating_sub(1)));
+            return Err(error);
+        }
+        let within: BTreeSet<u32> = members.iter().copied().collect();
+        if let Some(rank) = self.sharers[graph].iter().find(|rank| !within.contains(rank)) {
+            return Err(bad(format!("rank {rank} uses process group {id}, to which it does not belong")));
+        }
+        Ok(Some(id).filter(|_| members.len() < self.ranks as usize))
+    }
+}
