@@ -27,6 +27,7 @@ pub fn timeline(outcome: &Outcome, backend: Backend) -> Timeline {
             Ended::Cancelled => RunEnded::Interrupted,
         },
         ranks: u64::from(outcome.npus),
+        simulated_ranks: u64::from(outcome.npus),
         npus: u64::from(outcome.npus),
         iterations: u64::from(outcome.ended == Ended::Finished),
         total_time_s: total,

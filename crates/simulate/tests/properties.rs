@@ -5,7 +5,6 @@ mod support;
 use proptest::prelude::*;
 use serde_json::json;
 use support::{scenario, simulate};
-use syncline_simulate::{Control, Scenario, run};
 use syncline_timeline::{Data, Timeline};
 
 fn floats<'a>(timeline: &'a Timeline, table: &str, column: &str) -> &'a [f64] {

@@ -94,6 +94,9 @@ def simulate(
     max_sim_time: Annotated[str | None, typer.Option(metavar="T", help="Stop after simulated time T: 10ms.")] = None,
     max_wall: Annotated[str | None, typer.Option(metavar="T", help="Stop after time T of this clock: 60s.")] = None,
     seed: Annotated[str | None, typer.Option(metavar="N", help="Seed of everything random.")] = None,
+    no_quotient: Annotated[
+        bool, typer.Option("--no-quotient", metavar="", help="Simulate every rank, also where ranks are alike.")
+    ] = False,
     quiet: Quiet = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", metavar="", help="Say more about the run.")] = False,
     no_color: NoColour = False,
@@ -110,6 +113,7 @@ def simulate(
         "--max-sim-time": ("limits.sim_time", max_sim_time),
         "--max-wall": ("limits.wall", max_wall),
         "--seed": ("seed", seed),
+        "--no-quotient": ("quotient", "false" if no_quotient else None),
     }
     return call(scenario, set_ or [], options, out, as_json=json, quiet=quiet, verbose=verbose)
 

@@ -126,6 +126,7 @@ def _written(source: Source) -> Loaded:
         "network": {"model": scenario.network} if isinstance(scenario.network, str) else scenario.network.model_dump(),
         "limits": scenario.limits.model_dump(),
         "trace": scenario.trace.model_dump(),
+        "quotient": scenario.quotient,
     }
     return Loaded(name, resolved, origins)
 

@@ -78,3 +78,5 @@ class Scenario(Strict):
     """When to stop early."""
     trace: Trace = Trace()
     """What the trace shows."""
+    quotient: bool = True
+    """Whether one rank is simulated for all that cannot be told apart from it. The results are the same."""

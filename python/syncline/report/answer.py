@@ -61,6 +61,12 @@ def _parts(result: Result, width: int, *, ascii_only: bool) -> Iterator[Renderab
         f"calibrated: {summary.calibrated}",
         "dim",
     )
+    if 0 < summary.simulated_ranks < summary.ranks:
+        each = "the others are" if summary.ranks - summary.simulated_ranks > 1 else "the other is"
+        yield Text(
+            f"Simulated: {summary.simulated_ranks} of {counted(summary.ranks, 'rank')}; {each} alike (--no-quotient: all)",
+            "dim",
+        )
     for note in summary.notes:
         yield Text(f"Note: {note}", "dim")
     details = layers(result, width) if summary.compute_s > 0 else sets(result, width)

@@ -60,7 +60,7 @@ fn layer() -> impl Strategy<Value = Value> {
     })
 }
 
-pub fn scenario() -> impl Strategy<Value = Value> {
+pub(crate) fn scenario() -> impl Strategy<Value = Value> {
     let kinds = prop::sample::select(vec![
         "all_reduce",
         "reduce_scatter",
@@ -102,7 +102,7 @@ pub fn scenario() -> impl Strategy<Value = Value> {
         })
 }
 
-pub fn simulate(value: &Value) -> Timeline {
+pub(crate) fn simulate(value: &Value) -> Timeline {
     let scenario: Scenario = serde_json::from_value(value.clone()).unwrap();
     run(&scenario, Control::default()).unwrap_or_else(|errors| panic!("{errors}\n{value}")).timeline
 }
