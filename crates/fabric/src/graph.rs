@@ -148,7 +148,9 @@ impl Graph {
 
     /// A vertex as people call it.
     fn vertex_name(&self, vertex: u32) -> String {
-        vertex.checked_sub(self.npus).map_or_else(|| format!("NPU {vertex}"), |index| format!("switch {index}"))
+        vertex
+            .checked_sub(self.npus)
+            .map_or_else(|| format!("NPU {vertex}"), |index| format!("switch {index}"))
     }
 
     /// Number of NPUs.
