@@ -18,9 +18,10 @@ error[SL0101]: unknown key `rtae`
  --> s.yaml:5:40
   |
 5 |     - { name: a, shape: ring, size: 4, rtae: 25GB/s, rate: 1GB/s }
-  |                                        ^^^^ found `rtae`, allowed: name, shape, size, rings, links, switches, \
-direction, rate, rate_per_npu, latency, efficiency
+  |                                        ^^^^ found `rtae`
   |
+  = note: allowed: name, shape, size, rings, links, switches, direction, rate,
+          rate_per_npu, latency, efficiency
   = note: key `fabric.dims.0.rtae`
   = help: did you mean `rate`?""",
     ),
@@ -91,8 +92,10 @@ error[SL0103]: `workload` says nothing that it could be told by
  --> s.yaml:2:1
   |
 2 | workload: { modle: resnet50 }
-  | ^^^^^^^^ allowed: one of the keys model, layers, collective, collectives, chakra, astra_text
+  | ^^^^^^^^
   |
+  = note: allowed: one of the keys model, layers, collective, collectives,
+          chakra, astra_text
   = note: key `workload`
   = help: did you mean `model`?""",
     ),
@@ -136,8 +139,10 @@ error[SL0102]: value not allowed
  --> s.yaml:3:9
   |
 3 | fabric: [1, 2]
-  |         ^^^^^^ found `a list`, allowed: a mapping with one of the keys dims, shape, torus, alltoall, file, npus
+  |         ^^^^^^ found `a list`
   |
+  = note: allowed: a mapping with one of the keys dims, shape, torus,
+          alltoall, file, npus
   = note: key `fabric`""",
     ),
     "both rates": (
@@ -230,8 +235,9 @@ error[SL0102]: value not allowed
  --> s.yaml:2:20
   |
 2 | workload: { model: resnet5 }
-  |                    ^^^^^^^ found `resnet5`, allowed: one of resnet50, vgg16, transformer, transformer_big, mlp
+  |                    ^^^^^^^ found `resnet5`
   |
+  = note: allowed: one of resnet50, vgg16, transformer, transformer_big, mlp
   = note: key `workload.model`
   = help: did you mean `resnet50`?""",
     ),
@@ -242,9 +248,10 @@ error[SL0101]: unknown key `sequence`
  --> s.yaml:2:25
   |
 2 | workload: { model: mlp, sequence: 128 }
-  |                         ^^^^^^^^ found `sequence`, allowed: model, parallel, iterations, batch_per_npu, data_type, \
-sizes, bias
+  |                         ^^^^^^^^ found `sequence`
   |
+  = note: allowed: model, parallel, iterations, batch_per_npu, data_type,
+          sizes, bias
   = note: key `workload.sequence`""",
     ),
     "an unknown accelerator": (

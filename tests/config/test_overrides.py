@@ -54,9 +54,10 @@ error[SL0101]: unknown key `rtae`
  --> --set:1:1
   |
 1 | fabric.dims.1.rtae=50GB/s
-  | ^^^^^^^^^^^^^^^^^^ found `rtae`, allowed: name, shape, size, rings, links, switches, direction, rate, \
-rate_per_npu, latency, efficiency
+  | ^^^^^^^^^^^^^^^^^^ found `rtae`
   |
+  = note: allowed: name, shape, size, rings, links, switches, direction, rate,
+          rate_per_npu, latency, efficiency
   = note: key `fabric.dims.1.rtae`
   = help: did you mean `rate`?""",
         ),

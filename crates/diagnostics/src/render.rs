@@ -20,7 +20,7 @@ fn with(diagnostic: &Diagnostic, renderer: &Renderer) -> String {
         Severity::Warning => Level::WARNING,
     };
     let title = level.primary_title(&diagnostic.message).id(diagnostic.code.id());
-    let label = label(diagnostic);
+    let (label, allowed) = label(diagnostic);
     let help = help(diagnostic);
     let mut group = title.elements(None::<annotate_snippets::Message<'_>>);
     let span = diagnostic.place.as_ref().map(|place| {
@@ -57,6 +57,9 @@ fn with(diagnostic: &Diagnostic, renderer: &Renderer) -> String {
     if unplaced && !label.is_empty() {
         group = group.element(Level::NOTE.message(label));
     }
+    if let Some(allowed) = allowed {
+        group = group.element(Level::NOTE.message(folded(&allowed)));
+    }
     if let (false, Some(key)) = (unplaced, &diagnostic.key) {
         group = group.element(Level::NOTE.message(format!("key `{key}`")));
     }
@@ -69,8 +72,13 @@ fn with(diagnostic: &Diagnostic, renderer: &Renderer) -> String {
     renderer.render(&[group])
 }
 
-/// What was found and what is allowed, in one line.
-fn label(diagnostic: &Diagnostic) -> String {
+/// Characters that what is said beside a line of a file may have.
+const LABEL: usize = 80;
+/// Columns that a note fills.
+const NOTE: usize = 68;
+
+/// What was found and what is allowed, in one line; or what is allowed apart, where that would be long.
+fn label(diagnostic: &Diagnostic) -> (String, Option<String>) {
     let mut parts = Vec::new();
     if let (Some(key), true) = (&diagnostic.key, diagnostic.place.as_ref().is_none_or(|p| p.text.is_empty()))
     {
@@ -79,10 +87,31 @@ fn label(diagnostic: &Diagnostic) -> String {
     if let Some(found) = &diagnostic.found {
         parts.push(format!("found `{found}`"));
     }
-    if let Some(allowed) = &diagnostic.allowed {
-        parts.push(format!("allowed: {allowed}"));
+    let Some(allowed) = &diagnostic.allowed else { return (parts.join(", "), None) };
+    let allowed = format!("allowed: {allowed}");
+    let length: usize = parts.iter().chain([&allowed]).map(|part| part.chars().count() + 2).sum();
+    if length > LABEL {
+        return (parts.join(", "), Some(allowed));
     }
-    parts.join(", ")
+    parts.push(allowed);
+    (parts.join(", "), None)
+}
+
+/// `text` in lines that a terminal holds, broken between words.
+fn folded(text: &str) -> String {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let line = lines.last_mut().expect("there is a line");
+        if line.is_empty() {
+            line.push_str(word);
+        } else if line.chars().count() + 1 + word.chars().count() <= NOTE {
+            line.push(' ');
+            line.push_str(word);
+        } else {
+            lines.push(word.to_owned());
+        }
+    }
+    lines.join("\n")
 }
 
 fn help(diagnostic: &Diagnostic) -> Option<String> {
@@ -112,6 +141,18 @@ mod tests {
             text,
             "error[SL0101]: unknown key\n --> job.yaml:3:5\n  |\n3 |     rtae: 25GB/s\n  |     ^^^^ found `rtae`, allowed: rate, latency\n  |\n  = note: key `fabric.dims.0.rtae`\n  = help: did you mean `rate`?"
         );
+    }
+
+    #[test]
+    fn a_long_list_of_what_is_allowed_is_folded() {
+        let names =
+            ["all_reduce", "reduce_scatter", "all_gather", "all_to_all", "broadcast", "reduce", "barrier"];
+        let text =
+            plain(&Diagnostic::error(Code::UnknownKey, "unknown").one_of("gather", names).at("a.yaml", 0));
+        assert!(text.contains(
+            "= note: allowed: all_reduce, reduce_scatter, all_gather, all_to_all,\n         broadcast, reduce, barrier"
+        ), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     }
 
     #[test]
