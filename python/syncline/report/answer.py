@@ -63,10 +63,8 @@ def _parts(result: Result, width: int, *, ascii_only: bool) -> Iterator[Renderab
     )
     if 0 < summary.simulated_ranks < summary.ranks:
         each = "the others are" if summary.ranks - summary.simulated_ranks > 1 else "the other is"
-        yield Text(
-            f"Simulated: {summary.simulated_ranks} of {counted(summary.ranks, 'rank')}; {each} alike (--no-quotient: all)",
-            "dim",
-        )
+        some = f"{summary.simulated_ranks} of {counted(summary.ranks, 'rank')}"
+        yield Text(f"Simulated: {some}; {each} alike (--no-quotient: all)", "dim")
     for note in summary.notes:
         yield Text(f"Note: {note}", "dim")
     details = layers(result, width) if summary.compute_s > 0 else sets(result, width)
