@@ -37,6 +37,8 @@ class Summary:
     """NPUs in the fabric."""
     simulated_ranks: int = field(default=0, kw_only=True)
     """Ranks that were simulated; each of the others is like one of them. 0 in results that do not say it."""
+    simulated_iterations: int = field(default=0, kw_only=True)
+    """Iterations that were simulated; each of the others is like one of them. 0 in results that do not say it."""
     parallelism: str = field(default="", kw_only=True)
     """Which ranks share what, such as ``model 8 x data 4``; empty where the workload does not say it."""
     iterations: int

@@ -30,6 +30,7 @@ pub fn timeline(outcome: &Outcome, backend: Backend) -> Timeline {
         simulated_ranks: u64::from(outcome.npus),
         npus: u64::from(outcome.npus),
         iterations: u64::from(outcome.ended == Ended::Finished),
+        simulated_iterations: u64::from(outcome.ended == Ended::Finished),
         total_time_s: total,
         step_time_s: total,
         compute_s: mean(&|rank| rank.gpu.unwrap_or(0) as f64),

@@ -64,6 +64,10 @@ impl Event {
     pub(crate) fn kind(&self) -> Kind {
         KINDS[(self.key >> KEY_BITS) as usize]
     }
+    /// What orders events of one kind.
+    pub(crate) fn key(&self) -> u64 {
+        self.key & ((1 << KEY_BITS) - 1)
+    }
 }
 
 /// An event that was put in during its own time, and how many were before it.
@@ -155,6 +159,32 @@ impl Calendar {
                 Some(first)
             }
             (None, _) => self.pop_added(),
+        }
+    }
+
+    /// Every event to come, in the order in which they would be handled; `None` where some were added to the present.
+    pub(crate) fn pending(&self) -> Option<Vec<Event>> {
+        if !self.added.is_empty() {
+            return None;
+        }
+        let later = self.buckets.iter().flatten();
+        let mut events: Vec<Event> = self.present[self.taken..].iter().chain(later).copied().collect();
+        events.sort_by_key(|event| (event.time, event.key, event.b));
+        Some(events)
+    }
+
+    /// Moves every event `by` later, with the key that `key` gives it.
+    pub(crate) fn shift(&mut self, by: Time, key: impl Fn(&Event) -> u64) {
+        let events = self.pending().unwrap_or_default();
+        self.present.clear();
+        (self.taken, self.filled) = (0, 0);
+        for bucket in &mut self.buckets {
+            bucket.clear();
+        }
+        self.time = self.time.saturating_add(by);
+        for event in events {
+            let (kind, key) = (event.kind(), key(&event));
+            self.at(event.time.saturating_add(by), kind, key, event.a, event.b);
         }
     }
 

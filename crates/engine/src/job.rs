@@ -22,6 +22,8 @@ pub struct Job<'a> {
     /// Which ranks are simulated. Where some stand for others, rank `i` is on NPU `i`, there are no point-to-point
     /// tasks, and everything is the same after every turn.
     pub symmetry: Symmetry,
+    /// Whether iterations that are like earlier ones are left out of the simulation.
+    pub repeat: bool,
     /// How endpoints schedule.
     pub schedule: Schedule,
     /// Logical scheduling queues and ways round of each accounting dimension (see [`PhasePlan::dim`]).

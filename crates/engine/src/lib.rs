@@ -7,7 +7,7 @@
 //! - [`calendar`]: future events;
 //! - [`Engine`]: the run loop; its parts are `tasks` (task graphs and compute), `sets` (the endpoint: chunks and
 //!   scheduling queues), `programs` (plans, instruction by instruction), `quotient` (which ranks stand for others),
-//!   `checks` (impossible numbers) and `deadlock` (who waits for what);
+//!   `steady` (which iterations do), `checks` (impossible numbers) and `deadlock` (who waits for what);
 //! - [`record`]: what is written down.
 //!
 //! The engine reads no clock and no file; limits and interruptions are decided by its caller between steps.
@@ -23,6 +23,7 @@ pub mod record;
 mod sets;
 mod slab;
 mod state;
+mod steady;
 mod tasks;
 
 pub use calendar::Calendar;
@@ -36,6 +37,7 @@ use record::{DimRecord, Label, LayerRecord, RankRecord, Tracer};
 use slab::Slab;
 use state::{Alone, At, Begun, Cause, Instance, Message, NONE, Place, Rank, Run, Set, Window};
 use std::collections::VecDeque;
+use steady::Steady;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 pub use syncline_timeline::Ended;
 use syncline_units::Time;
@@ -83,6 +85,7 @@ pub struct Engine<'a, N> {
     /// Whether endpoints have limits, so that ranks may come to begin different chunks.
     limited: bool,
     failure: Option<Diagnostic>,
+    steady: Steady,
 }
 
 /// What a step of the run loop found.
@@ -192,6 +195,7 @@ impl<'a, N: Network> Engine<'a, N> {
             unfinished: 0,
             limited: job.schedule.is_limited(),
             failure: None,
+            steady: Steady::new(!job.repeat),
         };
         for rank in 0..count {
             if engine.ranks[rank as usize].tasks_left > 0 {
@@ -218,6 +222,10 @@ impl<'a, N: Network> Engine<'a, N> {
             let Some(time) = self.calendar.next_time() else {
                 return Err(self.deadlock().into());
             };
+            if self.steady.boundary && time > self.now {
+                self.look_back(until);
+                continue;
+            }
             if time > until {
                 return self.checked(Step::TimeLimit);
             }
@@ -338,6 +346,7 @@ impl<'a, N: Network> Engine<'a, N> {
         let found: Diagnostics = self.check_results();
         found.into_result()?;
         self.record.multiply(self.quotient.members());
+        self.record.iterations_repeated = self.steady.skipped;
         let job = self.job;
         self.record.spans = self.tracer.spans(|label| label_text(job, label));
         self.quotient.copy_spans(job, &mut self.record.spans);

@@ -56,4 +56,22 @@ pub trait Network {
 
     /// What link `id` did so far.
     fn link_use(&self, id: LinkId) -> LinkUse;
+
+    /// The message that a call with `a` is about.
+    fn message(&self, a: u32) -> u32;
+
+    /// Adds to `state` what a call with `a` will do, relative to `now`; the message that it is about.
+    fn pending(&self, now: Time, a: u32, state: &mut Vec<u64>) -> u32;
+
+    /// Adds to `state` what else decides about the future, relative to `now`: two equal states have the same future.
+    fn state(&self, now: Time, state: &mut Vec<u64>);
+
+    /// Moves everything `by` later. `key` gives the new key of a message under way.
+    fn shift(&mut self, by: Time, key: &mut dyn FnMut(u32) -> u64);
+
+    /// What each of the model's ports did so far.
+    fn uses(&self) -> Vec<LinkUse>;
+
+    /// Books `times` over what ports did since they had done `before`.
+    fn repeat(&mut self, before: &[LinkUse], times: u32);
 }

@@ -145,6 +145,8 @@ pub struct Record {
     pub tasks_done: u64,
     /// Iterations that every rank has completed.
     pub iterations_done: u32,
+    /// Iterations that were left out because they are like earlier ones.
+    pub iterations_repeated: u32,
 }
 
 impl Record {

@@ -33,6 +33,10 @@ impl<T> Slab<T> {
     pub(crate) fn remove(&mut self, id: u32) {
         self.free.push(id);
     }
+    /// Every slot, those that are free included.
+    pub(crate) fn slots_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.slots.iter_mut()
+    }
     /// How many are alive.
     pub(crate) fn len(&self) -> usize {
         self.slots.len() - self.free.len()

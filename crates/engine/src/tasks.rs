@@ -31,6 +31,7 @@ impl<'a, N: Network> Engine<'a, N> {
         let state = &mut self.ranks[rank as usize];
         let iteration = state.opened;
         state.opened += 1;
+        self.steady.boundary |= rank == 0 && !self.steady.off;
         let waits: Box<[u32]> =
             (0..graph.tasks.len() as u32).map(|task| graph.waits(task, iteration)).collect();
         for (task, _) in waits.iter().enumerate().filter(|&(_, &waits)| waits == 0) {

@@ -207,4 +207,47 @@ impl Network for Links<'_> {
     fn link_use(&self, id: LinkId) -> LinkUse {
         self.ports[self.symmetry.port(id) as usize].used
     }
+
+    fn message(&self, a: u32) -> u32 {
+        self.travels[a as usize].id
+    }
+
+    fn pending(&self, now: Time, a: u32, state: &mut Vec<u64>) -> u32 {
+        let travel = &self.travels[a as usize];
+        state.extend([travel.bytes.0, travel.tail.saturating_sub(now).0]);
+        state.extend(travel.path.iter().map(|link| u64::from(link.0)));
+        travel.id
+    }
+
+    fn state(&self, now: Time, state: &mut Vec<u64>) {
+        state.extend(self.ports.iter().map(|port| port.free.saturating_sub(now).0));
+    }
+
+    fn shift(&mut self, by: Time, key: &mut dyn FnMut(u32) -> u64) {
+        for port in &mut self.ports {
+            port.free = port.free.saturating_add(by);
+        }
+        let mut under_way = vec![true; self.travels.len()];
+        self.free_travels.iter().for_each(|&free| under_way[free as usize] = false);
+        for (travel, _) in self.travels.iter_mut().zip(under_way).filter(|(_, under_way)| *under_way) {
+            travel.tail = travel.tail.saturating_add(by);
+            travel.key = key(travel.id);
+        }
+    }
+
+    fn uses(&self) -> Vec<LinkUse> {
+        self.ports.iter().map(|port| port.used).collect()
+    }
+
+    fn repeat(&mut self, before: &[LinkUse], times: u32) {
+        let times = u64::from(times);
+        let again =
+            |sum: &mut u64, before: u64| *sum = sum.saturating_add((*sum - before).saturating_mul(times));
+        for (Port { used, .. }, before) in self.ports.iter_mut().zip(before) {
+            again(&mut used.bytes, before.bytes);
+            again(&mut used.messages, before.messages);
+            again(&mut used.busy.0, before.busy.0);
+            again(&mut used.waited.0, before.waited.0);
+        }
+    }
 }

@@ -52,6 +52,7 @@ fn simulate_with(
         workload: &workload,
         plans: Vec::new(),
         symmetry: Symmetry::none(fabric),
+        repeat: true,
         placement: Vec::new(),
         schedule: Schedule::default(),
         dims: vec![Lanes { queues: 1, ways: 1 }; fabric.dims().len() + 1],

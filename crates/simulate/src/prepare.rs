@@ -132,6 +132,8 @@ impl Prepared {
             plan_of: self.plans.plan_of.clone(),
             placement: self.placement.clone(),
             symmetry: self.symmetry.clone(),
+            // A limit on events counts those that are handled.
+            repeat: scenario.quotient && scenario.limits.events.is_none(),
             schedule: plans::schedule(&scenario.collectives),
             dims: self.plans.dims.clone(),
             traced,

@@ -127,6 +127,7 @@ fn summary(scenario: &Scenario, prepared: &Prepared, record: &Record, links: &[L
         npus: u64::from(prepared.fabric.npus()),
         parallelism: parallelism(scenario, prepared),
         iterations: u64::from(record.iterations_done),
+        simulated_iterations: u64::from(record.iterations_done - record.iterations_repeated),
         total_time_s: total,
         step_time_s: total / f64::from(record.iterations_done.max(1)),
         compute_s: mean(|rank| rank.compute.0),

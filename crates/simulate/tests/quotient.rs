@@ -29,6 +29,7 @@ fn compare(value: &Value) -> u64 {
     let simulated = quotient.summary.simulated_ranks;
     let mut summary = quotient.summary.clone();
     (summary.simulated_ranks, summary.events) = (full.summary.simulated_ranks, full.summary.events);
+    summary.simulated_iterations = full.summary.simulated_iterations;
     assert_eq!(summary, full.summary, "{value}");
     for (mine, other) in quotient.tables.iter().zip(&full.tables) {
         for (mine, other) in mine.columns.iter().zip(&other.columns) {
@@ -55,8 +56,14 @@ fn even(mut value: Value) -> Value {
     value
 }
 
+/// More iterations than it takes to become steady.
+fn longer(mut value: Value, iterations: u32) -> Value {
+    value["workload"]["iterations"] = json!(iterations);
+    value
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
 
     #[test]
     fn the_same_whatever_divides(value in scenario()) {
@@ -66,6 +73,11 @@ proptest! {
     #[test]
     fn the_same_where_all_divides(value in scenario()) {
         compare(&even(value));
+    }
+
+    #[test]
+    fn the_same_for_many_iterations(value in scenario(), all: bool, iterations in 3u32..40) {
+        compare(&longer(if all { even(value) } else { value }, iterations));
     }
 }
 
@@ -119,4 +131,37 @@ fn groups_along_dimensions() {
     assert_eq!(training(3 << 20, "c"), 1);
     // No three ranks get equal parts, nor do the four that then share each part.
     assert_eq!(training(1 << 20, "a"), 12);
+}
+
+#[test]
+fn iterations_that_repeat_are_left_out() {
+    let layer = |name: &str, parameters: u32| {
+        let time = json!({"time": "20us"});
+        json!({"name": name, "forward": time, "input_grad": time, "weight_grad": time, "parameters": parameters,
+            "update": {"time": "1us"}})
+    };
+    let dims = json!([dim("a", "ring", 4), dim("b", "fully_connected", 2), dim("c", "switch", 4)]);
+    let mut value = job(dims, "", "");
+    value["workload"] = json!({"source": "layers", "parallel": {"data": "all"},
+        "layers": [layer("x", 1 << 22), layer("y", 1 << 20), layer("z", 1 << 16)]});
+    compare(&longer(value.clone(), 60));
+    // Odd numbers of elements: every rank is simulated, and iterations repeat all the same.
+    value["workload"]["layers"][1]["parameters"] = json!((1 << 20) + 1);
+    compare(&longer(value.clone(), 60));
+    let long = simulate(&longer(value, 1_000));
+    let summary = &long.summary;
+    assert_eq!((summary.simulated_ranks, summary.ranks, summary.iterations), (32, 32, 1_000));
+    assert!(summary.simulated_iterations <= 12, "{}", summary.simulated_iterations);
+    assert_eq!(long.table("collectives").unwrap().rows(), 3_000);
+}
+
+#[test]
+fn a_limit_on_simulated_time_holds_among_repeated_iterations() {
+    let mut value = job(json!([dim("a", "ring", 4)]), "all_reduce", "16MiB");
+    value = longer(value, 1_000);
+    let whole = simulate(&value).summary;
+    value["limits"] = json!({"sim_time": format!("{}us", (whole.total_time_s * 1e6 / 2.0) as u64)});
+    let half = simulate(&value).summary;
+    assert!((495..=500).contains(&half.iterations), "{}", half.iterations);
+    assert!(half.simulated_iterations < 20);
 }

@@ -48,6 +48,8 @@ pub struct Summary {
     pub parallelism: String,
     /// Training iterations that every rank completed (1 where the workload has none).
     pub iterations: u64,
+    /// Iterations that were simulated; each of the others is like one of them.
+    pub simulated_iterations: u64,
     /// Simulated time until the last rank finished.
     pub total_time_s: f64,
     /// `total_time_s / iterations`; `total_time_s` where a run was cut off in its first iteration.

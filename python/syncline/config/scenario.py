@@ -79,4 +79,4 @@ class Scenario(Strict):
     trace: Trace = Trace()
     """What the trace shows."""
     quotient: bool = True
-    """Whether one rank is simulated for all that cannot be told apart from it. The results are the same."""
+    """Whether ranks and iterations that are like others are left out of the simulation. The results are the same."""

@@ -61,10 +61,16 @@ def _parts(result: Result, width: int, *, ascii_only: bool) -> Iterator[Renderab
         f"calibrated: {summary.calibrated}",
         "dim",
     )
-    if 0 < summary.simulated_ranks < summary.ranks:
-        each = "the others are" if summary.ranks - summary.simulated_ranks > 1 else "the other is"
-        some = f"{summary.simulated_ranks} of {counted(summary.ranks, 'rank')}"
-        yield Text(f"Simulated: {some}; {each} alike (--no-quotient: all)", "dim")
+    some = [
+        f"{simulated} of {counted(number, what)}"
+        for simulated, number, what in (
+            (summary.simulated_ranks, summary.ranks, "rank"),
+            (summary.simulated_iterations, summary.iterations, "iteration"),
+        )
+        if 0 < simulated < number
+    ]
+    if some:
+        yield Text(f"Simulated: {', '.join(some)}; the rest is alike (--no-quotient: all)", "dim")
     for note in summary.notes:
         yield Text(f"Note: {note}", "dim")
     details = layers(result, width) if summary.compute_s > 0 else sets(result, width)

@@ -1,0 +1,110 @@
+//! What a period leaves in the record, booked again for its repetitions.
+
+use super::skip::shift_record;
+use crate::network::LinkUse;
+use crate::record::{LayerRecord, RankRecord};
+use crate::{Engine, Network};
+use syncline_timeline::Flow;
+use syncline_units::Time;
+
+/// The sums at a boundary.
+#[derive(Clone, Debug)]
+pub(super) struct Accounts {
+    ranks: Vec<RankRecord>,
+    layers: Vec<LayerRecord>,
+    dims: Vec<Time>,
+    links: Vec<LinkUse>,
+    totals: [u64; 4],
+    collectives: usize,
+    marks: usize,
+    flows: usize,
+    left_out: u64,
+}
+
+/// Adds to `sum`, `times` over, what it has grown by since it was `before`.
+fn again(sum: &mut u64, before: u64, times: u32) {
+    *sum = sum.saturating_add((*sum - before).saturating_mul(u64::from(times)));
+}
+fn time_again(sum: &mut Time, before: Time, times: u32) {
+    again(&mut sum.0, before.0, times);
+}
+fn large_again(sum: &mut u128, before: u128, times: u32) {
+    *sum += (*sum - before) * u128::from(times);
+}
+
+impl<N: Network> Engine<'_, N> {
+    fn totals(&mut self) -> [&mut u64; 4] {
+        let record = &mut self.record;
+        [&mut record.messages, &mut record.sent, &mut record.delivered, &mut record.tasks_done]
+    }
+
+    pub(super) fn accounts(&mut self) -> Accounts {
+        Accounts {
+            totals: self.totals().map(|total| *total),
+            ranks: self.record.ranks.clone(),
+            layers: self.record.layers.clone(),
+            dims: self.record.dims.iter().map(|dim| dim.active).collect(),
+            links: self.network.uses(),
+            collectives: self.record.collectives.len(),
+            marks: self.tracer.marks.len(),
+            flows: self.tracer.flows.len(),
+            left_out: self.tracer.left_out,
+        }
+    }
+
+    /// Books what happened since `before` for another `times` periods of `iterations` and `length` each.
+    pub(super) fn book_again(&mut self, before: &Accounts, times: u32, iterations: u32, length: Time) {
+        for (total, before) in self.totals().into_iter().zip(before.totals) {
+            again(total, before, times);
+        }
+        for (rank, before) in self.record.ranks.iter_mut().zip(&before.ranks) {
+            time_again(&mut rank.compute, before.compute, times);
+            time_again(&mut rank.exposed_communication, before.exposed_communication, times);
+            time_again(&mut rank.exposed_memory, before.exposed_memory, times);
+            time_again(&mut rank.communication, before.communication, times);
+            again(&mut rank.sent, before.sent, times);
+            again(&mut rank.received, before.received, times);
+        }
+        for (layer, before) in self.record.layers.iter_mut().zip(&before.layers) {
+            for part in 0..layer.compute.len() {
+                large_again(&mut layer.compute[part], before.compute[part], times);
+                large_again(&mut layer.communication[part], before.communication[part], times);
+            }
+            large_again(&mut layer.exposed, before.exposed, times);
+            large_again(&mut layer.bytes, before.bytes, times);
+        }
+        for (dim, &before) in self.record.dims.iter_mut().zip(&before.dims) {
+            time_again(&mut dim.active, before, times);
+        }
+        self.network.repeat(&before.links, times);
+
+        let rows = before.collectives..self.record.collectives.len();
+        let (marks, flows) = (before.marks..self.tracer.marks.len(), before.flows..self.tracer.flows.len());
+        let left_out = self.tracer.left_out - before.left_out;
+        for time in 1..=times {
+            let by = Time(length.0.saturating_mul(u64::from(time)));
+            for row in rows.clone() {
+                let mut record = self.record.collectives[row].clone();
+                shift_record(&mut record, by, iterations * time);
+                self.record.collectives.push(record);
+            }
+            let first = self.tracer.marks.len();
+            for mark in marks.clone() {
+                let mut mark = self.tracer.marks[mark];
+                (mark.start, mark.end) = (mark.start.saturating_add(by), mark.end.saturating_add(by));
+                self.tracer.mark(mark);
+            }
+            self.tracer.left_out += left_out;
+            for flow in flows.clone() {
+                let Flow { from, to } = self.tracer.flows[flow];
+                let place = |mark: u32| {
+                    let repeated = (mark as usize).checked_sub(marks.start)? + first;
+                    (repeated < self.tracer.marks.len()).then_some(repeated as u32)
+                };
+                if let (Some(from), Some(to)) = (place(from), place(to)) {
+                    self.tracer.flows.push(Flow { from, to });
+                }
+            }
+        }
+    }
+}

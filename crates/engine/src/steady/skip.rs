@@ -1,0 +1,151 @@
+//! Moving the engine over iterations that are not simulated.
+
+use crate::calendar::Kind;
+use crate::record::CollectiveRecord;
+use crate::state::{At, NONE, Resource};
+use crate::{Engine, Network, Order};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use syncline_units::Time;
+
+/// Bits of a key below the number of the collective.
+const BELOW_NUMBER: u32 = 40;
+
+fn later(time: &mut Time, by: Time) {
+    *time = time.saturating_add(by);
+}
+
+fn shift_at(at: &mut At, iterations: u32) {
+    at.iteration = at.iteration.wrapping_add(iterations);
+}
+
+fn shift_heap<T: Ord>(heap: &mut BinaryHeap<Reverse<T>>, mut shift: impl FnMut(&mut T)) {
+    let mut entries = std::mem::take(heap).into_vec();
+    for Reverse(entry) in &mut entries {
+        shift(entry);
+    }
+    *heap = entries.into();
+}
+
+fn shift_resource(resource: &mut Resource, by: Time, iterations: u32) {
+    shift_heap(&mut resource.ready, |(at, _)| shift_at(at, iterations));
+    if let Some((at, start)) = &mut resource.running {
+        shift_at(at, iterations);
+        later(start, by);
+    }
+}
+
+/// A finished or running collective, so much later.
+pub(super) fn shift_record(record: &mut CollectiveRecord, by: Time, iterations: u32) {
+    for time in [&mut record.first_issue, &mut record.last_issue, &mut record.finish] {
+        later(time, by);
+    }
+    record.iteration = record.iteration.wrapping_add(iterations);
+}
+
+impl<N: Network> Engine<'_, N> {
+    /// Moves everything `by` later and so many iterations on. Slots that are free move too, which does no harm.
+    pub(super) fn skip(&mut self, by: Time, iterations: u32) {
+        let roles = self.windows.len();
+        let sequences: Vec<u32> =
+            (0..roles).map(|role| self.per_iteration(role).wrapping_mul(iterations)).collect();
+        let key_shift: Vec<u64> =
+            sequences.iter().map(|&s| (u64::from(s) * roles as u64) << BELOW_NUMBER).collect();
+        let issued: Vec<u64> = self
+            .classes
+            .iter()
+            .map(|class| {
+                class.per_iteration.iter().map(|&n| u64::from(n)).sum::<u64>() * u64::from(iterations)
+            })
+            .collect();
+        let order = self.job.schedule.order;
+        let shift_priority = |priority: &mut u64, issued: u64| match order {
+            Order::Fifo => *priority = priority.wrapping_add(issued),
+            Order::Lifo | Order::Priority => *priority = priority.wrapping_sub(issued),
+        };
+
+        self.calendar.overflow |= self.now.0.saturating_add(by.0) > u64::MAX / 4;
+        later(&mut self.now, by);
+        for index in 0..self.ranks.len() {
+            let tasks = self.graph(index as u32).tasks.len() as u64;
+            let rank = &mut self.ranks[index];
+            let own = issued[rank.class as usize];
+            rank.first_iteration += iterations;
+            rank.opened += iterations;
+            rank.tasks_left -= tasks * u64::from(iterations);
+            rank.issued += own;
+            shift_resource(&mut rank.compute, by, iterations);
+            shift_resource(&mut rank.memory, by, iterations);
+            shift_heap(&mut rank.held, |(priority, _)| shift_priority(priority, own));
+            shift_heap(&mut rank.ready, |(priority, _)| shift_priority(priority, own));
+            for queue in &mut rank.queues {
+                shift_heap(&mut queue.waiting, |(priority, sequence, _, run)| {
+                    let instance = self.runs[*run].instance;
+                    let role = usize::from(self.instances[instance].record.role);
+                    shift_priority(priority, own);
+                    *sequence = sequence.wrapping_add(sequences[role]);
+                });
+            }
+            later(&mut rank.reducer_free, by);
+            for (at, since) in rank.channels.values_mut().flat_map(|channel| &mut channel.posted) {
+                shift_at(at, iterations);
+                later(since, by);
+            }
+        }
+        for set in self.sets.slots_mut() {
+            let class = self.ranks[set.rank as usize].class as usize;
+            shift_priority(&mut set.priority, issued[class]);
+            if let Some((at, time)) = &mut set.issued {
+                shift_at(at, iterations);
+                later(time, by);
+            }
+        }
+        for run in self.runs.slots_mut() {
+            later(&mut run.entered, by);
+            // A time before the present, as this one is where nothing was sent, stays before it.
+            later(&mut run.last_sent, by);
+        }
+        for instance in self.instances.slots_mut() {
+            let role = usize::from(instance.record.role);
+            instance.sequence = instance.sequence.wrapping_add(sequences[role]);
+            instance.number = instance.number.wrapping_add(u64::from(sequences[role]) * roles as u64);
+            shift_record(&mut instance.record, by, iterations);
+        }
+        for (window, &sequences) in
+            self.windows.iter_mut().zip(&sequences).flat_map(|(w, s)| w.iter_mut().map(move |w| (w, s)))
+        {
+            window.base = window.base.wrapping_add(sequences);
+        }
+        for begun in self.to_tell.slots_mut() {
+            begun.sequence = begun.sequence.wrapping_add(sequences[usize::from(begun.role)]);
+        }
+        for (_, at) in self.leaving.slots_mut() {
+            shift_at(at, iterations);
+        }
+        for alone in self.alone.slots_mut() {
+            shift_at(&mut alone.at, iterations);
+        }
+
+        // Numbers are sequence numbers and roles in turn.
+        let shift_key = |key: u64| {
+            let number = key >> BELOW_NUMBER & (super::NUMBERS - 1);
+            key.wrapping_add(key_shift[(number % roles as u64) as usize])
+        };
+        for message in self.messages.slots_mut() {
+            later(&mut message.sent, by);
+            if message.target != NONE {
+                message.key = shift_key(message.key);
+            }
+        }
+        let messages = &self.messages;
+        let of_message = |id: u32, key: u64| if messages[id].target == NONE { key } else { shift_key(key) };
+        let network = &self.network;
+        self.calendar.shift(by, |event| match event.kind() {
+            Kind::Network => of_message(network.message(event.a), event.key()),
+            Kind::Deliver | Kind::Inject => of_message(event.a, event.key()),
+            Kind::Reduced | Kind::PhaseEnd | Kind::Admit => shift_key(event.key()),
+            Kind::ComputeDone | Kind::MemoryDone | Kind::Sent => event.key(),
+        });
+        self.network.shift(by, &mut |id| messages[id].key);
+    }
+}

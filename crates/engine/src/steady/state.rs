@@ -1,0 +1,305 @@
+//! Everything that decides about the future, as numbers relative to the present.
+//!
+//! Beginnings of what is not over (a rank is idle, communicates, a dimension is busy) are kept apart: one that is the
+//! same time at both ends of a period has lasted all through it, and goes on through every repetition.
+
+use crate::calendar::{Event, Kind};
+use crate::record::CollectiveRecord;
+use crate::state::{At, Cause, DONE, Message, NONE, Rank, Resource, Run, Set};
+use crate::{Engine, Network, Order};
+use syncline_units::Time;
+
+impl<N> Engine<'_, N> {
+    /// Beginnings of what is not over, always in the same order.
+    pub(super) fn beginnings(&mut self) -> Vec<&mut Time> {
+        let of_ranks = self.ranks.iter_mut().flat_map(|rank| {
+            let idle = rank.compute.running.is_none().then_some(&mut rank.compute.idle_since);
+            let communicating = (rank.communicating > 0).then_some(&mut rank.communicating_since);
+            idle.into_iter().chain(communicating)
+        });
+        let dims = self.record.dims.iter_mut().filter(|dim| dim.running > 0);
+        of_ranks.chain(dims.map(|dim| &mut dim.since)).collect()
+    }
+}
+
+/// Collects a state.
+struct Writer<'e, 'a, N> {
+    engine: &'e Engine<'a, N>,
+    /// Iterations that rank 0 has opened.
+    base: u32,
+    out: Vec<u64>,
+}
+
+impl<N: Network> Engine<'_, N> {
+    /// The state, once the events of a time are done; `None` where they are not.
+    pub(super) fn state(&self) -> Option<Vec<u64>> {
+        let events = self.calendar.pending()?;
+        let mut writer = Writer { engine: self, base: self.ranks[0].opened, out: Vec::new() };
+        for rank in &self.ranks {
+            writer.rank(rank);
+        }
+        for role in 0..self.windows.len() {
+            writer.role(role);
+        }
+        for event in &events {
+            writer.event(event);
+        }
+        writer.out.extend(self.record.dims.iter().map(|dim| dim.running));
+        let mut out = writer.out;
+        self.network.state(self.now, &mut out);
+        Some(out)
+    }
+}
+
+impl<N: Network> Writer<'_, '_, N> {
+    fn push(&mut self, values: impl IntoIterator<Item = u64>) {
+        self.out.extend(values);
+    }
+    /// How long ago a time was, or, wrapping, how far ahead it is.
+    fn past(&self, time: Time) -> u64 {
+        self.engine.now.0.wrapping_sub(time.0)
+    }
+    /// How far ahead a time is; 0 where it is past.
+    fn ahead(&self, time: Time) -> u64 {
+        time.saturating_sub(self.engine.now).0
+    }
+    fn at(&self, at: At) -> [u64; 2] {
+        [u64::from(at.iteration.wrapping_sub(self.base)), u64::from(at.task)]
+    }
+    /// A collective's sequence number relative to what the iteration begins with.
+    fn sequence(&self, role: usize, sequence: u32) -> u64 {
+        u64::from(sequence.wrapping_sub(self.base.wrapping_mul(self.engine.per_iteration(role))))
+    }
+    /// How many sets the rank has issued since, and what else orders them.
+    fn priority(&self, rank: u32, priority: u64) -> u64 {
+        let issued = self.engine.ranks[rank as usize].issued;
+        match self.engine.job.schedule.order {
+            Order::Fifo => issued.wrapping_sub(priority),
+            Order::Lifo | Order::Priority => priority.wrapping_add(issued),
+        }
+    }
+
+    fn rank(&mut self, rank: &Rank) {
+        self.push([u64::from(rank.class), u64::from(rank.opened.wrapping_sub(self.base))]);
+        self.push([u64::from(rank.first_iteration.wrapping_sub(self.base)), rank.iterations.len() as u64]);
+        for iteration in &rank.iterations {
+            self.push([u64::from(iteration.left)]);
+            self.push(iteration.waits.iter().map(|&waits| u64::from(waits)));
+        }
+        self.resource(&rank.compute);
+        self.resource(&rank.memory);
+        for heap in [&rank.held, &rank.ready] {
+            let mut sets: Vec<_> = heap.iter().map(|entry| entry.0).collect();
+            sets.sort_unstable();
+            self.push([sets.len() as u64]);
+            for (_, set) in sets {
+                self.set_name(&self.engine.sets[set]);
+            }
+        }
+        self.push([rank.active_sets, rank.first_phase, rank.communicating].map(u64::from));
+        for queue in &rank.queues {
+            let mut waiting: Vec<_> = queue.waiting.iter().map(|entry| entry.0).collect();
+            waiting.sort_unstable();
+            self.push([u64::from(queue.running), waiting.len() as u64]);
+            for (.., run) in waiting {
+                self.run_name(run);
+            }
+        }
+        self.push(rank.running.iter().map(|&running| u64::from(running)));
+        self.push([self.ahead(rank.reducer_free), cause(rank.last_cause)]);
+        for (&(from, tag), channel) in &rank.channels {
+            self.push([from, tag, channel.arrived].map(u64::from));
+            for &(at, since) in &channel.posted {
+                self.push(self.at(at));
+                self.push([self.past(since)]);
+            }
+        }
+    }
+
+    fn resource(&mut self, resource: &Resource) {
+        let mut ready: Vec<_> = resource.ready.iter().map(|entry| entry.0).collect();
+        ready.sort_unstable();
+        self.push([ready.len() as u64]);
+        for (at, why) in ready {
+            self.push(self.at(at));
+            self.push([cause(why)]);
+        }
+        match resource.running {
+            Some((at, start)) => {
+                self.push(self.at(at));
+                self.push([1, self.past(start)]);
+            }
+            None => self.push([0]),
+        }
+    }
+
+    /// The collectives of a role that are under way.
+    fn role(&mut self, role: usize) {
+        let engine = self.engine;
+        for window in &engine.windows[role] {
+            self.push([self.sequence(role, window.base), window.instances.len() as u64]);
+            for &id in &window.instances {
+                if id >= DONE {
+                    self.push([u64::from(id)]);
+                    continue;
+                }
+                let instance = &engine.instances[id];
+                // Which queue a chunk goes to is decided by the number itself.
+                let queues = engine.job.dims.iter().map(|dim| u64::from(instance.sequence % dim.queues));
+                self.push(queues);
+                self.record(&instance.record);
+                for &set in &instance.sets {
+                    match set {
+                        NONE | DONE => self.push([u64::from(set)]),
+                        set => self.set(&engine.sets[set]),
+                    }
+                }
+                for chunk in &instance.chunks {
+                    self.push([u64::from(chunk.left), chunk.runs.len() as u64]);
+                    self.push(chunk.begun.iter().map(|&begun| u64::from(begun)));
+                    for &run in &chunk.runs {
+                        match run {
+                            NONE | DONE => self.push([u64::from(run)]),
+                            run => self.run(&engine.runs[run]),
+                        }
+                    }
+                }
+            }
+            // The next one's queue, and with it that of all to come.
+            let next = window.base + window.instances.len() as u32;
+            self.push(engine.job.dims.iter().map(|dim| u64::from(next % dim.queues)));
+        }
+    }
+
+    fn record(&mut self, record: &CollectiveRecord) {
+        let of = [u64::from(record.plan), u64::from(record.layer), record.part as u64];
+        let times = [record.first_issue, record.last_issue, record.finish].map(|time| self.past(time));
+        self.push(of.into_iter().chain(times));
+        let iteration = u64::from(record.iteration.wrapping_sub(self.base));
+        let sums = [record.duration_sum, record.ready_wait];
+        self.push([iteration, u64::from(record.ranks_done), record.chunks]);
+        self.push(sums.into_iter().flat_map(halves));
+        for phase in &record.phases {
+            self.push([phase.chunks, phase.messages, phase.bytes]);
+            self.push([phase.queue_wait, phase.network_delay, phase.reduction].into_iter().flat_map(halves));
+        }
+    }
+
+    fn set(&mut self, set: &Set) {
+        let issued = match set.issued {
+            Some((at, time)) => {
+                let [iteration, task] = self.at(at);
+                [1, iteration, task, self.past(time), self.priority(set.rank, set.priority)]
+            }
+            None => [0; 5],
+        };
+        self.push(issued);
+        self.push([
+            u64::from(set.active),
+            u64::from(set.next_chunk),
+            u64::from(set.left),
+            u64::from(set.begun),
+        ]);
+    }
+
+    fn set_name(&mut self, set: &Set) {
+        let instance = &self.engine.instances[set.instance];
+        let role = usize::from(instance.record.role);
+        let sequence = self.sequence(role, instance.sequence);
+        self.push([role as u64, u64::from(instance.record.group), sequence, u64::from(set.slot)]);
+    }
+
+    fn run_name(&mut self, run: u32) {
+        let run = &self.engine.runs[run];
+        self.set_name(&self.engine.sets[run.set]);
+        self.push([u64::from(run.chunk)]);
+    }
+
+    fn run(&mut self, run: &Run) {
+        self.push([u64::from(run.phase), run.stage as u64, u64::from(run.lane), u64::from(run.streams_left)]);
+        self.push([
+            u64::from(run.unsent),
+            u64::from(run.begun),
+            u64::from(run.queue),
+            self.past(run.entered),
+        ]);
+        self.push([self.ahead(run.last_sent), run.streams.len() as u64, run.receives.len() as u64]);
+        for stream in &run.streams {
+            self.push([u64::from(stream.pc), u64::from(stream.outstanding), u64::from(stream.done)]);
+        }
+        for receive in &run.receives {
+            self.push(
+                [receive.channel, receive.from, receive.stream, u32::from(receive.reduce)].map(u64::from),
+            );
+        }
+        for early in &run.early {
+            self.push([u64::from(early.phase), u64::from(early.channel), u64::from(early.from)]);
+            self.push([early.bytes, early.delay.0]);
+        }
+        let tally = &run.tally;
+        self.push([
+            tally.sent,
+            tally.received,
+            u64::from(tally.messages),
+            tally.network_delay,
+            tally.reduction,
+        ]);
+    }
+
+    fn event(&mut self, event: &Event) {
+        let kind = event.kind();
+        self.push([self.ahead(event.time), kind as u64, u64::from(event.b)]);
+        match kind {
+            Kind::Network => {
+                let id = self.engine.network.pending(self.engine.now, event.a, &mut self.out);
+                self.message(&self.engine.messages[id]);
+            }
+            Kind::Deliver | Kind::Inject => self.message(&self.engine.messages[event.a]),
+            Kind::Reduced | Kind::PhaseEnd => self.run_name(event.a),
+            Kind::ComputeDone | Kind::MemoryDone => self.push([u64::from(event.a)]),
+            Kind::Sent => {
+                let (rank, at) = self.engine.leaving[event.a];
+                self.push([u64::from(rank)]);
+                self.push(self.at(at));
+            }
+            Kind::Admit => {
+                let begun = &self.engine.to_tell[event.a];
+                let sequence = self.sequence(usize::from(begun.role), begun.sequence);
+                self.push([u64::from(begun.role), u64::from(begun.group), sequence]);
+                self.push([u64::from(begun.chunk), u64::from(begun.phase), u64::from(begun.slot)]);
+            }
+        }
+    }
+
+    fn message(&mut self, message: &Message) {
+        self.push([
+            message.bytes,
+            self.past(message.sent),
+            u64::from(message.lane),
+            u64::from(message.phase),
+        ]);
+        self.push([message.channel, message.sender, message.receiver].map(u64::from));
+        if message.target == NONE {
+            let alone = &self.engine.alone[message.from];
+            self.push(self.at(alone.at));
+            self.push([u64::from(alone.tag), message.key]);
+        } else {
+            // What of the key is not the collective's number is the same in every iteration.
+            self.push([u64::from(message.from), message.key & ((1 << 40) - 1)]);
+            self.run_name(message.target);
+        }
+    }
+}
+
+fn halves(sum: u128) -> [u64; 2] {
+    [sum as u64, (sum >> 64) as u64]
+}
+
+fn cause(cause: Cause) -> u64 {
+    match cause {
+        Cause::Start => 0,
+        Cause::Compute => 1,
+        Cause::Memory => 2,
+        Cause::Communication(layer) => 3 + u64::from(layer),
+    }
+}
