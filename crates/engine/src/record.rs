@@ -116,6 +116,9 @@ pub struct DimRecord {
     pub active: Time,
 }
 
+/// Most collectives that are kept one by one, so that long jobs do not fill the memory.
+pub const MAX_COLLECTIVES: usize = 1 << 20;
+
 /// Everything that a run leaves, in the engine's own numbers.
 #[derive(Clone, Debug, Default)]
 pub struct Record {
@@ -125,6 +128,8 @@ pub struct Record {
     pub finish: Time,
     /// Collectives of the groups that were simulated, in the order in which they finished.
     pub collectives: Vec<CollectiveRecord>,
+    /// Collectives that finished after there were [`MAX_COLLECTIVES`]; they are in all sums.
+    pub collectives_left_out: u64,
     /// By the workload's layers; the last is for tasks without a layer.
     pub layers: Vec<LayerRecord>,
     /// By class of ranks, or by rank where each is a class of its own.
@@ -150,6 +155,15 @@ pub struct Record {
 }
 
 impl Record {
+    /// Keeps a collective that has finished, or counts it.
+    pub(crate) fn finished(&mut self, collective: CollectiveRecord) {
+        if self.collectives.len() < MAX_COLLECTIVES {
+            self.collectives.push(collective);
+        } else {
+            self.collectives_left_out += 1;
+        }
+    }
+
     /// Counts every rank `members` times in what is summed over ranks, but not in what is summed over a collective's.
     pub(crate) fn multiply(&mut self, members: u32) {
         let (small, large) = (u64::from(members), u128::from(members));
@@ -209,12 +223,16 @@ impl Tracer {
         if mark.start == mark.end || !self.traces(mark.rank) {
             return None;
         }
-        if self.marks.len() as u64 >= self.max {
+        if self.is_full() {
             self.left_out += 1;
             return None;
         }
         self.marks.push(mark);
         Some(self.marks.len() as u32 - 1)
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.marks.len() as u64 >= self.max
     }
 
     /// The spans, with labels as text.

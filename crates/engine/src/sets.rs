@@ -581,7 +581,7 @@ impl<'a, N: Network> Engine<'a, N> {
         }
         self.check_collective(&record);
         record.multiply(self.job.workload.roles[usize::from(record.role)].size() / slots);
-        self.record.collectives.push(record);
+        self.record.finished(record);
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::prepare::Prepared;
 use crate::scenario::{Scenario, Workload};
 use crate::unfold::{self, Row};
-use syncline_engine::record::{CollectiveRecord, RankRecord};
+use syncline_engine::record::{CollectiveRecord, MAX_COLLECTIVES, RankRecord};
 use syncline_engine::{Network, Record};
 use syncline_net_analytical::{Links, Model};
 use syncline_timeline::{DimSummary, Ended, Summary, Table, Timeline};
@@ -260,6 +260,13 @@ fn notes(scenario: &Scenario, prepared: &Prepared, record: &Record, links: &[Lin
             most.from,
             most.to,
             excess(most)
+        ));
+    }
+    if record.collectives_left_out > 0 {
+        notes.push(format!(
+            "the tables of collectives and phases hold the first {MAX_COLLECTIVES} collectives; {} more are in all other \
+             numbers",
+            record.collectives_left_out
         ));
     }
     if scenario.collectives.reduction_rate.is_none() {

@@ -95,7 +95,7 @@ def simulate(
     max_wall: Annotated[str | None, typer.Option(metavar="T", help="Stop after time T of this clock: 60s.")] = None,
     seed: Annotated[str | None, typer.Option(metavar="N", help="Seed of everything random.")] = None,
     no_quotient: Annotated[
-        bool, typer.Option("--no-quotient", metavar="", help="Simulate all ranks and iterations, also where they are alike.")
+        bool, typer.Option("--no-quotient", metavar="", help="Simulate every rank and iteration, also those alike.")
     ] = False,
     quiet: Quiet = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", metavar="", help="Say more about the run.")] = False,

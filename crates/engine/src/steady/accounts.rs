@@ -2,7 +2,7 @@
 
 use super::skip::shift_record;
 use crate::network::LinkUse;
-use crate::record::{LayerRecord, RankRecord};
+use crate::record::{LayerRecord, MAX_COLLECTIVES, RankRecord};
 use crate::{Engine, Network};
 use syncline_timeline::Flow;
 use syncline_units::Time;
@@ -16,6 +16,7 @@ pub(super) struct Accounts {
     links: Vec<LinkUse>,
     totals: [u64; 4],
     collectives: usize,
+    collectives_left_out: u64,
     marks: usize,
     flows: usize,
     left_out: u64,
@@ -46,6 +47,7 @@ impl<N: Network> Engine<'_, N> {
             dims: self.record.dims.iter().map(|dim| dim.active).collect(),
             links: self.network.uses(),
             collectives: self.record.collectives.len(),
+            collectives_left_out: self.record.collectives_left_out,
             marks: self.tracer.marks.len(),
             flows: self.tracer.flows.len(),
             left_out: self.tracer.left_out,
@@ -79,15 +81,25 @@ impl<N: Network> Engine<'_, N> {
         self.network.repeat(&before.links, times);
 
         let rows = before.collectives..self.record.collectives.len();
+        let rows_left_out = self.record.collectives_left_out - before.collectives_left_out;
         let (marks, flows) = (before.marks..self.tracer.marks.len(), before.flows..self.tracer.flows.len());
         let left_out = self.tracer.left_out - before.left_out;
         for time in 1..=times {
+            let full = self.record.collectives.len() >= MAX_COLLECTIVES || rows.is_empty();
+            if full && (self.tracer.is_full() || marks.is_empty()) {
+                // Nothing more is kept: count the rest.
+                let rest = u64::from(times - time + 1);
+                self.record.collectives_left_out += rest * (rows.len() as u64 + rows_left_out);
+                self.tracer.left_out += rest * (marks.len() as u64 + left_out);
+                return;
+            }
             let by = Time(length.0.saturating_mul(u64::from(time)));
             for row in rows.clone() {
                 let mut record = self.record.collectives[row].clone();
                 shift_record(&mut record, by, iterations * time);
-                self.record.collectives.push(record);
+                self.record.finished(record);
             }
+            self.record.collectives_left_out += rows_left_out;
             let first = self.tracer.marks.len();
             for mark in marks.clone() {
                 let mut mark = self.tracer.marks[mark];
