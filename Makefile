@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUST := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: help setup demo test test-rust test-python test-slow lint wheel schema transcripts clean
+.PHONY: help setup demo test test-rust test-python test-slow bench lint wheel schema transcripts clean
 .DEFAULT_GOAL := help
 
 help: ## list the commands
@@ -36,6 +36,11 @@ test-python: setup
 
 test-slow: setup ## the tests that take minutes: the wheel in an empty environment
 	$(BIN)/python -m pytest -q -m slow
+
+bench: setup ## speed of the engines, time to start; CONTRIBUTING says how to read it
+	cargo bench --quiet --locked -p syncline-simulate --bench messages
+	cargo bench --quiet --locked -p syncline-astra-compat --bench speed
+	$(BIN)/python benches/start_up.py
 
 lint: setup ## formatting, lints, types
 	cargo fmt --all --check

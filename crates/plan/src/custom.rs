@@ -219,6 +219,16 @@ mod tests {
     }
 
     #[test]
+    fn a_short_file_takes_little_memory() {
+        // Two seats, three million blocks: the whole of what they hold would take 100 MB.
+        let found = wrong(&SWAP.replace("\"blocks\": 2", "\"blocks\": 3333332"));
+        assert_eq!(found.code, Code::BadValue, "{found}");
+        assert!(found.message.starts_with("the plan is too large to be verified"), "{found}");
+        // Half as fine is still little.
+        assert!(wrong(&SWAP.replace("\"blocks\": 2", "\"blocks\": 400000")).code == Code::WrongPlan);
+    }
+
+    #[test]
     fn broken_files_are_refused_with_their_place() {
         let syntax = PlanFile::from_json("{\n  \"name\": }", "a.json").unwrap_err().0.remove(0);
         assert_eq!(syntax.code, Code::BadSyntax);
