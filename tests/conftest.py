@@ -21,8 +21,8 @@ network: queued
 """
 """A scenario that takes no time."""
 
-SLOW = """
-quotient: false\
+SLOW = """\
+quotient: false
 schema: syncline/1
 name: slow
 workload: { collective: all_to_all, bytes: 64MiB, iterations: 100000 }
