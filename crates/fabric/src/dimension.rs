@@ -40,6 +40,8 @@ pub struct Dimension {
     pub latency: Time,
     pub(crate) stride: u32,
     pub(crate) first_link: u32,
+    /// [`Dimension::links_per_npu`], known once the dimension is part of a fabric.
+    pub(crate) per_npu: u32,
     pub(crate) first_switch: u32,
 }
 
@@ -66,6 +68,7 @@ impl Dimension {
             latency: Time::ZERO,
             stride: 1,
             first_link: 0,
+            per_npu: 0,
             first_switch: 0,
         }
     }
@@ -171,7 +174,7 @@ impl Dimension {
 
     #[inline]
     fn id(&self, npu: u32, local: u32) -> LinkId {
-        LinkId(self.first_link + npu * self.links_per_npu() + local)
+        LinkId(self.first_link + npu * self.per_npu + local)
     }
 
     /// Link `id` of this dimension, which is number `dim` in the fabric.
@@ -195,13 +198,19 @@ impl Dimension {
         Link { from, to, rate: self.rate, latency: self.latency, dim }
     }
 
-    /// Adds the links that lead from `at` to the NPU with the coordinate of `to`, and returns that NPU.
+    /// The coordinate of an NPU, whose number is divided by the stride already, and the number divided by the next stride.
     #[inline]
-    pub(crate) fn route(&self, at: u32, to: u32, lane: u32, path: &mut Vec<LinkId>) -> u32 {
-        let (here, there) = (self.coordinate(at), self.coordinate(to));
-        if here == there {
-            return at;
+    pub(crate) fn split(&self, number: u32) -> (u32, u32) {
+        if self.size.is_power_of_two() {
+            (number & (self.size - 1), number >> self.size.trailing_zeros())
+        } else {
+            (number % self.size, number / self.size)
         }
+    }
+
+    /// Adds the links that lead from `at`, whose coordinate is `here`, to coordinate `there`; the NPU that has it.
+    #[inline]
+    pub(crate) fn route(&self, at: u32, here: u32, there: u32, lane: u32, path: &mut Vec<LinkId>) -> u32 {
         let base = at - here * self.stride;
         let target = base + there * self.stride;
         let forward = if there > here { there - here } else { there + self.size - here };

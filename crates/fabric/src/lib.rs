@@ -66,6 +66,7 @@ impl Fabric {
         let mut first_switch: u32 = npus;
         for dim in &mut dims {
             dim.first_link = first_link;
+            dim.per_npu = dim.links_per_npu();
             dim.first_switch = first_switch;
             let links = npus.checked_mul(dim.links_per_npu()).and_then(|links| links.checked_add(first_link));
             let switches = dim.switches(npus).checked_add(first_switch);
@@ -183,12 +184,18 @@ impl Fabric {
     pub fn route(&self, from: NpuId, to: NpuId, lane: u32, path: &mut Vec<LinkId>) -> bool {
         match &self.kind {
             Kind::Regular(dims) => {
-                let mut at = from.0;
+                // Coordinates of this dimension and the ones above; below, the way is already behind.
+                let (mut at, mut ahead, mut target) = (from.0, from.0, to.0);
                 for dim in dims {
-                    if at == to.0 {
+                    if ahead == target {
                         break;
                     }
-                    at = dim.route(at, to.0, lane, path);
+                    let (here, there);
+                    (here, ahead) = dim.split(ahead);
+                    (there, target) = dim.split(target);
+                    if here != there {
+                        at = dim.route(at, here, there, lane, path);
+                    }
                 }
                 true
             }
