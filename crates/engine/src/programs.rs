@@ -31,8 +31,17 @@ impl<N: Network> Engine<'_, N> {
         let seat = self.seat(run_id, stream);
         let channel = algorithm.channel(&seat);
         let run = &self.runs[run_id];
-        let part = algorithm.part(phase.kind, phase.size, stream, run.extent);
-        let Stream { mut pc, mut outstanding, done } = run.streams[stream as usize];
+        let part = match phase.streams {
+            1 => run.extent,
+            _ => algorithm.part(phase.kind, phase.size, stream, run.extent),
+        };
+        let Stream { mut pc, mut outstanding, mut waits, done } = run.streams[stream as usize];
+        if waits {
+            if outstanding > 0 {
+                return;
+            }
+            (pc, waits) = (pc + 1, false);
+        }
         let ended = loop {
             match algorithm.op(&seat, pc) {
                 Some(Op::Send { to, blocks }) => self.send_blocks(run_id, &seat, channel, to, blocks, part),
@@ -40,7 +49,10 @@ impl<N: Network> Engine<'_, N> {
                     outstanding += u32::from(!self.expect(run_id, channel, from, stream, reduce));
                 }
                 Some(Op::Copy { .. }) => {}
-                Some(Op::Wait) if outstanding > 0 => break false,
+                Some(Op::Wait) if outstanding > 0 => {
+                    waits = true;
+                    break false;
+                }
                 Some(Op::Wait) => {}
                 Some(Op::After { stream: other, ops }) => {
                     if self.runs[run_id].streams[other as usize].pc < ops {
@@ -52,7 +64,7 @@ impl<N: Network> Engine<'_, N> {
             pc += 1;
         };
         let run = &mut self.runs[run_id];
-        run.streams[stream as usize] = Stream { pc, outstanding, done: done || ended };
+        run.streams[stream as usize] = Stream { pc, outstanding, waits, done: done || ended };
         if ended {
             run.streams_left -= 1;
             if run.streams_left == 0 {

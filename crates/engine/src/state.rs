@@ -272,6 +272,8 @@ pub(crate) struct Stream {
     pub(crate) pc: u32,
     /// Receives that are not complete.
     pub(crate) outstanding: u32,
+    /// It has come to a wait, and `pc` is that.
+    pub(crate) waits: bool,
     pub(crate) done: bool,
 }
 

@@ -41,6 +41,8 @@ impl Extent {
 #[inline]
 pub fn cut(len: u64, index: u32, of: u32) -> u64 {
     match len.checked_mul(u64::from(index)) {
+        // Most numbers of blocks are powers of two, and divisions slow.
+        Some(product) if of.is_power_of_two() => product >> of.trailing_zeros(),
         Some(product) => product / u64::from(of),
         None => (u128::from(len) * u128::from(index) / u128::from(of)) as u64,
     }

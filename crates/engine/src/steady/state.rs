@@ -225,7 +225,8 @@ impl<N: Network> Writer<'_, '_, N> {
         ]);
         self.push([self.ahead(run.last_sent), run.streams.len() as u64, run.receives.len() as u64]);
         for stream in &run.streams {
-            self.push([u64::from(stream.pc), u64::from(stream.outstanding), u64::from(stream.done)]);
+            let flags = u64::from(stream.waits) << 1 | u64::from(stream.done);
+            self.push([u64::from(stream.pc), u64::from(stream.outstanding), flags]);
         }
         for receive in &run.receives {
             self.push(
