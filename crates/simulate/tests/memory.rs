@@ -9,7 +9,7 @@ static ALLOCATOR: PeakAlloc = PeakAlloc;
 /// Most bytes that were allocated at once while 32 ranks ran an all-reduce of 1 MiB this often, and its messages.
 fn most(iterations: u32) -> (usize, u64) {
     let json = format!(
-        r#"{{"schema": "syncline/1",
+        r#"{{"schema": "syncline/1", "quotient": false,
             "workload": {{"source": "collectives", "collectives": [{{"kind": "all_reduce", "bytes": "1MiB"}}], "iterations": {iterations}}},
             "fabric": {{"dims": [{{"name": "a", "shape": "ring", "size": 8, "rate": "50GB/s"}}, {{"name": "b", "shape": "switch", "size": 4, "rate": "25GB/s"}}]}},
             "collectives": {{"chunks": 64}}, "trace": {{"ranks": []}}}}"#
