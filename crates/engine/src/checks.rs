@@ -29,6 +29,9 @@ impl<N: Network> Engine<'_, N> {
                     .found(format!("{} sent, {} received", record.sent, record.delivered)),
             );
         }
+        if let Some(found_there) = self.network.overbooked() {
+            found.push(impossible("a link carried more than its rate allows").found(found_there));
+        }
         for (rank, row) in record.ranks.iter().enumerate() {
             let accounted =
                 row.compute.saturating_add(row.exposed_communication).saturating_add(row.exposed_memory);

@@ -19,8 +19,8 @@ impl<N: Network> Engine<'_, N> {
             format!(
                 "the job deadlocks at {}: {} of {} ranks wait for ever",
                 self.now,
-                stuck.len(),
-                self.ranks.len()
+                stuck.len() * self.quotient.members() as usize,
+                self.job.workload.ranks
             ),
         )
         .help("make every rank reach the same sends, receives and collectives in an order that does not wait in a circle");

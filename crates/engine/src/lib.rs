@@ -71,6 +71,8 @@ pub struct Engine<'a, N> {
     /// Messages that belong to no collective.
     alone: Slab<Alone>,
     instances: Slab<Instance>,
+    /// How many rounds of telling there were at this time.
+    generation: u8,
     /// What other ranks are still to be told of.
     to_tell: Slab<Begun>,
     /// By role and group.
@@ -186,6 +188,7 @@ impl<'a, N: Network> Engine<'a, N> {
             leaving: Slab::default(),
             alone: Slab::default(),
             instances: Slab::default(),
+            generation: 0,
             to_tell: Slab::default(),
             windows,
             startable: VecDeque::new(),
@@ -230,6 +233,9 @@ impl<'a, N: Network> Engine<'a, N> {
                 return self.checked(Step::TimeLimit);
             }
             let event = self.calendar.pop().expect("there is a next event");
+            if event.time > self.now {
+                self.generation = 0;
+            }
             self.now = event.time;
             self.record.events += 1;
             self.read_ahead();
@@ -241,7 +247,10 @@ impl<'a, N: Network> Engine<'a, N> {
                 Kind::ComputeDone => self.compute_done(event.a),
                 Kind::MemoryDone => self.memory_done(event.a),
                 Kind::Inject => self.inject(event.a),
-                Kind::Admit => self.admit_begun(event.a),
+                Kind::Admit => {
+                    self.generation = ((event.key() >> 52) as u8).saturating_add(1);
+                    self.admit_begun(event.a);
+                }
                 Kind::Sent => {
                     let (rank, at) = self.leaving[event.a];
                     self.leaving.remove(event.a);

@@ -57,6 +57,10 @@ pub trait Network {
     /// What link `id` did so far.
     fn link_use(&self, id: LinkId) -> LinkUse;
 
+    /// A port that was busy for longer than it took to the end of its last message, which cannot be: its name, and by how
+    /// much.
+    fn overbooked(&self) -> Option<String>;
+
     /// The message that a call with `a` is about.
     fn message(&self, a: u32) -> u32;
 

@@ -3,7 +3,8 @@
 //!
 //! Limits are rank-local, so two ranks may come to begin different chunks, and each would wait for the other for ever.
 //! A phase of a chunk that one rank of its group has begun is therefore begun by the others as soon as they can, whatever
-//! their limits. Ranks that run in step begin the same chunks by themselves, and nothing changes for them.
+//! their limits, and so are its earlier phases. Ranks that run in step begin the same chunks by themselves, and nothing
+//! changes for them.
 
 use crate::calendar::Kind;
 use crate::job::{Order, PhasePlan};
@@ -360,7 +361,9 @@ impl<'a, N: Network> Engine<'a, N> {
         if *begun == 1 {
             let instance = &self.instances[instance];
             let (role, group, sequence) = (instance.record.role, instance.record.group, instance.sequence);
-            let key = order(instance.number, chunk, phase);
+            // Whatever was to be told before at this time goes first, also where this one follows from it: else ranks that
+            // are alike would hear of it in different orders.
+            let key = u64::from(self.generation) << 52 | order(instance.number, chunk, phase) >> 8;
             let id = self.to_tell.insert(Begun { role, group, sequence, chunk, phase, position, slot });
             self.calendar.at(self.now, Kind::Admit, key, id, 0);
         }
@@ -389,9 +392,10 @@ impl<'a, N: Network> Engine<'a, N> {
             let run = &mut self.runs[run_id];
             let (set_id, rank) = (run.set, run.rank as usize);
             self.sets[set_id].begun += u32::from(run.begun == 0);
-            run.begun |= 1 << phase_index;
+            // Earlier phases too: whoever has begun this one waits for this rank to get through them.
+            run.begun |= 2u32.wrapping_shl(phase_index.into()).wrapping_sub(1);
             match run.stage {
-                Stage::Waiting if run.phase == phase_index => {
+                Stage::Waiting if run.phase <= phase_index => {
                     let key = (self.sets[set_id].priority, sequence, chunk, run_id);
                     let queue = run.queue as usize;
                     self.ranks[rank].queues[queue].waiting.retain(|&Reverse(k)| k != key);

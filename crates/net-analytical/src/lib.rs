@@ -208,6 +208,11 @@ impl Network for Links<'_> {
         self.ports[self.symmetry.port(id) as usize].used
     }
 
+    fn overbooked(&self) -> Option<String> {
+        let (port, over) = self.ports.iter().enumerate().find(|(_, port)| port.used.busy > port.free)?;
+        Some(format!("port {port} was sending for {} of {}", over.used.busy, over.free))
+    }
+
     fn message(&self, a: u32) -> u32 {
         self.travels[a as usize].id
     }

@@ -29,6 +29,8 @@ pub(crate) struct Plans {
 struct Planner<'a> {
     spec: &'a Collectives,
     fabric: &'a Fabric,
+    /// Whether ranks are placed otherwise than in the order of NPUs.
+    placed: bool,
     composition: Composition,
     /// Algorithms that the scenario names, by dimension and collective.
     named: BTreeMap<(&'a str, CollectiveKind), Arc<dyn Algorithm>>,
@@ -45,9 +47,10 @@ pub(crate) fn plans(
     spec: &Collectives,
     workload: &Workload,
     fabric: &Fabric,
+    placed: bool,
     watch: &Watch<'_>,
 ) -> Result<Plans> {
-    let planner = Planner::new(spec, fabric)?;
+    let planner = Planner::new(spec, fabric, placed)?;
     let mut known: BTreeMap<(u16, CollectiveKind, Bytes), u32> = BTreeMap::new();
     let mut plans = Vec::new();
     let mut errors = Diagnostics::new();
@@ -131,7 +134,7 @@ fn own_plan(kind: CollectiveKind, file: &str) -> Result<Arc<dyn Algorithm>> {
 }
 
 impl<'a> Planner<'a> {
-    fn new(spec: &'a Collectives, fabric: &'a Fabric) -> Result<Self> {
+    fn new(spec: &'a Collectives, fabric: &'a Fabric, placed: bool) -> Result<Self> {
         let mut errors = Diagnostics::new();
         let mut named = BTreeMap::new();
         for (dim, by_kind) in &spec.algorithms {
@@ -184,7 +187,7 @@ impl<'a> Planner<'a> {
         }
         errors.into_result()?;
         let composition = composition.expect("errors were returned");
-        Ok(Self { spec, fabric, composition, named, own })
+        Ok(Self { spec, fabric, placed, composition, named, own })
     }
 
     /// Scheduling queues of each dimension, and of what runs in none.
@@ -296,8 +299,8 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// A time that no execution of the phases beats: in each dimension, the bytes that some rank must send or receive,
-    /// at all that an NPU's links there can carry.
+    /// A time that no execution of the phases beats: in each dimension, the latency, and the bytes that some rank must
+    /// send or receive at all that an NPU's links there can carry.
     fn bound(&self, phases: &[PhasePlan], bytes: u64, chunks: u32) -> Time {
         let mut by_dim: BTreeMap<u16, u64> = BTreeMap::new();
         for phase in phases.iter().filter(|phase| phase.gates.is_empty()) {
@@ -305,19 +308,35 @@ impl<'a> Planner<'a> {
             let sum = by_dim.entry(phase.dim).or_default();
             *sum = sum.saturating_add(least_bytes(phase.kind, phase.size, false, Bytes(held)).0);
         }
+        // Where ranks are placed at will, a group's axis may run along any dimension.
+        let own = |dim: u16| self.fabric.dims().get(usize::from(dim)).filter(|_| !self.placed);
         let time = |(&dim, &bytes): (&u16, &u64)| {
-            let rate = match self.fabric.dims().get(usize::from(dim)) {
-                Some(dim) => dim.rate_per_npu(),
-                None => self.fastest_npu(),
+            let (rate, latency) = match own(dim) {
+                Some(dim) if dim.kind == DimKind::Switch => (dim.rate_per_npu(), Time(2 * dim.latency.0)),
+                Some(dim) => (dim.rate_per_npu(), dim.latency),
+                None => (self.fastest_npu(), self.least_latency()),
             };
             // Blocks are cut to whole elements: leave out what that may take from a rank.
             let slack =
                 self.spec.element.0.saturating_mul(phases.len() as u64).saturating_mul(u64::from(chunks));
-            rate.transfer_time(Bytes(bytes.saturating_sub(slack)))
-                .unwrap_or(Time::ZERO)
-                .saturating_sub(Time(1))
+            match bytes.saturating_sub(slack) {
+                0 => Time::ZERO,
+                bytes => rate
+                    .transfer_time(Bytes(bytes))
+                    .unwrap_or(Time::ZERO)
+                    .saturating_add(latency)
+                    .saturating_sub(Time(1)),
+            }
         };
         by_dim.iter().map(time).max().unwrap_or(Time::ZERO)
+    }
+
+    /// Latency of the quickest link.
+    fn least_latency(&self) -> Time {
+        let fabric = self.fabric;
+        let dims = fabric.dims().iter().map(|dim| dim.latency);
+        let links = (0..fabric.links()).map(|id| fabric.link(syncline_units::LinkId(id)).latency);
+        if fabric.is_graph() { links.min() } else { dims.min() }.unwrap_or_default()
     }
 
     /// What the best connected NPU can receive over all its links.

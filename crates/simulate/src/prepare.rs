@@ -61,7 +61,7 @@ pub(crate) fn prepare(scenario: &Scenario, watch: &Watch<'_>) -> Result<Prepared
             Vec::new()
         }
     };
-    let plans = match plans::plans(&scenario.collectives, &workload, &fabric, watch) {
+    let plans = match plans::plans(&scenario.collectives, &workload, &fabric, !placement.is_empty(), watch) {
         Ok(plans) => Some(plans),
         Err(found) => {
             errors.extend(found);

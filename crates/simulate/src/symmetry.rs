@@ -148,6 +148,10 @@ impl Search<'_> {
     }
 
     fn blocks(&mut self, plan: &CollectivePlan, role: &Role) {
+        // Phases in no dimension of the fabric have kept all already.
+        if self.turns.iter().all(Option::is_none) {
+            return;
+        }
         let lengths: BTreeSet<u64> = plan.chunks.iter().map(|chunk| chunk.len()).collect();
         for phase in plan.phases.iter().filter(|phase| phase.size > 1) {
             let mut held = lengths.clone();

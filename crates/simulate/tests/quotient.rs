@@ -165,3 +165,26 @@ fn a_limit_on_simulated_time_holds_among_repeated_iterations() {
     assert!((495..=500).contains(&half.iterations), "{}", half.iterations);
     assert!(half.simulated_iterations < 20);
 }
+
+#[test]
+fn what_runs_in_no_dimension_is_simulated_in_full() {
+    let mut value = job(json!([dim("a", "ring", 6)]), "all_reduce", "1001B");
+    value["collectives"]["logical"] = json!([3, 2]);
+    assert_eq!(compare(&value), 6);
+}
+
+#[test]
+fn a_later_phase_that_was_begun_draws_the_earlier_ones() {
+    // Two axes share one allowance: each rank would fill it with a chunk whose other phase waits for another rank.
+    let mut value = job(json!([dim("a", "ring", 3), dim("b", "ring", 2)]), "", "");
+    value["fabric"]["dims"][0] = json!({"name": "a", "shape": "ring", "size": 3, "direction": "one-way",
+        "rate": "29GB/s", "latency": "1628ns"});
+    value["fabric"]["dims"][1] =
+        json!({"name": "b", "shape": "ring", "size": 2, "rate": "1GB/s", "latency": "0ns"});
+    value["network"] = json!({"model": "analytical"});
+    value["workload"] = json!({"source": "collectives", "iterations": 2, "collectives": [
+        {"kind": "all_gather", "bytes": "24281856B"}, {"kind": "all_reduce", "bytes": "27648B"}]});
+    value["collectives"] = json!({"all_reduce": "baseline", "chunks": 5, "active_chunks": 0, "issue_batch": 2,
+        "issue_threshold": 1, "logical": [2, 3], "min_chunk": "1B", "outstanding": 1, "queues": 2});
+    compare(&value);
+}

@@ -140,5 +140,7 @@ def _dimensions(summary: Summary, width: int, *, ascii_only: bool) -> Table:
         cells: list[RenderableType] = [Text(dim.name, "bold" if bound else ""), percent(dim.utilization)]
         if bars:
             cells.append(Text(bar(dim.utilization, bars, ascii_only=ascii_only), "red" if bound else "blue"))
-        table.add_row(*cells, percent(dim.utilization_while_busy), scaled(dim.bytes, "B"))
+        # What runs in no dimension of its own keeps none busy.
+        while_busy = percent(dim.utilization_while_busy) if dim.utilization_while_busy or not dim.bytes else "-"
+        table.add_row(*cells, while_busy, scaled(dim.bytes, "B"))
     return table

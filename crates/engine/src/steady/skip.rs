@@ -143,8 +143,9 @@ impl<N: Network> Engine<'_, N> {
         self.calendar.shift(by, |event| match event.kind() {
             Kind::Network => of_message(network.message(event.a), event.key()),
             Kind::Deliver | Kind::Inject => of_message(event.a, event.key()),
-            Kind::Reduced | Kind::PhaseEnd | Kind::Admit => shift_key(event.key()),
-            Kind::ComputeDone | Kind::MemoryDone | Kind::Sent => event.key(),
+            Kind::Reduced | Kind::PhaseEnd => shift_key(event.key()),
+            // Telling is done at the time at which it begins, and no time is under way here.
+            Kind::Admit | Kind::ComputeDone | Kind::MemoryDone | Kind::Sent => event.key(),
         });
         self.network.shift(by, &mut |id| messages[id].key);
     }

@@ -8,7 +8,7 @@ use syncline_timeline::Timeline;
 fn dimension() -> impl Strategy<Value = Value> {
     (
         prop::sample::select(vec!["ring", "fully_connected", "switch"]),
-        1u32..5,
+        1u32..8,
         1u32..3,
         any::<bool>(),
         1u32..100,
@@ -95,11 +95,29 @@ pub(crate) fn scenario() -> impl Strategy<Value = Value> {
         }
         dims
     });
-    (dims, collectives(), prop_oneof![bare, training], prop::sample::select(vec!["analytical", "queued"]))
-        .prop_map(|(dims, collectives, workload, network)| {
+    let algorithms = prop::collection::vec(
+        prop::sample::select(vec!["", "ring", "direct", "halving_doubling", "double_binary_tree", "tree"]),
+        3,
+    );
+    let models = prop::sample::select(vec!["analytical", "queued"]);
+    let logical = prop::sample::select(vec![0, 0, 0, 1, 2]);
+    (dims, collectives(), prop_oneof![bare, training], models, algorithms, logical).prop_map(
+        |(dims, mut collectives, workload, network, algorithms, logical)| {
+            let named = dims.iter().zip(algorithms).filter(|(_, algorithm)| !algorithm.is_empty());
+            let named = named
+                .map(|(dim, name)| (dim["name"].as_str().unwrap().to_owned(), json!({"all_reduce": name})));
+            collectives["algorithms"] = Value::Object(named.collect());
+            let sizes: Vec<u64> = dims.iter().map(|dim| dim["size"].as_u64().unwrap()).collect();
+            // A logical topology has axes of its own names.
+            match if workload["parallel"]["model"].is_object() { 0 } else { logical } {
+                1 => collectives["logical"] = json!([sizes.iter().product::<u64>()]),
+                2 => collectives["logical"] = sizes.iter().rev().copied().collect(),
+                _ => {}
+            }
             json!({"schema": "syncline/1", "workload": workload, "fabric": {"dims": dims},
                 "collectives": collectives, "network": {"model": network}})
-        })
+        },
+    )
 }
 
 pub(crate) fn simulate(value: &Value) -> Timeline {
