@@ -57,6 +57,12 @@ class Summary:
     """Exposed communication over total time."""
     communication_s: float
     """Time in which at least one communication of the rank was under way."""
+    faults: tuple[str, ...] = field(default=(), kw_only=True)
+    """What was slow or broken, one sentence each."""
+    healthy_step_time_s: float | None = field(default=None, kw_only=True)
+    """Step time of the same job on a cluster without these faults; none where there are none, or a run was cut off."""
+    fault_cost_s: float | None = field(default=None, kw_only=True)
+    """What the faults cost: step time beyond that."""
     messages: int
     """Messages delivered."""
     bytes: int
@@ -83,6 +89,7 @@ class Summary:
         """Reads what the core writes. Keys of newer versions are left out."""
         values: dict[str, Any] = _known(cls, json.loads(text))
         values["dims"] = tuple(Dimension(**_known(Dimension, each)) for each in values["dims"])
+        values["faults"] = tuple(values.get("faults", ()))
         values["notes"] = tuple(values["notes"])
         return cls(**values)
 

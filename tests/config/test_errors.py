@@ -25,6 +25,18 @@ error[SL0101]: unknown key `rtae`
   = note: key `fabric.dims.0.rtae`
   = help: did you mean `rate`?""",
     ),
+    "a fault that is none": (
+        HEAD + WORKLOAD + FABRIC + "faults: [{ rnk: 3, factor: 2 }]\n",
+        """\
+error[SL0103]: `faults.0` says nothing that it could be told by
+ --> s.yaml:4:10
+  |
+4 | faults: [{ rnk: 3, factor: 2 }]
+  |          ^^^^^^^^^^^^^^^^^^^^^ allowed: one of the keys rank, link, random_ranks, random_links
+  |
+  = note: key `faults.0`
+  = help: did you mean `rank`?""",
+    ),
     "a bare number": (
         HEAD + WORKLOAD + "fabric: { shape: Ring(4), rate: 50 }\n",
         """\

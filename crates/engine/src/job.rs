@@ -1,5 +1,6 @@
 //! What the engine executes: a workload whose work has become time and whose collectives have become plans.
 
+use crate::slow::Slowdowns;
 use std::sync::Arc;
 use syncline_fabric::Symmetry;
 use syncline_plan::Algorithm;
@@ -13,6 +14,8 @@ pub struct Job<'a> {
     pub workload: &'a Workload,
     /// Duration of each compute task, by class and task; unused for other tasks.
     pub durations: Vec<Vec<Time>>,
+    /// Ranks whose compute is slower.
+    pub slow: Slowdowns,
     /// Distinct plans.
     pub plans: Vec<CollectivePlan>,
     /// Plan of each collective task, by class and task; unused for other tasks.

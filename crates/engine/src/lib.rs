@@ -7,7 +7,7 @@
 //! - [`calendar`]: future events;
 //! - [`Engine`]: the run loop; its parts are `tasks` (task graphs and compute), `sets` (the endpoint: chunks and
 //!   scheduling queues), `programs` (plans, instruction by instruction), `quotient` (which ranks stand for others),
-//!   `steady` (which iterations do), `checks` (impossible numbers) and `deadlock` (who waits for what);
+//!   `steady` (which iterations do), `slow` (ranks that compute slower), `checks` (impossible numbers) and `deadlock` (who waits for what);
 //! - [`record`]: what is written down.
 //!
 //! The engine reads no clock and no file; limits and interruptions are decided by its caller between steps.
@@ -22,6 +22,7 @@ mod quotient;
 pub mod record;
 mod sets;
 mod slab;
+mod slow;
 mod state;
 mod steady;
 mod tasks;
@@ -30,6 +31,7 @@ pub use calendar::Calendar;
 pub use job::{CollectivePlan, Job, Lanes, Order, PhasePlan, Schedule};
 pub use network::{LinkUse, Network, Sent, Transfer};
 pub use record::Record;
+pub use slow::{Slowdown, Slowdowns};
 
 use calendar::Kind;
 use quotient::Quotient;

@@ -60,6 +60,10 @@ impl<N: Network> Engine<'_, N> {
             self.steady = Steady::new(true);
             return;
         }
+        // What is to come must not depend on the hour.
+        if self.now < self.job.slow.settled() {
+            return;
+        }
         let Some(state) = self.state() else { return };
         let (opened, now) = (self.ranks[0].opened, self.now);
         let beginnings: Vec<Time> = self.beginnings().into_iter().map(|time| *time).collect();

@@ -154,7 +154,11 @@ impl<'a, N: Network> Engine<'a, N> {
         compute.running = Some((at, self.now));
         let since = compute.idle_since;
         self.book_idle(rank, since, cause);
-        let end = self.now.saturating_add(self.job.durations[class][at.task as usize]);
+        let end = self.job.slow.end(
+            self.quotient.rank(rank),
+            self.now,
+            self.job.durations[class][at.task as usize],
+        );
         self.calendar.overflow |= end.0 > u64::MAX / 4;
         self.calendar.at(end, Kind::ComputeDone, u64::from(rank), rank, 0);
     }

@@ -203,6 +203,24 @@ impl Graph {
         })
     }
 
+    /// Which vertices `first` reaches, or with `back` which ones reach it.
+    pub(crate) fn reach(&self, first: u32, back: bool) -> Vec<bool> {
+        let (starts, links) = if back { (&self.in_starts, &self.into) } else { (&self.starts, &self.out) };
+        let mut reached = vec![false; self.vertices() as usize];
+        reached[first as usize] = true;
+        let mut queue = VecDeque::from([first]);
+        while let Some(at) = queue.pop_front() {
+            for id in &links[starts[at as usize] as usize..starts[at as usize + 1] as usize] {
+                let link = &self.links[id.index()];
+                let other = if back { link.from } else { link.to };
+                if !std::mem::replace(&mut reached[other as usize], true) {
+                    queue.push_back(other);
+                }
+            }
+        }
+        reached
+    }
+
     pub(crate) fn route(&self, from: NpuId, to: NpuId, lane: u32, path: &mut Vec<LinkId>) -> bool {
         let mut step = |from: u32, to: u32| {
             let parallel = self.between(from, to);

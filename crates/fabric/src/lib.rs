@@ -2,11 +2,13 @@
 //!
 //! - [`dimension`]: one dimension of a regular fabric: a ring, full connection or switch, and its links;
 //! - [`graph`]: a fabric given link by link, and paths through it;
+//! - `damage`: slow and dead links, and the ways round them;
 //! - [`symmetry`]: NPUs and links that cannot be told apart;
 //! - [`Fabric`]: either of them behind one interface: links by number, routes between NPUs.
 //!
 //! A regular fabric is never written out: links are numbered by arithmetic, so a million NPUs cost nothing.
 
+mod damage;
 pub mod dimension;
 pub mod graph;
 pub mod symmetry;
@@ -15,6 +17,8 @@ pub use dimension::{Dimension, Direction};
 pub use graph::{Graph, GraphLink, Routing};
 pub use symmetry::Symmetry;
 
+use damage::Damage;
+use std::collections::{BTreeMap, BTreeSet};
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 use syncline_units::{LinkId, NpuId, Rate, Shape, ShapeDim, Time};
 
@@ -38,6 +42,7 @@ pub struct Link {
 pub struct Fabric {
     npus: u32,
     kind: Kind,
+    damage: Option<Box<Damage>>,
 }
 
 #[derive(Clone, Debug)]
@@ -92,12 +97,38 @@ impl Fabric {
             }
         }
         errors.into_result()?;
-        Ok(Self { npus, kind: Kind::Regular(dims) })
+        Ok(Self { npus, kind: Kind::Regular(dims), damage: None })
     }
 
     /// A fabric given link by link.
     pub fn graph(graph: Graph) -> Self {
-        Self { npus: graph.npus(), kind: Kind::Graph(graph) }
+        Self { npus: graph.npus(), kind: Kind::Graph(graph), damage: None }
+    }
+
+    /// The fabric with `slow` links, at the rate that is left of each, and `dead` ones, which routes lead round. It was
+    /// whole before.
+    #[must_use]
+    pub fn damaged(mut self, slow: BTreeMap<LinkId, Rate>, dead: BTreeSet<LinkId>) -> Self {
+        debug_assert!(self.damage.is_none());
+        if !slow.is_empty() || !dead.is_empty() {
+            self.damage = Some(Box::new(Damage::new(&self, slow, dead)));
+        }
+        self
+    }
+
+    /// Whether a link is slow or dead.
+    pub fn is_damaged(&self) -> bool {
+        self.damage.is_some()
+    }
+
+    /// Which vertices `npu` reaches, or with `back` which ones reach it; `None` where all do, as in every regular fabric
+    /// without dead links.
+    pub fn reach(&self, npu: NpuId, back: bool) -> Option<Vec<bool>> {
+        match (self.damage.as_ref().and_then(|damage| damage.rest()), &self.kind) {
+            (Some(rest), _) => Some(rest.reach(npu.0, back)),
+            (None, Kind::Graph(graph)) => Some(graph.reach(npu.0, back)),
+            (None, Kind::Regular(_)) => None,
+        }
     }
 
     /// Number of NPUs.
@@ -148,21 +179,25 @@ impl Fabric {
         }
     }
 
-    /// Link `id`.
+    /// Link `id`; the rate of a dead one is zero.
     pub fn link(&self, id: LinkId) -> Link {
-        match &self.kind {
+        let link = match &self.kind {
             Kind::Regular(dims) => {
                 let index = dims.partition_point(|dim| dim.first_link <= id.0) - 1;
                 dims[index].link(id, index as u16)
             }
             Kind::Graph(graph) => graph.link(id),
+        };
+        match &self.damage {
+            Some(damage) => Link { rate: damage.rate(id, link.rate), ..link },
+            None => link,
         }
     }
 
     /// Rate and latency of link `id`: what [`Fabric::link`] says, without looking for its ends.
     #[inline]
     pub fn speed(&self, id: LinkId) -> (Rate, Time) {
-        match &self.kind {
+        let (rate, latency) = match &self.kind {
             Kind::Regular(dims) => {
                 let dim =
                     dims.iter().rev().find(|dim| dim.first_link <= id.0).expect("link numbers start at 0");
@@ -172,6 +207,10 @@ impl Fabric {
                 let link = &graph.links()[id.index()];
                 (link.rate, link.latency)
             }
+        };
+        match &self.damage {
+            Some(damage) => (damage.rate(id, rate), latency),
+            None => (rate, latency),
         }
     }
 
@@ -179,9 +218,22 @@ impl Fabric {
     /// links and switches, and the way round a ring where both are equally long. In a regular fabric dimensions are
     /// taken in order, lowest first.
     ///
+    /// Where that leads over a dead link, a path with the fewest links takes its place.
+    ///
     /// Returns false, and leaves `path` as it was, where there is no path.
     #[inline]
     pub fn route(&self, from: NpuId, to: NpuId, lane: u32, path: &mut Vec<LinkId>) -> bool {
+        let start = path.len();
+        let found = self.built_route(from, to, lane, path);
+        match &self.damage {
+            Some(damage) if found => damage.lead_round(from, to, lane, path, start),
+            _ => found,
+        }
+    }
+
+    /// The path in the fabric as it was built.
+    #[inline]
+    fn built_route(&self, from: NpuId, to: NpuId, lane: u32, path: &mut Vec<LinkId>) -> bool {
         match &self.kind {
             Kind::Regular(dims) => {
                 // Coordinates of this dimension and the ones above; below, the way is already behind.
@@ -267,6 +319,42 @@ mod tests {
                 prop_assert!(link.from < fabric.vertices() && link.to < fabric.vertices());
             }
         }
+    }
+
+    #[test]
+    fn dead_links_are_led_round_and_slow_ones_are_slow() {
+        let whole = fabric(&[(DimKind::Ring, 6, 2, Direction::Both)]);
+        let over = |fabric: &Fabric, to, lane| {
+            let mut path = vec![LinkId(99)];
+            let found = fabric.route(NpuId(0), NpuId(to), lane, &mut path);
+            (found, path[1..].to_vec())
+        };
+        let (_, direct) = over(&whole, 1, 0);
+        let slow = BTreeMap::from([(direct[0], Rate(5))]);
+        let slowed = whole.clone().damaged(slow, BTreeSet::new());
+        assert_eq!(slowed.speed(direct[0]).0, Rate(5));
+        assert_eq!(slowed.link(direct[0]).rate, Rate(5));
+        assert_eq!(over(&slowed, 1, 0), over(&whole, 1, 0));
+        assert!(slowed.reach(NpuId(0), false).is_none());
+
+        // The other of two parallel links; with both dead, the long way round; with all dead, none.
+        let between = |a, b| (0..whole.links()).map(LinkId).filter(move |&id| whole_link(id) == (a, b));
+        fn whole_link(id: LinkId) -> (u32, u32) {
+            let link = fabric(&[(DimKind::Ring, 6, 2, Direction::Both)]).link(id);
+            (link.from, link.to)
+        }
+        let one = whole.clone().damaged(BTreeMap::new(), direct.iter().copied().collect());
+        let (found, path) = over(&one, 1, 0);
+        assert!(found && path.len() == 1 && path != direct, "{path:?}");
+        assert_eq!(one.link(direct[0]).rate, Rate(0));
+        let both = whole.clone().damaged(BTreeMap::new(), between(0, 1).collect());
+        assert_eq!(over(&both, 1, 0).1.len(), 5);
+        assert_eq!(over(&both, 5, 0).1, over(&whole, 5, 0).1);
+        assert!(both.reach(NpuId(0), false).unwrap().iter().all(|&reached| reached));
+        let none = whole.clone().damaged(BTreeMap::new(), between(0, 1).chain(between(0, 5)).collect());
+        assert_eq!(over(&none, 1, 0), (false, vec![]));
+        assert_eq!(none.reach(NpuId(0), false).unwrap(), [true, false, false, false, false, false]);
+        assert!(none.reach(NpuId(0), true).unwrap().iter().all(|&reached| reached));
     }
 
     #[test]

@@ -103,6 +103,7 @@ pub fn astra_scenario(files: &AstraFiles<'_>, network: Network) -> Result<(Scena
         ..Collectives::default()
     };
     let scenario = Scenario {
+        faults: Vec::new(),
         quotient: true,
         schema: "syncline/1".to_owned(),
         name: "astra-sim".to_owned(),

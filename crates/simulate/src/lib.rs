@@ -3,6 +3,7 @@
 //! - [`scenario`]: the resolved scenario, the contract with the Python package;
 //! - `network`, `placement`, `jobs`, `plans`: its parts as fabric, ranks, workload and plans; `prepare`: all of them,
 //!   checked;
+//! - `faults`: what is slow or broken;
 //! - `symmetry`: which ranks stand for others; `unfold`: the way back;
 //! - [`run()`]: the run loop; `watch`: its clock; `report`: from the engine's record to tables and a summary;
 //! - [`check`], [`show`]: what can be said without running;
@@ -12,6 +13,7 @@ mod astra_native;
 mod astra_text;
 mod chakra;
 pub mod convert;
+mod faults;
 mod jobs;
 mod network;
 mod own_plan;

@@ -1,7 +1,6 @@
 //! The scenario's network as a [`Fabric`], and who runs where.
 
 use crate::scenario::{Dim, Fabric as Spec, Routing};
-use crate::watch::Watch;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 use syncline_fabric::{Dimension, Fabric, Graph, GraphLink};
 use syncline_units::NpuId;
@@ -82,36 +81,23 @@ fn dimension(dim: &Dim) -> std::result::Result<Dimension, Diagnostic> {
     Ok(built)
 }
 
-/// On a graph: whether every NPU that is used can reach the first one and be reached by it, and so every other.
-///
-/// # Errors
-/// `LimitReached` where `watch` says stop.
-pub(crate) fn check_connected(
-    fabric: &Fabric,
-    ranks: u32,
-    placement: &[NpuId],
-    watch: &Watch<'_>,
-) -> Result<Diagnostics> {
-    let mut found = Diagnostics::new();
-    if !fabric.is_graph() || ranks == 0 {
-        return Ok(found);
-    }
+/// Whether every NPU that is used can reach the first one and be reached by it, and so every other.
+pub(crate) fn check_connected(fabric: &Fabric, ranks: u32, placement: &[NpuId]) -> Diagnostics {
     let npu = |rank: u32| placement.get(rank as usize).copied().unwrap_or(NpuId(rank));
-    let first = npu(0);
-    let mut path = Vec::new();
-    for other in (1..ranks).map(npu) {
-        watch.look("looking for routes")?;
-        for (from, to) in [(first, other), (other, first)] {
-            path.clear();
-            if !fabric.route(from, to, 0, &mut path) {
-                found.push(
-                    Diagnostic::error(Code::NoRoute, format!("no path leads from {from} to {to}"))
-                        .key("fabric.graph.links")
-                        .help("links are directed: a duplex link is two of them"),
-                );
-                return Ok(found);
-            }
-        }
+    let Some(first) = (0..ranks).map(npu).next() else { return Diagnostics::new() };
+    for back in [false, true] {
+        let Some(reached) = fabric.reach(first, back) else { continue };
+        let Some(lost) = (1..ranks).map(npu).find(|npu| !reached[npu.index()]) else { continue };
+        let (from, to) = if back { (lost, first) } else { (first, lost) };
+        let error = Diagnostic::error(Code::NoRoute, format!("no path leads from {from} to {to}"));
+        let error = if fabric.is_damaged() {
+            error
+                .key("faults")
+                .help("too many links are dead: leave some, or place the job on NPUs that can still talk")
+        } else {
+            error.key("fabric.graph.links").help("links are directed: a duplex link is two of them")
+        };
+        return error.into();
     }
-    Ok(found)
+    Diagnostics::new()
 }

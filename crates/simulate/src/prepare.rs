@@ -1,5 +1,6 @@
 //! A scenario made ready to run: fabric, workload, durations, plans; everything that can be refused without running.
 
+use crate::faults::{self, Faults};
 use crate::scenario::{Compute, Network, Scenario};
 use crate::watch::Watch;
 use crate::{jobs, network, placement, plans, symmetry};
@@ -22,6 +23,7 @@ pub(crate) struct Prepared {
     durations: Vec<Vec<Time>>,
     placement: Vec<NpuId>,
     pub(crate) plans: plans::Plans,
+    pub(crate) faults: Faults,
     /// Which ranks stand for others.
     pub(crate) symmetry: Symmetry,
 }
@@ -49,11 +51,13 @@ pub(crate) fn prepare(scenario: &Scenario, watch: &Watch<'_>) -> Result<Prepared
     placement::check(&scenario.placement, &fabric)?;
     let workload = jobs::workload(scenario, &fabric, watch)?;
     watch.look("building the workload")?;
+    let (fabric, faults) = faults::apply(&scenario.faults, scenario.seed, workload.ranks, fabric)?;
+    watch.look("breaking links")?;
     let mut errors = matching::check(&workload);
     watch.look("matching sends and receives")?;
     let placement = match placement::npus(&scenario.placement, workload.ranks, &fabric) {
         Ok(placement) => {
-            errors.extend(network::check_connected(&fabric, workload.ranks, &placement, watch)?);
+            errors.extend(network::check_connected(&fabric, workload.ranks, &placement));
             placement
         }
         Err(found) => {
@@ -88,10 +92,10 @@ pub(crate) fn prepare(scenario: &Scenario, watch: &Watch<'_>) -> Result<Prepared
     };
     let mut plans = plans.expect("errors were returned");
     let symmetry = match scenario.quotient {
-        true => symmetry::find(&fabric, &workload, &placement, &mut plans),
+        true => symmetry::find(&fabric, &workload, &placement, &faults.slow, &mut plans),
         false => Symmetry::none(&fabric),
     };
-    Ok(Prepared { fabric, workload, compute, model, warnings, durations, placement, plans, symmetry })
+    Ok(Prepared { fabric, workload, compute, model, warnings, durations, placement, plans, faults, symmetry })
 }
 
 /// Duration of every compute task, by class.
@@ -128,6 +132,7 @@ impl Prepared {
         Job {
             workload: &self.workload,
             durations: self.durations.clone(),
+            slow: self.faults.slow.clone(),
             plans: self.plans.plans.clone(),
             plan_of: self.plans.plan_of.clone(),
             placement: self.placement.clone(),

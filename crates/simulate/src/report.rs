@@ -135,6 +135,9 @@ fn summary(scenario: &Scenario, prepared: &Prepared, record: &Record, links: &[L
         exposed_memory_s: mean(|rank| rank.exposed_memory.0),
         exposed_fraction: if total > 0.0 { exposed / total } else { 0.0 },
         communication_s: mean(|rank| rank.communication.0),
+        faults: prepared.faults.said.clone(),
+        healthy_step_time_s: None,
+        fault_cost_s: None,
         messages: record.messages,
         bytes: record.sent,
         events: record.events,
@@ -151,6 +154,12 @@ fn summary(scenario: &Scenario, prepared: &Prepared, record: &Record, links: &[L
     };
     (summary.bottleneck, summary.reason) = bottleneck(&summary, prepared, record);
     summary
+}
+
+/// Notes what the faults cost, beside the step time without them.
+pub(crate) fn compare(summary: &mut Summary, healthy: Option<f64>) {
+    summary.healthy_step_time_s = healthy;
+    summary.fault_cost_s = healthy.map(|healthy| summary.step_time_s - healthy);
 }
 
 /// How many ranks share a copy of the model, and how many copies there are.
@@ -206,7 +215,7 @@ fn bottleneck(summary: &Summary, prepared: &Prepared, record: &Record) -> (Strin
     layers.sort_by_key(|&(index, exposed)| (std::cmp::Reverse(exposed), index));
     let all: u128 = layers.iter().map(|l| l.1).sum();
     let blame = layers.first().map_or(String::new(), |&(index, exposed)| {
-        let name = prepared.workload.layers.get(index).map_or("tasks without a layer", String::as_str);
+        let Some(name) = prepared.workload.layers.get(index) else { return String::new() };
         format!(" Most of the waiting is for {name} ({}).", percent(exposed as f64 / all as f64))
     });
     let waits = if summary.compute_s > 0.0 {

@@ -26,13 +26,31 @@ const REPORT: Duration = Duration::from_millis(100);
 /// time is used up, or the run cancelled, before the first event.
 pub fn run(scenario: &Scenario, mut control: Control<'_>) -> Result<Run> {
     let watch = Watch::new(&scenario.limits, &control);
-    let prepared = prepare(scenario, &watch)?;
+    let mut run = once(scenario, &watch, &mut control)?;
+    if !scenario.faults.is_empty() && run.timeline.summary.ended == Ended::Finished {
+        report::compare(&mut run.timeline.summary, healthy(scenario, &watch, &mut control)?);
+    }
+    Ok(run)
+}
+
+/// The step time of the same job on a cluster without faults, unless a limit is reached first.
+fn healthy(scenario: &Scenario, watch: &Watch<'_>, control: &mut Control<'_>) -> Result<Option<f64>> {
+    let mut scenario = scenario.clone();
+    scenario.faults.clear();
+    scenario.trace.ranks.clear();
+    let summary = once(&scenario, watch, control)?.timeline.summary;
+    Ok((summary.ended == Ended::Finished).then_some(summary.step_time_s))
+}
+
+/// One simulation.
+fn once(scenario: &Scenario, watch: &Watch<'_>, control: &mut Control<'_>) -> Result<Run> {
+    let prepared = prepare(scenario, watch)?;
     let job = prepared.job(scenario);
     watch.look("preparing the run")?;
     let mut engine =
         Engine::new(&job, Links::new(&prepared.fabric, prepared.symmetry.clone(), prepared.model));
     watch.look("setting up the ranks")?;
-    let (ended, reason) = drive(&mut engine, &prepared, scenario, &watch, &mut control)?;
+    let (ended, reason) = drive(&mut engine, &prepared, scenario, watch, control)?;
     let (record, network) = engine.finish(ended)?;
     let mut diagnostics = prepared.warnings.clone();
     diagnostics.extend(reason);

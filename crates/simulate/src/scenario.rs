@@ -44,6 +44,9 @@ pub struct Scenario {
     /// When to stop early.
     #[serde(default)]
     pub limits: Limits,
+    /// What is slow or broken.
+    #[serde(default)]
+    pub faults: Vec<Fault>,
     /// What the trace shows.
     #[serde(default)]
     pub trace: Trace,
@@ -337,6 +340,40 @@ pub struct Limits {
     pub sim_time: Option<Time>,
     /// Wall time.
     pub wall: Option<Time>,
+}
+
+/// Something slow or broken: one of `rank`, `link`, `random_ranks` and `random_links` says what.
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Fault {
+    /// These ranks compute slower.
+    pub rank: Option<Vec<RankId>>,
+    /// This many ranks do, drawn by the seed.
+    pub random_ranks: Option<u32>,
+    /// A link, or all between two vertices.
+    pub link: Option<LinkName>,
+    /// This many cables, drawn by the seed.
+    pub random_links: Option<u32>,
+    /// How many times as slow, at least 1.
+    pub factor: Option<f64>,
+    /// The links carry nothing; routes lead round them.
+    pub dead: bool,
+    /// Only the links from the first vertex to the second.
+    pub one_way: bool,
+    /// From when ranks are slow.
+    pub from: Option<Time>,
+    /// Until when.
+    pub until: Option<Time>,
+}
+
+/// Which link.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum LinkName {
+    /// Its number in the table of links.
+    Number(u32),
+    /// The names of its ends, such as `NPU 3`, `switch 0`.
+    Ends([String; 2]),
 }
 
 /// What the trace shows.

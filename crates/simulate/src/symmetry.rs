@@ -2,9 +2,9 @@
 //!
 //! A dimension is turned where all of this holds, and every rank is simulated along it where not:
 //!
-//! - the fabric is regular, and rank `i` is on NPU `i`;
+//! - the fabric is regular and whole, and rank `i` is on NPU `i`;
 //! - no rank sends to another by itself, outside collectives;
-//! - ranks that differ only in this dimension have the same tasks and compute durations;
+//! - ranks that differ only in this dimension have the same tasks and compute durations, and are slow alike;
 //! - each group takes the dimension whole, or not at all;
 //! - the plans along it follow from one rank's ([`Algorithm::turn`](syncline_plan::Algorithm::turn)), all by the same
 //!   turn, and no phase singles out coordinate 0;
@@ -13,18 +13,25 @@
 
 use crate::plans::Plans;
 use std::collections::BTreeSet;
-use syncline_engine::CollectivePlan;
+use syncline_engine::{CollectivePlan, Slowdowns};
 use syncline_fabric::{Fabric, Symmetry};
 use syncline_units::{DimKind, NpuId, Turn};
 use syncline_workload::{Role, TaskKind, Workload};
 
 /// Finds the dimensions that may be turned, and marks the phases that run along them.
-pub(crate) fn find(fabric: &Fabric, workload: &Workload, placement: &[NpuId], plans: &mut Plans) -> Symmetry {
+pub(crate) fn find(
+    fabric: &Fabric,
+    workload: &Workload,
+    placement: &[NpuId],
+    slow: &Slowdowns,
+    plans: &mut Plans,
+) -> Symmetry {
     let mut search = Search { fabric, workload, turns: vec![Some(None); fabric.dims().len()] };
     let alone = |task: &syncline_workload::Task| {
         matches!(task.kind, TaskKind::Send { .. } | TaskKind::Receive { .. })
     };
     if fabric.is_graph()
+        || fabric.is_damaged()
         || !placement.is_empty()
         || workload.ranks != fabric.npus()
         || workload.classes.iter().any(|graph| graph.tasks.iter().any(alone))
@@ -33,6 +40,7 @@ pub(crate) fn find(fabric: &Fabric, workload: &Workload, placement: &[NpuId], pl
     }
     search.latencies();
     search.classes();
+    search.slow(slow);
     let roles = roles_of(workload, plans);
     for &role in roles.iter().flatten() {
         search.group(&workload.roles[role]);
@@ -112,6 +120,18 @@ impl Search<'_> {
             let first = |rank: u32| rank - dim.coordinate(rank) * dim.stride();
             let same = |rank| self.workload.class_of(rank) == self.workload.class_of(first(rank));
             if turn.is_some() && !(0..self.workload.ranks).all(same) {
+                *turn = None;
+            }
+        }
+    }
+
+    fn slow(&mut self, slow: &Slowdowns) {
+        if slow.is_empty() {
+            return;
+        }
+        for (turn, dim) in self.turns.iter_mut().zip(self.fabric.dims()) {
+            let first = |rank: u32| rank - dim.coordinate(rank) * dim.stride();
+            if turn.is_some() && !(0..self.workload.ranks).all(|rank| slow.alike(rank, first(rank))) {
                 *turn = None;
             }
         }

@@ -81,6 +81,80 @@ proptest! {
     }
 }
 
+/// A few slow ranks, some of them for a while, and perhaps a slow link.
+fn faults() -> impl Strategy<Value = Value> {
+    let window = prop::option::of((0u32..200, 1u32..200));
+    let whole_node = any::<bool>();
+    (prop::collection::vec((any::<prop::sample::Index>(), 1u32..40, window, whole_node), 1..3), 0u32..3).prop_map(
+        |(ranks, links)| {
+            let mut list: Vec<Value> = ranks
+                .into_iter()
+                .map(|(rank, tenths, window, node)| {
+                    // Ranks are set where their number is known.
+                    let mut fault = json!({"rank": rank.index(1 << 20), "factor": 1.0 + f64::from(tenths) / 10.0,
+                        "node": node});
+                    if let Some((from, length)) = window {
+                        fault["from"] = json!(format!("{from}us"));
+                        fault["until"] = json!(format!("{}us", from + length));
+                    }
+                    fault
+                })
+                .collect();
+            if links == 0 {
+                list.push(json!({"random_links": 1, "factor": 3.0}));
+            }
+            Value::Array(list)
+        },
+    )
+}
+
+/// The scenario with the faults: of a rank, or of all ranks that differ from it in the lowest dimension alone.
+fn broken(mut value: Value, mut faults: Value) -> Value {
+    let sizes: Vec<u64> =
+        value["fabric"]["dims"].as_array().unwrap().iter().map(|dim| dim["size"].as_u64().unwrap()).collect();
+    let ranks: u64 = sizes.iter().product();
+    let joined = value["fabric"]["dims"].as_array().unwrap().iter().any(|dim| dim["size"] != 1);
+    let list = faults.as_array_mut().unwrap();
+    list.retain(|fault| joined || fault["random_links"].is_null());
+    for fault in list.iter_mut().filter(|fault| !fault["rank"].is_null()) {
+        let rank = fault["rank"].as_u64().unwrap() % ranks;
+        let first = rank - rank % sizes[0];
+        let node = fault.as_object_mut().unwrap().remove("node").unwrap() == json!(true);
+        fault["rank"] = if node { (first..first + sizes[0]).collect() } else { json!([rank]) };
+    }
+    value["faults"] = faults;
+    value
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
+
+    /// What is slow breaks the symmetry, and iterations repeat only once windows are over.
+    #[test]
+    fn the_same_with_stragglers(value in scenario(), faults in faults(), iterations in 1u32..20) {
+        compare(&longer(broken(even(value), faults), iterations));
+    }
+}
+
+#[test]
+fn slow_nodes_leave_the_symmetry_within_them() {
+    let layer = json!({"name": "x", "forward": {"time": "20us"}, "input_grad": {"time": "20us"},
+        "weight_grad": {"time": "20us"}, "parameters": 1 << 22});
+    let mut value = job(json!([dim("a", "ring", 4), dim("b", "switch", 8)]), "", "");
+    value["workload"] =
+        json!({"source": "layers", "layers": [layer], "parallel": {"data": "all"}, "iterations": 3});
+    let mut ranks = |faults: Value| {
+        value["faults"] = faults;
+        compare(&value)
+    };
+    assert_eq!(ranks(json!([])), 1);
+    assert_eq!(ranks(json!([{"rank": [4, 5, 6, 7], "factor": 2.0}])), 8);
+    assert_eq!(ranks(json!([{"rank": [4, 5, 6], "factor": 2.0}])), 32);
+    assert_eq!(ranks(json!([{"rank": [0], "factor": 2.0, "from": "30us", "until": "90us"}])), 32);
+    assert_eq!(ranks(json!([{"link": 3, "factor": 2.0}])), 32);
+    assert_eq!(ranks(json!([{"link": 3, "dead": true}])), 32);
+}
+
 fn job(shape: Value, collective: &str, bytes: &str) -> Value {
     json!({"schema": "syncline/1", "fabric": {"dims": shape}, "network": {"model": "queued"},
         "workload": {"source": "collectives", "collectives": [{"kind": collective, "bytes": bytes}]},

@@ -64,6 +64,15 @@ pub struct Summary {
     pub exposed_fraction: f64,
     /// Time in which at least one communication of the rank was under way.
     pub communication_s: f64,
+    /// What was slow or broken, one sentence each.
+    #[serde(default)]
+    pub faults: Vec<String>,
+    /// Step time of the same job on a cluster without these faults; none where there are none, or a run was cut off.
+    #[serde(default)]
+    pub healthy_step_time_s: Option<f64>,
+    /// What the faults cost: step time beyond that.
+    #[serde(default)]
+    pub fault_cost_s: Option<f64>,
     /// Messages delivered.
     pub messages: u64,
     /// Bytes sent.

@@ -6,7 +6,7 @@ In reading order:
 module               what it holds
 ==================== ==================================================================
 ``scenario``         a whole scenario as users write it; its parts are in ``workload``,
-                     ``compute``, ``fabric`` and ``collectives``
+                     ``compute``, ``fabric``, ``collectives``, ``faults``
 ``base, quantity,    what the parts have in common: strictness, units, shapes
 shape``
 ``node, yaml,        values with their places, read from a file, changed by ``--set``

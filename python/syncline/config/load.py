@@ -10,7 +10,7 @@ from time import monotonic
 from typing import Any
 
 from syncline import _core
-from syncline.config import expand_fabric, expand_workload, files
+from syncline.config import expand_fabric, expand_workload, faults, files
 from syncline.config.check import collect, in_order
 from syncline.config.compute import Given, Roofline
 from syncline.config.node import Mark, Node, Text, from_python
@@ -124,6 +124,7 @@ def _written(source: Source) -> Loaded:
         "placement": {"npus": scenario.placement} if isinstance(scenario.placement, list) else scenario.placement,
         "collectives": _collectives(scenario, source),
         "network": {"model": scenario.network} if isinstance(scenario.network, str) else scenario.network.model_dump(),
+        "faults": [faults.resolved(each) for each in scenario.faults],
         "limits": scenario.limits.model_dump(),
         "trace": scenario.trace.model_dump(),
         "quotient": scenario.quotient,
@@ -134,7 +135,7 @@ def _written(source: Source) -> Loaded:
 def _drop_empty(root: Node) -> None:
     """A section without anything in it, such as ``limits:`` alone, is as good as absent."""
     if isinstance(root.value, dict):
-        for key in ("limits", "trace", "collectives"):
+        for key in ("limits", "trace", "collectives", "faults"):
             node = root.value.get(key)
             if node is not None and node.value is None:
                 del root.value[key]

@@ -10,11 +10,11 @@ from syncline.config.base import Strict, either, form
 from syncline.config.collectives import Collectives
 from syncline.config.compute import Compute
 from syncline.config.fabric import Fabric
+from syncline.config.faults import Fault, Index
 from syncline.config.quantity import LongTime, Time
 from syncline.config.workload import Workload
 
 NetworkName = Literal["analytical", "queued"]
-Index = Annotated[int, Field(ge=0, le=2**32 - 1)]
 
 
 class NetworkModel(Strict):
@@ -74,6 +74,8 @@ class Scenario(Strict):
     """How collectives are carried out."""
     network: Network = "analytical"
     """What turns messages into delivery times."""
+    faults: list[Fault] = []
+    """What is slow or broken: ranks and links."""
     limits: Limits = Limits()
     """When to stop early."""
     trace: Trace = Trace()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
-from syncline.config import collectives, compute, fabric, scenario, workload
+from syncline.config import collectives, compute, fabric, faults, scenario, workload
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,7 +88,7 @@ def _add_parameters(made: dict[str, Any]) -> None:
 
 
 def _models() -> dict[str, type[BaseModel]]:
-    modules: tuple[ModuleType, ...] = (collectives, compute, fabric, scenario, workload)
+    modules: tuple[ModuleType, ...] = (collectives, compute, fabric, faults, scenario, workload)
     found = (each for module in modules for each in vars(module).values() if inspect.isclass(each))
     return {each.__name__: each for each in found if issubclass(each, BaseModel)}
 

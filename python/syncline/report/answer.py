@@ -61,6 +61,8 @@ def _parts(result: Result, width: int, *, ascii_only: bool) -> Iterator[Renderab
         f"calibrated: {summary.calibrated}",
         "dim",
     )
+    if summary.faults:
+        yield Text(_faults(summary), "yellow")
     some = [
         f"{simulated} of {counted(number, what)}"
         for simulated, number, what in (
@@ -80,6 +82,18 @@ def _parts(result: Result, width: int, *, ascii_only: bool) -> Iterator[Renderab
             each = "per step" if summary.iterations else "so far"
             yield Text(f"Layers, {each}; communication may overlap compute and other layers", "dim")
         yield details
+
+
+def _faults(summary: Summary) -> str:
+    """What was slow or broken, and what it cost."""
+    said = f"Faults: {'; '.join(summary.faults)}."
+    cost, healthy = summary.fault_cost_s, summary.healthy_step_time_s
+    if cost is None or healthy is None:
+        return said
+    share = f" ({percent(cost / healthy)})" if healthy else ""
+    if cost < 0:
+        return f"{said} The step is {time(-cost)} shorter than without them: messages came in another order{share}."
+    return f"{said} They cost {time(cost)} of a step that takes {time(healthy)} without them{share}."
 
 
 def _title(result: Result) -> Text:

@@ -1,0 +1,127 @@
+//! Ranks whose compute is slower for a while.
+
+use std::collections::BTreeMap;
+use syncline_units::Time;
+
+/// Factors are whole millionths.
+const ONE: u64 = 1_000_000;
+
+/// One rank's compute takes `factor` times as long from `from` to `until`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Slowdown {
+    /// Whose.
+    pub rank: u32,
+    /// How many times as long, in millionths, at least one million.
+    pub factor: u64,
+    /// From when.
+    pub from: Time,
+    /// To when; [`Time::MAX`] is for ever.
+    pub until: Time,
+}
+
+/// All slowdowns of a job. Where several hold at once, their factors multiply.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Slowdowns {
+    of: BTreeMap<u32, Vec<Slowdown>>,
+}
+
+impl Slowdowns {
+    /// These.
+    pub fn new(slowdowns: impl IntoIterator<Item = Slowdown>) -> Self {
+        let mut of: BTreeMap<u32, Vec<Slowdown>> = BTreeMap::new();
+        for slowdown in slowdowns {
+            of.entry(slowdown.rank).or_default().push(slowdown);
+        }
+        Self { of }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.of.is_empty()
+    }
+
+    /// Whether two ranks are slow alike.
+    pub fn alike(&self, a: u32, b: u32) -> bool {
+        let of = |rank| self.of.get(&rank).map_or(&[][..], Vec::as_slice);
+        let same = |(a, b): (&Slowdown, &Slowdown)| Slowdown { rank: b.rank, ..*a } == *b;
+        of(a).len() == of(b).len() && of(a).iter().zip(of(b)).all(same)
+    }
+
+    /// When nothing changes any more.
+    pub(crate) fn settled(&self) -> Time {
+        let edges = self.of.values().flatten().flat_map(|slow| [slow.from, slow.until]);
+        edges.filter(|&edge| edge != Time::MAX).max().unwrap_or(Time::ZERO)
+    }
+
+    /// When compute of `rank` that starts at `start` and would take `work` ends.
+    #[inline]
+    pub(crate) fn end(&self, rank: u32, start: Time, work: Time) -> Time {
+        if self.of.is_empty() {
+            return start.saturating_add(work);
+        }
+        match self.of.get(&rank) {
+            Some(slowdowns) => end(slowdowns, start, work),
+            None => start.saturating_add(work),
+        }
+    }
+}
+
+/// From edge to edge, between which the pace does not change.
+fn end(slowdowns: &[Slowdown], start: Time, work: Time) -> Time {
+    let (mut now, mut left) = (start, work.0);
+    loop {
+        let holds = |slow: &&Slowdown| slow.from <= now && now < slow.until;
+        let factor = slowdowns
+            .iter()
+            .filter(holds)
+            .fold(ONE, |all, slow| (u128::from(all) * u128::from(slow.factor) / u128::from(ONE)) as u64);
+        let needed = (u128::from(left) * u128::from(factor)).div_ceil(u128::from(ONE));
+        let end = u64::try_from(u128::from(now.0) + needed).unwrap_or(u64::MAX);
+        let edges = slowdowns.iter().flat_map(|slow| [slow.from, slow.until]);
+        match edges.filter(|&edge| edge > now && edge.0 < end).min() {
+            None => return Time(end),
+            Some(edge) => {
+                let done = u128::from(edge.0 - now.0) * u128::from(ONE) / u128::from(factor);
+                left -= (done as u64).min(left);
+                now = edge;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn slow(factor: u64, from: u64, until: u64) -> Slowdown {
+        Slowdown { rank: 3, factor, from: Time(from), until: Time(until) }
+    }
+
+    #[test]
+    fn compute_slows_down_while_a_window_lasts() {
+        let slowdowns = Slowdowns::new([slow(2 * ONE, 100, 200), slow(3 * ONE / 2, 150, u64::MAX)]);
+        let end = |rank, start, work| slowdowns.end(rank, Time(start), Time(work)).0;
+        assert_eq!(end(2, 0, 1000), 1000);
+        assert_eq!(end(3, 0, 100), 100);
+        // 100 at full pace; 25 from 100 to 150 at half of it; at a third 10 in 30.
+        assert_eq!(end(3, 0, 100 + 25 + 10), 180);
+        // 50 / 3 = 16.7 until 200; what is left goes by the second factor alone.
+        assert_eq!(end(3, 150, 16 + 100), 200 + 150);
+        assert_eq!(end(3, 300, 3), 305);
+        assert_eq!(slowdowns.settled(), Time(200));
+    }
+
+    #[test]
+    fn ranks_are_slow_alike_or_not() {
+        let twin = Slowdown { rank: 4, ..slow(2 * ONE, 0, 9) };
+        let slowdowns = Slowdowns::new([slow(2 * ONE, 0, 9), twin]);
+        assert!(slowdowns.alike(3, 4) && slowdowns.alike(0, 1) && !slowdowns.alike(0, 3));
+        assert!(!Slowdowns::new([slow(2 * ONE, 0, 9), Slowdown { factor: ONE, ..twin }]).alike(3, 4));
+    }
+
+    #[test]
+    fn endless_work_ends_at_the_end_of_time() {
+        let slowdowns = Slowdowns::new([slow(u64::MAX, 0, u64::MAX)]);
+        assert_eq!(slowdowns.end(3, Time(5), Time(u64::MAX / 2)), Time(u64::MAX));
+    }
+}

@@ -1,0 +1,124 @@
+//! Stragglers and broken parts: what they cost, by hand.
+
+use serde_json::{Value, json};
+use syncline_simulate::{Control, Run, Scenario, run};
+
+fn outcome(value: &Value) -> Result<Run, String> {
+    let scenario: Scenario = serde_json::from_value(value.clone()).unwrap();
+    run(&scenario, Control::default()).map_err(|errors| errors.to_string())
+}
+
+/// One layer of 100 us of compute on a ring of four, and an all-reduce of 4 MB: 6 rounds of 500 kB over both ways.
+fn ring(faults: Value) -> Value {
+    json!({"schema": "syncline/1",
+        "fabric": {"dims": [{"name": "d", "shape": "ring", "size": 4, "rate": "50GB/s", "latency": "1us"}]},
+        "workload": {"source": "layers", "layers": [{"name": "a", "forward": {"time": "60us"},
+            "weight_grad": {"time": "40us"}, "parameters": 1_000_000}]},
+        "collectives": {"chunks": 2}, "faults": faults})
+}
+
+const HEALTHY: f64 = 100e-6 + 6.0 * 11e-6;
+
+fn near(found: f64, expected: f64) {
+    assert!((found - expected).abs() < 1e-11, "{found} {expected}");
+}
+
+#[test]
+fn a_slow_rank_costs_what_it_is_slower() {
+    let without = outcome(&ring(json!([]))).unwrap().timeline.summary;
+    near(without.step_time_s, HEALTHY);
+    assert_eq!((without.healthy_step_time_s, without.fault_cost_s, without.faults.len()), (None, None, 0));
+    let cost = |fault: Value| {
+        let summary = outcome(&ring(json!([fault]))).unwrap().timeline.summary;
+        near(summary.healthy_step_time_s.unwrap(), HEALTHY);
+        near(summary.fault_cost_s.unwrap(), summary.step_time_s - HEALTHY);
+        summary.fault_cost_s.unwrap()
+    };
+    near(cost(json!({"rank": [2], "factor": 1.5})), 50e-6);
+    // Half the pace from 20 us to 50 us: 15 us are lost, and so are they if the window opens in the second task.
+    near(cost(json!({"rank": [2], "factor": 2.0, "from": "20us", "until": "50us"})), 15e-6);
+    near(cost(json!({"rank": [2], "factor": 2.0, "from": "50us", "until": "80us"})), 15e-6);
+    // While the rank communicates, nothing is lost.
+    near(cost(json!({"rank": [2], "factor": 9.0, "from": "100us", "until": "1ms"})), 0.0);
+    near(cost(json!({"random_ranks": 1, "factor": 1.5})), 50e-6);
+}
+
+#[test]
+fn slow_and_dead_links_slow_the_rings_down() {
+    let summary = |faults: Value| outcome(&ring(faults)).unwrap();
+    // One of the two ways takes four times as long over one link, which is never idle then: six messages and a latency.
+    let slow = summary(json!([{"link": ["NPU 1", "NPU 2"], "one_way": true, "factor": 4.0}]));
+    near(slow.timeline.summary.step_time_s, 100e-6 + 6.0 * 40e-6 + 1e-6);
+    assert_eq!(slow.timeline.summary.faults, ["links 4 times as slow: NPU 1 -> NPU 2"]);
+    // A dead cable: all of one ring's messages and the other's meet on the long way round.
+    let dead = summary(json!([{"link": ["npu 1", "npu 2"], "dead": true}]));
+    assert!(dead.timeline.summary.fault_cost_s.unwrap() > 10e-6);
+    let links = dead.timeline.table("links").unwrap();
+    let column = |name: &str| links.column(name).unwrap().data.clone();
+    let (syncline_timeline::Data::Text(from), syncline_timeline::Data::Text(to)) =
+        (column("from"), column("to"))
+    else {
+        panic!()
+    };
+    let syncline_timeline::Data::Int(bytes) = column("sent_bytes") else { panic!() };
+    let syncline_timeline::Data::Float(rates) = column("rate_bytes_per_s") else { panic!() };
+    for index in 0..from.len() {
+        let broken = [(&*from[index], &*to[index])]
+            .iter()
+            .all(|ends| [("NPU 1", "NPU 2"), ("NPU 2", "NPU 1")].contains(ends));
+        assert_eq!(
+            (bytes[index] == 0, rates[index] == 0.0),
+            (broken, broken),
+            "{} {}",
+            from[index],
+            to[index]
+        );
+    }
+}
+
+#[test]
+fn what_is_random_follows_the_seed() {
+    let said = |seed: u64| {
+        let mut value = ring(json!([{"random_ranks": 2, "factor": 2.0}, {"random_links": 1, "factor": 2.0}]));
+        value["fabric"]["dims"][0]["size"] = json!(64);
+        value["seed"] = json!(seed);
+        outcome(&value).unwrap().timeline.summary.faults
+    };
+    assert_eq!(said(1), said(1));
+    assert!((2..9).any(|seed| said(seed)[0] != said(1)[0]));
+    assert!((2..9).any(|seed| said(seed)[1] != said(1)[1]));
+}
+
+#[test]
+fn a_cluster_that_falls_apart_is_refused() {
+    let apart =
+        json!([{"link": ["NPU 0", "NPU 1"], "dead": true}, {"link": ["NPU 0", "NPU 3"], "dead": true}]);
+    let error = outcome(&ring(apart)).unwrap_err();
+    assert!(error.contains("SL0202") && error.contains("no path leads from NPU 0 to NPU 1"), "{error}");
+    // Not used: the job runs on the others.
+    let mut value =
+        ring(json!([{"link": ["NPU 0", "NPU 1"], "dead": true}, {"link": ["NPU 0", "NPU 3"], "dead": true}]));
+    value["placement"] = json!({"npus": [1, 2, 3]});
+    assert!(outcome(&value).is_ok());
+}
+
+#[test]
+fn faults_that_cannot_be_are_told() {
+    for (fault, expected) in [
+        (json!({"rank": [4], "factor": 2.0}), "faults.0.rank"),
+        (json!({"rank": [1], "factor": 0.5}), "from 1 to"),
+        (json!({"rank": [1]}), "how slow is not said"),
+        (json!({"factor": 2.0}), "what is broken is not said"),
+        (json!({"link": 99, "dead": true}), "a link that does not exist"),
+        (json!({"link": ["NPU 0", "NPU 2"], "dead": true}), "NPU 0 and one of NPU 1, NPU 3"),
+        (json!({"link": ["NPU 0", "NPU x"], "dead": true}), "no such NPU or switch"),
+        (json!({"link": 1, "dead": true, "factor": 2.0}), "either slow or dead"),
+        (json!({"link": 1, "dead": true, "from": "1us"}), "all the time"),
+        (json!({"random_links": 5, "dead": true}), "at most 4"),
+        (json!({"random_ranks": 5, "factor": 2.0}), "at most 4"),
+        (json!({"rank": [1], "factor": 2.0, "from": "2us", "until": "1us"}), "ends before it begins"),
+    ] {
+        let error = outcome(&ring(json!([fault]))).unwrap_err();
+        assert!(error.contains(expected), "{error}");
+    }
+}
