@@ -21,16 +21,15 @@ COLOURS = (GREY, BLUE, ORANGE, GREEN, PURPLE)
 """One colour for each phase; network delays are hatched."""
 
 
-def delays(result: Result, collective: int) -> tuple[float, ...]:
-    """The delays of one collective, in the order of ``PARTS``; 0 for a phase that it does not have."""
+def delays(result: Result) -> list[tuple[float, ...]]:
+    """The delays of every collective, in the order of ``PARTS``; 0 for a phase that it does not have."""
     phases = result.table("phases")
-    at = {phases["phase"][row]: row for row, owner in enumerate(phases["collective"]) if owner == collective}
-    ready = result.table("collectives")["ready_queue_delay_s"][collective]
-
-    def of(column: str) -> list[float]:
-        return [phases[column][at[phase]] if phase in at else 0.0 for phase in range(1, PHASES + 1)]
-
-    return (ready, *of("queue_delay_s"), *of("network_delay_s"))
+    found = [[ready] + [0.0] * 2 * PHASES for ready in result.table("collectives")["ready_queue_delay_s"]]
+    columns = (phases[name] for name in ("collective", "phase", "queue_delay_s", "network_delay_s"))
+    for collective, phase, queue, network in zip(*columns, strict=True):
+        found[collective][phase] = queue
+        found[collective][PHASES + phase] = network
+    return [tuple(each) for each in found]
 
 
 def parts(columns: Sequence[Sequence[float]], scale: float) -> list[Part]:

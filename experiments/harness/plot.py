@@ -109,3 +109,15 @@ def stacked(axes: Axes, at: Sequence[float], parts: Sequence[Part], *, width: fl
             linewidth=0.4,
         )
         below = [low + value for low, value in zip(below, part.values, strict=True)]
+
+
+def stages(axes: Axes, members: Sequence[str], *, named: bool = True) -> None:
+    """Below bars at 0, 1, 2 ...: the stage that each belongs to, with a line between stages."""
+    starts = [at for at, stage in enumerate(members) if at == 0 or stage != members[at - 1]]
+    ends = [*starts[1:], len(members)]
+    for start in starts[1:]:
+        axes.axvline(start - 0.5, color=GREY, linewidth=0.6, linestyle=":")
+    axes.set_xlim(-0.8, len(members) - 0.2)
+    middles = [(start + end - 1) / 2 for start, end in zip(starts, ends, strict=True)]
+    axes.set_xticks(middles, labels=[members[start] if named else "" for start in starts])
+    axes.tick_params(axis="x", length=0)

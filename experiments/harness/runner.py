@@ -52,5 +52,6 @@ class Runner:
 
     @property
     def compute_models(self) -> list[str]:
-        """How compute times were obtained in the runs so far."""
-        return sorted({result.summary.compute_model for result in self._known.values()})
+        """How compute times were obtained in the runs so far; one that only adds to another is not named by itself."""
+        names = sorted({result.summary.compute_model for result in self._known.values()})
+        return [name for name in names if not any(name.startswith(f"{other},") for other in names)]

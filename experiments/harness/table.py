@@ -51,6 +51,11 @@ class Table:
         ]
 
 
+def share(fraction: float) -> str:
+    """``0.0163 %``: three digits, however small."""
+    return f"{100 * fraction:.3g} %"
+
+
 def _plain(value: Value) -> str:
     return digits(value) if isinstance(value, float) else str(value)
 
@@ -59,6 +64,7 @@ _UNITS: dict[str, Callable[[Any], str]] = {
     "_s": time,
     "_bytes": size,
     "_fraction": percent,
+    "_share": share,
     "_ratio": lambda value: f"{value:.3g}",
 }
 """Ends of column names, and how their values are written."""

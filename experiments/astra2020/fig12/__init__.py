@@ -52,7 +52,7 @@ def measure(runner: Runner) -> Findings:
         total = [result.summary.total_time_s for result in results]
         times.add(each, *total, total[2] / total[1] - 1, total[3] / total[2] - 1)
         for system, result in zip(SYSTEMS, results, strict=True):
-            shares.add(each, system, *delays(result, 0))
+            shares.add(each, system, *delays(result)[0])
     drawn = Table(
         "delays_drawn",
         f"Delays of the all-reduce of {size(BROKEN_DOWN)}: mean over chunks (queue) and messages (network)",
