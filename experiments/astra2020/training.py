@@ -73,7 +73,7 @@ def overlapping(spans: Iterable[tuple[float, float]]) -> int:
 def shares(name: str, title: str, first: str) -> Table:
     """An empty table of runs: time, compute, exposed communication. :func:`shared` makes its rows."""
     columns = ("step_s", "compute_s", "exposed_s", "communication_s", "exposed_share", "bottleneck")
-    return Table(name, f"{title}; communication: while any is under way", (first, *columns))
+    return Table(name, f"{title}; step: one of them; communication: while any is under way", (first, *columns))
 
 
 def shared(result: Result) -> tuple[Value, ...]:
@@ -100,7 +100,10 @@ def hidden(answers: Table, last: str) -> str:
 
 
 def drawn_shares(answers: Table, first: str, label: str) -> Figure:
-    """The share of exposed communication on the left, exposed and raw time on the right, both on logarithmic axes."""
+    """The share of exposed communication on the left, exposed and raw time on the right.
+
+    Axes are logarithmic where values span more than a decade.
+    """
     names = answers.column(first)
     at = range(len(names))
     figure, (left, right) = plot.new(2, height=3.0)
@@ -111,8 +114,12 @@ def drawn_shares(answers: Table, first: str, label: str) -> Figure:
     right.set_ylabel("communication [ms]")
     right.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
     for axes in (left, right):
-        axes.set_yscale("log")
-        plot.plain(axes.yaxis)
+        drawn = [value for line in axes.lines for value in line.get_ydata()]
+        if max(drawn) > 10 * min(drawn):
+            axes.set_yscale("log")
+            plot.plain(axes.yaxis)
+        else:
+            axes.set_ylim(bottom=0)
         axes.set_xticks(at, labels=names)
     figure.supxlabel(label, fontsize=9)
     return figure

@@ -41,15 +41,19 @@ def run(
         raise typer.BadParameter(str(unknown)) from None
     if plot and not files.can_draw():
         plot = False
-        streams.say("Without pictures: matplotlib is not installed (pip install 'syncline[plot]')")
+        streams.say("Without pictures: matplotlib is not installed (pip install matplotlib)")
     studies: list[Study] = []
-    for experiment in found:
-        done = study(experiment, network, quick=quick)
-        folder = files.save(done, out, pictures=plot)
-        studies.append(done)
-        if not as_json:
-            streams.show(*([""] if len(studies) > 1 else []), *show.report(done), "")
-            streams.say(f"Files are in {folder}")
+    try:
+        for experiment in found:
+            done = study(experiment, network, quick=quick)
+            folder = files.save(done, out, pictures=plot)
+            studies.append(done)
+            if not as_json:
+                streams.show(*([""] if len(studies) > 1 else []), *show.report(done), "")
+                streams.say(f"Files are in {folder}")
+    except KeyboardInterrupt:
+        streams.say(f"interrupted: {len(studies)} of {len(found)} figures are kept")
+        raise typer.Exit(INTERRUPTED) from None
     if as_json:
         streams.show_json({"experiments": [files.form(done) for done in studies]})
     elif len(studies) > 1:
@@ -68,6 +72,3 @@ def main() -> None:
     except OSError as wrong:
         streams.say(f"error: {wrong.filename}: {wrong.strerror}")
         raise SystemExit(UNWRITABLE) from None
-    except KeyboardInterrupt:
-        streams.say("interrupted")
-        raise SystemExit(INTERRUPTED) from None

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from experiments.harness import command as command_line
+from experiments.harness import files
 from tests.conftest import ROOT, Cli
 
 
@@ -78,3 +82,21 @@ def test_a_folder_that_cannot_be_written(command, tmp_path):
     assert done.returncode == 3
     assert "error: " in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_ctrl_c_says_what_is_kept(tmp_path):
+    arguments = [sys.executable, "-m", "experiments", "astra2020", "9", "17", "--no-plot", "--out", str(tmp_path)]
+    running = subprocess.Popen(arguments, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert running.stderr is not None
+    assert "fig09" in running.stderr.readline()  # which is written when Figure 9 is done; 17 takes seconds
+    running.send_signal(signal.SIGINT)
+    _, said = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert said.strip() == "interrupted: 1 of 2 figures are kept"
+
+
+def test_without_a_library_to_draw_with(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(files, "find_spec", lambda _: None)
+    command_line.run("astra2020", ["9"], out=tmp_path, quick=True)
+    assert "Without pictures: matplotlib is not installed" in capsys.readouterr().err
+    assert sorted(path.suffix for path in Path(tmp_path).rglob("*.*")) == [".csv", ".json"]
