@@ -34,7 +34,7 @@ test-rust: $(VENV)/.tools
 test-python: setup
 	$(BIN)/python -m pytest -q -m "not slow"
 
-test-slow: setup ## the tests that take minutes: the wheel in an empty environment
+test-slow: setup ## the tests that take minutes: the wheel in an empty environment, long experiments
 	$(BIN)/python -m pytest -q -m slow
 
 bench: setup ## speed of the engines, time to start; CONTRIBUTING says how to read it

@@ -4,15 +4,35 @@ from __future__ import annotations
 
 from functools import cache
 
+import pytest
+
 from experiments.harness import library
+from experiments.harness.runner import Runner
 from experiments.harness.study import study
 
 EXPERIMENTS = [each for paper in library.papers() for each in library.find(paper, [])]
 
 
+LONG = {"astra2020/fig17"}
+"""Figures whose full settings take long: 128 NPUs under each reading."""
+
+
 def title(experiment):
     """A figure as tests name it."""
     return f"{experiment.paper}/{experiment.name}"
+
+
+def with_slow_ones():
+    """Every figure; those that take long are marked slow."""
+    for each in EXPERIMENTS:
+        yield pytest.param(each, id=title(each), marks=[pytest.mark.slow] if title(each) in LONG else [])
+
+
+@cache
+def judged(paper, name):
+    """The verdicts of a figure under full settings, without other readings."""
+    (experiment,) = library.find(paper, [name])
+    return experiment.measure(Runner("queued")).verdicts
 
 
 @cache

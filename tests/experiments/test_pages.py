@@ -8,7 +8,7 @@ import pytest
 
 from experiments.harness import library
 from tests.docs.pages import ROOT, UPDATE
-from tests.experiments.conftest import EXPERIMENTS, studied, title
+from tests.experiments.conftest import judged, studied, with_slow_ones
 
 _MEASURED = re.compile(r"(?<=<!-- measured: )(?P<name>\w+)(?P<open> -->\n)(?P<text>.*?)(?=<!-- end -->)", re.S)
 
@@ -48,7 +48,7 @@ def overview(paper):
     rows = [
         [f"[{each.claim.where}]({name}/README.md)", each.claim.id, each.claim.text, f"**{each.word}**", each.measured]
         for name in library.figures(paper)
-        for each in studied(paper, name).verdicts
+        for each in judged(paper, name)
     ]
     return markdown(["figure", "claim", "what the paper says", "verdict", "measured"], rows)
 
@@ -64,7 +64,7 @@ def compare(page, measured):
     return [found["name"] for found in _MEASURED.finditer(written)]
 
 
-@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=title)
+@pytest.mark.parametrize("experiment", with_slow_ones())
 def test_the_page_of_a_figure(experiment):
     study = studied(experiment.paper, experiment.name)
     parts = compare(

@@ -21,6 +21,20 @@ if TYPE_CHECKING:
 FOLDER = Path(__file__).parent
 TORUS, ALLTOALL = FOLDER / "torus.yaml", FOLDER / "alltoall.yaml"
 
+PEERS = {
+    "dims": [
+        {
+            "name": "alltoall",
+            "shape": "fully_connected",
+            "size": 8,
+            "rate": "25GB/s",
+            "latency": "400ns",
+            "efficiency": 0.94,
+        }
+    ]
+}
+"""Each pair has a switch to itself: a link of twice the latency between them."""
+
 ALL_TO_ALL = Claim(
     "astra-01",
     "Fig. 9",
@@ -124,6 +138,7 @@ EXPERIMENT = Experiment(
     (
         Choice("16 chunks", {"collectives.chunks": 16}),
         Choice("256 chunks", {"collectives.chunks": 256}),
+        Choice("a link of its own to each peer", {"alltoall:fabric": PEERS, "alltoall:collectives.queues": 7}),
         Choice(
             "rings run one way: 8 rings", {"torus:fabric.package.rings": 8, "torus:fabric.package.direction": "one-way"}
         ),
