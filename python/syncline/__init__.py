@@ -12,10 +12,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from syncline.errors import Interrupted, SynclineError
-
 if TYPE_CHECKING:
     from syncline.api import check, simulate
+    from syncline.errors import Interrupted, SynclineError
     from syncline.result import Result
     from syncline.summary import Summary
 
@@ -24,7 +23,9 @@ __all__ = ["Interrupted", "Result", "Summary", "SynclineError", "__version__", "
 _LAZY = {
     "simulate": "syncline.api",
     "check": "syncline.api",
+    "Interrupted": "syncline.errors",
     "Result": "syncline.result",
+    "SynclineError": "syncline.errors",
     "Summary": "syncline.summary",
 }
 

@@ -186,6 +186,34 @@ def test_ctrl_c_before_the_simulation_says_so(cli: Cli) -> None:
     assert done.stderr.endswith("interrupted: nothing is kept\n")
 
 
+def test_ctrl_c_that_a_library_wraps_is_no_bug(cli: Cli) -> None:
+    wrap = "import os, signal\nimport syncline.config.load as l\ndef f(*a):\n"
+    wrap += "    try: os.kill(os.getpid(), signal.SIGINT); signal.sigwait([])\n"
+    wrap += "    except KeyboardInterrupt: raise RuntimeError('building failed')\nl.load = f\n"
+    cli.write("sitecustomize.py", wrap)
+    done = cli("simulate", "x.yaml", PYTHONPATH=str(cli.folder))
+    assert done.returncode == 130
+    assert done.stderr == "interrupted: nothing is kept\n"
+
+
+@pytest.mark.parametrize("delay", [0.1, 0.15, 0.2, 0.3, 0.4])
+def test_ctrl_c_while_modules_are_loaded(cli: Cli, slow: str, delay: float) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "syncline", "simulate", slow],
+        cwd=cli.folder,
+        env=cli.environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+    )
+    time.sleep(delay)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    # An interpreter that has not begun with our code answers in its own way.
+    assert process.returncode == 130 or "syncline/cli" not in err
+    assert "internal error" not in err
+
+
 def test_progress_is_shown_on_a_terminal_after_two_seconds(cli: Cli, slow: str) -> None:
     shown = _on_a_terminal(cli, ["simulate", slow, "--max-wall", "3500ms"])
     assert "% done" in shown

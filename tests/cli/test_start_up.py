@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-HEAVY = ("pydantic", "rich", "ruamel", "typer", "click", "pandas", "numpy")
+HEAVY = ("pydantic", "rich", "typer", "click", "pandas", "numpy")
 
 
 def imported(code: str) -> set[str]:

@@ -283,7 +283,7 @@ error[SL0102]: key `seed` is given twice
     ),
     "broken YAML": (
         "a: [1, 2\nb: 3\n",
-        "error[SL0106]: not well-formed YAML: expected ',' or ']', but got ':'\n --> s.yaml:2:2\n",
+        "error[SL0106]: not well-formed YAML: illegal placement of ':' indicator\n --> s.yaml:2:2\n",
     ),
     "a list at the top": (
         "- 1\n",

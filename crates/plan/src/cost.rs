@@ -5,9 +5,14 @@
 //! - [`luo2020_table_4_1`] is the dissertation's table as printed, for comparison;
 //! - [`lower_bound`] is what no plan beats on a network with latency `alpha` and one port of `rate` per rank, and
 //!   [`synchronous_time`] what a plan takes there whose rounds are alike for all ranks;
+//! - [`chain`] is the same for the longest chain of messages of a plan whose ranks are alike;
 //! - [`phase_bytes`] is what a position of a grid sends in each phase of a composition.
 //!
 //! A *round* is a message that waits for another: a plan has as many rounds as its longest chain of messages.
+
+mod chain;
+
+pub use chain::chain;
 
 use crate::algorithm::{BCube, ParameterServer, Placement, TwoLevel};
 use crate::compose::{Grid, Phase};

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use syncline_plan::algorithm::Placement;
 use syncline_plan::compose::{Composition, Grid};
 use syncline_plan::cost::{
-    Costed, closed_form, count, least_bytes, lower_bound, luo2020_table_4_1, phase_bytes, synchronous_time,
-    tree_depth,
+    Costed, chain, closed_form, count, least_bytes, lower_bound, luo2020_table_4_1, phase_bytes,
+    synchronous_time, tree_depth,
 };
 use syncline_plan::program::Algorithm;
 use syncline_plan::registry::{ENTRIES, by_name};
@@ -66,6 +66,30 @@ fn closed_forms_are_what_is_counted() {
         }
     }
     assert_eq!(compared, 1436);
+}
+
+/// Where ranks are alike, one rank's program tells the rounds of all.
+#[test]
+fn the_chain_of_alike_ranks_is_what_is_counted() {
+    let mut compared = 0;
+    for (name, _) in library() {
+        let algorithm = by_name(name).unwrap();
+        for &kind in CollectiveKind::ALL {
+            for ranks in 2..=40 {
+                if algorithm.offers(kind, ranks).is_err() {
+                    continue;
+                }
+                let Some(rounds) = chain(&*algorithm, kind, ranks, 1 << 20, 1, |_| 1) else { continue };
+                let counted = count(&*algorithm, kind, ranks, Bytes(1 << 20), |_| 0).unwrap();
+                assert_eq!(rounds, u64::from(counted.rounds), "{name} {kind} {ranks}");
+                // No rank can have sent or received more on the chain than in all.
+                let bytes = chain(&*algorithm, kind, ranks, 1 << 20, 1, |bytes| bytes.0).unwrap();
+                assert!(bytes > 0 && bytes <= counted.busiest().0, "{name} {kind} {ranks}");
+                compared += 1;
+            }
+        }
+    }
+    assert!(compared > 300, "{compared}");
 }
 
 /// claims.csv luo-02: the printed table beside the plans, for racks numbered one after another.

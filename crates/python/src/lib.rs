@@ -2,6 +2,7 @@
 //!
 //! - [`errors`]: diagnostics and panics as `syncline.SynclineError`;
 //! - [`units`]: quantities read and written by the one grammar;
+//! - [`yaml`]: YAML documents as events with places;
 //! - [`explain`]: diagnostics rendered, codes listed and explained;
 //! - [`simulate`]: `simulate`, `check`, `show` on a resolved scenario;
 //! - [`watch`]: long work without the interpreter lock, with progress and Ctrl-C;
@@ -23,6 +24,7 @@ mod run;
 mod simulate;
 mod units;
 mod watch;
+mod yaml;
 
 use pyo3::prelude::*;
 
@@ -33,6 +35,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(version, module)?)?;
     module.add_function(wrap_pyfunction!(errors::_panic, module)?)?;
     units::register(module)?;
+    yaml::register(module)?;
     explain::register(module)?;
     simulate::register(module)?;
     plans::register(module)?;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 use syncline_engine::{CollectivePlan, Lanes, PhasePlan, Schedule};
 use syncline_fabric::Fabric;
-use syncline_plan::cost::least_bytes;
+use syncline_plan::cost::{chain, least_bytes};
 use syncline_plan::{Algorithm, Composition, Grid, registry};
 use syncline_units::{Bytes, CollectiveKind, DimKind, Extent, Rate, Time, Turn};
 use syncline_workload::{Axis, Role, TaskKind, Workload};
@@ -214,7 +214,8 @@ impl<'a> Planner<'a> {
             Some(algorithm) => vec![self.flat(role, kind, Arc::clone(algorithm))?],
             None => self.phases(role, kind)?,
         };
-        let bound = self.bound(&phases, whole.len() * element, chunks.len() as u32);
+        let volume = self.volume_bound(&phases, whole.len() * element, chunks.len() as u32);
+        let bound = volume.max(self.chain_bound(&phases, &chunks, element));
         Ok(CollectivePlan { kind, bytes, element, chunks, phases, bound })
     }
 
@@ -301,21 +302,15 @@ impl<'a> Planner<'a> {
 
     /// A time that no execution of the phases beats: in each dimension, the latency, and the bytes that some rank must
     /// send or receive at all that an NPU's links there can carry.
-    fn bound(&self, phases: &[PhasePlan], bytes: u64, chunks: u32) -> Time {
+    fn volume_bound(&self, phases: &[PhasePlan], bytes: u64, chunks: u32) -> Time {
         let mut by_dim: BTreeMap<u16, u64> = BTreeMap::new();
         for phase in phases.iter().filter(|phase| phase.gates.is_empty()) {
             let held = phase.cuts.iter().fold(bytes, |held, &(_, size)| held / u64::from(size));
             let sum = by_dim.entry(phase.dim).or_default();
             *sum = sum.saturating_add(least_bytes(phase.kind, phase.size, false, Bytes(held)).0);
         }
-        // Where ranks are placed at will, a group's axis may run along any dimension.
-        let own = |dim: u16| self.fabric.dims().get(usize::from(dim)).filter(|_| !self.placed);
         let time = |(&dim, &bytes): (&u16, &u64)| {
-            let (rate, latency) = match own(dim) {
-                Some(dim) if dim.kind == DimKind::Switch => (dim.rate_per_npu(), Time(2 * dim.latency.0)),
-                Some(dim) => (dim.rate_per_npu(), dim.latency),
-                None => (self.fastest_npu(), self.least_latency()),
-            };
+            let (rate, latency) = self.at_best(dim);
             // Blocks are cut to whole elements: leave out what that may take from a rank.
             let slack =
                 self.spec.element.0.saturating_mul(phases.len() as u64).saturating_mul(u64::from(chunks));
@@ -329,6 +324,31 @@ impl<'a> Planner<'a> {
             }
         };
         by_dim.iter().map(time).max().unwrap_or(Time::ZERO)
+    }
+
+    /// A time that no execution of the phases beats: what its smallest chunk takes alone, message after message.
+    /// Counts phases in which all ranks of a group do alike, so that none ends before the longest chain of messages.
+    fn chain_bound(&self, phases: &[PhasePlan], chunks: &[Extent], element: u64) -> Time {
+        let smallest = chunks.iter().map(|chunk| chunk.len()).min().unwrap_or(0);
+        let time = |phase: &PhasePlan| {
+            let elements = phase.cuts.iter().fold(smallest, |held, &(_, size)| held / u64::from(size));
+            let (rate, latency) = self.at_best(phase.dim);
+            let message = |bytes| latency.saturating_add(rate.transfer_time(bytes).unwrap_or(Time::ZERO)).0;
+            chain(&*phase.algorithm, phase.kind, phase.size, elements, element, message)
+        };
+        let alike = phases.iter().filter(|phase| phase.gates.is_empty());
+        Time(alike.filter_map(time).fold(0, u64::saturating_add))
+    }
+
+    /// All that an NPU can send or receive in a dimension, and the least that a message there takes.
+    fn at_best(&self, dim: u16) -> (Rate, Time) {
+        // Where ranks are placed at will, a group's axis may run along any dimension.
+        let own = self.fabric.dims().get(usize::from(dim)).filter(|_| !self.placed);
+        match own {
+            Some(dim) if dim.kind == DimKind::Switch => (dim.rate_per_npu(), Time(2 * dim.latency.0)),
+            Some(dim) => (dim.rate_per_npu(), dim.latency),
+            None => (self.fastest_npu(), self.least_latency()),
+        }
     }
 
     /// Latency of the quickest link.

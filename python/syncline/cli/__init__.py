@@ -7,7 +7,13 @@ import sys
 
 def main() -> None:
     """The entry point of ``syncline``."""
-    from syncline.cli.guard import guarded
+    try:
+        from syncline.cli.guard import guarded
 
-    if status := guarded(sys.argv[1:]):
+        status = guarded(sys.argv[1:])
+    except KeyboardInterrupt:
+        # Ctrl-C while the guard itself was being loaded, or a second one while it answered the first.
+        sys.stderr.write("interrupted: nothing is kept\n")
+        status = 130
+    if status:
         sys.exit(status)

@@ -16,6 +16,12 @@ class CtrlC(Exception):  # noqa: N818 - nothing is wrong
 
 
 class _Commands(typer.core.TyperGroup):
+    def make_context(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return super().make_context(*args, **kwargs)
+        except KeyboardInterrupt as interrupt:
+            raise CtrlC from interrupt
+
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)

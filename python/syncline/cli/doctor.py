@@ -15,7 +15,7 @@ from syncline.cli.streams import show, show_json
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-_NEEDED = ("pydantic", "rich", "ruamel.yaml", "typer")
+_NEEDED = ("pydantic", "rich", "typer")
 _OPTIONAL = {"pandas": "data frames from Result.frame()", "polars": "data frames from Result.frame()"}
 
 

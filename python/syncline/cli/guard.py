@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 import traceback
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from syncline.errors import SynclineError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from types import FrameType
 
     from syncline.errors import Diagnostic
 
@@ -35,6 +37,31 @@ def guarded(arguments: Sequence[str]) -> int:
 
 def _caught(arguments: Sequence[str]) -> int:
     """As :func:`guarded`, but for a stdout that cannot be written."""
+    ctrl_c = _CtrlC()
+    try:
+        return _told(arguments, ctrl_c)
+    except KeyboardInterrupt:
+        if "--json" in arguments:
+            show_json({"exit_status": INTERRUPTED, "diagnostics": []})
+        say("interrupted: nothing is kept")
+        return INTERRUPTED
+
+
+class _CtrlC:
+    """Remembers that Ctrl-C was pressed: libraries turn the exception into others of their own."""
+
+    def __init__(self) -> None:
+        self.pressed = False
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, self._press)
+
+    def _press(self, number: int, frame: FrameType | None) -> None:
+        self.pressed = True
+        signal.default_int_handler(number, frame)
+
+
+def _told(arguments: Sequence[str], ctrl_c: _CtrlC) -> int:
+    """Runs a command line and says what went wrong; only an interrupt passes."""
     try:
         return _run(arguments)
     except StdoutError:
@@ -44,14 +71,11 @@ def _caught(arguments: Sequence[str]) -> int:
             show_json({"exit_status": error.exit_status, "diagnostics": error.diagnostics})
         complain(error.diagnostics)
         return error.exit_status
-    except KeyboardInterrupt:
-        if "--json" in arguments:
-            show_json({"exit_status": INTERRUPTED, "diagnostics": []})
-        say("interrupted: nothing is kept")
-        return INTERRUPTED
     except MemoryError:
         return _bug("out of memory")
     except Exception as error:  # noqa: BLE001 - whatever arrives here is a bug, and is reported as one
+        if ctrl_c.pressed:
+            raise KeyboardInterrupt from None
         return _bug(_where(error))
     except BaseException as error:
         if type(error).__name__ != "PanicException":

@@ -8,29 +8,20 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeAlias
 
-from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
-from ruamel.yaml.events import (
-    AliasEvent,
-    DocumentStartEvent,
-    MappingEndEvent,
-    MappingStartEvent,
-    ScalarEvent,
-    SequenceEndEvent,
-    SequenceStartEvent,
-)
-
+from syncline import _core
 from syncline.config import limits
 from syncline.config.node import Mark, Node, Scalar, Text
 from syncline.config.problem import error, refuse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from syncline.errors import Diagnostic
 
+_Event: TypeAlias = tuple[str, int, int, int, int, str | None, bool, int, bool]
+"""As :func:`syncline._core.yaml_events` gives them."""
+
+_LINE_END = re.compile(r"\r\n|\r|\n")
 _NULL = frozenset(("", "~", "null", "Null", "NULL"))
 _BOOL = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 _INT = re.compile(r"[-+]?[0-9]{1,4000}")
@@ -41,28 +32,20 @@ _NOT_FINITE = {".nan": "nan", ".inf": "inf", "+.inf": "inf", "-.inf": "-inf"}
 
 def read(content: str, file: str) -> Node:
     """The one document in ``content``. Raises :class:`SynclineError` where it is not well formed."""
-    text = Text(file, content.splitlines())
+    text = Text(file, _LINE_END.split(content))
     reader = _Reader(text)
-    try:
-        for event in _events(content):
-            reader.take(event)
-    except MarkedYAMLError as problem:
-        mark = problem.problem_mark or problem.context_mark
-        what = " ".join(str(problem.problem or problem.context or "malformed").split())
-        place = Mark(text, mark.line + 1, mark.column + 1, 1) if mark else None
-        refuse(error("SL0106", f"not well-formed YAML: {what}", mark=place or Mark(text, 0, 0, 0)))
-    except YAMLError as problem:
-        first = next(iter(str(problem).splitlines()), "malformed")
-        refuse(error("SL0106", f"not well-formed YAML: {first}", mark=Mark(text, 0, 0, 0)))
+    # A value, its key and the end of what holds it: three events at most.
+    events, stop = _core.yaml_events(content, 3 * limits.MAX_NODES + 3)
+    for event in events:
+        reader.take(event)
+    if stop:
+        line, column, why = stop
+        refuse(error("SL0106", f"not well-formed YAML: {why}", mark=Mark(text, line, column, 1)))
     if reader.problems:
         refuse(*reader.problems)
     if reader.root is None:
         refuse(error("SL0106", "the file is empty", mark=Mark(text, 0, 0, 0)))
     return reader.root
-
-
-def _events(content: str) -> Iterator[Any]:
-    return YAML(typ="safe", pure=True).parse(content)  # type: ignore[no-any-return]
 
 
 def scalar(text: str) -> Scalar:
@@ -87,7 +70,7 @@ class _Open:
     """A mapping or list whose end has not come yet."""
 
     node: Node
-    anchor: str | None
+    anchor: int
     key: str | None = None
 
 
@@ -97,58 +80,58 @@ class _Reader:
     root: Node | None = None
     problems: list[Diagnostic] = field(default_factory=list)
     stack: list[_Open] = field(default_factory=list)
-    anchors: dict[str, Node] = field(default_factory=dict)
+    anchors: dict[int, Node] = field(default_factory=dict)
     nodes: int = 0
     aliased: int = 0
     documents: int = 0
 
-    def take(self, event: Any) -> None:
+    def take(self, event: _Event) -> None:
         """Advances by one event of the parser."""
-        if isinstance(event, DocumentStartEvent):
-            self.documents += 1
-            if self.documents > 1:
-                self._stop(event, "a second document starts here", "keep one scenario in a file")
-        elif isinstance(event, AliasEvent):
-            self._alias(event)
-        elif isinstance(event, ScalarEvent):
-            self._no_tag(event)
-            plain = event.style in (None, "")
-            self._add(event, Node(scalar(event.value) if plain else event.value, self._mark(event)), event.value)
-        elif isinstance(event, (MappingStartEvent, SequenceStartEvent)):
-            self._no_tag(event)
-            if len(self.stack) == limits.MAX_DEPTH:
-                self._stop(event, f"nested more than {limits.MAX_DEPTH} deep", "flatten the file")
-            node = Node({} if isinstance(event, MappingStartEvent) else [], self._mark(event))
-            self._count(event)
-            self.stack.append(_Open(node, event.anchor))
-        elif isinstance(event, (MappingEndEvent, SequenceEndEvent)):
+        kind, line, column, end_line, end_column, text, plain, anchor, tagged = event
+        mark = Mark(self.text, line, column, max(end_column - column, 0) if line == end_line else 0)
+        if tagged:
+            self._stop(mark, "tags are not allowed", "remove the tag; types follow from the values")
+        if kind == "scalar":
+            raw = text or ""
+            top = self.stack[-1] if self.stack else None
+            if top is not None and top.key is None and isinstance(top.node.value, dict):
+                self._key(top, raw, mark)
+            else:
+                self._count(mark)
+                self._place(Node(scalar(raw) if plain else raw, mark), anchor)
+        elif kind == "end":
             opened = self.stack.pop()
             node, start = opened.node, opened.node.mark
-            if start and event.end_mark.line + 1 == start.line:
-                node.mark = Mark(self.text, start.line, start.column, event.end_mark.column + 1 - start.column)
-            self._place(event, node, opened.anchor)
+            if start and end_line == start.line:
+                node.mark = Mark(self.text, start.line, start.column, end_column - start.column)
+            self._place(node, opened.anchor)
+        elif kind == "alias":
+            self._alias(mark, anchor)
+        elif kind == "document":
+            self.documents += 1
+            if self.documents > 1:
+                self._stop(mark, "a second document starts here", "keep one scenario in a file")
+        else:
+            if len(self.stack) == limits.MAX_DEPTH:
+                self._stop(mark, f"nested more than {limits.MAX_DEPTH} deep", "flatten the file")
+            self._count(mark)
+            self.stack.append(_Open(Node({} if kind == "mapping" else [], mark), anchor))
 
-    def _add(self, event: Any, node: Node, raw: str) -> None:
-        """A scalar: a key, where a mapping waits for one, or else a value."""
-        top = self.stack[-1] if self.stack else None
-        if top is not None and isinstance(top.node.value, dict) and top.key is None:
-            mark = self._mark(event)
-            if raw in top.node.keys:
-                first = top.node.keys[raw].line
-                self.problems.append(
-                    error(
-                        "SL0102",
-                        f"key `{raw}` is given twice",
-                        mark=mark,
-                        help=f"keep one of the two; the first is in line {first}",
-                    )
+    def _key(self, top: _Open, key: str, mark: Mark) -> None:
+        """A scalar where a mapping waits for a key."""
+        if key in top.node.keys:
+            first = top.node.keys[key].line
+            self.problems.append(
+                error(
+                    "SL0102",
+                    f"key `{key}` is given twice",
+                    mark=mark,
+                    help=f"keep one of the two; the first is in line {first}",
                 )
-            top.key, top.node.keys[raw] = raw, mark
-            return
-        self._count(event)
-        self._place(event, node, event.anchor)
+            )
+        top.key, top.node.keys[key] = key, mark
 
-    def _place(self, event: Any, node: Node, anchor: str | None) -> None:
+    def _place(self, node: Node, anchor: int) -> None:
         """A finished value goes where the enclosing mapping or list expects it."""
         if anchor:
             self.anchors[anchor] = node
@@ -160,35 +143,27 @@ class _Reader:
             top.node.value.append(node)
         elif isinstance(top.node.value, dict):
             if top.key is None:
-                self._stop(event, "a key must be a plain word", "write `key: value`")
+                self._stop(node.mark, "a key must be a plain word", "write `key: value`")
             else:
                 top.node.value[top.key] = node
                 top.key = None
         top.node.size += node.size
 
-    def _alias(self, event: Any) -> None:
-        node = self.anchors.get(event.anchor)
+    def _alias(self, mark: Mark, anchor: int) -> None:
+        node = self.anchors.get(anchor)
         if node is None:
-            self._stop(event, f"no anchor `{event.anchor}` stands before this alias", "define it first with `&`")
+            name = self.text.lines[mark.line - 1][mark.column : mark.column + mark.width - 1]
+            self._stop(mark, f"no anchor `{name}` stands before this alias", "define it first with `&`")
             return
         self.aliased += node.size
         if self.aliased > limits.MAX_ALIASED:
-            self._stop(event, f"aliases repeat more than {limits.MAX_ALIASED} values", "write the file without them")
-        self._place(event, node, None)
+            self._stop(mark, f"aliases repeat more than {limits.MAX_ALIASED} values", "write the file without them")
+        self._place(node, 0)
 
-    def _count(self, event: Any) -> None:
+    def _count(self, mark: Mark) -> None:
         self.nodes += 1
         if self.nodes > limits.MAX_NODES:
-            self._stop(event, f"more than {limits.MAX_NODES} values", "give a large fabric as a CSV edge list")
+            self._stop(mark, f"more than {limits.MAX_NODES} values", "give a large fabric as a CSV edge list")
 
-    def _no_tag(self, event: Any) -> None:
-        if event.tag is not None:
-            self._stop(event, "tags are not allowed", "remove the tag; types follow from the values")
-
-    def _mark(self, event: Any) -> Mark:
-        start, end = event.start_mark, event.end_mark
-        width = end.column - start.column if end.line == start.line else 0
-        return Mark(self.text, start.line + 1, start.column + 1, max(width, 0))
-
-    def _stop(self, event: Any, message: str, help_text: str) -> None:
-        refuse(*self.problems, error("SL0106", message, mark=self._mark(event), help=help_text))
+    def _stop(self, mark: Mark | None, message: str, help_text: str) -> None:
+        refuse(*self.problems, error("SL0106", message, mark=mark, help=help_text))

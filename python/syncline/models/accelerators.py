@@ -14,8 +14,7 @@ from importlib.resources import files
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from ruamel.yaml import YAML
-
+from syncline.config import yaml
 from syncline.models.data_types import DATA_TYPES
 from syncline.models.errors import unknown
 
@@ -94,7 +93,7 @@ def find(name: str) -> Accelerator:
 @cache
 def _load() -> Mapping[str, Accelerator]:
     text = (files("syncline") / "data" / "accelerators.yaml").read_text(encoding="utf-8")
-    entries: dict[str, dict[str, Any]] = YAML(typ="safe", pure=True).load(text)
+    entries: dict[str, dict[str, Any]] = yaml.read(text, "accelerators.yaml").plain()
     return MappingProxyType({name: _accelerator(name, entry) for name, entry in entries.items()})
 
 
