@@ -24,8 +24,8 @@ def title(experiment):
 
 def with_slow_ones():
     """Every figure; those that take long are marked slow."""
-    for each in EXPERIMENTS:
-        yield pytest.param(each, id=title(each), marks=[pytest.mark.slow] if title(each) in LONG else [])
+    marks = {name: [pytest.mark.slow] for name in LONG}
+    return [pytest.param(each, id=title(each), marks=marks.get(title(each), [])) for each in EXPERIMENTS]
 
 
 @cache
