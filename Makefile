@@ -5,11 +5,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUST := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: help setup demo test test-rust test-python test-slow bench lint wheel schema transcripts clean
+.PHONY: help setup demo test test-rust test-python test-slow bench experiments-astra2020 lint wheel schema transcripts clean
 .DEFAULT_GOAL := help
 
 help: ## list the commands
-	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 22
+	@sed -n 's/^\([a-z0-9-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 32
 
 setup: $(VENV)/.built ## build everything into .venv; afterwards .venv/bin/syncline works
 
@@ -34,13 +34,16 @@ test-rust: $(VENV)/.tools
 test-python: setup
 	$(BIN)/python -m pytest -q -m "not slow"
 
-test-slow: setup ## the tests that take minutes: the wheel in an empty environment
+test-slow: setup ## the tests that take minutes: the wheel in an empty environment, long experiments
 	$(BIN)/python -m pytest -q -m slow
 
 bench: setup ## speed of the engines, time to start; CONTRIBUTING says how to read it
 	cargo bench --quiet --locked -p syncline-simulate --bench messages
 	cargo bench --quiet --locked -p syncline-astra-compat --bench speed
 	$(BIN)/python benches/start_up.py
+
+experiments-astra2020: setup ## figures of astra2020 again, claims judged; FIG=9 for one
+	$(BIN)/python -m experiments astra2020 $(FIG)
 
 lint: setup ## formatting, lints, types
 	cargo fmt --all --check

@@ -26,7 +26,7 @@ PAGES = [
     ROOT / name
     for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")
     if (ROOT / name).exists()
-] + sorted((ROOT / "docs").rglob("*.md"))
+] + sorted(page for folder in ("docs", "experiments") for page in (ROOT / folder).rglob("*.md"))
 
 _FENCE = re.compile(r"^(?P<fence>```+)(?P<language>[\w-]*)(?P<rest>.*)$")
 _TITLE = re.compile(r'title="([^"]+)"')

@@ -25,12 +25,16 @@ QUANTITIES = {
     "100Gb/s": "rate",
     "4.1GFLOP": "operations",
     "312TFLOP/s": "compute rate",
+    "1GHz": "frequency",
 }
 """The example of a quantity in the schema tells which it is."""
 
 PARTS = {
     "Given": ("Given", "object `model: given`"),
     "Roofline": ("Roofline", "roofline"),
+    "EfficiencyPoint": ("Efficiency curves", "point"),
+    "Systolic": ("Systolic array", "systolic array"),
+    "Table": ("Measured times", "table"),
     "NetworkModel": ("Network", "object with `model`"),
     "Collectives": ("Collectives", "mapping"),
     "SlowRank": ("Slow ranks", "slow ranks"),
@@ -44,6 +48,7 @@ PARTS = {
     "LayersWorkload": ("Layers", "layers"),
     "Layer": ("One layer", "layer"),
     "Ops": ("Work", "operations"),
+    "Product": ("Matrix products", "matrix product"),
     "LayerCommunication": ("Communication of a layer", "communication"),
     "CollectiveWorkload": ("One collective", "collective"),
     "CollectivesWorkload": ("Several collectives", "collectives"),
@@ -85,6 +90,12 @@ SOURCES = {
     "Parallel.model": "hier2021 III (filling the lowest dimensions)",
     "Parallel.backward": "ASTRA-sim 1.0 `Workload.cc`",
     "Roofline.efficiency": "Williams et al., CACM 2009 (the model)",
+    "Systolic.rows": "astra2020 IV-A",
+    "Systolic.columns": "astra2020 IV-A",
+    "Systolic.memory": "astra2020 IV-A (stalls)",
+    "Systolic.dataflow": "Samajdar et al., ISPASS 2020 (the cycles)",
+    "Systolic.delay": "astra2020 IV-A (other operators)",
+    "Systolic.compute_power": "astra2020 Fig. 18",
 }
 
 
@@ -165,7 +176,8 @@ def _type(entry: dict[str, Any]) -> str:
         case "integer":
             return f"whole number from {entry.get('minimum', 0)}"
         case "number":
-            return "number above 0, at most 1"
+            low, high = entry.get("minimum"), entry["maximum"]
+            return f"number above 0, at most {high}" if low is None else f"number from {low:f} to {high:.0f}"
         case "boolean":
             return "`true`, `false`"
         case "array":
@@ -178,7 +190,7 @@ def _type(entry: dict[str, Any]) -> str:
 
 
 def _plural(text: str) -> str:
-    for word in ("whole number", "text", "list", "collective", "dimension", "layer", "link"):
+    for word in ("whole number", "text", "list", "collective", "dimension", "layer", "link", "point", "matrix product"):
         text = re.sub(rf"^(\[?){word}\b", rf"\1{word}s", text)
     return text
 

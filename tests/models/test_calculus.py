@@ -6,6 +6,7 @@ from syncline.models.calculus import (
     NOTHING,
     Amount,
     Image,
+    Product,
     average_pool,
     batch_norm,
     context,
@@ -25,7 +26,10 @@ def test_a_matrix_product_costs_the_same_in_all_three_passes():
     op = linear(rows=4, inputs=3, outputs=5)
     assert op.multiply_adds == 60
     assert op.parameters == 20
-    assert op.forward == op.input_grad == op.weight_grad == Amount(flop=120, moved=12 + 20 + 20)
+    # Rows x inputs x outputs, rows x outputs x inputs, inputs x rows x outputs.
+    moved = 12 + 20 + 20
+    for amount, sizes in ((op.forward, (4, 3, 5)), (op.input_grad, (4, 5, 3)), (op.weight_grad, (3, 4, 5))):
+        assert amount == Amount(120, moved, (Product(*sizes, moved),))
 
 
 def test_traffic_in_bytes_follows_the_data_type():
@@ -45,6 +49,8 @@ def test_the_first_convolution_of_resnet50():
     assert image == Image(64, 112, 112)
     assert op.parameters * 4 == 37_632  # bytes, as in the layer file of astra2020
     assert op.multiply_adds == 64 * 112 * 112 * 3 * 7 * 7
+    # Unfolded: a row for each position, a column for each window element; it moves the image, not the windows.
+    assert op.forward.products == (Product(112 * 112, 3 * 7 * 7, 64, op.inputs + op.outputs + op.parameters),)
     assert (op.inputs, op.outputs) == (3 * 224 * 224, 64 * 112 * 112)
 
 
@@ -72,6 +78,9 @@ def test_both_operands_of_attention_products_need_a_gradient():
     assert op.multiply_adds == 2 * 8 * 8 * 16
     assert op.outputs == 2 * 4 * 8 * 8
     assert op.input_grad.flop == 2 * op.forward.flop
+    moved = op.inputs + op.outputs
+    assert op.forward.products == (Product(8, 4, 8, moved, count=2 * 4),)
+    assert op.input_grad.products == (Product(8, 8, 4, moved, count=8), Product(4, 8, 8, moved, count=8))
     back = context(batch=2, sequence=8, hidden=16, heads=4)
     assert back.multiply_adds == op.multiply_adds
     assert back.inputs == op.outputs + 2 * 8 * 16
@@ -112,3 +121,11 @@ def test_a_lookup_reads_rows_and_not_the_table():
     assert op.forward == Amount(0, 6 + 2 * 48)
     assert op.input_grad == NOTHING
     assert op.weight_grad == Amount(48, 6 + 8000 + 3 * 48)
+
+
+def test_the_products_of_a_pass_are_its_multiply_adds():
+    conv, _ = conv2d(3, Image(5, 9, 9), 7, 3, stride=2, padding=1)
+    for op in (conv, linear(4, 3, 5), scores(2, 8, 16, 4), context(2, 8, 16, 4)):
+        for amount in (op.forward, op.input_grad, op.weight_grad):
+            assert sum(2 * p.m * p.k * p.n * p.count for p in amount.products) == amount.flop
+            assert sum(p.moved for p in amount.products) == amount.moved

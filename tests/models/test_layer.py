@@ -41,11 +41,15 @@ def test_borrowed_weights_are_counted_by_their_owner():
 
 
 def test_the_form_of_a_scenario():
+    def ops(m, k, n):
+        product = {"m": m, "k": k, "n": n, "count": 1, "memory": "60B"}
+        return {"ops": {"flop": "48FLOP", "memory": "60B", "products": [product]}}
+
     assert Layer("fc", (linear(2, 3, 4),), "column").scenario("fp16") == {
         "name": "fc",
-        "forward": {"ops": {"flop": "48FLOP", "memory": "60B"}},
-        "input_grad": {"ops": {"flop": "48FLOP", "memory": "60B"}},
-        "weight_grad": {"ops": {"flop": "48FLOP", "memory": "60B"}},
+        "forward": ops(2, 3, 4),
+        "input_grad": ops(2, 4, 3),
+        "weight_grad": ops(3, 2, 4),
         "update": {"ops": {"flop": "32FLOP", "memory": "96B"}},
         "parameters": 16,
         "inputs": 6,

@@ -59,9 +59,16 @@ def test_the_form_of_a_scenario(name):
         for work in works:
             if layer[work] != "none":
                 assert set(layer[work]) == {"ops"}
-                assert set(layer[work]["ops"]) == {"flop", "memory"}
+                assert {"flop", "memory"} <= set(layer[work]["ops"]) <= {"flop", "memory", "products"}
         assert layer["forward"] != "none"
         assert (layer["update"] == "none") == (layer["parameters"] == 0)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_all_multiply_adds_are_those_of_matrix_products(name):
+    built = layers(name)
+    products = [product for layer in built for product in layer.forward.products]
+    assert sum(p.m * p.k * p.n * p.count for p in products) == sum(layer.multiply_adds for layer in built)
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -2,12 +2,24 @@
 //!
 //! - [`given`]: times that the workload states;
 //! - [`roofline`]: the larger of operations over peak rate and bytes over memory bandwidth;
-//! - [`ComputeModel`]: either of them. Times that are given are taken by every model as they are.
+//! - [`curve`]: the part of the peak that a roofline reaches, by the size of the work;
+//! - [`systolic`]: an array of multiply-accumulate units through which the operands of matrix products flow;
+//! - [`table`]: measured times by layer and pass;
+//! - [`power`]: how many times faster than that the NPU is;
+//! - [`ComputeModel`]: any of them. Times that the workload states are taken by every model as they are.
 
+pub mod curve;
 pub mod given;
+pub mod power;
 pub mod roofline;
+pub mod systolic;
+pub mod table;
 
+pub use curve::Curve;
+pub use power::Power;
 pub use roofline::Roofline;
+pub use systolic::Systolic;
+pub use table::Table;
 
 use syncline_diagnostics::Diagnostic;
 use syncline_units::Time;
@@ -15,11 +27,24 @@ use syncline_workload::Work;
 
 /// What turns work into time.
 #[derive(Clone, Debug, PartialEq)]
-pub enum ComputeModel {
+pub struct ComputeModel {
+    /// How long work takes.
+    pub timing: Timing,
+    /// What all times are divided by.
+    pub power: Power,
+}
+
+/// How long work takes on an NPU of power 1.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Timing {
     /// Only given times.
     Given,
     /// Peak rate and memory bandwidth.
     Roofline(Roofline),
+    /// A systolic array.
+    Systolic(Systolic),
+    /// Measured times.
+    Table(Table),
 }
 
 impl ComputeModel {
@@ -27,20 +52,63 @@ impl ComputeModel {
     ///
     /// # Errors
     /// Work that the model cannot time, or a time that does not fit.
-    pub fn time(&self, work: Work) -> Result<Time, Diagnostic> {
-        match (work, self) {
-            (Work::None, _) => Ok(Time::ZERO),
-            (Work::Time(time), _) => Ok(time),
-            (Work::Ops { flop, memory }, Self::Given) => Err(given::refuse(flop, memory)),
-            (Work::Ops { flop, memory }, Self::Roofline(model)) => model.time(flop, memory),
-        }
+    pub fn time(&self, work: &Work) -> Result<Time, Diagnostic> {
+        let time = match (work, &self.timing) {
+            (Work::None, _) => Time::ZERO,
+            (Work::Time(time), _) => *time,
+            (Work::Ops { flop, memory, .. }, Timing::Given) => return Err(given::refuse(*flop, *memory)),
+            (Work::Ops { flop, memory, .. }, Timing::Roofline(model)) => model.time(*flop, *memory)?,
+            (Work::Ops { flop, memory, products }, Timing::Systolic(model)) => {
+                model.time(*flop, *memory, products)?
+            }
+            (Work::Ops { .. }, Timing::Table(table)) => return Err(table.refuse()),
+        };
+        self.power.scale(time)
     }
 
     /// How it obtains times, for labels on results.
     pub fn label(&self) -> String {
-        match self {
-            Self::Given => "given".to_owned(),
-            Self::Roofline(model) => model.label(),
-        }
+        let label = match &self.timing {
+            Timing::Given => "given".to_owned(),
+            Timing::Roofline(model) => model.label(),
+            Timing::Systolic(model) => model.label(),
+            Timing::Table(table) => table.label(),
+        };
+        format!("{label}{}", self.power.label())
+    }
+}
+
+/// A parameter that no accelerator can have.
+pub(crate) fn out_of_range(key: &str, found: String, allowed: &str) -> Diagnostic {
+    Diagnostic::error(syncline_diagnostics::Code::BadValue, "value out of range")
+        .key(format!("compute.{key}"))
+        .found(found)
+        .allowed(allowed)
+}
+
+/// A time of more than 213 days.
+pub(crate) fn too_long(found: String) -> Diagnostic {
+    Diagnostic::error(
+        syncline_diagnostics::Code::Overflow,
+        "a compute task takes longer than can be simulated",
+    )
+    .found(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use syncline_units::{Bytes, Flops};
+
+    #[test]
+    fn power_divides_every_time_and_is_said() {
+        let model = |power| ComputeModel { timing: Timing::Given, power: Power::new(power).unwrap() };
+        assert_eq!(model(1.0).time(&Work::Time(Time(1001))).unwrap(), Time(1001));
+        assert_eq!(model(2.0).time(&Work::Time(Time(1001))).unwrap(), Time(501));
+        assert_eq!(model(0.5).time(&Work::Time(Time(1001))).unwrap(), Time(2002));
+        assert_eq!(model(1.0).label(), "given");
+        assert_eq!(model(0.5).label(), "given, compute power 0.5");
+        let work = Work::Ops { flop: Flops(1), memory: Bytes(1), products: Box::default() };
+        assert!(model(1.0).time(&work).is_err());
     }
 }

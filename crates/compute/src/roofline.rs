@@ -1,7 +1,9 @@
 //! The roofline model (Williams, Waterman, Patterson, CACM 2009): an operator is bound by the peak rate of the compute
 //! units or by memory bandwidth, whichever takes longer. An upper bound of speed, labelled as such.
 
-use syncline_diagnostics::{Code, Diagnostic};
+use crate::curve::Curve;
+use crate::{out_of_range, too_long};
+use syncline_diagnostics::Diagnostic;
 use syncline_units::{Bytes, FlopRate, Flops, Rate, Time};
 
 /// An accelerator's roofline.
@@ -13,35 +15,26 @@ pub struct Roofline {
     pub peak: FlopRate,
     /// Memory bandwidth.
     pub memory: Rate,
-    /// Fraction of the peak rate that is reached, above 0 to 1.
-    pub efficiency: f64,
+    /// Fraction of the peak rate that is reached.
+    pub efficiency: Curve,
 }
 
 impl Roofline {
     /// Checks the parameters.
     ///
     /// # Errors
-    /// Rates of zero, an efficiency outside (0, 1].
+    /// Rates of zero.
     pub fn new(
         accelerator: String,
         peak: FlopRate,
         memory: Rate,
-        efficiency: f64,
+        efficiency: Curve,
     ) -> Result<Self, Diagnostic> {
-        let bad = |key: &str, found: String, allowed: &str| {
-            Diagnostic::error(Code::BadValue, "value out of range")
-                .key(format!("compute.{key}"))
-                .found(found)
-                .allowed(allowed)
-        };
         if peak.is_zero() {
-            return Err(bad("peak", peak.to_string(), "a rate above zero"));
+            return Err(out_of_range("peak", peak.to_string(), "a rate above zero"));
         }
         if memory.is_zero() {
-            return Err(bad("memory", memory.to_string(), "a rate above zero"));
-        }
-        if !(efficiency > 0.0 && efficiency <= 1.0) {
-            return Err(bad("efficiency", efficiency.to_string(), "above 0, at most 1"));
+            return Err(out_of_range("memory", memory.to_string(), "a rate above zero"));
         }
         Ok(Self { accelerator, peak, memory, efficiency })
     }
@@ -51,19 +44,16 @@ impl Roofline {
     /// # Errors
     /// A time that does not fit.
     pub fn time(&self, flop: Flops, memory: Bytes) -> Result<Time, Diagnostic> {
-        // The same rounding as for link efficiency: six decimal places, rounded down to a whole rate.
-        let reached = FlopRate(Rate(self.peak.0).scaled(self.efficiency).0.max(1));
-        match (reached.time_for(flop), self.memory.transfer_time(memory)) {
+        match (self.efficiency.time(flop, self.peak), self.memory.transfer_time(memory)) {
             (Some(compute), Some(traffic)) => Ok(compute.max(traffic)),
-            _ => Err(Diagnostic::error(Code::Overflow, "a compute task takes longer than can be simulated")
-                .found(format!("{flop} at {reached}, {memory} at {}", self.memory))),
+            _ => Err(too_long(format!("{flop} at {}, {memory} at {}", self.peak, self.memory))),
         }
     }
 
     /// How it obtains times.
     pub fn label(&self) -> String {
         let name = if self.accelerator.is_empty() { String::new() } else { format!(" {}", self.accelerator) };
-        format!("roofline{name} ({} at efficiency {}, memory {})", self.peak, self.efficiency, self.memory)
+        format!("roofline{name} ({} at {}, memory {})", self.peak, self.efficiency.label(), self.memory)
     }
 }
 
@@ -72,7 +62,9 @@ mod tests {
     use super::*;
 
     fn v100() -> Roofline {
-        Roofline::new("V100".into(), "125TFLOP/s".parse().unwrap(), "900GB/s".parse().unwrap(), 0.5).unwrap()
+        let efficiency = Curve::constant(0.5).unwrap();
+        Roofline::new("V100".into(), "125TFLOP/s".parse().unwrap(), "900GB/s".parse().unwrap(), efficiency)
+            .unwrap()
     }
 
     #[test]
@@ -85,12 +77,13 @@ mod tests {
 
     #[test]
     fn impossible_accelerators_are_refused() {
-        let make =
-            |peak, memory, efficiency| Roofline::new(String::new(), FlopRate(peak), Rate(memory), efficiency);
-        for bad in [make(0, 8, 1.0), make(1, 0, 1.0), make(1, 8, 0.0), make(1, 8, 1.5), make(1, 8, f64::NAN)]
-        {
-            assert!(bad.is_err());
+        let make = |peak, memory| {
+            Roofline::new(String::new(), FlopRate(peak), Rate(memory), Curve::constant(1.0).unwrap())
+        };
+        assert!(make(0, 8).is_err() && make(1, 0).is_err());
+        assert!(make(1, 8).unwrap().time(Flops(u64::MAX), Bytes(0)).is_err());
+        for efficiency in [0.0, 1.5, f64::NAN] {
+            assert!(Curve::constant(efficiency).is_err());
         }
-        assert!(make(1, 8, 1.0).unwrap().time(Flops(u64::MAX), Bytes(0)).is_err());
     }
 }

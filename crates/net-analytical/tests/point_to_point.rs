@@ -11,8 +11,8 @@ use syncline_workload::{GraphBuilder, Part, Task, TaskGraph, TaskKind, Workload}
 /// Tasks of one rank, each after the one before.
 fn chain(kinds: &[TaskKind]) -> TaskGraph {
     let mut builder = GraphBuilder::new();
-    for (index, &kind) in kinds.iter().enumerate() {
-        let task = builder.task(Task { kind, layer: NO_LAYER, part: Part::Other, name: format!("t{index}") });
+    for (index, kind) in kinds.iter().enumerate() {
+        let task = builder.task(Task { kind: kind.clone(), layer: NO_LAYER, part: Part::Other, name: format!("t{index}") });
         if task > 0 {
             builder.after(task, task - 1);
         }

@@ -1,8 +1,8 @@
 //! ASTRA-sim 2's inputs as a scenario, for our own semantics.
 
 use crate::scenario::{
-    Collectives, Compute, Dim, Direction, Fabric, Limits, Network, Order, Placement, Scenario, Trace,
-    Workload,
+    Collectives, Compute, Dim, Direction, Efficiency, Fabric, Limits, Network, Order, Placement, Scenario,
+    Trace, Workload,
 };
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -85,10 +85,11 @@ pub fn astra_scenario(files: &AstraFiles<'_>, network: Network) -> Result<(Scena
             accelerator: String::new(),
             peak: FlopRate((system.peak_perf * 1e12) as u64),
             memory: decimal(system.local_mem_bw),
-            efficiency: 1.0,
+            efficiency: Efficiency::default(),
+            compute_power: 1.0,
         }
     } else {
-        Compute::Given
+        Compute::default()
     };
     let collectives = Collectives {
         all_reduce: all_reduce.to_owned(),

@@ -1,10 +1,13 @@
 //! The scenario's job as a [`Workload`].
 
 use crate::placement;
-use crate::scenario::{Axes, BackwardOrder, Comm, Parallel, Scenario, Workload as Spec};
+use crate::scenario::{Axes, BackwardOrder, Comm, Layer, Parallel, Scenario, Work, Workload as Spec};
 use crate::watch::Watch;
+use std::borrow::Cow;
+use syncline_compute::{ComputeModel, Timing};
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 use syncline_fabric::Fabric;
+use syncline_units::{Bytes, Flops};
 use syncline_workload::training::{Grid, Rules, settle, training_loop};
 use syncline_workload::{GraphBuilder, Part, RoleId, Task, TaskKind, Workload};
 
@@ -12,11 +15,17 @@ use syncline_workload::{GraphBuilder, Part, RoleId, Task, TaskKind, Workload};
 ///
 /// # Errors
 /// Everything that is impossible about it, or unreadable in the files it names; `LimitReached` where `watch` says stop.
-pub(crate) fn workload(scenario: &Scenario, fabric: &Fabric, watch: &Watch<'_>) -> Result<Workload> {
+pub(crate) fn workload(
+    scenario: &Scenario,
+    compute: &ComputeModel,
+    fabric: &Fabric,
+    watch: &Watch<'_>,
+) -> Result<Workload> {
     match &scenario.workload {
         Spec::Layers { model, layers, parallel, iterations, data_type } => {
             positive("workload.iterations", *iterations)?;
             check_layers(layers)?;
+            let layers = measured(layers, compute)?;
             let grid = Grid::new(&axes(scenario, fabric)?, parallel)?;
             let roles = vec![grid.role("model", &grid.model), grid.role("data", &grid.data)];
             let degrees = [grid.degree(&grid.model), grid.degree(&grid.data)];
@@ -97,7 +106,7 @@ fn positive(key: &str, value: u32) -> Result<()> {
     Err(Diagnostic::error(Code::BadValue, "must be at least 1").key(key).found("0").into())
 }
 
-fn check_layers(layers: &[crate::scenario::Layer]) -> Result<()> {
+fn check_layers(layers: &[Layer]) -> Result<()> {
     let mut errors = Diagnostics::new();
     if layers.is_empty() {
         errors.push(
@@ -114,7 +123,62 @@ fn check_layers(layers: &[crate::scenario::Layer]) -> Result<()> {
                 .help("layer names tell rows of the results apart"),
         );
     }
+    for (index, layer) in layers.iter().enumerate() {
+        let passes = [
+            ("forward", &layer.forward),
+            ("input_grad", &layer.input_grad),
+            ("weight_grad", &layer.weight_grad),
+            ("update", &layer.update),
+        ];
+        for (pass, work) in passes {
+            check_products(work, &format!("workload.layers.{index}.{pass}.ops"), &mut errors);
+        }
+    }
     errors.into_result().map(|_| ())
+}
+
+/// A product needs sizes, and the products of a pass are part of its work.
+fn check_products(work: &Work, key: &str, errors: &mut Diagnostics) {
+    let Work::Ops { flop, memory, products } = work else { return };
+    let zero =
+        products.iter().position(|product| [product.m, product.k, product.n, product.count].contains(&0));
+    if let Some(at) = zero {
+        errors.push(
+            Diagnostic::error(Code::BadWorkload, "a matrix product needs sizes above zero")
+                .key(format!("{key}.products.{at}")),
+        );
+        return;
+    }
+    let sums = products.iter().try_fold((0u64, 0u64), |(flop, memory), product| {
+        Some((flop.checked_add(product.flop()?)?, memory.checked_add(product.memory.0)?))
+    });
+    let more = |what: &str, found: String, allowed: String| {
+        Diagnostic::error(
+            Code::BadWorkload,
+            format!("matrix products have more {what} than the pass they belong to"),
+        )
+        .key(format!("{key}.products"))
+        .found(found)
+        .allowed(format!("at most {allowed}"))
+    };
+    match sums {
+        None => errors.push(more("operations", "more than 2^64".to_owned(), flop.to_string())),
+        Some((sum, _)) if sum > flop.0 => {
+            errors.push(more("operations", Flops(sum).to_string(), flop.to_string()))
+        }
+        Some((_, sum)) if sum > memory.0 => {
+            errors.push(more("memory traffic", Bytes(sum).to_string(), memory.to_string()))
+        }
+        Some(_) => {}
+    }
+}
+
+/// The layers with measured times in the place of operations, where the compute model is a table of them.
+fn measured<'a>(layers: &'a [Layer], compute: &ComputeModel) -> Result<Cow<'a, [Layer]>> {
+    let Timing::Table(table) = &compute.timing else { return Ok(Cow::Borrowed(layers)) };
+    let mut layers = layers.to_vec();
+    table.apply(&mut layers)?;
+    Ok(Cow::Owned(layers))
 }
 
 /// Collectives alone, one after the other, over all ranks.

@@ -1,8 +1,8 @@
 //! The run loop: a resolved scenario in, a timeline out.
 //!
 //! - [`scenario`]: the resolved scenario, the contract with the Python package;
-//! - `network`, `placement`, `jobs`, `plans`: its parts as fabric, ranks, workload and plans; `prepare`: all of them,
-//!   checked;
+//! - `network`, `placement`, `jobs`, `compute`, `plans`: its parts as fabric, ranks, workload, compute model and plans;
+//!   `prepare`: all of them, checked;
 //! - `faults`: what is slow or broken;
 //! - `symmetry`: which ranks stand for others; `unfold`: the way back;
 //! - [`run()`]: the run loop; `watch`: its clock; `report`: from the engine's record to tables and a summary;
@@ -12,6 +12,7 @@
 mod astra_native;
 mod astra_text;
 mod chakra;
+mod compute;
 pub mod convert;
 mod faults;
 mod jobs;

@@ -1,16 +1,16 @@
 //! A scenario made ready to run: fabric, workload, durations, plans; everything that can be refused without running.
 
 use crate::faults::{self, Faults};
-use crate::scenario::{Compute, Network, Scenario};
+use crate::scenario::{Network, Scenario};
 use crate::watch::Watch;
-use crate::{jobs, network, placement, plans, symmetry};
-use syncline_compute::{ComputeModel, Roofline};
+use crate::{compute, jobs, network, placement, plans, symmetry};
+use syncline_compute::{ComputeModel, Timing};
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 use syncline_engine::{Job, Lanes};
 use syncline_fabric::{Fabric, Symmetry};
 use syncline_net_analytical::Model;
 use syncline_units::{NpuId, Time};
-use syncline_workload::{TaskKind, Workload, matching};
+use syncline_workload::{TaskKind, Work, Workload, matching};
 
 /// Everything that a run needs.
 #[derive(Debug)]
@@ -40,16 +40,11 @@ pub(crate) fn prepare(scenario: &Scenario, watch: &Watch<'_>) -> Result<Prepared
             .allowed("syncline/1")
             .into());
     }
-    let compute = match &scenario.compute {
-        Compute::Given => ComputeModel::Given,
-        Compute::Roofline { accelerator, peak, memory, efficiency } => {
-            ComputeModel::Roofline(Roofline::new(accelerator.clone(), *peak, *memory, *efficiency)?)
-        }
-    };
+    let compute = compute::model(&scenario.compute)?;
     let fabric = network::fabric(&scenario.fabric)?;
     watch.look("building the fabric")?;
     placement::check(&scenario.placement, &fabric)?;
-    let workload = jobs::workload(scenario, &fabric, watch)?;
+    let workload = jobs::workload(scenario, &compute, &fabric, watch)?;
     watch.look("building the workload")?;
     let (fabric, faults) = faults::apply(&scenario.faults, scenario.seed, workload.ranks, fabric)?;
     watch.look("breaking links")?;
@@ -86,6 +81,9 @@ pub(crate) fn prepare(scenario: &Scenario, watch: &Watch<'_>) -> Result<Prepared
     if workload.classes.iter().all(|graph| graph.tasks.is_empty()) {
         warnings.push(Diagnostic::warning(Code::BadWorkload, "the job has no tasks: its step takes no time"));
     }
+    if let Timing::Systolic(array) = &compute.timing {
+        warnings.extend(without_products(&workload, array.vector.is_some()));
+    }
     let model = match scenario.network {
         Network::Analytical => Model::Analytical,
         Network::Queued => Model::Queued,
@@ -98,6 +96,31 @@ pub(crate) fn prepare(scenario: &Scenario, watch: &Watch<'_>) -> Result<Prepared
     Ok(Prepared { fabric, workload, compute, model, warnings, durations, placement, plans, faults, symmetry })
 }
 
+/// A warning where operations are to be timed by a systolic array and none of them is known to be a matrix product.
+fn without_products(workload: &Workload, vector: bool) -> Diagnostics {
+    let mut warnings = Diagnostics::new();
+    let works = workload.classes.iter().flat_map(|graph| &graph.tasks);
+    let mut ops = works.filter_map(|task| match &task.kind {
+        TaskKind::Compute(Work::Ops { products, .. }) => Some(!products.is_empty()),
+        _ => None,
+    });
+    if let Some(first) = ops.next()
+        && !first
+        && !ops.any(|shaped| shaped)
+    {
+        let effect = if vector { "run on the vector unit" } else { "take no time" };
+        warnings.push(
+            Diagnostic::warning(
+                Code::BadWorkload,
+                format!("no work says the shapes of its matrix products: all operations {effect}"),
+            )
+            .key("compute")
+            .help("give layers `products`, or take a roofline, which needs no shapes"),
+        );
+    }
+    warnings
+}
+
 /// Duration of every compute task, by class.
 fn durations(workload: &Workload, compute: &ComputeModel, errors: &mut Diagnostics) -> Vec<Vec<Time>> {
     let mut refused = false;
@@ -108,7 +131,7 @@ fn durations(workload: &Workload, compute: &ComputeModel, errors: &mut Diagnosti
             graph
                 .tasks
                 .iter()
-                .map(|task| match task.kind {
+                .map(|task| match &task.kind {
                     TaskKind::Compute(work) => compute.time(work).unwrap_or_else(|error| {
                         if !refused {
                             errors.push(error);

@@ -8,10 +8,13 @@ mod limit;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 pub use syncline_fabric::Direction;
-use syncline_units::{Bytes, CollectiveKind, DataType, DimKind, FlopRate, RankId, Rate, Time};
+use syncline_units::{
+    Bytes, CollectiveKind, DataType, DimKind, FlopRate, Flops, Frequency, RankId, Rate, Time,
+};
 pub use syncline_workload::layer::{
     Axes, BackwardOrder, Comm, Layer, LayerCommunication, Parallel, Sharding, Work,
 };
+pub use syncline_workload::product::Product;
 
 /// A whole scenario.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -113,13 +116,16 @@ const fn fp32() -> DataType {
     DataType::Float32
 }
 
-/// What turns work into time.
-#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
+/// What turns work into time. Every model takes `compute_power`, by which all times are divided (astra2020 Fig. 18).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "model", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Compute {
     /// Only given times.
-    #[default]
-    Given,
+    Given {
+        /// What all times are divided by.
+        #[serde(default = "unity")]
+        compute_power: f64,
+    },
     /// The larger of operations over peak rate and bytes over memory bandwidth.
     Roofline {
         /// The accelerator's name, for people.
@@ -129,10 +135,104 @@ pub enum Compute {
         peak: FlopRate,
         /// Memory bandwidth.
         memory: Rate,
-        /// Fraction of the peak that is reached, 0 to 1.
+        /// Fraction of the peak that is reached.
+        #[serde(default)]
+        efficiency: Efficiency,
+        /// What all times are divided by.
         #[serde(default = "unity")]
-        efficiency: f64,
+        compute_power: f64,
     },
+    /// A systolic array with a vector unit beside it (astra2020 IV-A).
+    Systolic {
+        /// Rows of multiply-accumulate units.
+        rows: u32,
+        /// Columns of them.
+        columns: u32,
+        /// Cycles per second.
+        clock: Frequency,
+        /// Memory bandwidth.
+        memory: Rate,
+        /// What stays in the array.
+        #[serde(default)]
+        dataflow: Dataflow,
+        /// Rate of operations that are no matrix products; absent where these take no time.
+        vector: Option<FlopRate>,
+        /// Added to each pass of each layer.
+        #[serde(default)]
+        delay: Time,
+        /// What all times are divided by.
+        #[serde(default = "unity")]
+        compute_power: f64,
+    },
+    /// Measured times.
+    Table {
+        /// Which table, and what was measured; for people.
+        name: String,
+        /// By the layer's name.
+        layers: BTreeMap<String, Measured>,
+        /// What all times are divided by.
+        #[serde(default = "unity")]
+        compute_power: f64,
+    },
+}
+
+impl Default for Compute {
+    fn default() -> Self {
+        Self::Given { compute_power: unity() }
+    }
+}
+
+/// Fraction of a peak that is reached, above 0 to 1: one for all work, or by its size.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Efficiency {
+    /// The same for all.
+    Constant(f64),
+    /// Points by rising work.
+    Curve(Vec<EfficiencyPoint>),
+}
+
+impl Default for Efficiency {
+    fn default() -> Self {
+        Self::Constant(unity())
+    }
+}
+
+/// One point of an efficiency curve.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EfficiencyPoint {
+    /// Operations of a task.
+    pub flop: Flops,
+    /// Fraction of the peak that it reaches.
+    pub efficiency: f64,
+}
+
+/// What stays in a systolic array while the rest flows through it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Dataflow {
+    /// The right operand of a product.
+    #[default]
+    WeightStationary,
+    /// The result.
+    OutputStationary,
+    /// The left operand.
+    InputStationary,
+}
+
+/// Measured times of one layer; a pass that was not measured has none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Measured {
+    /// Forward pass.
+    pub forward: Option<Time>,
+    /// Gradient with respect to the input.
+    pub input_grad: Option<Time>,
+    /// Gradient with respect to the parameters.
+    pub weight_grad: Option<Time>,
+    /// Parameter update.
+    pub update: Option<Time>,
 }
 
 const fn unity() -> f64 {

@@ -181,8 +181,8 @@ fn class_view(prepared: &Prepared, class: usize) -> ClassView {
     let mut collectives: BTreeMap<(&'static str, u16), (u64, u64)> = BTreeMap::new();
     let mut flop = 0u64;
     for task in &graph.tasks {
-        match task.kind {
-            TaskKind::Collective { role, kind, bytes, .. } => {
+        match &task.kind {
+            &TaskKind::Collective { role, kind, bytes, .. } => {
                 let sum = collectives.entry((kind.name(), role.0)).or_default();
                 *sum = (sum.0 + 1, sum.1.saturating_add(bytes.0));
             }

@@ -38,7 +38,7 @@ impl Part {
 }
 
 /// What a task does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TaskKind {
     /// Occupies the rank's compute.
     Compute(Work),
@@ -80,7 +80,7 @@ pub enum TaskKind {
 
 impl TaskKind {
     /// Whether waiting for it is waiting for communication.
-    pub const fn is_communication(self) -> bool {
+    pub const fn is_communication(&self) -> bool {
         matches!(self, Self::Collective { .. } | Self::Send { .. } | Self::Receive { .. })
     }
 }

@@ -1,5 +1,6 @@
 //! Layers, as models and files give them, and what parallelism does to them.
 
+use crate::product::Product;
 use serde::{Deserialize, Serialize};
 use syncline_units::{Bytes, CollectiveKind, Flops, Time};
 
@@ -82,7 +83,7 @@ pub enum Sharding {
 }
 
 /// Work, as a time or as operations and memory traffic.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Work {
     /// Nothing to do.
@@ -96,6 +97,9 @@ pub enum Work {
         flop: Flops,
         /// Bytes moved between memory and the compute units.
         memory: Bytes,
+        /// The matrix products among these operations; their operations and bytes are part of the two sums.
+        #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
+        products: Box<[Product]>,
     },
 }
 

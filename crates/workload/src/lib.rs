@@ -5,6 +5,7 @@
 //!
 //! - [`graph`]: tasks, dependencies, and iterations without copies;
 //! - [`role`]: process groups, by grid axes or by lists;
+//! - [`product`]: shapes of matrix products;
 //! - [`layer`]: layers with their work and communication;
 //! - [`training`]: layers and a parallelisation into a task graph;
 //! - [`matching`]: proof, before the run, that every send has its receive and that groups agree.
@@ -12,11 +13,13 @@
 pub mod graph;
 pub mod layer;
 pub mod matching;
+pub mod product;
 pub mod role;
 pub mod training;
 
 pub use graph::{Dependency, GraphBuilder, Part, Task, TaskGraph, TaskKind};
 pub use layer::Work;
+pub use product::Product;
 pub use role::{Axis, Role, RoleId, Seating};
 
 /// Which files a job was read from, for messages.

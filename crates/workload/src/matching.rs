@@ -144,9 +144,9 @@ struct Channel {
 
 fn messages_match(workload: &Workload, found: &mut Diagnostics) {
     // Few classes exchange messages, and there may be a million ranks in one that does not.
-    let is_message = |kind| matches!(kind, TaskKind::Send { .. } | TaskKind::Receive { .. });
+    let is_message = |kind: &TaskKind| matches!(kind, TaskKind::Send { .. } | TaskKind::Receive { .. });
     let messages = |graph: &TaskGraph| {
-        let tasks = (0u32..).zip(&graph.tasks).filter(|(_, task)| is_message(task.kind));
+        let tasks = (0u32..).zip(&graph.tasks).filter(|(_, task)| is_message(&task.kind));
         tasks.map(|(index, _)| index).collect()
     };
     let by_class: Vec<Vec<u32>> = workload.classes.iter().map(messages).collect();
@@ -218,8 +218,13 @@ mod tests {
 
     fn graph(kinds: &[TaskKind]) -> TaskGraph {
         let mut builder = GraphBuilder::new();
-        for &kind in kinds {
-            builder.task(Task { kind, layer: NO_LAYER, part: Part::Other, name: String::new() });
+        for kind in kinds {
+            builder.task(Task {
+                kind: kind.clone(),
+                layer: NO_LAYER,
+                part: Part::Other,
+                name: String::new(),
+            });
         }
         builder.build(1).unwrap()
     }

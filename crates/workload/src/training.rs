@@ -6,6 +6,7 @@
 
 use crate::graph::{GraphBuilder, Part, Task, TaskGraph, TaskKind};
 use crate::layer::{Axes, BackwardOrder, Comm, Layer, Parallel, Sharding, Work};
+use crate::product::Cut;
 use crate::role::{Role, RoleId};
 use syncline_diagnostics::{Code, Diagnostic};
 use syncline_units::{Bytes, CollectiveKind, Flops, Time};
@@ -218,7 +219,12 @@ pub fn settle(layer: &Layer, model: (RoleId, u32), data: (RoleId, u32), element:
     let (model_role, degree) = model;
     let (data_role, copies) = data;
     let divided = degree > 1 && layer.sharding != Sharding::Replicated;
-    let share = |work: Work| if divided { divide(work, degree) } else { work };
+    let share = |work: &Work, outputs: Cut, inputs: Cut| match layer.sharding {
+        _ if !divided => work.clone(),
+        Sharding::Gather | Sharding::Column => divide(work, degree, outputs),
+        Sharding::Row => divide(work, degree, inputs),
+        Sharding::Divided | Sharding::Replicated => divide(work, degree, Cut::Count),
+    };
     let comm = |role, kind, elements: u64| {
         let bytes = Bytes(elements.saturating_mul(element));
         (!bytes.is_zero()).then_some((role, Comm { kind, bytes }))
@@ -241,10 +247,10 @@ pub fn settle(layer: &Layer, model: (RoleId, u32), data: (RoleId, u32), element:
     };
     let mut step = Step {
         name: layer.name.clone(),
-        forward: share(layer.forward),
-        input_grad: share(layer.input_grad),
-        weight_grad: share(layer.weight_grad),
-        update: share(layer.update),
+        forward: share(&layer.forward, Cut::N, Cut::K),
+        input_grad: share(&layer.input_grad, Cut::K, Cut::N),
+        weight_grad: share(&layer.weight_grad, Cut::N, Cut::M),
+        update: share(&layer.update, Cut::Count, Cut::Count),
         forward_comm,
         input_grad_comm,
         weight_grad_comm,
@@ -258,14 +264,17 @@ pub fn settle(layer: &Layer, model: (RoleId, u32), data: (RoleId, u32), element:
     step
 }
 
-fn divide(work: Work, by: u32) -> Work {
+/// One rank's share of `work` where `by` ranks divide it. `cut` says what of its matrix products they divide.
+fn divide(work: &Work, by: u32, cut: Cut) -> Work {
     let share = |amount: u64| amount.div_ceil(u64::from(by));
     match work {
         Work::None => Work::None,
         Work::Time(time) => Work::Time(Time(share(time.0))),
-        Work::Ops { flop, memory } => {
-            Work::Ops { flop: Flops(share(flop.0)), memory: Bytes(share(memory.0)) }
-        }
+        Work::Ops { flop, memory, products } => Work::Ops {
+            flop: Flops(share(flop.0)),
+            memory: Bytes(share(memory.0)),
+            products: products.iter().map(|product| product.share(by, cut)).collect(),
+        },
     }
 }
 
@@ -281,7 +290,7 @@ pub fn training_loop(steps: &[Step], rules: Rules, iterations: u32) -> Result<Ta
     let bottom = rules.last_bottom.map(|last| last as usize);
 
     for (index, step) in steps.iter().enumerate() {
-        forwards.push(loop_.compute(index, Part::Forward, step.forward));
+        forwards.push(loop_.compute(index, Part::Forward, &step.forward));
         let exchange = loop_.exchange(index, Part::Forward, step.forward_comm, true);
         if bottom.is_some() && index == 0 {
             embedding_exchange = exchange;
@@ -301,11 +310,11 @@ pub fn training_loop(steps: &[Step], rules: Rules, iterations: u32) -> Result<Ta
             loop_.awaited.extend(embedding_backward.take());
         }
         let weight = |loop_: &mut Loop| {
-            loop_.compute(index, Part::WeightGrad, step.weight_grad);
+            loop_.compute(index, Part::WeightGrad, &step.weight_grad);
             let mut last =
                 loop_.exchange(index, Part::WeightGrad, step.weight_grad_comm, false).or(loop_.chain);
             if step.update != Work::None {
-                let update = loop_.add(index, Part::Update, TaskKind::Compute(step.update));
+                let update = loop_.add(index, Part::Update, TaskKind::Compute(step.update.clone()));
                 if let Some(on) = last {
                     loop_.graph.after(update, on);
                 }
@@ -318,7 +327,7 @@ pub fn training_loop(steps: &[Step], rules: Rules, iterations: u32) -> Result<Ta
         let input = |loop_: &mut Loop| {
             // Nobody needs the gradient with respect to the samples.
             if index > 0 {
-                loop_.compute(index, Part::InputGrad, step.input_grad);
+                loop_.compute(index, Part::InputGrad, &step.input_grad);
                 let exchange = loop_.exchange(index, Part::InputGrad, step.input_grad_comm, true);
                 loop_.awaited.extend(exchange);
             }
@@ -365,8 +374,8 @@ impl Loop {
     }
 
     /// The next compute task; also stands for work that takes no time, so that order is kept.
-    fn compute(&mut self, layer: usize, part: Part, work: Work) -> u32 {
-        let kind = if work == Work::None { TaskKind::Join } else { TaskKind::Compute(work) };
+    fn compute(&mut self, layer: usize, part: Part, work: &Work) -> u32 {
+        let kind = if *work == Work::None { TaskKind::Join } else { TaskKind::Compute(work.clone()) };
         let task = self.add(layer, part, kind);
         for on in self.chain.into_iter().chain(self.awaited.drain(..)) {
             self.graph.after(task, on);
@@ -389,6 +398,7 @@ impl Loop {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::product::Product;
 
     fn dims() -> Vec<GridAxis> {
         let axis = |name: &str, size, dim| GridAxis { name: name.to_owned(), size, dim: Some(dim) };
@@ -430,8 +440,8 @@ mod tests {
         let work = Work::Time(Time(8_000));
         Layer {
             name: name.to_owned(),
-            forward: work,
-            input_grad: work,
+            forward: work.clone(),
+            input_grad: work.clone(),
             weight_grad: work,
             parameters: 100,
             inputs: 10,
@@ -461,6 +471,37 @@ mod tests {
         assert_eq!(kinds(&settle_as(Sharding::Replicated)), [None, None, grads(200)]);
         assert_eq!(settle_as(Sharding::Replicated).forward, Work::Time(Time(8_000)));
         assert_eq!(settle_as(Sharding::Row).forward, Work::Time(Time(2_000)));
+    }
+
+    #[test]
+    fn matrix_products_are_divided_as_their_operands_are() {
+        let product = |m, k, n| Product { m, k, n, count: 1, memory: Bytes(400) };
+        let work =
+            |product| Work::Ops { flop: Flops(8_000), memory: Bytes(800), products: Box::new([product]) };
+        // 100 rows, 20 inputs, 40 outputs.
+        let shares = |sharding| {
+            let layer = Layer {
+                sharding,
+                forward: work(product(100, 20, 40)),
+                input_grad: work(product(100, 40, 20)),
+                weight_grad: work(product(20, 100, 40)),
+                ..layer("l")
+            };
+            let step = settle(&layer, (RoleId(0), 4), (RoleId(1), 2), 2);
+            [step.forward, step.input_grad, step.weight_grad].map(|work| match work {
+                Work::Ops { flop: Flops(2_000), memory: Bytes(200), products } => {
+                    assert_eq!(products[0].memory, Bytes(100));
+                    (products[0].m, products[0].k, products[0].n)
+                }
+                other => panic!("{other:?}"),
+            })
+        };
+        let by_outputs = [(100, 20, 10), (100, 10, 20), (20, 100, 10)];
+        assert_eq!(shares(Sharding::Gather), by_outputs);
+        assert_eq!(shares(Sharding::Column), by_outputs);
+        assert_eq!(shares(Sharding::Row), [(100, 5, 40), (100, 40, 5), (5, 100, 40)]);
+        // Attention's products are divided by heads; one alone is divided by rows.
+        assert_eq!(shares(Sharding::Divided), [(25, 20, 40), (25, 40, 20), (5, 100, 40)]);
     }
 
     /// Tasks that `name` waits for, as `layer part kind`, with `'` for the previous iteration.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from syncline import _core
 from syncline.config.problem import error, shown
 from syncline.config.workload import (
     AstraTextWorkload,
@@ -17,6 +18,7 @@ from syncline.config.workload import (
     ModelWorkload,
     Ops,
     Parallel,
+    Product,
     Workload,
 )
 
@@ -74,6 +76,16 @@ def data_type(workload: Workload) -> str:
     return "fp32"
 
 
+def batch(workload: Workload) -> int | None:
+    """Samples that one NPU works on in one iteration, where the workload says."""
+    if not isinstance(workload, ModelWorkload):
+        return None
+    from syncline.models import MODELS
+
+    default = MODELS[workload.model].parameters["batch_per_npu"].default
+    return int((workload.model_extra or {}).get("batch_per_npu", default))
+
+
 def expand(workload: Workload, origins: Origins) -> dict[str, Any]:
     """The resolved workload."""
     match workload:
@@ -92,7 +104,7 @@ def expand(workload: Workload, origins: Origins) -> dict[str, Any]:
         case LayersWorkload():
             return {
                 "source": "layers",
-                "layers": [_layer(layer) for layer in workload.layers],
+                "layers": [_layer(layer, workload.data_type) for layer in workload.layers],
                 "parallel": _parallel(workload.parallel),
                 "iterations": workload.iterations,
                 "data_type": workload.data_type,
@@ -118,16 +130,36 @@ def _comm(comm: Comm) -> dict[str, str]:
     return {"kind": comm.collective, "bytes": comm.bytes}
 
 
-def _work(work: str | Ops | None) -> Any:
+def _work(work: str | Ops | None, element: str) -> Any:
     if work is None:
         return "none"
-    return {"ops": work.model_dump()} if isinstance(work, Ops) else {"time": work}
+    return {"ops": _ops(work, element)} if isinstance(work, Ops) else {"time": work}
 
 
-def _layer(layer: Layer) -> dict[str, Any]:
+def _ops(ops: Ops, element: str) -> dict[str, Any]:
+    """Operations; what is not said follows from the matrix products."""
+    products = [_product(product, element) for product in ops.products]
+    flop = sum(2 * each["m"] * each["k"] * each["n"] * each["count"] for each in products)
+    moved = sum(_core.parse_quantity("bytes", each["memory"]) for each in products)
+    resolved: dict[str, Any] = {
+        "flop": f"{flop}FLOP" if ops.flop is None else ops.flop,
+        "memory": f"{moved}B" if ops.memory is None else ops.memory,
+    }
+    return {**resolved, "products": products} if products else resolved
+
+
+def _product(product: Product, element: str) -> dict[str, Any]:
+    from syncline.models.data_types import bytes_of
+
+    m, k, n, count = product.m, product.k, product.n, product.count
+    moved = count * (m * k + k * n + m * n) * bytes_of(element)
+    return {**product.model_dump(), "memory": f"{moved}B" if product.memory is None else product.memory}
+
+
+def _layer(layer: Layer, element: str) -> dict[str, Any]:
     resolved: dict[str, Any] = {"name": layer.name}
     for key in ("forward", "input_grad", "weight_grad", "update"):
-        resolved[key] = _work(getattr(layer, key))
+        resolved[key] = _work(getattr(layer, key), element)
     for key in ("parameters", "inputs", "outputs", "sharding"):
         resolved[key] = getattr(layer, key)
     if given := layer.communication:

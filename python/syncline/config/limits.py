@@ -21,5 +21,11 @@ MAX_VERTICES = 1_000_000
 MAX_EDGE_FILE_BYTES = 1 << 30
 """Size of an edge list in CSV form."""
 
+MAX_TIMES = 400_000
+"""Times of a table of measured ones."""
+
+MAX_POINTS = 10_000
+"""Points of an efficiency curve."""
+
 MAX_PROBLEMS = 50
 """Errors that are reported one by one."""

@@ -10,9 +10,8 @@ from time import monotonic
 from typing import Any
 
 from syncline import _core
-from syncline.config import expand_fabric, expand_workload, faults, files
+from syncline.config import expand_compute, expand_fabric, expand_workload, faults, files
 from syncline.config.check import collect, in_order
-from syncline.config.compute import Given, Roofline
 from syncline.config.node import Mark, Node, Text, from_python
 from syncline.config.origin import Origins
 from syncline.config.problem import error, refuse, shown
@@ -119,7 +118,7 @@ def _written(source: Source) -> Loaded:
         "name": name,
         "seed": scenario.seed,
         "workload": expand_workload.expand(scenario.workload, origins),
-        "compute": _compute(scenario, origins),
+        "compute": expand_compute.expand(scenario, origins),
         "fabric": expand_fabric.expand(scenario.fabric, origins),
         "placement": {"npus": scenario.placement} if isinstance(scenario.placement, list) else scenario.placement,
         "collectives": _collectives(scenario, source),
@@ -148,39 +147,6 @@ def _name(file: str) -> str:
     path = FilePath(file)
     folder = path.absolute().parent.name
     return folder if path.stem == "scenario" and folder else path.stem
-
-
-def _compute(scenario: Scenario, origins: Origins) -> dict[str, Any]:
-    compute = scenario.compute
-    if not isinstance(compute, Roofline):
-        return {"model": compute.model if isinstance(compute, Given) else compute}
-    resolved: dict[str, Any] = {"model": "roofline", "efficiency": compute.efficiency}
-    if compute.accelerator is not None:
-        from syncline.models import ModelError
-        from syncline.models.accelerators import find
-
-        data_type = expand_workload.data_type(scenario.workload)
-        try:
-            resolved.update(find(compute.accelerator).roofline(data_type))
-        except ModelError as problem:
-            path = ("workload", "data_type") if problem.key == "data_type" else ("compute", "accelerator")
-            known = origins.source.root.at(path)
-            refuse(
-                error(
-                    "SL0102",
-                    "the accelerator does not compute with this data type"
-                    if known is None or "data_type" in path
-                    else "no such accelerator",
-                    mark=origins.source.mark(path if known else ("compute", "accelerator")),
-                    key=".".join(path),
-                    found=shown(problem.found),
-                    allowed=problem.allowed,
-                    nearest=problem.nearest,
-                    help=None if problem.key == "accelerator" else "or give `peak` and `memory` yourself",
-                )
-            )
-    given = {"peak": compute.peak, "memory": compute.memory}
-    return {**resolved, **{key: value for key, value in given.items() if value is not None}}
 
 
 def _collectives(scenario: Scenario, source: Source) -> dict[str, Any]:

@@ -50,3 +50,5 @@ Flops = Annotated[str, *_quantity("flops", f"{_SI}FLOP", "4.1GFLOP")]
 """A number of operations, such as ``4.1GFLOP``."""
 FlopRate = Annotated[str, *_quantity("flop_rate", f"{_SI}FLOP/s", "312TFLOP/s")]
 """A compute rate, such as ``312TFLOP/s``."""
+Frequency = Annotated[str, *_quantity("frequency", f"{_SI}Hz", "1GHz")]
+"""A frequency, such as ``1GHz``."""

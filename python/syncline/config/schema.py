@@ -35,7 +35,9 @@ def build() -> dict[str, Any]:
     )
     definitions = made.pop("$defs")
     for name, model in _models().items():
-        _describe(made if model is scenario.Scenario else definitions.get(name, {}), model)
+        # Forms that only exist to be refused are not part of it.
+        if model is scenario.Scenario or name in definitions:
+            _describe(made if model is scenario.Scenario else definitions[name], model)
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "title": "syncline scenario",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Discriminator, Field, Tag
+from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
 
-from syncline.config.base import Strict, either, form
+from syncline.config.base import Strict, either, form, wrong
 from syncline.config.quantity import Bytes, Flops, Time
 
 Collective = Literal["all_reduce", "reduce_scatter", "all_gather", "all_to_all", "broadcast", "reduce"]
@@ -43,13 +43,42 @@ class Comm(Strict):
     all-to-all; the full gathered vector of an all-gather."""
 
 
+Size = Annotated[int, Field(ge=1, le=2**31)]
+
+
+class Product(Strict):
+    """Matrix products of one shape: `m` x `k` times `k` x `n`."""
+
+    m: Size
+    """Rows of the left operand: samples, tokens or positions; inputs in the weight gradient."""
+    k: Size
+    """What is summed over: inputs forward, outputs in the input gradient, rows in the weight gradient."""
+    n: Size
+    """Columns of the right operand: outputs forward, inputs in the input gradient, outputs in the weight gradient."""
+    count: Size = 1
+    """How many of them, such as one for each sample and head of attention."""
+    memory: Bytes | None = None
+    """Bytes that all of them move. Without it, each operand and the result once."""
+
+
 class Ops(Strict):
     """Work that a compute model turns into time."""
 
-    flop: Flops = "0FLOP"
-    """Floating-point operations, such as `4.1GFLOP`."""
-    memory: Bytes = "0B"
-    """Bytes moved between memory and the compute units."""
+    flop: Flops | None = None
+    """Floating-point operations, such as `4.1GFLOP`. Without it, those of `products`."""
+    memory: Bytes | None = None
+    """Bytes moved between memory and the compute units. Without it, those of `products`."""
+    products: Annotated[list[Product], Field(max_length=1000)] = []
+    """Matrix products among these operations, for the `systolic` compute model."""
+
+    @model_validator(mode="after")
+    def _countable(self) -> Ops:
+        multiply_adds = sum(each.m * each.k * each.n * each.count for each in self.products)
+        elements = sum((each.m * each.k + each.k * each.n + each.m * each.n) * each.count for each in self.products)
+        # Two operations each, and eight bytes at most, in 64 bits.
+        if max(2 * multiply_adds, 8 * elements) >= 2**63:
+            raise wrong("matrix products of more work than can be counted", allowed="less than 2^63 FLOP and bytes")
+        return self
 
 
 Work = Annotated[

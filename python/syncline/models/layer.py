@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from syncline.models.calculus import NOTHING, Amount, Op
+from syncline.models.data_types import bytes_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -108,4 +109,11 @@ def _sum(amounts: Iterable[Amount]) -> Amount:
 def _work(amount: Amount, data_type: str) -> Any:
     if amount == NOTHING:
         return "none"
-    return {"ops": {"flop": f"{amount.flop}FLOP", "memory": f"{amount.memory(data_type)}B"}}
+    ops: dict[str, Any] = {"flop": f"{amount.flop}FLOP", "memory": f"{amount.memory(data_type)}B"}
+    if amount.products:
+        size = bytes_of(data_type)
+        ops["products"] = [
+            {"m": each.m, "k": each.k, "n": each.n, "count": each.count, "memory": f"{each.moved * size}B"}
+            for each in amount.products
+        ]
+    return {"ops": ops}

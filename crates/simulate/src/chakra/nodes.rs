@@ -172,7 +172,7 @@ impl Site<'_> {
                 ));
             }
             (micros, ..) if op.cpu => return self.host(micros),
-            (0, ..) => Work::Ops { flop: Flops(flop), memory: Bytes(memory) },
+            (0, ..) => Work::Ops { flop: Flops(flop), memory: Bytes(memory), products: Box::default() },
             (micros, ..) => Work::Time(self.time(micros)?),
         };
         Ok(TaskKind::Compute(work))

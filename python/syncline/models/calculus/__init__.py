@@ -19,7 +19,7 @@ from syncline.models.calculus.attention import context, scores, softmax
 from syncline.models.calculus.dense import conv2d, linear
 from syncline.models.calculus.embedding import embedding
 from syncline.models.calculus.norm import batch_norm, layer_norm
-from syncline.models.calculus.op import NOTHING, Amount, Image, Op
+from syncline.models.calculus.op import NOTHING, Amount, Image, Op, Product
 from syncline.models.calculus.pointwise import pointwise, relu, residual
 from syncline.models.calculus.pooling import average_pool, max_pool
 
@@ -28,6 +28,7 @@ __all__ = [
     "Amount",
     "Image",
     "Op",
+    "Product",
     "average_pool",
     "batch_norm",
     "context",

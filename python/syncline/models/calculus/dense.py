@@ -11,13 +11,15 @@ def conv2d(
     """Convolve with a square window; the second result is the shape of the output.
 
     Multiply-adds: one for each output element, input channel and window element, padding included as published
-    counts do.
+    counts do. As a matrix product (im2col), the rows are the positions of all samples.
     """
     target = image.slide(channels, kernel, stride, padding)
     window = image.channels * kernel * kernel
     op = product(
         "conv2d",
-        multiply_adds=batch * target.elements * window,
+        rows=batch * target.height * target.width,
+        reduced=window,
+        columns=channels,
         parameters=channels * window + (channels if bias else 0),
         inputs=batch * image.elements,
         outputs=batch * target.elements,
@@ -29,7 +31,9 @@ def linear(rows: int, inputs: int, outputs: int, *, bias: bool = True) -> Op:
     """``rows`` vectors of ``inputs`` elements times a matrix, to vectors of ``outputs`` elements."""
     return product(
         "linear",
-        multiply_adds=rows * inputs * outputs,
+        rows=rows,
+        reduced=inputs,
+        columns=outputs,
         parameters=inputs * outputs + (outputs if bias else 0),
         inputs=rows * inputs,
         outputs=rows * outputs,

@@ -10,6 +10,10 @@ result. Nothing is fused, and nothing stays in a cache between operations. So th
 operation alone and an upper bound for a compiler that fuses operations.
 
 Traffic is counted in *elements* here; :meth:`Amount.memory` turns it into bytes once a data type is known.
+
+**Matrix products.** Their shapes are kept beside the sums, because the time on a matrix unit depends on them. Each
+product of a pass is m x k times k x n: forward, rows x inputs times inputs x outputs; input gradient, rows x outputs
+times outputs x inputs; weight gradient, inputs x rows times rows x outputs.
 """
 
 from __future__ import annotations
@@ -20,6 +24,22 @@ from syncline.models.data_types import bytes_of
 
 
 @dataclass(frozen=True)
+class Product:
+    """Matrix products of one shape."""
+
+    m: int
+    """Rows of the left operand."""
+    k: int
+    """What is summed over."""
+    n: int
+    """Columns of the right operand."""
+    moved: int
+    """Elements that all of them move; a convolution moves its image, not its unfolded windows."""
+    count: int = 1
+    """How many of them."""
+
+
+@dataclass(frozen=True)
 class Amount:
     """Work of one pass."""
 
@@ -27,9 +47,11 @@ class Amount:
     """Floating-point operations."""
     moved: int
     """Elements moved between memory and the compute units."""
+    products: tuple[Product, ...] = ()
+    """The matrix products in it."""
 
     def __add__(self, other: Amount) -> Amount:
-        return Amount(self.flop + other.flop, self.moved + other.moved)
+        return Amount(self.flop + other.flop, self.moved + other.moved, self.products + other.products)
 
     def memory(self, data_type: str) -> int:
         """Bytes moved where every element is of ``data_type``."""
@@ -86,12 +108,25 @@ class Op:
     """Multiply-adds of the forward pass, for matrix products; 0 for all others. Published counts add up these."""
 
 
-def product(name: str, *, multiply_adds: int, parameters: int, inputs: int, outputs: int) -> Op:
-    """Multiply activations with weights.
+def product(name: str, *, rows: int, reduced: int, columns: int, parameters: int, inputs: int, outputs: int) -> Op:
+    """Multiply activations with weights: ``rows`` x ``reduced`` times ``reduced`` x ``columns``.
 
     Forward reads inputs and weights and writes outputs. The input gradient reads the output gradient and the weights
     and writes as many elements as there are inputs; the weight gradient reads inputs and the output gradient and
     writes as many elements as there are weights. So all three move the same number of elements.
     """
-    each = Amount(2 * multiply_adds, inputs + parameters + outputs)
-    return Op(name, parameters, inputs, outputs, each, each, each, multiply_adds)
+    multiply_adds, moved = rows * reduced * columns, inputs + parameters + outputs
+
+    def each(m: int, k: int, n: int) -> Amount:
+        return Amount(2 * multiply_adds, moved, (Product(m, k, n, moved),))
+
+    return Op(
+        name,
+        parameters,
+        inputs,
+        outputs,
+        forward=each(rows, reduced, columns),
+        input_grad=each(rows, columns, reduced),
+        weight_grad=each(reduced, rows, columns),
+        multiply_adds=multiply_adds,
+    )

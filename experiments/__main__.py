@@ -1,0 +1,6 @@
+"""``python -m experiments PAPER [FIGURE...]``."""
+
+from experiments.harness.command import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""One collective at a time, at several sizes: the bandwidth test of section V."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from syncline.report.quantity import percent
+
+if TYPE_CHECKING:
+    from experiments.harness.runner import Runner
+    from syncline import Result
+
+KIB, MIB = 1 << 10, 1 << 20
+SIZES = tuple(256 * KIB << step for step in range(8))
+"""256 KiB to 32 MiB."""
+COLLECTIVES = ("all_to_all", "all_reduce")
+Case = tuple[Path, str, int, Mapping[str, Any]]
+"""Scenario, collective, size, changes."""
+
+
+def sizes(runner: Runner) -> tuple[int, ...]:
+    """The sizes of a run: all, or the ends and the one where the paper's bandwidth-bound range begins."""
+    return (SIZES[0], 4 * MIB, SIZES[-1]) if runner.quick else SIZES
+
+
+def collective(
+    runner: Runner,
+    scenario: Path,
+    kind: str,
+    size: int,
+    changes: Mapping[str, Any] | None = None,
+    *,
+    network: str | None = None,
+) -> Result:
+    """One collective of ``size`` bytes."""
+    workload = {"workload": {"collective": kind, "bytes": f"{size}B"}}
+    return runner.simulate(scenario, {**workload, **(changes or {})}, network=network)
+
+
+def busiest_link(result: Result) -> tuple[str, int, float]:
+    """Dimension, bytes, and share of the time in which it was sending, of the link that carried most."""
+    links = result.table("links")
+    most = max(range(len(links["sent_bytes"])), key=lambda index: (links["sent_bytes"][index], -index))
+    return links["dimension"][most], links["sent_bytes"][most], links["utilization"][most]
+
+
+def agreement(runner: Runner, cases: Iterable[Case]) -> str:
+    """How far the network model `analytical` is from the one that verdicts are about, where nothing contends."""
+    times = [
+        [collective(runner, *case, network=network).summary.total_time_s for network in ("analytical", runner.network)]
+        for case in cases
+    ]
+    apart = max(abs(analytical / usual - 1) for analytical, usual in times)
+    return f"analytical: {'the same times' if apart == 0 else f'times differ by at most {percent(apart)}'}"
+
+
+def bound(result: Result) -> float:
+    """Seconds that no execution of the collective's plan can beat."""
+    return float(max(result.table("collectives")["bound_s"]))

@@ -1,0 +1,125 @@
+"""Two training iterations: what Figures 13 to 18 read from a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from experiments.harness import plot
+from experiments.harness.experiment import Choice
+from experiments.harness.table import Table, Value
+from syncline.report.quantity import percent, time
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from matplotlib.figure import Figure
+
+    from syncline import Result
+
+RESNET50 = Path(__file__).parent / "fig14" / "resnet50.yaml"
+"""The scenario of Figures 14 to 18."""
+
+CHOICES = (
+    Choice("other operators on a vector unit", {"compute.vector": "512GFLOP/s"}),
+    Choice("4 samples on an NPU", {"workload.batch_per_npu": 4}),
+    Choice("output-stationary array", {"compute.dataflow": "output_stationary"}),
+    Choice("elements of 2 bytes", {"workload.data_type": "bf16"}),
+    Choice("16 chunks", {"collectives.chunks": 16}),
+)
+"""Other readings of what the paper leaves open about training."""
+MANY_CHUNKS = Choice("256 chunks", {"collectives.chunks": 256})
+"""One more, which takes long on large systems."""
+
+
+def rows(result: Result, table: str) -> list[dict[str, Any]]:
+    """A table of a run, row by row."""
+    columns = result.table(table)
+    return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+
+
+def layers(result: Result) -> list[dict[str, Any]]:
+    """The layers from input to output, with times summed over all iterations."""
+    found = rows(result, "layers")
+    for layer in found:
+        for column in layer:
+            if column.endswith("_s"):
+                layer[column] *= result.summary.iterations
+    return found
+
+
+def part(layer: str) -> str:
+    """The part of a model that a layer belongs to: ``conv5`` of ``conv5_3.conv2``, ``block1`` of ``block1.mlp2``."""
+    return layer.partition(".")[0].partition("_")[0]
+
+
+def by_part(found: list[dict[str, Any]], column: str) -> dict[str, float]:
+    """A column summed over the layers of each part, in the order of the layers."""
+    sums: dict[str, float] = {}
+    for layer in found:
+        sums[part(layer["layer"])] = sums.get(part(layer["layer"]), 0) + layer[column]
+    return sums
+
+
+def overlapping(spans: Iterable[tuple[float, float]]) -> int:
+    """How many of these spans of time begin before an earlier one has ended."""
+    end, count = 0.0, 0
+    for begin, finish in sorted(spans):
+        count += begin < end
+        end = max(end, finish)
+    return count
+
+
+def shares(name: str, title: str, first: str) -> Table:
+    """An empty table of runs: time, compute, exposed communication. :func:`shared` makes its rows."""
+    columns = ("step_s", "compute_s", "exposed_s", "communication_s", "exposed_share", "bottleneck")
+    return Table(name, f"{title}; step: one of them; communication: while any is under way", (first, *columns))
+
+
+def shared(result: Result) -> tuple[Value, ...]:
+    """A row of :func:`shares`, without its first value. The share is of compute and exposed communication."""
+    answer = result.summary
+    compute, exposed = answer.compute_s, answer.exposed_communication_s
+    return (
+        answer.step_time_s,
+        compute,
+        exposed,
+        answer.communication_s,
+        exposed / (compute + exposed),
+        answer.bottleneck,
+    )
+
+
+def hidden(answers: Table, last: str) -> str:
+    """How much of the communication of the last run is hidden, in a sentence."""
+    under_way, exposed = answers.column("communication_s")[-1], answers.column("exposed_s")[-1]
+    return (
+        f"At {last} communication is under way for {time(under_way)} in two iterations, of which compute hides "
+        f"{percent(1 - exposed / under_way)}."
+    )
+
+
+def drawn_shares(answers: Table, first: str, label: str) -> Figure:
+    """The share of exposed communication on the left, exposed and raw time on the right.
+
+    Axes are logarithmic where values span more than a decade.
+    """
+    names = answers.column(first)
+    at = range(len(names))
+    figure, (left, right) = plot.new(2, height=3.0)
+    plot.line(left, at, [100 * share for share in answers.column("exposed_share")], "exposed", 1)
+    left.set_ylabel("exposed communication [% of time]")
+    for index, (column, name) in enumerate((("communication_s", "under way"), ("exposed_s", "exposed"))):
+        plot.line(right, at, [1e3 * value for value in answers.column(column)], name, index)
+    right.set_ylabel("communication [ms]")
+    right.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
+    for axes in (left, right):
+        drawn = [value for line in axes.lines for value in line.get_ydata()]
+        if max(drawn) > 10 * min(drawn):
+            axes.set_yscale("log")
+            plot.plain(axes.yaxis)
+        else:
+            axes.set_ylim(bottom=0)
+        axes.set_xticks(at, labels=names)
+    figure.supxlabel(label, fontsize=9)
+    return figure

@@ -1,0 +1,74 @@
+"""The command line: ``python -m experiments PAPER [FIGURE...]``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from experiments.harness import files, library, show
+from experiments.harness.study import Study, study
+from syncline import SynclineError
+from syncline.cli import streams
+
+INTERRUPTED = 130
+UNWRITABLE = 3
+
+
+def run(
+    paper: Annotated[str, typer.Argument(metavar="PAPER", help="Such as astra2020.")],
+    figure: Annotated[
+        list[str] | None, typer.Argument(metavar="[FIGURE]...", help="Such as fig09, or 9. Without it, all.")
+    ] = None,
+    network: Annotated[
+        str, typer.Option("--network", metavar="MODEL", help="Network model that the verdicts are about.")
+    ] = "queued",
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where files go.")] = Path("runs/experiments"),
+    quick: Annotated[
+        bool, typer.Option("--quick", metavar="", help="Fewer points, and no other choices: for tests.")
+    ] = False,
+    plot: Annotated[bool, typer.Option("--plot/--no-plot", metavar="", help="Draw the figures.")] = True,
+    as_json: Annotated[bool, typer.Option("--json", metavar="", help="Print one JSON object.")] = False,
+) -> None:
+    """Runs a paper's figures again, and says which of its claims hold.
+
+    A claim that does not hold is a result: the exit status is 0 all the same.
+    """
+    try:
+        found = library.find(paper, figure or [])
+    except library.UnknownError as unknown:
+        raise typer.BadParameter(str(unknown)) from None
+    if plot and not files.can_draw():
+        plot = False
+        streams.say("Without pictures: matplotlib is not installed (pip install matplotlib)")
+    studies: list[Study] = []
+    try:
+        for experiment in found:
+            done = study(experiment, network, quick=quick)
+            folder = files.save(done, out, pictures=plot)
+            studies.append(done)
+            if not as_json:
+                streams.show(*([""] if len(studies) > 1 else []), *show.report(done), "")
+                streams.say(f"Files are in {folder}")
+    except KeyboardInterrupt:
+        streams.say(f"interrupted: {len(studies)} of {len(found)} figures are kept")
+        raise typer.Exit(INTERRUPTED) from None
+    if as_json:
+        streams.show_json({"experiments": [files.form(done) for done in studies]})
+    elif len(studies) > 1:
+        streams.show("", *show.overview(studies))
+
+
+def main() -> None:
+    """Runs the command line; what is wrong ends in a message and an exit status."""
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    app.command(context_settings={"help_option_names": ["-h", "--help"]})(run)
+    try:
+        app(prog_name="python -m experiments")
+    except SynclineError as wrong:
+        streams.complain(wrong.diagnostics)
+        raise SystemExit(wrong.exit_status) from None
+    except OSError as wrong:
+        streams.say(f"error: {wrong.filename}: {wrong.strerror}")
+        raise SystemExit(UNWRITABLE) from None

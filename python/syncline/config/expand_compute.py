@@ -1,0 +1,95 @@
+"""A user's compute model into the resolved form: an accelerator into its rates, a table's file into its times."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from syncline import _core
+from syncline.config import times
+from syncline.config.compute import Given, Roofline, Systolic, Table
+from syncline.config.expand_workload import batch, data_type
+from syncline.config.problem import error, refuse, shown
+
+if TYPE_CHECKING:
+    from syncline.config.origin import Origins
+    from syncline.config.scenario import Scenario
+
+
+def expand(scenario: Scenario, origins: Origins) -> dict[str, Any]:
+    """The resolved compute model."""
+    match compute := scenario.compute:
+        case Given():
+            return compute.model_dump()
+        case Roofline():
+            return _roofline(compute, scenario, origins)
+        case Systolic():
+            return _systolic(compute)
+        case Table():
+            return _table(compute, scenario, origins)
+        case _:
+            return Given(model="given").model_dump()
+
+
+def _roofline(compute: Roofline, scenario: Scenario, origins: Origins) -> dict[str, Any]:
+    resolved = compute.model_dump(include={"model", "efficiency", "compute_power"})
+    if compute.accelerator is not None:
+        from syncline.models import ModelError
+        from syncline.models.accelerators import find
+
+        try:
+            resolved.update(find(compute.accelerator).roofline(data_type(scenario.workload)))
+        except ModelError as problem:
+            path = ("workload", "data_type") if problem.key == "data_type" else ("compute", "accelerator")
+            known = origins.source.root.at(path)
+            refuse(
+                error(
+                    "SL0102",
+                    "the accelerator does not compute with this data type"
+                    if known is None or "data_type" in path
+                    else "no such accelerator",
+                    mark=origins.source.mark(path if known else ("compute", "accelerator")),
+                    key=".".join(path),
+                    found=shown(problem.found),
+                    allowed=problem.allowed,
+                    nearest=problem.nearest,
+                    help=None if problem.key == "accelerator" else "or give `peak` and `memory` yourself",
+                )
+            )
+    given = {"peak": compute.peak, "memory": compute.memory}
+    return {**resolved, **{key: value for key, value in given.items() if value is not None}}
+
+
+def _systolic(compute: Systolic) -> dict[str, Any]:
+    resolved = compute.model_dump()
+    if compute.vector == "free":
+        resolved["vector"] = None
+    elif compute.vector is None:
+        clock = _core.parse_quantity("frequency", compute.clock)
+        resolved["vector"] = f"{min(2 * compute.columns * clock, 2**64 - 1)}FLOP/s"
+    return resolved
+
+
+def _table(compute: Table, scenario: Scenario, origins: Origins) -> dict[str, Any]:
+    path = origins.source.relative(compute.file)
+    table, _ = times.read(path)
+    at = ("compute", "file")
+    for key, measured, wanted in (
+        ("batch_per_npu", table.batch_per_npu, batch(scenario.workload)),
+        ("data_type", table.data_type, data_type(scenario.workload)),
+    ):
+        if measured is not None and wanted is not None and measured != wanted:
+            refuse(
+                error(
+                    "SL0301",
+                    f"the table was measured with another {key} than the workload has",
+                    mark=origins.source.mark(at),
+                    key=".".join(at),
+                    found=str(measured),
+                    allowed=str(wanted),
+                    help=f"measure anew, or set workload.{key} to {measured}",
+                )
+            )
+    origins.move(("compute", "layers"), at)
+    label = f"{Path(path).name}: {table.label}" if table.label else Path(path).name
+    return {"model": "table", "name": label, "layers": table.by_layer(), "compute_power": compute.compute_power}

@@ -1,0 +1,114 @@
+"""Tables of measured times, by layer and pass: YAML or CSV files that the compute model ``table`` takes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import Field
+
+from syncline.config import limits
+from syncline.config.base import Strict
+from syncline.config.check import check, in_order
+from syncline.config.csv_rows import Form, read_rows
+from syncline.config.node import Mark, Node
+from syncline.config.problem import error, refuse
+from syncline.config.quantity import Time
+from syncline.config.source import Source, from_file
+from syncline.config.workload import DataType
+
+if TYPE_CHECKING:
+    from syncline.errors import Diagnostic
+
+PASSES = ("forward", "input_grad", "weight_grad", "update")
+"""What a layer's time is measured for."""
+
+
+class MeasuredTime(Strict):
+    """A measured time of a layer."""
+
+    layer: Annotated[str, Field(min_length=1)]
+    """The layer's name."""
+    pass_: Annotated[Literal["forward", "input_grad", "weight_grad", "update"], Field(alias="pass")]
+    """What was measured."""
+    time: Time
+    """How long it took; the median where it was repeated."""
+    q1: Time | None = None
+    """First quartile of the repeats."""
+    q3: Time | None = None
+    """Third quartile of the repeats."""
+    repeats: Annotated[int, Field(ge=1, le=2**63)] | None = None
+    """How often it was measured."""
+
+
+class Times(Strict):
+    """Measured times of the layers of a model, and what they were measured with."""
+
+    schema_: Annotated[Literal["syncline-times/1"], Field(alias="schema")] = "syncline-times/1"
+    """Version of this form."""
+    model: str = ""
+    """What was measured."""
+    device: str = ""
+    """What it ran on."""
+    software: str = ""
+    """What ran it."""
+    batch_per_npu: Annotated[int, Field(ge=1, le=2**63)] | None = None
+    """Samples of one iteration."""
+    data_type: DataType | None = None
+    """Element type."""
+    times: Annotated[list[MeasuredTime], Field(min_length=1, max_length=limits.MAX_TIMES)]
+    """The times."""
+
+    @property
+    def label(self) -> str:
+        """What was measured, in a few words."""
+        return ", ".join(part for part in (self.model, self.device, self.software) if part)
+
+    def by_layer(self) -> dict[str, dict[str, str]]:
+        """Times of the passes of each layer, as a resolved scenario holds them."""
+        layers: dict[str, dict[str, str]] = {}
+        for each in self.times:
+            layers.setdefault(each.layer, {})[each.pass_] = each.time
+        return layers
+
+
+def read(path: str) -> tuple[Times, Source]:
+    """Reads a table: CSV by its ending, else YAML or JSON."""
+    source = _csv(path) if path.lower().endswith(".csv") else from_file(path)
+    times = check(source, Times)
+    _once(times, source)
+    return times, source
+
+
+def _once(times: Times, source: Source) -> None:
+    """Refuses times of a layer and pass that are given twice."""
+    seen: set[tuple[str, str]] = set()
+    problems: list[Diagnostic] = []
+    for index, each in enumerate(times.times):
+        if (each.layer, each.pass_) in seen:
+            message = f"the {each.pass_} of layer `{each.layer}` is given twice"
+            problems.append(error("SL0102", message, mark=source.mark(("times", index)), key=f"times.{index}"))
+        seen.add((each.layer, each.pass_))
+    if problems:
+        refuse(*in_order(problems))
+
+
+def _csv(path: str) -> Source:
+    rows, start, problems = read_rows(path, _FORM)
+    if problems:
+        refuse(*in_order(problems))
+    return Source(Node({"times": Node(list(rows), start)}, start), path)
+
+
+def _value(key: str, cell: str, _mark: Mark, _problems: list[Diagnostic]) -> Any:
+    return int(cell) if key == "repeats" and cell.isascii() and cell.isdigit() and len(cell) < 19 else cell
+
+
+_FORM = Form(
+    columns=("layer", "pass", "time", "q1", "q3", "repeats"),
+    required=("layer", "pass", "time"),
+    help="the first line is layer,pass,time, with q1, q3 and repeats where they are known",
+    row="time",
+    max_rows=limits.MAX_TIMES,
+    max_bytes=limits.MAX_BYTES,
+    convert=_value,
+)

@@ -1,0 +1,84 @@
+"""Every figure runs, judges all its claims, and is drawn."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import pytest
+
+import syncline
+from experiments.harness import files, library
+from experiments.harness.study import study
+from tests.experiments.conftest import EXPERIMENTS, quickly, title
+
+each_figure = pytest.mark.parametrize("experiment", EXPERIMENTS, ids=title)
+
+
+@each_figure
+def test_every_claim_is_judged(experiment):
+    done = quickly(experiment.paper, experiment.name)
+    assert [verdict.claim for verdict in done.verdicts] == list(experiment.claims)
+    for verdict in done.verdicts:
+        assert any(letter.isdigit() for letter in verdict.measured), "a verdict rests on numbers"
+        assert verdict.why
+
+
+@each_figure
+def test_its_scenarios_run_by_themselves(experiment):
+    for scenario in experiment.folder.glob("*.yaml"):
+        assert syncline.check(scenario) == []
+        assert scenario.read_text("utf-8").startswith("# yaml-language-server: $schema=../../../syncline.schema.json\n")
+
+
+@each_figure
+def test_its_links_are_those_of_table_iv(experiment):
+    """Unless the figure is about links: rates of local links in Figures 10 and 11, and rings in 9 and 10."""
+    free = {"fig10": {"local"}, "fig11": {"local"}}.get(experiment.name, set())
+    for scenario in experiment.folder.glob("*.yaml"):
+        fabric = syncline.simulate(scenario, set={"workload": {"collective": "all_reduce", "bytes": "1KiB"}}).scenario
+        for dim in fabric["fabric"]["dims"]:
+            assert dim["efficiency"] == 0.94
+            if dim["name"] in free:
+                continue
+            rate, latency = ("200GB/s", "90ns") if dim["name"] == "local" else ("25GB/s", "200ns")
+            assert (dim["rate"], dim["latency"]) == (rate, latency)
+
+
+@each_figure
+def test_the_files_are_the_same_every_time(experiment, tmp_path):
+    pytest.importorskip("matplotlib")
+    runs = []
+    again = study(experiment, "queued", quick=True)
+    for name, done in (("first", quickly(experiment.paper, experiment.name)), ("second", again)):
+        folder = files.save(done, tmp_path / name, pictures=True)
+        runs.append({path.name: path.read_bytes() for path in folder.iterdir()})
+    assert runs[0] == runs[1]
+    assert {f"{experiment.name}.svg", f"{experiment.name}.png", "result.json"} <= set(runs[0])
+    assert all(len(content) > 5000 for name, content in runs[0].items() if name.endswith(("svg", "png")))
+
+
+@each_figure
+def test_tables_for_machines_hold_what_people_see(experiment, tmp_path):
+    done = quickly(experiment.paper, experiment.name)
+    folder = files.save(done, tmp_path, pictures=False)
+    form = json.loads((folder / "result.json").read_text("utf-8"))
+    assert [claim["id"] for claim in form["claims"]] == [claim.id for claim in experiment.claims]
+    for table in done.tables:
+        rows = list(csv.reader((folder / f"{table.name}.csv").read_text("utf-8").splitlines()))
+        assert tuple(rows[0]) == table.columns
+        assert len(rows) == 1 + len(table.rows)
+        assert len(table.shown()) == len(table.rows)
+
+
+def test_claims_have_one_name_each():
+    names = [claim.id for experiment in EXPERIMENTS for claim in experiment.claims]
+    assert len(names) == len(set(names))
+
+
+def test_names_of_figures():
+    assert [each.name for each in library.find("astra2020", ["9", "fig10", "011"])] == ["fig09", "fig10", "fig11"]
+    with pytest.raises(library.UnknownError, match="only fig09, fig10"):
+        library.find("astra2020", ["8"])
+    with pytest.raises(library.UnknownError, match="Did you mean astra2020"):
+        library.find("astra202", [])

@@ -1,0 +1,79 @@
+"""Measured tables on the pages of experiments are what runs measure. ``UPDATE=1`` writes them anew."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from experiments.harness import library
+from tests.docs.pages import ROOT, UPDATE
+from tests.experiments.conftest import judged, studied, with_slow_ones
+
+_MEASURED = re.compile(r"(?<=<!-- measured: )(?P<name>\w+)(?P<open> -->\n)(?P<text>.*?)(?=<!-- end -->)", re.S)
+
+
+def markdown(headings, rows, numbers=()):
+    """A table of Markdown; numbers stand on the right."""
+    rule = ["---:" if heading in numbers else "---" for heading in headings]
+    lines = [headings, rule, *rows]
+    return "\n" + "".join(f"| {' | '.join(line)} |\n" for line in lines) + "\n"
+
+
+def verdicts(study):
+    """Claims, measured values, verdicts and reasons."""
+    parts = [""]
+    for each in study.verdicts:
+        parts.append(f"**{each.claim.id}**, {each.claim.where}: {each.claim.text}")
+        parts.append(f"- measured: {each.measured}")
+        parts.append(f"- **{each.word}**. {each.why}\n")
+    return "\n".join(parts)
+
+
+def table(study, name):
+    """A table of a figure."""
+    (found,) = [each for each in study.tables if each.name == name]
+    headings, rows = found.headings(), found.shown()
+    numbers = [
+        heading
+        for heading, column in zip(headings, zip(*found.rows, strict=True), strict=True)
+        if any(isinstance(value, int | float) for value in column)
+    ]
+    title = "" if name == "sensitivity" else f"\n{found.title}:\n"
+    return title + markdown(headings, rows, numbers)
+
+
+def overview(paper):
+    """All claims of a paper with their verdicts."""
+    rows = [
+        [f"[{each.claim.where}]({name}/README.md)", each.claim.id, each.claim.text, f"**{each.word}**", each.measured]
+        for name in library.figures(paper)
+        for each in judged(paper, name)
+    ]
+    return markdown(["figure", "claim", "what the paper says", "verdict", "measured"], rows)
+
+
+def compare(page, measured):
+    """The marked parts of a page with what was measured."""
+    written = page.read_text("utf-8")
+    current = _MEASURED.sub(lambda found: found["name"] + found["open"] + measured(found["name"]), written)
+    if UPDATE:
+        page.write_text(current, "utf-8")
+    else:
+        assert current == written, f"UPDATE=1 rewrites {page.relative_to(ROOT)} if the change is meant"
+    return [found["name"] for found in _MEASURED.finditer(written)]
+
+
+@pytest.mark.parametrize("experiment", with_slow_ones())
+def test_the_page_of_a_figure(experiment):
+    study = studied(experiment.paper, experiment.name)
+    parts = compare(
+        experiment.folder / "README.md", lambda name: verdicts(study) if name == "verdicts" else table(study, name)
+    )
+    listed = [each.name for each in study.tables if each.listed]
+    assert parts == ["verdicts", *listed], "a page shows every table that the terminal shows, in order"
+
+
+@pytest.mark.parametrize("paper", library.papers())
+def test_the_page_of_a_paper(paper):
+    assert compare(library.ROOT / paper / "README.md", lambda _: overview(paper)) == ["overview"]
