@@ -12,7 +12,12 @@ use syncline_workload::{GraphBuilder, Part, Task, TaskGraph, TaskKind, Workload}
 fn chain(kinds: &[TaskKind]) -> TaskGraph {
     let mut builder = GraphBuilder::new();
     for (index, kind) in kinds.iter().enumerate() {
-        let task = builder.task(Task { kind: kind.clone(), layer: NO_LAYER, part: Part::Other, name: format!("t{index}") });
+        let task = builder.task(Task {
+            kind: kind.clone(),
+            layer: NO_LAYER,
+            part: Part::Other,
+            name: format!("t{index}"),
+        });
         if task > 0 {
             builder.after(task, task - 1);
         }
