@@ -16,7 +16,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _NEEDED = ("pydantic", "rich", "ruamel.yaml", "typer")
-_OPTIONAL = {"pandas": "data frames from Result.frame()", "polars": "data frames from Result.frame()"}
+_OPTIONAL = {
+    "pandas": "data frames from Result.frame()",
+    "polars": "data frames from Result.frame()",
+    "torch": "models from PyTorch modules",
+}
 
 
 def doctor(*, as_json: bool) -> int:
