@@ -19,7 +19,7 @@ _NEEDED = ("pydantic", "rich", "ruamel.yaml", "typer")
 _OPTIONAL = {
     "pandas": "data frames from Result.frame()",
     "polars": "data frames from Result.frame()",
-    "torch": "models from PyTorch modules",
+    "torch": "models from PyTorch modules, syncline profile",
 }
 
 

@@ -12,6 +12,8 @@ module        what it holds
 ``record``    the run on fake tensors: operators, their submodules, their weights
 ``model``     ``from_torch`` and what it gives
 ``factory``   ``pkg:factory`` into a module and its inputs
+``replay``    the passes of a layer, done again on their own
+``measure``   a table of measured times
 ``package``   PyTorch, which is imported when it is first needed
 ============= ===================================================================
 """

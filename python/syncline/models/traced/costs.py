@@ -271,6 +271,11 @@ def _elementwise(call: Call, flop: float) -> Op:
     return _op(call, forward, input_grad, Amount(2 * outputs, outputs + (0 if sums else read) + trained))
 
 
+def _weight_norm(call: Call) -> Op:
+    """A weight from its direction and its length: square and sum, divide."""
+    return _elementwise(call, 3)
+
+
 _PRODUCTS: Mapping[str, Callable[[Call], Op]] = MappingProxyType(
     {
         "mm": _mm,
@@ -330,6 +335,7 @@ _RULES: Mapping[str, Callable[[Call], Op]] = MappingProxyType(
         ),
         **_all(_made, "fill zero zeros_like ones_like full_like arange new_zeros new_ones new_full scalar_tensor"),
         **_all(_drawn, "bernoulli normal uniform rand_like randn_like randint_like exponential random randperm"),
+        **_all(_weight_norm, "_weight_norm_interface"),
         **_all(_dropout, "native_dropout"),
         **_all(_interpolated, "upsample_bilinear2d upsample_linear1d _upsample_bilinear2d_aa"),
     }

@@ -53,14 +53,24 @@ def build(reference: str, arguments: Mapping[str, Any], folder: str, *, meta: bo
     return module, inputs
 
 
-def sample(batch: int, shapes: Sequence[tuple[Sequence[int], str | None]], module: Any) -> tuple[Any, ...]:
-    """Inputs without values for ``batch`` samples of the given shapes and types; none means that of the parameters."""
+def sample(
+    batch: int, shapes: Sequence[tuple[Sequence[int], str | None]], module: Any, *, values: bool = False
+) -> tuple[Any, ...]:
+    """Inputs for ``batch`` samples of the given shapes and types; no type means that of the parameters.
+
+    They have no values, or with ``values`` always the same random ones: whole numbers are 0 or 1.
+    """
     torch = package()
     own = next((each.dtype for each in module.parameters() if each.is_floating_point()), torch.get_default_dtype())
-    return tuple(
-        torch.empty((batch, *shape), dtype=getattr(torch, kind) if kind else own, device="meta")
-        for shape, kind in shapes
-    )
+    made = []
+    for shape, kind in shapes:
+        data_type, size = getattr(torch, kind) if kind else own, (batch, *shape)
+        if not values:
+            made.append(torch.empty(size, dtype=data_type, device="meta"))
+            continue
+        drawn = torch.rand(size, generator=torch.Generator().manual_seed(0))
+        made.append((drawn if data_type.is_floating_point else drawn.round()).to(data_type))
+    return tuple(made)
 
 
 def _find(reference: str) -> Any:

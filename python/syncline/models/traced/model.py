@@ -10,6 +10,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, cast
 
 from syncline.config.problem import error, nearest, refuse
+from syncline.errors import SynclineError
 from syncline.models.data_types import DATA_TYPES, bytes_of
 from syncline.models.registry import LARGEST
 from syncline.models.traced.package import torch as package
@@ -110,7 +111,7 @@ def from_torch(
                 help="call the class" if isinstance(module, type) else None,
             )
         )
-    element = data_type or _data_type(torch, module)
+    element = data_type or data_type_of(torch, module)
     if element not in DATA_TYPES:
         refuse(
             error(
@@ -122,7 +123,7 @@ def from_torch(
                 nearest=nearest(str(element), DATA_TYPES),
             )
         )
-    arguments, named = _arguments(example_inputs)
+    arguments, named = as_arguments(example_inputs)
     recorder = Recorder(torch, _bare(costs or {}))
     with _fake(torch, module) as (mode, tensors):
         arguments, named = _faked(torch, mode, arguments), _faked(torch, mode, named)
@@ -132,18 +133,31 @@ def from_torch(
         refuse(error("SL0301", f"{type(module).__name__} computes nothing on these inputs"))
     layers = _sharded(layers, sharding or {})
     _check_size(type(module).__name__, layers)
-    return Traced(type(module).__name__, tuple(layers), element, _batch(torch, [*arguments, *named.values()]))
+    return Traced(type(module).__name__, tuple(layers), element, batch_of(torch, [*arguments, *named.values()]))
 
 
 def _run(
     torch: Any, recorder: Recorder, module: Any, tensors: dict[str, Any], arguments: Any, named: dict[str, Any]
 ) -> None:
-    """Runs the module on fake tensors; says what it is that cannot be traced."""
-    name = type(module).__name__
+    """Runs the module on fake tensors."""
+    parameters = {key: each for key, each in tensors.items() if isinstance(each, torch.nn.Parameter)}
+    with (
+        running(type(module).__name__, recorder),
+        torch.enable_grad(),
+        _plain(torch),
+        _training(module),
+        recorder.watching(module, parameters),
+    ):
+        torch.func.functional_call(module, tensors, arguments, named)
+
+
+@contextmanager
+def running(name: str, recorder: Recorder) -> Iterator[None]:
+    """Says what it is that cannot be traced, or fails, while the module called ``name`` runs within."""
     try:
-        parameters = {key: each for key, each in tensors.items() if isinstance(each, torch.nn.Parameter)}
-        with torch.enable_grad(), _plain(torch), _training(module), recorder.watching(module, parameters):
-            torch.func.functional_call(module, tensors, arguments, named)
+        yield
+    except SynclineError:
+        raise
     except UntraceableError as problem:
         where = f"{name}.{problem.submodule}" if problem.submodule else name
         unknown = str(problem).startswith("no rule")
@@ -238,14 +252,14 @@ def _faked(torch: Any, mode: Any, value: Any) -> Any:
     return value
 
 
-def _arguments(example: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def as_arguments(example: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Positional and named arguments of the forward pass."""
     if isinstance(example, dict):
         return (), dict(example)
     return (tuple(example), {}) if isinstance(example, (tuple, list)) else ((example,), {})
 
 
-def _data_type(torch: Any, module: Any) -> str:
+def data_type_of(torch: Any, module: Any) -> str:
     """The element type of most parameters."""
     counted: Counter[str] = Counter()
     for parameter in module.parameters():
@@ -266,7 +280,7 @@ def _data_type(torch: Any, module: Any) -> str:
     return _TYPES[found]
 
 
-def _batch(torch: Any, values: list[Any]) -> int | None:
+def batch_of(torch: Any, values: list[Any]) -> int | None:
     """The first size of the first tensor."""
     for value in values:
         if isinstance(value, torch.Tensor):

@@ -37,6 +37,30 @@ class UntraceableError(Exception):
         """The submodule that called it; empty where it is the module itself."""
 
 
+@dataclass(frozen=True)
+class Step:
+    """One operator call, with the tensors themselves, so that it can be done again."""
+
+    function: Any
+    """PyTorch's operator."""
+    arguments: tuple[Any, ...]
+    named: dict[str, Any]
+    result: Any
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A layer, and what was called for it."""
+
+    layer: Layer
+    steps: tuple[Step, ...]
+    """All calls, views too, in order; none where the recorder keeps none."""
+    pivot: int
+    """Index of the call that the layer began with."""
+    owned: frozenset[str]
+    """The parameters that the layer reduces."""
+
+
 @dataclass
 class _Group:
     """A layer while it is recorded."""
@@ -48,14 +72,20 @@ class _Group:
     borrowed: bool
     reads_data: bool
     ops: list[Op] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+    pivot: int = 0
+    owned: set[str] = field(default_factory=set)
 
 
 class Recorder:
-    """Collects what a module calls."""
+    """Collects what a module calls. With ``keep``, the calls themselves are kept, and none is refused for its cost."""
 
-    def __init__(self, torch: Any, known: Mapping[str, float]) -> None:
+    def __init__(self, torch: Any, known: Mapping[str, float], *, keep: bool = False) -> None:
         self._torch = torch
         self._known = known
+        self._keep = keep
+        self._first_steps: list[Step] = []
+        self._preparing_steps: list[Step] = []
         self._path: list[str] = []
         self._sizes: dict[str, int] = {}
         self._trained: set[str] = set()
@@ -114,7 +144,10 @@ class Recorder:
         namespace, _, name = operator.partition("::")
         if namespace != "prim":
             try:
+                before = len(self._groups)
                 self._record(operator, name, function, arguments, named, result)
+                if self._keep:
+                    self._remember(Step(function, arguments, named, result), begins=len(self._groups) > before)
             except UntraceableError:
                 raise
             except Exception as problem:
@@ -145,7 +178,7 @@ class Recorder:
         parameters = sum(self._sizes[each] for each in new & self._trained)
         call = Call(name, args, kwargs, call.outputs, parameters)
         pointwise = self._torch.Tag.pointwise in function.tags
-        op = costs.cost(call, pointwise=pointwise, known=self._known)
+        op = costs.cost(call, pointwise=pointwise or self._keep, known=self._known)
         if op is None:
             reason = "no rule says what this operator costs"
             raise UntraceableError(operator, self.submodule, reason)
@@ -169,20 +202,52 @@ class Recorder:
         ops += self._preparing
         self._preparing = []
         ops.append(op)
+        if self._groups:
+            self._groups[-1].owned |= new & self._trained
+
+    def _remember(self, step: Step, *, begins: bool) -> None:
+        """Keeps a call for its layer. What prepares a weight belongs to the call that uses it."""
+        tensors = list(self._tensors([*step.arguments, *step.named.values()]))
+        if tensors and all(self.weights_of(each) for each in tensors):
+            self._preparing_steps.append(step)
+            return
+        steps = self._groups[-1].steps if self._groups else self._first_steps
+        if begins:
+            steps += self._first_steps
+            self._first_steps = []
+        steps += self._preparing_steps
+        self._preparing_steps = []
+        if begins:
+            self._groups[-1].pivot = len(steps)
+        steps.append(step)
 
     def layers(self) -> list[Layer]:
-        """What was recorded, in the order of the run."""
+        """The layers, in the order of the run."""
+        return [each.layer for each in self.recorded()]
+
+    def recorded(self) -> list[Recorded]:
+        """The layers and their calls, in the order of the run."""
         groups = self._groups or ([_Group(frozenset(), "", borrowed=False, reads_data=True)] if self._first else [])
         if not self._groups and groups:
-            groups[0].ops = self._first
+            groups[0].ops, groups[0].steps = self._first, self._first_steps
         names: dict[str, int] = {}
         made = []
         for group in groups:
             name = _name(group.weights)
             names[name] = names.get(name, 0) + 1
             unique = name if names[name] == 1 else f"{name}#{names[name]}"
-            made.append(Layer(unique, tuple(group.ops), reads_data=group.reads_data, borrowed=group.borrowed))
+            layer = Layer(unique, tuple(group.ops), reads_data=group.reads_data, borrowed=group.borrowed)
+            made.append(Recorded(layer, tuple(group.steps), group.pivot, frozenset(group.owned)))
         return made
+
+    def weights_of(self, tensor: Any) -> frozenset[str]:
+        """The parameters that a tensor is made of, where it is made of nothing else."""
+        key = self._memory(tensor)
+        return self._origins.get(key, frozenset()) if key is not None else frozenset()
+
+    def trains(self, weights: frozenset[str]) -> bool:
+        """Whether any of these parameters is trained."""
+        return bool(weights & self._trained)
 
     def _derive(self, tensors: list[Any], weights: frozenset[str]) -> None:
         """Says that tensors are made of these parameters alone."""
@@ -216,9 +281,8 @@ class Recorder:
         return value
 
     def _operand(self, tensor: Any) -> Operand:
-        key = self._memory(tensor)
-        origins = self._origins.get(key, frozenset()) if key is not None else frozenset()
-        trained = bool(origins & self._trained) if origins else tensor.requires_grad
+        origins = self.weights_of(tensor)
+        trained = self.trains(origins) if origins else tensor.requires_grad
         return Operand(tuple(int(size) for size in tensor.shape), tensor.is_floating_point(), trained, origins)
 
 
