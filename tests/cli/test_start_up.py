@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-HEAVY = ("pydantic", "rich", "typer", "click", "pandas", "numpy")
+HEAVY = ("pydantic", "rich", "typer", "click", "pandas", "numpy", "torch")
 
 
 def imported(code: str) -> set[str]:

@@ -106,8 +106,8 @@ error[SL0103]: `workload` says nothing that it could be told by
 2 | workload: { modle: resnet50 }
   | ^^^^^^^^
   |
-  = note: allowed: one of the keys model, layers, collective, collectives,
-          chakra, astra_text
+  = note: allowed: one of the keys model, module, layers, collective,
+          collectives, chakra, astra_text
   = note: key `workload`
   = help: did you mean `model`?""",
     ),

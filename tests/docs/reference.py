@@ -45,6 +45,8 @@ PARTS = {
     "Trace": ("Trace", "mapping"),
     "Parallel": ("Parallelism", "parallelism"),
     "ModelWorkload": ("A model by its name", "model"),
+    "ModuleWorkload": ("A PyTorch module", "PyTorch module"),
+    "ModuleInput": ("A PyTorch module", "input"),
     "LayersWorkload": ("Layers", "layers"),
     "Layer": ("One layer", "layer"),
     "Ops": ("Work", "operations"),
@@ -177,7 +179,9 @@ def _type(entry: dict[str, Any]) -> str:
             return f"whole number from {entry.get('minimum', 0)}"
         case "number":
             low, high = entry.get("minimum"), entry["maximum"]
-            return f"number above 0, at most {high}" if low is None else f"number from {low:f} to {high:.0f}"
+            if low is None:
+                return f"number above 0, at most {high}"
+            return f"number from {f'{low:.6f}'.rstrip('0').rstrip('.')} to {high:.0f}"
         case "boolean":
             return "`true`, `false`"
         case "array":
@@ -185,12 +189,25 @@ def _type(entry: dict[str, Any]) -> str:
         case "object":
             words = entry.get("propertyNames", {}).get("enum")
             key = "collective" if words else "name"
+            if entry["additionalProperties"] is True:
+                return f"mapping from {key} to value"
             return f"mapping from {key} to {_type(entry['additionalProperties'])}"
     raise ValueError(f"the reference has no word for {entry}")
 
 
 def _plural(text: str) -> str:
-    for word in ("whole number", "text", "list", "collective", "dimension", "layer", "link", "point", "matrix product"):
+    for word in (
+        "whole number",
+        "text",
+        "list",
+        "collective",
+        "dimension",
+        "layer",
+        "link",
+        "point",
+        "matrix product",
+        "input",
+    ):
         text = re.sub(rf"^(\[?){word}\b", rf"\1{word}s", text)
     return text
 

@@ -86,6 +86,10 @@ codes! {
         "Tasks depend on each other in a circle, so none of them can ever start.";
     RankMismatch = "0305", Config, "rank count differs from the fabric",
         "The job has another number of ranks than the fabric has NPUs, or than the files give.";
+    Untraceable = "0306", Config, "operator cannot be traced",
+        "A PyTorch module runs an operator whose result depends on values, or whose cost is not known. The message says which one, and in which submodule.";
+    BadModule = "0307", Config, "module cannot be built or run",
+        "The factory of a PyTorch module does not exist, fails, or gives no module; or the module does not take these inputs.";
     NoPlan = "0401", Config, "no such plan",
         "The algorithm does not offer this collective for this number of ranks.";
     WrongPlan = "0402", Config, "plan does not compute its collective",
@@ -126,6 +130,8 @@ codes! {
         "The folder is not a results folder of this project, or was written by a newer version.";
     Internal = "0901", Bug, "internal error",
         "Something that should be impossible happened. This is a bug; please report it with the input.";
+    MissingPackage = "0902", Config, "a package is not installed",
+        "What was asked for needs a Python package that is optional and not installed here, or that cannot be imported.";
 }
 
 impl Serialize for Code {

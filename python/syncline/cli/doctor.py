@@ -16,7 +16,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _NEEDED = ("pydantic", "rich", "typer")
-_OPTIONAL = {"pandas": "data frames from Result.frame()", "polars": "data frames from Result.frame()"}
+_OPTIONAL = {
+    "pandas": "data frames from Result.frame()",
+    "polars": "data frames from Result.frame()",
+    "torch": "models from PyTorch modules, syncline profile",
+}
 
 
 def doctor(*, as_json: bool) -> int:

@@ -1,4 +1,4 @@
-"""How far a simulation is: on a terminal, once it has taken two seconds."""
+"""How far a command is: on a terminal, once it has taken two seconds."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from types import TracebackType
+    from typing import Self
 
     from rich.status import Status
 
@@ -16,15 +17,15 @@ PATIENCE_S = 2.0
 """Nothing is shown before."""
 
 
-class Progress:
-    """A callback of the simulation that keeps one line on stderr up to date."""
+class _Line:
+    """One line on stderr that is kept up to date."""
 
     def __init__(self, *, quiet: bool) -> None:
         self._shown = sys.stderr.isatty() and not quiet and not os.environ.get("CI")
         self._start = time.monotonic()
         self._status: Status | None = None
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -33,12 +34,13 @@ class Progress:
         if self._status is not None:
             self._status.stop()
 
-    def __call__(self, simulated_s: float, events: int, messages: int, done: float) -> None:
-        """Shows the state of the run."""
+    @property
+    def _due(self) -> float | None:
+        """Seconds since the start, where something is to be shown."""
         elapsed = time.monotonic() - self._start
-        if not self._shown or elapsed < PATIENCE_S:
-            return
-        text = line(elapsed, simulated_s, events, done)
+        return elapsed if self._shown and elapsed >= PATIENCE_S else None
+
+    def _show(self, text: str) -> None:
         if self._status is None:
             from syncline.cli.streams import console
 
@@ -46,6 +48,26 @@ class Progress:
             self._status.start()
         else:
             self._status.update(text)
+
+
+class Progress(_Line):
+    """A callback of the simulation."""
+
+    def __call__(self, simulated_s: float, events: int, messages: int, done: float) -> None:
+        """Shows the state of the run."""
+        if (elapsed := self._due) is not None:
+            self._show(line(elapsed, simulated_s, events, done))
+
+
+class Waiting(_Line):
+    """A callback of work in parts."""
+
+    def __call__(self, done: float, part: str) -> None:
+        """Shows how much is done, and the part that is next."""
+        if self._due is not None:
+            from syncline.report.quantity import percent
+
+            self._show(f"{percent(done)} done, {part}")
 
 
 def line(elapsed_s: float, simulated_s: float, events: int, done: float) -> str:

@@ -8,37 +8,37 @@ from typing import TYPE_CHECKING, Any
 from syncline import _core
 from syncline.config import times
 from syncline.config.compute import Given, Roofline, Systolic, Table
-from syncline.config.expand_workload import batch, data_type
 from syncline.config.problem import error, refuse, shown
 
 if TYPE_CHECKING:
+    from syncline.config.compute import Compute
+    from syncline.config.expand_workload import Expanded
     from syncline.config.origin import Origins
-    from syncline.config.scenario import Scenario
 
 
-def expand(scenario: Scenario, origins: Origins) -> dict[str, Any]:
+def expand(compute: Compute, workload: Expanded, origins: Origins) -> dict[str, Any]:
     """The resolved compute model."""
-    match compute := scenario.compute:
+    match compute:
         case Given():
             return compute.model_dump()
         case Roofline():
-            return _roofline(compute, scenario, origins)
+            return _roofline(compute, workload, origins)
         case Systolic():
             return _systolic(compute)
         case Table():
-            return _table(compute, scenario, origins)
+            return _table(compute, workload, origins)
         case _:
             return Given(model="given").model_dump()
 
 
-def _roofline(compute: Roofline, scenario: Scenario, origins: Origins) -> dict[str, Any]:
+def _roofline(compute: Roofline, workload: Expanded, origins: Origins) -> dict[str, Any]:
     resolved = compute.model_dump(include={"model", "efficiency", "compute_power"})
     if compute.accelerator is not None:
         from syncline.models import ModelError
         from syncline.models.accelerators import find
 
         try:
-            resolved.update(find(compute.accelerator).roofline(data_type(scenario.workload)))
+            resolved.update(find(compute.accelerator).roofline(workload.data_type))
         except ModelError as problem:
             path = ("workload", "data_type") if problem.key == "data_type" else ("compute", "accelerator")
             known = origins.source.root.at(path)
@@ -70,13 +70,13 @@ def _systolic(compute: Systolic) -> dict[str, Any]:
     return resolved
 
 
-def _table(compute: Table, scenario: Scenario, origins: Origins) -> dict[str, Any]:
+def _table(compute: Table, workload: Expanded, origins: Origins) -> dict[str, Any]:
     path = origins.source.relative(compute.file)
     table, _ = times.read(path)
     at = ("compute", "file")
     for key, measured, wanted in (
-        ("batch_per_npu", table.batch_per_npu, batch(scenario.workload)),
-        ("data_type", table.data_type, data_type(scenario.workload)),
+        ("batch_per_npu", table.batch_per_npu, workload.batch_per_npu),
+        ("data_type", table.data_type, workload.data_type),
     ):
         if measured is not None and wanted is not None and measured != wanted:
             refuse(

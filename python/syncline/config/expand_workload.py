@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path as FilePath
+from typing import TYPE_CHECKING, Any, cast
 
 from syncline import _core
-from syncline.config.problem import error, shown
+from syncline.config.problem import error, refuse, shown
 from syncline.config.workload import (
     AstraTextWorkload,
     Axes,
@@ -16,13 +19,17 @@ from syncline.config.workload import (
     Layer,
     LayersWorkload,
     ModelWorkload,
+    ModuleWorkload,
     Ops,
     Parallel,
     Product,
     Workload,
 )
+from syncline.errors import SynclineError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from syncline.config.node import Path
     from syncline.config.origin import Origins
     from syncline.config.source import Source
@@ -64,66 +71,120 @@ def model_problems(source: Source) -> list[Diagnostic]:
     return problems
 
 
-def data_type(workload: Workload) -> str:
-    """The element type that a workload computes with."""
-    if isinstance(workload, LayersWorkload):
-        return workload.data_type
-    if isinstance(workload, ModelWorkload):
-        from syncline.models import MODELS
+@dataclass(frozen=True)
+class Expanded:
+    """A resolved workload, and what other sections need to know of it."""
 
-        default = MODELS[workload.model].parameters["data_type"].default
-        return str((workload.model_extra or {}).get("data_type", default))
-    return "fp32"
+    resolved: dict[str, Any]
+    """What the core takes."""
+    batch_per_npu: int | None = None
+    """Samples that one NPU works on in one iteration, where that is known."""
 
-
-def batch(workload: Workload) -> int | None:
-    """Samples that one NPU works on in one iteration, where the workload says."""
-    if not isinstance(workload, ModelWorkload):
-        return None
-    from syncline.models import MODELS
-
-    default = MODELS[workload.model].parameters["batch_per_npu"].default
-    return int((workload.model_extra or {}).get("batch_per_npu", default))
+    @property
+    def data_type(self) -> str:
+        """The element type that it computes with."""
+        return str(self.resolved.get("data_type", "fp32"))
 
 
-def expand(workload: Workload, origins: Origins) -> dict[str, Any]:
+def expand(workload: Workload, origins: Origins) -> Expanded:
     """The resolved workload."""
     match workload:
         case ModelWorkload():
-            from syncline.models import build
-
-            origins.move(("workload", "layers"), ("workload", "model"))
-            return {
-                "source": "layers",
-                "model": workload.model,
-                "layers": build(workload.model, **(workload.model_extra or {})),
-                "parallel": _parallel(workload.parallel),
-                "iterations": workload.iterations,
-                "data_type": data_type(workload),
-            }
+            return _model(workload, origins)
+        case ModuleWorkload():
+            return _module(workload, origins)
         case LayersWorkload():
-            return {
-                "source": "layers",
-                "layers": [_layer(layer, workload.data_type) for layer in workload.layers],
-                "parallel": _parallel(workload.parallel),
-                "iterations": workload.iterations,
-                "data_type": workload.data_type,
-            }
+            layers = [_layer(layer, workload.data_type) for layer in workload.layers]
+            return Expanded(_layers(layers, workload, workload.data_type))
         case CollectiveWorkload():
             origins.move(("workload", "collectives", 0), ("workload",))
             origins.move(("workload", "collectives", 0, "kind"), ("workload", "collective"))
-            return {"source": "collectives", "collectives": [_comm(workload)], "iterations": workload.iterations}
+            comms = [_comm(workload)]
+            return Expanded({"source": "collectives", "collectives": comms, "iterations": workload.iterations})
         case CollectivesWorkload():
             comms = [_comm(comm) for comm in workload.collectives]
-            return {"source": "collectives", "collectives": comms, "iterations": workload.iterations}
+            return Expanded({"source": "collectives", "collectives": comms, "iterations": workload.iterations})
         case ChakraWorkload():
             origins.move(("workload", "prefix"), ("workload", "chakra"))
             groups = workload.groups and origins.source.relative(workload.groups)
-            return {"source": "chakra", "prefix": origins.source.relative(workload.chakra), "groups": groups}
+            prefix = origins.source.relative(workload.chakra)
+            return Expanded({"source": "chakra", "prefix": prefix, "groups": groups})
         case AstraTextWorkload():
             origins.move(("workload", "file"), ("workload", "astra_text"))
             file = origins.source.relative(workload.astra_text)
-            return {"source": "astra_text", "file": file, "iterations": workload.iterations}
+            return Expanded({"source": "astra_text", "file": file, "iterations": workload.iterations})
+
+
+def _model(workload: ModelWorkload, origins: Origins) -> Expanded:
+    from syncline.models import MODELS, build
+
+    given = workload.model_extra or {}
+    defaults = MODELS[workload.model].parameters
+    batch = given.get("batch_per_npu", defaults["batch_per_npu"].default)
+    element = str(given.get("data_type", defaults["data_type"].default))
+    origins.move(("workload", "layers"), ("workload", "model"))
+    resolved = _layers(build(workload.model, **given), workload, element)
+    return Expanded({**resolved, "model": workload.model}, int(batch))
+
+
+def _module(workload: ModuleWorkload, origins: Origins) -> Expanded:
+    from syncline.models.traced import factory, from_torch
+
+    batch = workload.batch_per_npu
+    with _placed(origins.source):
+        folder = str(origins.source.folder.absolute()) if origins.source.file else str(FilePath.cwd())
+        module, inputs = factory.build(workload.module, workload.arguments, folder, meta=workload.build == "meta")
+        if workload.inputs is not None:
+            shapes = [(each.shape, each.type) for each in workload.inputs]
+            inputs = factory.sample(batch or 32, shapes, module)
+        elif inputs is None:
+            help = "add `inputs`, such as [{ shape: [3, 224, 224] }], or let the factory give a pair"
+            refuse(error("SL0103", "nothing says what the module takes", key="workload.inputs", help=help))
+        traced = from_torch(
+            module, inputs, sharding=workload.sharding, data_type=workload.data_type, costs=workload.costs
+        )
+        if batch not in (None, traced.batch_per_npu):
+            refuse(
+                error(
+                    "SL0102",
+                    "the factory's inputs have another batch",
+                    key="workload.batch_per_npu",
+                    found=str(batch),
+                    allowed=str(traced.batch_per_npu),
+                    help="give `inputs`, or say the batch to the factory under `arguments`",
+                )
+            )
+    origins.move(("workload", "layers"), ("workload", "module"))
+    resolved = _layers(traced.scenario(), workload, traced.data_type)
+    return Expanded({**resolved, "model": traced.name}, traced.batch_per_npu)
+
+
+def _layers(
+    layers: list[dict[str, Any]], workload: ModelWorkload | ModuleWorkload | LayersWorkload, element: str
+) -> dict[str, Any]:
+    return {
+        "source": "layers",
+        "layers": layers,
+        "parallel": _parallel(workload.parallel),
+        "iterations": workload.iterations,
+        "data_type": element,
+    }
+
+
+@contextmanager
+def _placed(source: Source) -> Iterator[None]:
+    """Gives errors about a module their place in the scenario."""
+    try:
+        yield
+    except SynclineError as problem:
+        placed = []
+        for each in problem.diagnostics:
+            key = each.get("key", "module").removeprefix("workload.")
+            # A pattern of a layer's name has dots of its own.
+            mark = source.mark(("workload", *key.split(".", 1)))
+            place = {"place": mark.place()} if mark else {}
+            placed.append({**each, "key": f"workload.{key}", **place})
+        raise SynclineError(cast("list[Diagnostic]", placed), problem.exit_status) from None
 
 
 def _comm(comm: Comm) -> dict[str, str]:

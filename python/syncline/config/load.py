@@ -113,12 +113,13 @@ def _written(source: Source) -> Loaded:
         refuse(*in_order(problems))
     origins = Origins(source)
     name = scenario.name or _name(source.file)
+    workload = expand_workload.expand(scenario.workload, origins)
     resolved = {
         "schema": SCHEMA,
         "name": name,
         "seed": scenario.seed,
-        "workload": expand_workload.expand(scenario.workload, origins),
-        "compute": expand_compute.expand(scenario, origins),
+        "workload": workload.resolved,
+        "compute": expand_compute.expand(scenario.compute, workload, origins),
         "fabric": expand_fabric.expand(scenario.fabric, origins),
         "placement": {"npus": scenario.placement} if isinstance(scenario.placement, list) else scenario.placement,
         "collectives": _collectives(scenario, source),

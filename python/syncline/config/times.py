@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
@@ -77,6 +80,25 @@ def read(path: str) -> tuple[Times, Source]:
     times = check(source, Times)
     _once(times, source)
     return times, source
+
+
+def text(times: Times, path: str) -> str:
+    """A table as the file ``path`` holds it: CSV by its ending, else YAML."""
+    rows = [each.model_dump(by_alias=True, exclude_none=True) for each in times.times]
+    if path.lower().endswith(".csv"):
+        buffer = io.StringIO()
+        writer = csv.DictWriter(buffer, _FORM.columns, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        return buffer.getvalue()
+    head = times.model_dump(by_alias=True, exclude={"times"}, exclude_defaults=True)
+    lines = [f"{key}: {json.dumps(value)}" for key, value in {"schema": times.schema_, **head}.items()]
+    listed = [f"  - {{ {', '.join(_pair(key, value) for key, value in row.items())} }}" for row in rows]
+    return "\n".join([*lines, "times:", *listed]) + "\n"
+
+
+def _pair(key: str, value: Any) -> str:
+    return f"{key}: {json.dumps(value) if key == 'layer' else value}"
 
 
 def _once(times: Times, source: Source) -> None:

@@ -141,6 +141,44 @@ class ModelWorkload(Strict):
     """Training iterations."""
 
 
+class ModuleInput(Strict):
+    """A tensor that a PyTorch module takes."""
+
+    shape: Annotated[list[Size], Field(max_length=16)]
+    """Its sizes for one sample; the batch comes before them."""
+    type: Literal["float32", "float16", "bfloat16", "float64", "int64", "int32", "bool"] | None = None
+    """Type of its elements. Without it, that of the module's parameters."""
+
+
+class ModuleWorkload(Strict):
+    """A PyTorch module."""
+
+    module: Annotated[str, Field(min_length=1)]
+    """A function or class that gives the module, such as `models.vision:resnet50`: Python module, colon, name. It may
+    give a pair of a module and its example inputs."""
+    arguments: dict[str, Any] = {}
+    """What it is called with, by name."""
+    inputs: Annotated[list[ModuleInput], Field(min_length=1)] | None = None
+    """Tensors that the module takes, in order. Without them, the factory gives them."""
+    batch_per_npu: Annotated[int, Field(ge=1, le=2**20)] | None = None
+    """Samples that one NPU works on in one iteration. Without it: 32 where `inputs` are given, else those of the
+    factory's inputs."""
+    data_type: DataType | None = None
+    """Element type of parameters, activations and gradients. Without it, that of most parameters."""
+    sharding: dict[str, Literal["gather", "column", "row", "divided", "replicated"]] = {}
+    """What model parallelism does to layers, by patterns of their names, such as `"*.o_proj": row`. The first that fits
+    counts; `gather` holds elsewhere."""
+    costs: dict[str, Annotated[float, Field(ge=0, le=1e9)]] = {}
+    """FLOP per element of the result, for operators that are not known, such as `_fft_r2c: 20`."""
+    build: Literal["meta", "real"] = "meta"
+    """Where the factory makes its tensors: on PyTorch's device `meta`, where they have no values and need no memory; or
+    with values, for a factory that needs them."""
+    parallel: Parallel = Parallel(data="all")
+    """Which ranks share what. Without it, all ranks are data-parallel."""
+    iterations: Iterations = 1
+    """Training iterations."""
+
+
 class LayersWorkload(Strict):
     """A model given layer by layer."""
 
@@ -190,6 +228,7 @@ class AstraTextWorkload(Strict):
 
 Workload = Annotated[
     Annotated[ModelWorkload, Tag("<model>")]
+    | Annotated[ModuleWorkload, Tag("<module>")]
     | Annotated[LayersWorkload, Tag("<layers>")]
     | Annotated[CollectiveWorkload, Tag("<collective>")]
     | Annotated[CollectivesWorkload, Tag("<collectives>")]
@@ -199,6 +238,7 @@ Workload = Annotated[
         form(
             word=False,
             model="model",
+            module="module",
             layers="layers",
             collective="collective",
             collectives="collectives",

@@ -16,6 +16,7 @@ module             what it holds
 ``registry``       models by name: ``MODELS``, ``build``, ``layers``, ``check``
 ``accelerators``   peak rates, memory and links of accelerators, with sources
 ``data_types``     element types and their sizes
+``traced``         PyTorch modules as models: ``from_torch``
 ``errors``         ``ModelError``
 ================== ========================================================================
 """
@@ -27,6 +28,7 @@ from syncline.models.info import ModelInfo
 from syncline.models.layer import Layer
 from syncline.models.parameters import Parameter
 from syncline.models.registry import MODELS, build, check, layers
+from syncline.models.traced import Traced, from_torch
 
 __all__ = [
     "DATA_TYPES",
@@ -36,7 +38,9 @@ __all__ = [
     "ModelError",
     "ModelInfo",
     "Parameter",
+    "Traced",
     "build",
     "check",
+    "from_torch",
     "layers",
 ]

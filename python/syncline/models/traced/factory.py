@@ -1,0 +1,135 @@
+"""``pkg:factory`` into a PyTorch module and its example inputs.
+
+A factory is a function, or a class, that gives a module; or a pair of a module and its example inputs. Importing and
+calling it runs its code, like any Python program.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager, nullcontext
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from syncline.config.problem import error, nearest, refuse
+from syncline.models.traced.package import torch as package
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+TYPES = ("float32", "float16", "bfloat16", "float64", "int64", "int32", "bool")
+"""Types of inputs."""
+
+
+def build(reference: str, arguments: Mapping[str, Any], folder: str, *, meta: bool) -> tuple[Any, Any]:
+    """Calls the factory that ``reference`` names, found from ``folder`` too: the module, and inputs or ``None``.
+
+    With ``meta``, it makes its tensors on the device ``meta``: they have no values and need no memory.
+    """
+    torch = package()
+    with _found_from(folder):
+        factory = _find(reference)
+        try:
+            with torch.device("meta") if meta else nullcontext():
+                made = factory(**arguments)
+        except (Exception, SystemExit) as problem:  # noqa: BLE001 - it may raise anything
+            refuse(
+                error(
+                    "SL0307",
+                    f"{reference} fails: {_said(problem)}",
+                    help="its tensors have no values here; where it needs them, write `build: real`" if meta else None,
+                )
+            )
+    module, inputs = made if isinstance(made, tuple) and len(made) == 2 else (made, None)
+    if not isinstance(module, torch.nn.Module):
+        refuse(
+            error(
+                "SL0307",
+                f"{reference} gives no PyTorch module",
+                found=type(made).__name__,
+                allowed="an instance of torch.nn.Module, or a pair of one and its example inputs",
+            )
+        )
+    return module, inputs
+
+
+def sample(
+    batch: int, shapes: Sequence[tuple[Sequence[int], str | None]], module: Any, *, values: bool = False
+) -> tuple[Any, ...]:
+    """Inputs for ``batch`` samples of the given shapes and types; no type means that of the parameters.
+
+    They have no values, or with ``values`` always the same random ones: whole numbers are 0 or 1.
+    """
+    torch = package()
+    own = next((each.dtype for each in module.parameters() if each.is_floating_point()), torch.get_default_dtype())
+    made = []
+    for shape, kind in shapes:
+        data_type, size = getattr(torch, kind) if kind else own, (batch, *shape)
+        if not values:
+            made.append(torch.empty(size, dtype=data_type, device="meta"))
+            continue
+        drawn = torch.rand(size, generator=torch.Generator().manual_seed(0))
+        made.append((drawn if data_type.is_floating_point else drawn.round()).to(data_type))
+    return tuple(made)
+
+
+def _find(reference: str) -> Any:
+    """The factory itself."""
+    name, colon, path = reference.partition(":")
+    if not colon or not all(part.isidentifier() for part in [*name.split("."), *path.split(".")]):
+        refuse(
+            error(
+                "SL0307",
+                "not a factory",
+                found=reference,
+                allowed="a Python module and a function or class in it, such as `models.vision:resnet50`",
+            )
+        )
+    try:
+        found: Any = import_module(name)
+    except ModuleNotFoundError as problem:
+        if problem.name is None or not (name == problem.name or name.startswith(f"{problem.name}.")):
+            refuse(error("SL0307", f"importing {name} fails: {_said(problem)}"))
+        refuse(
+            error(
+                "SL0307",
+                f"there is no Python module `{problem.name}`",
+                found=reference,
+                help="it is looked for beside the scenario, and where Python looks (PYTHONPATH)",
+            )
+        )
+    except (Exception, SystemExit) as problem:  # noqa: BLE001 - it may raise anything
+        refuse(error("SL0307", f"importing {name} fails: {_said(problem)}"))
+    for part in path.split("."):
+        names = [each for each in dir(found) if not each.startswith("_")]
+        if not hasattr(found, part):
+            refuse(
+                error(
+                    "SL0307",
+                    f"{reference.partition(':')[0]} has no `{path}`",
+                    found=reference,
+                    nearest=nearest(part, names),
+                )
+            )
+        found = getattr(found, part)
+    if not callable(found):
+        refuse(
+            error("SL0307", f"{reference} cannot be called", found=type(found).__name__, allowed="a function or class")
+        )
+    return found
+
+
+@contextmanager
+def _found_from(folder: str) -> Iterator[None]:
+    """Lets Python find modules in ``folder`` for a while."""
+    sys.path.insert(0, folder)
+    try:
+        yield
+    finally:
+        if folder in sys.path:
+            sys.path.remove(folder)
+
+
+def _said(problem: BaseException) -> str:
+    """An exception in one line."""
+    return f"{type(problem).__name__}: {' '.join(str(problem).split())[:300]}"

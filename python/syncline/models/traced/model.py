@@ -1,0 +1,333 @@
+"""A PyTorch module as the layers of a workload."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any, cast
+
+from syncline.config.problem import error, nearest, refuse
+from syncline.errors import SynclineError
+from syncline.models.data_types import DATA_TYPES, bytes_of
+from syncline.models.registry import LARGEST
+from syncline.models.traced.package import torch as package
+from syncline.models.traced.record import Recorder, UntraceableError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from syncline.models.layer import Layer, Sharding
+
+SHARDINGS = ("gather", "column", "row", "divided", "replicated")
+"""What model parallelism may do to a layer."""
+
+_TYPES = {
+    "float32": "fp32",
+    "float16": "fp16",
+    "bfloat16": "bf16",
+    "float64": "fp64",
+    "float8_e4m3fn": "fp8",
+    "float8_e5m2": "fp8",
+    "int8": "int8",
+}
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A module's layers, and what they add up to."""
+
+    name: str
+    """The module's class."""
+    layers: tuple[Layer, ...]
+    """In the order in which they run."""
+    data_type: str
+    """Element type of parameters, activations and gradients, as scenarios name it."""
+    batch_per_npu: int | None
+    """Samples of the example inputs: their first size. ``None`` where they are no tensors."""
+
+    @property
+    def parameters(self) -> int:
+        """Trained parameters that the run used."""
+        return sum(layer.parameters for layer in self.layers)
+
+    @property
+    def multiply_adds(self) -> int:
+        """Multiply-adds of the forward pass in matrix products."""
+        return sum(layer.multiply_adds for layer in self.layers)
+
+    @property
+    def gradient_bytes(self) -> int:
+        """Bytes of all gradients that are reduced."""
+        return self.parameters * bytes_of(self.data_type)
+
+    @property
+    def activation_bytes(self) -> int:
+        """Bytes that the layers hand on."""
+        return sum(layer.outputs for layer in self.layers) * bytes_of(self.data_type)
+
+    def scenario(self) -> list[dict[str, Any]]:
+        """The layers as a resolved scenario holds them."""
+        return [layer.scenario(self.data_type) for layer in self.layers]
+
+    def workload(self, **more: Any) -> dict[str, Any]:
+        """The workload of a scenario, for :func:`syncline.simulate`, with ``parallel`` and ``iterations`` if given."""
+        layers = []
+        for layer in self.scenario():
+            works = {key: value["ops"] for key, value in layer.items() if isinstance(value, dict)}
+            kept = {key: value for key, value in layer.items() if value != "none"}
+            layers.append({**kept, **works})
+        return {"layers": layers, "data_type": self.data_type, **more}
+
+
+def from_torch(
+    module: Any,
+    example_inputs: Any,
+    *,
+    sharding: Mapping[str, str] | None = None,
+    data_type: str | None = None,
+    costs: Mapping[str, float] | None = None,
+) -> Traced:
+    """Find the layers of a PyTorch module by running it once on tensors without values.
+
+    ``example_inputs`` is a tensor, or a tuple of positional arguments, or a mapping of named ones; only shapes and
+    types count, so tensors of the device ``meta`` do. Neither the module nor the inputs are changed, and no memory is
+    needed for their values. ``sharding`` says by pattern what model parallelism does to layers, such as
+    ``{"*.o_proj": "row"}``; the first pattern that fits counts, and ``gather`` holds elsewhere. ``costs`` gives FLOP
+    per element of the result for operators that syncline does not know.
+
+    Raises :class:`~syncline.SynclineError` for a module that cannot be traced: which operator, in which submodule.
+    """
+    torch = package()
+    if not isinstance(module, torch.nn.Module):
+        refuse(
+            error(
+                "SL0307",
+                "not a PyTorch module",
+                found=type(module).__name__,
+                allowed="an instance of torch.nn.Module",
+                help="call the class" if isinstance(module, type) else None,
+            )
+        )
+    element = data_type or data_type_of(torch, module)
+    if element not in DATA_TYPES:
+        refuse(
+            error(
+                "SL0102",
+                "no such data type",
+                key="data_type",
+                found=str(element),
+                allowed=", ".join(DATA_TYPES),
+                nearest=nearest(str(element), DATA_TYPES),
+            )
+        )
+    arguments, named = as_arguments(example_inputs)
+    recorder = Recorder(torch, _bare(costs or {}))
+    with _fake(torch, module) as (mode, tensors):
+        arguments, named = _faked(torch, mode, arguments), _faked(torch, mode, named)
+        _run(torch, recorder, module, tensors, arguments, named)
+    layers = recorder.layers()
+    if not layers:
+        refuse(error("SL0301", f"{type(module).__name__} computes nothing on these inputs"))
+    layers = _sharded(layers, sharding or {})
+    _check_size(type(module).__name__, layers)
+    return Traced(type(module).__name__, tuple(layers), element, batch_of(torch, [*arguments, *named.values()]))
+
+
+def _run(
+    torch: Any, recorder: Recorder, module: Any, tensors: dict[str, Any], arguments: Any, named: dict[str, Any]
+) -> None:
+    """Runs the module on fake tensors."""
+    parameters = {key: each for key, each in tensors.items() if isinstance(each, torch.nn.Parameter)}
+    with (
+        running(type(module).__name__, recorder),
+        torch.enable_grad(),
+        _plain(torch),
+        _training(module),
+        recorder.watching(module, parameters),
+    ):
+        torch.func.functional_call(module, tensors, arguments, named)
+
+
+@contextmanager
+def running(name: str, recorder: Recorder) -> Iterator[None]:
+    """Says what it is that cannot be traced, or fails, while the module called ``name`` runs within."""
+    try:
+        yield
+    except SynclineError:
+        raise
+    except UntraceableError as problem:
+        where = f"{name}.{problem.submodule}" if problem.submodule else name
+        unknown = str(problem).startswith("no rule")
+        operator = problem.operator.partition("::")[2]
+        refuse(
+            error(
+                "SL0306",
+                f"operator {problem.operator} in submodule {where} cannot be traced: {problem}",
+                found=problem.operator,
+                help=f'give its cost: costs={{"{operator}": FLOP per element of the result}}'
+                if unknown
+                else "leave it out of what is traced, or write it so that no shape depends on values",
+            )
+        )
+    except Exception as problem:  # noqa: BLE001 - a module's code may raise anything
+        if recorder.bug:
+            raise recorder.bug from None
+        where = f"{name}.{recorder.submodule}" if recorder.submodule else name
+        reason = " ".join(str(problem).split())[:300]
+        refuse(
+            error(
+                "SL0307",
+                f"the forward pass of {where} fails on the example inputs: {type(problem).__name__}: {reason}",
+                help="give inputs of the shapes and types that the module takes",
+            )
+        )
+
+
+@contextmanager
+def _plain(torch: Any) -> Iterator[None]:
+    """Without oneDNN, whose operators for recurrent networks hide their products; and without PyTorch's own log."""
+    before, log = torch.backends.mkldnn.enabled, logging.getLogger("torch._subclasses.fake_tensor")
+    level = log.level
+    torch.backends.mkldnn.enabled = False
+    log.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        torch.backends.mkldnn.enabled = before
+        log.setLevel(level)
+
+
+@contextmanager
+def _fake(torch: Any, module: Any) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """A mode in which tensors have no values, and the module's parameters and buffers as such tensors."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    # Tensors that a module keeps outside of its parameters and buffers are taken as they are.
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    made: dict[int, Any] = {}
+    tensors: dict[str, Any] = {}
+    with mode:
+        for name, parameter in module.named_parameters(remove_duplicate=False):
+            if id(parameter) not in made:
+                shell = _shell(torch, mode, parameter)
+                made[id(parameter)] = torch.nn.Parameter(shell, parameter.requires_grad)
+            tensors[name] = made[id(parameter)]
+        for name, buffer in module.named_buffers(remove_duplicate=False):
+            if id(buffer) not in made:
+                made[id(buffer)] = _shell(torch, mode, buffer)
+            tensors[name] = made[id(buffer)]
+        yield mode, tensors
+
+
+def _shell(torch: Any, mode: Any, tensor: Any) -> Any:
+    """A tensor like ``tensor`` without values, whatever device that one is on."""
+    with mode:
+        return torch.empty_strided(tuple(tensor.shape), tensor.stride(), dtype=tensor.dtype, device="cpu")
+
+
+@contextmanager
+def _training(module: Any) -> Iterator[None]:
+    """Puts a module and all in it into training mode for a while."""
+    modes = {each: each.training for each in module.modules()}
+    module.train()
+    try:
+        yield
+    finally:
+        for each, training in modes.items():
+            each.training = training
+
+
+def _faked(torch: Any, mode: Any, value: Any) -> Any:
+    """Arguments with tensors that have no values."""
+    if isinstance(value, torch.Tensor):
+        return _shell(torch, mode, value)
+    if isinstance(value, (list, tuple)):
+        made = [_faked(torch, mode, each) for each in value]
+        return made if isinstance(value, list) else tuple(made)
+    if isinstance(value, dict):
+        return {key: _faked(torch, mode, each) for key, each in value.items()}
+    return value
+
+
+def as_arguments(example: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Positional and named arguments of the forward pass."""
+    if isinstance(example, dict):
+        return (), dict(example)
+    return (tuple(example), {}) if isinstance(example, (tuple, list)) else ((example,), {})
+
+
+def data_type_of(torch: Any, module: Any) -> str:
+    """The element type of most parameters."""
+    counted: Counter[str] = Counter()
+    for parameter in module.parameters():
+        counted[str(parameter.dtype).removeprefix("torch.")] += parameter.numel()
+    if not counted:
+        return _TYPES.get(str(torch.get_default_dtype()).removeprefix("torch."), "fp32")
+    (found, _), *_ = counted.most_common(1)
+    if found not in _TYPES:
+        refuse(
+            error(
+                "SL0307",
+                "parameters of a type that scenarios do not have",
+                found=found,
+                allowed=", ".join(_TYPES),
+                help="give data_type",
+            )
+        )
+    return _TYPES[found]
+
+
+def batch_of(torch: Any, values: list[Any]) -> int | None:
+    """The first size of the first tensor."""
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            return int(value.shape[0]) if value.dim() else None
+    return None
+
+
+def _bare(costs: Mapping[str, float]) -> dict[str, float]:
+    """Costs by the operator's name without namespace and variant: ``aten::_fft_r2c`` or ``_fft_r2c``."""
+    return {name.rpartition("::")[2].partition(".")[0]: flop for name, flop in costs.items()}
+
+
+def _sharded(layers: list[Layer], sharding: Mapping[str, str]) -> list[Layer]:
+    """Layers with what model parallelism does to them."""
+    names = [layer.name for layer in layers]
+    for pattern, word in sharding.items():
+        if word not in SHARDINGS:
+            refuse(
+                error(
+                    "SL0102",
+                    "value not allowed",
+                    key=f"sharding.{pattern}",
+                    found=str(word),
+                    allowed=", ".join(SHARDINGS),
+                    nearest=nearest(str(word), SHARDINGS),
+                )
+            )
+        if not any(fnmatchcase(name, pattern) for name in names):
+            refuse(
+                error(
+                    "SL0301",
+                    f"no layer is called `{pattern}`",
+                    key=f"sharding.{pattern}",
+                    found=pattern,
+                    allowed=f"patterns of {', '.join(names[:20])}{', ...' if len(names) > 20 else ''}",
+                    nearest=nearest(pattern, names),
+                )
+            )
+
+    def chosen(name: str) -> Sharding:
+        found = next((each for pattern, each in sharding.items() if fnmatchcase(name, pattern)), "gather")
+        return cast("Sharding", found)
+
+    return [replace(layer, sharding=chosen(layer.name)) for layer in layers]
+
+
+def _check_size(name: str, layers: list[Layer]) -> None:
+    passes = [work for each in layers for work in (each.forward, each.input_grad, each.weight_grad, each.update)]
+    if max(sum(work.flop for work in passes), 8 * sum(work.moved for work in passes)) >= LARGEST:
+        refuse(error("SL0301", f"the work of {name} is 2^63 FLOP or bytes in one iteration, or more"))

@@ -1,0 +1,23 @@
+"""PyTorch, which is an extra: imported when it is first needed."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+from syncline.config.problem import error, refuse
+
+INSTALL = 'pip install "syncline[torch]"'
+"""How to install what is lacking."""
+
+
+def torch() -> Any:
+    """The package ``torch``. Raises :class:`SynclineError` where it is not installed or cannot be imported."""
+    if find_spec("torch") is None:
+        refuse(error("SL0902", "PyTorch is not installed, and this needs it", help=f"install it: {INSTALL}"))
+    try:
+        return import_module("torch")
+    except (ImportError, OSError) as problem:
+        reason = " ".join(str(problem).split())
+        refuse(error("SL0902", f"PyTorch cannot be imported: {reason}", help=f"install it anew: {INSTALL}"))

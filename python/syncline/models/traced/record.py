@@ -1,0 +1,316 @@
+"""The run on fake tensors: which operators a module calls, where, and on which of its weights.
+
+**Layers.** A layer begins with a matrix product, a convolution or a lookup that uses a weight, and holds all that
+follows until the next one begins, as the built-in models have it: a convolution with its norm and its activation. It is
+named after the weight. What precedes the first weight belongs to the first layer. Where the same operator uses the same
+weight again, the layer goes on (the steps of a recurrent network). A layer whose weight an earlier layer has *borrows*
+it: the earlier one reduces and updates it.
+
+**Weights** are told by their memory: views of a parameter share it, and a tensor that is computed from parameters alone
+counts as a weight too. Its operators belong to the layer that uses it.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from syncline.models.layer import Layer
+from syncline.models.traced import costs
+from syncline.models.traced.call import Call, Operand
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from syncline.models.calculus import Op
+
+
+class UntraceableError(Exception):
+    """An operator that cannot be traced."""
+
+    def __init__(self, operator: str, submodule: str, reason: str) -> None:
+        super().__init__(reason)
+        self.operator = operator
+        """Its name, such as ``aten::nonzero``."""
+        self.submodule = submodule
+        """The submodule that called it; empty where it is the module itself."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One operator call, with the tensors themselves, so that it can be done again."""
+
+    function: Any
+    """PyTorch's operator."""
+    arguments: tuple[Any, ...]
+    named: dict[str, Any]
+    result: Any
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A layer, and what was called for it."""
+
+    layer: Layer
+    steps: tuple[Step, ...]
+    """All calls, views too, in order; none where the recorder keeps none."""
+    pivot: int
+    """Index of the call that the layer began with."""
+    owned: frozenset[str]
+    """The parameters that the layer reduces."""
+
+
+@dataclass
+class _Group:
+    """A layer while it is recorded."""
+
+    weights: frozenset[str]
+    """The parameters of the product that it began with."""
+    operator: str
+    """That product's operator."""
+    borrowed: bool
+    reads_data: bool
+    ops: list[Op] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+    pivot: int = 0
+    owned: set[str] = field(default_factory=set)
+
+
+class Recorder:
+    """Collects what a module calls. With ``keep``, the calls themselves are kept, and none is refused for its cost."""
+
+    def __init__(self, torch: Any, known: Mapping[str, float], *, keep: bool = False) -> None:
+        self._torch = torch
+        self._known = known
+        self._keep = keep
+        self._first_steps: list[Step] = []
+        self._preparing_steps: list[Step] = []
+        self._path: list[str] = []
+        self._sizes: dict[str, int] = {}
+        self._trained: set[str] = set()
+        self._seen: set[str] = set()
+        self._origins: dict[int, frozenset[str]] = {}
+        # A memory's number is its own only as long as it lives.
+        self._kept: list[Any] = []
+        self._groups: list[_Group] = []
+        self._first: list[Op] = []
+        self._preparing: list[Op] = []
+        self.bug: Exception | None = None
+        """An error of the recorder itself, which is not the module's."""
+
+    @property
+    def submodule(self) -> str:
+        """The submodule that runs; empty for the module itself."""
+        return self._path[-1] if self._path else ""
+
+    @contextmanager
+    def watching(self, module: Any, parameters: Mapping[str, Any]) -> Iterator[None]:
+        """Sees what ``module`` calls within, where it runs on these fake parameters."""
+        for name, parameter in parameters.items():
+            key = self._memory(parameter)
+            if key is None or key in self._origins:
+                continue  # another name of a parameter that is there already
+            self._origins[key] = frozenset((name,))
+            self._sizes[name] = parameter.numel()
+            if parameter.requires_grad:
+                self._trained.add(name)
+        with ExitStack() as stack:
+            for name, each in module.named_modules():
+                stack.callback(each.register_forward_pre_hook(self._entering(name)).remove)
+                stack.callback(each.register_forward_hook(self._leaving).remove)
+            stack.enter_context(_mode(self._see))
+            yield
+
+    def _entering(self, name: str) -> Callable[[Any, Any], None]:
+        def enter(_module: Any, _arguments: Any) -> None:
+            self._path.append(name)
+
+        return enter
+
+    def _leaving(self, _module: Any, _arguments: Any, _result: Any) -> None:
+        # After an error this is not called, so the path stays where the error happened.
+        self._path.pop()
+
+    def _see(self, function: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """Lets an operator run on fake tensors, and records it."""
+        operator = function._schema.name  # noqa: SLF001 - PyTorch has no public name for it
+        try:
+            result = function(*arguments, **named)
+        except Exception as problem:
+            if reason := _VALUES.get(type(problem).__name__):
+                raise UntraceableError(operator, self.submodule, reason) from problem
+            raise
+        namespace, _, name = operator.partition("::")
+        if namespace != "prim":
+            try:
+                before = len(self._groups)
+                self._record(operator, name, function, arguments, named, result)
+                if self._keep:
+                    self._remember(Step(function, arguments, named, result), begins=len(self._groups) > before)
+            except UntraceableError:
+                raise
+            except Exception as problem:
+                self.bug = problem
+                raise
+        return result
+
+    def _record(
+        self, operator: str, name: str, function: Any, arguments: tuple[Any, ...], named: dict[str, Any], result: Any
+    ) -> None:
+        tensors = list(self._tensors(result))
+        before = {self._memory(each) for each in self._tensors([*arguments, *named.values()])}
+        changes = function._schema.is_mutable  # noqa: SLF001
+        name = name if not changes else name.removesuffix("_")
+        views = not changes and tensors and all(self._memory(each) in before for each in tensors)
+        if views or costs.free(name):
+            return
+        args = self._plain(arguments)
+        kwargs = {key: self._plain(value) for key, value in named.items()}
+        call = Call(name, args, kwargs, tuple(self._operand(each) for each in tensors))
+        if max((each.elements for each in (*call.operands, *call.outputs)), default=0) <= 1:
+            return
+        used = frozenset().union(*(each.weights for each in call.weights))
+        if call.weights and not call.activations:
+            self._derive(tensors, used)
+        new = used - self._seen if call.activations else frozenset()
+        self._seen |= new
+        parameters = sum(self._sizes[each] for each in new & self._trained)
+        call = Call(name, args, kwargs, call.outputs, parameters)
+        pointwise = self._torch.Tag.pointwise in function.tags
+        op = costs.cost(call, pointwise=pointwise or self._keep, known=self._known)
+        if op is None:
+            reason = "no rule says what this operator costs"
+            raise UntraceableError(operator, self.submodule, reason)
+        if call.weights and not call.activations:
+            self._preparing.append(op)
+            return
+        self._place(call, op, used, new)
+
+    def _place(self, call: Call, op: Op, used: frozenset[str], new: frozenset[str]) -> None:
+        """Puts an operation into its layer."""
+        last = self._groups[-1] if self._groups else None
+        goes_on = last and call.name == last.operator and used & last.weights
+        begins = costs.is_product(call) and not goes_on
+        # A borrowed layer reduces nothing, so what is trained anew needs a layer of its own.
+        if begins or (new and last and last.borrowed):
+            reads = not call.needs_input_grad and not self._groups
+            borrowed = bool(used) and not new
+            self._groups.append(_Group(used, call.name, borrowed, reads, [*self._first, *self._preparing]))
+            self._first, self._preparing = [], []
+        ops = self._groups[-1].ops if self._groups else self._first
+        ops += self._preparing
+        self._preparing = []
+        ops.append(op)
+        if self._groups:
+            self._groups[-1].owned |= new & self._trained
+
+    def _remember(self, step: Step, *, begins: bool) -> None:
+        """Keeps a call for its layer. What prepares a weight belongs to the call that uses it."""
+        tensors = list(self._tensors([*step.arguments, *step.named.values()]))
+        if tensors and all(self.weights_of(each) for each in tensors):
+            self._preparing_steps.append(step)
+            return
+        steps = self._groups[-1].steps if self._groups else self._first_steps
+        if begins:
+            steps += self._first_steps
+            self._first_steps = []
+        steps += self._preparing_steps
+        self._preparing_steps = []
+        if begins:
+            self._groups[-1].pivot = len(steps)
+        steps.append(step)
+
+    def layers(self) -> list[Layer]:
+        """The layers, in the order of the run."""
+        return [each.layer for each in self.recorded()]
+
+    def recorded(self) -> list[Recorded]:
+        """The layers and their calls, in the order of the run."""
+        groups = self._groups or ([_Group(frozenset(), "", borrowed=False, reads_data=True)] if self._first else [])
+        if not self._groups and groups:
+            groups[0].ops, groups[0].steps = self._first, self._first_steps
+        names: dict[str, int] = {}
+        made = []
+        for group in groups:
+            name = _name(group.weights)
+            names[name] = names.get(name, 0) + 1
+            unique = name if names[name] == 1 else f"{name}#{names[name]}"
+            layer = Layer(unique, tuple(group.ops), reads_data=group.reads_data, borrowed=group.borrowed)
+            made.append(Recorded(layer, tuple(group.steps), group.pivot, frozenset(group.owned)))
+        return made
+
+    def weights_of(self, tensor: Any) -> frozenset[str]:
+        """The parameters that a tensor is made of, where it is made of nothing else."""
+        key = self._memory(tensor)
+        return self._origins.get(key, frozenset()) if key is not None else frozenset()
+
+    def trains(self, weights: frozenset[str]) -> bool:
+        """Whether any of these parameters is trained."""
+        return bool(weights & self._trained)
+
+    def _derive(self, tensors: list[Any], weights: frozenset[str]) -> None:
+        """Says that tensors are made of these parameters alone."""
+        for each in tensors:
+            key = self._memory(each)
+            if key is not None:
+                self._origins[key] = self._origins.get(key, frozenset()) | weights
+
+    def _memory(self, tensor: Any) -> int | None:
+        """A number for the memory of a tensor, which its views share."""
+        try:
+            storage = tensor.untyped_storage()
+        except (NotImplementedError, RuntimeError):  # sparse tensors and such have none
+            return None
+        self._kept.append(storage)
+        return int(storage._cdata)  # noqa: SLF001
+
+    def _tensors(self, value: Any) -> Iterator[Any]:
+        if isinstance(value, self._torch.Tensor):
+            yield value
+        elif isinstance(value, (list, tuple)):
+            for each in value:
+                yield from self._tensors(each)
+
+    def _plain(self, value: Any) -> Any:
+        """Arguments with operands in the place of tensors."""
+        if isinstance(value, self._torch.Tensor):
+            return self._operand(value)
+        if isinstance(value, (list, tuple)):
+            return tuple(self._plain(each) for each in value)
+        return value
+
+    def _operand(self, tensor: Any) -> Operand:
+        origins = self.weights_of(tensor)
+        trained = self.trains(origins) if origins else tensor.requires_grad
+        return Operand(tuple(int(size) for size in tensor.shape), tensor.is_floating_point(), trained, origins)
+
+
+def _name(weights: frozenset[str]) -> str:
+    """A layer's name: that of the module whose weight it uses, or of the weight where the module has several."""
+    if not weights:
+        return "module"
+    shortest = min(weights, key=lambda name: (not name.endswith("weight"), name))
+    return shortest.removesuffix(".weight") or shortest
+
+
+def _mode(see: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]) -> Any:
+    """A mode of PyTorch that hands every operator to ``see``."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    def dispatch(_self: Any, function: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return see(function, args, kwargs or {})
+
+    return type("_Seeing", (TorchDispatchMode,), {"__torch_dispatch__": dispatch})()
+
+
+_DEPENDS = "what it gives depends on values, and fake tensors have none"
+_ALONE = "PyTorch does not know what it gives without running it"
+_VALUES = {
+    "DataDependentOutputException": _DEPENDS,
+    "DynamicOutputShapeException": _DEPENDS,
+    "UnsupportedOperatorException": _ALONE,
+    "UnsupportedFakeTensorException": _ALONE,
+    "NotImplementedError": _ALONE,
+}
+"""Why an operator does not run on fake tensors, by what PyTorch raises. Everything else is the module's own error."""
