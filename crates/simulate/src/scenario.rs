@@ -50,6 +50,9 @@ pub struct Scenario {
     /// Whether one rank may stand for others that cannot be told apart. The results are the same.
     #[serde(default = "yes")]
     pub quotient: bool,
+    /// Whether the results folder gets a report. It changes no number.
+    #[serde(default = "yes")]
+    pub report: bool,
 }
 
 fn yes() -> bool {

@@ -80,3 +80,5 @@ class Scenario(Strict):
     """What the trace shows."""
     quotient: bool = True
     """Whether ranks and iterations that are like others are left out of the simulation. The results are the same."""
+    report: bool = True
+    """Whether the results folder gets `report.html`."""
