@@ -63,6 +63,12 @@ function grid(vertices: string[], neighbours: Map<string, string[]>, sizes: numb
     });
     places.set(name, point);
   }
+  // Wider than high: there is more room across.
+  const all = [...places.values()];
+  const wide = Math.max(...all.map((each) => each.x)) + 1;
+  const high = Math.max(...all.map((each) => each.y)) + 1;
+  const stretch = Math.min(Math.max((1.8 * high) / wide, 1), 2.5);
+  for (const point of all) point.x *= stretch;
   // Switches of the same NPUs lie side by side.
   const taken = new Map<string, number>();
   for (const name of vertices) {
@@ -79,7 +85,7 @@ function grid(vertices: string[], neighbours: Map<string, string[]>, sizes: numb
     const count = taken.get(key) ?? 0;
     taken.set(key, count + 1);
     const side = (count % 2 ? 1 : -1) * Math.ceil(count / 2) * (row ? 0.75 : 0.45);
-    places.set(name, row ? { x: middle.x + side, y: middle.y - 0.4 } : { x: middle.x - 0.42, y: middle.y + side });
+    places.set(name, row ? { x: middle.x + side, y: middle.y - 0.4 } : { x: middle.x - 0.3 * stretch, y: middle.y + side });
   }
   return places;
 }

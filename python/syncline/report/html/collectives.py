@@ -36,11 +36,15 @@ def collectives(source: Source) -> Chart | None:
     (layer, _, kind, *_), rows, duration = shown[0]
     bound = mean("bound_s", rows)
     notes = (f"The {SHOWN} longest of {len(found)} are drawn.",) if len(found) > SHOWN else ()
-    near = f", {duration / bound:.3g} times the bound" if bound else ""
+    near = ""
+    if bound:
+        near = (
+            ", as fast as its plan allows" if duration < 1.005 * bound else f", {duration / bound:.3g} times its bound"
+        )
     return Chart(
         "collectives",
         "Collectives against what their links allow",
-        f"The longest, {kind} of {layer or 'the job'}, takes {time(duration)}{near}, and reaches a bus bandwidth of"
+        f"The longest, {_label(layer, kind)}, takes {time(duration)}{near}, and reaches a bus bandwidth of"
         f" {rate(mean('bus_bytes_per_s', rows))}.",
         "A bar is a collective, from its first issue to its last result; the line across it is its bound, the time"
         " that no execution of its plan can beat: the bytes that the busiest rank must move at the rate of all its"
@@ -48,7 +52,7 @@ def collectives(source: Source) -> Chart | None:
         " other collectives. Alike collectives of several iterations or groups are one bar, their mean. Bus"
         " bandwidth is that of nccl-tests: comparable with the rate of links.",
         {
-            "label": [f"{key[0]} {key[2]}".strip() for key, _, _ in shown],
+            "label": [_label(key[0], key[2]) for key, _, _ in shown],
             "part": [key[1] for key, _, _ in shown],
             "bytes": [key[3] for key, _, _ in shown],
             "ranks": [key[4] for key, _, _ in shown],
@@ -59,6 +63,11 @@ def collectives(source: Source) -> Chart | None:
         },
         notes,
     )
+
+
+def _label(layer: str, kind: str) -> str:
+    """A bare collective is its own layer, and named after its kind."""
+    return layer if layer.startswith(kind) else f"{layer} {kind}".strip()
 
 
 class _Sums:

@@ -52,6 +52,8 @@ def _lead(summary: Summary) -> str:
             return what
         case "compute" | "latency":
             return f"{what} The bottleneck is <strong>{bound}</strong>."
+        case "network" if len(summary.dims) == 1:
+            return f"{what} The bottleneck is the <strong>network</strong>."
         case _:
             return f"{what} The bottleneck is the network dimension <strong>{bound}</strong>."
 

@@ -67,7 +67,7 @@ def communication(source: Source) -> Chart | None:
     count = sum(1 for each in raw if each > 0)
     longest = max(range(len(names)), key=raw.__getitem__)
     hidden = max(sum(raw) - sum(table["exposed_communication_s"]), 0.0) / sum(raw)
-    overlap = "all of it" if hidden == 1 else f"{percent(hidden)} of it"
+    overlap = "all" if hidden == 1 else percent(hidden)
     return Chart(
         "communication",
         "Communication of each layer",

@@ -43,7 +43,7 @@ def timeline(source: Source) -> Chart | None:
         )
     return Chart(
         "timeline",
-        "Overlap of compute and communication",
+        "Overlap of compute and communication" if summary.compute_s else "What happened when",
         f"What {who} did when.{overlap}",
         "Each track is something that the rank's time goes to. Communication: whole collectives, from issue to"
         " result. Exposed communication: compute stands still and waits. Below, one track for each dimension of the"

@@ -110,9 +110,10 @@ def fabric(source: Source) -> Chart | None:
         f" {table['from'][most]} to {table['to'][most]} ({table['dimension'][most]}): {percent(load[most])} of what it"
         f" could carry in the run. {alike}",
         "The load of a link is bytes that passed it over what it could have carried in the whole run. Lines are"
-        " links, round dots NPUs, squares switches; parallel links between the same two are one line, their mean; a"
-        " line that leaves the drawing comes back on the other side. Strips: all links of a dimension from the least"
-        " loaded to the most loaded; a strip of one colour is a dimension whose links are used evenly.",
+        " links, round dots NPUs, squares switches (alike ones together); parallel links between the same two are"
+        " one line, their mean; a line that leaves the drawing comes back on the other side. Strips: all links of a"
+        " dimension from the least loaded to the most loaded; a strip of one colour is a dimension whose links are"
+        " used evenly.",
         {
             "dims": dims,
             "sizes": sizes,
@@ -135,12 +136,33 @@ Edge = tuple[str, str, int, float, int]
 
 
 def _edges(table: Table, load: list[float], dims: list[str]) -> list[Edge]:
+    """Links with the same ends as one edge; switches that join the same NPUs in the same way are one vertex."""
     number = {name: index for index, name in enumerate(dims)}
+    alike = _alike(table)
     found: dict[tuple[str, str, int], list[float]] = {}
     ends = zip(table["from"], table["to"], table["dimension"], load, strict=True)
     for start, end, dimension, share in ends:
-        found.setdefault((start, end, number[dimension]), []).append(share)
+        key = (alike.get(start, start), alike.get(end, end), number[dimension])
+        found.setdefault(key, []).append(share)
     return [(*key, float(f"{sum(each) / len(each):.4g}"), len(each)) for key, each in found.items()]
+
+
+def _alike(table: Table) -> dict[str, str]:
+    """A common name for switches that have the same neighbours."""
+    around: dict[str, list[tuple[str, str]]] = {}
+    for start, end, dimension in zip(table["from"], table["to"], table["dimension"], strict=True):
+        if not start.startswith("NPU"):
+            around.setdefault(start, []).append((end, dimension))
+    same: dict[tuple[tuple[str, str], ...], list[str]] = {}
+    for switch, neighbours in around.items():
+        same.setdefault(tuple(sorted(neighbours)), []).append(switch)
+    named = {}
+    for group in same.values():
+        numbers = sorted(int(switch.removeprefix("switch ")) for switch in group)
+        # Only where the numbers follow each other does a name from the first to the last say which they are.
+        if len(group) > 1 and numbers[-1] - numbers[0] == len(group) - 1:
+            named.update(dict.fromkeys(group, f"switches {numbers[0]}-{numbers[-1]}"))
+    return named
 
 
 def _drawn(edges: list[Edge], npus: int, sizes: list[int]) -> tuple[list[Edge], tuple[str, ...]]:

@@ -107,7 +107,7 @@ export function activity(data: { lanes: Lane[] }): View {
         grid: rows.grids,
         xAxis: lanes.map((_, at) => rows.time(look, at, 0, end / factor, unit)),
         yAxis: lanes.map((_, at) => ({
-          ...values(look, "", (value) => (value === 0 || value === 100 ? `${value} %` : "")),
+          ...values(look, "", (value) => (value === 100 ? "100 %" : "")),
           gridIndex: at,
           min: 0,
           max: 100,

@@ -169,8 +169,8 @@ export function fabric(data: FabricData): View {
               text: name,
               left: 12 + ((width - 24) * (dim + 0.5)) / dims.length,
               textAlign: "center",
-              top: 0,
-              padding: 0,
+              top: 2,
+              padding: 2,
               textStyle: { color: look.text, fontSize: 12, fontWeight: 500 },
             }))
           : [],
@@ -192,7 +192,7 @@ export function fabric(data: FabricData): View {
         },
         grid: [
           { left: narrow ? 84 : 128, right: 12, top: top + 14, height: STRIP * strips.length },
-          { left: 12, right: 12, top: data.groups ? 20 : 4, height: Math.max(top - 8 - (data.groups ? 16 : 0), 0) },
+          { left: 12, right: 12, top: data.groups ? 24 : 4, height: Math.max(top - 8 - (data.groups ? 20 : 0), 0) },
         ],
         xAxis: [
           { type: "value", min: 0, max: columns, show: false },
@@ -228,8 +228,9 @@ export function fabric(data: FabricData): View {
             renderItem: (_: unknown, api: StripApi) => {
               const [x, y] = api.coord([api.value(0), api.value(1)]);
               const [wide] = api.size([1, 0]);
-              // A little wider, so that no seam shows between two of them.
-              const shape = { x, y: y - STRIP / 2 + 4, width: wide + 0.6, height: STRIP - 8 };
+              // Whole pixels, so that no seam shows between two of them.
+              const left = Math.floor(x);
+              const shape = { x: left, y: y - STRIP / 2 + 4, width: Math.ceil(x + wide) - left, height: STRIP - 8 };
               return { type: "rect", shape, style: { fill: api.visual("color") } };
             },
           },

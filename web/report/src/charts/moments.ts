@@ -134,7 +134,8 @@ export function timeline(data: TimelineData): View {
         [look.compute, look.exposed, look.wait, look.memory][track] ?? look.dims[(track - 4) % look.dims.length];
       return { name, height: lanes === 1 ? 26 : Math.min(lanes * 14, 120), lanes, colour, blocks };
     });
-    const used = found.filter((track) => track.blocks.length > 0);
+    // Without compute, all time is exposed communication, which says nothing.
+    const used = found.filter((track, at) => track.blocks.length > 0 && (at !== 1 || found[0].blocks.length > 0));
     made.set(chosen, used);
     return used;
   };
