@@ -140,6 +140,30 @@ def test_large_fabrics_are_drawn_by_groups() -> None:
     assert [strip["links"] for strip in chart["strips"]] == [2048, 7168, 2048]
 
 
+@pytest.mark.parametrize(
+    ("shape", "groups", "dims"),
+    [
+        ("Ring(1)_FC(4)", False, {1}),
+        ("Ring(4)_FC(2)_Switch(3)_Ring(3)", True, {0, 1, 2, 3}),
+        ("FC(65)_Ring(4)", True, {1}),
+    ],
+)
+def test_what_is_drawn_of_a_fabric(shape: str, groups: bool, dims: set[int]) -> None:
+    fabric = {"shape": shape, "rate": "25GB/s"}
+    result = syncline.simulate(workload={"collective": "all_gather", "bytes": "1kB"}, fabric=fabric)
+    chart = embedded(result.plot("fabric").html)["fabric"]["data"]
+    assert (chart["groups"], {edge[2] for edge in chart["edges"]}) == (groups, dims)
+    assert len(chart["sizes"]) == shape.count("_") + 1
+
+
+def test_switches_that_join_the_same_npus_are_drawn_as_one() -> None:
+    dims = [{"name": "node", "shape": "switch", "size": 4, "switches": 3, "rate": "25GB/s"}]
+    result = syncline.simulate(workload={"collective": "all_gather", "bytes": "1MB"}, fabric={"dims": dims})
+    edges = embedded(result.plot("fabric").html)["fabric"]["data"]["edges"]
+    assert {edge[0] for edge in edges} == {"switches 0-2", *(f"NPU {number}" for number in range(4))}
+    assert {edge[4] for edge in edges} == {3}
+
+
 def test_jobs_without_time_have_a_report() -> None:
     result = syncline.simulate(workload={"layers": [{"name": "nothing"}]}, fabric={"shape": "Ring(2)", "rate": "1GB/s"})
     assert b"report" in report(result)

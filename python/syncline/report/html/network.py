@@ -8,10 +8,15 @@ from syncline.report.html.chart import Chart, digits
 from syncline.report.quantity import counted, percent, time
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from syncline.report.html.source import Source, Table
 
 DRAWN_NPUS = 256
 """Fabrics of more NPUs are drawn by one group of each dimension."""
+
+DRAWN_DIMS = 3
+"""Fabrics of more dimensions too: paper has two, and a third can be drawn aslant."""
 
 DRAWN_EDGES = 4_000
 """Fabrics of more pairs of neighbours too."""
@@ -96,19 +101,18 @@ def fabric(source: Source) -> Chart | None:
         sent / (rate * total) if rate else 0.0
         for sent, rate in zip(table["sent_bytes"], table["rate_bytes_per_s"], strict=True)
     ]
-    dims = list(dict.fromkeys(table["dimension"]))
-    members = table.get("links") or [1] * len(load)
     sizes = _sizes(source)
-    edges = _edges(table, load, dims)
-    drawn, notes = _drawn(edges, source.summary.npus, sizes)
+    dims = list(sizes or dict.fromkeys(table["dimension"]))
+    members = table.get("links") or [1] * len(load)
+    drawn, notes = _drawn(table, load, dims, source.summary.npus, sizes)
     most = max(range(len(load)), key=lambda row: (load[row], -row))
-    alike = _evenness(table["dimension"], load, dims)
+    strips = _strips(table, load, members, dims)
     return Chart(
         "fabric",
         "The fabric, coloured by load",
         f"{counted(source.summary.npus, 'NPU')}, {counted(sum(members), 'directed link')}. The most loaded link is"
         f" {table['from'][most]} to {table['to'][most]} ({table['dimension'][most]}): {percent(load[most])} of what it"
-        f" could carry in the run. {alike}",
+        f" could carry in the run. {_evenness(strips)}",
         "The load of a link is bytes that passed it over what it could have carried in the whole run. Lines are"
         " links, round dots NPUs, squares switches (alike ones together); parallel links between the same two are"
         " one line, their mean; a line that leaves the drawing comes back on the other side. Strips: all links of a"
@@ -116,43 +120,71 @@ def fabric(source: Source) -> Chart | None:
         " used evenly.",
         {
             "dims": dims,
-            "sizes": sizes,
+            "sizes": list(sizes.values()),
             "groups": bool(notes),
             "edges": drawn,
-            "strips": _strips(table, load, members, dims),
+            "strips": strips,
         },
         notes,
     )
 
 
-def _sizes(source: Source) -> list[int]:
+def _sizes(source: Source) -> dict[str, int]:
     """Sizes of the fabric's dimensions, lowest first; none where it has no dimensions, or they are not known."""
     dims = source.scenario.get("fabric", {}).get("dims", [])
-    return [int(dim["size"]) for dim in dims]
+    return {str(dim["name"]): int(dim["size"]) for dim in dims}
 
 
 Edge = tuple[str, str, int, float, int]
 """From, to, dimension, mean load, links."""
 
 
-def _edges(table: Table, load: list[float], dims: list[str]) -> list[Edge]:
+def _drawn(
+    table: Table, load: list[float], dims: list[str], npus: int, sizes: dict[str, int]
+) -> tuple[list[Edge], tuple[str, ...]]:
+    """The edges that are drawn, and what is left out."""
+    if npus <= DRAWN_NPUS and sum(size > 1 for size in sizes.values()) <= DRAWN_DIMS:
+        edges = _edges(table, load, dims, range(len(load)))
+        if len(edges) <= DRAWN_EDGES:
+            return edges, ()
+    groups: dict[str, set[str]] = {}
+    stride = 1
+    for name, size in sizes.items():
+        groups[name] = {f"NPU {member * stride}" for member in range(size)} if size <= DRAWN_GROUP else set()
+        stride *= size
+    if not any(groups.values()):
+        return [], ("The fabric has too many links for a drawing; the strips hold all of them.",)
+    ends = zip(table["from"], table["to"], (groups.get(name, set()) for name in table["dimension"]), strict=True)
+    rows = [
+        row
+        for row, (start, end, group) in enumerate(ends)
+        # From one to another, or between one and a switch.
+        if (start in group or end in group)
+        and all(each in group or not each.startswith("NPU") for each in (start, end))
+    ]
+    what = "those that share a dimension with NPU 0 are drawn, dimension by dimension"
+    return _edges(table, load, dims, rows), (f"Of {npus} NPUs, {what}; the strips hold all links.",)
+
+
+def _edges(table: Table, load: list[float], dims: list[str], rows: Sequence[int]) -> list[Edge]:
     """Links with the same ends as one edge; switches that join the same NPUs in the same way are one vertex."""
     number = {name: index for index, name in enumerate(dims)}
-    alike = _alike(table)
+    alike = _alike(table, rows)
     found: dict[tuple[str, str, int], list[float]] = {}
-    ends = zip(table["from"], table["to"], table["dimension"], load, strict=True)
-    for start, end, dimension, share in ends:
-        key = (alike.get(start, start), alike.get(end, end), number[dimension])
-        found.setdefault(key, []).append(share)
+    for row in rows:
+        start, end = str(table["from"][row]), str(table["to"][row])
+        key = (alike.get(start, start), alike.get(end, end), number[table["dimension"][row]])
+        found.setdefault(key, []).append(load[row])
     return [(*key, float(f"{sum(each) / len(each):.4g}"), len(each)) for key, each in found.items()]
 
 
-def _alike(table: Table) -> dict[str, str]:
+def _alike(table: Table, rows: Sequence[int]) -> dict[str, str]:
     """A common name for switches that have the same neighbours."""
     around: dict[str, list[tuple[str, str]]] = {}
-    for start, end, dimension in zip(table["from"], table["to"], table["dimension"], strict=True):
+    for row in rows:
+        start = table["from"][row]
         if not start.startswith("NPU"):
-            around.setdefault(start, []).append((end, dimension))
+            around.setdefault(start, []).append((table["to"][row], table["dimension"][row]))
     same: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for switch, neighbours in around.items():
         same.setdefault(tuple(sorted(neighbours)), []).append(switch)
@@ -165,33 +197,10 @@ def _alike(table: Table) -> dict[str, str]:
     return named
 
 
-def _drawn(edges: list[Edge], npus: int, sizes: list[int]) -> tuple[list[Edge], tuple[str, ...]]:
-    """The edges that are drawn, and what is left out."""
-    if npus <= DRAWN_NPUS and len(edges) <= DRAWN_EDGES:
-        return edges, ()
-    if not sizes:
-        return [], ("The fabric has too many links for a drawing; the strips hold all of them.",)
-    shown: list[Edge] = []
-    stride = 1
-    for dimension, size in enumerate(sizes):
-        group = {f"NPU {member * stride}" for member in range(size)}
-        stride *= size
-        if size > DRAWN_GROUP:
-            continue
-        npu = [edge for edge in edges if edge[2] == dimension and (edge[0] in group or edge[1] in group)]
-        shown += [edge for edge in npu if all(end in group or not end.startswith("NPU") for end in edge[:2])]
-    what = (
-        "those that share a dimension with NPU 0 are drawn, dimension by dimension"
-        if shown
-        else "none of them is drawn"
-    )
-    return shown, (f"Of {npus} NPUs, {what}; the strips hold all links.",)
-
-
 def _strips(table: Table, load: list[float], members: list[int], dims: list[str]) -> list[dict[str, Any]]:
     strips = []
-    for name in dims:
-        rows = sorted((row for row in range(len(load)) if table["dimension"][row] == name), key=lambda row: load[row])
+    for name, mine in _by_dimension(table, dims).items():
+        rows = sorted(mine, key=load.__getitem__)
         count = sum(members[row] for row in rows)
         # Each place shows the link that stands there when all are put in a row by load.
         places: list[float] = []
@@ -219,13 +228,18 @@ def _strips(table: Table, load: list[float], members: list[int], dims: list[str]
     return strips
 
 
-def _evenness(of: list[str], load: list[float], dims: list[str]) -> str:
-    worst, spread = "", 1.0
-    for name in dims:
-        mine = [share for each, share in zip(of, load, strict=True) if each == name]
-        mean = sum(mine) / len(mine)
-        if mean and max(mine) / mean > spread:
-            worst, spread = name, max(mine) / mean
+def _by_dimension(table: Table, dims: list[str]) -> dict[str, list[int]]:
+    """The rows of each dimension that has links."""
+    rows: dict[str, list[int]] = {name: [] for name in dims}
+    for row, name in enumerate(table["dimension"]):
+        rows[name].append(row)
+    return {name: mine for name, mine in rows.items() if mine}
+
+
+def _evenness(strips: list[dict[str, Any]]) -> str:
+    """Whether the links of each dimension carry about the same."""
+    worst = max(strips, key=lambda strip: strip["most"] / strip["mean"] if strip["mean"] else 0.0)
+    spread = worst["most"] / worst["mean"] if worst["mean"] else 1.0
     if spread < 1.05:
         return "All links of a dimension carry about the same."
-    return f"{worst} is loaded unevenly: its most loaded link carries {spread:.3g} times the mean."
+    return f"{worst['name']} is loaded unevenly: its most loaded link carries {spread:.3g} times the mean."
