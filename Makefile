@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUST := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: help setup demo test test-rust test-python test-slow bench experiments-astra2020 lint wheel schema transcripts clean
+.PHONY: help setup demo test test-rust test-python test-slow bench experiments-astra2020 lint wheel web schema transcripts clean
 .DEFAULT_GOAL := help
 
 help: ## list the commands
@@ -54,6 +54,9 @@ lint: setup ## formatting, lints, types
 
 wheel: $(VENV)/.tools ## a wheel for this platform, in dist/
 	$(BIN)/maturin build --release --locked --quiet --out dist
+
+web: ## build the script of report.html anew; needs npm
+	cd web/report && npm ci --no-audit --no-fund --silent && npm run --silent check && npm run --silent build
 
 schema: setup ## write syncline.schema.json anew
 	$(BIN)/python -c "from syncline.config import schema; print(schema.text(), end='')" > syncline.schema.json

@@ -15,6 +15,7 @@ from syncline.summary import Summary
 
 if TYPE_CHECKING:
     from syncline.errors import Diagnostic
+    from syncline.report.html.plot import Plot
 
 Columns = list[tuple[str, str, list[Any]]]
 
@@ -33,6 +34,9 @@ class Tables(Protocol):
 
     def table(self, name: str) -> Columns:
         """Name, meaning and values of each column."""
+
+    def outline(self, most: int) -> str | None:
+        """What the traced ranks did when, as JSON; nothing where it was not kept."""
 
 
 class Result:
@@ -86,6 +90,23 @@ class Result:
             "frame() needs pandas or polars, and neither is installed: `pip install pandas`. table() needs neither."
         )
 
+    def plot(self, what: str) -> Plot:
+        """A chart of the report, which notebooks show by themselves.
+
+        ``layers``, ``timeline``, ``communication``, ``collectives``, ``phases``, ``dimensions``, ``activity``,
+        ``fabric``, ``critical_path``. Raises ``ValueError`` for other names, and where the run left no data for it.
+        """
+        from syncline.report.html.plot import plot
+
+        return plot(self, what)
+
+    def outline(self, most: int) -> str | None:
+        """The first ``most`` blocks of what the traced ranks did when, as JSON; nothing where it was not kept.
+
+        Folders keep it in the Perfetto trace and in the report alone.
+        """
+        return self._tables.outline(most)
+
     def save(self, folder: str | Path) -> list[str]:
         """Writes the results into a folder, which appears whole or not at all; gives the names of its files.
 
@@ -99,9 +120,14 @@ class Result:
         from syncline.config.files import moved
 
         run, scenario = cast("_core.Run", self._tables), self.scenario or {}
+        extra = []
+        if scenario.get("report", True):
+            from syncline.report.html import page
+
+            extra.append((page.FILE, page.report(self)))
         if self._start is not None:
             scenario = moved(scenario, self._start, path)
-        files = run.write(path, dump(scenario), int(scenario.get("seed", 0)))
+        files = run.write(path, dump(scenario), int(scenario.get("seed", 0)), extra=extra)
         self.folder = path
         return [name for name, _ in files]
 
@@ -126,9 +152,9 @@ class Result:
         return plain(self)
 
     def _repr_html_(self) -> str:
-        from syncline.report.html import fragment
+        from syncline.report.html.plot import overview
 
-        return fragment(self)
+        return overview(self)
 
 
 class _Folder:
@@ -149,3 +175,6 @@ class _Folder:
 
     def table(self, name: str) -> Columns:
         return _core.read_table(self.folder, name)
+
+    def outline(self, most: int) -> None:
+        """The spans of a run are in its Perfetto trace, which is not read back."""

@@ -101,7 +101,7 @@ def test_two_runs_are_equal_to_the_byte(tmp_path: Path) -> None:
 def test_it_says_what_it_is(result: syncline.Result) -> None:
     assert repr(result).startswith("<Result: ")
     assert "Bottleneck: " in str(result)
-    assert result._repr_html_().startswith("<pre")
+    assert result._repr_html_().startswith("<iframe")
 
 
 def test_a_limit_keeps_what_was_finished() -> None:

@@ -1,12 +1,12 @@
 //! What a run leaves, for Python.
 
-use crate::errors::detached;
+use crate::errors::{detached, internal};
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 use std::path::PathBuf;
 use syncline_results::Written;
-use syncline_timeline::Data;
+use syncline_timeline::{Data, Outline};
 
 /// A finished run: summary, tables, warnings.
 #[pyclass(frozen, module = "syncline._core")]
@@ -54,6 +54,14 @@ impl Run {
         columns
             .map(|each| Ok((each.name.to_owned(), each.meaning.to_owned(), values(py, &each.data)?)))
             .collect()
+    }
+
+    /// What the traced ranks did when, as a JSON object of columns: the first `most` blocks.
+    fn outline(&self, py: Python<'_>, most: usize) -> PyResult<String> {
+        detached(py, || {
+            let outline = Outline::new(&self.inner.timeline.spans, most);
+            serde_json::to_string(&outline).map_err(|error| internal(error.to_string()).into())
+        })
     }
 
     /// Writes the run's folder; gives the names and sizes of its files.

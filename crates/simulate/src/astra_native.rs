@@ -106,6 +106,7 @@ pub fn astra_scenario(files: &AstraFiles<'_>, network: Network) -> Result<(Scena
     let scenario = Scenario {
         faults: Vec::new(),
         quotient: true,
+        report: true,
         schema: "syncline/1".to_owned(),
         name: "astra-sim".to_owned(),
         seed: 0,

@@ -1,7 +1,7 @@
 //! A scenario made ready to run: fabric, workload, durations, plans; everything that can be refused without running.
 
 use crate::faults::{self, Faults};
-use crate::scenario::{Network, Scenario};
+use crate::scenario::{NamedRanks, Network, Scenario, TRACED_CLASSES, Traced};
 use crate::watch::Watch;
 use crate::{compute, jobs, network, placement, plans, symmetry};
 use syncline_compute::{ComputeModel, Timing};
@@ -68,7 +68,8 @@ pub(crate) fn prepare(scenario: &Scenario, watch: &Watch<'_>) -> Result<Prepared
         }
     };
     let durations = durations(&workload, &compute, &mut errors);
-    for (index, rank) in scenario.trace.ranks.iter().enumerate().filter(|(_, rank)| rank.0 >= workload.ranks)
+    for (index, rank) in
+        scenario.trace.ranks.listed().iter().enumerate().filter(|(_, rank)| rank.0 >= workload.ranks)
     {
         errors.push(
             Diagnostic::error(Code::BadValue, "a traced rank does not exist")
@@ -149,7 +150,10 @@ fn durations(workload: &Workload, compute: &ComputeModel, errors: &mut Diagnosti
 impl Prepared {
     /// The engine's view.
     pub(crate) fn job(&self, scenario: &Scenario) -> Job<'_> {
-        let mut traced: Vec<u32> = scenario.trace.ranks.iter().map(|rank| rank.0).collect();
+        let mut traced: Vec<u32> = match &scenario.trace.ranks {
+            Traced::Listed(ranks) => ranks.iter().map(|rank| rank.0).collect(),
+            Traced::Named(NamedRanks::Classes) => self.workload.first_ranks().take(TRACED_CLASSES).collect(),
+        };
         traced.sort_unstable();
         traced.dedup();
         Job {

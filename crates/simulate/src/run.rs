@@ -1,7 +1,7 @@
 //! The run loop: steps the engine, watches limits, reports progress.
 
 use crate::prepare::{Prepared, prepare};
-use crate::scenario::Scenario;
+use crate::scenario::{Scenario, Traced};
 use crate::watch::{Stop, Watch};
 use crate::{Control, Progress, Run, report};
 use std::time::{Duration, Instant};
@@ -37,7 +37,7 @@ pub fn run(scenario: &Scenario, mut control: Control<'_>) -> Result<Run> {
 fn healthy(scenario: &Scenario, watch: &Watch<'_>, control: &mut Control<'_>) -> Result<Option<f64>> {
     let mut scenario = scenario.clone();
     scenario.faults.clear();
-    scenario.trace.ranks.clear();
+    scenario.trace.ranks = Traced::Listed(Vec::new());
     let summary = once(&scenario, watch, control)?.timeline.summary;
     Ok((summary.ended == Ended::Finished).then_some(summary.step_time_s))
 }

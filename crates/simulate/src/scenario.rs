@@ -56,6 +56,9 @@ pub struct Scenario {
     /// Whether one rank may stand for others that cannot be told apart. The results are the same.
     #[serde(default = "yes")]
     pub quotient: bool,
+    /// Whether the results folder gets a report. It changes no number.
+    #[serde(default = "yes")]
+    pub report: bool,
 }
 
 fn yes() -> bool {
@@ -481,13 +484,44 @@ pub enum LinkName {
 #[serde(default, deny_unknown_fields)]
 pub struct Trace {
     /// Traced ranks.
-    pub ranks: Vec<RankId>,
+    pub ranks: Traced,
     /// Largest number of spans kept.
     pub max_spans: u64,
 }
 
 impl Default for Trace {
     fn default() -> Self {
-        Self { ranks: vec![RankId(0)], max_spans: 200_000 }
+        Self { ranks: Traced::Named(NamedRanks::Classes), max_spans: 200_000 }
     }
 }
+
+/// Traced ranks: by name or one by one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Traced {
+    /// By name.
+    Named(NamedRanks),
+    /// One by one.
+    Listed(Vec<RankId>),
+}
+
+impl Traced {
+    /// Those that are listed.
+    pub fn listed(&self) -> &[RankId] {
+        match self {
+            Self::Named(NamedRanks::Classes) => &[],
+            Self::Listed(ranks) => ranks,
+        }
+    }
+}
+
+/// Ranks that have a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NamedRanks {
+    /// The first rank of each class of ranks that do the same, of the first [`TRACED_CLASSES`] classes.
+    Classes,
+}
+
+/// Classes of which a rank is traced. More can be traced one by one.
+pub const TRACED_CLASSES: usize = 8;

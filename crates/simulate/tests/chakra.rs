@@ -190,6 +190,23 @@ fn alone(dims: &str, kind: &str, bytes: u64) -> u64 {
 }
 
 #[test]
+fn a_rank_of_each_class_is_traced() {
+    let folder = Folder::new();
+    folder.ranks(4, |rank| match rank {
+        1 => vec![Node::send(1, "s", 1, 2, 1_000_000, 5)],
+        2 => vec![Node::receive(1, "r", 1, 2, 1_000_000, 5)],
+        _ => vec![Node::compute(1, "a", 3)],
+    });
+    let spans = folder.run(FC4, None, "").unwrap().timeline.spans;
+    let mut ranks: Vec<u32> = spans.spans.iter().map(|span| span.rank.0).collect();
+    ranks.sort_unstable();
+    ranks.dedup();
+    assert_eq!(ranks, [0, 1, 2], "ranks 0 and 3 do the same");
+    let rank = |at: u32| spans.spans[at as usize].rank.0;
+    assert!(spans.flows.iter().any(|flow| (rank(flow.from), rank(flow.to)) == (1, 2)), "{:?}", spans.flows);
+}
+
+#[test]
 fn a_broadcast_starts_at_the_first_rank() {
     let folder = Folder::new();
     for dims in [FC4, GRID] {

@@ -3,13 +3,16 @@
 //!
 //! - [`table`]: self-describing columns, each with its unit in its name and its meaning beside it;
 //! - [`span`]: what each traced rank did when, and which message caused what;
+//! - [`outline`]: spans as a person looks at them;
 //! - [`summary`]: the answer in a few numbers, with how each was obtained;
 //! - [`Timeline`]: all of it.
 
+pub mod outline;
 pub mod span;
 pub mod summary;
 pub mod table;
 
+pub use outline::Outline;
 pub use span::{Flow, Span, Spans, Track};
 pub use summary::{DimSummary, Ended, Summary};
 pub use table::{Column, Data, Table};

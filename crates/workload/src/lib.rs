@@ -86,6 +86,13 @@ impl Workload {
         self.class_runs[run - 1].1
     }
 
+    /// The first rank of each class, in the order of ranks.
+    pub fn first_ranks(&self) -> impl Iterator<Item = u32> {
+        let mut seen = vec![false; self.classes.len()];
+        let first = move |&&(_, class): &&(u32, u32)| !std::mem::replace(&mut seen[class as usize], true);
+        self.class_runs.iter().filter(first).map(|&(rank, _)| rank)
+    }
+
     /// A task of `rank` for messages: its name, and the file that it is from.
     pub fn describe(&self, rank: u32, task: u32) -> String {
         let graph = &self.classes[self.class_of(rank) as usize];

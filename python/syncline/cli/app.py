@@ -103,6 +103,9 @@ def simulate(
     no_quotient: Annotated[
         bool, typer.Option("--no-quotient", metavar="", help="Simulate every rank and iteration, also those alike.")
     ] = False,
+    no_report: Annotated[
+        bool, typer.Option("--no-report", metavar="", help="Leave report.html out of the results.")
+    ] = False,
     quiet: Quiet = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", metavar="", help="Say more about the run.")] = False,
     no_color: NoColour = False,
@@ -120,6 +123,7 @@ def simulate(
         "--max-wall": ("limits.wall", max_wall),
         "--seed": ("seed", seed),
         "--no-quotient": ("quotient", "false" if no_quotient else None),
+        "--no-report": ("report", "false" if no_report else None),
     }
     return call(scenario, set_ or [], options, out, as_json=json, quiet=quiet, verbose=verbose)
 

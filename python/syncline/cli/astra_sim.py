@@ -73,12 +73,16 @@ def astra_sim(arguments: Sequence[str]) -> int:
     model = options.pop("model", "analytical")
     if "native" in switches:
         return _native(options, model, folder, as_json="json" in switches)
+    from syncline.report.html.page import FILE, report
+    from syncline.result import Result
+
     logs = options.pop("logs", None)
     lines, outcome, found, finished, run = _core.astra_sim(**options, backend=_BACKENDS[model])
     diagnostics: list[Diagnostic] = json.loads(found)
     answer = json.loads(outcome)
     status = 130 if answer["ended"] == "interrupted" else exit_status(diagnostics) if not finished else 0
-    run.write(folder, dump({"astra-sim": {**options, "network": model}}), 0)
+    page = report(Result(run, {"name": Path(options["workload"]).name}))
+    run.write(folder, dump({"astra-sim": {**options, "network": model}}), 0, extra=[(FILE, page)])
     if logs is not None:
         _log(Path(logs), lines)
     if "json" in switches:

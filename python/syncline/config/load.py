@@ -128,6 +128,7 @@ def _written(source: Source) -> Loaded:
         "limits": scenario.limits.model_dump(),
         "trace": scenario.trace.model_dump(),
         "quotient": scenario.quotient,
+        "report": scenario.report,
     }
     return Loaded(name, resolved, origins)
 

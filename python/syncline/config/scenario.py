@@ -45,8 +45,9 @@ class Limits(Strict):
 class Trace(Strict):
     """What the trace shows."""
 
-    ranks: list[Index] = [0]
-    """Traced ranks."""
+    ranks: Annotated[Literal["classes"] | list[Index], either("classes, or a list of ranks")] = "classes"
+    """Traced ranks: `classes` is the first rank of each class of ranks that do the same, of at most 8 classes; or a
+    list of ranks."""
     max_spans: Annotated[int, Field(ge=0, le=2**63)] = 200_000
     """Largest number of spans kept."""
 
@@ -82,3 +83,5 @@ class Scenario(Strict):
     """What the trace shows."""
     quotient: bool = True
     """Whether ranks and iterations that are like others are left out of the simulation. The results are the same."""
+    report: bool = True
+    """Whether the results folder gets `report.html`."""

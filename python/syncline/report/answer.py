@@ -11,9 +11,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from syncline.report import subject
 from syncline.report.bar import bar
 from syncline.report.layers import layers
-from syncline.report.quantity import counted, percent, scaled, time
+from syncline.report.quantity import percent, scaled, time
 from syncline.report.sets import sets
 
 if TYPE_CHECKING:
@@ -21,11 +22,6 @@ if TYPE_CHECKING:
 
     from syncline.result import Result
     from syncline.summary import Summary
-
-_ENDED = {
-    "limit_reached": "A limit was reached: all numbers describe the time before it.",
-    "interrupted": "Interrupted: all numbers describe the time before.",
-}
 
 
 def answer(result: Result, width: int, *, ascii_only: bool = False) -> RenderableType:
@@ -45,9 +41,9 @@ def _parts(result: Result, width: int, *, ascii_only: bool) -> Iterator[Renderab
     summary = result.summary
     yield _title(result)
     if summary.ended != "finished":
-        yield Text(_ENDED[summary.ended], "bold yellow")
+        yield Text(subject.ENDED[summary.ended], "bold yellow")
     if not summary.iterations:
-        yield Text("No iteration was completed: there is no step time.", "bold yellow")
+        yield Text(subject.NO_STEP, "bold yellow")
     yield ""
     yield Padding(_times(summary, width, ascii_only=ascii_only), (0, 0, 0, 2))
     if summary.dims:
@@ -62,15 +58,8 @@ def _parts(result: Result, width: int, *, ascii_only: bool) -> Iterator[Renderab
         "dim",
     )
     if summary.faults:
-        yield Text(_faults(summary), "yellow")
-    some = [
-        f"{simulated} of {counted(number, what)}"
-        for simulated, number, what in (
-            (summary.simulated_ranks, summary.ranks, "rank"),
-            (summary.simulated_iterations, summary.iterations, "iteration"),
-        )
-        if 0 < simulated < number
-    ]
+        yield Text(subject.faults(summary), "yellow")
+    some = subject.simulated(summary)
     if some:
         yield Text(f"Simulated: {', '.join(some)}; the rest is alike (--no-quotient: all)", "dim")
     for note in summary.notes:
@@ -84,30 +73,8 @@ def _parts(result: Result, width: int, *, ascii_only: bool) -> Iterator[Renderab
         yield details
 
 
-def _faults(summary: Summary) -> str:
-    """What was slow or broken, and what it cost."""
-    said = f"Faults: {'; '.join(summary.faults)}."
-    cost, healthy = summary.fault_cost_s, summary.healthy_step_time_s
-    if cost is None or healthy is None:
-        return said
-    share = f" ({percent(cost / healthy)})" if healthy else ""
-    if cost < 0:
-        return f"{said} The step is {time(-cost)} shorter than without them: messages came in another order{share}."
-    return f"{said} They cost {time(cost)} of a step that takes {time(healthy)} without them{share}."
-
-
 def _title(result: Result) -> Text:
-    summary, scenario = result.summary, result.scenario or {}
-    workload = scenario.get("workload", {})
-    what = [str(workload["model"])] if workload.get("model") else []
-    what.append(counted(summary.ranks, "rank"))
-    if summary.npus != summary.ranks:
-        what.append(counted(summary.npus, "NPU"))
-    if summary.parallelism:
-        what.append(summary.parallelism)
-    what.append(counted(summary.iterations, "iteration"))
-    name = str(scenario.get("name") or "result")
-    return Text.assemble((name, "bold"), (f"  {', '.join(what)}", "dim"))
+    return Text.assemble((subject.name(result), "bold"), (f"  {', '.join(subject.facts(result))}", "dim"))
 
 
 def _times(summary: Summary, width: int, *, ascii_only: bool) -> Table:

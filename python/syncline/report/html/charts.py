@@ -1,0 +1,38 @@
+"""The report's charts, in the order in which they are shown."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from syncline.report.html.collectives import collectives, phases
+from syncline.report.html.layers import communication, layers
+from syncline.report.html.moments import critical_path, timeline
+from syncline.report.html.network import activity, dimensions, fabric
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from syncline.report.html.chart import Chart
+    from syncline.report.html.source import Source
+
+CHARTS: dict[str, Callable[[Source], Chart | None]] = {
+    "layers": layers,
+    "timeline": timeline,
+    "communication": communication,
+    "collectives": collectives,
+    "phases": phases,
+    "dimensions": dimensions,
+    "activity": activity,
+    "fabric": fabric,
+    "critical_path": critical_path,
+}
+"""By name. Each gives nothing where the run has no such data."""
+
+MAIN = ("layers", "collectives", "dimensions")
+"""What a notebook shows first: the first of these that the run has."""
+
+
+def all_of(source: Source) -> list[Chart]:
+    """Every chart for which the run has data."""
+    made = (make(source) for make in CHARTS.values())
+    return [chart for chart in made if chart is not None]

@@ -1,0 +1,156 @@
+"""Collectives against the bound of their plans, and what their phases wait for (astra2020 Fig. 12b and 16)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from syncline.report.html.chart import Chart, digits
+from syncline.report.quantity import percent, rate, time
+
+if TYPE_CHECKING:
+    from syncline.report.html.source import Source, Table
+
+SHOWN = 20
+"""Sets that are drawn one by one."""
+
+LAYERS = 100
+"""Layers whose phases can be looked at one by one."""
+
+
+def collectives(source: Source) -> Chart | None:
+    """The longest collectives, and the time that no execution of their plans can beat."""
+    table = source.table("collectives", "layer", "part", "bound_s", "bus_bytes_per_s", "size_bytes")
+    if table is None:
+        return None
+    alike: dict[tuple[Any, ...], list[int]] = {}
+    keys = ("layer", "part", "kind", "size_bytes", "group_ranks")
+    for index, key in enumerate(zip(*(table[key] for key in keys), strict=True)):
+        alike.setdefault(key, []).append(index)
+
+    def mean(column: str, rows: list[int]) -> float:
+        return float(sum(table[column][row] for row in rows) / len(rows))
+
+    found = [(key, rows, mean("duration_s", rows)) for key, rows in alike.items()]
+    found.sort(key=lambda each: -each[2])
+    shown = found[:SHOWN]
+    (layer, _, kind, *_), rows, duration = shown[0]
+    bound = mean("bound_s", rows)
+    notes = (f"The {SHOWN} longest of {len(found)} are drawn.",) if len(found) > SHOWN else ()
+    near = ""
+    if bound:
+        near = (
+            ", as fast as its plan allows" if duration < 1.005 * bound else f", {duration / bound:.3g} times its bound"
+        )
+    return Chart(
+        "collectives",
+        "Collectives against what their links allow",
+        f"The longest, {_label(layer, kind)}, takes {time(duration)}{near}, and reaches a bus bandwidth of"
+        f" {rate(mean('bus_bytes_per_s', rows))}.",
+        "A bar is a collective, from its first issue to its last result; the line across it is its bound, the time"
+        " that no execution of its plan can beat: the bytes that the busiest rank must move at the rate of all its"
+        " links in that dimension. What lies beyond the bound is latency, dependencies, and sharing the network with"
+        " other collectives. Alike collectives of several iterations or groups are one bar, their mean. Bus"
+        " bandwidth is that of nccl-tests: comparable with the rate of links.",
+        {
+            "label": [_label(key[0], key[2]) for key, _, _ in shown],
+            "part": [key[1] for key, _, _ in shown],
+            "bytes": [key[3] for key, _, _ in shown],
+            "ranks": [key[4] for key, _, _ in shown],
+            "count": [len(rows) for _, rows, _ in shown],
+            "duration": digits([duration for _, _, duration in shown]),
+            "bound": digits([mean("bound_s", rows) for _, rows, _ in shown]),
+            "bus": digits([mean("bus_bytes_per_s", rows) for _, rows, _ in shown]),
+        },
+        notes,
+    )
+
+
+def _label(layer: str, kind: str) -> str:
+    """A bare collective is its own layer, and named after its kind."""
+    return layer if layer.startswith(kind) else f"{layer} {kind}".strip()
+
+
+class _Sums:
+    """Weighted sums of the delays of one phase."""
+
+    def __init__(self) -> None:
+        self.queue = self.chunks = self.network = self.reduction = self.messages = 0.0
+
+    def row(self) -> list[float]:
+        """Mean queue delay of a chunk, mean network delay and reduction of a message."""
+        chunks, messages = self.chunks or 1.0, self.messages or 1.0
+        return digits([self.queue / chunks, self.network / messages, self.reduction / messages])
+
+
+def phases(source: Source) -> Chart | None:
+    """Mean delays in each phase, for all collectives and by layer."""
+    each = source.table("phases", "collective", "queue_delay_s", "network_delay_s", "reduction_s")
+    sets = source.table("collectives", "chunks", "group_ranks", "ready_queue_delay_s", "layer")
+    if each is None or sets is None:
+        return None
+    names, sums = _sums(each, sets)
+    time_of: dict[str, float] = {}
+    for layer, duration in zip(sets["layer"], sets["duration_s"], strict=True):
+        time_of[layer] = time_of.get(layer, 0.0) + duration
+    chosen = sorted((layer for layer in time_of if layer), key=lambda layer: -time_of[layer])
+    views = ["", *chosen[:LAYERS]] if len(chosen) > 1 else [""]
+    rows = {view: {index: total.row() for index, total in sums[view].items()} for view in views}
+    largest = max(rows[""].items(), key=lambda item: sum(item[1]))
+    queue, network, reduction = largest[1]
+    what = max((queue, "waiting in queues"), (network, "the network"), (reduction, "reduction"))[1]
+    notes = (f"The {LAYERS} layers with most communication can be chosen.",) if len(chosen) > LAYERS else ()
+    return Chart(
+        "phases",
+        "What the phases of collectives wait for",
+        f"The slowest step is {names[largest[0]]}: {time(sum(largest[1]))} on average, of which"
+        f" {percent((queue or 0) / (sum(largest[1]) or 1))} is queueing. Most of it is {what}.",
+        "Every collective is cut into chunks; each chunk waits in the ready queue (P0) until it may start, and then"
+        " passes the phases, one for each step of the hierarchical plan. Queue delay is the mean time that a chunk"
+        " waits for its turn in that phase. Network delay is the mean time of one message from send to arrival."
+        " Reduction is the mean time of combining a message with local data.",
+        {
+            "names": names,
+            "views": views,
+            "rows": [[[index, *row] for index, row in sorted(rows[view].items())] for view in views],
+        },
+        notes,
+    )
+
+
+def _sums(each: Table, sets: Table) -> tuple[list[str], dict[str, dict[int, _Sums]]]:
+    """Names of the phases in order, and for each layer (empty: all) the sums by phase."""
+    groups = sets.get("groups") or [1] * len(sets["layer"])
+    weights = [
+        chunks * ranks * group for chunks, ranks, group in zip(sets["chunks"], sets["group_ranks"], groups, strict=True)
+    ]
+    keys = [(0, "", "", "ready queue")]
+    columns = zip(each["phase"], each["dimension"], each["kind"], each["algorithm"], strict=True)
+    of_row = list(columns)
+    keys += sorted(set(of_row))
+    index = {key: number for number, key in enumerate(keys)}
+    sums: dict[str, dict[int, _Sums]] = {"": {}}
+    for layer, weight, delay in zip(sets["layer"], weights, sets["ready_queue_delay_s"], strict=True):
+        for view in {"", layer}:
+            total = sums.setdefault(view, {}).setdefault(0, _Sums())
+            total.queue += delay * weight
+            total.chunks += weight
+    delays = zip(
+        each["collective"],
+        each["queue_delay_s"],
+        each["network_delay_s"],
+        each["reduction_s"],
+        each["messages"],
+        strict=True,
+    )
+    for key, (collective, queue, network, reduction, messages) in zip(of_row, delays, strict=True):
+        number, weight, layer = index[key], weights[collective], sets["layer"][collective]
+        for view in {"", layer}:
+            total = sums[view].setdefault(number, _Sums())
+            total.queue += queue * weight
+            total.chunks += weight
+            total.network += network * messages
+            total.reduction += reduction * messages
+            total.messages += messages
+    names = ["P0 ready queue"]
+    names += [f"P{phase} {dimension} {kind} ({algorithm})" for phase, dimension, kind, algorithm in keys[1:]]
+    return names, sums

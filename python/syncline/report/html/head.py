@@ -1,0 +1,138 @@
+"""The top of the report: the answer in a sentence, why, and the key figures. Needs no script."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+from syncline.report import subject
+from syncline.report.quantity import percent, scaled, time
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from syncline.result import Result
+    from syncline.summary import Summary
+
+
+def head(result: Result) -> str:
+    """Banner of a run that was cut short, answer, reason, bar, key figures."""
+    summary = result.summary
+    return "\n".join(
+        (
+            *_banner(summary),
+            '<section id="answer" aria-label="The answer">',
+            f'<p class="lead">{_lead(summary)}</p>',
+            f'<p class="reason">{escape(summary.reason)}</p>',
+            *([f'<p class="faults">{escape(subject.faults(summary))}</p>'] if summary.faults else []),
+            *_bar(summary),
+            *_figures(summary),
+            "</section>",
+        )
+    )
+
+
+def _banner(summary: Summary) -> Iterator[str]:
+    if summary.ended != "finished":
+        more = "" if summary.iterations else f" {subject.NO_STEP}"
+        yield f'<p class="banner" role="alert"><strong>Cut short.</strong> {subject.ENDED[summary.ended]}{more}</p>'
+
+
+def _lead(summary: Summary) -> str:
+    steps = max(summary.iterations, 1)
+    each = f"<strong>{time(summary.total_time_s / steps)}</strong>"
+    if not summary.iterations:
+        what = f"After {each} of simulated time the run was stopped."
+    elif summary.compute_s:
+        what = f"A training step takes {each}."
+    else:
+        what = f"The communication takes {each}."
+    bound = escape(summary.bottleneck)
+    match summary.bottleneck:
+        case "" | "nothing":
+            return what
+        case "compute" | "latency":
+            return f"{what} The bottleneck is <strong>{bound}</strong>."
+        case "network" if len(summary.dims) == 1:
+            return f"{what} The bottleneck is the <strong>network</strong>."
+        case _:
+            return f"{what} The bottleneck is the network dimension <strong>{bound}</strong>."
+
+
+Part = tuple[str, str, float]
+"""Class of its colour, name, seconds in the whole run."""
+
+
+def _parts(summary: Summary) -> list[Part]:
+    parts = [
+        ("compute", "compute", summary.compute_s),
+        ("exposed", "exposed communication", summary.exposed_communication_s),
+        ("memory", "exposed memory operations", summary.exposed_memory_s),
+    ]
+    rest = summary.total_time_s - sum(seconds for _, _, seconds in parts)
+    # What is left over by rounding is nothing.
+    if rest > summary.total_time_s * 1e-9:
+        parts.append(("idle", "idle, after the rank's own work", rest))
+    return [part for part in parts if part[2] > 0]
+
+
+def _bar(summary: Summary) -> Iterator[str]:
+    """What a step is made of. Widths are shares; what is there at all is seen."""
+    total = summary.total_time_s
+    if not total or not summary.compute_s:
+        return
+    steps = max(summary.iterations, 1)
+    words = ", ".join(f"{name} {percent(seconds / total)}" for _, name, seconds in _parts(summary))
+    yield f'<div class="step" role="img" aria-label="A step is {escape(words)}">'
+    for colour, _, seconds in _parts(summary):
+        yield f'<span class="{colour}" style="flex-grow:{seconds / total:.6f}"></span>'
+    yield '</div>\n<ul class="legend">'
+    for colour, name, seconds in _parts(summary):
+        yield (
+            f'<li><i class="{colour}"></i>{escape(name)} <b>{time(seconds / steps)}</b>'
+            f" {escape(percent(seconds / total))}</li>"
+        )
+    yield "</ul>"
+
+
+def _figures(summary: Summary) -> Iterator[str]:
+    steps = max(summary.iterations, 1)
+    total = summary.total_time_s
+
+    def figure(name: str, value: str, more: str, key: str, raw: float) -> str:
+        note = f"<dd class='more'>{escape(more)}</dd>" if more else ""
+        return f'<div><dt>{name}</dt><dd data-key="{key}" data-value="{raw!r}">{escape(value)}</dd>{note}</div>'
+
+    def share(seconds: float) -> str:
+        return f"{percent(seconds / total)} of the time" if total else ""
+
+    whole = "Step time" if summary.compute_s else "Time"
+    yield '<dl class="figures">'
+    yield figure(
+        whole if summary.iterations else "Time so far",
+        time(total / steps),
+        f"{summary.iterations} iterations in {time(total)}" if summary.iterations > 1 else "",
+        "total_time_s",
+        total,
+    )
+    if summary.compute_s:
+        yield figure(
+            "Exposed communication",
+            time(summary.exposed_communication_s / steps),
+            "compute stands still and waits for it",
+            "exposed_communication_s",
+            summary.exposed_communication_s,
+        )
+        yield figure(
+            "Communication under way",
+            time(summary.communication_s / steps),
+            f"{share(summary.communication_s)}, most of it beside compute"
+            if summary.exposed_communication_s < summary.communication_s / 2
+            else share(summary.communication_s),
+            "communication_s",
+            summary.communication_s,
+        )
+    yield figure(
+        "Sent", scaled(summary.bytes, "B"), f"by {summary.ranks} ranks, all iterations", "bytes", summary.bytes
+    )
+    yield "</dl>"

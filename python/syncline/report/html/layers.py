@@ -1,0 +1,85 @@
+"""Time by layer: compute and exposed communication (astra2020 Fig. 15), raw communication (Fig. 13 and 14)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from syncline.report.html.chart import Chart, digits
+from syncline.report.quantity import counted, percent, size, time
+
+if TYPE_CHECKING:
+    from syncline.report.html.source import Source, Table
+
+_COMPUTE = ("forward", "input_grad", "weight_grad", "update")
+_RAW = ("forward", "input_grad", "weight_grad")
+
+
+def layers(source: Source) -> Chart | None:
+    """Compute and exposed communication of each layer, stacked."""
+    table = source.table("layers", "compute_s", "exposed_communication_s")
+    if table is None or not any(table["compute_s"]):
+        return None
+    return Chart(
+        "layers",
+        "Where the time goes, layer by layer",
+        _exposed(table),
+        "A bar is a layer, in the order of the model; its height is time in one step, the mean over ranks. Compute is"
+        " forward pass, both gradients and the update of the parameters. Exposed communication is time in which compute"
+        " stood still only because it waited for this layer's communication. What is hidden behind compute is not here:"
+        " it costs nothing.",
+        {
+            "layer": table["layer"],
+            "exposed": digits(table["exposed_communication_s"]),
+            "compute": digits(table["compute_s"]),
+            "parts": {part: digits(table[f"{part}_compute_s"]) for part in _COMPUTE},
+        },
+    )
+
+
+def _exposed(table: Table) -> str:
+    exposed, names = table["exposed_communication_s"], table["layer"]
+    longest = max(range(len(names)), key=table["compute_s"].__getitem__)
+    compute = f"Most compute is in {names[longest]} ({time(table['compute_s'][longest])})."
+    waiting = sum(exposed)
+    if not waiting:
+        return f"No layer makes compute wait: all communication is hidden behind compute. {compute}"
+    order = sorted(range(len(names)), key=lambda index: -exposed[index])
+    count = sum(1 for each in exposed if each > 0)
+    first = order[0]
+    if count == 1:
+        return (
+            f"{names[first]} is the only layer whose communication makes compute wait: {time(exposed[first])} a step."
+            f" {compute}"
+        )
+    return (
+        f"Compute waits {time(waiting)} a step for the communication of {counted(count, 'layer')}; most of it,"
+        f" {percent(exposed[first] / waiting)}, is for {names[first]}. {compute}"
+    )
+
+
+def communication(source: Source) -> Chart | None:
+    """Raw communication of each layer, stacked by the part of the step that it belongs to."""
+    table = source.table("layers", "communication_s", *(f"{part}_communication_s" for part in _RAW))
+    # A job that is nothing but a few collectives is told better by these.
+    if table is None or not any(table["communication_s"]) or not any(table["compute_s"]):
+        return None
+    raw, names = table["communication_s"], table["layer"]
+    count = sum(1 for each in raw if each > 0)
+    longest = max(range(len(names)), key=raw.__getitem__)
+    hidden = max(sum(raw) - sum(table["exposed_communication_s"]), 0.0) / sum(raw)
+    overlap = "all" if hidden == 1 else percent(hidden)
+    return Chart(
+        "communication",
+        "Communication of each layer",
+        f"{counted(count, 'layer')} of {len(names)} communicate. The longest is {names[longest]}:"
+        f" {time(raw[longest])} for {size(table['collective_bytes'][longest])}. Of all raw communication time,"
+        f" {overlap} is not exposed: it runs beside compute or beside other communication.",
+        "Raw time: from the issue of a layer's collectives to their results, whatever else goes on meanwhile. Raw"
+        " times of different layers overlap, so their sum may exceed the step. Colours tell whether the forward"
+        " pass, the gradient with respect to the input, or the gradient of the parameters is exchanged.",
+        {
+            "layer": table["layer"],
+            "bytes": table["collective_bytes"],
+            "parts": {part: digits(table[f"{part}_communication_s"]) for part in _RAW},
+        },
+    )

@@ -1,0 +1,105 @@
+"""What happened when: the overlap of compute and communication on traced ranks, and the critical path."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from syncline.report.html.chart import Chart, digits
+from syncline.report.quantity import counted, percent, time
+
+if TYPE_CHECKING:
+    from syncline.report.html.source import Source
+
+SEGMENTS = 6_000
+"""Segments of the critical path that a report holds."""
+
+
+def timeline(source: Source) -> Chart | None:
+    """Compute, communication and dimensions of the traced ranks side by side."""
+    outline = source.outline
+    if outline is None or not outline["rank"]:
+        return None
+    summary = source.summary
+    starts = outline["start_ps"]
+    ends = [start + duration for start, duration in zip(starts, outline["duration_ps"], strict=True)]
+    until = max(ends)
+    # Nine digits are more than can be seen; more would double the file.
+    unit = 10 ** max(len(str(until)) - 9, 0)
+    begins = [start // unit for start in starts]
+    notes = []
+    if outline["pause_ps"]:
+        notes.append(f"Pauses of a dimension shorter than {time(outline['pause_ps'] * 1e-12)} are not shown.")
+    left_out = outline["blocks_left_out"] + outline["spans_left_out"]
+    if left_out:
+        cut = f"Cut at {time(until * 1e-12)} of {time(summary.total_time_s)}"
+        notes.append(f"{cut}: {left_out} later blocks are left out.")
+    ranks = outline["ranks"]
+    who = f"rank {ranks[0]}" if len(ranks) == 1 else f"{len(ranks)} ranks"
+    overlap = ""
+    if summary.communication_s and summary.compute_s:
+        hidden = max(summary.communication_s - summary.exposed_communication_s, 0.0) / summary.communication_s
+        overlap = (
+            f" {'All' if hidden == 1 else percent(hidden)} of the time with communication, compute goes on beside it."
+        )
+    return Chart(
+        "timeline",
+        "Overlap of compute and communication" if summary.compute_s else "What happened when",
+        f"What {who} did when.{overlap}",
+        "Each track is something that the rank's time goes to. Communication: whole collectives, from issue to"
+        " result. Exposed communication: compute stands still and waits. Below, one track for each dimension of the"
+        " network: when this rank moves chunks in it; chunks of one collective that overlap or touch are one block."
+        " Zoom with the buttons, with + and - when the chart has the focus, or with Ctrl and the mouse wheel; drag"
+        " or use the arrow keys to move. The file trace.pftrace in the results folder has every chunk, for"
+        " ui.perfetto.dev.",
+        {
+            "ranks": ranks,
+            "tracks": outline["tracks"],
+            "labels": outline["labels"],
+            "rank": outline["rank"] if len(ranks) > 1 else [],
+            "track": outline["track"],
+            "unit_ps": unit,
+            "step": [begin - before for begin, before in zip(begins, [0, *begins[:-1]], strict=True)],
+            "duration": [end // unit - begin for end, begin in zip(ends, begins, strict=True)],
+            "label": outline["label"],
+            "bytes": outline["bytes"],
+        },
+        tuple(notes),
+    )
+
+
+def critical_path(source: Source) -> Chart | None:
+    """The chain of work and waiting that the length of the run is made of."""
+    columns = ("start_s", "end_s", "rank", "kind", "layer", "part", "what", "dimension")
+    table = source.table("critical_path", *columns)
+    if table is None:
+        return None
+    sums: dict[tuple[str, str], float] = {}
+    kinds: dict[str, float] = {}
+    rows = zip(*(table[column] for column in columns), strict=True)
+    for start, end, _, kind, layer, _, what, dimension in rows:
+        where = " ".join(each for each in (layer or what, f"in {dimension}" if dimension else "") if each)
+        sums[kind, where] = sums.get((kind, where), 0.0) + end - start
+        kinds[kind] = kinds.get(kind, 0.0) + end - start
+    whole = sum(kinds.values()) or 1.0
+    order = sorted(sums.items(), key=lambda item: (-item[1], item[0]))
+    (kind, where), longest = order[0]
+    shares = ", ".join(f"{name} {percent(share / whole)}" for name, share in sorted(kinds.items(), key=lambda i: -i[1]))
+    count = len(table["start_s"])
+    kept = slice(0, SEGMENTS)
+    notes = (f"The first {SEGMENTS} of {count} segments are drawn; the sums hold all.",) if count > SEGMENTS else ()
+    data: dict[str, Any] = {column: table[column][kept] for column in columns[2:]}
+    return Chart(
+        "critical_path",
+        "The critical path",
+        f"The run is as long as this chain of {counted(count, 'segment')}: {shares}. Its largest part is {kind} of"
+        f" {where or 'the job'} ({time(longest)}). Only what is on this path shortens the run when it gets faster.",
+        "Going back from the last event, always to what it waited for last. Each segment is work, or a wait, of one"
+        " rank; the path changes rank where one waits for another.",
+        {
+            **data,
+            "start": digits(table["start_s"][kept]),
+            "end": digits(table["end_s"][kept]),
+            "sums": [[kind, where, seconds] for (kind, where), seconds in order[:200]],
+        },
+        notes,
+    )

@@ -1,0 +1,73 @@
+"""One chart for a notebook."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+from syncline import _core
+from syncline.report.html.charts import CHARTS, MAIN
+from syncline.report.html.head import head
+from syncline.report.html.page import document, section
+from syncline.report.html.source import Source
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from syncline.report.html.chart import Chart
+    from syncline.result import Result
+
+
+class Plot:
+    """A chart that notebooks show by themselves; ``save`` writes it as a page of its own."""
+
+    def __init__(self, chart: Chart) -> None:
+        self.name = chart.name
+        """The chart's name."""
+        self.finding = chart.finding
+        """What it says, in words."""
+        self.html = document(chart.title, "plot", f"<main>{section(chart)}</main>", [chart]).decode()
+        """The page."""
+
+    def save(self, path: str | Path) -> None:
+        """Writes it as an HTML file that needs nothing else."""
+        from pathlib import Path
+
+        Path(path).write_text(self.html, "utf-8")
+
+    def __repr__(self) -> str:
+        return f"<Plot {self.name}: {self.finding}>"
+
+    def _repr_html_(self) -> str:
+        return frame(self.html, self.name, 640)
+
+
+def plot(result: Result, what: str) -> Plot:
+    """The chart of that name. Refuses unknown names, and charts for which the run left no data."""
+    if what not in CHARTS:
+        near = _core.nearest(what, list(CHARTS))
+        hint = f" Did you mean {near!r}?" if near else ""
+        raise ValueError(f"there is no chart {what!r}, only {', '.join(CHARTS)}.{hint}")
+    chart = CHARTS[what](Source(result))
+    if chart is None:
+        here = [name for name, make in CHARTS.items() if make(Source(result))]
+        raise ValueError(f"this result has no data for the chart {what!r}, only for {', '.join(here) or 'none'}")
+    return Plot(chart)
+
+
+def overview(result: Result) -> str:
+    """The answer and the main chart, for a notebook."""
+    source = Source(result)
+    made = (CHARTS[name](source) for name in MAIN)
+    chart = next((each for each in made if each is not None), None)
+    charts = [chart] if chart else []
+    body = f"<main>{head(result)}{''.join(section(each) for each in charts)}</main>"
+    return frame(document("result", "plot", body, charts).decode(), "result", 900 if charts else 320)
+
+
+def frame(page: str, name: str, height: int) -> str:
+    """A page within a page: its style and script are kept apart from those of the notebook."""
+    return (
+        f'<iframe srcdoc="{escape(page)}" title="syncline {escape(name)}" sandbox="allow-scripts" loading="lazy"'
+        f' style="width:100%;height:{height}px;border:0"></iframe>'
+    )

@@ -1,0 +1,48 @@
+"""What charts are made from: summary, tables, spans and scenario of a run, each read at most once."""
+
+from __future__ import annotations
+
+import json
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from syncline.result import Result
+    from syncline.summary import Summary
+
+BLOCKS = 16_000
+"""Blocks of the overlap timeline that a report holds; the Perfetto trace has all spans."""
+
+Table = dict[str, list[Any]]
+
+
+class Source:
+    """A run as charts see it."""
+
+    def __init__(self, result: Result) -> None:
+        self.result = result
+        self._tables: dict[str, Table] = {}
+
+    @property
+    def summary(self) -> Summary:
+        """The answer in a few numbers."""
+        return self.result.summary
+
+    @property
+    def scenario(self) -> dict[str, Any]:
+        """The resolved scenario; empty where it is not known."""
+        return self.result.scenario or {}
+
+    def table(self, name: str, *needed: str) -> Table | None:
+        """A table; nothing where the run has none of this name, no rows, or lacks a column that is needed."""
+        if name not in self._tables:
+            self._tables[name] = self.result.table(name) if name in self.result.tables else {}
+        found = self._tables[name]
+        there = found and all(column in found for column in needed) and any(found.values())
+        return found if there else None
+
+    @cached_property
+    def outline(self) -> dict[str, Any] | None:
+        """What the traced ranks did when; nothing where no spans are at hand."""
+        text = self.result.outline(BLOCKS)
+        return None if text is None else json.loads(text)

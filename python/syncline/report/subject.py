@@ -1,0 +1,62 @@
+"""What a run is about, in words: its name, its job, and how it ended."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from syncline.report.quantity import counted, percent, time
+
+if TYPE_CHECKING:
+    from syncline.result import Result
+    from syncline.summary import Summary
+
+ENDED = {
+    "limit_reached": "A limit was reached: all numbers describe the time before it.",
+    "interrupted": "Interrupted: all numbers describe the time before.",
+}
+"""What is said first about a run that was cut short."""
+
+NO_STEP = "No iteration was completed: there is no step time."
+
+
+def name(result: Result) -> str:
+    """The scenario's name."""
+    return str((result.scenario or {}).get("name") or "result")
+
+
+def facts(result: Result) -> list[str]:
+    """Model, ranks, parallelism, iterations."""
+    summary = result.summary
+    workload = (result.scenario or {}).get("workload", {})
+    what = [str(workload["model"])] if workload.get("model") else []
+    what.append(counted(summary.ranks, "rank"))
+    if summary.npus != summary.ranks:
+        what.append(counted(summary.npus, "NPU"))
+    if summary.parallelism:
+        what.append(summary.parallelism)
+    what.append(counted(summary.iterations, "iteration"))
+    return what
+
+
+def simulated(summary: Summary) -> list[str]:
+    """``1 of 32 ranks``: what was simulated, where the rest is like it."""
+    return [
+        f"{some} of {counted(number, what)}"
+        for some, number, what in (
+            (summary.simulated_ranks, summary.ranks, "rank"),
+            (summary.simulated_iterations, summary.iterations, "iteration"),
+        )
+        if 0 < some < number
+    ]
+
+
+def faults(summary: Summary) -> str:
+    """What was slow or broken, and what it cost."""
+    said = f"Faults: {'; '.join(summary.faults)}."
+    cost, healthy = summary.fault_cost_s, summary.healthy_step_time_s
+    if cost is None or healthy is None:
+        return said
+    share = f" ({percent(cost / healthy)})" if healthy else ""
+    if cost < 0:
+        return f"{said} The step is {time(-cost)} shorter than without them: messages came in another order{share}."
+    return f"{said} They cost {time(cost)} of a step that takes {time(healthy)} without them{share}."

@@ -1,0 +1,225 @@
+"""The report in a browser: no error, every chart drawn, its numbers those of the run."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import syncline
+from syncline.report.html.charts import CHARTS
+from syncline.report.html.page import report
+from syncline.report.quantity import percent, time
+from tests.report.runs import SMALL, resnet, with_moments
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
+
+PAINTED = """canvas => {
+    const { width, height } = canvas;
+    const pixels = new Uint32Array(canvas.getContext("2d").getImageData(0, 0, width, height).data.buffer);
+    return new Set(pixels).size;
+}"""
+"""How many colours a canvas has; an empty one has one."""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with playwright.sync_playwright() as driver:
+        chromium = driver.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
+        )
+        yield chromium
+        chromium.close()
+
+
+class Page:
+    """A report that is open, and what the browser complained of."""
+
+    def __init__(self, browser: Any, file: Path, width: int = 1280, scheme: str = "light") -> None:
+        self.page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme, offline=True)
+        self.complaints: list[str] = []
+        # Reading pixels back is what the tests do.
+        self.page.on("console", lambda said: "getImageData" in said.text or self.complaints.append(said.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("request", lambda asked: self._asked(asked.url))
+        self.page.goto(file.as_uri())
+
+    def _asked(self, url: str) -> None:
+        if not url.startswith(("file:", "data:", "about:")):
+            self.complaints.append(f"asked for {url}")
+
+    def charts(self) -> dict[str, Any]:
+        """Every chart by its name, once it is drawn."""
+        found = {}
+        for section in self.page.query_selector_all("section[data-chart]"):
+            section.scroll_into_view_if_needed()
+            section.wait_for_selector(".canvas[data-drawn] canvas")
+            found[section.get_attribute("data-chart")] = section
+        return found
+
+    def table(self, name: str) -> list[list[str]]:
+        """The table below a chart, as rows of text."""
+        self.page.click(f"#{name} details.numbers > summary")
+        self.page.wait_for_selector(f"#{name} table")
+        rows: list[list[str]] = self.page.eval_on_selector_all(
+            f"#{name} table tr", "rows => rows.map(row => [...row.cells].map(cell => cell.textContent))"
+        )
+        return rows
+
+
+@pytest.fixture(scope="module")
+def example(tmp_path_factory: pytest.TempPathFactory) -> tuple[syncline.Result, Path]:
+    result = with_moments(resnet())
+    file = tmp_path_factory.mktemp("report") / "report.html"
+    file.write_bytes(report(result))
+    return result, file
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_every_chart_is_drawn(browser: Any, example: tuple[syncline.Result, Path], width: int, scheme: str) -> None:
+    opened = Page(browser, example[1], width, scheme)
+    charts = opened.charts()
+    assert set(charts) == set(CHARTS)
+    for name, section in charts.items():
+        colours = section.query_selector(".canvas canvas").evaluate(PAINTED)
+        assert colours > 20, name
+    assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
+    assert opened.page.evaluate("document.documentElement.dataset.theme") == scheme
+    assert not opened.complaints
+
+
+def test_names_are_shown_and_never_run(browser: Any, tmp_path: Path) -> None:
+    file = tmp_path / "report.html"
+    file.write_bytes(report(syncline.simulate(SMALL)))
+    opened = Page(browser, file)
+    opened.page.on("dialog", lambda _: opened.complaints.append("a dialog"))
+    opened.charts()
+    assert opened.page.text_content("h1") == SMALL["name"]
+    layer = SMALL["workload"]["layers"][0]["name"]
+    assert opened.table("layers")[1][0] == layer
+    # Tooltips are markup that charts write.
+    box = opened.page.query_selector("#layers .canvas").bounding_box()
+    opened.page.mouse.move(box["x"] + 120, box["y"] + 150)
+    opened.page.wait_for_function("document.querySelector('#layers .canvas').textContent.includes('<img')")
+    assert not opened.page.query_selector_all("img")
+    assert not opened.complaints
+
+
+def test_numbers_are_those_of_the_run(browser: Any, example: tuple[syncline.Result, Path]) -> None:
+    result, file = example
+    opened, summary = Page(browser, file), result.summary
+    opened.charts()
+    steps = summary.iterations
+    assert time(summary.step_time_s) in opened.page.text_content(".lead")
+    shown = opened.page.eval_on_selector_all(".figures dd[data-key]", "all => all.map(each => each.textContent)")
+    seconds = (summary.total_time_s, summary.exposed_communication_s, summary.communication_s)
+    assert shown[:3] == [time(each / steps) for each in seconds]
+    # The tables below charts are written by the page's script; they agree with the terminal's digits.
+    layers = result.table("layers")
+    rows = opened.table("layers")[1:]
+    assert [row[0] for row in rows] == layers["layer"]
+    assert [row[1] for row in rows] == [time(each) for each in layers["compute_s"]]
+    assert [row[2] for row in rows] == [time(each) for each in layers["exposed_communication_s"]]
+    dimensions = opened.table("dimensions")[1:]
+    assert [row[:4] for row in dimensions] == [
+        [dim.name, percent(dim.utilization), percent(dim.utilization_while_busy), percent(dim.busiest_link_busy)]
+        for dim in summary.dims
+    ]
+    assert not opened.complaints
+
+
+def test_the_keyboard_zooms(browser: Any, example: tuple[syncline.Result, Path]) -> None:
+    opened = Page(browser, example[1])
+    opened.charts()
+    canvas = opened.page.query_selector("#timeline .canvas")
+    opened.page.focus("#timeline .canvas")
+    opened.page.evaluate(PICTURE)
+    for key, zoom in (("+", "25 75"), ("+", "37.5 62.5"), ("ArrowRight", "43.75 68.75"), ("-", "31.25 81.25")):
+        opened.page.keyboard.press(key)
+        assert canvas.get_attribute("data-zoom") == zoom
+    assert opened.page.evaluate(DIFFERENT) > 0.05
+    opened.page.keyboard.press("0")
+    assert canvas.get_attribute("data-zoom") == "0 100"
+    # Nothing of what was zoomed stays; lines one pixel wide may be drawn in another order.
+    assert opened.page.evaluate(DIFFERENT) < 0.0005
+    assert not opened.complaints
+
+
+NEXT_FRAME = "await new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)));"
+PIXELS = """
+    const canvas = document.querySelector("#timeline canvas");
+    const data = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+    const pixels = new Uint32Array(data.buffer);
+"""
+PICTURE = f"async () => {{ {NEXT_FRAME} {PIXELS} window.before = pixels; }}"
+"""Keeps what the timeline looks like."""
+DIFFERENT = f"""async () => {{ {NEXT_FRAME} {PIXELS}
+    return pixels.reduce((sum, pixel, at) => sum + (pixel !== window.before[at]), 0) / pixels.length;
+}}"""
+"""The share of its pixels that have changed since."""
+
+
+def test_every_chart_has_a_name_and_a_table(browser: Any, example: tuple[syncline.Result, Path]) -> None:
+    opened = Page(browser, example[1])
+    for name, section in opened.charts().items():
+        canvas = section.query_selector(".canvas")
+        assert canvas.get_attribute("role") == "img"
+        assert len(canvas.get_attribute("aria-label")) > 40
+        assert len(opened.table(name)) > 1, name
+
+
+def test_paper_shows_all_charts_in_light_colours(
+    browser: Any, example: tuple[syncline.Result, Path], tmp_path: Path
+) -> None:
+    opened = Page(browser, example[1], scheme="dark")
+    opened.page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert opened.page.evaluate("document.documentElement.dataset.theme") == "light"
+    drawn = "document.querySelectorAll('.canvas[data-drawn]').length"
+    assert opened.page.evaluate(drawn) == len(opened.page.query_selector_all(".canvas"))
+    opened.page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert opened.page.evaluate("document.documentElement.dataset.theme") == "dark"
+    opened.page.pdf(path=str(tmp_path / "report.pdf"))
+    assert not opened.complaints
+
+
+def test_a_thousand_layers_and_npus_open_quickly(browser: Any, tmp_path: Path) -> None:
+    layers = [
+        {
+            "name": f"layer{number}",
+            "forward": "100us",
+            "weight_grad": "200us",
+            "communication": {"weight_grad": {"collective": "all_reduce", "bytes": "1MB"}},
+        }
+        for number in range(1000)
+    ]
+    result = syncline.simulate(
+        workload={"layers": layers},
+        compute="given",
+        fabric={"shape": "Ring(8)_Ring(8)_Ring(16)", "rate": "100GB/s", "latency": "100ns"},
+        collectives={"chunks": 1},
+    )
+    file = tmp_path / "report.html"
+    file.write_bytes(report(result))
+    assert file.stat().st_size < 1_500_000
+    opened = Page(browser, file)
+    ready = opened.page.evaluate("performance.getEntriesByType('navigation')[0].domContentLoadedEventEnd")
+    # Milliseconds; a tenth of it on an idle machine.
+    assert ready < 5_000
+    assert set(opened.charts()) == set(CHARTS) - {"activity", "critical_path"}
+    assert not opened.complaints
+
+
+def test_a_plot_is_a_page(browser: Any, tmp_path: Path) -> None:
+    result = syncline.simulate(SMALL)
+    file = tmp_path / "notebook.html"
+    file.write_text(f"<!doctype html><p>a notebook</p>{result.plot('layers')._repr_html_()}", "utf-8")
+    opened = Page(browser, file)
+    frame = opened.page.wait_for_selector("iframe").content_frame()
+    frame.wait_for_selector("#layers .canvas[data-drawn]")
+    assert not opened.complaints

@@ -1,0 +1,220 @@
+"""The report as a file: what it says, what it holds, and that nothing in it can be made to run."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+import syncline
+from syncline.report.html.charts import CHARTS
+from syncline.report.html.page import report
+from tests.conftest import RING, Cli
+from tests.report.runs import HOSTILE, SMALL, embedded, resnet, with_moments
+
+
+@pytest.fixture(scope="module")
+def small() -> syncline.Result:
+    return syncline.simulate(SMALL)
+
+
+def test_it_is_a_file_like_every_other(tmp_path: Path, small: syncline.Result) -> None:
+    assert "report.html" in small.save(tmp_path / "run")
+    page = (tmp_path / "run" / "report.html").read_bytes()
+    manifest = json.loads((tmp_path / "run" / "manifest.json").read_text("utf-8"))
+    entry = next(each for each in manifest["files"] if each["name"] == "report.html")
+    assert (entry["bytes"], entry["sha256"]) == (len(page), hashlib.sha256(page).hexdigest())
+
+
+def test_the_same_run_gives_the_same_bytes(small: syncline.Result) -> None:
+    assert report(small) == report(syncline.simulate(SMALL))
+
+
+def test_it_is_left_out_on_request(cli: Cli, ring: str) -> None:
+    assert cli("simulate", ring, "--no-report").returncode == 0
+    assert not (cli.folder / "runs/ring/report.html").exists()
+    again = cli("simulate", "runs/ring", "--out", "again")
+    assert (again.returncode, (cli.folder / "again/report.html").exists()) == (0, False)
+    assert cli("simulate", ring, "--set", "report=true", "--out", "with").returncode == 0
+    assert (cli.folder / "with/report.html").is_file()
+
+
+def test_names_do_not_become_markup(small: syncline.Result) -> None:
+    page = report(small).decode()
+    assert HOSTILE not in page
+    assert "<img" not in page.replace(" ", "")
+    assert page.count("<script") == page.count("</script>") == 2
+    assert embedded(page)["layers"]["data"]["layer"] == [HOSTILE, "$second ${name}", "third & <b>last</b>"]
+
+
+def test_only_the_bundled_script_may_run(small: syncline.Result) -> None:
+    page = report(small).decode()
+    policy = re.search(r"script-src '([^']+)'", page)
+    script = page[page.rindex("<script>") + len("<script>") : page.rindex("</script>")]
+    digest = hashlib.sha256(script.encode()).digest()
+    assert policy and policy[1] == "sha256-" + base64.b64encode(digest).decode()
+    assert "default-src 'none'" in page
+
+
+def test_it_needs_nothing_from_elsewhere(small: syncline.Result) -> None:
+    page = report(small).decode()
+    tags = re.findall(r"<[a-z][^>]*>", page[: page.index('<script type="application/json"')])
+    assert tags
+    assert not [tag for tag in tags if re.search(r"(?:src|href)=\"?[^\"#]", tag)]
+    assert "url(" not in page[: page.index("<body>")]
+
+
+def test_the_figures_are_those_of_the_summary(small: syncline.Result) -> None:
+    page = report(small).decode()
+    found = {key: float(value) for key, value in re.findall(r'data-key="(\w+)" data-value="([^"]+)"', page)}
+    summary = json.loads(small._tables.summary())
+    assert found
+    assert found == {key: summary[key] for key in found}
+
+
+def test_charts_hold_the_numbers_of_the_tables() -> None:
+    result = resnet()
+    data = {name: chart["data"] for name, chart in embedded(report(result).decode()).items()}
+    layers, summary = result.table("layers"), result.summary
+    assert data["layers"]["exposed"] == pytest.approx(layers["exposed_communication_s"], rel=1e-5)
+    assert data["communication"]["parts"]["weight_grad"] == pytest.approx(layers["communication_s"], rel=1e-5)
+    assert data["dimensions"]["whole"] == [dim.utilization for dim in summary.dims]
+    # Blocks of compute add up to the time that rank 0 computes, and none ends after the run.
+    timeline = data["timeline"]
+    unit = timeline["unit_ps"] * 1e-12
+    compute = sum(length for track, length in zip(timeline["track"], timeline["duration"], strict=True) if track == 0)
+    assert compute * unit == pytest.approx(result.table("ranks")["compute_s"][0], rel=1e-4)
+    starts = [sum(timeline["step"][: at + 1]) for at in range(len(timeline["step"]))]
+    last = max(start + length for start, length in zip(starts, timeline["duration"], strict=True))
+    assert last * unit == pytest.approx(summary.total_time_s, rel=1e-6)
+    # The means of all phases are those of the table, weighted by messages.
+    phases = result.table("phases")
+    first = [row for row, phase in enumerate(phases["phase"]) if phase == 1]
+    messages = sum(phases["messages"][row] for row in first)
+    network = sum(phases["network_delay_s"][row] * phases["messages"][row] for row in first) / messages
+    assert data["phases"]["rows"][0][1][2] == pytest.approx(network, rel=1e-5)
+    # The busiest link's load is the busy share of a link in the `queued` model.
+    load = max(max(strip["places"]) for strip in data["fabric"]["strips"])
+    assert load == pytest.approx(max(result.table("links")["utilization"]), rel=1e-2)
+
+
+def test_an_ordinary_report_is_small() -> None:
+    assert len(report(resnet())) < 1_000_000
+
+
+def test_a_run_that_was_cut_short_says_so_first(tmp_path: Path) -> None:
+    result = syncline.simulate(SMALL, limits={"events": 200})
+    assert result.summary.ended == "limit_reached"
+    page = report(result).decode()
+    assert page.index("Cut short") < page.index("The bottleneck" if "The bottleneck" in page else 'id="answer"')
+    assert "No iteration was completed" in page
+
+
+def test_a_job_of_communication_alone(cli: Cli) -> None:
+    result = syncline.simulate(cli.folder / cli.write("ring.yaml", RING))
+    page = report(result).decode()
+    assert "The communication takes" in page
+    assert set(embedded(page)) == {"timeline", "collectives", "phases", "dimensions", "fabric"}
+
+
+def test_activity_and_critical_path_are_shown_where_they_are(small: syncline.Result) -> None:
+    assert not {"activity", "critical_path"} & set(embedded(report(small).decode()))
+    data = embedded(report(with_moments(small)).decode())
+    assert [lane["name"] for lane in data["activity"]["data"]["lanes"]] == ["compute", "dim1", "dim2"]
+    path = data["critical_path"]
+    assert "compute 50.0 %" in path["finding"]
+    assert sum(seconds for *_, seconds in path["data"]["sums"]) == pytest.approx(small.summary.total_time_s)
+
+
+def test_large_fabrics_are_drawn_by_groups() -> None:
+    fabric = {"shape": "Ring(8)_FC(8)_Switch(16)", "rate": "25GB/s", "latency": "1us"}
+    result = syncline.simulate(workload={"collective": "all_reduce", "bytes": "1MiB"}, fabric=fabric)
+    chart = embedded(report(result).decode())["fabric"]["data"]
+    assert chart["groups"]
+    assert {edge[2] for edge in chart["edges"]} == {0, 1, 2}
+    assert len(chart["edges"]) == 8 * 2 + 8 * 7 + 16 * 2
+    assert [strip["links"] for strip in chart["strips"]] == [2048, 7168, 2048]
+
+
+@pytest.mark.parametrize(
+    ("shape", "groups", "dims"),
+    [
+        ("Ring(1)_FC(4)", False, {1}),
+        ("Ring(4)_FC(2)_Switch(3)_Ring(3)", True, {0, 1, 2, 3}),
+        ("FC(65)_Ring(4)", True, {1}),
+    ],
+)
+def test_what_is_drawn_of_a_fabric(shape: str, groups: bool, dims: set[int]) -> None:
+    fabric = {"shape": shape, "rate": "25GB/s"}
+    result = syncline.simulate(workload={"collective": "all_gather", "bytes": "1kB"}, fabric=fabric)
+    chart = embedded(result.plot("fabric").html)["fabric"]["data"]
+    assert (chart["groups"], {edge[2] for edge in chart["edges"]}) == (groups, dims)
+    assert len(chart["sizes"]) == shape.count("_") + 1
+
+
+def test_switches_that_join_the_same_npus_are_drawn_as_one() -> None:
+    dims = [{"name": "node", "shape": "switch", "size": 4, "switches": 3, "rate": "25GB/s"}]
+    result = syncline.simulate(workload={"collective": "all_gather", "bytes": "1MB"}, fabric={"dims": dims})
+    edges = embedded(result.plot("fabric").html)["fabric"]["data"]["edges"]
+    assert {edge[0] for edge in edges} == {"switches 0-2", *(f"NPU {number}" for number in range(4))}
+    assert {edge[4] for edge in edges} == {3}
+
+
+def test_jobs_without_time_have_a_report() -> None:
+    result = syncline.simulate(workload={"layers": [{"name": "nothing"}]}, fabric={"shape": "Ring(2)", "rate": "1GB/s"})
+    assert b"report" in report(result)
+
+
+def test_results_of_astra_sim_runs_have_one(cli: Cli) -> None:
+    assert cli("convert", cli.write("ring.yaml", RING), "traces/job.et").returncode == 0
+    cli.write("system.json", '{"all-reduce-implementation": ["ring"], "preferred-dataset-splits": 4}')
+    cli.write("network.yml", "topology: [ Ring ]\nnpus_count: [ 4 ]\nbandwidth: [ 25.0 ]\nlatency: [ 1000.0 ]\n")
+    done = cli(
+        "astra-sim",
+        "--workload-configuration=traces/job",
+        "--system-configuration=system.json",
+        "--network-configuration=network.yml",
+        "--out=runs/a",
+    )
+    assert done.returncode == 0, done.stderr
+    assert (cli.folder / "runs/a/report.html").is_file()
+
+
+class TestPlot:
+    @pytest.mark.parametrize("name", CHARTS)
+    def test_every_chart_of_the_report(self, name: str, small: syncline.Result) -> None:
+        plot = with_moments(small).plot(name)
+        assert list(embedded(plot.html)) == [name]
+        assert plot._repr_html_().startswith("<iframe srcdoc=")
+        assert HOSTILE not in plot._repr_html_()
+        assert repr(plot).startswith(f"<Plot {name}: ")
+
+    def test_a_misspelt_name(self, small: syncline.Result) -> None:
+        with pytest.raises(ValueError, match=r"there is no chart 'layer', only layers, .* Did you mean 'layers'\?"):
+            small.plot("layer")
+
+    def test_a_chart_without_data(self, small: syncline.Result) -> None:
+        with pytest.raises(ValueError, match="this result has no data for the chart 'activity', only for layers, "):
+            small.plot("activity")
+
+    def test_a_page_of_its_own(self, tmp_path: Path, small: syncline.Result) -> None:
+        small.plot("layers").save(tmp_path / "layers.html")
+        assert (tmp_path / "layers.html").read_text("utf-8").startswith("<!doctype html>")
+
+    def test_results_from_a_folder(self, tmp_path: Path, small: syncline.Result) -> None:
+        small.save(tmp_path / "run")
+        loaded = syncline.Result.load(tmp_path / "run")
+        assert embedded(loaded.plot("layers").html) == embedded(small.plot("layers").html)
+        with pytest.raises(ValueError, match="no data for the chart 'timeline'"):
+            loaded.plot("timeline")
+
+
+def test_a_notebook_shows_the_answer_and_a_chart(small: syncline.Result) -> None:
+    shown = small._repr_html_()
+    assert shown.startswith("<iframe srcdoc=")
+    assert "A training step takes" in shown
+    assert "data-chart=&quot;layers&quot;" in shown

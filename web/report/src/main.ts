@@ -1,0 +1,115 @@
+// The report's page: reads the data that the page holds, draws each chart when it is needed, and follows the look that
+// the reader chose.
+
+import { collectives, phases } from "./charts/collectives";
+import { activity, dimensions } from "./charts/dimensions";
+import { fabric } from "./charts/fabric";
+import { communication, layers } from "./charts/layers";
+import { criticalPath, timeline } from "./charts/moments";
+import { mount } from "./mount";
+import type { Mounted } from "./mount";
+import { DARK, LIGHT } from "./theme";
+import type { View } from "./view";
+
+const VIEWS: Record<string, (data: any) => View> = {
+  layers,
+  communication,
+  collectives,
+  phases,
+  dimensions,
+  activity,
+  timeline,
+  fabric,
+  critical_path: criticalPath,
+};
+
+type Theme = "auto" | "light" | "dark";
+
+const root = document.documentElement;
+const prefersDark = matchMedia("(prefers-color-scheme: dark)");
+let theme: Theme = "auto";
+let patterns = false;
+let printing = false;
+
+const dark = () => !printing && (theme === "auto" ? prefersDark.matches : theme === "dark");
+const page = () => ({ look: dark() ? DARK : LIGHT, patterns });
+
+const charts: { section: HTMLElement; mounted: Mounted; drawn: boolean }[] = [];
+
+function redraw(): void {
+  root.dataset.theme = dark() ? "dark" : "light";
+  for (const chart of charts) if (chart.drawn) chart.mounted.draw();
+}
+
+function show(chart: (typeof charts)[number]): void {
+  if (chart.drawn) return;
+  chart.drawn = true;
+  chart.mounted.draw();
+}
+
+function start(): void {
+  const text = document.getElementById("data")?.textContent ?? "{}";
+  const data: Record<string, { finding: string; data: unknown }> = JSON.parse(text);
+  const seen = new IntersectionObserver(
+    (entries) => {
+      for (const entry of entries) {
+        const chart = charts.find((each) => each.section === entry.target);
+        if (entry.isIntersecting && chart) {
+          seen.unobserve(entry.target);
+          show(chart);
+        }
+      }
+    },
+    { rootMargin: "600px" },
+  );
+  for (const section of document.querySelectorAll<HTMLElement>("section[data-chart]")) {
+    const name = section.dataset.chart ?? "";
+    const chart = { section, mounted: mount(section, VIEWS[name](data[name].data), data[name].finding, page), drawn: false };
+    charts.push(chart);
+    seen.observe(section);
+  }
+  tools();
+  redraw();
+
+  prefersDark.addEventListener("change", redraw);
+  new ResizeObserver(() => charts.forEach((chart) => chart.mounted.resize())).observe(document.body);
+  // Paper is light, and has no window that charts could wait for.
+  const print = (on: boolean) => () => {
+    printing = on;
+    root.classList.toggle("printing", on);
+    if (on) charts.forEach(show);
+    redraw();
+  };
+  addEventListener("beforeprint", print(true));
+  addEventListener("afterprint", print(false));
+}
+
+/** The buttons that change the look. */
+function tools(): void {
+  const place = document.getElementById("tools");
+  if (!place) return;
+  const look = document.createElement("select");
+  look.setAttribute("aria-label", "Colours");
+  for (const [value, text] of [["auto", "Auto"], ["light", "Light"], ["dark", "Dark"]]) look.add(new Option(text, value));
+  look.addEventListener("change", () => {
+    theme = look.value as Theme;
+    redraw();
+  });
+  const pattern = document.createElement("button");
+  pattern.type = "button";
+  pattern.textContent = "Patterns";
+  pattern.title = "Draw areas with patterns besides colours";
+  pattern.setAttribute("aria-pressed", "false");
+  pattern.addEventListener("click", () => {
+    patterns = !patterns;
+    pattern.setAttribute("aria-pressed", String(patterns));
+    redraw();
+  });
+  const paper = document.createElement("button");
+  paper.type = "button";
+  paper.textContent = "Print";
+  paper.addEventListener("click", () => print());
+  place.append(look, pattern, paper);
+}
+
+start();

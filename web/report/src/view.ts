@@ -1,0 +1,133 @@
+// What a chart is to the page: an option for ECharts, and the same numbers as a table.
+
+import type { ECBasicOption } from "echarts/types/dist/shared";
+import { escaped } from "./format";
+import type { Look } from "./theme";
+
+/** A table: headings, rows as text, and how many rows there are where not all are listed. */
+export interface Table {
+  head: string[];
+  rows: string[][];
+  total?: number;
+}
+
+/** A choice that changes what is drawn. */
+export interface Choice {
+  label: string;
+  options: string[];
+  pick(index: number): void;
+}
+
+/** A chart. */
+export interface View {
+  /** Its height on the page, in pixels, where it is `width` wide. */
+  height(width: number): number;
+  option(look: Look, width: number): ECBasicOption;
+  table(): Table;
+  /** Whether the axis of layers or of time can be zoomed into. */
+  zooms: boolean;
+  choice?: Choice;
+}
+
+/** Rows that a table lists. */
+export const LISTED = 2000;
+
+/** Columns of equal length as rows of text. */
+export function table(columns: [string, (index: number) => string][], count: number): Table {
+  const listed = Math.min(count, LISTED);
+  const rows = Array.from({ length: listed }, (_, index) => columns.map(([, text]) => text(index)));
+  return { head: columns.map(([name]) => name), rows, total: count };
+}
+
+/** The text of a tooltip: a heading, then names and values. Escapes all of it. */
+export function tip(title: string, lines: [string, string][], colours: (string | undefined)[] = []): string {
+  const rows = lines.map(([name, value], index) => {
+    const colour = colours[index];
+    const dot = colour
+      ? `<span style="display:inline-block;width:9px;height:9px;border-radius:2px;margin-right:6px;background:${colour}"></span>`
+      : "";
+    return `<tr><td style="padding-right:14px">${dot}${escaped(name)}</td><td style="text-align:right"><b>${escaped(value)}</b></td></tr>`;
+  });
+  return `<div style="font-weight:600;margin-bottom:2px;white-space:normal;max-width:320px">${escaped(title)}</div><table>${rows.join("")}</table>`;
+}
+
+/** What all charts share. */
+export function base(look: Look): ECBasicOption {
+  return {
+    animation: false,
+    backgroundColor: "transparent",
+    textStyle: { color: look.text, fontFamily: "system-ui, sans-serif", fontSize: 12 },
+    tooltip: {
+      confine: true,
+      backgroundColor: look.page,
+      borderColor: look.line,
+      textStyle: { color: look.text, fontSize: 12 },
+    },
+  };
+}
+
+/** A legend above the chart. */
+export function legend(look: Look, names: string[]): ECBasicOption {
+  return {
+    data: names,
+    top: 0,
+    left: 0,
+    right: 0,
+    type: "scroll",
+    icon: "roundRect",
+    itemWidth: 12,
+    itemHeight: 12,
+    itemGap: 16,
+    textStyle: { color: look.text },
+    pageTextStyle: { color: look.text },
+    inactiveColor: look.wait,
+  };
+}
+
+/** An axis of values. */
+export function values(look: Look, name: string, text: (value: number) => string): ECBasicOption {
+  return {
+    type: "value",
+    name,
+    nameTextStyle: { color: look.faint, align: "left" },
+    axisLabel: { color: look.faint, formatter: text, hideOverlap: true },
+    axisLine: { show: false },
+    splitLine: { lineStyle: { color: look.line } },
+  };
+}
+
+/** An axis of names. */
+export function names(look: Look, data: string[]): ECBasicOption {
+  return {
+    type: "category",
+    data,
+    axisTick: { show: false },
+    axisLine: { lineStyle: { color: look.line } },
+    axisLabel: { color: look.faint, hideOverlap: true },
+  };
+}
+
+/** The slider below a chart that can be zoomed, and zooming with Ctrl and the wheel. */
+export function zoom(look: Look, axes: number[], bottom: number, side: [number, number]): ECBasicOption[] {
+  return [
+    {
+      type: "slider",
+      xAxisIndex: axes,
+      bottom,
+      left: side[0],
+      right: side[1],
+      height: 18,
+      showDetail: false,
+      brushSelect: false,
+      borderColor: look.line,
+      backgroundColor: "transparent",
+      fillerColor: look.dark ? "rgba(74,163,223,0.25)" : "rgba(0,114,178,0.15)",
+      handleStyle: { color: look.page, borderColor: look.faint },
+      moveHandleStyle: { color: look.wait },
+      dataBackground: { lineStyle: { opacity: 0 }, areaStyle: { opacity: 0 } },
+      selectedDataBackground: { lineStyle: { opacity: 0 }, areaStyle: { opacity: 0 } },
+      filterMode: "none",
+    },
+    { type: "inside", xAxisIndex: axes, zoomOnMouseWheel: "ctrl", moveOnMouseWheel: false, filterMode: "none" },
+  ];
+}
