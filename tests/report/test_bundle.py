@@ -21,7 +21,6 @@ def test_the_licences_of_what_is_bundled_are_there() -> None:
         assert name in text
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed")
 @pytest.mark.timeout(600)
 def test_a_build_gives_the_same_bytes(tmp_path: Path) -> None:
