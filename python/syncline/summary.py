@@ -72,7 +72,7 @@ class Summary:
     dims: tuple[Dimension, ...]
     """Per dimension."""
     bottleneck: str
-    """What bounds the step: ``compute``, the name of a dimension, or ``latency``."""
+    """What bounds the step: ``compute``, the name of a dimension, ``latency``, or ``imbalance`` between ranks."""
     reason: str
     """Why, in a sentence or two."""
     network_model: str

@@ -13,7 +13,7 @@ import syncline
 from syncline.report.html.charts import CHARTS
 from syncline.report.html.page import report
 from syncline.report.quantity import percent, time
-from tests.report.runs import SMALL, resnet, with_moments
+from tests.report.runs import SMALL, resnet
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -74,7 +74,7 @@ class Page:
 
 @pytest.fixture(scope="module")
 def example(tmp_path_factory: pytest.TempPathFactory) -> tuple[syncline.Result, Path]:
-    result = with_moments(resnet())
+    result = resnet()
     file = tmp_path_factory.mktemp("report") / "report.html"
     file.write_bytes(report(result))
     return result, file
@@ -211,7 +211,7 @@ def test_a_thousand_layers_and_npus_open_quickly(browser: Any, tmp_path: Path) -
     ready = opened.page.evaluate("performance.getEntriesByType('navigation')[0].domContentLoadedEventEnd")
     # Milliseconds; a tenth of it on an idle machine.
     assert ready < 5_000
-    assert set(opened.charts()) == set(CHARTS) - {"activity", "critical_path"}
+    assert set(opened.charts()) == set(CHARTS)
     assert not opened.complaints
 
 

@@ -8,15 +8,17 @@
 //! - [`Engine`]: the run loop; its parts are `tasks` (task graphs and compute), `sets` (the endpoint: chunks and
 //!   scheduling queues), `programs` (plans, instruction by instruction), `quotient` (which ranks stand for others),
 //!   `steady` (which iterations do), `slow` (ranks that compute slower), `checks` (impossible numbers) and `deadlock` (who waits for what);
-//! - [`record`]: what is written down.
+//! - [`record`]: what is written down; [`activity`]: when things were busy; [`path`]: the critical path.
 //!
 //! The engine reads no clock and no file; limits and interruptions are decided by its caller between steps.
 
+pub mod activity;
 pub mod calendar;
 mod checks;
 mod deadlock;
 pub mod job;
 pub mod network;
+pub mod path;
 mod programs;
 mod quotient;
 pub mod record;
@@ -27,6 +29,7 @@ mod state;
 mod steady;
 mod tasks;
 
+pub use activity::Activity;
 pub use calendar::Calendar;
 pub use job::{CollectivePlan, Job, Lanes, Order, PhasePlan, Schedule};
 pub use network::{LinkUse, Network, Sent, Transfer};
@@ -34,6 +37,7 @@ pub use record::Record;
 pub use slow::{Slowdown, Slowdowns};
 
 use calendar::Kind;
+use path::{Path, WATCHED};
 use quotient::Quotient;
 use record::{DimRecord, Label, LayerRecord, RankRecord, Tracer};
 use slab::Slab;
@@ -85,10 +89,17 @@ pub struct Engine<'a, N> {
     ended: VecDeque<u32>,
     record: Record,
     tracer: Tracer,
+    /// When each rank's compute was busy.
+    activity: Activity,
+    path: Path,
     unfinished: u32,
     /// Whether endpoints have limits, so that ranks may come to begin different chunks.
     limited: bool,
     failure: Option<Diagnostic>,
+    /// Whether rank 0 is in the iterations that are looked at moment by moment.
+    watching: bool,
+    /// Rank 0 has opened an iteration, and the events of that time are not all done.
+    boundary: bool,
     steady: Steady,
 }
 
@@ -175,6 +186,10 @@ impl<'a, N: Network> Engine<'a, N> {
             .iter()
             .map(|role| (0..role.groups()).map(|_| Window::default()).collect())
             .collect();
+        let path = Path::new((0..count).map(|index| {
+            let graph = &workload.classes[workload.class_of(quotient.rank(index)) as usize];
+            (graph.tasks.len() as u32, graph.iterations)
+        }));
         let mut engine = Self {
             job,
             quotient,
@@ -197,15 +212,19 @@ impl<'a, N: Network> Engine<'a, N> {
             ended: VecDeque::new(),
             record,
             tracer: Tracer { ranks: traced, max: job.max_spans, ..Tracer::default() },
+            activity: Activity::new(count as usize),
+            path,
             unfinished: 0,
             limited: job.schedule.is_limited(),
             failure: None,
+            watching: true,
+            boundary: false,
             steady: Steady::new(!job.repeat),
         };
         for rank in 0..count {
             if engine.ranks[rank as usize].tasks_left > 0 {
                 engine.unfinished += 1;
-                engine.open_iteration(rank, Cause::Start);
+                engine.open_iteration(rank, Cause::Start, None);
             }
         }
         engine.settle();
@@ -227,7 +246,11 @@ impl<'a, N: Network> Engine<'a, N> {
             let Some(time) = self.calendar.next_time() else {
                 return Err(self.deadlock().into());
             };
-            if self.steady.boundary && time > self.now {
+            if time > self.now && self.watching && self.is_past_watched() {
+                self.stop_watching(self.now);
+            }
+            if time > self.now && self.boundary {
+                self.boundary = false;
                 self.look_back(until);
                 continue;
             }
@@ -348,6 +371,13 @@ impl<'a, N: Network> Engine<'a, N> {
         if ended != Ended::Finished {
             self.close_early();
         }
+        let (whole, finish) = (self.watching, self.record.finish);
+        self.stop_watching(finish);
+        self.activity.align(self.network.activity());
+        self.record.slices = self.activity.slices(whole && ended == Ended::Finished);
+        self.record.computing =
+            (0..self.record.ranks.len()).map(|rank| self.activity.row(rank).to_vec()).collect();
+        self.record.path = self.path();
         for dim in 0..self.record.dims.len() {
             if self.record.dims[dim].running > 0 {
                 let since = self.record.dims[dim].since;
@@ -362,6 +392,35 @@ impl<'a, N: Network> Engine<'a, N> {
         self.record.spans = self.tracer.spans(|label| label_text(job, label));
         self.quotient.copy_spans(job, &mut self.record.spans);
         Ok((self.record, self.network))
+    }
+
+    /// Whether rank 0 is done with the iterations that are looked at moment by moment, and has more.
+    #[inline]
+    fn is_past_watched(&self) -> bool {
+        self.ranks[0].first_iteration >= WATCHED && self.ranks[0].tasks_left > 0
+    }
+
+    /// The part of the run that is looked at moment by moment ends.
+    #[cold]
+    fn stop_watching(&mut self, now: Time) {
+        (self.watching, self.path.watching) = (false, false);
+        let ranks = self.ranks.iter_mut().map(|rank| &mut rank.compute.recent);
+        self.activity.stop(now, ranks);
+        self.network.stop_activity(now);
+    }
+
+    fn path(&self) -> Vec<path::Segment> {
+        let kind = |rank, task| match self.task(rank, task).kind {
+            TaskKind::Compute(_) => path::Kind::Compute,
+            TaskKind::Memory(_) => path::Kind::Memory,
+            TaskKind::Join => path::Kind::Join,
+            _ => path::Kind::Communication,
+        };
+        let mut path = self.path.walk(kind);
+        for segment in &mut path {
+            segment.rank = self.quotient.rank(segment.rank);
+        }
+        path
     }
 
     /// Books what is under way when a run stops early.
@@ -403,6 +462,11 @@ impl<'a, N: Network> Engine<'a, N> {
             }
         }
     }
+}
+
+/// What a task is called.
+pub fn task_name(job: &Job<'_>, rank: u32, task: u32) -> String {
+    label_text(job, Label::Task { class: job.workload.class_of(rank), task })
 }
 
 /// A span's label.

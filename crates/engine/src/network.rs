@@ -1,6 +1,7 @@
 //! The network interface (the "network API" of dlrm2020 III-C): send a message now, be told when it has left and when
 //! it has arrived, read counters. Workloads, plans and fabrics never know which model answers.
 
+use crate::activity::Activity;
 use crate::calendar::Calendar;
 use syncline_units::{Bytes, LinkId, NpuId, Time};
 
@@ -75,6 +76,12 @@ pub trait Network {
 
     /// What each of the model's ports did so far.
     fn uses(&self) -> Vec<LinkUse>;
+
+    /// When each of the model's ports was busy.
+    fn activity(&mut self) -> &mut Activity;
+
+    /// From `now` on nobody asks any more when ports were busy.
+    fn stop_activity(&mut self, now: Time);
 
     /// Books `times` over what ports did since they had done `before`.
     fn repeat(&mut self, before: &[LinkUse], times: u32);

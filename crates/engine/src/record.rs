@@ -1,5 +1,7 @@
 //! What is written down while a job runs: sums and one row per collective, never one per message.
 
+use crate::activity::Slice;
+use crate::path::Segment;
 use syncline_timeline::{Ended, Flow, Span, Spans, Track};
 use syncline_units::{Bytes, CollectiveKind, RankId, Time};
 use syncline_workload::Part;
@@ -138,6 +140,12 @@ pub struct Record {
     pub dims: Vec<DimRecord>,
     /// Spans of the traced ranks.
     pub spans: Spans,
+    /// Slices of the time that was looked at moment by moment: the first iterations.
+    pub slices: Vec<Slice>,
+    /// How long compute was busy in each slice, like `ranks`; empty where it never was.
+    pub computing: Vec<Vec<u64>>,
+    /// The critical path of that time, from its begin.
+    pub path: Vec<Segment>,
     /// Events handled.
     pub events: u64,
     /// Messages delivered.

@@ -112,6 +112,7 @@ impl<'a, N: Network> Engine<'a, N> {
                     Chunk { runs: Vec::new(), begun: Vec::new(), left: slots };
                     plan_of_it.chunks.len()
                 ],
+                last: (rank, at),
                 record: CollectiveRecord {
                     role,
                     group,
@@ -131,8 +132,12 @@ impl<'a, N: Network> Engine<'a, N> {
             });
             window.instances[offset] = id;
         }
-        let record = &mut self.instances[id].record;
+        let Instance { last, record, .. } = &mut self.instances[id];
         record.first_issue = record.first_issue.min(self.now);
+        // Of those who issue it at the same time, the first rank, whatever the order of events.
+        if self.now > record.last_issue || rank < last.0 {
+            *last = (rank, at);
+        }
         record.last_issue = record.last_issue.max(self.now);
         id
     }
@@ -296,7 +301,10 @@ impl<'a, N: Network> Engine<'a, N> {
         }
         let set = &mut self.sets[set_id];
         set.left -= 1;
-        if set.left == 0 {
+        let over = set.left == 0;
+        let task = set.issued.filter(|_| over).map(|(at, _)| at);
+        self.path.chunk(run_id, set.rank, task);
+        if over {
             self.set_done(set_id);
         }
     }
@@ -429,6 +437,9 @@ impl<'a, N: Network> Engine<'a, N> {
         run.streams_left = phase.streams;
         let waited = self.now.saturating_sub(run.entered);
         run.entered = self.now;
+        // A chunk's first phase also waits in the ready queue.
+        let ready = run.phase == 0 && set.issued.is_some_and(|(_, issued)| issued < self.now);
+        self.path.starts(run_id, ready || !waited.is_zero());
         let record = &mut instance.record.phases[usize::from(run.phase)];
         record.queue_wait += u128::from(waited.0);
         record.chunks += 1;
@@ -499,12 +510,16 @@ impl<'a, N: Network> Engine<'a, N> {
         }
         run.phase += 1;
         run.last_sent = Time::ZERO;
+        if let Some((at, _)) = set.issued {
+            self.path.phase(run_id, (rank, at), phase.dim, (mark.start, mark.end));
+        }
         self.tracer.mark(mark);
         self.enter_phase(run_id);
         self.fill(rank, dim);
         if was_first {
             self.admit(rank);
         }
+        self.path.made_room();
     }
 
     /// Starts what waits in the queues of a dimension, as far as there is room.
@@ -541,6 +556,7 @@ impl<'a, N: Network> Engine<'a, N> {
         row.finish = row.finish.max(self.now);
         row.ranks_done += 1;
         let all = row.ranks_done == slots;
+        let last_issue = row.last_issue;
         let bytes = self.job.plans[row.plan as usize].bytes.0;
         let layer = self.layer(rank, at.task);
         let part = self.task(rank, at.task).part as usize;
@@ -556,6 +572,10 @@ impl<'a, N: Network> Engine<'a, N> {
             label,
             bytes,
         });
+        if last_issue > issued {
+            let (other, task) = self.instances[instance].last;
+            self.path.issued_last(rank, at, (other, task, last_issue));
+        }
         if all {
             self.instance_done(instance);
         }

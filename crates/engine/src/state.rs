@@ -1,5 +1,6 @@
 //! The state of a run: ranks, sets, chunks, messages.
 
+use crate::activity::Recent;
 use crate::record::CollectiveRecord;
 use smallvec::SmallVec;
 use std::cmp::Reverse;
@@ -45,6 +46,8 @@ pub(crate) struct Resource {
     pub(crate) ready: BinaryHeap<Reverse<(At, Cause)>>,
     pub(crate) running: Option<(At, Time)>,
     pub(crate) idle_since: Time,
+    /// What was booked last of when it was busy.
+    pub(crate) recent: Recent,
 }
 
 /// Where a rank sits in one role.
@@ -75,6 +78,8 @@ pub(crate) struct Instance {
     /// Set of each slot; `NONE` for those not begun, `DONE` for those finished.
     pub(crate) sets: Vec<u32>,
     pub(crate) chunks: Vec<Chunk>,
+    /// Who issued it last.
+    pub(crate) last: (u32, At),
     pub(crate) record: CollectiveRecord,
 }
 

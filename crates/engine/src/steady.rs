@@ -23,8 +23,6 @@ const NUMBERS: u64 = 1 << 20;
 /// What is known of earlier boundaries.
 #[derive(Debug, Default)]
 pub(crate) struct Steady {
-    /// Rank 0 has opened an iteration, and the events of that time are not all done.
-    pub(crate) boundary: bool,
     /// Nothing more is looked for.
     pub(crate) off: bool,
     boundaries: Vec<Boundary>,
@@ -54,7 +52,9 @@ impl<N: Network> Engine<'_, N> {
     /// Looks for a period that ends here, and leaves out its repetitions up to time `until`.
     #[cold]
     pub(crate) fn look_back(&mut self, until: Time) {
-        self.steady.boundary = false;
+        if self.steady.off {
+            return;
+        }
         let left = self.iterations_left();
         if left == 0 || !self.repeats_order() {
             self.steady = Steady::new(true);
@@ -74,6 +74,10 @@ impl<N: Network> Engine<'_, N> {
                 && pairs().all(|(&then, &this)| this == then || this == then.saturating_add(length))
         };
         if let Some(known) = self.steady.boundaries.iter().find(like) {
+            // What is looked at moment by moment is simulated.
+            if self.watching {
+                return;
+            }
             let (period, length) = (opened - known.opened, now.saturating_sub(known.now));
             let mut times = left / period;
             if let Some(most) = until.saturating_sub(self.now).0.checked_div(length.0) {

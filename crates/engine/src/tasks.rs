@@ -26,16 +26,18 @@ impl<'a, N: Network> Engine<'a, N> {
     }
 
     /// Makes the next iteration of `rank` known; its tasks without dependencies may start.
-    pub(crate) fn open_iteration(&mut self, rank: u32, cause: Cause) {
+    pub(crate) fn open_iteration(&mut self, rank: u32, cause: Cause, before: Option<At>) {
         let graph = self.graph(rank);
         let state = &mut self.ranks[rank as usize];
         let iteration = state.opened;
         state.opened += 1;
-        self.steady.boundary |= rank == 0 && !self.steady.off;
+        self.boundary |= rank == 0;
         let waits: Box<[u32]> =
             (0..graph.tasks.len() as u32).map(|task| graph.waits(task, iteration)).collect();
         for (task, _) in waits.iter().enumerate().filter(|&(_, &waits)| waits == 0) {
-            self.startable.push_back((rank, At { iteration, task: task as u32 }, cause));
+            let at = At { iteration, task: task as u32 };
+            self.path.begins(self.now, rank, at, before);
+            self.startable.push_back((rank, at, cause));
         }
         state.iterations.push_back(Iteration { left: waits.len() as u32, waits });
     }
@@ -45,11 +47,11 @@ impl<'a, N: Network> Engine<'a, N> {
         match task.kind {
             TaskKind::Compute(_) => {
                 self.ranks[rank as usize].compute.ready.push(Reverse((at, cause)));
-                self.start_compute(rank);
+                self.start_compute(rank, None);
             }
             TaskKind::Memory(_) => {
                 self.ranks[rank as usize].memory.ready.push(Reverse((at, cause)));
-                self.start_memory(rank);
+                self.start_memory(rank, None);
             }
             TaskKind::Join => self.task_done(rank, at, cause),
             TaskKind::Collective { .. } => {
@@ -75,6 +77,7 @@ impl<'a, N: Network> Engine<'a, N> {
 
     /// Books a finished task and starts what waited only for it.
     pub(crate) fn task_done(&mut self, rank: u32, at: At, cause: Cause) {
+        self.path.ends(self.now, rank, at);
         let graph = self.graph(rank);
         let state = &mut self.ranks[rank as usize];
         state.tasks_left -= 1;
@@ -87,14 +90,16 @@ impl<'a, N: Network> Engine<'a, N> {
                 continue;
             }
             if self.ranks[rank as usize].opened <= iteration {
-                self.open_iteration(rank, cause);
+                self.open_iteration(rank, cause, Some(at));
             }
             let state = &mut self.ranks[rank as usize];
             let waits =
                 &mut state.iterations[(iteration - state.first_iteration) as usize].waits[next.task as usize];
             *waits -= 1;
             if *waits == 0 {
-                self.startable.push_back((rank, At { iteration, task: next.task }, cause));
+                let next = At { iteration, task: next.task };
+                self.path.begins(self.now, rank, next, Some(at));
+                self.startable.push_back((rank, next, cause));
             }
         }
         let state = &mut self.ranks[rank as usize];
@@ -104,7 +109,7 @@ impl<'a, N: Network> Engine<'a, N> {
             state.first_iteration += 1;
         }
         if state.iterations.is_empty() && state.opened < graph.iterations {
-            self.open_iteration(rank, cause);
+            self.open_iteration(rank, cause, Some(at));
         }
         if done {
             self.rank_done(rank);
@@ -144,7 +149,8 @@ impl<'a, N: Network> Engine<'a, N> {
         self.tracer.mark(Mark { rank, track: Track::Exposed, start, end: self.now, label, bytes: 0 });
     }
 
-    fn start_compute(&mut self, rank: u32) {
+    /// Starts the next compute task that is ready; `before` has just made room for it.
+    fn start_compute(&mut self, rank: u32, before: Option<At>) {
         let class = self.ranks[rank as usize].class as usize;
         let compute = &mut self.ranks[rank as usize].compute;
         if compute.running.is_some() {
@@ -152,6 +158,10 @@ impl<'a, N: Network> Engine<'a, N> {
         }
         let Some(Reverse((at, cause))) = compute.ready.pop() else { return };
         compute.running = Some((at, self.now));
+        if let Some(before) = before {
+            self.path.had_to_wait(self.now, rank, at, before);
+        }
+        let compute = &self.ranks[rank as usize].compute;
         let since = compute.idle_since;
         self.book_idle(rank, since, cause);
         let end = self.job.slow.end(
@@ -165,7 +175,9 @@ impl<'a, N: Network> Engine<'a, N> {
 
     pub(crate) fn compute_done(&mut self, rank: u32) {
         let (at, start) = self.ranks[rank as usize].compute.running.take().expect("compute was running");
-        self.ranks[rank as usize].compute.idle_since = self.now;
+        let compute = &mut self.ranks[rank as usize].compute;
+        compute.idle_since = self.now;
+        self.activity.book(rank as usize, &mut compute.recent, start, self.now);
         let spent = self.now.saturating_sub(start);
         self.record.ranks[rank as usize].compute += spent;
         let layer = self.layer(rank, at.task);
@@ -177,7 +189,7 @@ impl<'a, N: Network> Engine<'a, N> {
         self.task_done(rank, at, Cause::Compute);
         // Tasks made ready by this one go first if they come first, so look only after they are queued.
         self.settle_starts(rank);
-        self.start_compute(rank);
+        self.start_compute(rank, Some(at));
     }
 
     /// Starts what the last task of `rank` made startable, before its resource picks the next.
@@ -188,13 +200,16 @@ impl<'a, N: Network> Engine<'a, N> {
         }
     }
 
-    fn start_memory(&mut self, rank: u32) {
+    fn start_memory(&mut self, rank: u32, before: Option<At>) {
         let memory = &mut self.ranks[rank as usize].memory;
         if memory.running.is_some() {
             return;
         }
         let Some(Reverse((at, _))) = memory.ready.pop() else { return };
         memory.running = Some((at, self.now));
+        if let Some(before) = before {
+            self.path.had_to_wait(self.now, rank, at, before);
+        }
         let TaskKind::Memory(time) = self.task(rank, at.task).kind else { return };
         self.calendar.at(self.now.saturating_add(time), Kind::MemoryDone, u64::from(rank), rank, 0);
     }
@@ -205,7 +220,7 @@ impl<'a, N: Network> Engine<'a, N> {
         let label = Label::Task { class, task: at.task };
         self.tracer.mark(Mark { rank, track: Track::Memory, start, end: self.now, label, bytes: 0 });
         self.task_done(rank, at, Cause::Memory);
-        self.start_memory(rank);
+        self.start_memory(rank, Some(at));
     }
 
     pub(crate) fn communication_begins(&mut self, rank: u32) {
@@ -255,10 +270,10 @@ impl<'a, N: Network> Engine<'a, N> {
     }
 
     pub(crate) fn alone_arrived(&mut self, message: &Message) {
-        let Message { sender, receiver, bytes, .. } = *message;
+        let Message { sender, receiver, bytes, sent, .. } = *message;
         self.record.ranks[sender as usize].sent += bytes;
         self.record.ranks[receiver as usize].received += bytes;
-        let Alone { tag, span, .. } = self.alone[message.from];
+        let Alone { at: sending, tag, span } = self.alone[message.from];
         self.alone.remove(message.from);
         let channel = self.ranks[receiver as usize].channels.entry((sender, tag)).or_default();
         let Some((at, since)) = channel.posted.pop_front() else {
@@ -269,6 +284,7 @@ impl<'a, N: Network> Engine<'a, N> {
         if let (Some(from), Some(to)) = (span, received) {
             self.tracer.flows.push(Flow { from, to });
         }
+        self.path.received(receiver, at, (sender, sending, sent));
         self.communication_done(receiver, at);
     }
 

@@ -8,6 +8,7 @@
 //!
 //! On a path of one link both are the same.
 
+use syncline_engine::activity::{Activity, Recent};
 use syncline_engine::{Calendar, LinkUse, Network, Sent, Transfer};
 use syncline_fabric::{Fabric, Symmetry};
 use syncline_units::{Bytes, LinkId, Rate, Time};
@@ -26,6 +27,7 @@ pub enum Model {
 struct Port {
     free: Time,
     used: LinkUse,
+    recent: Recent,
 }
 
 /// A message on a path of several links.
@@ -47,6 +49,7 @@ pub struct Links<'a> {
     model: Model,
     /// By class of links.
     ports: Vec<Port>,
+    activity: Activity,
     travels: Vec<Travel>,
     free_travels: Vec<u32>,
     path: Vec<LinkId>,
@@ -61,6 +64,7 @@ impl<'a> Links<'a> {
             fabric,
             model,
             ports: vec![Port::default(); symmetry.ports() as usize],
+            activity: Activity::new(symmetry.ports() as usize),
             symmetry,
             travels: Vec::new(),
             free_travels: Vec::new(),
@@ -82,9 +86,11 @@ impl<'a> Links<'a> {
     #[inline]
     fn occupy(&mut self, now: Time, link: LinkId, rate: Rate, bytes: Bytes) -> (Time, Time) {
         let time = self.transfer_time(rate, bytes);
-        let port = &mut self.ports[self.symmetry.port(link) as usize];
+        let index = self.symmetry.port(link) as usize;
+        let port = &mut self.ports[index];
         let start = port.free.max(now);
         port.free = start.saturating_add(time);
+        self.activity.book(index, &mut port.recent, start, port.free);
         port.used.bytes += bytes.0;
         port.used.messages += 1;
         port.used.busy = port.used.busy.saturating_add(time);
@@ -92,14 +98,14 @@ impl<'a> Links<'a> {
         (start, time)
     }
 
-    /// Counts a message on the links between its first and its last one (analytical).
-    fn pass(&mut self, bytes: Bytes) {
-        let inner = self.path.len() - 1;
-        for link in &self.path[1..inner] {
-            let used = &mut self.ports[self.symmetry.port(*link) as usize].used;
-            used.bytes += bytes.0;
-            used.messages += 1;
-        }
+    /// Counts a message on a link between its first and its last one, whose head comes to it at time `head`
+    /// (analytical).
+    fn pass(&mut self, link: LinkId, head: Time, time: Time, bytes: Bytes) {
+        let index = self.symmetry.port(link) as usize;
+        let Port { used, recent, .. } = &mut self.ports[index];
+        used.bytes += bytes.0;
+        used.messages += 1;
+        self.activity.book(index, recent, head, head.saturating_add(time));
     }
 
     fn travel(&mut self, transfer: &Transfer, tail: Time) -> u32 {
@@ -177,11 +183,15 @@ impl Network for Links<'_> {
                     let (mut latency, mut slowest) = (Time::ZERO, time);
                     let last = self.path.len() - 1;
                     for hop in 0..last {
-                        let (rate, hop_latency) = self.fabric.speed(self.path[hop]);
+                        let link = self.path[hop];
+                        let (rate, hop_latency) = self.fabric.speed(link);
+                        let time = self.transfer_time(rate, transfer.bytes);
+                        if hop > 0 {
+                            self.pass(link, start.saturating_add(latency), time, transfer.bytes);
+                        }
                         latency = latency.saturating_add(hop_latency);
-                        slowest = slowest.max(self.transfer_time(rate, transfer.bytes));
+                        slowest = slowest.max(time);
                     }
-                    self.pass(transfer.bytes);
                     let head = start.saturating_add(latency);
                     let index = self.travel(transfer, head.saturating_add(slowest));
                     calendar.call_back(head, transfer.key, index, 0);
@@ -242,6 +252,14 @@ impl Network for Links<'_> {
 
     fn uses(&self) -> Vec<LinkUse> {
         self.ports.iter().map(|port| port.used).collect()
+    }
+
+    fn activity(&mut self) -> &mut Activity {
+        &mut self.activity
+    }
+
+    fn stop_activity(&mut self, now: Time) {
+        self.activity.stop(now, self.ports.iter_mut().map(|port| &mut port.recent));
     }
 
     fn repeat(&mut self, before: &[LinkUse], times: u32) {

@@ -6,6 +6,7 @@
 //! - `faults`: what is slow or broken;
 //! - `symmetry`: which ranks stand for others; `unfold`: the way back;
 //! - [`run()`]: the run loop; `watch`: its clock; `report`: from the engine's record to tables and a summary;
+//!   `moments`: those about what happened when;
 //! - [`check`], [`show`]: what can be said without running;
 //! - [`mod@convert`]: one file form into another.
 
@@ -16,6 +17,7 @@ mod compute;
 pub mod convert;
 mod faults;
 mod jobs;
+mod moments;
 mod network;
 mod own_plan;
 mod placement;

@@ -1,10 +1,14 @@
 //! From the engine's record to tables and a summary. Every number that a person sees is derived here, once.
 
+use crate::moments;
 use crate::prepare::Prepared;
 use crate::scenario::{Scenario, Workload};
 use crate::unfold::{self, Row};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use syncline_engine::path::Spent;
 use syncline_engine::record::{CollectiveRecord, MAX_COLLECTIVES, RankRecord};
-use syncline_engine::{Network, Record};
+use syncline_engine::{Job, Network, Record};
 use syncline_net_analytical::{Links, Model};
 use syncline_timeline::{DimSummary, Ended, Summary, Table, Timeline};
 use syncline_workload::Part;
@@ -38,8 +42,9 @@ impl LinkRow {
 pub(crate) fn timeline(
     scenario: &Scenario,
     prepared: &Prepared,
+    job: &Job<'_>,
     mut record: Record,
-    network: &Links<'_>,
+    network: &mut Links<'_>,
 ) -> Timeline {
     record.spans.dims = prepared.dim_names();
     let links = link_rows(prepared, network);
@@ -51,6 +56,8 @@ pub(crate) fn timeline(
         phases(prepared, &finished),
         link_table(&links, summary.total_time_s, prepared),
         ranks(prepared, &record),
+        moments::activity(prepared, &record, network),
+        moments::critical_path(prepared, job, &record.path),
     ];
     Timeline { summary, tables, spans: record.spans }
 }
@@ -223,6 +230,18 @@ fn bottleneck(summary: &Summary, prepared: &Prepared, record: &Record) -> (Strin
     } else {
         "The job is communication alone.".to_owned()
     };
+    if summary.compute_s > 0.0
+        && let Some((compute, rank, share)) = path_of_compute(record)
+        && 1.0 - compute < MOST * summary.exposed_fraction
+    {
+        let reason = format!(
+            "{waits} But it waits for other ranks, not for the network: {} of the critical path is compute, {} of that on \
+             rank {rank}.{blame}",
+            percent(compute),
+            percent(share),
+        );
+        return ("imbalance".to_owned(), reason);
+    }
     if busiest.busiest_link_busy * total < MOST * summary.communication_s {
         let reason = format!(
             "{waits} Even the busiest dimension, {}, sends only {} of the time that communication takes: latency and \
@@ -239,6 +258,22 @@ fn bottleneck(summary: &Summary, prepared: &Prepared, record: &Record) -> (Strin
         percent(busiest.busiest_link_busy)
     );
     (busiest.name.clone(), reason)
+}
+
+/// How much of the critical path is compute, the rank that does most of that, and its share.
+fn path_of_compute(record: &Record) -> Option<(f64, u32, f64)> {
+    let mut of_ranks: BTreeMap<u32, u64> = BTreeMap::new();
+    let mut whole = 0;
+    for segment in &record.path {
+        let length = segment.end.saturating_sub(segment.start).0;
+        whole += length;
+        if segment.spent == Spent::Compute {
+            *of_ranks.entry(segment.rank).or_default() += length;
+        }
+    }
+    let compute: u64 = of_ranks.values().sum();
+    let (&rank, &most) = of_ranks.iter().max_by_key(|&(&rank, &length)| (length, Reverse(rank)))?;
+    Some((compute as f64 / whole as f64, rank, most as f64 / compute as f64))
 }
 
 fn notes(scenario: &Scenario, prepared: &Prepared, record: &Record, links: &[LinkRow]) -> Vec<String> {

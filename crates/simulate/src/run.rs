@@ -51,10 +51,10 @@ fn once(scenario: &Scenario, watch: &Watch<'_>, control: &mut Control<'_>) -> Re
         Engine::new(&job, Links::new(&prepared.fabric, prepared.symmetry.clone(), prepared.model));
     watch.look("setting up the ranks")?;
     let (ended, reason) = drive(&mut engine, &prepared, scenario, watch, control)?;
-    let (record, network) = engine.finish(ended)?;
+    let (record, mut network) = engine.finish(ended)?;
     let mut diagnostics = prepared.warnings.clone();
     diagnostics.extend(reason);
-    let timeline = report::timeline(scenario, &prepared, record, &network);
+    let timeline = report::timeline(scenario, &prepared, &job, record, &mut network);
     Ok(Run { timeline, diagnostics })
 }
 

@@ -53,6 +53,8 @@ def _lead(summary: Summary) -> str:
             return what
         case "compute" | "latency":
             return f"{what} The bottleneck is <strong>{bound}</strong>."
+        case "imbalance":
+            return f"{what} The bottleneck is the <strong>imbalance</strong> between ranks."
         case "network" if len(summary.dims) == 1:
             return f"{what} The bottleneck is the <strong>network</strong>."
         case _:

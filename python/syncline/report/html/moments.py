@@ -94,7 +94,8 @@ def critical_path(source: Source) -> Chart | None:
         f"The run is as long as this chain of {counted(count, 'segment')}: {shares}. Its largest part is {kind} of"
         f" {where or 'the job'} ({time(longest)}). Only what is on this path shortens the run when it gets faster.",
         "Going back from the last event, always to what it waited for last. Each segment is work, or a wait, of one"
-        " rank; the path changes rank where one waits for another.",
+        " rank; the path changes rank where one waits for another, and goes on with the chunk that made room where"
+        " one had to wait for its turn. Of jobs of more iterations it shows the first two.",
         {
             **data,
             "start": digits(table["start_s"][kept]),

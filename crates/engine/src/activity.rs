@@ -1,0 +1,209 @@
+//! When something was busy: the time of a run in slices, and of each slice how long each row (a port, a rank) was busy.
+//!
+//! A run's length is not known before its end, so slices begin short and are joined in pairs whenever the time no longer
+//! fits. Bookings may lie ahead of the present, as a queue's do.
+
+use syncline_units::Time;
+
+/// Slices that a run is cut into, at most; at least half of them where it lasts longer than the shortest ones.
+pub const SLICES: usize = 128;
+
+/// A slice begins with this power of two of picoseconds: 16 ns.
+const SHORTEST: u32 = 14;
+
+/// A row without slices.
+const NONE: u32 = u32::MAX;
+
+/// What a row booked last, kept with whatever the row is about: most bookings go to the slice of the one before.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Recent {
+    /// A time in the slice.
+    at: Time,
+    busy: u64,
+}
+
+/// How long each row was busy in each slice.
+#[derive(Clone, Debug)]
+pub struct Activity {
+    /// A slice is this power of two of picoseconds.
+    shift: u32,
+    /// By row: its slices in `busy`.
+    places: Vec<u32>,
+    busy: Vec<u64>,
+    /// Nothing is booked any more; what counts is the time before.
+    stopped: Option<Time>,
+}
+
+/// A slice of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slice {
+    /// Its begin.
+    pub start: Time,
+    /// Its end.
+    pub end: Time,
+}
+
+impl Activity {
+    /// Rows that were never busy.
+    pub fn new(rows: usize) -> Self {
+        Self { shift: SHORTEST, places: vec![NONE; rows], busy: Vec::new(), stopped: None }
+    }
+
+    /// Books that `row` is busy from `start` to `end`, once for each of what it stands for.
+    #[inline]
+    pub fn book(&mut self, row: usize, recent: &mut Recent, start: Time, end: Time) {
+        let slice = start.0 >> self.shift;
+        if slice == recent.at.0 >> self.shift && end.0.saturating_sub(1) >> self.shift == slice {
+            recent.busy += end.0 - start.0;
+        } else {
+            self.book_across(row, recent, start, end);
+        }
+    }
+
+    #[cold]
+    fn book_across(&mut self, row: usize, recent: &mut Recent, start: Time, end: Time) {
+        if self.stopped.is_some() || start >= end {
+            return;
+        }
+        while end.0.saturating_sub(1) >> self.shift >= SLICES as u64 {
+            self.join();
+        }
+        self.flush(row, recent);
+        let last = (end.0 - 1) >> self.shift;
+        let mut from = start.0;
+        while from >> self.shift < last {
+            let until = ((from >> self.shift) + 1) << self.shift;
+            *self.of(row, from) += until - from;
+            from = until;
+        }
+        *recent = Recent { at: Time(from), busy: end.0 - from };
+    }
+
+    /// The slice of `row` that holds time `at`.
+    fn of(&mut self, row: usize, at: u64) -> &mut u64 {
+        let place = &mut self.places[row];
+        if *place == NONE {
+            *place = (self.busy.len() / SLICES) as u32;
+            self.busy.resize(self.busy.len() + SLICES, 0);
+        }
+        &mut self.busy[*place as usize * SLICES + (at >> self.shift) as usize]
+    }
+
+    fn flush(&mut self, row: usize, recent: &mut Recent) {
+        let busy = std::mem::take(&mut recent.busy);
+        if busy > 0 {
+            *self.of(row, recent.at.0) += busy;
+        }
+    }
+
+    /// Makes slices twice as long.
+    fn join(&mut self) {
+        self.shift += 1;
+        for row in self.busy.chunks_exact_mut(SLICES) {
+            for slice in 0..SLICES / 2 {
+                row[slice] = row[2 * slice] + row[2 * slice + 1];
+            }
+            row[SLICES / 2..].fill(0);
+        }
+    }
+
+    /// Books what rows still hold and ends the booking: only the time before `now` counts.
+    pub fn stop<'a>(&mut self, now: Time, recents: impl Iterator<Item = &'a mut Recent>) {
+        if self.stopped.is_some() {
+            return;
+        }
+        for (row, recent) in recents.enumerate() {
+            self.flush(row, recent);
+            // No booking is in the slice of a time that never comes.
+            recent.at = Time::MAX;
+        }
+        self.stopped = Some(now);
+        while now.0 > (SLICES as u64) << self.shift {
+            self.join();
+        }
+    }
+
+    /// Makes the slices of both equally long.
+    pub fn align(&mut self, other: &mut Self) {
+        let shift = self.shift.max(other.shift);
+        for each in [self, other] {
+            while each.shift < shift {
+                each.join();
+            }
+        }
+    }
+
+    /// The slices before the time at which booking was stopped. Where the run went on, or was cut off, what was booked
+    /// ahead may lie in the slice of that time: it is left out, unless there is no other.
+    pub fn slices(&self, finished: bool) -> Vec<Slice> {
+        let end = self.stopped.unwrap_or_default();
+        let whole = (end.0 >> self.shift) as usize;
+        let rest = end.0 > (whole as u64) << self.shift && (finished || whole == 0);
+        let at = |slice: usize| Time((slice as u64) << self.shift).min(end);
+        (0..whole + usize::from(rest)).map(|slice| Slice { start: at(slice), end: at(slice + 1) }).collect()
+    }
+
+    /// How long `row` was busy in each slice; nothing where it never was.
+    pub fn row(&self, row: usize) -> &[u64] {
+        match self.places[row] {
+            NONE => &[],
+            place => &self.busy[place as usize * SLICES..][..SLICES],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Activity, Recent, SLICES, Slice};
+    use proptest::prelude::*;
+    use syncline_units::Time;
+
+    /// Books intervals one by one; what the slices say.
+    fn booked(intervals: &[(usize, u64, u64)], rows: usize, end: u64) -> (Activity, Vec<Slice>) {
+        let mut activity = Activity::new(rows);
+        let mut recents = vec![Recent::default(); rows];
+        for &(row, start, length) in intervals {
+            activity.book(row, &mut recents[row], Time(start), Time(start + length));
+        }
+        activity.stop(Time(end), recents.iter_mut());
+        let slices = activity.slices(true);
+        (activity, slices)
+    }
+
+    proptest! {
+        #[test]
+        fn slices_hold_what_overlaps_them(
+            intervals in prop::collection::vec((0usize..3, 0u64..50_000_000, 0u64..9_000_000), 0..40),
+        ) {
+            let end = intervals.iter().map(|&(_, start, length)| start + length).max().unwrap_or(0);
+            let (activity, slices) = booked(&intervals, 3, end);
+            prop_assert!(slices.len() <= SLICES);
+            prop_assert_eq!(slices.last().map_or(0, |slice| slice.end.0), end);
+            for row in 0..3 {
+                let busy = activity.row(row);
+                for (at, slice) in slices.iter().enumerate() {
+                    let overlap = |&(r, start, length): &(usize, u64, u64)| match r == row {
+                        true => (start + length).min(slice.end.0).saturating_sub(start.max(slice.start.0)),
+                        false => 0,
+                    };
+                    let expected: u64 = intervals.iter().map(overlap).sum();
+                    prop_assert_eq!(busy.get(at).copied().unwrap_or(0), expected);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_is_booked_after_the_stop() {
+        let mut activity = Activity::new(1);
+        let mut recent = Recent::default();
+        activity.book(0, &mut recent, Time(0), Time(10));
+        activity.stop(Time(20_000), std::iter::once(&mut recent));
+        activity.book(0, &mut recent, Time(20_000), Time(30_000));
+        activity.stop(Time(40_000), std::iter::once(&mut recent));
+        assert_eq!(activity.row(0)[..2], [10, 0]);
+        let first = Slice { start: Time(0), end: Time(1 << 14) };
+        assert_eq!(activity.slices(false), [first]);
+        assert_eq!(activity.slices(true), [first, Slice { start: Time(1 << 14), end: Time(20_000) }]);
+    }
+}

@@ -1,0 +1,140 @@
+//! What happened when: how busy compute and every dimension were from moment to moment, and the critical path.
+//!
+//! Both are about the first iterations of a job: those that the engine looks at moment by moment.
+
+use crate::prepare::Prepared;
+use std::collections::BTreeMap;
+use syncline_engine::path::{Segment, Spent};
+use syncline_engine::{Job, Network, Record, task_name};
+use syncline_net_analytical::Links;
+use syncline_timeline::Table;
+use syncline_units::LinkId;
+
+/// Busy time of one lane, slice by slice.
+struct Lane {
+    name: String,
+    utilization: Vec<f64>,
+    busiest: Vec<f64>,
+}
+
+/// Compute, then every dimension that has links.
+pub(crate) fn activity(prepared: &Prepared, record: &Record, network: &mut Links<'_>) -> Table {
+    let slices = &record.slices;
+    let members = u128::from(prepared.symmetry.members());
+    let mut lanes = Vec::new();
+    if record.computing.iter().any(|rank| !rank.is_empty()) {
+        let ranks = record.computing.iter().map(|busy| (busy.as_slice(), members));
+        lanes.push(lane("compute".to_owned(), record, ranks));
+    }
+    let (symmetry, fabric) = (&prepared.symmetry, &prepared.fabric);
+    let links: Vec<LinkId> = match symmetry.is_none() {
+        true => (0..fabric.links()).map(LinkId).collect(),
+        false => symmetry.links().collect(),
+    };
+    let mut of_dims: BTreeMap<u16, Vec<LinkId>> = BTreeMap::new();
+    for link in links {
+        of_dims.entry(fabric.link(link).dim).or_default().push(link);
+    }
+    let names = prepared.dim_names();
+    let activity = network.activity();
+    for (dim, links) in of_dims {
+        let ports = links.iter().map(|&link| {
+            (activity.row(symmetry.port(link) as usize), u128::from(fabric.link(link).rate.0) * members)
+        });
+        lanes.push(lane(names[usize::from(dim)].clone(), record, ports));
+    }
+    let starts: Vec<f64> = slices.iter().map(|slice| slice.start.as_s()).collect();
+    let ends: Vec<f64> = slices.iter().map(|slice| slice.end.as_s()).collect();
+    Table::new("activity", "A slice of time of compute, or of a dimension; the first two iterations")
+        .with(
+            "dimension",
+            "`compute`, or the name of a dimension",
+            lanes.iter().flat_map(|lane| vec![lane.name.clone(); slices.len()]).collect::<Vec<_>>(),
+        )
+        .with("start_s", "Begin of the slice", starts.repeat(lanes.len()))
+        .with("end_s", "End of the slice", ends.repeat(lanes.len()))
+        .with(
+            "utilization",
+            "Bytes over what all links of the dimension could have carried; for compute, the mean share of the time in \
+             which a rank's compute was busy",
+            lanes.iter().flat_map(|lane| lane.utilization.clone()).collect::<Vec<_>>(),
+        )
+        .with(
+            "busiest_utilization",
+            "The same of the busiest link; for compute, of the busiest rank",
+            lanes.iter().flat_map(|lane| lane.busiest.clone()).collect::<Vec<_>>(),
+        )
+}
+
+/// A lane of rows that each count `weight` fold. Whole numbers are summed, so that it does not matter in how many rows
+/// they come.
+fn lane<'a>(name: String, record: &Record, rows: impl Iterator<Item = (&'a [u64], u128)>) -> Lane {
+    let lengths: Vec<u64> =
+        record.slices.iter().map(|slice| slice.end.saturating_sub(slice.start).0).collect();
+    let (mut sums, mut most, mut all) = (vec![0u128; lengths.len()], vec![0u64; lengths.len()], 0u128);
+    for (busy, weight) in rows {
+        all += weight;
+        for (slice, &busy) in busy.iter().take(lengths.len()).enumerate() {
+            // `analytical` may book more on links inside the network than they can carry.
+            let busy = busy.min(lengths[slice]);
+            sums[slice] += u128::from(busy) * weight;
+            most[slice] = most[slice].max(busy);
+        }
+    }
+    let share = |busy: f64, whole: f64| if whole > 0.0 { busy / whole } else { 0.0 };
+    let slices = || lengths.iter().enumerate().map(|(slice, &length)| (slice, length as f64));
+    Lane {
+        name,
+        utilization: slices().map(|(at, length)| share(sums[at] as f64, all as f64 * length)).collect(),
+        busiest: slices().map(|(at, length)| share(most[at] as f64, length)).collect(),
+    }
+}
+
+/// The critical path, from the begin of the run.
+pub(crate) fn critical_path(prepared: &Prepared, job: &Job<'_>, path: &[Segment]) -> Table {
+    let workload = &prepared.workload;
+    let dims = prepared.dim_names();
+    let task = |segment: &Segment| {
+        &workload.classes[workload.class_of(segment.rank) as usize].tasks[segment.task as usize]
+    };
+    let kind = |spent| match spent {
+        Spent::Compute => "compute",
+        Spent::Memory => "memory",
+        Spent::Communication(_) => "communication",
+        Spent::Queue(_) => "queue",
+    };
+    let dim = |spent| match spent {
+        Spent::Communication(Some(dim)) | Spent::Queue(dim) => {
+            dims.get(usize::from(dim)).cloned().unwrap_or_default()
+        }
+        _ => String::new(),
+    };
+    let text = |of: &dyn Fn(&Segment) -> String| path.iter().map(of).collect::<Vec<String>>();
+    let mut names: BTreeMap<(u32, u32), String> = BTreeMap::new();
+    let mut name = |segment: &Segment| {
+        let class = workload.class_of(segment.rank);
+        let known = names.entry((class, segment.task));
+        known.or_insert_with(|| task_name(job, segment.rank, segment.task)).clone()
+    };
+    Table::new(
+        "critical_path",
+        "A segment of the critical path of the first two iterations: going back from the last task that ended, always to \
+         what it waited for last",
+    )
+    .with("start_s", "From when", path.iter().map(|s| s.start.as_s()).collect::<Vec<f64>>())
+    .with("end_s", "To when", path.iter().map(|s| s.end.as_s()).collect::<Vec<f64>>())
+    .with("rank", "Rank that does it", path.iter().map(|s| i64::from(s.rank)).collect::<Vec<i64>>())
+    .with(
+        "kind",
+        "`compute`, `memory`, `communication` (messages under way) or `queue` (a chunk waits for its turn)",
+        text(&|segment| kind(segment.spent).to_owned()),
+    )
+    .with(
+        "layer",
+        "Layer that it belongs to",
+        text(&|segment| workload.layers.get(task(segment).layer as usize).cloned().unwrap_or_default()),
+    )
+    .with("part", "Part of the layer", text(&|segment| task(segment).part.name().to_owned()))
+    .with("what", "Name of the task", path.iter().map(&mut name).collect::<Vec<String>>())
+    .with("dimension", "Dimension in which it communicates or waits", text(&|segment| dim(segment.spent)))
+}

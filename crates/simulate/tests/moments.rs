@@ -1,0 +1,221 @@
+//! What happened when: the critical path has no gaps and leads to what was waited for; slices of time hold what links
+//! carried.
+
+mod support;
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use support::{scenario, simulate};
+use syncline_timeline::{Data, Table, Timeline};
+
+fn table<'a>(timeline: &'a Timeline, name: &str) -> &'a Table {
+    timeline.table(name).unwrap()
+}
+
+fn floats<'a>(table: &'a Table, column: &str) -> &'a [f64] {
+    match &table.column(column).unwrap().data {
+        Data::Float(values) => values,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn texts<'a>(table: &'a Table, column: &str) -> &'a [String] {
+    match &table.column(column).unwrap().data {
+        Data::Text(values) => values,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn ints<'a>(table: &'a Table, column: &str) -> &'a [i64] {
+    match &table.column(column).unwrap().data {
+        Data::Int(values) => values,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The path as `(start in us, end in us, rank, kind, what, dimension)`.
+fn path(timeline: &Timeline) -> Vec<(f64, f64, i64, &str, &str, &str)> {
+    let table = table(timeline, "critical_path");
+    let micro =
+        |column| floats(table, column).iter().map(|time| (time * 1e9).round() / 1e3).collect::<Vec<_>>();
+    let (starts, ends) = (micro("start_s"), micro("end_s"));
+    let text = |column| texts(table, column);
+    (0..starts.len())
+        .map(|row| {
+            let text = |column| text(column)[row].as_str();
+            (starts[row], ends[row], ints(table, "rank")[row], text("kind"), text("what"), text("dimension"))
+        })
+        .collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_path_has_no_gaps_and_is_as_long_as_the_run(value in scenario()) {
+        let timeline = simulate(&value);
+        let table = table(&timeline, "critical_path");
+        let (starts, ends) = (floats(table, "start_s"), floats(table, "end_s"));
+        let times = std::iter::once(&0.0).chain(ends);
+        prop_assert!(starts.iter().chain([&ends.last().copied().unwrap_or(0.0)]).eq(times), "{starts:?} {ends:?}");
+        prop_assert!(starts.iter().zip(ends).all(|(start, end)| start < end));
+        if timeline.summary.iterations <= 2 {
+            prop_assert_eq!(ends.last().copied().unwrap_or(0.0), timeline.summary.total_time_s);
+        }
+    }
+
+    #[test]
+    fn slices_hold_what_links_carried(mut value in scenario()) {
+        value["network"] = json!({"model": "queued"});
+        let timeline = simulate(&value);
+        prop_assume!(timeline.summary.iterations <= 2);
+        let (activity, links) = (table(&timeline, "activity"), table(&timeline, "links"));
+        let (starts, ends) = (floats(activity, "start_s"), floats(activity, "end_s"));
+        let utilization = floats(activity, "utilization");
+        for dim in &timeline.summary.dims {
+            let rows = || (0..starts.len()).filter(|&row| texts(activity, "dimension")[row] == dim.name);
+            let mine = |column| -> Vec<f64> {
+                let dims = texts(links, "dimension").iter();
+                let of = floats(links, column).iter().zip(dims).filter(|(_, name)| **name == dim.name);
+                of.map(|(value, _)| *value).collect()
+            };
+            let capacity: f64 = mine("rate_bytes_per_s").iter().sum();
+            let carried: f64 = rows().map(|row| utilization[row] * (ends[row] - starts[row]) * capacity).sum();
+            let busy: f64 = mine("busy_s").iter().zip(mine("rate_bytes_per_s")).map(|(busy, rate)| busy * rate).sum();
+            prop_assert!((carried - busy).abs() <= 1e-6 * busy.max(1.0), "{carried} {busy} {}", dim.name);
+            for row in rows() {
+                let (mean, busiest) = (utilization[row], floats(activity, "busiest_utilization")[row]);
+                prop_assert!(mean <= busiest * (1.0 + 1e-9) && busiest <= 1.0, "{mean} {busiest}");
+            }
+        }
+    }
+}
+
+/// Two ranks on a ring of 1 GB/s: 1 MB takes 1 ms and a latency of 10 us.
+fn two(workload: Value) -> Timeline {
+    simulate(&json!({
+        "schema": "syncline/1",
+        "workload": workload,
+        "fabric": {"dims": [{"name": "d", "shape": "ring", "size": 2, "rate": "1GB/s", "latency": "10us",
+                             "direction": "one-way"}]},
+        "collectives": {"chunks": 1},
+    }))
+}
+
+fn layer(name: &str, compute: &str, parameters: u64) -> Value {
+    json!({"name": name, "forward": {"time": compute}, "input_grad": {"time": "1us"}, "weight_grad": {"time": compute},
+           "update": {"time": "0us"}, "parameters": parameters, "inputs": 1, "outputs": 1})
+}
+
+#[test]
+fn the_path_goes_through_the_communication_that_compute_waits_for() {
+    let timeline = two(json!({
+        "source": "layers",
+        "layers": [layer("a", "100us", 500_000), layer("b", "100us", 0)],
+        "parallel": {"data": "all", "model": "none"},
+        "data_type": "fp16",
+        "iterations": 1,
+    }));
+    let path = path(&timeline);
+    let brief: Vec<_> = path.iter().map(|&(start, end, _, kind, _, dim)| (start, end, kind, dim)).collect();
+    // Forward a, b; weight and input gradient of b, weight gradient of a, then an all-reduce of 1 MB: a reduce-scatter and
+    // an all-gather of one message of half of it each.
+    assert_eq!(
+        brief,
+        [
+            (0.0, 100.0, "compute", ""),
+            (100.0, 200.0, "compute", ""),
+            (200.0, 300.0, "compute", ""),
+            (300.0, 301.0, "compute", ""),
+            (301.0, 401.0, "compute", ""),
+            (401.0, 911.0, "communication", "d"),
+            (911.0, 1421.0, "communication", "d"),
+        ],
+        "{path:?}"
+    );
+}
+
+#[test]
+fn the_path_changes_to_the_rank_that_others_wait_for() {
+    let mut value = json!({
+        "schema": "syncline/1",
+        "workload": {
+            "source": "layers",
+            "layers": [layer("a", "100us", 500_000)],
+            "parallel": {"data": "all", "model": "none"},
+            "data_type": "fp16",
+            "iterations": 2,
+        },
+        "fabric": {"dims": [{"name": "d", "shape": "ring", "size": 2, "rate": "1GB/s", "latency": "10us",
+                             "direction": "one-way"}]},
+        "collectives": {"chunks": 1},
+        "faults": [{"rank": [1], "factor": 3.0, "until": "600us"}, {"rank": [0], "factor": 2.0, "from": "600us"}],
+    });
+    for quotient in [true, false] {
+        value["quotient"] = json!(quotient);
+        let timeline = simulate(&value);
+        let path = path(&timeline);
+        let compute = path.iter().filter(|(.., kind, _, _)| *kind == "compute");
+        let compute: Vec<_> = compute.map(|&(start, end, rank, ..)| (rank, end - start)).collect();
+        assert_eq!(compute, [(1, 300.0), (1, 300.0), (0, 200.0), (0, 200.0)], "{path:?}");
+    }
+}
+
+#[test]
+fn the_path_goes_through_the_chunks_that_made_room() {
+    let timeline = simulate(&json!({
+        "schema": "syncline/1",
+        "workload": {"source": "collectives", "collectives": [{"kind": "all_reduce", "bytes": "4MB"}]},
+        "fabric": {"dims": [{"name": "d", "shape": "ring", "size": 2, "rate": "1GB/s", "latency": "0us",
+                             "direction": "one-way"}]},
+        "collectives": {"chunks": 4, "issue_threshold": 1, "issue_batch": 1},
+    }));
+    let path = path(&timeline);
+    let brief: Vec<_> = path.iter().map(|&(start, end, _, kind, _, dim)| (start, end, kind, dim)).collect();
+    // One chunk in its first phase at a time: the reduce-scatter of a chunk shares the link with the all-gather of the one
+    // before.
+    let expected = [(0.0, 500.0), (500.0, 1500.0), (1500.0, 2500.0), (2500.0, 3500.0), (3500.0, 4000.0)];
+    assert_eq!(brief, expected.map(|(start, end)| (start, end, "communication", "d")));
+}
+
+#[test]
+fn a_long_job_shows_its_first_two_iterations() {
+    let layers = |iterations: u32| {
+        two(json!({
+            "source": "layers",
+            "layers": [layer("a", "100us", 500_000)],
+            "parallel": {"data": "all", "model": "none"},
+            "data_type": "fp16",
+            "iterations": iterations,
+        }))
+    };
+    let (two, many) = (layers(2), layers(50));
+    assert_eq!(path(&two), path(&many));
+    assert!(many.summary.simulated_iterations < 50);
+    let ends = |timeline: &Timeline| {
+        floats(table(timeline, "activity"), "end_s").iter().copied().fold(0.0, f64::max)
+    };
+    assert!(ends(&many) <= two.summary.total_time_s && ends(&many) > 0.98 * two.summary.total_time_s);
+}
+
+#[test]
+fn waiting_for_a_slow_rank_is_not_put_down_to_the_network() {
+    let mut value = json!({
+        "schema": "syncline/1",
+        "workload": {
+            "source": "layers",
+            "layers": [layer("a", "1ms", 50_000)],
+            "parallel": {"data": "all", "model": "none"},
+            "data_type": "fp16",
+            "iterations": 2,
+        },
+        "fabric": {"dims": [{"name": "d", "shape": "ring", "size": 4, "rate": "1GB/s", "latency": "1us"}]},
+        "faults": [{"rank": [2], "factor": 2.0}],
+    });
+    let summary = simulate(&value).summary;
+    assert!(summary.exposed_fraction > 0.3, "{summary:?}");
+    assert_eq!(summary.bottleneck, "imbalance");
+    assert!(summary.reason.contains("100.0 % of that on rank 2"), "{}", summary.reason);
+    value["faults"] = json!([]);
+    assert_eq!(simulate(&value).summary.bottleneck, "compute");
+}
