@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUST := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: help setup demo test test-rust test-python test-slow bench experiments-astra2020 lint wheel web schema transcripts clean
+.PHONY: help setup demo test test-rust test-python test-slow test-torch bench experiments-astra2020 lint wheel web schema transcripts clean
 .DEFAULT_GOAL := help
 
 help: ## list the commands
@@ -36,6 +36,10 @@ test-python: setup
 
 test-slow: setup ## the tests that take minutes: the wheel in an empty environment, long experiments
 	$(BIN)/python -m pytest -q -m slow
+
+test-torch: setup ## the tests that need PyTorch; installs the extra `torch` into .venv first
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check "syncline[torch]"
+	$(BIN)/python -m pytest -q tests/models tests/cli/test_profile.py tests/docs
 
 bench: setup ## speed of the engines, time to start; CONTRIBUTING says how to read it
 	cargo bench --quiet --locked -p syncline-simulate --bench messages

@@ -44,6 +44,15 @@ def sleeps():
 
 def nothing():
     return 3
+
+def lazy():
+    return nn.LazyLinear(4)
+
+def leaves():
+    class Leaves(nn.Module):
+        def forward(self, x):
+            raise SystemExit(3)
+    return Leaves()
 """
 needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed")
 
@@ -125,6 +134,10 @@ def test_attention_tied_weights_and_work_in_place(nets: Cli) -> None:
         (["nets:net", "--out", "t.yaml", "--input", "8", "--device", "cudda"], 2, "no such device"),
         (["nets:net", "--out", "t.yaml", "--input", "8", "--device", "cuda:99"], 2, "no such device"),
         (["nets:net", "--out", "t.yaml", "--input", "8", "--repeats", "0"], 2, "--repeats"),
+        (["nets:net", "--out", "t.yaml", "--input", "8", "--repeats", "1000001"], 2, "--repeats"),
+        (["nets:net", "--out", "t.yaml", "--input", "8", "--argument", "widht=3"], 2, "did you mean `width`?"),
+        (["nets:lazy", "--out", "t.yaml", "--input", "8"], 2, "have no shape yet"),
+        (["nets:leaves", "--out", "t.yaml", "--input", "8"], 2, "SystemExit: 3"),
         (["nets:pair", "--out", "t.yaml", "--batch", "3"], 2, "--batch is for --input"),
         (["nets:recurrent", "--out", "t.yaml"], 2, "cannot be measured layer by layer"),
         (["nets:net", "--out", "none/t.yaml", "--input", "8"], 3, "there is no such folder"),
@@ -149,8 +162,8 @@ def test_ctrl_c_keeps_nothing(nets: Cli) -> None:
         stderr=subprocess.PIPE,
         encoding="utf-8",
     )
-    assert process.stdout
-    assert process.stdout.readline() == "ready\n"
+    assert process.stderr
+    assert process.stderr.readline() == "ready\n"
     time.sleep(0.1)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=30)

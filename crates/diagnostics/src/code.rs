@@ -87,9 +87,9 @@ codes! {
     RankMismatch = "0305", Config, "rank count differs from the fabric",
         "The job has another number of ranks than the fabric has NPUs, or than the files give.";
     Untraceable = "0306", Config, "operator cannot be traced",
-        "A PyTorch module runs an operator whose result depends on values, or whose cost is not known. The message says which one, and in which submodule.";
+        "A PyTorch module runs an operator whose result depends on values, of which PyTorch does not know what it gives, or whose cost is not known. The message says which one, in which submodule, and in which line of the module's own code.";
     BadModule = "0307", Config, "module cannot be built or run",
-        "The factory of a PyTorch module does not exist, fails, or gives no module; or the module does not take these inputs.";
+        "The factory of a PyTorch module does not exist, does not take these arguments, fails, or gives no module; or the module does not take these inputs, or cannot be run on tensors without values.";
     NoPlan = "0401", Config, "no such plan",
         "The algorithm does not offer this collective for this number of ranks.";
     WrongPlan = "0402", Config, "plan does not compute its collective",

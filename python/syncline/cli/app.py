@@ -215,8 +215,10 @@ def profile(
     ] = None,
     batch: Annotated[int | None, typer.Option(min=1, help="Samples of an iteration; else 32.")] = None,
     device: Annotated[str, typer.Option(metavar="DEVICE", help="Where to measure: cpu, cuda or cuda:N.")] = "cpu",
-    repeats: Annotated[int, typer.Option(min=1, help="Timed runs of each pass of each layer; else 10.")] = 10,
-    warm_up: Annotated[int, typer.Option(min=0, help="Runs before them; else 2.")] = 2,
+    repeats: Annotated[
+        int, typer.Option(min=1, max=10**6, help="Timed runs of each pass of each layer; else 10.")
+    ] = 10,
+    warm_up: Annotated[int, typer.Option(min=0, max=10**6, help="Runs before them; else 2.")] = 2,
     quiet: Quiet = False,
 ) -> int:
     """Measure the layers of a PyTorch module into a table of times, for the compute model `table`.

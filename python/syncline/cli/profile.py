@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -44,13 +46,14 @@ def profile(
     if not os.access(target if target.exists() else target.parent, os.W_OK):
         _cannot_write(out, "permission denied")
     # Measuring takes long: what can be found wrong is found before.
-    module, example = factory.build(reference, named, str(Path.cwd()), meta=False)
-    if shapes:
-        example = factory.sample(32 if batch is None else batch, shapes, module, values=True)
-    elif example is None:
-        _refuse("nothing says what the module takes", help="add --input 3x224x224, or let the factory give a pair")
-    with Waiting(quiet=quiet) as waiting:
-        found = measure(module, example, Plan(device, repeats, warm_up), waiting)
+    with redirect_stdout(sys.stderr):
+        module, example = factory.build(reference, named, str(Path.cwd()), meta=False)
+        if shapes:
+            example = factory.sample(32 if batch is None else batch, shapes, module, values=True)
+        elif example is None:
+            _refuse("nothing says what the module takes", help="add --input 3x224x224, or let the factory give a pair")
+        with Waiting(quiet=quiet) as waiting:
+            found = measure(module, example, Plan(device, repeats, warm_up), waiting)
     try:
         target.write_text(times.text(found, out), "utf-8")
     except OSError as problem:
@@ -63,7 +66,7 @@ def profile(
 def _summary(found: times.Times, out: str) -> None:
     """What was measured, on stderr: the table itself is the answer."""
     layers = found.by_layer()
-    say(f"Measured {len(layers)} layers of {found.label}")
+    say(f"Measured {len(layers)} layer{'' if len(layers) == 1 else 's'} of {found.label}")
     say(f"Wrote {out}; use it as compute: {{ model: table, file: {out} }}")
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+import sys
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any, cast
@@ -131,7 +132,8 @@ def _module(workload: ModuleWorkload, origins: Origins) -> Expanded:
     from syncline.models.traced import factory, from_torch
 
     batch = workload.batch_per_npu
-    with _placed(origins.source):
+    # Stdout is for the answer, so what the module's code prints goes to stderr.
+    with _placed(origins.source), redirect_stdout(sys.stderr):
         folder = str(origins.source.folder.absolute()) if origins.source.file else str(FilePath.cwd())
         module, inputs = factory.build(workload.module, workload.arguments, folder, meta=workload.build == "meta")
         if workload.inputs is not None:

@@ -108,7 +108,8 @@ def _once(times: Times, source: Source) -> None:
     for index, each in enumerate(times.times):
         if (each.layer, each.pass_) in seen:
             message = f"the {each.pass_} of layer `{each.layer}` is given twice"
-            problems.append(error("SL0102", message, mark=source.mark(("times", index)), key=f"times.{index}"))
+            mark = source.mark(("times", index))
+            problems.append(error("SL0102", message, mark=mark, key=f"times.{index}", help="keep one of the two"))
         seen.add((each.layer, each.pass_))
     if problems:
         refuse(*in_order(problems))

@@ -39,6 +39,8 @@ class Layer:
     """Whether its inputs are the training data, which need no gradient."""
     borrowed: bool = False
     """Whether its weights are another layer's, which then holds, reduces and updates them."""
+    hands_on: int | None = None
+    """Elements of the output activations, where they are not the result of the last operation."""
 
     @property
     def parameters(self) -> int:
@@ -47,13 +49,13 @@ class Layer:
 
     @property
     def inputs(self) -> int:
-        """Elements of the input activations."""
-        return self.ops[0].inputs
+        """Elements of the input activations: what the first operation reads that reads more than weights."""
+        return next((op.inputs for op in self.ops if op.inputs), 0)
 
     @property
     def outputs(self) -> int:
         """Elements of the output activations."""
-        return self.ops[-1].outputs
+        return self.ops[-1].outputs if self.hands_on is None else self.hands_on
 
     @property
     def multiply_adds(self) -> int:

@@ -34,6 +34,16 @@ def leaves():
 def nothing():
     return 3
 
+def takes(width, *, deep=False):
+    return nn.Linear(8, width)
+
+def talks():
+    print("building")
+    return nn.Linear(8, 4)
+
+def lazy():
+    return nn.LazyLinear(4)
+
 def needs_values():
     rates = [each.item() for each in torch.linspace(0, 1, 2)]
     return nn.Sequential(nn.Linear(8, 2), nn.Dropout(rates[0]))
@@ -91,6 +101,13 @@ def test_a_factory_that_needs_values(scenario: Callable[[str], Loaded]) -> None:
         scenario(text)
 
 
+def test_what_a_factory_prints_goes_to_stderr(
+    scenario: Callable[[str], Loaded], capsys: pytest.CaptureFixture[str]
+) -> None:
+    scenario("module: 'nets:talks', inputs: [{ shape: [8] }]")
+    assert capsys.readouterr() == ("", "building\n")
+
+
 @pytest.mark.parametrize(
     ("workload", "expected"),
     [
@@ -105,7 +122,12 @@ def test_a_factory_that_needs_values(scenario: Callable[[str], Loaded]) -> None:
         ("module: 'nets:broken'", "RuntimeError: no weights here"),
         ("module: 'nets:leaves'", "SystemExit: 3"),
         ("module: 'nets:net'", "nothing says what the module takes"),
-        ("module: 'nets:net', arguments: { widht: 3 }, inputs: [{ shape: [8] }]", "widht"),
+        ("module: 'nets:net', arguments: { widht: 3 }, inputs: [{ shape: [8] }]", "did you mean `width`?"),
+        ("module: 'nets:takes', inputs: [{ shape: [8] }]", "missing a required argument: 'width'"),
+        ("module: 'nets:takes', arguments: { width: 3, depe: 1 }, inputs: [{ shape: [8] }]", "allowed: width, deep"),
+        ("module: 'nets:lazy', inputs: [{ shape: [8] }]", "the parameters of LazyLinear have no shape yet"),
+        ("module: 'nets:net', inputs: [{ shape: [8], type: int64 }]", "are of different types: float32, int64"),
+        ("module: 'nets:net', inputs: [{ shape: [8] }], costs: { rleu: 2 }", "the module calls no operator `rleu`"),
         ("module: 'nets:net', inputs: [{ shape: [9] }]", "forward pass of Sequential.0 fails"),
         ("module: 'nets:net', inputs: [{ shape: [8] }], sharding: { 'x.*': row }", "no layer is called `x.*`"),
         ("module: 'nets:net', inputs: [{ shape: [8], type: float31 }]", "did you mean `float32`?"),

@@ -189,6 +189,139 @@ def test_any_parallelisation_and_compute_model():
                 assert sum(result.table("layers")["collective_bytes"]) == traced.gradient_bytes
 
 
+def step_time(workload, parallel, compute):
+    summary = syncline.simulate(
+        workload={**workload, "parallel": parallel, "iterations": 2},
+        fabric={"shape": "Ring(2)_Switch(4)", "rate": ["100GB/s", "25GB/s"], "latency": "1us"},
+        compute=compute,
+    ).summary
+    return summary.step_time_s, summary.compute_s
+
+
+@pytest.mark.parametrize("parallel", [{"data": "all"}, {"model": "all"}, {"model": ["dim1"], "data": ["dim2"]}])
+@pytest.mark.parametrize(("make", "name"), [(ResNet50, "resnet50"), (VGG16, "vgg16")])
+def test_a_traced_network_takes_the_time_of_the_built_in_one(make, name, parallel):
+    traced = from_torch(on_meta(make), meta(32, 3, 224, 224)).workload()
+    for compute in ({"model": "systolic", "memory": "900GB/s"}, {"model": "roofline", "accelerator": "A100"}):
+        built = step_time({"model": name, "batch_per_npu": 32}, parallel, compute)
+        assert step_time(traced, parallel, compute) == built, compute
+
+
+@pytest.mark.parametrize("parallel", [{"data": "all"}, {"model": "all"}, {"model": ["dim1"], "data": ["dim2"]}])
+def test_a_traced_layer_takes_the_time_of_one_that_is_written_down(parallel):
+    def layer(name, rows, inputs, outputs, *, first):
+        weights = inputs * outputs + outputs
+        memory = f"{4 * (rows * inputs + weights + rows * outputs)}B"
+
+        def work(m, k, n):
+            return {"memory": memory, "products": [{"m": m, "k": k, "n": n, "memory": memory}]}
+
+        return {
+            "name": name,
+            "forward": work(rows, inputs, outputs),
+            **({} if first else {"input_grad": work(rows, outputs, inputs)}),
+            "weight_grad": work(inputs, rows, outputs),
+            "update": {"flop": f"{2 * weights}FLOP", "memory": f"{12 * weights}B"},
+            "parameters": weights,
+            "inputs": rows * inputs,
+            "outputs": rows * outputs,
+        }
+
+    native = {"layers": [layer("0", 8, 64, 32, first=True), layer("1", 8, 32, 16, first=False)]}
+    traced = from_torch(nn.Sequential(nn.Linear(64, 32), nn.Linear(32, 16)), meta(8, 64)).workload()
+    compute = {"model": "systolic", "memory": "1GB/s"}
+    assert step_time(traced, parallel, compute) == step_time(native, parallel, compute)
+
+
+def test_a_linear_layer_on_a_systolic_array_by_hand():
+    traced = from_torch(nn.Linear(1000, 600, bias=False), meta(32, 1000))
+    _, compute = step_time(traced.workload(), {"data": "all"}, {"model": "systolic", "memory": "300GB/s"})
+    # Nanoseconds at 1 GHz. Forward: 4 x 3 tiles of weights, longer than its 2,604,800 bytes take (8682.667).
+    forward = 2 * 1000 * 3 + 600 * 4 + 12 * (32 - 2)
+    # Weight gradient: 1 x 3 tiles in 3786 cycles, so the array waits for the same bytes.
+    stalled = 2_604_800 / 300
+    # Update: 12 bytes for each parameter.
+    update = 12 * 600_000 / 300
+    assert compute == pytest.approx(2e-9 * (forward + stalled + update), rel=1e-9)
+
+
+class Recurrent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rnn = nn.GRU(4, 5, batch_first=True)
+        self.head = nn.Linear(5, 3)
+
+    def forward(self, x):
+        return self.head(self.rnn(x)[0])
+
+
+class LooksAtWeights(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.attention = nn.MultiheadAttention(16, 4, batch_first=True)
+        self.head = nn.Linear(16, 16)
+
+    def forward(self, x):
+        return self.head(self.attention(x, x, x)[0])
+
+
+class Masks(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed, self.head = nn.Embedding(9, 4), nn.Linear(4, 4)
+
+    def forward(self, tokens):
+        x = self.embed(tokens)
+        mask = torch.ones(20, 20).tril() * 1.0
+        y = self.head(x)
+        return (mask @ y,)
+
+
+class Mixed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 6), nn.Linear(6, 3)
+
+    def forward(self, x):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return {"scores": self.second(self.first(x))}
+
+
+@pytest.mark.parametrize(
+    ("module", "inputs", "expected"),
+    [
+        # Transposed and cast weights come before the product, and are no activations.
+        (Mixed(), torch.zeros(5, 4), [(20, 30), (30, 15)]),
+        # Not the last hidden state, which is made last.
+        (Recurrent(), torch.zeros(2, 7, 4), [(56, 210), (10, 70), (70, 42)]),
+        # Not the weights of attention, which nobody takes.
+        (LooksAtWeights(), torch.zeros(2, 50, 16), [(1600, 1600), (1600, 1600), (1600, 1600)]),
+        # Not the mask.
+        (Masks(), torch.zeros(1, 20, dtype=torch.long), [(20, 80), (80, 80)]),
+    ],
+)
+def test_activations_are_what_one_layer_hands_to_the_next(module, inputs, expected):
+    assert [(layer.inputs, layer.outputs) for layer in from_torch(module, inputs).layers] == expected
+
+
+def test_layers_of_recurrent_networks_are_named_after_their_weights():
+    names = [layer.name for layer in from_torch(Recurrent(), torch.zeros(2, 7, 4)).layers]
+    assert names == ["rnn.weight_ih_l0", "rnn.weight_hh_l0", "head"]
+
+
+def test_a_module_that_is_called_twice_is_reduced_once():
+    class Twice(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = nn.Linear(4, 4), nn.Linear(4, 4)
+
+        def forward(self, x):
+            return self.a(self.b(self.a(x)))
+
+    found = [(layer.name, layer.parameters, layer.multiply_adds) for layer in from_torch(Twice(), meta(3, 4)).layers]
+    assert found == [("a", 20, 48), ("b", 20, 48), ("a#2", 0, 48)]
+
+
 class Chooses(nn.Module):
     def forward(self, x):
         return x[x > 0]
@@ -215,14 +348,86 @@ def test_operators_of_unknown_cost_are_named_and_may_be_given():
         from_torch(module, torch.zeros(2, 4))
     text = " ".join(str(caught.value).split())
     assert "operator aten::_fft_r2c in submodule Sequential.1 cannot be traced: no rule" in text
-    assert 'costs={"_fft_r2c":' in text
+    assert "give it under `costs`, in FLOP per element of the result, such as `_fft_r2c: 2`" in text
     plain = from_torch(nn.Linear(4, 4), torch.zeros(2, 4)).layers[0].forward.flop
     assert from_torch(module, torch.zeros(2, 4), costs={"aten::_fft_r2c": 10}).layers[0].forward.flop == plain + 60
+
+
+class Decides(nn.Module):
+    def forward(self, x):
+        return x if x.sum() > 0 else -x
+
+
+class Flexible(nn.Module):
+    def forward(self, x):
+        from torch.nn.attention.flex_attention import flex_attention
+
+        return flex_attention(x, x, x)
+
+
+class Own(nn.Module):
+    def forward(self, x):
+        @torch.library.custom_op("syncline_test::own", mutates_args=())
+        def own(x: torch.Tensor) -> torch.Tensor:
+            return x.clone()
+
+        return own(x)
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention")
+@pytest.mark.parametrize(
+    ("inner", "inputs", "operator", "remedy"),
+    [
+        (Decides(), (2, 4), "aten::_local_scalar_dense", "`torch.where` in the place of `if`"),
+        (Own(), (2, 4), "syncline_test::own", 'torch.library.register_fake("syncline_test::own")'),
+        (Flexible(), (1, 2, 16, 16), "flex_attention", "plain operators"),
+    ],
+)
+def test_an_operator_is_named_with_its_place_and_a_remedy(inner, inputs, operator, remedy):
+    with pytest.raises(SynclineError) as caught:
+        from_torch(nn.Sequential(nn.ReLU(), nn.Sequential(inner)), torch.zeros(inputs))
+    (problem,) = caught.value.diagnostics
+    assert problem["code"] == "SL0306"
+    assert f"operator {operator} in submodule Sequential.1.0 cannot be traced" in problem["message"]
+    assert problem["found"] == operator
+    assert remedy in problem["help"]
+    (note,) = problem["notes"]
+    assert "test_from_torch.py, line " in note
+
+
+class Leaves(nn.Module):
+    def forward(self, x):
+        raise SystemExit(3)
+
+
+class InPlace(nn.Module):
+    def forward(self, x):
+        return torch.nn.functional.relu_(x * 2)
+
+
+def test_what_works_in_place_is_costed_under_either_name():
+    flop = [
+        from_torch(InPlace(), torch.zeros(3, 4), costs={key: 5}).layers[0].forward.flop for key in ("relu_", "relu")
+    ]
+    assert flop == [12 + 60, 12 + 60]
 
 
 @pytest.mark.parametrize(
     ("module", "inputs", "options", "expected"),
     [
+        (Leaves(), (2, 4), {}, "the forward pass of Leaves fails on the example inputs: SystemExit: 3"),
+        (nn.Sequential(nn.LazyLinear(3)), (2, 4), {}, "the parameters of Sequential.0 have no shape yet (LazyLinear)"),
+        (nn.DataParallel(nn.Linear(4, 2)), (2, 4), {}, "give the module within"),
+        (
+            nn.Linear(4, 2).bfloat16(),
+            (2, 4),
+            {},
+            "the operands of aten::addmm are of different types: bfloat16, float32",
+        ),
+        (nn.Linear(4, 2), (2, 4), {"costs": {"gelu": float("nan")}}, "found `nan`"),
+        (nn.Linear(4, 2), (2, 4), {"costs": {"gelu": -1}}, "a number from 0 to 1000000000"),
+        (nn.GELU(), (2, 4), {"costs": {"gleu": 8}}, "the module calls no operator `gleu`"),
+        (nn.GELU(), (2, 4), {"costs": {"aten::gelus": 8}}, "did you mean `gelu`?"),
         (nn.Linear, (2, 4), {}, "call the class"),
         (nn.Linear(4, 2), (2, 5), {}, "the forward pass of Linear fails"),
         (nn.Sequential(nn.Linear(4, 2), nn.Linear(3, 2)), (2, 4), {}, "Sequential.1"),

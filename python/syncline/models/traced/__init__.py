@@ -10,6 +10,7 @@ module        what it holds
 ``call``      an operator call, as the rules see it
 ``costs``     what each operator costs: one rule for each kind of operator
 ``record``    the run on fake tensors: operators, their submodules, their weights
+``failure``   what is said where the run fails
 ``model``     ``from_torch`` and what it gives
 ``factory``   ``pkg:factory`` into a module and its inputs
 ``replay``    the passes of a layer, done again on their own

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from contextlib import contextmanager, nullcontext
 from importlib import import_module
+from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any
 
 from syncline.config.problem import error, nearest, refuse
@@ -29,6 +30,7 @@ def build(reference: str, arguments: Mapping[str, Any], folder: str, *, meta: bo
     torch = package()
     with _found_from(folder):
         factory = _find(reference)
+        _check_arguments(reference, factory, arguments)
         try:
             with torch.device("meta") if meta else nullcontext():
                 made = factory(**arguments)
@@ -37,7 +39,7 @@ def build(reference: str, arguments: Mapping[str, Any], folder: str, *, meta: bo
                 error(
                     "SL0307",
                     f"{reference} fails: {_said(problem)}",
-                    help="its tensors have no values here; where it needs them, write `build: real`" if meta else None,
+                    help=_WITHOUT_VALUES if meta else None,
                 )
             )
     module, inputs = made if isinstance(made, tuple) and len(made) == 2 else (made, None)
@@ -71,6 +73,12 @@ def sample(
         drawn = torch.rand(size, generator=torch.Generator().manual_seed(0))
         made.append((drawn if data_type.is_floating_point else drawn.round()).to(data_type))
     return tuple(made)
+
+
+_WITHOUT_VALUES = (
+    "its tensors are on the device `meta` and have no values: let it name no device; where it needs values, write "
+    "`build: real`"
+)
 
 
 def _find(reference: str) -> Any:
@@ -117,6 +125,33 @@ def _find(reference: str) -> Any:
             error("SL0307", f"{reference} cannot be called", found=type(found).__name__, allowed="a function or class")
         )
     return found
+
+
+def _check_arguments(reference: str, factory: Any, arguments: Mapping[str, Any]) -> None:
+    """Refuses arguments that the factory does not take, and a lack of those that it needs."""
+    try:
+        known = signature(factory)
+    except (TypeError, ValueError):  # written in C, without a signature
+        return
+    try:
+        known.bind(**arguments)
+    except TypeError as problem:
+        takes = [name for name, each in known.parameters.items() if each.kind not in _COLLECTED]
+        wrong = next((name for name in arguments if name not in takes), None)
+        refuse(
+            error(
+                "SL0307",
+                f"{reference} does not take these arguments: {problem}",
+                key="arguments" if arguments else "module",
+                found=wrong or ", ".join(arguments) or "no argument",
+                allowed=", ".join(takes) or "none",
+                nearest=nearest(wrong, takes) if wrong else None,
+                help="arguments are given by name: `arguments: { NAME: VALUE }`, or --argument NAME=VALUE",
+            )
+        )
+
+
+_COLLECTED = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 
 
 @contextmanager

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from syncline.config.problem import error, refuse
 from syncline.config.times import PASSES, MeasuredTime, Times
-from syncline.models.traced.model import as_arguments, batch_of, data_type_of, running
+from syncline.models.traced.failure import check_module, running
+from syncline.models.traced.model import as_arguments, batch_of, data_type_of
 from syncline.models.traced.package import torch as package
 from syncline.models.traced.record import Recorder
 from syncline.models.traced.replay import passes
@@ -46,6 +47,7 @@ def measure(module: Any, example_inputs: Any, plan: Plan, done: Callable[[float,
     """
     torch = package()
     device = _device(torch, plan.device)
+    check_module(torch, module)
     recorder = Recorder(torch, {}, keep=True)
     name = type(module).__name__
     positional, named = as_arguments(example_inputs)

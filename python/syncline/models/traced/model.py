@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, cast
 
-from syncline.config.problem import error, nearest, refuse
-from syncline.errors import SynclineError
+from syncline.config.problem import error, nearest, refuse, shown
 from syncline.models.data_types import DATA_TYPES, bytes_of
 from syncline.models.registry import LARGEST
+from syncline.models.traced.failure import check_module, running
 from syncline.models.traced.package import torch as package
-from syncline.models.traced.record import Recorder, UntraceableError
+from syncline.models.traced.record import Recorder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -101,16 +101,7 @@ def from_torch(
     Raises :class:`~syncline.SynclineError` for a module that cannot be traced: which operator, in which submodule.
     """
     torch = package()
-    if not isinstance(module, torch.nn.Module):
-        refuse(
-            error(
-                "SL0307",
-                "not a PyTorch module",
-                found=type(module).__name__,
-                allowed="an instance of torch.nn.Module",
-                help="call the class" if isinstance(module, type) else None,
-            )
-        )
+    check_module(torch, module)
     element = data_type or data_type_of(torch, module)
     if element not in DATA_TYPES:
         refuse(
@@ -124,10 +115,11 @@ def from_torch(
             )
         )
     arguments, named = as_arguments(example_inputs)
-    recorder = Recorder(torch, _bare(costs or {}))
+    recorder = Recorder(torch, _bare(_checked(costs or {})))
     with _fake(torch, module) as (mode, tensors):
         arguments, named = _faked(torch, mode, arguments), _faked(torch, mode, named)
         _run(torch, recorder, module, tensors, arguments, named)
+    _all_called(costs or {}, recorder.costed)
     layers = recorder.layers()
     if not layers:
         refuse(error("SL0301", f"{type(module).__name__} computes nothing on these inputs"))
@@ -148,42 +140,7 @@ def _run(
         _training(module),
         recorder.watching(module, parameters),
     ):
-        torch.func.functional_call(module, tensors, arguments, named)
-
-
-@contextmanager
-def running(name: str, recorder: Recorder) -> Iterator[None]:
-    """Says what it is that cannot be traced, or fails, while the module called ``name`` runs within."""
-    try:
-        yield
-    except SynclineError:
-        raise
-    except UntraceableError as problem:
-        where = f"{name}.{problem.submodule}" if problem.submodule else name
-        unknown = str(problem).startswith("no rule")
-        operator = problem.operator.partition("::")[2]
-        refuse(
-            error(
-                "SL0306",
-                f"operator {problem.operator} in submodule {where} cannot be traced: {problem}",
-                found=problem.operator,
-                help=f'give its cost: costs={{"{operator}": FLOP per element of the result}}'
-                if unknown
-                else "leave it out of what is traced, or write it so that no shape depends on values",
-            )
-        )
-    except Exception as problem:  # noqa: BLE001 - a module's code may raise anything
-        if recorder.bug:
-            raise recorder.bug from None
-        where = f"{name}.{recorder.submodule}" if recorder.submodule else name
-        reason = " ".join(str(problem).split())[:300]
-        refuse(
-            error(
-                "SL0307",
-                f"the forward pass of {where} fails on the example inputs: {type(problem).__name__}: {reason}",
-                help="give inputs of the shapes and types that the module takes",
-            )
-        )
+        recorder.hand_out(torch.func.functional_call(module, tensors, arguments, named))
 
 
 @contextmanager
@@ -288,9 +245,42 @@ def batch_of(torch: Any, values: list[Any]) -> int | None:
     return None
 
 
+MOST_FLOP = 10**9
+"""Largest cost of an operator, in FLOP per element of its result."""
+
+
+def _checked(costs: Mapping[str, float]) -> Mapping[str, float]:
+    """Costs, all of them possible."""
+    for name, flop in costs.items():
+        if isinstance(flop, bool) or not isinstance(flop, (int, float)) or not 0 <= flop <= MOST_FLOP:
+            allowed = f"a number from 0 to {MOST_FLOP}: FLOP per element of the result"
+            refuse(error("SL0102", "value not allowed", key=f"costs.{name}", found=shown(flop), allowed=allowed))
+    return costs
+
+
 def _bare(costs: Mapping[str, float]) -> dict[str, float]:
-    """Costs by the operator's name without namespace and variant: ``aten::_fft_r2c`` or ``_fft_r2c``."""
-    return {name.rpartition("::")[2].partition(".")[0]: flop for name, flop in costs.items()}
+    """Costs by names as calls have them: ``aten::_fft_r2c``, ``_fft_r2c``, ``relu_`` without namespace and variant."""
+    named = {name.rpartition("::")[2].partition(".")[0]: flop for name, flop in costs.items()}
+    # What works in place is called like what does not.
+    return {**{name.removesuffix("_"): flop for name, flop in named.items()}, **named}
+
+
+def _all_called(costs: Mapping[str, float], called: set[str]) -> None:
+    """Refuses costs of operators that the module does not call: a typing error would go unseen."""
+    for name in costs:
+        bare = _bare({name: 0})
+        if not bare.keys() & called:
+            some = sorted(called)
+            refuse(
+                error(
+                    "SL0301",
+                    f"the module calls no operator `{name}`",
+                    key=f"costs.{name}",
+                    found=name,
+                    allowed=f"{', '.join(some[:20])}{', ...' if len(some) > 20 else ''}",
+                    nearest=nearest(next(iter(bare)), some),
+                )
+            )
 
 
 def _sharded(layers: list[Layer], sharding: Mapping[str, str]) -> list[Layer]:

@@ -19,22 +19,12 @@ from typing import TYPE_CHECKING, Any
 from syncline.models.layer import Layer
 from syncline.models.traced import costs
 from syncline.models.traced.call import Call, Operand
+from syncline.models.traced.failure import UntraceableError, why
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from syncline.models.calculus import Op
-
-
-class UntraceableError(Exception):
-    """An operator that cannot be traced."""
-
-    def __init__(self, operator: str, submodule: str, reason: str) -> None:
-        super().__init__(reason)
-        self.operator = operator
-        """Its name, such as ``aten::nonzero``."""
-        self.submodule = submodule
-        """The submodule that called it; empty where it is the module itself."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +49,24 @@ class Recorded:
     """Index of the call that the layer began with."""
     owned: frozenset[str]
     """The parameters that the layer reduces."""
+
+
+@dataclass(frozen=True)
+class _Maker:
+    """Which layer made a tensor."""
+
+    layer: int
+    elements: int
+
+
+@dataclass(frozen=True)
+class _Handed:
+    """A tensor that one layer made and another uses."""
+
+    elements: int
+    grad: bool
+    product: bool
+    """Whether a matrix product with a weight reads it."""
 
 
 @dataclass
@@ -96,6 +104,10 @@ class Recorder:
         self._groups: list[_Group] = []
         self._first: list[Op] = []
         self._preparing: list[Op] = []
+        self._makers: dict[int, _Maker] = {}
+        self._handed: dict[int, list[_Handed]] = {}
+        self.costed: set[str] = set()
+        """Names of the operators that were costed."""
         self.bug: Exception | None = None
         """An error of the recorder itself, which is not the module's."""
 
@@ -135,11 +147,12 @@ class Recorder:
     def _see(self, function: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """Lets an operator run on fake tensors, and records it."""
         operator = function._schema.name  # noqa: SLF001 - PyTorch has no public name for it
+        self._check_types(operator, [*arguments, *named.values()])
         try:
             result = function(*arguments, **named)
         except Exception as problem:
-            if reason := _VALUES.get(type(problem).__name__):
-                raise UntraceableError(operator, self.submodule, reason) from problem
+            if told := why(operator, problem):
+                raise UntraceableError(operator, self.submodule, *told) from problem
             raise
         namespace, _, name = operator.partition("::")
         if namespace != "prim":
@@ -163,7 +176,10 @@ class Recorder:
         changes = function._schema.is_mutable  # noqa: SLF001
         name = name if not changes else name.removesuffix("_")
         views = not changes and tensors and all(self._memory(each) in before for each in tensors)
-        if views or costs.free(name):
+        if views:
+            return
+        if costs.free(name):
+            self._makers.update(self._made_by(arguments, tensors))
             return
         args = self._plain(arguments)
         kwargs = {key: self._plain(value) for key, value in named.items()}
@@ -178,14 +194,18 @@ class Recorder:
         parameters = sum(self._sizes[each] for each in new & self._trained)
         call = Call(name, args, kwargs, call.outputs, parameters)
         pointwise = self._torch.Tag.pointwise in function.tags
+        self.costed.add(name)
         op = costs.cost(call, pointwise=pointwise or self._keep, known=self._known)
         if op is None:
             reason = "no rule says what this operator costs"
-            raise UntraceableError(operator, self.submodule, reason)
+            remedy = f"give it under `costs`, in FLOP per element of the result, such as `{call.name}: 2`"
+            raise UntraceableError(operator, self.submodule, reason, remedy)
         if call.weights and not call.activations:
             self._preparing.append(op)
             return
         self._place(call, op, used, new)
+        self._hand_on([*arguments, *named.values()], product=costs.is_product(call))
+        self._made(tensors)
 
     def _place(self, call: Call, op: Op, used: frozenset[str], new: frozenset[str]) -> None:
         """Puts an operation into its layer."""
@@ -204,6 +224,51 @@ class Recorder:
         ops.append(op)
         if self._groups:
             self._groups[-1].owned |= new & self._trained
+
+    @property
+    def _now(self) -> int:
+        """Index of the layer that is recorded. What precedes the first one belongs to it."""
+        return max(0, len(self._groups) - 1)
+
+    def _made(self, tensors: list[Any]) -> None:
+        """Remembers which layer made these tensors. One that is changed is made anew."""
+        for each in tensors:
+            if each.is_floating_point() and (key := self._memory(each)) is not None:
+                before = self._makers.get(key)
+                self._makers[key] = _Maker(self._now, max(each.numel(), before.elements if before else 0))
+
+    def _made_by(self, arguments: Any, results: list[Any]) -> Iterator[tuple[int, _Maker]]:
+        """The maker of what an operator that costs nothing was given, for what it gives."""
+        keys = [self._memory(each) for each in self._tensors(arguments)]
+        maker = next((self._makers[key] for key in keys if key in self._makers), None)
+        for each in results:
+            key = self._memory(each)
+            if maker and key is not None and key not in self._makers:
+                yield key, maker
+
+    def _hand_on(self, values: Any, *, product: bool = False, out: bool = False) -> None:
+        """Notes what the present layer, or ``out`` the module's caller, takes from layers that made it."""
+        for each in self._tensors(values):
+            key = self._memory(each)
+            maker = self._makers.get(key) if key is not None else None
+            if maker and (out or maker.layer != self._now):
+                handed = _Handed(maker.elements, grad=bool(each.requires_grad), product=product)
+                self._handed.setdefault(maker.layer, []).append(handed)
+
+    def hand_out(self, result: Any) -> None:
+        """Says what the module gives its caller."""
+        self._hand_on([result], out=True)
+
+    def _outputs(self, layer: int) -> int | None:
+        """Elements that a layer hands on: the largest tensor that others take.
+
+        Those with a gradient come before others, such as masks; those that a later layer multiplies come before others,
+        such as the weights of attention, which are averaged for whoever looks.
+        """
+        handed = self._handed.get(layer, [])
+        handed = [each for each in handed if each.grad] or handed
+        handed = [each for each in handed if each.product] or handed
+        return max((each.elements for each in handed), default=None)
 
     def _remember(self, step: Step, *, begins: bool) -> None:
         """Keeps a call for its layer. What prepares a weight belongs to the call that uses it."""
@@ -232,11 +297,17 @@ class Recorder:
             groups[0].ops, groups[0].steps = self._first, self._first_steps
         names: dict[str, int] = {}
         made = []
-        for group in groups:
+        for index, group in enumerate(groups):
             name = _name(group.weights)
             names[name] = names.get(name, 0) + 1
             unique = name if names[name] == 1 else f"{name}#{names[name]}"
-            layer = Layer(unique, tuple(group.ops), reads_data=group.reads_data, borrowed=group.borrowed)
+            layer = Layer(
+                unique,
+                tuple(group.ops),
+                reads_data=group.reads_data,
+                borrowed=group.borrowed,
+                hands_on=self._outputs(index),
+            )
             made.append(Recorded(layer, tuple(group.steps), group.pivot, frozenset(group.owned)))
         return made
 
@@ -271,6 +342,16 @@ class Recorder:
         elif isinstance(value, (list, tuple)):
             for each in value:
                 yield from self._tensors(each)
+        elif isinstance(value, dict):
+            yield from self._tensors(list(value.values()))
+
+    def _check_types(self, operator: str, values: Any) -> None:
+        """Refuses operands of several types where PyTorch does, which fake tensors let pass."""
+        if operator.partition("::")[2] not in _ONE_TYPE:
+            return
+        types = sorted({str(each.dtype).removeprefix("torch.") for each in self._tensors(values)})
+        if len(types) > 1:
+            raise TypeError(f"the operands of {operator} are of different types: {', '.join(types)}")
 
     def _plain(self, value: Any) -> Any:
         """Arguments with operands in the place of tensors."""
@@ -290,7 +371,7 @@ def _name(weights: frozenset[str]) -> str:
     """A layer's name: that of the module whose weight it uses, or of the weight where the module has several."""
     if not weights:
         return "module"
-    shortest = min(weights, key=lambda name: (not name.endswith("weight"), name))
+    shortest = min(weights, key=lambda name: ("weight" not in name.rpartition(".")[2], name))
     return shortest.removesuffix(".weight") or shortest
 
 
@@ -304,13 +385,7 @@ def _mode(see: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]) -> Any:
     return type("_Seeing", (TorchDispatchMode,), {"__torch_dispatch__": dispatch})()
 
 
-_DEPENDS = "what it gives depends on values, and fake tensors have none"
-_ALONE = "PyTorch does not know what it gives without running it"
-_VALUES = {
-    "DataDependentOutputException": _DEPENDS,
-    "DynamicOutputShapeException": _DEPENDS,
-    "UnsupportedOperatorException": _ALONE,
-    "UnsupportedFakeTensorException": _ALONE,
-    "NotImplementedError": _ALONE,
-}
-"""Why an operator does not run on fake tensors, by what PyTorch raises. Everything else is the module's own error."""
+_ONE_TYPE = frozenset(
+    {"mm", "addmm", "bmm", "baddbmm", "linear", "mv", "addmv", "dot", "vdot", "convolution", "_convolution"}
+)
+"""Operators that PyTorch runs only on operands of one type."""

@@ -1,0 +1,141 @@
+"""What a module's failure is called: which operator, in which submodule, called where, and what to do."""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager
+from pathlib import Path
+from traceback import extract_tb
+from typing import TYPE_CHECKING, Any
+
+from syncline.config.problem import error, refuse
+from syncline.errors import SynclineError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from syncline.models.traced.record import Recorder
+
+
+class UntraceableError(Exception):
+    """An operator that cannot be traced."""
+
+    def __init__(self, operator: str, submodule: str, reason: str, remedy: str) -> None:
+        super().__init__(reason)
+        self.operator = operator
+        """Its name, such as ``aten::nonzero``."""
+        self.submodule = submodule
+        """The submodule that called it; empty where it is the module itself."""
+        self.remedy = remedy
+        """What to do about it."""
+
+
+def why(operator: str, problem: Exception) -> tuple[str, str] | None:
+    """Why ``operator`` does not run on fake tensors, and the remedy; ``None`` where the error is the module's own."""
+    kind = type(problem).__name__
+    if operator == "aten::_local_scalar_dense" and kind in _DEPENDS:
+        return (
+            "it takes a number out of a tensor (`.item()`, `int()`, a tensor in `if`), and fake tensors have no values",
+            "leave it out of what is traced, or write it without values, such as `torch.where` in the place of `if`",
+        )
+    if kind in _DEPENDS:
+        return (
+            "what it gives depends on values, and fake tensors have none",
+            "leave it out of what is traced, or write it so that no shape depends on values",
+        )
+    if kind in _ALONE or "no fake impl" in str(problem):
+        return (
+            "PyTorch does not know what it gives without running it",
+            f'say what it gives with torch.library.register_fake("{operator}"), or leave it out of what is traced',
+        )
+    return None
+
+
+_DEPENDS = frozenset(("DataDependentOutputException", "DynamicOutputShapeException"))
+_ALONE = frozenset(("UnsupportedOperatorException", "UnsupportedFakeTensorException", "NotImplementedError"))
+
+
+def check_module(torch: Any, module: Any) -> None:
+    """Refuses what is no module, and modules that cannot run on other tensors than their own."""
+    name = type(module).__name__
+    if not isinstance(module, torch.nn.Module):
+        refuse(
+            error(
+                "SL0307",
+                "not a PyTorch module",
+                found=name,
+                allowed="an instance of torch.nn.Module",
+                help="call the class" if isinstance(module, type) else None,
+            )
+        )
+    for path, each in module.named_modules():
+        where = f"{name}.{path}" if path else name
+        if isinstance(each, torch.jit.ScriptModule):
+            _unfit(
+                f"{where} is TorchScript, whose operators are not seen one by one", "give the module before scripting"
+            )
+        if isinstance(each, (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)):
+            _unfit(f"{where} wraps a module for several devices", "give the module within, `.module`")
+        tensors = [*each.parameters(recurse=False), *each.buffers(recurse=False)]
+        if any(torch.nn.parameter.is_lazy(tensor) for tensor in tensors):
+            _unfit(
+                f"the parameters of {where} have no shape yet ({type(each).__name__})",
+                "run the module once before, or write the layer with the size of its input",
+            )
+
+
+def _unfit(message: str, remedy: str) -> None:
+    refuse(error("SL0307", message, help=remedy))
+
+
+@contextmanager
+def running(name: str, recorder: Recorder) -> Iterator[None]:
+    """Says what it is that cannot be traced, or fails, while the module called ``name`` runs within."""
+    try:
+        yield
+    except SynclineError:
+        raise
+    except UntraceableError as problem:
+        _untraceable(_where(name, problem.submodule), problem.operator, str(problem), problem.remedy, problem)
+    except (Exception, SystemExit) as problem:  # noqa: BLE001 - a module's code may raise anything
+        if recorder.bug:
+            raise recorder.bug from None
+        where = _where(name, recorder.submodule)
+        if found := re.search(r"HigherOrderOperator (\w+)", str(problem)):
+            reason = "it calls Python code of its own, which is not seen"
+            remedy = "leave it out of what is traced, or write it with plain operators"
+            _untraceable(where, found[1], reason, remedy, problem)
+        reason = " ".join(str(problem).split())[:300]
+        refuse(
+            error(
+                "SL0307",
+                f"the forward pass of {where} fails on the example inputs: {type(problem).__name__}: {reason}",
+                help="give inputs of the shapes and types that the module takes; they have no values (`.numpy()`)"
+                if "numpy" in reason
+                else "give inputs of the shapes and types that the module takes",
+                notes=_called(problem),
+            )
+        )
+
+
+def _untraceable(where: str, operator: str, reason: str, remedy: str, problem: BaseException) -> None:
+    message = f"operator {operator} in submodule {where} cannot be traced: {reason}"
+    refuse(error("SL0306", message, found=operator, help=remedy, notes=_called(problem)))
+
+
+def _where(name: str, submodule: str) -> str:
+    return f"{name}.{submodule}" if submodule else name
+
+
+def _called(problem: BaseException) -> list[str]:
+    """The line of the module's own code that was running, where there is one."""
+    import torch
+
+    inner = tuple(str(Path(each).resolve().parent) for each in (torch.__file__, __file__))
+    frames = [each for each in extract_tb(problem.__traceback__) if each.filename.endswith(".py")]
+    own = [each for each in frames if not str(Path(each.filename).resolve()).startswith(inner)]
+    if not own:
+        return []
+    path = Path(own[-1].filename)
+    shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+    return [f"called in {shown}, line {own[-1].lineno}"]
