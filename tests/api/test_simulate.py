@@ -44,7 +44,7 @@ def test_an_all_reduce_on_a_ring_takes_what_the_closed_form_says() -> None:
 
 
 def test_tables_and_their_meanings(result: syncline.Result) -> None:
-    assert list(result.tables) == ["layers", "collectives", "phases", "links", "ranks"]
+    assert list(result.tables) == ["layers", "collectives", "phases", "links", "ranks", "activity", "critical_path"]
     for name in result.tables:
         columns = result.table(name)
         assert len({len(values) for values in columns.values()}) == 1
