@@ -219,3 +219,17 @@ fn waiting_for_a_slow_rank_is_not_put_down_to_the_network() {
     value["faults"] = json!([]);
     assert_eq!(simulate(&value).summary.bottleneck, "compute");
 }
+
+#[test]
+fn what_bounds_a_step_is_where_its_time_goes() {
+    let mut value = json!({
+        "schema": "syncline/1",
+        "workload": {"source": "collectives", "collectives": [{"kind": "all_reduce", "bytes": "64MB"}]},
+        "fabric": {"dims": [{"name": "d", "shape": "ring", "size": 4, "rate": "100GB/s", "latency": "1us"}]},
+        "collectives": {"reduction_rate": "10GB/s"},
+    });
+    let summary = simulate(&value).summary;
+    assert_eq!(summary.bottleneck, "reduction", "{}", summary.reason);
+    value["collectives"]["reduction_rate"] = json!("10TB/s");
+    assert_eq!(simulate(&value).summary.bottleneck, "d");
+}

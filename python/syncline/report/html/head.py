@@ -55,6 +55,10 @@ def _lead(summary: Summary) -> str:
             return f"{what} The bottleneck is <strong>{bound}</strong>."
         case "imbalance":
             return f"{what} The bottleneck is the <strong>imbalance</strong> between ranks."
+        case "memory":
+            return f"{what} The bottleneck is <strong>memory</strong>, or the host."
+        case "reduction":
+            return f"{what} The bottleneck is the local <strong>reduction</strong>."
         case "network" if len(summary.dims) == 1:
             return f"{what} The bottleneck is the <strong>network</strong>."
         case _:
