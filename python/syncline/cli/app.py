@@ -240,13 +240,23 @@ def profile(
 
 @app.command()
 def explain(
-    code: Annotated[str, typer.Argument(metavar="CODE", help="The code of an error, such as SL0104.")],
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN|COLUMN|CODE",
+            help="The folder of a run; a name of the results, such as queue_delay_s; or a code, such as SL0104.",
+        ),
+    ],
     json: Json = False,
+    no_color: NoColour = False,
 ) -> int:
-    """Explain an error: what it means and what to do."""
+    """Explain a run in sentences, what a column or key of the results means, or the code of an error.
+
+    Exit status: 0 done, 2 there is nothing of that name, 3 the results cannot be read.
+    """
     from syncline.cli.explain import explain as call
 
-    return call(code, as_json=json)
+    return call(what, as_json=json)
 
 
 @app.command()
