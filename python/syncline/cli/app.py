@@ -239,6 +239,22 @@ def profile(
 
 
 @app.command()
+def compare(
+    a: Annotated[str, typer.Argument(metavar="A", help="The folder of a run.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="The folder of another run.")],
+    json: Json = False,
+    no_color: NoColour = False,
+) -> int:
+    """Say why two runs differ: which part of a step, which layers and phases, and what was changed.
+
+    Exit status: 0 done, 2 these cannot be compared, 3 results cannot be read.
+    """
+    from syncline.cli.compare import compare as call
+
+    return call(a, b, as_json=json)
+
+
+@app.command()
 def explain(
     what: Annotated[
         str,

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from syncline.result import Result
+
 NEEDED = {
     "phases": ("collective", "queue_delay_s", "network_delay_s", "reduction_s"),
     "collectives": ("chunks", "group_ranks", "ready_queue_delay_s", "layer"),
@@ -33,6 +35,15 @@ class Delays:
         """Mean queue delay of a chunk, mean network delay and reduction of a message, in seconds."""
         chunks, messages = self.chunks or 1.0, self.messages or 1.0
         return self.queue / chunks, self.network / messages, self.reduction / messages
+
+
+def of(result: Result) -> tuple[list[str], dict[str, dict[int, Delays]]] | None:
+    """The delays of a run; nothing where it has no phases, as after ASTRA-sim's own rules."""
+    tables = [result.table(name) for name in NEEDED if name in result.tables]
+    columns = zip(tables, NEEDED.values(), strict=False)
+    if len(tables) < len(NEEDED) or not all(column in table for table, names in columns for column in names):
+        return None
+    return by_phase(*tables)
 
 
 def by_phase(

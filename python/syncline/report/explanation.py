@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from syncline import _core
 from syncline.report import subject
-from syncline.report.delays import NEEDED, by_phase
+from syncline.report.delays import of
 from syncline.report.drawing import describe
 from syncline.report.quantity import counted, listed, percent, rate, size, time
 
@@ -148,9 +148,8 @@ def _why(result: Result) -> tuple[str, ...]:
 
 
 def _bottleneck(summary: Summary) -> str:
-    if summary.bottleneck in ("compute", "latency", "nothing", "network"):
-        return summary.bottleneck
-    return f"the network dimension {summary.bottleneck}"
+    several = len(summary.dims) > 1 and any(dim.name == summary.bottleneck for dim in summary.dims)
+    return f"the network dimension {summary.bottleneck}" if several else summary.bottleneck
 
 
 def _waiting(result: Result) -> Iterator[str]:
@@ -201,11 +200,10 @@ def _network(summary: Summary) -> Iterator[str]:
 
 
 def _collectives(result: Result) -> Iterator[str]:
-    tables = {name: result.table(name) for name in NEEDED if name in result.tables}
-    if len(tables) < len(NEEDED) or not any(tables["collectives"].values()):
+    known = of(result)
+    if known is None or not known[1][""]:
         return
-    sets = tables["collectives"]
-    names, found = by_phase(tables["phases"], sets)
+    names, found = known
     delays = {names[number]: total.means for number, total in found[""].items()}
     slowest = max(delays, key=lambda name: sum(delays[name]))
     queue, network, reduction = delays[slowest]
@@ -228,13 +226,16 @@ def _collectives(result: Result) -> Iterator[str]:
             " more is asked of a dimension than it can carry, or where few chunks may be under way at once; network"
             " delays are long where messages are large, links slow or far, or shared."
         )
+    sets = result.table("collectives")
     longest = max(range(len(sets["duration_s"])), key=lambda row: (sets["duration_s"][row], -row))
     duration, bound = sets["duration_s"][longest], sets["bound_s"][longest]
     kind, layer = sets["kind"][longest], sets["layer"][longest]
     # A bare collective is its own layer.
-    of = f" of {layer}" if layer and not layer.startswith(kind) else ""
+    whose = f" of {layer}" if layer and not layer.startswith(kind) else ""
     near = f", {duration / bound:.3g} times the bound of its plan ({time(bound)})" if bound else ""
-    yield (f"The longest collective, {kind} of {size(sets['size_bytes'][longest])}{of}, takes {time(duration)}{near}.")
+    yield (
+        f"The longest collective, {kind} of {size(sets['size_bytes'][longest])}{whose}, takes {time(duration)}{near}."
+    )
 
 
 def _trust(result: Result) -> Iterator[str]:

@@ -61,3 +61,8 @@ def counted(count: int, word: str) -> str:
 def listed(parts: Sequence[str]) -> str:
     """``a``, ``a and b``, ``a, b and c``."""
     return " and ".join(each for each in (", ".join(parts[:-1]), *parts[-1:]) if each)
+
+
+def signed(seconds: float) -> str:
+    """``+1.2 ms``, ``-340 us``: a difference of times."""
+    return f"{'+' if seconds > 0 else '-' if seconds < 0 else ''}{time(abs(seconds))}"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from rich.table import Table
@@ -11,6 +9,7 @@ from rich.text import Text
 
 from syncline.report import subject
 from syncline.report.meanings import SUMMARY
+from syncline.report.prose import lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -20,12 +19,6 @@ if TYPE_CHECKING:
     from syncline.report.explanation import Section
     from syncline.report.meanings import Meaning
     from syncline.result import Result
-
-_QUANTITY = re.compile(r"(?<=\d) (?=(?:%|[kMGTP]?B|[kMGTP]i?B|[kMGTP]?B/s|[munp]?s)(?![\w]))")
-"""The space between a number and its unit."""
-
-PROSE = 100
-"""Columns beyond which lines are hard to read."""
 
 
 def story(result: Result, sections: Sequence[Section], width: int) -> Iterator[RenderableType]:
@@ -39,11 +32,8 @@ def story(result: Result, sections: Sequence[Section], width: int) -> Iterator[R
 
 
 def _paragraph(text: str, width: int) -> RenderableType:
-    """A paragraph; one that begins with a dash is an entry of a list. No line ends between a number and its unit."""
-    kept = _QUANTITY.sub("\N{NO-BREAK SPACE}", text)
-    hanging = "    " if text.startswith("- ") else "  "
-    lines = wrap(kept, min(width, PROSE), initial_indent="  ", subsequent_indent=hanging, break_on_hyphens=False)
-    return Text("\n".join(lines).replace("\N{NO-BREAK SPACE}", " "), overflow="fold", no_wrap=True)
+    """A paragraph; one that begins with a dash is an entry of a list."""
+    return Text(lines(text, width, "  ", "    " if text.startswith("- ") else None), no_wrap=True)
 
 
 def meanings(what: str, found: Sequence[Meaning], width: int) -> Iterator[RenderableType]:
