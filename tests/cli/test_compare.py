@@ -58,6 +58,27 @@ def test_it_says_the_same_every_time(cli: Cli, runs: tuple[str, str]) -> None:
     assert cli("compare", *runs).stdout == cli("compare", *runs).stdout
 
 
+class TestPage:
+    def test_it_is_written_beside_the_answer(self, cli: Cli, runs: tuple[str, str]) -> None:
+        done = cli("compare", *runs, "--out", "compare.html")
+        assert done.stdout == cli("compare", *runs).stdout
+        assert done.stderr == "The comparison is in compare.html\n"
+        assert (cli.folder / "compare.html").read_text("utf-8").startswith("<!doctype html>")
+
+    def test_its_bytes_are_the_same_every_time(self, cli: Cli, runs: tuple[str, str]) -> None:
+        for file in ("one.html", "other.html"):
+            cli("compare", *runs, "--out", file)
+        assert (cli.folder / "one.html").read_bytes() == (cli.folder / "other.html").read_bytes()
+
+    def test_json_stays_alone_on_stdout(self, cli: Cli, runs: tuple[str, str]) -> None:
+        json.loads(cli("compare", *runs, "--json", "--out", "compare.html").stdout)
+
+    def test_where_nothing_can_be_written(self, cli: Cli, runs: tuple[str, str]) -> None:
+        done = cli("compare", *runs, "--out", "no/such/folder.html")
+        assert done.returncode == 3
+        assert "SL0801" in done.stderr
+
+
 class TestBadInput:
     def test_a_folder_that_is_not_there(self, cli: Cli, runs: tuple[str, str]) -> None:
         done = cli("compare", runs[0], "runs/none")

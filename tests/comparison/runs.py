@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import syncline
@@ -46,3 +47,8 @@ def alone(rate: str = "25GB/s") -> syncline.Result:
     """Communication alone."""
     fabric = {"shape": "Ring(4)_Switch(2)", "rate": rate, "latency": "1us"}
     return syncline.simulate(workload={"collective": "all_reduce", "bytes": "4MB"}, fabric=fabric, name="alone")
+
+
+def kept(result: syncline.Result, folder: Path) -> None:
+    """Writes a run into a folder. The run that tests share stays one without."""
+    syncline.Result(result._tables, result.scenario).save(folder)

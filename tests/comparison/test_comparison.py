@@ -10,7 +10,7 @@ import pytest
 
 import syncline
 from syncline.comparison.pairs import alike
-from tests.comparison.runs import JOB, alone, job
+from tests.comparison.runs import JOB, alone, job, kept
 from tests.report.runs import resnet
 
 
@@ -109,6 +109,13 @@ class TestAnswer:
         assert "the communication takes" in answer
         assert "Delays differ most in P" in answer
 
+    def test_without_a_step_none_is_faster(self) -> None:
+        cut = syncline.simulate(JOB, limits={"events": 100})
+        answer = syncline.compare(job(), cut).answer
+        assert cut.summary.iterations == 0
+        assert answer.startswith("Which of them is faster is not known. Stopped before a step was complete: B after")
+        assert "faster:" not in answer
+
     def test_the_same(self) -> None:
         found = syncline.compare(job(), syncline.simulate(JOB))
         assert found.identical
@@ -161,7 +168,7 @@ class TestWarnings:
         assert "A is a mean of 2 iterations and B of 3" in self.warnings(job(), job(workload__iterations=3))
 
     def test_versions(self, tmp_path: Path) -> None:
-        job().save(tmp_path / "run")
+        kept(job(), tmp_path / "run")
         manifest = tmp_path / "run" / "manifest.json"
         manifest.write_text(manifest.read_text().replace('"version": "', '"version": "9.'))
         found = syncline.compare(job(seed=1), tmp_path / "run")
@@ -172,8 +179,8 @@ class TestWarnings:
 class TestGiven:
     def test_folders_results_and_both(self, tmp_path: Path) -> None:
         a, b = job(), job(fabric__dims__ring__rate="50GB/s")
-        syncline.Result(a._tables, a.scenario).save(tmp_path / "a")
-        syncline.Result(b._tables, b.scenario).save(tmp_path / "b")
+        kept(a, tmp_path / "a")
+        kept(b, tmp_path / "b")
         answers = {
             syncline.compare(one, other).answer
             for one in (a, tmp_path / "a", str(tmp_path / "a"), tmp_path / "a" / "summary.json")
@@ -183,7 +190,7 @@ class TestGiven:
 
     @pytest.mark.parametrize("same", ["a", "a/", "a/../a", "a/manifest.json"])
     def test_the_same_folder_twice(self, same: str, tmp_path: Path) -> None:
-        job().save(tmp_path / "a")
+        kept(job(), tmp_path / "a")
         with pytest.raises(syncline.SynclineError, match="a run is compared with itself"):
             syncline.compare(tmp_path / "a", f"{tmp_path}/{same}")
 

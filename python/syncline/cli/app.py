@@ -242,16 +242,19 @@ def profile(
 def compare(
     a: Annotated[str, typer.Argument(metavar="A", help="The folder of a run.")],
     b: Annotated[str, typer.Argument(metavar="B", help="The folder of another run.")],
+    out: Annotated[
+        str | None, typer.Option("--out", "-o", metavar="FILE", help="Also write it as an HTML page: FILE.html.")
+    ] = None,
     json: Json = False,
     no_color: NoColour = False,
 ) -> int:
     """Say why two runs differ: which part of a step, which layers and phases, and what was changed.
 
-    Exit status: 0 done, 2 these cannot be compared, 3 results cannot be read.
+    Exit status: 0 done, 2 these cannot be compared, 3 results cannot be read or the page not written.
     """
     from syncline.cli.compare import compare as call
 
-    return call(a, b, as_json=json)
+    return call(a, b, out, as_json=json)
 
 
 @app.command()

@@ -3,49 +3,20 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from syncline.comparison import inputs, pairs, verdict
+from syncline.comparison import facts, inputs, pairs, verdict
 from syncline.config.node import Mark, Text
 from syncline.config.problem import error, refuse
 from syncline.report import subject
 from syncline.result import Result
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
+    from syncline.comparison.facts import Fact
     from syncline.comparison.inputs import Change
     from syncline.comparison.pairs import CollectivePair, DimensionPair, LayerPair, Pair, PhasePair
-
-_ABOUT = (
-    ("ranks", "ranks"),
-    ("npus", "NPUs"),
-    ("parallelism", "parallelism"),
-    ("iterations", "iterations"),
-    ("network_model", "network model"),
-    ("compute_model", "compute model"),
-    ("calibrated", "calibrated"),
-    ("ended", "how it ended"),
-    ("bottleneck", "bottleneck"),
-    ("faults", "faults"),
-    ("fault_cost_s", "cost of faults"),
-    ("notes", "assumptions"),
-)
-"""Keys of the summary that say how numbers came about, and what they are called."""
-
-
-@dataclass(frozen=True)
-class Fact:
-    """Something about a run that is not the same in both."""
-
-    key: str
-    """A key of the summary, or ``version``."""
-    name: str
-    """What it is called."""
-    a: Any
-    b: Any
 
 
 class Comparison:
@@ -64,20 +35,27 @@ class Comparison:
             self.changes = tuple(inputs.changes(a.scenario, b.scenario))
         self.dimensions: tuple[DimensionPair, ...] = pairs.dimensions(a.summary, b.summary)
         """How much of the network is used."""
-        self.layers: tuple[LayerPair, ...] = pairs.layers(a, b, self.step.difference_s)
+        self.model: tuple[LayerPair, ...] = pairs.layers(a, b, self.step.difference_s)
+        """Layers, in the order of A and then of B."""
+        self.layers: tuple[LayerPair, ...] = tuple(sorted(self.model, key=lambda each: -abs(each.difference_s)))
         """Layers, those with the largest differences first."""
         self.collectives: tuple[CollectivePair, ...] = pairs.collectives(a, b)
         """Collectives by layer, part and kind, those with the largest differences first."""
         self.phases: tuple[PhasePair, ...] = pairs.phases(a, b)
         """Phases of collectives, those whose delays differ most first."""
-        self.facts: tuple[Fact, ...] = tuple(_facts(a, b))
+        self.facts: tuple[Fact, ...] = tuple(facts.facts(a, b))
         """How numbers came about, where that differs."""
         self.identical: bool = _identical(a, b)
         """Whether every number of both runs is the same."""
         self.warnings: tuple[str, ...] = tuple(verdict.warnings(self))
         """What stands against comparing the two, a sentence each."""
-        self.answer: str = verdict.answer(self)
+        self.sentences: tuple[str, ...] = tuple(verdict.sentences(self))
+        """What differs and why; the first is the answer in short."""
+
+    @property
+    def answer(self) -> str:
         """What differs and why, in a few sentences."""
+        return " ".join(self.sentences)
 
     @property
     def step(self) -> Pair:
@@ -148,6 +126,12 @@ class Comparison:
             "facts": [asdict(each) for each in self.facts],
         }
 
+    def save(self, path: str | Path) -> None:
+        """Writes it as an HTML file that needs nothing else."""
+        from syncline.comparison.page import page
+
+        Path(path).write_bytes(page(self))
+
     def __repr__(self) -> str:
         return f"<Comparison: {self.answer}>"
 
@@ -155,6 +139,11 @@ class Comparison:
         from syncline.comparison.screen import plain
 
         return plain(self)
+
+    def _repr_html_(self) -> str:
+        from syncline.comparison.page import overview
+
+        return overview(self)
 
 
 def compare(a: Result | str | Path, b: Result | str | Path) -> Comparison:
@@ -174,15 +163,6 @@ def _folder(given: Result | str | Path) -> Path | None:
     if folder is None:
         return None
     return (folder.parent if folder.is_file() else folder).resolve()
-
-
-def _facts(a: Result, b: Result) -> Iterator[Fact]:
-    if a.version != b.version:
-        yield Fact("version", "version of syncline", a.version, b.version)
-    for key, name in _ABOUT:
-        one, other = (getattr(each.summary, key) for each in (a, b))
-        if one != other:
-            yield Fact(key, name, one, other)
 
 
 def _identical(a: Result, b: Result) -> bool:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from syncline.report import delays
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from syncline.result import Result
     from syncline.summary import Summary
@@ -125,7 +125,7 @@ def parts(a: Summary, b: Summary) -> tuple[Pair, ...]:
 
 
 def layers(a: Result, b: Result, step_difference_s: float) -> tuple[LayerPair, ...]:
-    """Layers by name, those with the largest differences first."""
+    """Layers by name, in the order of A and then of B."""
     columns = ("compute_s", "exposed_communication_s")
 
     def rows(result: Result) -> dict[str, tuple[float, ...]]:
@@ -136,7 +136,7 @@ def layers(a: Result, b: Result, step_difference_s: float) -> tuple[LayerPair, .
     for name, only, one, other in _matched(rows(a), rows(b), (0.0, 0.0)):
         compute, exposed = (Pair(key, *pair) for key, pair in zip(columns, zip(one, other, strict=True), strict=True))
         found.append(_layer(name, compute, exposed, step_difference_s, only))
-    return tuple(sorted(found, key=lambda each: -abs(each.difference_s)))
+    return tuple(found)
 
 
 def _layer(
@@ -149,21 +149,36 @@ def _layer(
 
 def alike(found: Iterable[LayerPair], step_difference_s: float) -> list[LayerPair]:
     """Layers whose names differ in numbers alone, and whose times do not differ to four digits, as one: their sum."""
-    groups: dict[tuple[str, ...], list[LayerPair]] = {}
-    for each in found:
-        times = (each.compute.a_s, each.compute.b_s, each.exposed.a_s, each.exposed.b_s)
-        key = (re.sub(r"\d+", "0", each.name), each.only, *(f"{seconds:.4g}" for seconds in times))
-        groups.setdefault(key, []).append(each)
     merged = []
-    for members in groups.values():
-        first = members[0]
+    for members in _alike(found, lambda each: (each.compute, each.exposed)):
         compute, exposed = (
             Pair(pairs[0].name, sum(each.a_s for each in pairs), sum(each.b_s for each in pairs))
             for pairs in ([each.compute for each in members], [each.exposed for each in members])
         )
-        name = first.name if len(members) == 1 else f"{first.name} ({len(members)} alike)"
-        merged.append(_layer(name, compute, exposed, step_difference_s, first.only, len(members)))
+        merged.append(_layer(_several(members), compute, exposed, step_difference_s, members[0].only, len(members)))
     return sorted(merged, key=lambda each: -abs(each.difference_s))
+
+
+def alike_collectives(found: Iterable[CollectivePair]) -> list[CollectivePair]:
+    """Collectives whose names differ in numbers alone, and whose times do not differ to four digits, as one of them."""
+    groups = _alike(found, lambda each: (each.duration, each.bound))
+    return [replace(members[0], name=_several(members)) for members in groups]
+
+
+Row = TypeVar("Row", LayerPair, CollectivePair)
+
+
+def _alike(found: Iterable[Row], times: Callable[[Row], tuple[Pair, ...]]) -> Iterable[list[Row]]:
+    groups: dict[tuple[str, ...], list[Row]] = {}
+    for each in found:
+        shown: list[str] = [f"{seconds:.4g}" for pair in times(each) for seconds in (pair.a_s, pair.b_s)]
+        groups.setdefault((re.sub(r"\d+", "0", each.name), each.only, *shown), []).append(each)
+    return groups.values()
+
+
+def _several(members: Sequence[LayerPair | CollectivePair]) -> str:
+    first = members[0].name
+    return first if len(members) == 1 else f"{first} ({len(members)} alike)"
 
 
 def collectives(a: Result, b: Result) -> tuple[CollectivePair, ...]:

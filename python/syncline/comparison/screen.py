@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from io import StringIO
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from syncline.comparison.facts import fact
 from syncline.comparison.inputs import foremost
-from syncline.comparison.pairs import alike
+from syncline.comparison.pairs import alike, alike_collectives
 from syncline.report import subject
 from syncline.report.prose import lines
 from syncline.report.quantity import counted, percent, signed, time
@@ -71,6 +72,8 @@ def _parts(found: Comparison, width: int) -> Iterator[RenderableType]:
 
 def _titles(found: Comparison) -> Table:
     table = Table.grid(padding=(0, 2))
+    for _ in range(3):
+        table.add_column(overflow="fold")
     for letter, label, result in zip("AB", found.labels, (found.a, found.b), strict=True):
         table.add_row(Text(letter, "bold"), Text(label, "bold"), Text(", ".join(subject.facts(result)), "dim"))
     return table
@@ -182,7 +185,7 @@ def _layers(found: Comparison) -> Table | None:
 
 def _collectives(found: Comparison) -> Table | None:
     """Of jobs that compute, layers say it better."""
-    rows = [each for each in found.collectives if each.duration.difference_s or each.only]
+    rows = [each for each in alike_collectives(found.collectives) if each.duration.difference_s or each.only]
     if not rows or found.a.summary.compute_s or found.b.summary.compute_s:
         return None
     table = _table("collective", "A", "B", "difference", "B / A")
@@ -224,12 +227,3 @@ def _facts(found: Comparison) -> Table | None:
     for each in found.facts:
         table.add_row(each.name, *(fact(each.key, value) for value in (each.a, each.b)))
     return table
-
-
-def fact(key: str, value: Any) -> str:
-    """A value as people read it."""
-    if value is None or value == () or value == "":
-        return "-"
-    if isinstance(value, tuple):
-        return "; ".join(map(str, value))
-    return signed(value) if key.endswith("_s") else str(value)

@@ -25,12 +25,8 @@ _NAMED = 3
 """Layers, and changes of the inputs, that are named one by one."""
 
 
-def answer(found: Comparison) -> str:
+def sentences(found: Comparison) -> Iterator[str]:
     """How the two differ and what that comes from, in a few sentences."""
-    return " ".join(_sentences(found))
-
-
-def _sentences(found: Comparison) -> Iterator[str]:
     step = found.step
     if found.identical:
         yield f"A and B are the same in every number: {_it(found)} takes {time(step.a_s)}."
@@ -39,6 +35,12 @@ def _sentences(found: Comparison) -> Iterator[str]:
     if not _differ(step):
         yield f"A and B are equally fast: {_it(found)} takes {time(step.a_s)} in both."
         yield _inputs(found, made="changed other numbers")
+        return
+    stopped = [letter for letter, each in zip("AB", (found.a, found.b), strict=True) if not each.summary.iterations]
+    if stopped:
+        when = listed([f"{letter} after {time(step.a_s if letter == 'A' else step.b_s)}" for letter in stopped])
+        yield f"Which of them is faster is not known. Stopped before a step was complete: {when}."
+        yield _inputs(found)
         return
     yield _lead(found)
     yield from _because(found)
