@@ -45,6 +45,8 @@ def found(a: dict[str, Any], b: dict[str, Any]) -> list[tuple[str, str, str]]:
             [("layers", "4: a, b, c, ...", "x")],
         ),
         ({"faults": []}, {"faults": [{"rank": 3}]}, [("faults", "none", "rank: 3")]),
+        ({"faults": []}, {"faults": [{"rank": [3]}]}, [("faults", "none", "rank: 3")]),
+        ({"x": None}, {"x": {"plan": "long" * 20}}, [("x", "absent", f"plan: {'long' * 13}..."[:57] + "...")]),
         ({"npus": [0, 1]}, {"npus": [1, 0]}, [("npus", "0, 1", "1, 0")]),
     ],
 )

@@ -65,7 +65,7 @@ def layers(found: Comparison) -> Chart | None:
     return Chart(
         "compare_layers",
         "Layers side by side",
-        f"Of {counted(len(rows), 'layer')}, {faster} take less time in B and {slower} more.",
+        f"Shorter in B: {faster} of {counted(len(rows), 'layer')}; longer: {slower}.",
         f"A pair of bars is a layer, in the order of the model; height is time in a step, the mean over ranks. {PAIR}"
         " Exposed communication is time in which compute stood still only because it waited for this layer's"
         " communication.",

@@ -22,6 +22,9 @@ LISTED = 10
 LISTED_OF_LAYERS = 3
 """Changes that are listed one by one, and how many of them may be of layers."""
 
+WIDEST = 60
+"""Characters of a list or a mapping that are shown."""
+
 _NO_NUMBER = ("name", "report", "trace", "quotient", "schema")
 """Sections that change no number of a run."""
 
@@ -160,7 +163,11 @@ def _text(value: Any) -> str:
         first = ", ".join(str(each.get("name") or _text(each)) for each in value[:3])
         return f"{len(value)}: {first}, ..." if len(value) > 3 else first
     if isinstance(value, list):
-        return shown(", ".join(map(_text, value))) if value else "none"
+        return _cut(", ".join(map(_text, value))) if value else "none"
     if isinstance(value, dict):
-        return shown(", ".join(f"{key}: {_text(each)}" for key, each in value.items())) if value else "none"
+        return _cut(", ".join(f"{key}: {_text(each)}" for key, each in value.items())) if value else "none"
     return ABSENT if value is None else shown(value)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= WIDEST else f"{text[: WIDEST - 3]}..."
