@@ -251,6 +251,16 @@ fn bottleneck(
     } else {
         "The job is communication alone.".to_owned()
     };
+    if let Some((rank, share)) =
+        busiest_rank(prepared, record, total).filter(|&(_, share)| share > 1.0 - LITTLE)
+        && summary.compute_s > 0.0
+    {
+        let reason = format!(
+            "{waits} But it waits for other ranks, not for the network: rank {rank} computes {} of the time.{blame}",
+            percent(share)
+        );
+        return ("imbalance".to_owned(), reason);
+    }
     if let Some((rank, share)) = shares.slowest
         && 1.0 - shares.compute < MOST * summary.exposed_fraction
     {
@@ -319,6 +329,13 @@ impl Shares {
             slowest: slowest.map(|(&rank, &length)| (rank, share(length, compute))),
         }
     }
+}
+
+/// The rank that computes longest, and for which share of the run.
+fn busiest_rank(prepared: &Prepared, record: &Record, total: f64) -> Option<(u32, f64)> {
+    let (class, rank) =
+        record.ranks.iter().enumerate().max_by_key(|&(class, rank)| (rank.compute, Reverse(class)))?;
+    Some((prepared.symmetry.representative(class as u32).0, rank.compute.as_s() / total))
 }
 
 /// Mean time of a rank that goes to combining received with local data, in seconds.

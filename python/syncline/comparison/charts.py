@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from syncline.comparison.pairs import alike, alike_collectives
-from syncline.report.html.chart import Chart, digits
+from syncline.report.html.chart import Chart, rounded
 from syncline.report.quantity import counted, percent, signed, time
 
 if TYPE_CHECKING:
@@ -167,7 +167,12 @@ def dimensions(found: Comparison) -> Chart | None:
             "unit": "share",
             "axis": "utilisation",
             "series": [
-                {"name": f"{letter} {name}", "colour": colour, "side": letter.lower(), "values": digits(shares(of, at))}
+                {
+                    "name": f"{letter} {name}",
+                    "colour": colour,
+                    "side": letter.lower(),
+                    "values": rounded(shares(of, at)),
+                }
                 for name, colour, of in (
                     ("whole run", "network", "utilization"),
                     ("while busy", "wait", "utilization_while_busy"),
@@ -189,7 +194,7 @@ def _data(row: str, label: list[str], axis: str, *series: tuple[str, str, str, S
         "unit": "time",
         "axis": axis,
         "series": [
-            {"name": name, "colour": colour, "side": side, "values": digits(list(values))}
+            {"name": name, "colour": colour, "side": side, "values": rounded(list(values))}
             for name, colour, side, values in series
         ],
     }

@@ -13,7 +13,7 @@ from syncline.report import subject
 from syncline.report.html.head import step_bar
 from syncline.report.html.page import document, section
 from syncline.report.html.plot import frame
-from syncline.report.quantity import counted, signed, time
+from syncline.report.quantity import counted, digits, signed, time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -98,7 +98,7 @@ _COLOURS = {
 def _parts(found: Comparison) -> str:
     def row(each: Pair) -> list[str]:
         dot = f'<i class="{_COLOURS[each.name]}"></i>' if each.name in _COLOURS else ""
-        ratio = "-" if each.ratio is None else f"{each.ratio:.4g}x"
+        ratio = "-" if each.ratio is None else f"{digits(each.ratio)}x"
         return [f"{dot}{escape(each.name)}", time(each.a_s), time(each.b_s), signed(each.difference_s), ratio]
 
     return _table("parts", ["", "A", "B", "difference", "B / A"], [row(each) for each in found.parts])

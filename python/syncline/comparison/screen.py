@@ -15,7 +15,7 @@ from syncline.comparison.inputs import foremost
 from syncline.comparison.pairs import alike, alike_collectives
 from syncline.report import subject
 from syncline.report.prose import lines
-from syncline.report.quantity import counted, percent, signed, time
+from syncline.report.quantity import counted, digits, percent, signed, time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -96,7 +96,7 @@ def _texts(*headings: str) -> Table:
 def _ratio(pair: Pair) -> str:
     if pair.ratio is None or pair.ratio > 9_999:
         return "-"
-    return f"{pair.ratio:.4g}x"
+    return f"{digits(pair.ratio)}x"
 
 
 def _style(difference: float) -> str:

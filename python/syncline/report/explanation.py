@@ -10,7 +10,7 @@ from syncline import _core
 from syncline.report import subject
 from syncline.report.delays import of
 from syncline.report.drawing import describe
-from syncline.report.quantity import counted, listed, percent, rate, size, time
+from syncline.report.quantity import counted, digits, listed, percent, rate, size, time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,6 +27,8 @@ _TABLES = {
     "phases": "queue and network delays",
     "links": "every link with its load",
     "ranks": "every rank",
+    "activity": "when compute and every dimension were busy",
+    "critical_path": "the chain of work and waiting that the first two iterations are as long as",
 }
 """What to look for in a table."""
 
@@ -149,6 +151,8 @@ def _why(result: Result) -> tuple[str, ...]:
 
 def _bottleneck(summary: Summary) -> str:
     several = len(summary.dims) > 1 and any(dim.name == summary.bottleneck for dim in summary.dims)
+    if summary.bottleneck == "imbalance":
+        return "the imbalance between ranks"
     return f"the network dimension {summary.bottleneck}" if several else summary.bottleneck
 
 
@@ -232,7 +236,7 @@ def _collectives(result: Result) -> Iterator[str]:
     kind, layer = sets["kind"][longest], sets["layer"][longest]
     # A bare collective is its own layer.
     whose = f" of {layer}" if layer and not layer.startswith(kind) else ""
-    near = f", {duration / bound:.3g} times the bound of its plan ({time(bound)})" if bound else ""
+    near = f", {digits(duration / bound)} times the bound of its plan ({time(bound)})" if bound else ""
     yield (
         f"The longest collective, {kind} of {size(sets['size_bytes'][longest])}{whose}, takes {time(duration)}{near}."
     )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from syncline.report.delays import NEEDED, by_phase
-from syncline.report.html.chart import Chart, digits
-from syncline.report.quantity import percent, rate, time
+from syncline.report.html.chart import Chart, rounded
+from syncline.report.quantity import digits, percent, rate, time
 
 if TYPE_CHECKING:
     from syncline.report.html.source import Source
@@ -40,7 +40,9 @@ def collectives(source: Source) -> Chart | None:
     near = ""
     if bound:
         near = (
-            ", as fast as its plan allows" if duration < 1.005 * bound else f", {duration / bound:.3g} times its bound"
+            ", as fast as its plan allows"
+            if duration < 1.005 * bound
+            else f", {digits(duration / bound)} times its bound"
         )
     return Chart(
         "collectives",
@@ -58,9 +60,9 @@ def collectives(source: Source) -> Chart | None:
             "bytes": [key[3] for key, _, _ in shown],
             "ranks": [key[4] for key, _, _ in shown],
             "count": [len(rows) for _, rows, _ in shown],
-            "duration": digits([duration for _, _, duration in shown]),
-            "bound": digits([mean("bound_s", rows) for _, rows, _ in shown]),
-            "bus": digits([mean("bus_bytes_per_s", rows) for _, rows, _ in shown]),
+            "duration": rounded([duration for _, _, duration in shown]),
+            "bound": rounded([mean("bound_s", rows) for _, rows, _ in shown]),
+            "bus": rounded([mean("bus_bytes_per_s", rows) for _, rows, _ in shown]),
         },
         notes,
     )
@@ -82,7 +84,7 @@ def phases(source: Source) -> Chart | None:
         time_of[layer] = time_of.get(layer, 0.0) + duration
     chosen = sorted((layer for layer in time_of if layer), key=lambda layer: -time_of[layer])
     views = ["", *chosen[:LAYERS]] if len(chosen) > 1 else [""]
-    rows = {view: {index: digits(list(total.means)) for index, total in sums[view].items()} for view in views}
+    rows = {view: {index: rounded(list(total.means)) for index, total in sums[view].items()} for view in views}
     largest = max(rows[""].items(), key=lambda item: sum(item[1]))
     queue, network, reduction = largest[1]
     what = max((queue, "waiting in queues"), (network, "the network"), (reduction, "reduction"))[1]
