@@ -59,7 +59,7 @@ error[SL0104]: `gb/s` is not a unit of rate
   |                                 ^^^^^^ found `50gb/s`
   |
   = note: key `fabric.rate`
-  = help: did you mean "50GB/s"? (case matters: b is bit, B is byte)""",
+  = help: write "50Gb/s" for bits, or "50GB/s" for bytes: case matters""",
     ),
     "a word that is not allowed": (
         HEAD + WORKLOAD + FABRIC + "network: queud\n",
