@@ -293,6 +293,17 @@ error[SL0102]: key `seed` is given twice
   |
   = help: keep one of the two; the first is in line 4""",
     ),
+    "a merge key": (
+        HEAD + WORKLOAD + FABRIC + "collectives: { <<: { chunks: 1 } }\n",
+        """\
+error[SL0106]: merge keys are not supported
+ --> s.yaml:4:16
+  |
+4 | collectives: { <<: { chunks: 1 } }
+  |                ^^
+  |
+  = help: write the keys out, or repeat a value by its alias""",
+    ),
     "broken YAML": (
         "a: [1, 2\nb: 3\n",
         "error[SL0106]: not well-formed YAML: illegal placement of ':' indicator\n --> s.yaml:2:2\n",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, Tag, ValidationError
@@ -57,14 +58,70 @@ def _order(diagnostic: Diagnostic) -> tuple[str, int, int]:
     return place.get("file", ""), place.get("line", 0), place.get("column", 0)
 
 
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a problem is, by the types that were tried there."""
+
+    path: Path
+    """Keys and positions only."""
+    chosen: Any
+    """The type of what stands there; nothing where no key is known."""
+    holder: Any
+    """The type of what it stands in."""
+    is_key: bool
+    """Whether the key is wrong, not its value."""
+
+
+def _place(model: type[BaseModel], details: ErrorDetails) -> _Place:
+    """Tells keys from the members of unions that were tried, which leave their tags among the keys.
+
+    A tag may be spelt like any key: that it is one follows from the type of what it stands in.
+    """
+    parts = details["loc"]
+    path: list[str | int] = []
+    holder: Any = None
+    here: Any = model
+    is_key = False
+    for index, part in enumerate(parts):
+        tagged = dict(_members(here)) if here is not None else {}
+        if part in tagged:
+            here = tagged[str(part)]
+            continue
+        # The key of a mapping that is checked itself: pydantic adds this after it.
+        if index and index == len(parts) - 1 and part == "[key]" and _is_dict(holder) and details["input"] == path[-1]:
+            is_key = True
+            continue
+        path.append(part)
+        holder, here = here, _inside(here, part)
+    return _Place(tuple(path), here, holder, is_key)
+
+
+def _is_dict(annotation: Any) -> bool:
+    return any(get_origin(each) is dict for each in _unwrap(annotation))
+
+
+def _inside(annotation: Any, part: str | int) -> Any:
+    """The type of what stands under ``part``; nothing where there is no such key."""
+    for each in _unwrap(annotation):
+        if _is_model(each):
+            fields = {field.alias or name: field for name, field in each.model_fields.items()}
+            if part in fields:
+                field = fields[str(part)]
+                return Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
+        elif get_origin(each) is list:
+            return get_args(each)[0]
+        elif get_origin(each) is dict:
+            return get_args(each)[1]
+    return None
+
+
 def _diagnostic(source: Source, model: type[BaseModel], details: ErrorDetails, at: Path) -> Diagnostic:
-    tagged = [part for part in details["loc"] if part != "[key]"]
-    path: Path = tuple(part for part in tagged if not _is_tag(part))
-    # Members of a union that were tried leave their names in the path; the file knows no such key.
+    place = _place(model, details)
+    path = place.path
     kind, context, key = details["type"], details.get("ctx", {}), dotted(at + path)
     value = source.mark(path)
     if kind == "extra_forbidden":
-        names = _names(_model_at(model, tuple(tagged[:-1])))
+        names = _names(next((each for each in _unwrap(place.holder) if _is_model(each)), None))
         bad = str(path[-1])
         return error(
             "SL0101",
@@ -74,6 +131,7 @@ def _diagnostic(source: Source, model: type[BaseModel], details: ErrorDetails, a
             found=bad,
             allowed=", ".join(names),
             nearest=nearest(bad, names),
+            help="merge keys are not supported: write the keys out" if bad == "<<" else None,
         )
     if kind == "missing":
         where = f"`{dotted(at + path[:-1])}`" if at + path[:-1] else "the scenario"
@@ -93,7 +151,7 @@ def _diagnostic(source: Source, model: type[BaseModel], details: ErrorDetails, a
             value = value.part(details["input"], *part)
         return error(code, message, mark=value, key=key, found=found, **context)
     if kind in ("union_tag_not_found", "union_tag_invalid"):
-        return _no_form(source, model, details, tuple(tagged), path, key)
+        return _no_form(source, place, details, key)
     if kind == "literal_error":
         names = re.findall(r"'([^']*)'", context["expected"])
         text = shown(details["input"])
@@ -101,7 +159,7 @@ def _diagnostic(source: Source, model: type[BaseModel], details: ErrorDetails, a
         return error(
             "SL0102",
             "value not allowed",
-            mark=source.mark(path, key=details["loc"][-1:] == ("[key]",)),
+            mark=source.mark(path, key=place.is_key),
             key=key,
             found=text,
             allowed=", ".join(names),
@@ -117,11 +175,10 @@ def _found(value: Any) -> str | None:
     return None if isinstance(value, (dict, list, BaseModel)) else shown(value)
 
 
-def _no_form(
-    source: Source, model: type[BaseModel], details: ErrorDetails, tagged: Path, path: Path, key: str
-) -> Diagnostic:
+def _no_form(source: Source, place: _Place, details: ErrorDetails, key: str) -> Diagnostic:
     """None of the forms of a union fits."""
-    forms = [member for _, member in _members(_annotation_at(model, tagged))]
+    path = place.path
+    forms = [member for _, member in _members(place.chosen)]
     value = details["input"]
     names: dict[str, None] = {}
     for member in forms:
@@ -160,10 +217,6 @@ def _discriminator(member: Any) -> str:
     """The key by which a form is told: its first required one, or ``links`` for a graph."""
     fields = member.model_fields
     return "links" if "links" in fields and "npus" in fields else str(next(iter(fields)))
-
-
-def _is_tag(part: object) -> bool:
-    return isinstance(part, str) and part.startswith("<")
 
 
 _PLAIN = {
@@ -209,36 +262,6 @@ def _number(value: float) -> str:
 def _names(model: type[BaseModel] | None) -> list[str]:
     fields = model.model_fields.items() if model else ()
     return [field.alias or name for name, field in fields]
-
-
-def _model_at(model: type[BaseModel], tagged: Path) -> type[BaseModel] | None:
-    annotation = _annotation_at(model, tagged)
-    return next((each for each in _unwrap(annotation) if _is_model(each)), None)
-
-
-def _annotation_at(model: Any, tagged: Path) -> Any:
-    """The type of what stands at a path whose tags say which members of unions were chosen."""
-    here: Any = model
-    for part in tagged:
-        if _is_tag(part):
-            here = next((member for tag, member in _members(here) if tag == part), here)
-            continue
-        for each in _unwrap(here):
-            if _is_model(each):
-                fields = {field.alias or name: field for name, field in each.model_fields.items()}
-                if part in fields:
-                    field = fields[str(part)]
-                    here = Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
-                    break
-            elif get_origin(each) is list:
-                here = get_args(each)[0]
-                break
-            elif get_origin(each) is dict:
-                here = get_args(each)[1]
-                break
-        else:
-            return None
-    return here
 
 
 def _members(annotation: Any) -> Iterator[tuple[str, Any]]:

@@ -96,6 +96,10 @@ class _Reader:
             top = self.stack[-1] if self.stack else None
             if top is not None and top.key is None and isinstance(top.node.value, dict):
                 self._key(top, raw, mark)
+                if plain and raw == "<<":
+                    self._stop(
+                        mark, "merge keys are not supported", "write the keys out, or repeat a value by its alias"
+                    )
             else:
                 self._count(mark)
                 self._place(Node(scalar(raw) if plain else raw, mark), anchor)
