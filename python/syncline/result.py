@@ -46,7 +46,7 @@ class Result:
         self._tables = tables
         self.scenario = scenario
         """The resolved scenario, where it is known; paths are as seen from the directory of the run."""
-        self._start = Path().absolute() if scenario else None
+        self._start = _here() if scenario else None
         self.folder = folder
         """Where the results are on disk, if they are."""
 
@@ -155,6 +155,14 @@ class Result:
         from syncline.report.html.plot import overview
 
         return overview(self)
+
+
+def _here() -> Path | None:
+    """The current directory, unless it was removed meanwhile."""
+    try:
+        return Path.cwd()
+    except OSError:
+        return None
 
 
 class _Folder:

@@ -13,6 +13,7 @@ from syncline.cli.stdout import StdoutError, watched
 from syncline.cli.streams import complain, say, show_json
 from syncline.config.node import Mark, Text
 from syncline.config.problem import error as diagnostic
+from syncline.config.problem import refuse
 from syncline.errors import SynclineError
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 USAGE = 2
 UNWRITABLE = 3
+BUG = 70
 INTERRUPTED = 130
 
 
@@ -72,15 +74,15 @@ def _told(arguments: Sequence[str], ctrl_c: _CtrlC) -> int:
         complain(error.diagnostics)
         return error.exit_status
     except MemoryError:
-        return _bug("out of memory")
+        return _bug("out of memory", arguments)
     except Exception as error:  # noqa: BLE001 - whatever arrives here is a bug, and is reported as one
         if ctrl_c.pressed:
             raise KeyboardInterrupt from None
-        return _bug(_where(error))
+        return _bug(_where(error), arguments)
     except BaseException as error:
         if type(error).__name__ != "PanicException":
             raise
-        return _bug(str(error))
+        return _bug(str(error), arguments)
 
 
 def _run(arguments: Sequence[str]) -> int:
@@ -88,6 +90,11 @@ def _run(arguments: Sequence[str]) -> int:
         # Answered before anything is imported that takes time.
         sys.stdout.write(f"syncline {_core.version()}\n")
         return 0
+    for each in arguments:
+        try:
+            each.encode()
+        except UnicodeEncodeError:
+            refuse(diagnostic("SL0102", "an argument is not UTF-8 text", found=ascii(each)[1:-1]))
     import typer
 
     from syncline.cli.app import CtrlC, command
@@ -129,9 +136,12 @@ def _lost(problem: BaseException | None) -> int:
     return UNWRITABLE
 
 
-def _bug(what: str) -> int:
-    complain(json.loads(_core.internal_error(what)))
-    return 70
+def _bug(what: str, arguments: Sequence[str]) -> int:
+    found = json.loads(_core.internal_error(what))
+    if "--json" in arguments:
+        show_json({"exit_status": BUG, "diagnostics": found})
+    complain(found)
+    return BUG
 
 
 def _where(error: Exception) -> str:

@@ -69,7 +69,7 @@ def show(*parts: RenderableType) -> None:
 
 def show_json(value: Any) -> None:
     """Prints one JSON object: to stdout."""
-    sys.stdout.write(json.dumps(value, ensure_ascii=False) + "\n")
+    sys.stdout.write(json.dumps(value, ensure_ascii=ascii_only(sys.stdout)) + "\n")
     sys.stdout.flush()
 
 
