@@ -28,7 +28,7 @@ error[SL0101]: unknown key `rtae`
     "a fault that is none": (
         HEAD + WORKLOAD + FABRIC + "faults: [{ rnk: 3, factor: 2 }]\n",
         """\
-error[SL0103]: `faults.0` says nothing that it could be told by
+error[SL0103]: `faults.0` has none of the keys that say what it is
  --> s.yaml:4:10
   |
 4 | faults: [{ rnk: 3, factor: 2 }]
@@ -73,6 +73,45 @@ error[SL0102]: value not allowed
   = note: key `network`
   = help: did you mean `queued`?""",
     ),
+    "nothing where a word or a mapping may be": (
+        HEAD + WORKLOAD + FABRIC + "network: [queued]\n",
+        """\
+error[SL0102]: value not allowed
+ --> s.yaml:4:10
+  |
+4 | network: [queued]
+  |          ^^^^^^^^ found `a list`, allowed: analytical, queued, or a mapping with the key model
+  |
+  = note: key `network`""",
+    ),
+    "a key that belongs one level down": (
+        HEAD + WORKLOAD + FABRIC + "chunks: 4\n",
+        """\
+error[SL0101]: unknown key `chunks`
+ --> s.yaml:4:1
+  |
+4 | chunks: 4
+  | ^^^^^^ found `chunks`
+  |
+  = note: allowed: schema, name, seed, workload, compute, fabric, placement,
+          collectives, network, faults, limits, trace, quotient, report
+  = note: key `chunks`
+  = help: did you mean `collectives.chunks`?""",
+    ),
+    "a key that belongs to several": (
+        HEAD + WORKLOAD + FABRIC + "model: queued\n",
+        """\
+error[SL0101]: unknown key `model`
+ --> s.yaml:4:1
+  |
+4 | model: queued
+  | ^^^^^ found `model`
+  |
+  = note: allowed: schema, name, seed, workload, compute, fabric, placement,
+          collectives, network, faults, limits, trace, quotient, report
+  = note: key `model`
+  = help: did you mean one of `workload.model`, `compute.model`, `network.model`?""",
+    ),
     "a missing key": (
         HEAD + "workload: { collective: all_reduce }\n" + FABRIC,
         """\
@@ -100,7 +139,7 @@ error[SL0103]: missing key `fabric`
     "a section of no known form": (
         HEAD + "workload: { modle: resnet50 }\n" + FABRIC,
         """\
-error[SL0103]: `workload` says nothing that it could be told by
+error[SL0103]: `workload` has none of the keys that say what it is
  --> s.yaml:2:1
   |
 2 | workload: { modle: resnet50 }
@@ -154,7 +193,7 @@ error[SL0102]: value not allowed
   |         ^^^^^^ found `a list`
   |
   = note: allowed: a mapping with one of the keys dims, shape, torus,
-          alltoall, file, npus
+          alltoall, file, links
   = note: key `fabric`""",
     ),
     "both rates": (

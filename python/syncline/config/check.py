@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, Tag, ValidationError
 
@@ -123,6 +123,7 @@ def _diagnostic(source: Source, model: type[BaseModel], details: ErrorDetails, a
     if kind == "extra_forbidden":
         names = _names(next((each for each in _unwrap(place.holder) if _is_model(each)), None))
         bad = str(path[-1])
+        deeper = [] if at or len(path) > 1 else _below(model, bad)
         return error(
             "SL0101",
             f"unknown key `{bad}`",
@@ -130,8 +131,8 @@ def _diagnostic(source: Source, model: type[BaseModel], details: ErrorDetails, a
             key=key,
             found=bad,
             allowed=", ".join(names),
-            nearest=nearest(bad, names),
-            help="merge keys are not supported: write the keys out" if bad == "<<" else None,
+            nearest=deeper[0] if len(deeper) == 1 else None if deeper else nearest(bad, names),
+            help=_remedy(bad, deeper),
         )
     if kind == "missing":
         where = f"`{dotted(at + path[:-1])}`" if at + path[:-1] else "the scenario"
@@ -170,6 +171,23 @@ def _diagnostic(source: Source, model: type[BaseModel], details: ErrorDetails, a
     )
 
 
+def _below(model: type[BaseModel], name: str) -> list[str]:
+    """The sections that know a key ``name``, as paths to it."""
+    found = []
+    for section, field in model.model_fields.items():
+        annotation = Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
+        forms = [member for _, member in _members(annotation)] or list(_unwrap(annotation))
+        if any(_is_model(form) and name in _names(form) for form in forms):
+            found.append(f"{section}.{name}")
+    return found
+
+
+def _remedy(bad: str, deeper: list[str]) -> str | None:
+    if bad == "<<":
+        return "merge keys are not supported: write the keys out"
+    return f"did you mean one of `{'`, `'.join(deeper)}`?" if len(deeper) > 1 else None
+
+
 def _found(value: Any) -> str | None:
     """What was found, where it is short enough to be worth repeating."""
     return None if isinstance(value, (dict, list, BaseModel)) else shown(value)
@@ -180,23 +198,17 @@ def _no_form(source: Source, place: _Place, details: ErrorDetails, key: str) -> 
     path = place.path
     forms = [member for _, member in _members(place.chosen)]
     value = details["input"]
-    names: dict[str, None] = {}
-    for member in forms:
-        if isinstance(member, type) and issubclass(member, BaseModel):
-            required = [field.alias or name for name, field in member.model_fields.items() if field.is_required()]
-            names.setdefault(required[0] if required else next(iter(member.model_fields)))
-        else:
-            names.update(dict.fromkeys(str(word) for word in get_args(member)))
+    words = [str(word) for member in forms if get_origin(member) is Literal for word in get_args(member)]
+    known = list(dict.fromkeys(_discriminator(member) for member in forms if _is_model(member)))
+    one = f"the key {known[0]}" if len(known) == 1 else f"one of the keys {', '.join(known)}"
     if isinstance(value, dict):
-        keys = {_discriminator(member): None for member in forms if _is_model(member)}
-        known = [name for name in keys if name]
         near = next((each for bad in value if (each := nearest(str(bad), known))), None)
         return error(
             "SL0103",
-            f"`{key}` says nothing that it could be told by",
+            f"`{key}` has none of the keys that say what it is",
             mark=source.mark(path, key=True),
             key=key,
-            allowed=f"one of the keys {', '.join(known)}",
+            allowed=one,
             nearest=near,
         )
     return error(
@@ -205,7 +217,7 @@ def _no_form(source: Source, place: _Place, details: ErrorDetails, key: str) -> 
         mark=source.mark(path),
         key=key,
         found=shown(value),
-        allowed=f"a mapping with one of the keys {', '.join(names)}",
+        allowed=", ".join([*words, f"or a mapping with {one}" if words else f"a mapping with {one}"]),
     )
 
 
