@@ -262,22 +262,24 @@ class TestRoot:
     def test_no_such_command(self, cli: Cli) -> None:
         done = cli("simulat", "x.yaml")
         assert done.returncode == 2
-        assert "Did you mean 'simulate'?" in done.stderr
+        assert done.stderr.startswith("error[SL0101]: no such command\n")
+        assert "did you mean `simulate`?" in done.stderr
 
     @pytest.mark.parametrize(
         ("arguments", "expected"),
         [
             (["simulate", "x.yaml", "--max-evnts", "3"], ("SL0101", "no such option", "--max-evnts", "--max-events")),
             (["check", "--nonsense"], ("SL0101", "no such option", "--nonsense", None)),
-            (["simulate"], ("SL0103", "missing argument 'SCENARIO'", None, None)),
-            (["simulate", "x.yaml", "--out"], ("SL0102", "option '--out' requires an argument", None, None)),
-            (["simulat", "x.yaml"], ("SL0102", "no such command 'simulat'. Did you mean 'simulate'?", None, None)),
+            (["simulate"], ("SL0103", "missing argument `SCENARIO`", None, None)),
+            (["simulate", "x.yaml", "--out"], ("SL0102", "option `--out` requires an argument", None, None)),
+            (["simulat", "x.yaml"], ("SL0101", "no such command", "simulat", "simulate")),
+            (["show", "fabrik", "x.yaml"], ("SL0102", "value not allowed for `part`", "fabrik", "fabric")),
         ],
     )
     def test_misuse_in_json(self, arguments: list[str], expected: tuple[str | None, ...], cli: Cli) -> None:
         done = cli(arguments[0], "--json", *arguments[1:])
         assert done.returncode == 2
-        assert "Error: " in done.stderr
+        assert done.stderr.startswith(f"error[{expected[0]}]: {expected[1]}\n")
         answer = json.loads(done.stdout)
         assert answer["exit_status"] == 2
         (problem,) = answer["diagnostics"]
