@@ -149,6 +149,14 @@ class TestInit:
         assert done.returncode == 2
         assert "did you mean `resnet50-torus`?" in done.stderr
 
+    @pytest.mark.parametrize("name", ["", ".yaml", "folder/"])
+    def test_a_file_without_a_name(self, name: str, cli: Cli) -> None:
+        (cli.folder / "folder").mkdir()
+        done = cli("init", name)
+        assert done.returncode == 2
+        assert "no file is named" in done.stderr
+        assert not [*cli.folder.rglob(".yaml")]
+
     def test_where_nothing_can_be_written(self, cli: Cli) -> None:
         assert cli("init", "no/such/folder").returncode == 3
 
@@ -167,6 +175,29 @@ class TestConvert:
         assert cli("convert", ring, "resolved.json").returncode == 0
         assert cli("simulate", "resolved.yaml").returncode == 0
         assert json.loads((cli.folder / "resolved.json").read_text())["network"] == {"model": "queued"}
+
+    def test_no_file_is_lost(self, cli: Cli, ring: str) -> None:
+        for force in ([], ["--force"]):
+            done = cli("convert", ring, f"./{ring}", *force)
+            assert done.returncode == 2
+            assert done.stderr.startswith("error[SL0102]: this is the file that is converted\n")
+        assert (cli.folder / ring).read_text() == RING
+        cli.write("there.json", "mine")
+        done = cli("convert", ring, "there.json")
+        assert done.returncode == 2
+        assert "add --force" in done.stderr
+        assert (cli.folder / "there.json").read_text() == "mine"
+        assert cli("convert", ring, "there.json", "--force").returncode == 0
+        assert json.loads((cli.folder / "there.json").read_text())["name"] == "ring"
+
+    def test_traces(self, cli: Cli, ring: str) -> None:
+        done = cli("convert", ring, "none/x.et")
+        assert done.returncode == 3
+        assert "there is no folder none" in done.stderr
+        assert not (cli.folder / "none").exists()
+        assert cli("convert", ring, "x.et").returncode == 0
+        assert cli("convert", ring, "x.et").returncode == 2
+        assert cli("convert", ring, "x.et", "--force").returncode == 0
 
     def test_a_scenario_with_files_goes_elsewhere(self, cli: Cli) -> None:
         cli.write("a/plan.json", (ROOT / "examples/custom-plan/plan.json").read_text())

@@ -68,6 +68,7 @@ def test_options_change_the_scenario(cli: Cli, ring: str) -> None:
         (["--max-events", "3"], 5, "SL0502"),
         (["--max-wall", "1ns"], 5, "was reached while building the fabric"),
         (["--out", "ring.yaml"], 3, "SL0801"),
+        (["--out", ""], 2, "no folder is named"),
     ],
 )
 def test_exit_statuses(options: list[str], status: int, text: str, cli: Cli, ring: str) -> None:
