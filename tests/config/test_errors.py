@@ -343,6 +343,17 @@ error[SL0106]: merge keys are not supported
   |
   = help: write the keys out, or repeat a value by its alias""",
     ),
+    "a tab": (
+        HEAD + "workload:\n\tcollective: all_reduce\n",
+        """\
+error[SL0106]: a tab in the indentation
+ --> s.yaml:3:1
+  |
+3 |     collective: all_reduce
+  | ^^^^
+  |
+  = help: indent by spaces""",
+    ),
     "broken YAML": (
         "a: [1, 2\nb: 3\n",
         "error[SL0106]: not well-formed YAML: illegal placement of ':' indicator\n --> s.yaml:2:2\n",
