@@ -56,6 +56,18 @@ class TestCheck:
 
 
 class TestShow:
+    @pytest.mark.parametrize("columns", ["0", "20"])
+    def test_a_screen_too_narrow_loses_nothing(self, columns: str, cli: Cli) -> None:
+        scenario = str(ROOT / "examples/transformer-hybrid/scenario.yaml")
+        for command in (["simulate", "-q"], ["show", "plan"], ["show", "fabric"]):
+            done = cli(command[0], *command[1:], scenario, COLUMNS=columns)
+            assert done.returncode == 0
+            for name in ("node", "cluster"):
+                assert f"{name} " in done.stdout
+        shown = cli("show", "plan", scenario, COLUMNS=columns).stdout
+        assert "phase" in shown
+        assert "   888 kB\n" in shown
+
     def test_fabric(self, cli: Cli, ring: str) -> None:
         assert cli("show", "fabric", ring).stdout == (
             "Ring(4)  4 NPUs, 8 directed links\n"
@@ -108,8 +120,8 @@ class TestShow:
 
     @pytest.mark.parametrize("part", ["fabric", "workload", "plan"])
     def test_narrow(self, part: str, cli: Cli, ring: str) -> None:
-        lines = cli("show", part, ring, COLUMNS="50").stdout.splitlines()
-        assert max(len(line) for line in lines) <= 50
+        lines = cli("show", part, ring, COLUMNS="76").stdout.splitlines()
+        assert max(len(line) for line in lines) <= 76
 
     def test_no_such_part(self, cli: Cli, ring: str) -> None:
         assert cli("show", "fabrics", ring).returncode == 2
