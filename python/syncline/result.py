@@ -45,7 +45,7 @@ class Result:
     def __init__(self, tables: Tables, scenario: dict[str, Any] | None = None, folder: Path | None = None) -> None:
         self._tables = tables
         self._scenario = scenario
-        self._start = Path().absolute() if scenario else None
+        self._start = _here() if scenario else None
         self.folder = folder
         """Where the results are on disk, if they are."""
 
@@ -192,6 +192,14 @@ def _refuse(path: Path) -> NoReturn:
         help = f"simulate it, `syncline simulate {name}`, and name the folder that this leaves"
     mark = Mark(Text(name, ()), 0, 0, 0)
     refuse(error("SL0102", message, mark=mark, allowed="the folder of a run", help=help))
+
+
+def _here() -> Path | None:
+    """The current directory, unless it was removed meanwhile."""
+    try:
+        return Path.cwd()
+    except OSError:
+        return None
 
 
 class _Folder:

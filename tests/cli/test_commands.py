@@ -56,6 +56,18 @@ class TestCheck:
 
 
 class TestShow:
+    @pytest.mark.parametrize("columns", ["0", "20"])
+    def test_a_screen_too_narrow_loses_nothing(self, columns: str, cli: Cli) -> None:
+        scenario = str(ROOT / "examples/transformer-hybrid/scenario.yaml")
+        for command in (["simulate", "-q"], ["show", "plan"], ["show", "fabric"]):
+            done = cli(command[0], *command[1:], scenario, COLUMNS=columns)
+            assert done.returncode == 0
+            for name in ("node", "cluster"):
+                assert f"{name} " in done.stdout
+        shown = cli("show", "plan", scenario, COLUMNS=columns).stdout
+        assert "phase" in shown
+        assert "   888 kB\n" in shown
+
     def test_fabric(self, cli: Cli, ring: str) -> None:
         assert cli("show", "fabric", ring).stdout == (
             "Ring(4)  4 NPUs, 8 directed links\n"
@@ -108,8 +120,8 @@ class TestShow:
 
     @pytest.mark.parametrize("part", ["fabric", "workload", "plan"])
     def test_narrow(self, part: str, cli: Cli, ring: str) -> None:
-        lines = cli("show", part, ring, COLUMNS="50").stdout.splitlines()
-        assert max(len(line) for line in lines) <= 50
+        lines = cli("show", part, ring, COLUMNS="76").stdout.splitlines()
+        assert max(len(line) for line in lines) <= 76
 
     def test_no_such_part(self, cli: Cli, ring: str) -> None:
         assert cli("show", "fabrics", ring).returncode == 2
@@ -149,6 +161,14 @@ class TestInit:
         assert done.returncode == 2
         assert "did you mean `resnet50-torus`?" in done.stderr
 
+    @pytest.mark.parametrize("name", ["", ".yaml", "folder/"])
+    def test_a_file_without_a_name(self, name: str, cli: Cli) -> None:
+        (cli.folder / "folder").mkdir()
+        done = cli("init", name)
+        assert done.returncode == 2
+        assert "no file is named" in done.stderr
+        assert not [*cli.folder.rglob(".yaml")]
+
     def test_where_nothing_can_be_written(self, cli: Cli) -> None:
         assert cli("init", "no/such/folder").returncode == 3
 
@@ -167,6 +187,29 @@ class TestConvert:
         assert cli("convert", ring, "resolved.json").returncode == 0
         assert cli("simulate", "resolved.yaml").returncode == 0
         assert json.loads((cli.folder / "resolved.json").read_text())["network"] == {"model": "queued"}
+
+    def test_no_file_is_lost(self, cli: Cli, ring: str) -> None:
+        for force in ([], ["--force"]):
+            done = cli("convert", ring, f"./{ring}", *force)
+            assert done.returncode == 2
+            assert done.stderr.startswith("error[SL0102]: this is the file that is converted\n")
+        assert (cli.folder / ring).read_text() == RING
+        cli.write("there.json", "mine")
+        done = cli("convert", ring, "there.json")
+        assert done.returncode == 2
+        assert "add --force" in done.stderr
+        assert (cli.folder / "there.json").read_text() == "mine"
+        assert cli("convert", ring, "there.json", "--force").returncode == 0
+        assert json.loads((cli.folder / "there.json").read_text())["name"] == "ring"
+
+    def test_traces(self, cli: Cli, ring: str) -> None:
+        done = cli("convert", ring, "none/x.et")
+        assert done.returncode == 3
+        assert "there is no folder none" in done.stderr
+        assert not (cli.folder / "none").exists()
+        assert cli("convert", ring, "x.et").returncode == 0
+        assert cli("convert", ring, "x.et").returncode == 2
+        assert cli("convert", ring, "x.et", "--force").returncode == 0
 
     def test_a_scenario_with_files_goes_elsewhere(self, cli: Cli) -> None:
         cli.write("a/plan.json", (ROOT / "examples/custom-plan/plan.json").read_text())
@@ -262,22 +305,24 @@ class TestRoot:
     def test_no_such_command(self, cli: Cli) -> None:
         done = cli("simulat", "x.yaml")
         assert done.returncode == 2
-        assert "Did you mean 'simulate'?" in done.stderr
+        assert done.stderr.startswith("error[SL0101]: no such command\n")
+        assert "did you mean `simulate`?" in done.stderr
 
     @pytest.mark.parametrize(
         ("arguments", "expected"),
         [
             (["simulate", "x.yaml", "--max-evnts", "3"], ("SL0101", "no such option", "--max-evnts", "--max-events")),
             (["check", "--nonsense"], ("SL0101", "no such option", "--nonsense", None)),
-            (["simulate"], ("SL0103", "missing argument 'SCENARIO'", None, None)),
-            (["simulate", "x.yaml", "--out"], ("SL0102", "option '--out' requires an argument", None, None)),
-            (["simulat", "x.yaml"], ("SL0102", "no such command 'simulat'. Did you mean 'simulate'?", None, None)),
+            (["simulate"], ("SL0103", "missing argument `SCENARIO`", None, None)),
+            (["simulate", "x.yaml", "--out"], ("SL0102", "option `--out` requires an argument", None, None)),
+            (["simulat", "x.yaml"], ("SL0101", "no such command", "simulat", "simulate")),
+            (["show", "fabrik", "x.yaml"], ("SL0102", "value not allowed for `part`", "fabrik", "fabric")),
         ],
     )
     def test_misuse_in_json(self, arguments: list[str], expected: tuple[str | None, ...], cli: Cli) -> None:
         done = cli(arguments[0], "--json", *arguments[1:])
         assert done.returncode == 2
-        assert "Error: " in done.stderr
+        assert done.stderr.startswith(f"error[{expected[0]}]: {expected[1]}\n")
         answer = json.loads(done.stdout)
         assert answer["exit_status"] == 2
         (problem,) = answer["diagnostics"]

@@ -123,6 +123,7 @@ class TestBadInput:
 
     def test_results_without_a_scenario(self, cli: Cli, ring: str, runs: tuple[str, str]) -> None:
         """As the drop-in for ASTRA-sim leaves them."""
+        (cli.folder / "traces").mkdir()
         assert cli("convert", cli.write("job.yaml", RING), "traces/job.et").returncode == 0
         cli.write("system.json", '{"all-reduce-implementation": ["ring"], "preferred-dataset-splits": 4}')
         cli.write("network.yml", "topology: [ Ring ]\nnpus_count: [ 4 ]\nbandwidth: [ 25.0 ]\nlatency: [ 1000.0 ]\n")

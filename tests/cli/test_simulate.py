@@ -64,10 +64,11 @@ def test_options_change_the_scenario(cli: Cli, ring: str) -> None:
         (["--max-events", "zero"], 2, "--max-events:1:1"),
         (["--max-wall", "3"], 2, 'say the unit: "3s", for example'),
         (["--max-sim-time", "3"], 2, 'say the unit: "3us", for example'),
-        (["--nonsense"], 2, "No such option"),
+        (["--nonsense"], 2, "error[SL0101]: no such option"),
         (["--max-events", "3"], 5, "SL0502"),
         (["--max-wall", "1ns"], 5, "was reached while building the fabric"),
         (["--out", "ring.yaml"], 3, "SL0801"),
+        (["--out", ""], 2, "no folder is named"),
     ],
 )
 def test_exit_statuses(options: list[str], status: int, text: str, cli: Cli, ring: str) -> None:

@@ -28,7 +28,7 @@ error[SL0101]: unknown key `rtae`
     "a fault that is none": (
         HEAD + WORKLOAD + FABRIC + "faults: [{ rnk: 3, factor: 2 }]\n",
         """\
-error[SL0103]: `faults.0` says nothing that it could be told by
+error[SL0103]: `faults.0` has none of the keys that say what it is
  --> s.yaml:4:10
   |
 4 | faults: [{ rnk: 3, factor: 2 }]
@@ -59,7 +59,7 @@ error[SL0104]: `gb/s` is not a unit of rate
   |                                 ^^^^^^ found `50gb/s`
   |
   = note: key `fabric.rate`
-  = help: did you mean "50GB/s"? (case matters: b is bit, B is byte)""",
+  = help: write "50Gb/s" for bits, or "50GB/s" for bytes: case matters""",
     ),
     "a word that is not allowed": (
         HEAD + WORKLOAD + FABRIC + "network: queud\n",
@@ -72,6 +72,45 @@ error[SL0102]: value not allowed
   |
   = note: key `network`
   = help: did you mean `queued`?""",
+    ),
+    "nothing where a word or a mapping may be": (
+        HEAD + WORKLOAD + FABRIC + "network: [queued]\n",
+        """\
+error[SL0102]: value not allowed
+ --> s.yaml:4:10
+  |
+4 | network: [queued]
+  |          ^^^^^^^^ found `a list`, allowed: analytical, queued, or a mapping with the key model
+  |
+  = note: key `network`""",
+    ),
+    "a key that belongs one level down": (
+        HEAD + WORKLOAD + FABRIC + "chunks: 4\n",
+        """\
+error[SL0101]: unknown key `chunks`
+ --> s.yaml:4:1
+  |
+4 | chunks: 4
+  | ^^^^^^ found `chunks`
+  |
+  = note: allowed: schema, name, seed, workload, compute, fabric, placement,
+          collectives, network, faults, limits, trace, quotient, report
+  = note: key `chunks`
+  = help: did you mean `collectives.chunks`?""",
+    ),
+    "a key that belongs to several": (
+        HEAD + WORKLOAD + FABRIC + "model: queued\n",
+        """\
+error[SL0101]: unknown key `model`
+ --> s.yaml:4:1
+  |
+4 | model: queued
+  | ^^^^^ found `model`
+  |
+  = note: allowed: schema, name, seed, workload, compute, fabric, placement,
+          collectives, network, faults, limits, trace, quotient, report
+  = note: key `model`
+  = help: did you mean one of `workload.model`, `compute.model`, `network.model`?""",
     ),
     "a missing key": (
         HEAD + "workload: { collective: all_reduce }\n" + FABRIC,
@@ -100,7 +139,7 @@ error[SL0103]: missing key `fabric`
     "a section of no known form": (
         HEAD + "workload: { modle: resnet50 }\n" + FABRIC,
         """\
-error[SL0103]: `workload` says nothing that it could be told by
+error[SL0103]: `workload` has none of the keys that say what it is
  --> s.yaml:2:1
   |
 2 | workload: { modle: resnet50 }
@@ -154,7 +193,7 @@ error[SL0102]: value not allowed
   |         ^^^^^^ found `a list`
   |
   = note: allowed: a mapping with one of the keys dims, shape, torus,
-          alltoall, file, npus
+          alltoall, file, links
   = note: key `fabric`""",
     ),
     "both rates": (
@@ -292,6 +331,28 @@ error[SL0102]: key `seed` is given twice
   | ^^^^
   |
   = help: keep one of the two; the first is in line 4""",
+    ),
+    "a merge key": (
+        HEAD + WORKLOAD + FABRIC + "collectives: { <<: { chunks: 1 } }\n",
+        """\
+error[SL0106]: merge keys are not supported
+ --> s.yaml:4:16
+  |
+4 | collectives: { <<: { chunks: 1 } }
+  |                ^^
+  |
+  = help: write the keys out, or repeat a value by its alias""",
+    ),
+    "a tab": (
+        HEAD + "workload:\n\tcollective: all_reduce\n",
+        """\
+error[SL0106]: a tab in the indentation
+ --> s.yaml:3:1
+  |
+3 |     collective: all_reduce
+  | ^^^^
+  |
+  = help: indent by spaces""",
     ),
     "broken YAML": (
         "a: [1, 2\nb: 3\n",

@@ -48,6 +48,18 @@ error[SL0104]: a number without a unit
   = help: say the unit: "50Gb/s", for example""",
         ),
         (
+            "fabric.dims.0.name.x=2",
+            """\
+error[SL0102]: `fabric.dims.0.name` is neither a mapping nor a list
+ --> --set:1:1
+  |
+1 | fabric.dims.0.name.x=2
+  | ^^^^^^^^^^^^^^^^^^^^ found `inner`
+  |
+  = note: key `fabric.dims.0.name.x`
+  = help: replace it as a whole: --set 'fabric.dims.0.name={x: 2}'""",
+        ),
+        (
             "fabric.dims.1.rtae=50GB/s",
             """\
 error[SL0101]: unknown key `rtae`

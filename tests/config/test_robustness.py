@@ -115,3 +115,25 @@ def test_sizes_that_no_machine_holds_are_refused_or_cheap(size: int) -> None:
         load(scenario).check()
     except SynclineError as error:
         assert error.exit_status == 2
+
+
+@pytest.mark.parametrize("key", ["<<", "<word>", "word", "<network>", "network", "[key]", "<", "collectives", ""])
+@pytest.mark.parametrize("where", [(), ("network",), ("collectives",), ("workload",), ("fabric",), ("trace",)])
+def test_an_unknown_key_of_any_spelling(key: str, where: tuple[str, ...]) -> None:
+    scenario: dict[str, Any] = {
+        "workload": {"collective": "all_reduce", "bytes": "1MB"},
+        "fabric": {"shape": "Ring(8)", "rate": "1GB/s"},
+        "network": {"model": "queued"},
+        "collectives": {"chunks": 1},
+        "trace": {"ranks": [0]},
+    }
+    inner = scenario
+    for part in where:
+        inner = inner[part]
+    if key in inner:
+        pytest.skip("a key of the section")
+    inner[key] = 1
+    with pytest.raises(SynclineError) as refused:
+        load(scenario).check()
+    path = ".".join((*where, key))
+    assert {each["code"]: each["key"] for each in refused.value.diagnostics}["SL0101"] == path

@@ -27,6 +27,15 @@ pub enum Severity {
     Error,
 }
 
+/// What the system says of a file that cannot be used, without the number of its error: `no such file or directory`.
+#[must_use]
+pub fn reason(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    let text = text.rsplit_once(" (os error ").map_or(text.as_str(), |(text, _)| text);
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
+}
+
 /// Where in which file.
 #[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]

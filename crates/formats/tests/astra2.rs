@@ -24,6 +24,26 @@ fn a_network() {
 }
 
 #[test]
+fn what_is_no_yaml_is_told_in_our_words() {
+    let told = |text: &str| Network::parse(source(text)).expect_err("no YAML").to_string();
+    for (text, expected) in [
+        ("latency: [ 1 ]\nlatency: [ 2 ]\n", "is not valid YAML: key `latency` is given twice"),
+        ("latency: [ .nan ]\n", "is not valid YAML: `.nan` is not a finite number"),
+        ("latency:\n\t- 1\n", "is not valid YAML: a tab in the indentation"),
+    ] {
+        let told = told(text);
+        assert!(told.contains(expected), "{told}");
+    }
+}
+
+#[test]
+fn a_file_that_is_not_there_has_no_number() {
+    let told = Network::read(std::path::Path::new("no/such/file")).expect_err("no file").to_string();
+    assert!(told.contains("the file cannot be read: no such file"), "{told}");
+    assert!(!told.contains("os error"), "{told}");
+}
+
+#[test]
 fn a_system() {
     let text = r#"{"scheduling-policy": "EXPLICIT", "collective-optimization": "baseline", "endpoint-delay": 12.0,
         "active-chunks-per-dimension": 2, "preferred-dataset-splits": 64, "local-mem-bw": 1555.5, "peak-perf": 312,

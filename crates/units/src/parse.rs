@@ -59,7 +59,9 @@ impl Prefixes {
             ("", 1, 1),
             ("m", 1, 1_000),
             ("u", 1, 1_000_000),
-            ("µ", 1, 1_000_000),
+            // The micro sign and the Greek letter look the same.
+            ("\u{b5}", 1, 1_000_000),
+            ("\u{3bc}", 1, 1_000_000),
             ("n", 1, 1_000_000_000),
             ("p", 1, 1_000_000_000_000),
         ];
@@ -105,9 +107,15 @@ pub(crate) fn quantity(
         ));
     }
     let factor = find_unit(unit, units, prefixes).ok_or_else(|| {
-        let help = match nearest_by_case(unit, units, prefixes) {
-            Some(near) => format!("did you mean \"{number}{near}\"? (case matters: b is bit, B is byte)"),
-            None => format!("write it like \"{example}\""),
+        let help = match meant(unit, units, prefixes).as_slice() {
+            [bits, bytes] => {
+                format!("write \"{number}{bits}\" for bits, or \"{number}{bytes}\" for bytes: case matters")
+            }
+            [near, ..] if near.contains(['b', 'B']) => {
+                format!("did you mean \"{number}{near}\"? (case matters: b is bit, B is byte)")
+            }
+            [near, ..] => format!("did you mean \"{number}{near}\"?"),
+            [] => format!("write it like \"{example}\""),
         };
         error(format!("`{unit}` is not a unit of {what}"), help)
     })?;
@@ -143,17 +151,48 @@ fn find_unit(unit: &str, units: &[(&str, u64)], prefixes: Prefixes) -> Option<(u
     })
 }
 
-/// The unit that `unit` would be if letters had another case, or `bps` were written `b/s`.
-fn nearest_by_case(unit: &str, units: &[(&str, u64)], prefixes: Prefixes) -> Option<String> {
-    let folded = unit.to_lowercase().replace("ps", "/s").replace("it/s", "/s");
-    let plain = unit.to_lowercase();
-    units
+/// The unit that `unit` is another spelling of; two, of bits and then of bytes, where it may be either.
+fn meant(unit: &str, units: &[(&str, u64)], prefixes: Prefixes) -> Vec<String> {
+    const SPELLINGS: [(&str, &str); 6] = [
+        ("bits/s", "b/s"),
+        ("bit/s", "b/s"),
+        ("bytes/s", "b/s"),
+        ("byte/s", "b/s"),
+        ("bps", "b/s"),
+        ("flops", "flop/s"),
+    ];
+    let lower = unit.to_lowercase();
+    let folded = SPELLINGS
         .iter()
-        .flat_map(|&(name, _)| prefixes.table().iter().map(move |&(prefix, _, _)| format!("{prefix}{name}")))
-        .find(|known| {
-            let known = known.to_lowercase();
-            known == plain || (known.contains('/') && known == folded)
+        .find_map(|&(ending, usual)| Some(format!("{}{usual}", lower.strip_suffix(ending)?)))
+        .filter(|_| units.iter().any(|(name, _)| name.contains('/')))
+        .unwrap_or_else(|| lower.clone());
+    let mut found: Vec<String> = units
+        .iter()
+        .rev()
+        .filter_map(|&(name, _)| {
+            let spelt = prefixes.table().iter().map(|&(prefix, _, _)| format!("{prefix}{name}"));
+            spelt.into_iter().find(|known| known.to_lowercase() == folded)
         })
+        .collect();
+    if let (Some(letter), 2) = (bit_or_byte(unit, &lower), found.len()) {
+        found.retain(|known| known.contains(letter));
+    }
+    found
+}
+
+/// `b` or `B`, where `unit` says which of them it means: by the word, by `bps`, or by letters of both cases, whose
+/// writer minds the case. `gb/s` and `GBPS` do not say.
+fn bit_or_byte(unit: &str, lower: &str) -> Option<char> {
+    if lower.contains("bit") {
+        return Some('b');
+    }
+    if lower.contains("byte") {
+        return Some('B');
+    }
+    let cases =
+        unit.contains(|c: char| c.is_ascii_uppercase()) && unit.contains(|c: char| c.is_ascii_lowercase());
+    if cases || unit.ends_with("bps") { unit.chars().rfind(|c| matches!(c, 'b' | 'B')) } else { None }
 }
 
 /// `"12.5e3"` as `(125, 2)`: digits and the power of ten that multiplies them.
@@ -192,7 +231,7 @@ fn to_base(digits: u128, scale: i32, (num, den): (u128, u128)) -> Result<u64, St
 
 #[cfg(test)]
 mod tests {
-    use crate::{Bytes, Flops, Rate, Time};
+    use crate::{Bytes, FlopRate, Flops, Rate, Time};
 
     fn error(text: &str) -> String {
         text.parse::<Rate>().unwrap_err().to_string()
@@ -203,6 +242,8 @@ mod tests {
         assert_eq!("100Gb/s".parse(), Ok(Rate(100_000_000_000)));
         assert_eq!("25 GB/s".parse(), Ok(Rate(200_000_000_000)));
         assert_eq!("0.5us".parse(), Ok(Time(500_000)));
+        assert_eq!("0.5\u{b5}s".parse(), Ok(Time(500_000)));
+        assert_eq!("0.5\u{3bc}s".parse(), Ok(Time(500_000)));
         assert_eq!("64MiB".parse(), Ok(Bytes(64 << 20)));
         assert_eq!("1GB".parse(), Ok(Bytes(1_000_000_000)));
         assert_eq!("1e3B".parse(), Ok(Bytes(1_000)));
@@ -220,7 +261,7 @@ mod tests {
         );
         assert_eq!(
             error("50gb/s"),
-            "`50gb/s`: `gb/s` is not a unit of rate; did you mean \"50GB/s\"? (case matters: b is bit, B is byte)"
+            "`50gb/s`: `gb/s` is not a unit of rate; write \"50Gb/s\" for bits, or \"50GB/s\" for bytes: case matters"
         );
         assert_eq!(
             error("-1Gb/s"),
@@ -233,5 +274,29 @@ mod tests {
         assert!("1e99s".parse::<Time>().is_err());
         assert!("".parse::<Time>().is_err());
         assert!("µ".parse::<Time>().is_err());
+    }
+    #[test]
+    fn bits_and_bytes_are_not_confused_by_a_hint() {
+        let bits = ["100Gbps", "100 Gbps", "100gbps", "100Gbit/s", "100gbits/s", "100Gb/S", "100GBit/s"];
+        let bytes = ["100GBps", "100gBps", "100Gbyte/s", "100GBytes/s", "100gB/s"];
+        let either = ["100gb/s", "100GB/S", "100GBPS"];
+        let single = |unit| format!("did you mean \"100{unit}\"? (case matters: b is bit, B is byte)");
+        let both = "write \"100Gb/s\" for bits, or \"100GB/s\" for bytes: case matters".to_owned();
+        let help = |text: &str| text.parse::<Rate>().unwrap_err().help;
+        for text in bits {
+            assert_eq!(help(text), single("Gb/s"), "{text}");
+        }
+        for text in bytes {
+            assert_eq!(help(text), single("GB/s"), "{text}");
+        }
+        for text in either {
+            assert_eq!(help(text), both, "{text}");
+        }
+        assert_eq!("1US".parse::<Time>().unwrap_err().help, "did you mean \"1us\"?");
+        assert_eq!("312TFLOPS".parse::<FlopRate>().unwrap_err().help, "did you mean \"312TFLOP/s\"?");
+        assert_eq!(
+            "64mb".parse::<Bytes>().unwrap_err().help,
+            "did you mean \"64MB\"? (case matters: b is bit, B is byte)"
+        );
     }
 }

@@ -68,6 +68,7 @@ NoColour = Annotated[
     bool, typer.Option("--no-color", metavar="", callback=_no_colour, expose_value=False, help="Print without colours.")
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", metavar="", help="Print the answer and errors, nothing else.")]
+Force = Annotated[bool, typer.Option("--force", metavar="", help="Replace a file that is already there.")]
 
 
 class Part(StrEnum):
@@ -173,7 +174,7 @@ def init(
         ),
     ] = "resnet50-torus",
     list_: Annotated[bool, typer.Option("--list", metavar="", help="List the templates.")] = False,
-    force: Annotated[bool, typer.Option("--force", metavar="", help="Replace a file that is already there.")] = False,
+    force: Force = False,
 ) -> int:
     """Write a scenario to start from, and the JSON schema by which editors complete it."""
     from syncline.cli.init import init as call
@@ -191,11 +192,12 @@ def convert(
         str | None, typer.Option(metavar="MxN..", help="Where the ranks of an ASTRA-sim 1 text lie: 2x4x4.")
     ] = None,
     iterations: Annotated[int | None, typer.Option(min=1, help="Iterations of an ASTRA-sim 1 text.")] = None,
+    force: Force = False,
 ) -> int:
     """Convert scenarios, tables of runs, plans, ASTRA-sim 1 texts into other forms, Chakra traces among them."""
     from syncline.cli.convert import convert as call
 
-    return call(source, target, dims, iterations)
+    return call(source, target, dims, iterations, force=force)
 
 
 @app.command()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from syncline import _core
-from syncline.cli.folder import of_traces
+from syncline.cli.folder import chosen, of_traces
 from syncline.cli.streams import ascii_only, complain, console, say, show, show_json
 from syncline.config.dump import dump
 from syncline.config.node import Mark, Text
@@ -69,7 +69,7 @@ def astra_sim(arguments: Sequence[str]) -> int:
         sys.stdout.write(HELP)
         return 0
     options, switches = _options(arguments)
-    folder = options.pop("out", None) or of_traces(options["workload"])
+    folder = chosen(options.pop("out", None), of_traces(options["workload"]))
     model = options.pop("model", "analytical")
     if "native" in switches:
         return _native(options, model, folder, as_json="json" in switches)

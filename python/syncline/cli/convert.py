@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import NoReturn
 
 from syncline import _core
 from syncline.cli.streams import complain, say
@@ -18,11 +19,13 @@ _KNOWN = (
 )
 
 
-def convert(source: str, target: str, dims: str | None = None, iterations: int | None = None) -> int:
-    """Converts a file by what it is and what the other's ending says."""
+def convert(
+    source: str, target: str, dims: str | None = None, iterations: int | None = None, *, force: bool = False
+) -> int:
+    """Converts a file by what it is and what the other's ending says. Files that are there stay, unless ``force``."""
     path, ending = Path(source), Path(target).suffix.lower()
     if ending == ".et" and (path.suffix.lower() in (*_SCENARIOS, ".txt") or path.is_dir()):
-        return _traces(source, target, dims, iterations)
+        return _traces(source, target, dims, iterations, force=force)
     if dims is not None or iterations is not None:
         option = "--dims" if dims is not None else "--iterations"
         refuse(error("SL0102", f"{option} is for ASTRA-sim 1 text workloads that become traces", help="leave it out"))
@@ -45,18 +48,36 @@ def convert(source: str, target: str, dims: str | None = None, iterations: int |
                 allowed=_KNOWN,
             )
         )
+    _spare(source, Path(target), force=force)
     try:
         Path(target).write_text(text, "utf-8")
     except OSError as problem:
-        reason = (problem.strerror or str(problem)).lower()
-        refuse(error("SL0801", f"cannot be written: {reason}", mark=Mark(Text(target, ()), 0, 0, 0)))
+        _cannot_write(target, (problem.strerror or str(problem)).lower())
     say(f"Wrote {target}")
     return 0
 
 
-def _traces(source: str, target: str, dims: str | None, iterations: int | None) -> int:
+def _spare(source: str, target: Path, *, force: bool) -> None:
+    """Refuses to write over a file that is there; over the source always."""
+    if not target.exists():
+        return
+    place = Mark(Text(target.as_posix(), ()), 0, 0, 0)
+    if target.samefile(source):
+        refuse(error("SL0102", "this is the file that is converted", mark=place, help="choose another name"))
+    if not force:
+        refuse(error("SL0102", "the file is there already", mark=place, help="choose another name, or add --force"))
+
+
+def _cannot_write(target: str, reason: str) -> NoReturn:
+    refuse(error("SL0801", f"cannot be written: {reason}", mark=Mark(Text(target, ()), 0, 0, 0)))
+
+
+def _traces(source: str, target: str, dims: str | None, iterations: int | None, *, force: bool) -> int:
     """Writes a trace for each rank: OUT without its ending is their prefix."""
     prefix = Path(target).with_suffix("")
+    if not prefix.parent.is_dir():
+        _cannot_write(target, f"there is no folder {prefix.parent.as_posix()}")
+    _spare(source, Path(f"{prefix}.0.et"), force=force)
     if Path(source).suffix.lower() == ".txt":
         sizes = _sizes(dims)
         files, found = _core.to_chakra(source, prefix, sizes, 1 if iterations is None else iterations)

@@ -5,6 +5,20 @@ from __future__ import annotations
 import re
 from pathlib import PurePath
 
+from syncline.config.node import Mark, Text
+from syncline.config.problem import error, refuse
+
+
+def chosen(out: str | None, default: str) -> str:
+    """The folder that ``--out`` names, or the default without it."""
+    if out == "":
+        refuse(
+            error(
+                "SL0102", "no folder is named", mark=Mark(Text("--out", ()), 0, 0, 0), help="leave it out, or name one"
+            )
+        )
+    return default if out is None else out
+
 
 def of_name(name: str) -> str:
     """The folder of a scenario's results: within ``runs``, whatever its name holds."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import sys
 import traceback
@@ -13,6 +14,7 @@ from syncline.cli.stdout import StdoutError, watched
 from syncline.cli.streams import complain, say, show_json
 from syncline.config.node import Mark, Text
 from syncline.config.problem import error as diagnostic
+from syncline.config.problem import nearest, refuse
 from syncline.errors import SynclineError
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 USAGE = 2
 UNWRITABLE = 3
+BUG = 70
 INTERRUPTED = 130
 
 
@@ -72,15 +75,15 @@ def _told(arguments: Sequence[str], ctrl_c: _CtrlC) -> int:
         complain(error.diagnostics)
         return error.exit_status
     except MemoryError:
-        return _bug("out of memory")
+        return _bug("out of memory", arguments)
     except Exception as error:  # noqa: BLE001 - whatever arrives here is a bug, and is reported as one
         if ctrl_c.pressed:
             raise KeyboardInterrupt from None
-        return _bug(_where(error))
+        return _bug(_where(error), arguments)
     except BaseException as error:
         if type(error).__name__ != "PanicException":
             raise
-        return _bug(str(error))
+        return _bug(str(error), arguments)
 
 
 def _run(arguments: Sequence[str]) -> int:
@@ -88,6 +91,11 @@ def _run(arguments: Sequence[str]) -> int:
         # Answered before anything is imported that takes time.
         sys.stdout.write(f"syncline {_core.version()}\n")
         return 0
+    for each in arguments:
+        try:
+            each.encode()
+        except UnicodeEncodeError:
+            refuse(diagnostic("SL0102", "an argument is not UTF-8 text", found=ascii(each)[1:-1]))
     import typer
 
     from syncline.cli.app import CtrlC, command
@@ -102,21 +110,39 @@ def _run(arguments: Sequence[str]) -> int:
         # The parser is part of Typer, which has no public name for what its errors have in common.
         if not hasattr(wrong, "show") or not hasattr(wrong, "exit_code"):
             raise
+        found = _misused(wrong)
         if "--json" in arguments:
-            show_json({"exit_status": USAGE, "diagnostics": [_misused(wrong)]})
-        wrong.show()
+            show_json({"exit_status": USAGE, "diagnostics": [found]})
+        if arguments:
+            complain([found])
+        else:
+            # Without any argument the help is what is wanted.
+            wrong.show()
         return USAGE
     return status if isinstance(status, int) else 0
 
 
 def _misused(wrong: Any) -> Diagnostic:
-    """What the parser says, as data."""
+    """What the parser says, in our words."""
+    context = wrong.ctx
+    path = context.command_path if context else "syncline"
+    remedy = f"`{path} --help` says how it is used" if context else None
     if hasattr(wrong, "possibilities"):
         near = next(iter(wrong.possibilities or ()), None)
-        return diagnostic("SL0101", "no such option", found=wrong.option_name, nearest=near)
-    message = " ".join(wrong.format_message().replace("Value error, ", "").split()).rstrip(".")
+        return diagnostic("SL0101", "no such option", found=wrong.option_name, nearest=near, help=remedy)
+    said = " ".join(wrong.format_message().replace("Value error, ", "").split()).rstrip(".")
+    if match := re.match(r"No such command '([^']*)'", said):
+        known = context.command.list_commands(context)
+        near = nearest(match[1], known)
+        return diagnostic("SL0101", "no such command", found=match[1], allowed=", ".join(known), nearest=near)
+    if match := re.fullmatch(r"Invalid value for '([^']*)': '(.*)' is not one of (.*)", said):
+        name, found, allowed = match[1], match[2], match[3].replace("'", "")
+        near = nearest(found, allowed.split(", "))
+        message = f"value not allowed for `{name}`"
+        return diagnostic("SL0102", message, found=found, allowed=allowed, nearest=near, help=remedy)
+    message = re.sub("'([^']*)'", r"`\1`", said.replace(": Input should", ": it should"))
     missing = type(wrong).__name__ == "MissingParameter"
-    return diagnostic("SL0103" if missing else "SL0102", message[:1].lower() + message[1:])
+    return diagnostic("SL0103" if missing else "SL0102", message[:1].lower() + message[1:], help=remedy)
 
 
 def _lost(problem: BaseException | None) -> int:
@@ -129,9 +155,12 @@ def _lost(problem: BaseException | None) -> int:
     return UNWRITABLE
 
 
-def _bug(what: str) -> int:
-    complain(json.loads(_core.internal_error(what)))
-    return 70
+def _bug(what: str, arguments: Sequence[str]) -> int:
+    found = json.loads(_core.internal_error(what))
+    if "--json" in arguments:
+        show_json({"exit_status": BUG, "diagnostics": found})
+    complain(found)
+    return BUG
 
 
 def _where(error: Exception) -> str:

@@ -23,6 +23,10 @@ def init(name: str, template: str, *, listing: bool, force: bool) -> int:
         near = nearest(template, known)
         refuse(error("SL0102", "no such template", mark=mark, allowed=", ".join(known), nearest=near))
     target = Path(name if name.endswith((".yaml", ".yml")) else f"{name}.yaml")
+    if target.name in (".yaml", ".yml"):
+        refuse(
+            error("SL0102", "no file is named", found=name or "nothing", help="write a name: syncline init scenario")
+        )
     place = Mark(Text(target.as_posix(), ()), 0, 0, 0)
     if target.exists() and not force:
         refuse(error("SL0102", "the file is there already", mark=place, help="choose another name, or add --force"))

@@ -7,7 +7,7 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from syncline.cli.folder import of_name
+from syncline.cli.folder import chosen, of_name
 from syncline.cli.guard import INTERRUPTED
 from syncline.cli.options import overrides
 from syncline.cli.progress import Progress
@@ -39,13 +39,13 @@ def simulate(
     from syncline.api import run
 
     loaded = load(scenario, overrides(sets, options))
+    folder = chosen(out, of_name(loaded.name))
     interrupted = False
     with _second_interrupt_kills(), Progress(quiet=quiet or as_json) as progress:
         try:
             result = run(loaded, progress)
         except Interrupted as stopped:
             result, interrupted = stopped.result, True
-    folder = out or of_name(loaded.name)
     files = result.save(folder)
     status = INTERRUPTED if interrupted else _STATUSES[result.summary.ended]
     if as_json:

@@ -45,7 +45,8 @@ def watched() -> Iterator[None]:
     stdout = _Stdout(
         before.buffer,
         encoding=before.encoding,
-        errors=before.errors,
+        # A name that the encoding has no characters for is shown in others, as stderr does.
+        errors="backslashreplace" if before.errors == "strict" else before.errors,
         line_buffering=before.line_buffering,
         write_through=before.write_through,
     )

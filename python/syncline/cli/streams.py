@@ -18,6 +18,14 @@ if TYPE_CHECKING:
     from syncline.errors import Diagnostic
 
 
+NARROWEST = 40
+"""Columns that output takes at least: in fewer, tables would lose what their numbers are about."""
+
+
+_WIDEST = 1000
+"""Columns beyond which a table is cut off after all."""
+
+
 def no_colour() -> None:
     """What ``--no-color`` does."""
     os.environ["NO_COLOR"] = "1"
@@ -36,12 +44,15 @@ def ascii_only(stream: TextIO) -> bool:
 
 @cache
 def console(*, error: bool = False) -> Console:
-    """The console of a stream. Without a terminal it is as wide as ``COLUMNS`` says, or 80 columns."""
+    """The console of a stream. Without a terminal it is as wide as ``COLUMNS`` says, or 80 columns.
+
+    It is never narrower than :data:`NARROWEST`.
+    """
     from rich.console import Console
 
     stream = sys.stderr if error else sys.stdout
     colour = coloured(stream)
-    return Console(
+    made = Console(
         stderr=error,
         no_color=not colour,
         color_system="auto" if colour else None,
@@ -51,6 +62,8 @@ def console(*, error: bool = False) -> Console:
         markup=False,
         width=None if stream.isatty() or os.environ.get("COLUMNS") else 80,
     )
+    made.width = max(made.width, NARROWEST)
+    return made
 
 
 def show(*parts: RenderableType) -> None:
@@ -58,7 +71,9 @@ def show(*parts: RenderableType) -> None:
     out = console()
     with out.capture() as captured:
         for part in parts:
+            usual, out.width = out.width, max(out.width, _least(out, part))
             out.print(part)
+            out.width = usual
     # Padding to the width of the terminal is of no use to anyone.
     text = "\n".join(line.rstrip() for line in captured.get().split("\n"))
     if ascii_only(sys.stdout):
@@ -67,9 +82,22 @@ def show(*parts: RenderableType) -> None:
     sys.stdout.flush()
 
 
+def _least(out: Console, part: RenderableType) -> int:
+    """Columns that a table needs, whatever there are: numbers that are cut off would be wrong ones."""
+    from rich.measure import Measurement
+    from rich.table import Table
+
+    if not isinstance(part, Table):
+        return 0
+    for column in part.columns:
+        if column.no_wrap:
+            column.min_width = max(len(str(cell)) for cell in (column.header, *column.cells))
+    return Measurement.get(out, out.options.update(max_width=_WIDEST), part).minimum
+
+
 def show_json(value: Any) -> None:
     """Prints one JSON object: to stdout."""
-    sys.stdout.write(json.dumps(value, ensure_ascii=False) + "\n")
+    sys.stdout.write(json.dumps(value, ensure_ascii=ascii_only(sys.stdout)) + "\n")
     sys.stdout.flush()
 
 

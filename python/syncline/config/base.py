@@ -44,18 +44,15 @@ def either(allowed: str) -> WrapValidator:
 
 
 def form(*, word: bool, default: str | None = None, **by_key: str) -> Callable[[Any], str | None]:
-    """Chooses a member of a union by the first of ``by_key`` that a mapping has; ``word`` for a bare string.
-
-    Tags are written ``<like this>``, which no key of a scenario is, so that they can be told from keys in a path.
-    """
+    """Chooses a member of a union by the first of ``by_key`` that a mapping has; ``word`` for a bare string."""
 
     def choose(value: Any) -> str | None:
         if isinstance(value, str):
-            return "<word>" if word else None
+            return "word" if word else None
         if isinstance(value, dict):
-            return next((f"<{tag}>" for key, tag in by_key.items() if key in value), default and f"<{default}>")
+            return next((tag for key, tag in by_key.items() if key in value), default)
         if isinstance(value, BaseModel):
-            return next((f"<{tag}>" for key, tag in by_key.items() if key in type(value).model_fields), None)
+            return next((tag for key, tag in by_key.items() if key in type(value).model_fields), None)
         return None
 
     return choose

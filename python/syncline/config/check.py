@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, Tag, ValidationError
 
@@ -57,15 +58,72 @@ def _order(diagnostic: Diagnostic) -> tuple[str, int, int]:
     return place.get("file", ""), place.get("line", 0), place.get("column", 0)
 
 
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a problem is, by the types that were tried there."""
+
+    path: Path
+    """Keys and positions only."""
+    chosen: Any
+    """The type of what stands there; nothing where no key is known."""
+    holder: Any
+    """The type of what it stands in."""
+    is_key: bool
+    """Whether the key is wrong, not its value."""
+
+
+def _place(model: type[BaseModel], details: ErrorDetails) -> _Place:
+    """Tells keys from the members of unions that were tried, which leave their tags among the keys.
+
+    A tag may be spelt like any key: that it is one follows from the type of what it stands in.
+    """
+    parts = details["loc"]
+    path: list[str | int] = []
+    holder: Any = None
+    here: Any = model
+    is_key = False
+    for index, part in enumerate(parts):
+        tagged = dict(_members(here)) if here is not None else {}
+        if part in tagged:
+            here = tagged[str(part)]
+            continue
+        # The key of a mapping that is checked itself: pydantic adds this after it.
+        if index and index == len(parts) - 1 and part == "[key]" and _is_dict(holder) and details["input"] == path[-1]:
+            is_key = True
+            continue
+        path.append(part)
+        holder, here = here, _inside(here, part)
+    return _Place(tuple(path), here, holder, is_key)
+
+
+def _is_dict(annotation: Any) -> bool:
+    return any(get_origin(each) is dict for each in _unwrap(annotation))
+
+
+def _inside(annotation: Any, part: str | int) -> Any:
+    """The type of what stands under ``part``; nothing where there is no such key."""
+    for each in _unwrap(annotation):
+        if _is_model(each):
+            fields = {field.alias or name: field for name, field in each.model_fields.items()}
+            if part in fields:
+                field = fields[str(part)]
+                return Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
+        elif get_origin(each) is list:
+            return get_args(each)[0]
+        elif get_origin(each) is dict:
+            return get_args(each)[1]
+    return None
+
+
 def _diagnostic(source: Source, model: type[BaseModel], details: ErrorDetails, at: Path) -> Diagnostic:
-    tagged = [part for part in details["loc"] if part != "[key]"]
-    path: Path = tuple(part for part in tagged if not _is_tag(part))
-    # Members of a union that were tried leave their names in the path; the file knows no such key.
+    place = _place(model, details)
+    path = place.path
     kind, context, key = details["type"], details.get("ctx", {}), dotted(at + path)
     value = source.mark(path)
     if kind == "extra_forbidden":
-        names = _names(_model_at(model, tuple(tagged[:-1])))
+        names = _names(next((each for each in _unwrap(place.holder) if _is_model(each)), None))
         bad = str(path[-1])
+        deeper = [] if at or len(path) > 1 else _below(model, bad)
         return error(
             "SL0101",
             f"unknown key `{bad}`",
@@ -73,7 +131,8 @@ def _diagnostic(source: Source, model: type[BaseModel], details: ErrorDetails, a
             key=key,
             found=bad,
             allowed=", ".join(names),
-            nearest=nearest(bad, names),
+            nearest=deeper[0] if len(deeper) == 1 else None if deeper else nearest(bad, names),
+            help=_remedy(bad, deeper),
         )
     if kind == "missing":
         where = f"`{dotted(at + path[:-1])}`" if at + path[:-1] else "the scenario"
@@ -93,7 +152,7 @@ def _diagnostic(source: Source, model: type[BaseModel], details: ErrorDetails, a
             value = value.part(details["input"], *part)
         return error(code, message, mark=value, key=key, found=found, **context)
     if kind in ("union_tag_not_found", "union_tag_invalid"):
-        return _no_form(source, model, details, tuple(tagged), path, key)
+        return _no_form(source, place, details, key)
     if kind == "literal_error":
         names = re.findall(r"'([^']*)'", context["expected"])
         text = shown(details["input"])
@@ -101,7 +160,7 @@ def _diagnostic(source: Source, model: type[BaseModel], details: ErrorDetails, a
         return error(
             "SL0102",
             "value not allowed",
-            mark=source.mark(path, key=details["loc"][-1:] == ("[key]",)),
+            mark=source.mark(path, key=place.is_key),
             key=key,
             found=text,
             allowed=", ".join(names),
@@ -112,34 +171,44 @@ def _diagnostic(source: Source, model: type[BaseModel], details: ErrorDetails, a
     )
 
 
+def _below(model: type[BaseModel], name: str) -> list[str]:
+    """The sections that know a key ``name``, as paths to it."""
+    found = []
+    for section, field in model.model_fields.items():
+        annotation = Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
+        forms = [member for _, member in _members(annotation)] or list(_unwrap(annotation))
+        if any(_is_model(form) and name in _names(form) for form in forms):
+            found.append(f"{section}.{name}")
+    return found
+
+
+def _remedy(bad: str, deeper: list[str]) -> str | None:
+    if bad == "<<":
+        return "merge keys are not supported: write the keys out"
+    return f"did you mean one of `{'`, `'.join(deeper)}`?" if len(deeper) > 1 else None
+
+
 def _found(value: Any) -> str | None:
     """What was found, where it is short enough to be worth repeating."""
     return None if isinstance(value, (dict, list, BaseModel)) else shown(value)
 
 
-def _no_form(
-    source: Source, model: type[BaseModel], details: ErrorDetails, tagged: Path, path: Path, key: str
-) -> Diagnostic:
+def _no_form(source: Source, place: _Place, details: ErrorDetails, key: str) -> Diagnostic:
     """None of the forms of a union fits."""
-    forms = [member for _, member in _members(_annotation_at(model, tagged))]
+    path = place.path
+    forms = [member for _, member in _members(place.chosen)]
     value = details["input"]
-    names: dict[str, None] = {}
-    for member in forms:
-        if isinstance(member, type) and issubclass(member, BaseModel):
-            required = [field.alias or name for name, field in member.model_fields.items() if field.is_required()]
-            names.setdefault(required[0] if required else next(iter(member.model_fields)))
-        else:
-            names.update(dict.fromkeys(str(word) for word in get_args(member)))
+    words = [str(word) for member in forms if get_origin(member) is Literal for word in get_args(member)]
+    known = list(dict.fromkeys(_discriminator(member) for member in forms if _is_model(member)))
+    one = f"the key {known[0]}" if len(known) == 1 else f"one of the keys {', '.join(known)}"
     if isinstance(value, dict):
-        keys = {_discriminator(member): None for member in forms if _is_model(member)}
-        known = [name for name in keys if name]
         near = next((each for bad in value if (each := nearest(str(bad), known))), None)
         return error(
             "SL0103",
-            f"`{key}` says nothing that it could be told by",
+            f"`{key}` has none of the keys that say what it is",
             mark=source.mark(path, key=True),
             key=key,
-            allowed=f"one of the keys {', '.join(known)}",
+            allowed=one,
             nearest=near,
         )
     return error(
@@ -148,7 +217,7 @@ def _no_form(
         mark=source.mark(path),
         key=key,
         found=shown(value),
-        allowed=f"a mapping with one of the keys {', '.join(names)}",
+        allowed=", ".join([*words, f"or a mapping with {one}" if words else f"a mapping with {one}"]),
     )
 
 
@@ -160,10 +229,6 @@ def _discriminator(member: Any) -> str:
     """The key by which a form is told: its first required one, or ``links`` for a graph."""
     fields = member.model_fields
     return "links" if "links" in fields and "npus" in fields else str(next(iter(fields)))
-
-
-def _is_tag(part: object) -> bool:
-    return isinstance(part, str) and part.startswith("<")
 
 
 _PLAIN = {
@@ -209,36 +274,6 @@ def _number(value: float) -> str:
 def _names(model: type[BaseModel] | None) -> list[str]:
     fields = model.model_fields.items() if model else ()
     return [field.alias or name for name, field in fields]
-
-
-def _model_at(model: type[BaseModel], tagged: Path) -> type[BaseModel] | None:
-    annotation = _annotation_at(model, tagged)
-    return next((each for each in _unwrap(annotation) if _is_model(each)), None)
-
-
-def _annotation_at(model: Any, tagged: Path) -> Any:
-    """The type of what stands at a path whose tags say which members of unions were chosen."""
-    here: Any = model
-    for part in tagged:
-        if _is_tag(part):
-            here = next((member for tag, member in _members(here) if tag == part), here)
-            continue
-        for each in _unwrap(here):
-            if _is_model(each):
-                fields = {field.alias or name: field for name, field in each.model_fields.items()}
-                if part in fields:
-                    field = fields[str(part)]
-                    here = Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
-                    break
-            elif get_origin(each) is list:
-                here = get_args(each)[0]
-                break
-            elif get_origin(each) is dict:
-                here = get_args(each)[1]
-                break
-        else:
-            return None
-    return here
 
 
 def _members(annotation: Any) -> Iterator[tuple[str, Any]]:

@@ -27,9 +27,9 @@ class EfficiencyPoint(Strict):
 
 
 Efficiency = Annotated[
-    Annotated[Fraction, Tag("<number>")]
-    | Annotated[list[EfficiencyPoint], Field(min_length=1, max_length=limits.MAX_POINTS), Tag("<points>")],
-    Discriminator(lambda value: "<points>" if isinstance(value, list) else "<number>"),
+    Annotated[Fraction, Tag("number")]
+    | Annotated[list[EfficiencyPoint], Field(min_length=1, max_length=limits.MAX_POINTS), Tag("points")],
+    Discriminator(lambda value: "points" if isinstance(value, list) else "number"),
 ]
 """A fraction, or points by rising work."""
 
@@ -119,23 +119,23 @@ _MODELS = ("given", "roofline", "systolic", "table")
 
 def _choose(value: Any) -> str | None:
     if isinstance(value, str):
-        return "<word>"
+        return "word"
     if isinstance(value, BaseModel):
-        return f"<{value.model}>"  # type: ignore[attr-defined]
+        return str(value.model)  # type: ignore[attr-defined]
     if isinstance(value, dict):
         # A mapping without a model lacks one; the first keys that compute models had are the roofline's.
         name = value.get("model", "roofline")
-        return f"<{name}>" if isinstance(name, str) and name in _MODELS else "<unknown>"
+        return name if isinstance(name, str) and name in _MODELS else "unknown"
     return None
 
 
 Compute = Annotated[
-    Annotated[Literal["given"], Tag("<word>")]
-    | Annotated[Given, Tag("<given>")]
-    | Annotated[Roofline, Tag("<roofline>")]
-    | Annotated[Systolic, Tag("<systolic>")]
-    | Annotated[Table, Tag("<table>")]
-    | Annotated[SkipJsonSchema[_Unknown], Tag("<unknown>")],
+    Annotated[Literal["given"], Tag("word")]
+    | Annotated[Given, Tag("given")]
+    | Annotated[Roofline, Tag("roofline")]
+    | Annotated[Systolic, Tag("systolic")]
+    | Annotated[Table, Tag("table")]
+    | Annotated[SkipJsonSchema[_Unknown], Tag("unknown")],
     Discriminator(_choose),
 ]
 """A compute model: `given`, or an object with its parameters."""

@@ -206,12 +206,12 @@ class FileFabric(Strict):
 
 
 Fabric = Annotated[
-    Annotated[DimsFabric, Tag("<dims>")]
-    | Annotated[ShapeFabric, Tag("<shape>")]
-    | Annotated[TorusFabric, Tag("<torus>")]
-    | Annotated[AllToAllFabric, Tag("<alltoall>")]
-    | Annotated[FileFabric, Tag("<file>")]
-    | Annotated[GraphFabric, Tag("<graph>")],
+    Annotated[DimsFabric, Tag("dims")]
+    | Annotated[ShapeFabric, Tag("shape")]
+    | Annotated[TorusFabric, Tag("torus")]
+    | Annotated[AllToAllFabric, Tag("alltoall")]
+    | Annotated[FileFabric, Tag("file")]
+    | Annotated[GraphFabric, Tag("graph")],
     Discriminator(
         form(
             word=False,

@@ -67,10 +67,10 @@ class RandomLinks(Strict):
 
 
 Fault: TypeAlias = Annotated[
-    Annotated[SlowRank, Tag("<rank>")]
-    | Annotated[BrokenLink, Tag("<link>")]
-    | Annotated[RandomRanks, Tag("<random_ranks>")]
-    | Annotated[RandomLinks, Tag("<random_links>")],
+    Annotated[SlowRank, Tag("rank")]
+    | Annotated[BrokenLink, Tag("link")]
+    | Annotated[RandomRanks, Tag("random_ranks")]
+    | Annotated[RandomLinks, Tag("random_links")],
     Discriminator(form(word=False, rank="rank", link="link", random_ranks="random_ranks", random_links="random_links")),
 ]
 """One thing that is slow or broken."""

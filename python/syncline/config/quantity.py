@@ -35,12 +35,14 @@ def _quantity(kind: str, unit: str, example: str) -> tuple[BeforeValidator, With
     return BeforeValidator(check), WithJsonSchema(schema)
 
 
+_SMALL = "[munp\u00b5\u03bc]?"
+"""Micro is a sign of its own or the Greek letter."""
 _SI = "[kKMGTPE]?"
 _BINARY = "([kKMGTPE]|[KMGT]i)?"
 
-Time = Annotated[str, *_quantity("time", "[munpµ]?s", "0.5us")]
+Time = Annotated[str, *_quantity("time", f"{_SMALL}s", "0.5us")]
 """A time, such as ``0.5us``."""
-LongTime = Annotated[str, *_quantity("time", "[munpµ]?s", "60s")]
+LongTime = Annotated[str, *_quantity("time", f"{_SMALL}s", "60s")]
 """A time that people measure by their own clock, such as ``60s``."""
 Bytes = Annotated[str, *_quantity("bytes", f"{_BINARY}B", "64MiB")]
 """A size, such as ``64MiB``."""

@@ -25,7 +25,7 @@ class NetworkModel(Strict):
 
 
 Network = Annotated[
-    Annotated[NetworkName, Tag("<word>")] | Annotated[NetworkModel, Tag("<network>")],
+    Annotated[NetworkName, Tag("word")] | Annotated[NetworkModel, Tag("network")],
     Discriminator(form(word=True, default="network", model="network")),
 ]
 """A network model: its name, or an object with its parameters."""

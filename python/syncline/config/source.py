@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 
 from syncline.config import limits, yaml
 from syncline.config.node import Mark, Node, Path, Text, dotted, from_python, undotted
-from syncline.config.problem import error, refuse
+from syncline.config.problem import error, refuse, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from syncline.errors import Diagnostic
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +87,12 @@ class Source:
         for change in changes:
             wrong = _put(self.root, change)
             if wrong:
-                problems.append(error("SL0102", wrong, mark=change.mark, key=change.path))
+                problems.append(wrong)
         if problems:
             refuse(*problems)
 
 
-def _put(root: Node, change: Override) -> str | None:
+def _put(root: Node, change: Override) -> Diagnostic | None:
     """Puts one value into place; says what is wrong where that cannot be."""
     value = _value(change)
     path = undotted(change.path)
@@ -100,7 +102,8 @@ def _put(root: Node, change: Override) -> str | None:
         if isinstance(node.value, list):
             index = _index(node, str(key))
             if index is None:
-                return f"`{dotted(path[:depth])}` has {len(node.value)} entries, and none is `{key}`"
+                message = f"`{dotted(path[:depth])}` has {len(node.value)} entries, and none is `{key}`"
+                return error("SL0102", message, mark=change.mark, key=change.path)
             if last:
                 node.value[index] = value
             else:
@@ -109,7 +112,7 @@ def _put(root: Node, change: Override) -> str | None:
         if node.value is None:
             node.value = {}
         if not isinstance(node.value, dict):
-            return f"`{dotted(path[:depth])}` is neither a mapping nor a list"
+            return _no_inside(change, path, depth, node)
         if last:
             node.value[str(key)] = value
         else:
@@ -118,6 +121,22 @@ def _put(root: Node, change: Override) -> str | None:
         if change.mark:
             node.keys[str(key)] = change.mark
     return None
+
+
+def _no_inside(change: Override, path: Path, depth: int, node: Node) -> Diagnostic:
+    """The path leads into a value that holds nothing."""
+    whole = dotted(path[:depth])
+    inner = change.value.strip() if change.node is None else shown(change.node.plain())
+    for key in reversed(path[depth:]):
+        inner = f"{{{key}: {inner}}}"
+    return error(
+        "SL0102",
+        f"`{whole}` is neither a mapping nor a list",
+        mark=change.mark,
+        key=change.path,
+        found=shown(node.plain()),
+        help=f"replace it as a whole: {f'{change.flag} ' if change.flag else ''}'{whole}={inner}'",
+    )
 
 
 def _index(node: Node, key: str) -> int | None:

@@ -82,8 +82,8 @@ class Ops(Strict):
 
 
 Work = Annotated[
-    Annotated[Time, Tag("<word>")] | Annotated[Ops, Tag("<ops>")],
-    Discriminator(lambda value: "<ops>" if isinstance(value, (dict, Ops)) else "<word>"),
+    Annotated[Time, Tag("word")] | Annotated[Ops, Tag("ops")],
+    Discriminator(lambda value: "ops" if isinstance(value, (dict, Ops)) else "word"),
 ]
 """A time, such as `5us`, or operations and memory traffic."""
 
@@ -227,13 +227,13 @@ class AstraTextWorkload(Strict):
 
 
 Workload = Annotated[
-    Annotated[ModelWorkload, Tag("<model>")]
-    | Annotated[ModuleWorkload, Tag("<module>")]
-    | Annotated[LayersWorkload, Tag("<layers>")]
-    | Annotated[CollectiveWorkload, Tag("<collective>")]
-    | Annotated[CollectivesWorkload, Tag("<collectives>")]
-    | Annotated[ChakraWorkload, Tag("<chakra>")]
-    | Annotated[AstraTextWorkload, Tag("<astra_text>")],
+    Annotated[ModelWorkload, Tag("model")]
+    | Annotated[ModuleWorkload, Tag("module")]
+    | Annotated[LayersWorkload, Tag("layers")]
+    | Annotated[CollectiveWorkload, Tag("collective")]
+    | Annotated[CollectivesWorkload, Tag("collectives")]
+    | Annotated[ChakraWorkload, Tag("chakra")]
+    | Annotated[AstraTextWorkload, Tag("astra_text")],
     Discriminator(
         form(
             word=False,

@@ -40,12 +40,25 @@ def read(content: str, file: str) -> Node:
         reader.take(event)
     if stop:
         line, column, why = stop
+        if tab := _tab(text, line):
+            refuse(error("SL0106", "a tab in the indentation", mark=tab, help="indent by spaces"))
         refuse(error("SL0106", f"not well-formed YAML: {why}", mark=Mark(text, line, column, 1)))
     if reader.problems:
         refuse(*reader.problems)
     if reader.root is None:
         refuse(error("SL0106", "the file is empty", mark=Mark(text, 0, 0, 0)))
     return reader.root
+
+
+def _tab(text: Text, line: int) -> Mark | None:
+    """The tab that indents the line at which reading stopped, or one beside it: YAML indents by spaces alone."""
+    for number in (line, line - 1, line + 1):
+        if 0 < number <= len(text.lines):
+            content = text.lines[number - 1]
+            column = content[: len(content) - len(content.lstrip())].find("\t")
+            if column >= 0:
+                return Mark(text, number, column + 1, 1)
+    return None
 
 
 def scalar(text: str) -> Scalar:
@@ -96,6 +109,10 @@ class _Reader:
             top = self.stack[-1] if self.stack else None
             if top is not None and top.key is None and isinstance(top.node.value, dict):
                 self._key(top, raw, mark)
+                if plain and raw == "<<":
+                    self._stop(
+                        mark, "merge keys are not supported", "write the keys out, or repeat a value by its alias"
+                    )
             else:
                 self._count(mark)
                 self._place(Node(scalar(raw) if plain else raw, mark), anchor)

@@ -21,7 +21,10 @@ def _table(*headings: str) -> Table:
     """A table whose first column is text and whose others are numbers."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1), header_style="dim")
     for index, heading in enumerate(headings):
-        table.add_column(heading, justify="left" if index == 0 else "right", overflow="fold", no_wrap=index > 0)
+        least = len(heading) if index == 0 else None
+        table.add_column(
+            heading, justify="left" if index == 0 else "right", overflow="fold", no_wrap=index > 0, min_width=least
+        )
     return table
 
 

@@ -158,15 +158,8 @@ impl Network {
     }
     /// Reads a text.
     pub fn parse(source: Source) -> Result<Self> {
-        let root: Spanned<Yaml> = serde_saphyr::from_str(source.text()).map_err(|error| {
-            let place = error
-                .location()
-                .map_or_else(|| source.place(0, 0, 0), |at| source.place(at.line(), at.column(), 1));
-            let text = error.without_snippet().to_string();
-            let text = text.lines().next().unwrap_or_default().to_owned();
-            Diagnostic::error(Code::BadSyntax, format!("the network file is not valid YAML: {text}"))
-                .in_place(place)
-        })?;
+        let root: Spanned<Yaml> = serde_saphyr::from_str(source.text())
+            .map_err(|error| not_yaml(&source, error.without_snippet()))?;
         let Yaml::Map(entries) = root.value else {
             return Err(Diagnostic::error(Code::BadAstraFile, "the network file must be a mapping")
                 .in_place(source.place(1, 1, 0))
@@ -269,6 +262,30 @@ impl Network {
             .collect();
         Ok(Self { dims, source })
     }
+}
+
+/// What is wrong with a text that is no YAML, in our words where it is what people do wrong.
+fn not_yaml(source: &Source, error: &serde_saphyr::Error) -> Diagnostic {
+    let place =
+        error.location().map_or_else(|| source.place(0, 0, 0), |at| source.place(at.line(), at.column(), 1));
+    let indent = place.text.len() - place.text.trim_start_matches([' ', '\t']).len();
+    if let Some(at) = place.text[..indent].find('\t') {
+        return Diagnostic::error(
+            Code::BadSyntax,
+            "the network file is not valid YAML: a tab in the indentation",
+        )
+        .help("indent by spaces")
+        .in_place(Place { column: at as u32 + 1, ..place });
+    }
+    let text = match error {
+        serde_saphyr::Error::DuplicateMappingKey { key, .. } => {
+            let key = key.as_deref().map_or_else(|| "a key".to_owned(), |key| format!("key `{key}`"));
+            format!("{key} is given twice")
+        }
+        serde_saphyr::Error::NonFiniteFloat { value, .. } => format!("`{value}` is not a finite number"),
+        other => other.to_string().lines().next().unwrap_or_default().to_owned(),
+    };
+    Diagnostic::error(Code::BadSyntax, format!("the network file is not valid YAML: {text}")).in_place(place)
 }
 
 /// The largest machine: what 32-bit tags and ranks of ASTRA-sim could still number, and memory could still hold.

@@ -36,7 +36,7 @@ impl Source {
         let unreadable = |problem: String| {
             Diagnostic::error(Code::Unreadable, format!("the file cannot be read: {problem}")).at(&file, 0)
         };
-        let broken = |error: io::Error| unreadable(error.to_string());
+        let broken = |error: io::Error| unreadable(syncline_diagnostics::reason(&error));
         let too_large = || unreadable(format!("it is larger than {} MiB", limit >> 20));
         let input = File::open(path).map_err(broken)?;
         let length = input.metadata().map_err(broken)?.len();

@@ -181,7 +181,8 @@ enum Broken {
 
 /// Says that a file cannot be read.
 pub(super) fn unreadable(file: &str, error: &io::Error) -> Diagnostic {
-    Diagnostic::error(Code::Unreadable, format!("the file cannot be read: {error}")).at(file, 0)
+    let reason = syncline_diagnostics::reason(error);
+    Diagnostic::error(Code::Unreadable, format!("the file cannot be read: {reason}")).at(file, 0)
 }
 
 /// A reader that refuses to deliver more than a number of bytes.
