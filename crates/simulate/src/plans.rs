@@ -2,6 +2,7 @@
 
 use crate::own_plan;
 use crate::scenario::{Collectives, Order};
+use crate::size;
 use crate::watch::Watch;
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -214,6 +215,7 @@ impl<'a> Planner<'a> {
         let element = if bytes.0.is_multiple_of(self.spec.element.0) { self.spec.element.0 } else { 1 };
         let whole = Extent::whole(bytes.0 / element);
         let most = (bytes.0 / self.spec.min_chunk.0.max(1)).clamp(1, u64::from(self.spec.chunks)) as u32;
+        size::chunks(u64::from(most).min(whole.len().div_ceil(u64::from(role.size()))))?;
         let chunks = chunks(whole, most, role.size());
         let phases = match self.own.get(&kind) {
             Some(algorithm) => vec![self.flat(role, kind, Arc::clone(algorithm))?],

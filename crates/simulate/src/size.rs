@@ -1,7 +1,7 @@
 //! What is too large to be counted or held is refused by name, before memory or 64 bits run out.
 
 use crate::scenario::{Fabric, Scenario};
-use syncline_diagnostics::{Code, Diagnostic, Diagnostics};
+use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 use syncline_engine::Lanes;
 use syncline_fabric::Symmetry;
 use syncline_workload::{TaskKind, Workload};
@@ -9,7 +9,7 @@ use syncline_workload::{TaskKind, Workload};
 /// Most rings, parallel links or switches of a dimension, and scheduling queues of a phase.
 const PARALLEL: u32 = 1 << 16;
 /// Most chunks of a set.
-const CHUNKS: u32 = 1 << 20;
+const CHUNKS: u64 = 1 << 20;
 /// Most bytes of all collectives and messages of a job together. Plans send some of them several times.
 const BYTES: u128 = 1 << 60;
 /// Most links, and most scheduling queues of all ranks together, whose state is held.
@@ -28,7 +28,6 @@ pub(crate) fn numbers(scenario: &Scenario) -> Diagnostics {
             );
         }
     };
-    at_most("collectives.chunks".to_owned(), scenario.collectives.chunks, CHUNKS);
     at_most("collectives.queues".to_owned(), scenario.collectives.queues, PARALLEL);
     if let Fabric::Dims(dims) = &scenario.fabric {
         for (index, dim) in dims.iter().enumerate() {
@@ -36,6 +35,22 @@ pub(crate) fn numbers(scenario: &Scenario) -> Diagnostics {
         }
     }
     errors
+}
+
+/// The chunks of a set, after its size and the smallest chunk have limited them.
+///
+/// # Errors
+/// There are too many to hold.
+pub(crate) fn chunks(number: u64) -> Result<()> {
+    if number <= CHUNKS {
+        return Ok(());
+    }
+    Err(Diagnostic::error(Code::BadValue, "a collective is cut into too many chunks")
+        .key("collectives.chunks")
+        .found(number.to_string())
+        .allowed(format!("at most {CHUNKS}"))
+        .help("give fewer chunks, or a larger `collectives.min_chunk`")
+        .into())
 }
 
 /// The bytes of a job, which the counters of the results must hold.

@@ -141,7 +141,7 @@ fn what_cannot_be_counted_or_held_is_refused_by_name() {
             json!("18446744073709551615B"),
             "more bytes than can be counted",
         ),
-        ("/collectives", "chunks", json!(u32::MAX), "collectives.chunks"),
+        ("/collectives", "queues", json!(70_000), "collectives.queues"),
         ("/collectives", "queues", json!(u32::MAX), "collectives.queues"),
         ("/fabric/dims/0", "count", json!(u32::MAX), "fabric.dims.0.count"),
         ("/fabric/dims/0", "latency", json!("10000000s"), "exceeds what 64-bit picoseconds can hold"),
@@ -156,6 +156,11 @@ fn what_cannot_be_counted_or_held_is_refused_by_name() {
             assert!(found.to_string().contains(said), "{shape} {key}: {found}");
         }
     }
+    let mut value = base();
+    value["workload"]["collectives"][0]["bytes"] = json!("1TB");
+    value["collectives"] = json!({"chunks": u32::MAX, "min_chunk": "0B"});
+    let found = run(&serde_json::from_value(value).unwrap(), Control::default()).unwrap_err();
+    assert!(found.to_string().contains("too many chunks"), "{found}");
     let mut value = base();
     value["fabric"]["dims"][0] =
         json!({"name": "d", "shape": "fully_connected", "size": 20_000, "rate": "1GB/s", "latency": "1us"});
