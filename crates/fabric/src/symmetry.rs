@@ -106,10 +106,13 @@ impl Symmetry {
             let npu = self.representative(class);
             LinkId(axis.dim.first_link + npu.0 * axis.dim.links_per_npu() + local)
         };
-        self.dims.iter().flat_map(move |axis| {
+        let turned = self.dims.iter().flat_map(move |axis| {
             let locals = move |class| (0..axis.dim.links_per_npu()).map(move |local| of(axis, class, local));
             (0..self.classes).flat_map(locals)
-        })
+        });
+        // Without turns there are no dimensions here, and every link is a class.
+        let all = if self.is_none() { self.ports } else { 0 };
+        turned.chain((0..all).map(LinkId))
     }
 
     /// The class of a link.

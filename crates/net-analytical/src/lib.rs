@@ -219,10 +219,7 @@ impl Network for Links<'_> {
     }
 
     fn cut(&mut self, now: Time) {
-        let all = (0..self.fabric.links()).map(LinkId);
-        let links: Vec<LinkId> =
-            if self.symmetry.is_none() { all.collect() } else { self.symmetry.links().collect() };
-        for link in links {
+        for link in self.symmetry.links() {
             let port = &mut self.ports[self.symmetry.port(link) as usize];
             // What lies ahead waits in line, without gaps.
             let ahead = port.free.saturating_sub(now);

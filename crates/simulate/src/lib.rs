@@ -6,12 +6,13 @@
 //! - `faults`: what is slow or broken;
 //! - `symmetry`: which ranks stand for others; `unfold`: the way back;
 //! - [`run()`]: the run loop; `watch`: its clock; `report`: from the engine's record to tables and a summary;
-//!   `moments`: those about what happened when;
+//!   `bottleneck`: what bounds the step, `moments`: what happened when;
 //! - [`check`], [`show`]: what can be said without running;
 //! - [`mod@convert`]: one file form into another.
 
 mod astra_native;
 mod astra_text;
+mod bottleneck;
 mod chakra;
 mod compute;
 pub mod convert;

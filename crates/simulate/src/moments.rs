@@ -27,12 +27,8 @@ pub(crate) fn activity(prepared: &Prepared, record: &Record, network: &mut Links
         lanes.push(lane("compute".to_owned(), record, ranks));
     }
     let (symmetry, fabric) = (&prepared.symmetry, &prepared.fabric);
-    let links: Vec<LinkId> = match symmetry.is_none() {
-        true => (0..fabric.links()).map(LinkId).collect(),
-        false => symmetry.links().collect(),
-    };
     let mut of_dims: BTreeMap<u16, Vec<LinkId>> = BTreeMap::new();
-    for link in links {
+    for link in symmetry.links() {
         of_dims.entry(fabric.link(link).dim).or_default().push(link);
     }
     let names = prepared.dim_names();

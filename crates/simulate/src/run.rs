@@ -68,12 +68,7 @@ fn drive(
 ) -> Result<(Ended, Diagnostics)> {
     let limits = &scenario.limits;
     let until = limits.sim_time.unwrap_or(Time::MAX);
-    let tasks: u64 = (0..prepared.workload.ranks)
-        .map(|rank| {
-            let graph = &prepared.workload.classes[prepared.workload.class_of(rank) as usize];
-            graph.tasks.len() as u64 * u64::from(graph.iterations)
-        })
-        .sum();
+    let tasks = prepared.workload.sum(|graph| graph.tasks.len() as u128 * u128::from(graph.iterations));
     let mut reported = Instant::now();
     let limit = |what: &str, value: String| {
         let note =

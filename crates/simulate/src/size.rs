@@ -55,17 +55,13 @@ pub(crate) fn chunks(number: u64) -> Result<()> {
 
 /// The bytes of a job, which the counters of the results must hold.
 pub(crate) fn bytes(workload: &Workload) -> Diagnostics {
-    let of_class = |class: usize| -> u128 {
-        let graph = &workload.classes[class];
+    let all = workload.sum(|graph| {
         let bytes = graph.tasks.iter().map(|task| match task.kind {
             TaskKind::Collective { bytes, .. } | TaskKind::Send { bytes, .. } => u128::from(bytes.0),
             _ => 0,
         });
         bytes.sum::<u128>().saturating_mul(u128::from(graph.iterations))
-    };
-    let of_classes: Vec<u128> = (0..workload.classes.len()).map(of_class).collect();
-    let ranks = 0..workload.ranks;
-    let all = ranks.map(|rank| of_classes[workload.class_of(rank) as usize]).fold(0, u128::saturating_add);
+    });
     if all <= BYTES {
         return Diagnostics::new();
     }

@@ -35,7 +35,7 @@ pub(crate) fn ranks<'a>(prepared: &Prepared, records: &'a [RankRecord]) -> Vec<R
 /// The links, by number.
 pub(crate) fn links(prepared: &Prepared) -> Vec<Row<LinkId>> {
     let (symmetry, all) = (&prepared.symmetry, prepared.fabric.links());
-    if symmetry.is_none() || all as usize <= LISTED {
+    if all as usize <= LISTED {
         return (0..all).map(|number| Row { number, members: 1, what: LinkId(number) }).collect();
     }
     let row = |what: LinkId| Row { number: what.0, members: symmetry.members(), what };

@@ -86,6 +86,17 @@ impl Workload {
         self.class_runs[run - 1].1
     }
 
+    /// The sum of a number over all ranks of which those of a class have the same, given its task graph.
+    pub fn sum(&self, of: impl Fn(&TaskGraph) -> u128) -> u128 {
+        let ends = self.class_runs.iter().skip(1).map(|&(first, _)| first).chain([self.ranks]);
+        let sums: Vec<u128> = self.classes.iter().map(of).collect();
+        let runs = self.class_runs.iter().zip(ends);
+        let sum = |(&(first, class), end): (&(u32, u32), u32)| {
+            sums[class as usize].saturating_mul(u128::from(end.saturating_sub(first)))
+        };
+        runs.map(sum).fold(0, u128::saturating_add)
+    }
+
     /// The first rank of each class, in the order of ranks.
     pub fn first_ranks(&self) -> impl Iterator<Item = u32> {
         let mut seen = vec![false; self.classes.len()];
