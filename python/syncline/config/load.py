@@ -108,12 +108,13 @@ def _written(source: Source) -> Loaded:
     """A scenario as users write it."""
     _drop_empty(source.root)
     scenario, problems = collect(source, Scenario)
-    problems += expand_workload.model_problems(source)
+    built, found = expand_workload.model(source)
+    problems += found
     if scenario is None or problems:
         refuse(*in_order(problems))
     origins = Origins(source)
     name = scenario.name or _name(source.file)
-    workload = expand_workload.expand(scenario.workload, origins)
+    workload = expand_workload.expand(scenario.workload, origins, built)
     resolved = {
         "schema": SCHEMA,
         "name": name,
