@@ -154,7 +154,7 @@ def test_names_never_lead_out_of_the_folder(cli: Cli) -> None:
     assert done.stderr == "Results are in runs/x-y-é\n"
 
 
-@pytest.mark.parametrize("columns", [60, 80, 120])
+@pytest.mark.parametrize("columns", [40, 60, 80, 120])
 def test_it_fits_the_terminal(columns: int, cli: Cli, ring: str) -> None:
     lines = cli("simulate", ring, COLUMNS=str(columns)).stdout.splitlines()
     assert max(len(line) for line in lines) <= columns

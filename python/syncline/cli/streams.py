@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from syncline.errors import Diagnostic
 
 
-NARROWEST = 60
+NARROWEST = 40
 """Columns that output takes at least: in fewer, tables would lose what their numbers are about."""
 
 
