@@ -5,7 +5,7 @@
 >>> result.summary.step_time_s  # doctest: +SKIP
 
 ``simulate`` and ``check`` take a file, the folder of a run, or a mapping with the keys of a file. Everything that is
-wrong is raised as one :class:`SynclineError`.
+wrong is raised as one :class:`SynclineError`. ``compare`` says why two runs differ.
 """
 
 from __future__ import annotations
@@ -14,15 +14,28 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from syncline.api import check, simulate
+    from syncline.comparison.comparison import Comparison, compare
     from syncline.errors import Interrupted, SynclineError
     from syncline.result import Result
     from syncline.summary import Summary
 
-__all__ = ["Interrupted", "Result", "Summary", "SynclineError", "__version__", "check", "simulate"]
+__all__ = [
+    "Comparison",
+    "Interrupted",
+    "Result",
+    "Summary",
+    "SynclineError",
+    "__version__",
+    "check",
+    "compare",
+    "simulate",
+]
 
 _LAZY = {
     "simulate": "syncline.api",
     "check": "syncline.api",
+    "compare": "syncline.comparison.comparison",
+    "Comparison": "syncline.comparison.comparison",
     "Interrupted": "syncline.errors",
     "Result": "syncline.result",
     "SynclineError": "syncline.errors",

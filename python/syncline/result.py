@@ -8,7 +8,7 @@ from functools import cached_property
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, cast
 
 from syncline import _core
 from syncline.summary import Summary
@@ -44,18 +44,33 @@ class Result:
 
     def __init__(self, tables: Tables, scenario: dict[str, Any] | None = None, folder: Path | None = None) -> None:
         self._tables = tables
-        self.scenario = scenario
-        """The resolved scenario, where it is known; paths are as seen from the directory of the run."""
+        self._scenario = scenario
         self._start = _here() if scenario else None
         self.folder = folder
         """Where the results are on disk, if they are."""
 
     @classmethod
-    def load(cls, folder: str | Path) -> Result:
-        """Reads the results of an earlier run."""
-        path = Path(folder)
-        manifest = json.loads(_core.read_manifest(path))
+    def load(cls, folder: str | Path, *, verify: bool = False) -> Result:
+        """Reads the results of an earlier run: its folder, or the ``manifest.json`` or ``summary.json`` in it.
+
+        A file is compared with its hash when it is read; with ``verify``, all of them are at once.
+        """
+        path = _folder_of(Path(folder))
+        manifest = json.loads(_core.read_manifest(path, verify=verify))
         return cls(_Folder(path, manifest), None, path)
+
+    @cached_property
+    def scenario(self) -> dict[str, Any] | None:
+        """The resolved scenario, where it is known; paths are as seen from the directory of the run.
+
+        Those of results that were loaded are as seen from the current directory.
+        """
+        return self._tables.scenario() if isinstance(self._tables, _Folder) else self._scenario
+
+    @property
+    def version(self) -> str:
+        """The version of syncline that simulated it."""
+        return str(self._tables.manifest["version"]) if isinstance(self._tables, _Folder) else _core.version()
 
     @cached_property
     def summary(self) -> Summary:
@@ -163,6 +178,28 @@ class Result:
         return overview(self)
 
 
+def _folder_of(path: Path) -> Path:
+    """The folder that is meant by itself or by a file in it. A scenario's file has no results."""
+    if path.is_file():
+        if path.name in ("manifest.json", "summary.json"):
+            return path.parent
+        _refuse(path)
+    return path
+
+
+def _refuse(path: Path) -> NoReturn:
+    from syncline.config.node import Mark, Text
+    from syncline.config.problem import error, refuse
+
+    name = path.as_posix()
+    message, help = "results are a folder, not this file", "name the folder that has the manifest.json"
+    if path.suffix in (".yaml", ".yml", ".json"):
+        message = "a scenario has no results: it says what to simulate"
+        help = f"simulate it, `syncline simulate {name}`, and name the folder that this leaves"
+    mark = Mark(Text(name, ()), 0, 0, 0)
+    refuse(error("SL0102", message, mark=mark, allowed="the folder of a run", help=help))
+
+
 def _here() -> Path | None:
     """The current directory, unless it was removed meanwhile."""
     try:
@@ -181,6 +218,13 @@ class _Folder:
     def summary(self) -> str:
         """The answer as JSON."""
         return _core.read_summary(self.folder)
+
+    def scenario(self) -> dict[str, Any] | None:
+        """Nothing where the folder keeps none, or an empty one: the drop-in for ASTRA-sim has no scenario."""
+        from syncline.config.load import RESOLVED_FILE, kept
+
+        there = any(each["name"] == RESOLVED_FILE for each in self.manifest["files"])
+        return kept(self.folder) if there else None
 
     def diagnostics(self) -> str:
         """Warnings as a JSON array."""

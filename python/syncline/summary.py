@@ -72,7 +72,8 @@ class Summary:
     dims: tuple[Dimension, ...]
     """Per dimension."""
     bottleneck: str
-    """What bounds the step: ``compute``, the name of a dimension, ``latency``, or ``imbalance`` between ranks."""
+    """What bounds the step: ``compute``, the name of a dimension, ``latency``, ``imbalance`` between ranks,
+    ``memory``, ``reduction``, or ``nothing`` where no time passes."""
     reason: str
     """Why, in a sentence or two."""
     network_model: str

@@ -348,7 +348,8 @@ class TestRoot:
         assert tuple(problem.get(key) for key in ("code", "message", "found", "nearest")) == expected
 
     @pytest.mark.parametrize(
-        "command", ["simulate", "check", "show", "init", "convert", "profile", "explain", "doctor", "astra-sim"]
+        "command",
+        ["simulate", "check", "show", "init", "convert", "profile", "compare", "explain", "doctor", "astra-sim"],
     )
     def test_help(self, command: str, cli: Cli) -> None:
         done = cli(command, "--help")

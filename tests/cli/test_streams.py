@@ -22,6 +22,7 @@ COMMANDS = [
     ["show", "fabric", "ring.yaml"],
     ["init", "new", "--force"],
     ["explain", "SL0104"],
+    ["explain", "queue_delay_s"],
     ["doctor"],
     ["astra-sim", "--help"],
 ]

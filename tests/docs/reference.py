@@ -330,22 +330,10 @@ def manifest() -> dict[str, Any]:
 
 def summary() -> list[str]:
     """The keys of ``summary.json``."""
-    import ast
+    from syncline.report.meanings import SUMMARY, everything
 
-    tree = ast.parse((ROOT / "python/syncline/summary.py").read_text("utf-8"))
-    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
-
-    def rows(name: str, prefix: str) -> list[list[str]]:
-        found = []
-        body = classes[name].body
-        for node, below in itertools.pairwise(body):
-            if isinstance(node, ast.AnnAssign) and isinstance(below, ast.Expr):
-                key = f"{prefix}{node.target.id}"  # type: ignore[union-attr]
-                said = str(below.value.value).replace("``", "`")  # type: ignore[attr-defined]
-                found.append([f"`{key}`", said])
-        return found
-
-    return table(["key", "meaning"], [*rows("Summary", ""), *rows("Dimension", "dims[].")])
+    keys = [each for each in everything() if each.table == SUMMARY]
+    return table(["key", "meaning"], [[f"`{each.name}`", each.meaning] for each in keys])
 
 
 def commands() -> list[str]:

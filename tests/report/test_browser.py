@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,63 +12,16 @@ import syncline
 from syncline.report.html.charts import CHARTS
 from syncline.report.html.page import report
 from syncline.report.quantity import percent, time
+from tests.report.browser import PAINTED, Page, chromium, needed
 from tests.report.runs import SMALL, resnet
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
-
-PAINTED = """canvas => {
-    const { width, height } = canvas;
-    const pixels = new Uint32Array(canvas.getContext("2d").getImageData(0, 0, width, height).data.buffer);
-    return new Set(pixels).size;
-}"""
-"""How many colours a canvas has; an empty one has one."""
+pytestmark = needed
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    with playwright.sync_playwright() as driver:
-        chromium = driver.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
-        )
-        yield chromium
-        chromium.close()
-
-
-class Page:
-    """A report that is open, and what the browser complained of."""
-
-    def __init__(self, browser: Any, file: Path, width: int = 1280, scheme: str = "light") -> None:
-        self.page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme, offline=True)
-        self.complaints: list[str] = []
-        # Reading pixels back is what the tests do.
-        self.page.on("console", lambda said: "getImageData" in said.text or self.complaints.append(said.text))
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.on("request", lambda asked: self._asked(asked.url))
-        self.page.goto(file.as_uri())
-
-    def _asked(self, url: str) -> None:
-        if not url.startswith(("file:", "data:", "about:")):
-            self.complaints.append(f"asked for {url}")
-
-    def charts(self) -> dict[str, Any]:
-        """Every chart by its name, once it is drawn."""
-        found = {}
-        for section in self.page.query_selector_all("section[data-chart]"):
-            section.scroll_into_view_if_needed()
-            section.wait_for_selector(".canvas[data-drawn] canvas")
-            found[section.get_attribute("data-chart")] = section
-        return found
-
-    def table(self, name: str) -> list[list[str]]:
-        """The table below a chart, as rows of text."""
-        self.page.click(f"#{name} details.numbers > summary")
-        self.page.wait_for_selector(f"#{name} table")
-        rows: list[list[str]] = self.page.eval_on_selector_all(
-            f"#{name} table tr", "rows => rows.map(row => [...row.cells].map(cell => cell.textContent))"
-        )
-        return rows
+    with chromium() as opened:
+        yield opened
 
 
 @pytest.fixture(scope="module")

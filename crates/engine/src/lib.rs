@@ -369,6 +369,7 @@ impl<'a, N: Network> Engine<'a, N> {
         let working = self.ranks.iter().filter(|rank| rank.opened > 0);
         self.record.iterations_done = working.map(|rank| rank.first_iteration).min().unwrap_or(0);
         if ended != Ended::Finished {
+            self.network.cut(self.now);
             self.close_early();
         }
         let (whole, finish) = (self.watching, self.record.finish);

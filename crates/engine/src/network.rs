@@ -58,6 +58,9 @@ pub trait Network {
     /// What link `id` did so far.
     fn link_use(&self, id: LinkId) -> LinkUse;
 
+    /// The run ends at `now`, before all that was begun is over: what ports would do later is not booked.
+    fn cut(&mut self, now: Time);
+
     /// A port that was busy for longer than it took to the end of its last message, which cannot be: its name, and by how
     /// much.
     fn overbooked(&self) -> Option<String>;

@@ -160,6 +160,8 @@ pub struct Record {
     pub iterations_done: u32,
     /// Iterations that were left out because they are like earlier ones.
     pub iterations_repeated: u32,
+    /// Whether every iteration was simulated because there are more collectives than are told apart.
+    pub too_many_to_repeat: bool,
 }
 
 impl Record {

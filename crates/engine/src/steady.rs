@@ -56,7 +56,8 @@ impl<N: Network> Engine<'_, N> {
             return;
         }
         let left = self.iterations_left();
-        if left == 0 || !self.repeats_order() {
+        self.record.too_many_to_repeat |= left > 0 && !self.repeats_order();
+        if left == 0 || self.record.too_many_to_repeat {
             self.steady = Steady::new(true);
             return;
         }

@@ -118,8 +118,8 @@ impl Dimension {
     #[inline]
     pub fn egress_links(&self) -> u32 {
         match self.kind {
-            DimKind::Ring => self.count * self.ways(),
-            DimKind::FullyConnected => self.count * self.size.saturating_sub(1).max(1),
+            DimKind::Ring => self.count.saturating_mul(self.ways()),
+            DimKind::FullyConnected => self.count.saturating_mul(self.size.saturating_sub(1).max(1)),
             DimKind::Switch => self.count,
         }
     }
@@ -143,7 +143,7 @@ impl Dimension {
     pub(crate) fn links_per_npu(&self) -> u32 {
         match (self.size, self.kind) {
             (1, _) => 0,
-            (_, DimKind::Switch) => 2 * self.count,
+            (_, DimKind::Switch) => self.count.saturating_mul(2),
             _ => self.egress_links(),
         }
     }
@@ -151,7 +151,7 @@ impl Dimension {
     /// Switches of this dimension in a fabric of `npus` NPUs.
     pub(crate) fn switches(&self, npus: u32) -> u32 {
         match self.kind {
-            DimKind::Switch if self.size > 1 => npus / self.size * self.count,
+            DimKind::Switch if self.size > 1 => (npus / self.size).saturating_mul(self.count),
             _ => 0,
         }
     }

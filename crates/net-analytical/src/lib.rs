@@ -218,6 +218,21 @@ impl Network for Links<'_> {
         self.ports[self.symmetry.port(id) as usize].used
     }
 
+    fn cut(&mut self, now: Time) {
+        let all = (0..self.fabric.links()).map(LinkId);
+        let links: Vec<LinkId> =
+            if self.symmetry.is_none() { all.collect() } else { self.symmetry.links().collect() };
+        for link in links {
+            let port = &mut self.ports[self.symmetry.port(link) as usize];
+            // What lies ahead waits in line, without gaps.
+            let ahead = port.free.saturating_sub(now);
+            let (rate, _) = self.fabric.speed(link);
+            port.free = port.free.min(now);
+            port.used.busy = port.used.busy.saturating_sub(ahead);
+            port.used.bytes = port.used.bytes.saturating_sub(rate.bytes_in(ahead).0);
+        }
+    }
+
     fn overbooked(&self) -> Option<String> {
         let (port, over) = self.ports.iter().enumerate().find(|(_, port)| port.used.busy > port.free)?;
         Some(format!("port {port} was sending for {} of {}", over.used.busy, over.free))

@@ -2,7 +2,7 @@
 //!
 //! - [`scenario`]: the resolved scenario, the contract with the Python package;
 //! - `network`, `placement`, `jobs`, `compute`, `plans`: its parts as fabric, ranks, workload, compute model and plans;
-//!   `prepare`: all of them, checked;
+//!   `prepare`: all of them, checked, `size`: not too large;
 //! - `faults`: what is slow or broken;
 //! - `symmetry`: which ranks stand for others; `unfold`: the way back;
 //! - [`run()`]: the run loop; `watch`: its clock; `report`: from the engine's record to tables and a summary;
@@ -27,6 +27,7 @@ mod report;
 mod run;
 pub mod scenario;
 mod show;
+mod size;
 mod symmetry;
 mod unfold;
 mod watch;

@@ -133,6 +133,11 @@ fn own_plan(kind: CollectiveKind, file: &str) -> Result<Arc<dyn Algorithm>> {
     Ok(Arc::new(custom))
 }
 
+/// How long `bytes` take at least at `rate`, which may be a sum that 64 bits do not hold.
+fn at_least(rate: Rate, bytes: Bytes) -> Time {
+    if rate.0 == u64::MAX { Time::ZERO } else { rate.transfer_time(bytes).unwrap_or(Time::ZERO) }
+}
+
 impl<'a> Planner<'a> {
     fn new(spec: &'a Collectives, fabric: &'a Fabric, placed: bool) -> Result<Self> {
         let mut errors = Diagnostics::new();
@@ -316,11 +321,7 @@ impl<'a> Planner<'a> {
                 self.spec.element.0.saturating_mul(phases.len() as u64).saturating_mul(u64::from(chunks));
             match bytes.saturating_sub(slack) {
                 0 => Time::ZERO,
-                bytes => rate
-                    .transfer_time(Bytes(bytes))
-                    .unwrap_or(Time::ZERO)
-                    .saturating_add(latency)
-                    .saturating_sub(Time(1)),
+                bytes => at_least(rate, Bytes(bytes)).saturating_add(latency).saturating_sub(Time(1)),
             }
         };
         by_dim.iter().map(time).max().unwrap_or(Time::ZERO)
@@ -333,7 +334,7 @@ impl<'a> Planner<'a> {
         let time = |phase: &PhasePlan| {
             let elements = phase.cuts.iter().fold(smallest, |held, &(_, size)| held / u64::from(size));
             let (rate, latency) = self.at_best(phase.dim);
-            let message = |bytes| latency.saturating_add(rate.transfer_time(bytes).unwrap_or(Time::ZERO)).0;
+            let message = |bytes| latency.saturating_add(at_least(rate, bytes)).0;
             chain(&*phase.algorithm, phase.kind, phase.size, elements, element, message)
         };
         let alike = phases.iter().filter(|phase| phase.gates.is_empty());
@@ -345,7 +346,9 @@ impl<'a> Planner<'a> {
         // Where ranks are placed at will, a group's axis may run along any dimension.
         let own = self.fabric.dims().get(usize::from(dim)).filter(|_| !self.placed);
         match own {
-            Some(dim) if dim.kind == DimKind::Switch => (dim.rate_per_npu(), Time(2 * dim.latency.0)),
+            Some(dim) if dim.kind == DimKind::Switch => {
+                (dim.rate_per_npu(), Time(dim.latency.0.saturating_mul(2)))
+            }
             Some(dim) => (dim.rate_per_npu(), dim.latency),
             None => (self.fastest_npu(), self.least_latency()),
         }

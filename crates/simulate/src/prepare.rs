@@ -3,7 +3,7 @@
 use crate::faults::{self, Faults};
 use crate::scenario::{NamedRanks, Network, Scenario, TRACED_CLASSES, Traced};
 use crate::watch::Watch;
-use crate::{compute, jobs, network, placement, plans, symmetry};
+use crate::{compute, jobs, network, placement, plans, size, symmetry};
 use syncline_compute::{ComputeModel, Timing};
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 use syncline_engine::{Job, Lanes};
@@ -40,6 +40,7 @@ pub(crate) fn prepare(scenario: &Scenario, watch: &Watch<'_>) -> Result<Prepared
             .allowed("syncline/1")
             .into());
     }
+    size::numbers(scenario).into_result()?;
     let compute = compute::model(&scenario.compute)?;
     let fabric = network::fabric(&scenario.fabric)?;
     watch.look("building the fabric")?;
@@ -48,6 +49,7 @@ pub(crate) fn prepare(scenario: &Scenario, watch: &Watch<'_>) -> Result<Prepared
     watch.look("building the workload")?;
     let (fabric, faults) = faults::apply(&scenario.faults, scenario.seed, workload.ranks, fabric)?;
     watch.look("breaking links")?;
+    size::bytes(&workload).into_result()?;
     let mut errors = matching::check(&workload);
     watch.look("matching sends and receives")?;
     let placement = match placement::npus(&scenario.placement, workload.ranks, &fabric) {
@@ -94,6 +96,7 @@ pub(crate) fn prepare(scenario: &Scenario, watch: &Watch<'_>) -> Result<Prepared
         true => symmetry::find(&fabric, &workload, &placement, &faults.slow, &mut plans),
         false => Symmetry::none(&fabric),
     };
+    size::memory(&workload, &symmetry, &plans.dims).into_result()?;
     Ok(Prepared { fabric, workload, compute, model, warnings, durations, placement, plans, faults, symmetry })
 }
 

@@ -48,8 +48,8 @@ pub(crate) fn timeline(
 ) -> Timeline {
     record.spans.dims = prepared.dim_names();
     let links = link_rows(prepared, network);
-    let summary = summary(scenario, prepared, &record, &links);
     let finished = unfold::collectives(prepared, std::mem::take(&mut record.collectives));
+    let summary = summary(scenario, prepared, &record, &links, &finished);
     let tables = vec![
         layers(prepared, &record),
         collectives(prepared, &finished),
@@ -116,7 +116,13 @@ fn dim_summaries(prepared: &Prepared, record: &Record, links: &[LinkRow]) -> Vec
         .collect()
 }
 
-fn summary(scenario: &Scenario, prepared: &Prepared, record: &Record, links: &[LinkRow]) -> Summary {
+fn summary(
+    scenario: &Scenario,
+    prepared: &Prepared,
+    record: &Record,
+    links: &[LinkRow],
+    finished: &[Row<CollectiveRecord>],
+) -> Summary {
     // Whole numbers, so that it does not matter in how many parts the ranks are summed.
     let mean = |of: fn(&RankRecord) -> u64| {
         let sum: u128 = record.ranks.iter().map(|rank| u128::from(of(rank))).sum();
@@ -159,7 +165,7 @@ fn summary(scenario: &Scenario, prepared: &Prepared, record: &Record, links: &[L
         calibrated: "no".to_owned(),
         notes: notes(scenario, prepared, record, links),
     };
-    (summary.bottleneck, summary.reason) = bottleneck(&summary, prepared, record);
+    (summary.bottleneck, summary.reason) = bottleneck(&summary, prepared, record, finished);
     summary
 }
 
@@ -190,7 +196,12 @@ fn percent(fraction: f64) -> String {
 }
 
 /// What bounds the step, and why.
-fn bottleneck(summary: &Summary, prepared: &Prepared, record: &Record) -> (String, String) {
+fn bottleneck(
+    summary: &Summary,
+    prepared: &Prepared,
+    record: &Record,
+    finished: &[Row<CollectiveRecord>],
+) -> (String, String) {
     let total = summary.total_time_s;
     if total == 0.0 && summary.ended != Ended::Finished {
         return ("nothing".to_owned(), "Nothing was finished before the run was cut off.".to_owned());
@@ -198,7 +209,9 @@ fn bottleneck(summary: &Summary, prepared: &Prepared, record: &Record) -> (Strin
     if total == 0.0 {
         return ("nothing".to_owned(), "The job takes no time.".to_owned());
     }
-    if summary.exposed_fraction < LITTLE && summary.compute_s > 0.0 {
+    let shares = Shares::of(record);
+    let waits_little = summary.exposed_fraction < LITTLE && summary.exposed_memory_s < LITTLE * total;
+    if summary.compute_s > 0.0 && waits_little {
         let hidden = if summary.exposed_fraction == 0.0 {
             "all communication is hidden behind it".to_owned()
         } else {
@@ -206,6 +219,14 @@ fn bottleneck(summary: &Summary, prepared: &Prepared, record: &Record) -> (Strin
         };
         let reason = format!("Compute takes {} of the time; {hidden}.", percent(summary.compute_s / total));
         return ("compute".to_owned(), reason);
+    }
+    if shares.memory > MOST || summary.exposed_memory_s > summary.exposed_communication_s {
+        let reason = format!(
+            "Operations on memory or of the host take {} of the critical path, and compute waits for them {} of the time.",
+            percent(shares.memory),
+            percent(summary.exposed_memory_s / total)
+        );
+        return ("memory".to_owned(), reason);
     }
     let Some(busiest) =
         summary.dims.iter().max_by(|a, b| a.busiest_link_busy.total_cmp(&b.busiest_link_busy))
@@ -230,17 +251,35 @@ fn bottleneck(summary: &Summary, prepared: &Prepared, record: &Record) -> (Strin
     } else {
         "The job is communication alone.".to_owned()
     };
-    if summary.compute_s > 0.0
-        && let Some((compute, rank, share)) = path_of_compute(record)
-        && 1.0 - compute < MOST * summary.exposed_fraction
+    if let Some((rank, share)) =
+        busiest_rank(prepared, record, total).filter(|&(_, share)| share > 1.0 - LITTLE)
+        && summary.compute_s > 0.0
+    {
+        let reason = format!(
+            "{waits} But it waits for other ranks, not for the network: rank {rank} computes {} of the time.{blame}",
+            percent(share)
+        );
+        return ("imbalance".to_owned(), reason);
+    }
+    if let Some((rank, share)) = shares.slowest
+        && 1.0 - shares.compute < MOST * summary.exposed_fraction
     {
         let reason = format!(
             "{waits} But it waits for other ranks, not for the network: {} of the critical path is compute, {} of that on \
              rank {rank}.{blame}",
-            percent(compute),
+            percent(shares.compute),
             percent(share),
         );
         return ("imbalance".to_owned(), reason);
+    }
+    let reduction = reduction(prepared, finished);
+    if reduction > MOST * summary.communication_s {
+        let reason = format!(
+            "{waits} Combining what is received with local data takes {} of the time that communication takes \
+             (collectives.reduction_rate).{blame}",
+            percent(reduction / summary.communication_s),
+        );
+        return ("reduction".to_owned(), reason);
     }
     if busiest.busiest_link_busy * total < MOST * summary.communication_s {
         let reason = format!(
@@ -260,20 +299,52 @@ fn bottleneck(summary: &Summary, prepared: &Prepared, record: &Record) -> (Strin
     (busiest.name.clone(), reason)
 }
 
-/// How much of the critical path is compute, the rank that does most of that, and its share.
-fn path_of_compute(record: &Record) -> Option<(f64, u32, f64)> {
-    let mut of_ranks: BTreeMap<u32, u64> = BTreeMap::new();
-    let mut whole = 0;
-    for segment in &record.path {
-        let length = segment.end.saturating_sub(segment.start).0;
-        whole += length;
-        if segment.spent == Spent::Compute {
-            *of_ranks.entry(segment.rank).or_default() += length;
+/// What the critical path is spent on.
+struct Shares {
+    compute: f64,
+    memory: f64,
+    /// The rank that does most of its compute, and how much of that.
+    slowest: Option<(u32, f64)>,
+}
+
+impl Shares {
+    fn of(record: &Record) -> Self {
+        let mut of_ranks: BTreeMap<u32, u64> = BTreeMap::new();
+        let (mut whole, mut memory) = (0, 0);
+        for segment in &record.path {
+            let length = segment.end.saturating_sub(segment.start).0;
+            whole += length;
+            match segment.spent {
+                Spent::Compute => *of_ranks.entry(segment.rank).or_default() += length,
+                Spent::Memory => memory += length,
+                Spent::Communication(_) | Spent::Queue(_) => {}
+            }
+        }
+        let compute: u64 = of_ranks.values().sum();
+        let share = |part: u64, of: u64| if of > 0 { part as f64 / of as f64 } else { 0.0 };
+        let slowest = of_ranks.iter().max_by_key(|&(&rank, &length)| (length, Reverse(rank)));
+        Self {
+            compute: share(compute, whole),
+            memory: share(memory, whole),
+            slowest: slowest.map(|(&rank, &length)| (rank, share(length, compute))),
         }
     }
-    let compute: u64 = of_ranks.values().sum();
-    let (&rank, &most) = of_ranks.iter().max_by_key(|&(&rank, &length)| (length, Reverse(rank)))?;
-    Some((compute as f64 / whole as f64, rank, most as f64 / compute as f64))
+}
+
+/// The rank that computes longest, and for which share of the run.
+fn busiest_rank(prepared: &Prepared, record: &Record, total: f64) -> Option<(u32, f64)> {
+    let (class, rank) =
+        record.ranks.iter().enumerate().max_by_key(|&(class, rank)| (rank.compute, Reverse(class)))?;
+    Some((prepared.symmetry.representative(class as u32).0, rank.compute.as_s() / total))
+}
+
+/// Mean time of a rank that goes to combining received with local data, in seconds.
+fn reduction(prepared: &Prepared, finished: &[Row<CollectiveRecord>]) -> f64 {
+    let of = |row: &Row<CollectiveRecord>| {
+        let sum: u128 = row.what.phases.iter().map(|phase| phase.reduction).sum();
+        sum * u128::from(row.members)
+    };
+    finished.iter().map(of).sum::<u128>() as f64 / PS / f64::from(prepared.workload.ranks.max(1))
 }
 
 fn notes(scenario: &Scenario, prepared: &Prepared, record: &Record, links: &[LinkRow]) -> Vec<String> {
@@ -295,7 +366,8 @@ fn notes(scenario: &Scenario, prepared: &Prepared, record: &Record, links: &[Lin
     let excess = |link: &LinkRow| link.bytes as f64 / (link.rate * record.finish.as_s()).max(1.0);
     let over: Vec<&LinkRow> = links.iter().filter(|link| excess(link) > 1.0 + 1e-9).collect();
     let most = over.iter().copied().max_by(|a, b| excess(a).total_cmp(&excess(b)));
-    if let (Some(most), Model::Analytical) = (most, prepared.model) {
+    // What `analytical` sends over inner links before a run is cut off may lie after that.
+    if let (Some(most), Model::Analytical, Ended::Finished) = (most, prepared.model, record.ended) {
         notes.push(format!(
             "messages share links inside the network, where `analytical` lets none wait: {} of {} links carried more than \
              their rate allows, {} -> {} {:.1} times as much; use `queued` to see the contention",
@@ -312,6 +384,13 @@ fn notes(scenario: &Scenario, prepared: &Prepared, record: &Record, links: &[Lin
              numbers",
             record.collectives_left_out
         ));
+    }
+    if record.too_many_to_repeat {
+        notes.push(
+            "every iteration was simulated: a job of more than about a million collectives a group is not shortened; its \
+             step time is that of fewer iterations"
+                .to_owned(),
+        );
     }
     if scenario.collectives.reduction_rate.is_none() {
         notes.push("local reduction costs no time (collectives.reduction_rate is not given)".to_owned());

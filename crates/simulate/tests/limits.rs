@@ -1,9 +1,15 @@
 //! Runs that are stopped: what they keep, and what the clock counts.
 
+mod support;
+
+use proptest::prelude::*;
+use serde_json::json;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use support::{scenario as random, simulate};
 use syncline_simulate::scenario::Scenario;
 use syncline_simulate::{Control, run};
+use syncline_timeline::Data;
 
 const LAYERS: &str = r#"[
     {"name": "a", "forward": {"time": "10us"}, "input_grad": {"time": "10us"}, "weight_grad": {"time": "10us"}, "parameters": 2000000},
@@ -83,4 +89,92 @@ fn wall_time_counts_from_the_start_of_the_command() {
     // A limit too far to be counted is none.
     limited.limits = serde_json::from_str(r#"{"wall": "18000000s", "events": 100}"#).unwrap();
     assert_eq!(run(&limited, spent(1)).unwrap().timeline.summary.events, 100);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
+
+    /// Wherever a run is cut off, no link has carried more than it can in the time before.
+    #[test]
+    fn a_run_that_is_cut_off_is_still_possible(mut value in random(), part in 1u32..100, queued: bool) {
+        value["network"] = json!({"model": if queued { "queued" } else { "analytical" }});
+        let whole = simulate(&value).summary;
+        let until = whole.total_time_s * f64::from(part) / 100.0;
+        prop_assume!(until > 1e-9);
+        value["limits"] = json!({"sim_time": format!("{}ps", (until * 1e12) as u64)});
+        let cut = simulate(&value);
+        let links = cut.table("links").unwrap();
+        let floats = |name: &str| match &links.column(name).unwrap().data {
+            Data::Float(values) => values.clone(),
+            Data::Int(values) => values.iter().map(|&value| value as f64).collect(),
+            other => panic!("{other:?}"),
+        };
+        let total = cut.summary.total_time_s;
+        for (busy, share) in floats("busy_s").iter().zip(floats("utilization")) {
+            prop_assert!(*busy <= total * (1.0 + 1e-9) && share <= 1.0 + 1e-9, "{busy} of {total}");
+        }
+        if queued {
+            for (bytes, rate) in floats("sent_bytes").iter().zip(floats("rate_bytes_per_s")) {
+                prop_assert!(*bytes <= rate * total * (1.0 + 1e-9) + 1.0, "{bytes} of {}", rate * total);
+            }
+        }
+        for dim in &cut.summary.dims {
+            prop_assert!(dim.busiest_link_busy <= 1.0 + 1e-9 && dim.utilization <= 1.0 + 1e-9, "{dim:?}");
+        }
+        prop_assert!(!cut.summary.notes.iter().any(|note| note.contains("messages share links")));
+    }
+}
+
+#[test]
+fn what_cannot_be_counted_or_held_is_refused_by_name() {
+    let base = || {
+        json!({
+            "schema": "syncline/1",
+            "workload": {"source": "collectives", "collectives": [{"kind": "all_reduce", "bytes": "1MB"}]},
+            "fabric": {"dims": [{"name": "d", "shape": "ring", "size": 8, "rate": "1GB/s", "latency": "1us"}]},
+        })
+    };
+    let cases = [
+        (
+            "/workload/collectives/0",
+            "bytes",
+            json!("18446744073709551615B"),
+            "more bytes than can be counted",
+        ),
+        ("/collectives", "chunks", json!(u32::MAX), "collectives.chunks"),
+        ("/collectives", "queues", json!(u32::MAX), "collectives.queues"),
+        ("/fabric/dims/0", "count", json!(u32::MAX), "fabric.dims.0.count"),
+        ("/fabric/dims/0", "latency", json!("10000000s"), "exceeds what 64-bit picoseconds can hold"),
+    ];
+    for shape in ["ring", "switch", "fully_connected"] {
+        for (parent, key, number, said) in &cases {
+            let mut value = base();
+            value["collectives"] = json!({});
+            value["fabric"]["dims"][0]["shape"] = json!(shape);
+            value.pointer_mut(parent).unwrap()[*key] = number.clone();
+            let found = run(&serde_json::from_value(value).unwrap(), Control::default()).unwrap_err();
+            assert!(found.to_string().contains(said), "{shape} {key}: {found}");
+        }
+    }
+    let mut value = base();
+    value["fabric"]["dims"][0] =
+        json!({"name": "d", "shape": "fully_connected", "size": 20_000, "rate": "1GB/s", "latency": "1us"});
+    value["quotient"] = json!(false);
+    let found = run(&serde_json::from_value(value).unwrap(), Control::default()).unwrap_err();
+    assert!(found.to_string().contains("too many links to simulate one by one"), "{found}");
+}
+
+#[test]
+fn rates_at_the_end_of_what_can_be_counted() {
+    for kind in ["reduce_scatter", "broadcast", "all_reduce"] {
+        let value = json!({
+            "schema": "syncline/1",
+            "workload": {"source": "collectives", "collectives": [{"kind": kind, "bytes": "1152921504606846975B"}]},
+            "fabric": {"dims": [{"name": "d", "shape": "ring", "size": 2, "rate": format!("{}b/s", u64::MAX),
+                                 "latency": "0s"}]},
+        });
+        let found = run(&serde_json::from_value(value).unwrap(), Control::default());
+        let text = found.err().map_or(String::new(), |found| found.to_string());
+        assert!(text.is_empty() || text.contains("more bytes than can be counted"), "{kind}: {text}");
+    }
 }

@@ -215,7 +215,27 @@ fn waiting_for_a_slow_rank_is_not_put_down_to_the_network() {
     let summary = simulate(&value).summary;
     assert!(summary.exposed_fraction > 0.3, "{summary:?}");
     assert_eq!(summary.bottleneck, "imbalance");
-    assert!(summary.reason.contains("100.0 % of that on rank 2"), "{}", summary.reason);
+    assert!(summary.reason.contains("rank 2 computes"), "{}", summary.reason);
+    // One after the other, none of them all the time.
+    value["faults"] =
+        json!([{"rank": [2], "factor": 2.0, "until": "4ms"}, {"rank": [1], "factor": 2.0, "from": "4ms"}]);
+    let summary = simulate(&value).summary;
+    assert_eq!(summary.bottleneck, "imbalance", "{}", summary.reason);
+    assert!(summary.reason.contains("of the critical path is compute"), "{}", summary.reason);
     value["faults"] = json!([]);
     assert_eq!(simulate(&value).summary.bottleneck, "compute");
+}
+
+#[test]
+fn what_bounds_a_step_is_where_its_time_goes() {
+    let mut value = json!({
+        "schema": "syncline/1",
+        "workload": {"source": "collectives", "collectives": [{"kind": "all_reduce", "bytes": "64MB"}]},
+        "fabric": {"dims": [{"name": "d", "shape": "ring", "size": 4, "rate": "100GB/s", "latency": "1us"}]},
+        "collectives": {"reduction_rate": "10GB/s"},
+    });
+    let summary = simulate(&value).summary;
+    assert_eq!(summary.bottleneck, "reduction", "{}", summary.reason);
+    value["collectives"]["reduction_rate"] = json!("10TB/s");
+    assert_eq!(simulate(&value).summary.bottleneck, "d");
 }

@@ -81,8 +81,8 @@ pub struct Summary {
     pub events: u64,
     /// Per dimension.
     pub dims: Vec<DimSummary>,
-    /// What bounds the step: `compute`, the name of a dimension, `latency`, `imbalance` between ranks, or `nothing` where no
-    /// time passes.
+    /// What bounds the step: `compute`, the name of a dimension, `latency`, `imbalance` between ranks, `memory`,
+    /// `reduction`, or `nothing` where no time passes.
     pub bottleneck: String,
     /// Why, in a sentence or two.
     pub reason: String,

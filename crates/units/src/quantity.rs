@@ -147,6 +147,11 @@ impl Rate {
     pub fn transfer_time(self, bytes: Bytes) -> Option<Time> {
         ceil_div(bytes.0, 8 * PS, self.0).map(Time)
     }
+    /// Bytes that pass at this rate in `time`, rounded up to a whole byte.
+    pub fn bytes_in(self, time: Time) -> Bytes {
+        let bytes = (u128::from(self.0) * u128::from(time.0)).div_ceil(8 * u128::from(PS));
+        Bytes(u64::try_from(bytes).unwrap_or(u64::MAX))
+    }
     /// This rate times a fraction such as a link efficiency of 0.94, rounded down to a whole bit per second.
     /// The fraction is taken to six decimal places so that the product is the same on every machine.
     pub fn scaled(self, fraction: f64) -> Self {
@@ -308,6 +313,7 @@ mod tests {
     fn transfer_times_round_up() {
         assert_eq!("25GB/s".parse::<Rate>().unwrap().transfer_time(Bytes(25)), Some(Time(1_000)));
         assert_eq!("3b/s".parse::<Rate>().unwrap().transfer_time(Bytes(1)), Some(Time(2_666_666_666_667)));
+        assert_eq!("25GB/s".parse::<Rate>().unwrap().bytes_in(Time(1_001)), Bytes(26));
         assert_eq!(Rate(0).transfer_time(Bytes(1)), None);
         assert_eq!(Rate(1).transfer_time(Bytes::MAX), None);
     }

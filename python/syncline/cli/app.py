@@ -243,14 +243,43 @@ def profile(
 
 
 @app.command()
-def explain(
-    code: Annotated[str, typer.Argument(metavar="CODE", help="The code of an error, such as SL0104.")],
+def compare(
+    a: Annotated[str, typer.Argument(metavar="A", help="The folder of a run.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="The folder of another run.")],
+    out: Annotated[
+        str | None, typer.Option("--out", "-o", metavar="FILE", help="Also write it as an HTML page: FILE.html.")
+    ] = None,
     json: Json = False,
+    no_color: NoColour = False,
 ) -> int:
-    """Explain an error: what it means and what to do."""
+    """Say why two runs differ: which part of a step, which layers and phases, and what was changed.
+
+    Exit status: 0 done, 2 these cannot be compared, 3 results cannot be read or the page not written.
+    """
+    from syncline.cli.compare import compare as call
+
+    return call(a, b, out, as_json=json)
+
+
+@app.command()
+def explain(
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN|COLUMN|CODE",
+            help="The folder of a run; a name of the results, such as queue_delay_s; or a code, such as SL0104.",
+        ),
+    ],
+    json: Json = False,
+    no_color: NoColour = False,
+) -> int:
+    """Explain a run in sentences, what a column or key of the results means, or the code of an error.
+
+    Exit status: 0 done, 2 there is nothing of that name, 3 the results cannot be read.
+    """
     from syncline.cli.explain import explain as call
 
-    return call(code, as_json=json)
+    return call(what, as_json=json)
 
 
 @app.command()

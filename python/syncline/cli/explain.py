@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
 from syncline import _core
-from syncline.cli.streams import show, show_json
+from syncline.cli.streams import console, show, show_json
 from syncline.config.node import Mark, Text
 from syncline.config.problem import error, nearest, refuse
+
+if TYPE_CHECKING:
+    from syncline.report.meanings import Meaning
 
 STATUSES = {
     0: "done",
@@ -20,17 +27,52 @@ STATUSES = {
 }
 
 
-def explain(code: str, *, as_json: bool) -> int:
-    """Prints the page of a code."""
-    pages = {each[0]: each for each in _core.codes()}
+def explain(what: str, *, as_json: bool) -> int:
+    """Prints what a code means, or a name of the results, or how a run went.
+
+    A name of the results goes before a folder that is called so: ``ranks`` is a column, ``./ranks`` the folder.
+    """
+    codes = {each[0]: each for each in _core.codes()}
     # Digits alone are enough: 104 is SL0104.
-    wanted = f"SL{code:0>4}" if code.isdecimal() else code.upper()
-    if wanted not in pages:
-        mark = Mark(Text("CODE", [code]), 1, 1, 0)
-        allowed = f"{next(iter(pages))} to {next(reversed(pages))}"
-        near = nearest(wanted, pages)
-        refuse(error("SL0102", "no such code", mark=mark, found=code, allowed=allowed, nearest=near))
-    identity, title, text, status = pages[wanted]
+    code = f"SL{what:0>4}" if what.isdecimal() else what.upper()
+    if code in codes:
+        return _code(*codes[code], as_json=as_json)
+    if not _is_path(what):
+        from syncline.report import meanings
+
+        if found := meanings.find(what):
+            return _names(what, found, as_json=as_json)
+        if not Path(what).exists():
+            _unknown(what, code, list(codes), meanings.names())
+    return _run(what, as_json=as_json)
+
+
+def _is_path(what: str) -> bool:
+    separators = [each for each in (os.sep, os.altsep) if each]
+    # A file of the current folder is meant rather than what such files hold.
+    return any(each in what for each in separators) or what in (".", "..") or Path(what).is_file()
+
+
+def _unknown(what: str, code: str, codes: list[str], names: list[str]) -> None:
+    mark = Mark(Text("RUN|COLUMN|CODE", [what]), 1, 1, 0)
+    if code.startswith("SL") and code[2:].isdecimal():
+        allowed = f"{codes[0]} to {codes[-1]}"
+        refuse(error("SL0102", "no such code", mark=mark, found=what, allowed=allowed, nearest=nearest(code, codes)))
+    run = Path("runs") / what
+    refuse(
+        error(
+            "SL0102",
+            "neither a run, nor a name of the results, nor the code of an error",
+            mark=mark,
+            found=what,
+            allowed="the folder of a run; a table, a column or a key of the summary; a code such as SL0104",
+            nearest=run.as_posix() if (run / "manifest.json").is_file() else nearest(what, names),
+            help="docs/reference/results.md lists all names, docs/reference/errors.md all codes",
+        )
+    )
+
+
+def _code(identity: str, title: str, text: str, status: int, *, as_json: bool) -> int:
     if as_json:
         show_json({"code": identity, "title": title, "explanation": text, "exit_status": status})
         return 0
@@ -45,4 +87,38 @@ def explain(code: str, *, as_json: bool) -> int:
         if status
         else "It is only ever a warning: the command goes on, and its exit status does not change.",
     )
+    return 0
+
+
+def _names(what: str, found: list[Meaning], *, as_json: bool) -> int:
+    if as_json:
+        show_json({"name": what, "found": [each.json() for each in found]})
+        return 0
+    from syncline.report.words import meanings
+
+    show(*meanings(what, found, console().width))
+    return 0
+
+
+def _run(what: str, *, as_json: bool) -> int:
+    from syncline.report.explanation import explain as sections
+    from syncline.result import Result
+
+    result = Result.load(what, verify=True)
+    told = sections(result)
+    if as_json:
+        from dataclasses import asdict
+
+        answer: dict[str, Any] = {
+            "folder": str(result.folder),
+            "version": result.version,
+            "sections": [asdict(section) for section in told],
+            "summary": asdict(result.summary),
+            "diagnostics": result.warnings,
+        }
+        show_json(answer)
+        return 0
+    from syncline.report.words import story
+
+    show(*story(result, told, console().width))
     return 0

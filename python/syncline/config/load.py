@@ -103,6 +103,12 @@ def _of_run(folder: FilePath) -> FilePath:
     return resolved
 
 
+def kept(folder: FilePath) -> dict[str, Any] | None:
+    """The resolved scenario in the folder of a run; nothing where it says no job, as after ASTRA-sim's own rules."""
+    source = from_file((folder / RESOLVED_FILE).as_posix())
+    return _resolved(source).resolved if source.root.at(("workload",)) else None
+
+
 def _resolved(source: Source) -> Loaded:
     """A scenario of a run's folder, which is in the core's own form already: its paths are relative to the folder."""
     resolved = source.root.plain()

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"), (1e-12, "ps"))
 _LARGE = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 _BINARY = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
@@ -51,3 +56,13 @@ def percent(fraction: float) -> str:
 def counted(count: int, word: str) -> str:
     """``1 layer``, ``54 layers``."""
     return f"{count} {word}{'' if count == 1 else 's'}"
+
+
+def listed(parts: Sequence[str]) -> str:
+    """``a``, ``a and b``, ``a, b and c``."""
+    return " and ".join(each for each in (", ".join(parts[:-1]), *parts[-1:]) if each)
+
+
+def signed(seconds: float) -> str:
+    """``+1.2 ms``, ``-340 us``: a difference of times."""
+    return f"{'+' if seconds > 0 else '-' if seconds < 0 else ''}{time(abs(seconds))}"

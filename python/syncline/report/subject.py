@@ -20,8 +20,8 @@ NO_STEP = "No iteration was completed: there is no step time."
 
 
 def name(result: Result) -> str:
-    """The scenario's name."""
-    return str((result.scenario or {}).get("name") or "result")
+    """The scenario's name, or else that of the folder."""
+    return str((result.scenario or {}).get("name") or (result.folder.name if result.folder else "result"))
 
 
 def facts(result: Result) -> list[str]:

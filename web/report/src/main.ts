@@ -2,6 +2,7 @@
 // the reader chose.
 
 import { collectives, phases } from "./charts/collectives";
+import { pairedBars, pairedLayers } from "./charts/compare";
 import { activity, dimensions } from "./charts/dimensions";
 import { fabric } from "./charts/fabric";
 import { communication, layers } from "./charts/layers";
@@ -21,6 +22,11 @@ const VIEWS: Record<string, (data: any) => View> = {
   timeline,
   fabric,
   critical_path: criticalPath,
+  compare_layers: pairedLayers,
+  compare_difference: pairedBars,
+  compare_collectives: pairedBars,
+  compare_phases: pairedBars,
+  compare_dimensions: pairedBars,
 };
 
 type Theme = "auto" | "light" | "dark";

@@ -24,6 +24,6 @@ class Chart:
     """What is left out."""
 
 
-def digits(values: list[float]) -> list[float]:
+def rounded(values: list[float]) -> list[float]:
     """Values to six significant digits: more cannot be seen in a chart."""
     return [float(f"{value:.6g}") for value in values]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from syncline.report.html.chart import Chart, digits
-from syncline.report.quantity import percent, rate, time
+from syncline.report.delays import NEEDED, by_phase
+from syncline.report.html.chart import Chart, rounded
+from syncline.report.quantity import digits, percent, rate, time
 
 if TYPE_CHECKING:
-    from syncline.report.html.source import Source, Table
+    from syncline.report.html.source import Source
 
 SHOWN = 20
 """Sets that are drawn one by one."""
@@ -39,7 +40,9 @@ def collectives(source: Source) -> Chart | None:
     near = ""
     if bound:
         near = (
-            ", as fast as its plan allows" if duration < 1.005 * bound else f", {duration / bound:.3g} times its bound"
+            ", as fast as its plan allows"
+            if duration < 1.005 * bound
+            else f", {digits(duration / bound)} times its bound"
         )
     return Chart(
         "collectives",
@@ -57,9 +60,9 @@ def collectives(source: Source) -> Chart | None:
             "bytes": [key[3] for key, _, _ in shown],
             "ranks": [key[4] for key, _, _ in shown],
             "count": [len(rows) for _, rows, _ in shown],
-            "duration": digits([duration for _, _, duration in shown]),
-            "bound": digits([mean("bound_s", rows) for _, rows, _ in shown]),
-            "bus": digits([mean("bus_bytes_per_s", rows) for _, rows, _ in shown]),
+            "duration": rounded([duration for _, _, duration in shown]),
+            "bound": rounded([mean("bound_s", rows) for _, rows, _ in shown]),
+            "bus": rounded([mean("bus_bytes_per_s", rows) for _, rows, _ in shown]),
         },
         notes,
     )
@@ -70,31 +73,18 @@ def _label(layer: str, kind: str) -> str:
     return layer if layer.startswith(kind) else f"{layer} {kind}".strip()
 
 
-class _Sums:
-    """Weighted sums of the delays of one phase."""
-
-    def __init__(self) -> None:
-        self.queue = self.chunks = self.network = self.reduction = self.messages = 0.0
-
-    def row(self) -> list[float]:
-        """Mean queue delay of a chunk, mean network delay and reduction of a message."""
-        chunks, messages = self.chunks or 1.0, self.messages or 1.0
-        return digits([self.queue / chunks, self.network / messages, self.reduction / messages])
-
-
 def phases(source: Source) -> Chart | None:
     """Mean delays in each phase, for all collectives and by layer."""
-    each = source.table("phases", "collective", "queue_delay_s", "network_delay_s", "reduction_s")
-    sets = source.table("collectives", "chunks", "group_ranks", "ready_queue_delay_s", "layer")
+    each, sets = (source.table(name, *columns) for name, columns in NEEDED.items())
     if each is None or sets is None:
         return None
-    names, sums = _sums(each, sets)
+    names, sums = by_phase(each, sets)
     time_of: dict[str, float] = {}
     for layer, duration in zip(sets["layer"], sets["duration_s"], strict=True):
         time_of[layer] = time_of.get(layer, 0.0) + duration
     chosen = sorted((layer for layer in time_of if layer), key=lambda layer: -time_of[layer])
     views = ["", *chosen[:LAYERS]] if len(chosen) > 1 else [""]
-    rows = {view: {index: total.row() for index, total in sums[view].items()} for view in views}
+    rows = {view: {index: rounded(list(total.means)) for index, total in sums[view].items()} for view in views}
     largest = max(rows[""].items(), key=lambda item: sum(item[1]))
     queue, network, reduction = largest[1]
     what = max((queue, "waiting in queues"), (network, "the network"), (reduction, "reduction"))[1]
@@ -115,42 +105,3 @@ def phases(source: Source) -> Chart | None:
         },
         notes,
     )
-
-
-def _sums(each: Table, sets: Table) -> tuple[list[str], dict[str, dict[int, _Sums]]]:
-    """Names of the phases in order, and for each layer (empty: all) the sums by phase."""
-    groups = sets.get("groups") or [1] * len(sets["layer"])
-    weights = [
-        chunks * ranks * group for chunks, ranks, group in zip(sets["chunks"], sets["group_ranks"], groups, strict=True)
-    ]
-    keys = [(0, "", "", "ready queue")]
-    columns = zip(each["phase"], each["dimension"], each["kind"], each["algorithm"], strict=True)
-    of_row = list(columns)
-    keys += sorted(set(of_row))
-    index = {key: number for number, key in enumerate(keys)}
-    sums: dict[str, dict[int, _Sums]] = {"": {}}
-    for layer, weight, delay in zip(sets["layer"], weights, sets["ready_queue_delay_s"], strict=True):
-        for view in {"", layer}:
-            total = sums.setdefault(view, {}).setdefault(0, _Sums())
-            total.queue += delay * weight
-            total.chunks += weight
-    delays = zip(
-        each["collective"],
-        each["queue_delay_s"],
-        each["network_delay_s"],
-        each["reduction_s"],
-        each["messages"],
-        strict=True,
-    )
-    for key, (collective, queue, network, reduction, messages) in zip(of_row, delays, strict=True):
-        number, weight, layer = index[key], weights[collective], sets["layer"][collective]
-        for view in {"", layer}:
-            total = sums[view].setdefault(number, _Sums())
-            total.queue += queue * weight
-            total.chunks += weight
-            total.network += network * messages
-            total.reduction += reduction * messages
-            total.messages += messages
-    names = ["P0 ready queue"]
-    names += [f"P{phase} {dimension} {kind} ({algorithm})" for phase, dimension, kind, algorithm in keys[1:]]
-    return names, sums

@@ -55,6 +55,10 @@ def _lead(summary: Summary) -> str:
             return f"{what} The bottleneck is <strong>{bound}</strong>."
         case "imbalance":
             return f"{what} The bottleneck is the <strong>imbalance</strong> between ranks."
+        case "memory":
+            return f"{what} The bottleneck is <strong>memory</strong>, or the host."
+        case "reduction":
+            return f"{what} The bottleneck is the local <strong>reduction</strong>."
         case "network" if len(summary.dims) == 1:
             return f"{what} The bottleneck is the <strong>network</strong>."
         case _:
@@ -78,17 +82,25 @@ def _parts(summary: Summary) -> list[Part]:
     return [part for part in parts if part[2] > 0]
 
 
+def step_bar(summary: Summary) -> str:
+    """What a step is made of, as a bar. Widths are shares; what is there at all is seen."""
+    total = summary.total_time_s
+    words = ", ".join(f"{name} {percent(seconds / total)}" for _, name, seconds in _parts(summary))
+    spans = (
+        f'<span class="{colour}" style="flex-grow:{seconds / total:.6f}"></span>'
+        for colour, _, seconds in _parts(summary)
+    )
+    lines = [f'<div class="step" role="img" aria-label="A step is {escape(words)}">', *spans, "</div>"]
+    return "\n".join(lines)
+
+
 def _bar(summary: Summary) -> Iterator[str]:
-    """What a step is made of. Widths are shares; what is there at all is seen."""
+    """The bar of the step and its legend."""
     total = summary.total_time_s
     if not total or not summary.compute_s:
         return
     steps = max(summary.iterations, 1)
-    words = ", ".join(f"{name} {percent(seconds / total)}" for _, name, seconds in _parts(summary))
-    yield f'<div class="step" role="img" aria-label="A step is {escape(words)}">'
-    for colour, _, seconds in _parts(summary):
-        yield f'<span class="{colour}" style="flex-grow:{seconds / total:.6f}"></span>'
-    yield '</div>\n<ul class="legend">'
+    yield f'{step_bar(summary)}\n<ul class="legend">'
     for colour, name, seconds in _parts(summary):
         yield (
             f'<li><i class="{colour}"></i>{escape(name)} <b>{time(seconds / steps)}</b>'

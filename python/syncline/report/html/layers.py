@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from syncline.report.html.chart import Chart, digits
+from syncline.report.html.chart import Chart, rounded
 from syncline.report.quantity import counted, percent, size, time
 
 if TYPE_CHECKING:
@@ -29,9 +29,9 @@ def layers(source: Source) -> Chart | None:
         " it costs nothing.",
         {
             "layer": table["layer"],
-            "exposed": digits(table["exposed_communication_s"]),
-            "compute": digits(table["compute_s"]),
-            "parts": {part: digits(table[f"{part}_compute_s"]) for part in _COMPUTE},
+            "exposed": rounded(table["exposed_communication_s"]),
+            "compute": rounded(table["compute_s"]),
+            "parts": {part: rounded(table[f"{part}_compute_s"]) for part in _COMPUTE},
         },
     )
 
@@ -80,6 +80,6 @@ def communication(source: Source) -> Chart | None:
         {
             "layer": table["layer"],
             "bytes": table["collective_bytes"],
-            "parts": {part: digits(table[f"{part}_communication_s"]) for part in _RAW},
+            "parts": {part: rounded(table[f"{part}_communication_s"]) for part in _RAW},
         },
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from syncline.report.html.chart import Chart, digits
+from syncline.report.html.chart import Chart, rounded
 from syncline.report.quantity import counted, percent, time
 
 if TYPE_CHECKING:
@@ -98,8 +98,8 @@ def critical_path(source: Source) -> Chart | None:
         " one had to wait for its turn. Of jobs of more iterations it shows the first two.",
         {
             **data,
-            "start": digits(table["start_s"][kept]),
-            "end": digits(table["end_s"][kept]),
+            "start": rounded(table["start_s"][kept]),
+            "end": rounded(table["end_s"][kept]),
             "sums": [[kind, where, seconds] for (kind, where), seconds in order[:200]],
         },
         notes,

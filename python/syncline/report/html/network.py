@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from syncline.report.html.chart import Chart, digits
+from syncline.report.html.chart import Chart, rounded
 from syncline.report.quantity import counted, percent, time
 
 if TYPE_CHECKING:
@@ -76,10 +76,10 @@ def activity(source: Source) -> Chart | None:
             "lanes": [
                 {
                     "name": name,
-                    "start": digits([table["start_s"][row] for row in rows]),
-                    "end": digits([table["end_s"][row] for row in rows]),
-                    "mean": digits([table["utilization"][row] for row in rows]),
-                    "busiest": digits([table["busiest_utilization"][row] for row in rows]),
+                    "start": rounded([table["start_s"][row] for row in rows]),
+                    "end": rounded([table["end_s"][row] for row in rows]),
+                    "mean": rounded([table["utilization"][row] for row in rows]),
+                    "busiest": rounded([table["busiest_utilization"][row] for row in rows]),
                 }
                 for name, rows in lanes.items()
             ]
@@ -218,7 +218,7 @@ def _strips(table: Table, load: list[float], members: list[int], dims: list[str]
             {
                 "name": name,
                 "links": count,
-                "places": digits(places),
+                "places": rounded(places),
                 "least": load[low],
                 "mean": mean,
                 "most": load[high],

@@ -1,0 +1,29 @@
+"""``syncline compare``."""
+
+from __future__ import annotations
+
+from syncline.cli.streams import console, say, show, show_json
+from syncline.config.node import Mark, Text
+from syncline.config.problem import error, refuse
+
+
+def compare(a: str, b: str, out: str | None, *, as_json: bool) -> int:
+    """Prints what differs between two runs, and keeps it as a page where one is asked for."""
+    from syncline.comparison.comparison import compare as compared
+
+    found = compared(a, b)
+    if out is not None:
+        try:
+            found.save(out)
+        except OSError as problem:
+            reason = (problem.strerror or str(problem)).lower()
+            refuse(error("SL0801", f"cannot be written: {reason}", mark=Mark(Text(out, ()), 0, 0, 0)))
+    if as_json:
+        show_json(found.json())
+    else:
+        from syncline.comparison.screen import screen
+
+        show(screen(found, console().width))
+    if out is not None:
+        say(f"The comparison is in {out}")
+    return 0

@@ -1,0 +1,172 @@
+"""Two runs compared: all that differs, and the answer in words."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from syncline.comparison import facts, inputs, pairs, verdict
+from syncline.config.node import Mark, Text
+from syncline.config.problem import error, refuse
+from syncline.report import subject
+from syncline.result import Result
+
+if TYPE_CHECKING:
+    from syncline.comparison.facts import Fact
+    from syncline.comparison.inputs import Change
+    from syncline.comparison.pairs import CollectivePair, DimensionPair, LayerPair, Pair, PhasePair
+
+
+class Comparison:
+    """Two runs side by side. Differences are B less A, ratios B over A; times are of one step, means over ranks."""
+
+    def __init__(self, a: Result, b: Result) -> None:
+        self.a = a
+        """The first run."""
+        self.b = b
+        """The second run."""
+        self.parts: tuple[Pair, ...] = pairs.parts(a.summary, b.summary)
+        """The step, and what it is made of."""
+        self.changes: tuple[Change, ...] | None = None
+        """What differs in the scenarios, in their order; nothing where one of them is not known."""
+        if a.scenario and b.scenario:
+            self.changes = tuple(inputs.changes(a.scenario, b.scenario))
+        self.dimensions: tuple[DimensionPair, ...] = pairs.dimensions(a.summary, b.summary)
+        """How much of the network is used."""
+        self.model: tuple[LayerPair, ...] = pairs.layers(a, b, self.step.difference_s)
+        """Layers, in the order of A and then of B."""
+        self.layers: tuple[LayerPair, ...] = tuple(sorted(self.model, key=lambda each: -abs(each.difference_s)))
+        """Layers, those with the largest differences first."""
+        self.collectives: tuple[CollectivePair, ...] = pairs.collectives(a, b)
+        """Collectives by layer, part and kind, those with the largest differences first."""
+        self.phases: tuple[PhasePair, ...] = pairs.phases(a, b)
+        """Phases of collectives, those whose delays differ most first."""
+        self.facts: tuple[Fact, ...] = tuple(facts.facts(a, b))
+        """How numbers came about, where that differs."""
+        self.identical: bool = _identical(a, b)
+        """Whether every number of both runs is the same."""
+        self.warnings: tuple[str, ...] = tuple(verdict.warnings(self))
+        """What stands against comparing the two, a sentence each."""
+        self.sentences: tuple[str, ...] = tuple(verdict.sentences(self))
+        """What differs and why; the first is the answer in short."""
+
+    @property
+    def answer(self) -> str:
+        """What differs and why, in a few sentences."""
+        return " ".join(self.sentences)
+
+    @property
+    def step(self) -> Pair:
+        """Time of a step; where there is none, of the whole run."""
+        return self.parts[0]
+
+    @property
+    def labels(self) -> tuple[str, str]:
+        """What the two are called: their folders, or else their names."""
+        a, b = (each.folder.as_posix() if each.folder else subject.name(each) for each in (self.a, self.b))
+        return a, b
+
+    def json(self) -> dict[str, Any]:
+        """Everything as plain data, as ``syncline compare --json`` prints it."""
+
+        def pair(each: Pair) -> dict[str, float | None]:
+            return {"a_s": each.a_s, "b_s": each.b_s, "difference_s": each.difference_s, "ratio": each.ratio}
+
+        def side(result: Result, label: str) -> dict[str, Any]:
+            folder = result.folder.as_posix() if result.folder else None
+            return {"label": label, "folder": folder, "version": result.version, "summary": asdict(result.summary)}
+
+        def shares(each: tuple[float | None, float | None]) -> dict[str, float | None]:
+            return {"a": each[0], "b": each[1]}
+
+        return {
+            "answer": self.answer,
+            "identical": self.identical,
+            "warnings": list(self.warnings),
+            "a": side(self.a, self.labels[0]),
+            "b": side(self.b, self.labels[1]),
+            "parts": [{"name": each.name, **pair(each)} for each in self.parts],
+            "inputs": None if self.changes is None else [asdict(each) for each in self.changes],
+            "dimensions": [
+                {
+                    "name": each.name,
+                    "utilization": shares(each.utilization),
+                    "utilization_while_busy": shares(each.utilization_while_busy),
+                    "busiest_link_busy": shares(each.busiest_link_busy),
+                }
+                for each in self.dimensions
+            ],
+            "layers": [
+                {
+                    "name": each.name,
+                    "only": each.only,
+                    "compute": pair(each.compute),
+                    "exposed_communication": pair(each.exposed),
+                    "difference_s": each.difference_s,
+                    "share": each.share,
+                }
+                for each in self.layers
+            ],
+            "collectives": [
+                {"name": each.name, "only": each.only, "duration": pair(each.duration), "bound": pair(each.bound)}
+                for each in self.collectives
+            ],
+            "phases": [
+                {
+                    "name": each.name,
+                    "only": each.only,
+                    "queue_delay": pair(each.queue),
+                    "network_delay": pair(each.network),
+                    "reduction": pair(each.reduction),
+                }
+                for each in self.phases
+            ],
+            "facts": [asdict(each) for each in self.facts],
+        }
+
+    def save(self, path: str | Path) -> None:
+        """Writes it as an HTML file that needs nothing else."""
+        from syncline.comparison.page import page
+
+        Path(path).write_bytes(page(self))
+
+    def __repr__(self) -> str:
+        return f"<Comparison: {self.answer}>"
+
+    def __str__(self) -> str:
+        from syncline.comparison.screen import plain
+
+        return plain(self)
+
+    def _repr_html_(self) -> str:
+        from syncline.comparison.page import overview
+
+        return overview(self)
+
+
+def compare(a: Result | str | Path, b: Result | str | Path) -> Comparison:
+    """Says what differs between two runs, and why: results, or folders of runs.
+
+    Raises :class:`SynclineError` where a folder holds no results or damaged ones, and where both are the same.
+    """
+    if a is b or (_folder(a) is not None and _folder(a) == _folder(b)):
+        name = str(_folder(a) or "the same result")
+        mark = Mark(Text(name if isinstance(a, Result) else str(a), ()), 0, 0, 0)
+        refuse(error("SL0102", "a run is compared with itself", mark=mark, help="name two different runs"))
+    return Comparison(*(each if isinstance(each, Result) else Result.load(each, verify=True) for each in (a, b)))
+
+
+def _folder(given: Result | str | Path) -> Path | None:
+    folder = given.folder if isinstance(given, Result) else Path(given)
+    if folder is None:
+        return None
+    return (folder.parent if folder.is_file() else folder).resolve()
+
+
+def _identical(a: Result, b: Result) -> bool:
+    if a.summary != b.summary or a.tables != b.tables:
+        return False
+    # Not == alone: a table may have gaps, which are unlike themselves.
+    return all(json.dumps(a.table(name)) == json.dumps(b.table(name)) for name in a.tables)

@@ -1,0 +1,60 @@
+"""How the numbers of two runs came about, where that differs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from syncline.report.quantity import signed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from syncline.result import Result
+
+_ABOUT = (
+    ("ranks", "ranks"),
+    ("npus", "NPUs"),
+    ("parallelism", "parallelism"),
+    ("iterations", "iterations"),
+    ("network_model", "network model"),
+    ("compute_model", "compute model"),
+    ("calibrated", "calibrated"),
+    ("ended", "how it ended"),
+    ("bottleneck", "bottleneck"),
+    ("faults", "faults"),
+    ("fault_cost_s", "cost of faults"),
+    ("notes", "assumptions"),
+)
+"""Keys of the summary that say how numbers came about, and what they are called."""
+
+
+@dataclass(frozen=True)
+class Fact:
+    """Something about a run that is not the same in both."""
+
+    key: str
+    """A key of the summary, or ``version``."""
+    name: str
+    """What it is called."""
+    a: Any
+    b: Any
+
+
+def facts(a: Result, b: Result) -> Iterator[Fact]:
+    """What is not the same in both."""
+    if a.version != b.version:
+        yield Fact("version", "version of syncline", a.version, b.version)
+    for key, name in _ABOUT:
+        one, other = (getattr(each.summary, key) for each in (a, b))
+        if one != other:
+            yield Fact(key, name, one, other)
+
+
+def fact(key: str, value: Any) -> str:
+    """A value as people read it."""
+    if value is None or value == () or value == "":
+        return "-"
+    if isinstance(value, tuple):
+        return "; ".join(map(str, value))
+    return signed(value) if key.endswith("_s") else str(value)

@@ -1,0 +1,173 @@
+"""What differs between two resolved scenarios, key by key as ``--set`` writes them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from syncline import _core
+from syncline.config.problem import shown
+from syncline.report.quantity import listed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+ABSENT = "absent"
+"""What stands where one of the two has no such key."""
+
+LAYERS = "workload.layers."
+"""What the keys of layers begin with: a model is expanded into them."""
+
+LISTED = 10
+LISTED_OF_LAYERS = 3
+"""Changes that are listed one by one, and how many of them may be of layers."""
+
+WIDEST = 60
+"""Characters of a list or a mapping that are shown."""
+
+_NO_NUMBER = ("name", "report", "trace", "quotient", "schema")
+"""Sections that change no number of a run."""
+
+_QUANTITIES = ("time", "bytes", "rate", "flops", "flop_rate", "frequency")
+
+
+@dataclass(frozen=True)
+class Change:
+    """A key whose value differs; or the same key of several entries of a list."""
+
+    key: str
+    """Its path. An entry of a list is named by its name, or else its number; ``*`` stands for several."""
+    a: str
+    """The value in A; of several that are not alike, that of the first."""
+    b: str
+    """The same in B."""
+    entries: tuple[str, ...] = ()
+    """The entries that ``*`` stands for."""
+    alike: bool = True
+    """Whether the values are those of all entries."""
+    factor: float | None = None
+    """B over A, where that is the same for all entries."""
+    decides: bool = True
+    """Whether it can change a number of a run: names and what is drawn cannot."""
+
+    @property
+    def where(self) -> str:
+        """The entries, the first of many."""
+        count = len(self.entries)
+        return listed(self.entries) if count <= 3 else f"{count} entries: {self.entries[0]}, {self.entries[1]}, ..."
+
+
+def changes(a: dict[str, Any], b: dict[str, Any]) -> list[Change]:
+    """Every difference, in the order of the scenarios."""
+    found: dict[tuple[str, ...], list[tuple[tuple[str, ...], Any, Any]]] = {}
+    for path, one, other in _differences(a, b, (), ()):
+        found.setdefault(path[1], []).append((path[0], one, other))
+    return [_change(template, each) for template, each in found.items()]
+
+
+def foremost(found: Sequence[Change]) -> tuple[list[Change], int]:
+    """The changes that are listed one by one, and how many are left out.
+
+    What decides comes first. A change of the batch alone is one of most keys of layers, so a few stand for all.
+    """
+    layers = [each for each in found if each.key.startswith(LAYERS)]
+    others = sorted((each for each in found if not each.key.startswith(LAYERS)), key=lambda each: not each.decides)
+    deciding = sum(each.decides for each in others)
+    some = layers if len(layers) <= LISTED_OF_LAYERS + 1 else layers[:LISTED_OF_LAYERS]
+    order = [*others[:deciding], *some, *others[deciding:]]
+    # One more takes no more room than a line that counts it.
+    kept = order if len(order) <= LISTED + 1 else order[:LISTED]
+    return kept, len(found) - len(kept)
+
+
+Paths = tuple[tuple[str, ...], tuple[str, ...]]
+"""A path, and the same with ``*`` for entries of lists."""
+
+
+def _differences(a: Any, b: Any, path: tuple[str, ...], template: tuple[str, ...]) -> Iterator[tuple[Paths, Any, Any]]:
+    if isinstance(a, dict) and isinstance(b, dict):
+        for key in dict.fromkeys((*a, *b)):
+            yield from _differences(a.get(key), b.get(key), (*path, str(key)), (*template, str(key)))
+        return
+    one, other = _entries(a), _entries(b)
+    if one is not None and other is not None:
+        if one.keys() & other.keys():
+            for key in dict.fromkeys((*one, *other)):
+                yield from _differences(one.get(key), other.get(key), (*path, key), (*template, "*"))
+        elif one or other:
+            yield (path, template), a, b
+        return
+    if not _same(a, b):
+        yield (path, template), a, b
+
+
+def _entries(value: Any) -> dict[str, Any] | None:
+    """The entries of a list of mappings by their names, or else by their numbers; nothing for other values."""
+    if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
+        return None
+    names = [str(each.get("name", "")) for each in value]
+    unique = all(names) and len(set(names)) == len(names)
+    return dict(zip(names if unique else map(str, range(len(value))), value, strict=True))
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Whether two values are equal: 200Gb/s is 25GB/s."""
+    if a == b:
+        return isinstance(a, bool) is isinstance(b, bool)
+    return isinstance(a, str) and isinstance(b, str) and _factor(a, b) == 1.0
+
+
+def _numbers(a: Any, b: Any) -> tuple[float, float] | None:
+    """Both values as numbers of one unit, where they are."""
+    if isinstance(a, bool) or isinstance(b, bool):
+        return None
+    if isinstance(a, int | float) and isinstance(b, int | float):
+        return float(a), float(b)
+    if isinstance(a, str) and isinstance(b, str) and a[:1].isdigit() and b[:1].isdigit():
+        for kind in _QUANTITIES:
+            try:
+                return float(_core.parse_quantity(kind, a)), float(_core.parse_quantity(kind, b))
+            except ValueError:
+                continue
+    return None
+
+
+def _factor(a: Any, b: Any) -> float | None:
+    """B over A to six digits, where both are numbers of one unit."""
+    numbers = _numbers(a, b)
+    return float(f"{numbers[1] / numbers[0]:.6g}") if numbers and numbers[0] else None
+
+
+def _change(template: tuple[str, ...], found: list[tuple[tuple[str, ...], Any, Any]]) -> Change:
+    decides = template[0] not in _NO_NUMBER
+    path, a, b = found[0]
+    if len(found) == 1:
+        return Change(".".join(path), _text(a), _text(b), factor=_factor(a, b), decides=decides)
+    star = template.index("*")
+    entries = tuple(dict.fromkeys(path[star] for path, *_ in found))
+    factors = {_factor(one, other) for _, one, other in found}
+    return Change(
+        ".".join(template),
+        _text(a),
+        _text(b),
+        entries,
+        all((one, other) == (a, b) for _, one, other in found),
+        factors.pop() if len(factors) == 1 else None,
+        decides,
+    )
+
+
+def _text(value: Any) -> str:
+    """A value in a line."""
+    if isinstance(value, list) and any(isinstance(each, dict) for each in value):
+        first = ", ".join(str(each.get("name") or _text(each)) for each in value[:3])
+        return f"{len(value)}: {first}, ..." if len(value) > 3 else first
+    if isinstance(value, list):
+        return _cut(", ".join(map(_text, value))) if value else "none"
+    if isinstance(value, dict):
+        return _cut(", ".join(f"{key}: {_text(each)}" for key, each in value.items())) if value else "none"
+    return ABSENT if value is None else shown(value)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= WIDEST else f"{text[: WIDEST - 3]}..."

@@ -1,0 +1,259 @@
+"""What two runs have in common, row by row. A difference is always B less A."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from syncline.report import delays
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from syncline.result import Result
+    from syncline.summary import Summary
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A time in both runs, in seconds."""
+
+    name: str
+    a_s: float
+    b_s: float
+
+    @property
+    def difference_s(self) -> float:
+        """B less A."""
+        return self.b_s - self.a_s
+
+    @property
+    def ratio(self) -> float | None:
+        """B over A; nothing where A is nothing."""
+        return self.b_s / self.a_s if self.a_s else None
+
+
+@dataclass(frozen=True)
+class LayerPair:
+    """A layer in both runs: seconds in a step, means over ranks."""
+
+    name: str
+    compute: Pair
+    exposed: Pair
+    """Exposed communication."""
+    share: float | None
+    """Its difference over that of the step: more than 1 where others make up for it, negative where it goes against it.
+    Nothing where the steps are equally long."""
+    only: str = ""
+    """``a`` or ``b`` where the other run has no such layer."""
+    count: int = 1
+    """Layers that it stands for."""
+
+    @property
+    def whole(self) -> Pair:
+        """Compute and exposed communication together."""
+        return Pair("whole", self.compute.a_s + self.exposed.a_s, self.compute.b_s + self.exposed.b_s)
+
+    @property
+    def difference_s(self) -> float:
+        """B less A."""
+        return self.whole.difference_s
+
+
+@dataclass(frozen=True)
+class CollectivePair:
+    """The collectives of a layer that promise the same, in the same part of it: means over iterations and groups."""
+
+    name: str
+    duration: Pair
+    """From first issue to last result."""
+    bound: Pair
+    """The time that no execution of their plans can beat."""
+    only: str = ""
+
+
+@dataclass(frozen=True)
+class PhasePair:
+    """A phase of collectives: mean delays in both runs."""
+
+    name: str
+    queue: Pair
+    """Of a chunk, before its turn."""
+    network: Pair
+    """Of a message, from send to arrival."""
+    reduction: Pair
+    """Of a message."""
+    only: str = ""
+
+
+@dataclass(frozen=True)
+class DimensionPair:
+    """Shares of a dimension in both runs, 0 to 1; nothing where a run has no such dimension."""
+
+    name: str
+    utilization: tuple[float | None, float | None]
+    utilization_while_busy: tuple[float | None, float | None]
+    busiest_link_busy: tuple[float | None, float | None]
+
+
+def steps(summary: Summary) -> int:
+    """By what times of a whole run are divided."""
+    return max(summary.iterations, 1)
+
+
+def parts(a: Summary, b: Summary) -> tuple[Pair, ...]:
+    """The step, and what it is made of. Parts that are nothing in both runs are left out."""
+
+    def pair(name: str, of: Callable[[Summary], float]) -> Pair:
+        return Pair(name, *(of(each) / steps(each) for each in (a, b)))
+
+    def idle(summary: Summary) -> float:
+        rest = summary.total_time_s - sum(getattr(summary, key) for key in keys.values())
+        # What is left over by rounding is nothing.
+        return rest if rest > summary.total_time_s * 1e-9 else 0.0
+
+    keys = {
+        "compute": "compute_s",
+        "exposed communication": "exposed_communication_s",
+        "exposed memory": "exposed_memory_s",
+    }
+    found = [pair(name, attrgetter(key)) for name, key in keys.items()]
+    found.append(pair("idle", idle))
+    return pair("step", lambda summary: summary.total_time_s), *(each for each in found if each.a_s or each.b_s)
+
+
+def layers(a: Result, b: Result, step_difference_s: float) -> tuple[LayerPair, ...]:
+    """Layers by name, in the order of A and then of B."""
+    columns = ("compute_s", "exposed_communication_s")
+
+    def rows(result: Result) -> dict[str, tuple[float, ...]]:
+        table = _table(result, "layers", ("layer", *columns))
+        return dict(zip(_unique(table["layer"]), zip(*(table[each] for each in columns), strict=True), strict=True))
+
+    found = []
+    for name, only, one, other in _matched(rows(a), rows(b), (0.0, 0.0)):
+        compute, exposed = (Pair(key, *pair) for key, pair in zip(columns, zip(one, other, strict=True), strict=True))
+        found.append(_layer(name, compute, exposed, step_difference_s, only))
+    return tuple(found)
+
+
+def _layer(
+    name: str, compute: Pair, exposed: Pair, step_difference_s: float, only: str = "", count: int = 1
+) -> LayerPair:
+    difference = compute.difference_s + exposed.difference_s
+    share = difference / step_difference_s if step_difference_s else None
+    return LayerPair(name, compute, exposed, share, only, count)
+
+
+def alike(found: Iterable[LayerPair], step_difference_s: float) -> list[LayerPair]:
+    """Layers whose names differ in numbers alone, and whose times do not differ to four digits, as one: their sum."""
+    merged = []
+    for members in _alike(found, lambda each: (each.compute, each.exposed)):
+        compute, exposed = (
+            Pair(pairs[0].name, sum(each.a_s for each in pairs), sum(each.b_s for each in pairs))
+            for pairs in ([each.compute for each in members], [each.exposed for each in members])
+        )
+        merged.append(_layer(_several(members), compute, exposed, step_difference_s, members[0].only, len(members)))
+    return sorted(merged, key=lambda each: -abs(each.difference_s))
+
+
+def alike_collectives(found: Iterable[CollectivePair]) -> list[CollectivePair]:
+    """Collectives whose names differ in numbers alone, and whose times do not differ to four digits, as one of them."""
+    groups = _alike(found, lambda each: (each.duration, each.bound))
+    return [replace(members[0], name=_several(members)) for members in groups]
+
+
+Row = TypeVar("Row", LayerPair, CollectivePair)
+
+
+def _alike(found: Iterable[Row], times: Callable[[Row], tuple[Pair, ...]]) -> Iterable[list[Row]]:
+    groups: dict[tuple[str, ...], list[Row]] = {}
+    for each in found:
+        shown: list[str] = [f"{seconds:.4g}" for pair in times(each) for seconds in (pair.a_s, pair.b_s)]
+        groups.setdefault((re.sub(r"\d+", "0", each.name), each.only, *shown), []).append(each)
+    return groups.values()
+
+
+def _several(members: Sequence[LayerPair | CollectivePair]) -> str:
+    first = members[0].name
+    return first if len(members) == 1 else f"{first} ({len(members)} alike)"
+
+
+def collectives(a: Result, b: Result) -> tuple[CollectivePair, ...]:
+    """Collectives by layer, part and kind, those with the largest differences first."""
+
+    def rows(result: Result) -> dict[str, tuple[float, float]]:
+        table = _table(result, "collectives", ("layer", "part", "kind", "duration_s", "bound_s"))
+        sums: dict[str, list[float]] = {}
+        for layer, part, kind, *times in zip(*table.values(), strict=True):
+            # A bare collective is its own layer, and is named after its kind.
+            name = layer if layer.startswith(kind) else " ".join(each for each in (layer, part, kind) if each)
+            total = sums.setdefault(name, [0.0, 0.0, 0.0])
+            for at, value in enumerate((*times, 1.0)):
+                total[at] += value
+        return {name: (duration / count, bound / count) for name, (duration, bound, count) in sums.items()}
+
+    found = [
+        CollectivePair(name, Pair("duration_s", one[0], other[0]), Pair("bound_s", one[1], other[1]), only)
+        for name, only, one, other in _matched(rows(a), rows(b), (0.0, 0.0))
+    ]
+    return tuple(sorted(found, key=lambda each: -abs(each.duration.difference_s)))
+
+
+def phases(a: Result, b: Result) -> tuple[PhasePair, ...]:
+    """Phases by number, dimension, kind and algorithm, those whose delays differ most first."""
+
+    def rows(result: Result) -> dict[str, tuple[float, float, float]]:
+        names, found = delays.of(result) or ([], {"": {}})
+        return {names[number]: total.means for number, total in sorted(found[""].items())}
+
+    keys = ("queue_delay_s", "network_delay_s", "reduction_s")
+    found = []
+    for name, only, one, other in _matched(rows(a), rows(b), (0.0, 0.0, 0.0)):
+        queue, network, reduction = (Pair(key, *each) for key, *each in zip(keys, one, other, strict=True))
+        found.append(PhasePair(name, queue, network, reduction, only))
+
+    def moved(each: PhasePair) -> float:
+        return sum(abs(pair.difference_s) for pair in (each.queue, each.network, each.reduction))
+
+    return tuple(sorted(found, key=lambda each: -moved(each)))
+
+
+def dimensions(a: Summary, b: Summary) -> tuple[DimensionPair, ...]:
+    """Dimensions by name, in the order of A and then of B."""
+    keys = ("utilization", "utilization_while_busy", "busiest_link_busy")
+    sides = [{dim.name: dim for dim in each.dims} for each in (a, b)]
+    return tuple(
+        DimensionPair(name, *(tuple(getattr(side.get(name), key, None) for side in sides) for key in keys))  # type: ignore[arg-type]
+        for name in dict.fromkeys((*sides[0], *sides[1]))
+    )
+
+
+def _table(result: Result, name: str, columns: Iterable[str]) -> dict[str, list[Any]]:
+    """These columns of a table; empty ones where the run does not have all of them."""
+    table = result.table(name) if name in result.tables else {}
+    columns = tuple(columns)
+    there = all(column in table for column in columns)
+    return {column: table[column] if there else [] for column in columns}
+
+
+def _unique(names: Iterable[str]) -> list[str]:
+    """Names that occur again get their number: files may call two layers alike."""
+    seen: dict[str, int] = {}
+    found = []
+    for name in names:
+        seen[name] = seen.get(name, 0) + 1
+        found.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+    return found
+
+
+def _matched(
+    a: Mapping[str, tuple[float, ...]], b: Mapping[str, tuple[float, ...]], nothing: tuple[float, ...]
+) -> list[tuple[str, str, tuple[float, ...], tuple[float, ...]]]:
+    """Name, which run alone has it, and the values of both; in the order of A and then of B."""
+    return [
+        (name, "" if name in a and name in b else "a" if name in a else "b", a.get(name, nothing), b.get(name, nothing))
+        for name in dict.fromkeys((*a, *b))
+    ]

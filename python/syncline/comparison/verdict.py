@@ -1,0 +1,202 @@
+"""The answer in words: how much longer, which part, whose, and what was changed; and what stands against it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from syncline.comparison.inputs import LAYERS
+from syncline.comparison.pairs import alike
+from syncline.report import subject
+from syncline.report.quantity import counted, listed, percent, time
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from syncline.comparison.comparison import Comparison
+    from syncline.comparison.inputs import Change
+    from syncline.comparison.pairs import LayerPair, Pair
+
+ALIKE = 1e-9
+"""Steps that differ by a smaller fraction are equally long."""
+
+_NEARLY_ALL = 0.9
+_MOST = 0.5
+_NAMED = 3
+"""Layers, and changes of the inputs, that are named one by one."""
+
+
+def sentences(found: Comparison) -> Iterator[str]:
+    """How the two differ and what that comes from, in a few sentences."""
+    step = found.step
+    if found.identical:
+        yield f"A and B are the same in every number: {_it(found)} takes {time(step.a_s)}."
+        yield _inputs(found, made="made no difference")
+        return
+    if not _differ(step):
+        yield f"A and B are equally fast: {_it(found)} takes {time(step.a_s)} in both."
+        yield _inputs(found, made="changed other numbers")
+        return
+    stopped = [letter for letter, each in zip("AB", (found.a, found.b), strict=True) if not each.summary.iterations]
+    if stopped:
+        when = listed([f"{letter} after {time(step.a_s if letter == 'A' else step.b_s)}" for letter in stopped])
+        yield f"Which of them is faster is not known. Stopped before a step was complete: {when}."
+        yield _inputs(found)
+        return
+    yield _lead(found)
+    yield from _because(found)
+    yield _inputs(found)
+
+
+def _differ(pair: Pair) -> bool:
+    return abs(pair.difference_s) > ALIKE * max(pair.a_s, pair.b_s)
+
+
+def _it(found: Comparison) -> str:
+    return "a step" if found.a.summary.compute_s or found.b.summary.compute_s else "the communication"
+
+
+def _lead(found: Comparison) -> str:
+    step = found.step
+    fast, slow = min(step.a_s, step.b_s), max(step.a_s, step.b_s)
+    word = "faster" if step.difference_s < 0 else "slower"
+    times = f"{slow / fast:.3g}x {word}" if fast and slow / fast >= 1.1 else f"{percent(1 - fast / slow)} {word}"
+    if not fast:
+        times = word
+    return f"B is {times}: {_it(found)} takes {time(step.b_s)} instead of {time(step.a_s)}."
+
+
+def _because(found: Comparison) -> Iterator[str]:
+    """The part of the step that differs most, and the layers in which it does."""
+    step = found.step
+    if len(found.parts) == 1 or _it(found) != "a step":
+        yield from _longest(found)
+        return
+    part = max(found.parts[1:], key=lambda each: each.difference_s * step.difference_s)
+    share = part.difference_s / step.difference_s
+    moved = f"which {'rose' if part.difference_s > 0 else 'fell'} from {time(part.a_s)} to {time(part.b_s)}"
+    more = ""
+    if share > 1.1:
+        other = min(found.parts[1:], key=lambda each: each.difference_s * step.difference_s)
+        sign = "more" if other.difference_s > 0 else "less"
+        much = "It is"
+        more = f"; {time(abs(other.difference_s))} {sign} {other.name} makes up for some of that"
+    elif share >= _NEARLY_ALL:
+        much = "All of that is" if share > 0.9995 else "Nearly all of that is"
+    elif share >= _MOST:
+        much = f"Most of that ({percent(share)}) is"
+    else:
+        much = f"The largest part of that ({percent(share)}) is"
+    yield f"{much} {part.name}, {moved}{_of_layers(found, part)}{more}."
+
+
+def _of_layers(found: Comparison, part: Pair) -> str:
+    """The layers that most of a part's difference comes from, where a few do."""
+    if part.name not in ("compute", "exposed communication"):
+        return ""
+
+    def of(layer: LayerPair) -> float:
+        pair = layer.compute if part.name == "compute" else layer.exposed
+        return pair.difference_s / part.difference_s
+
+    groups = alike(found.layers, found.step.difference_s)
+    order = sorted((each for each in groups if of(each) > 0), key=lambda each: -of(each))
+    named = order[:_NAMED]
+    share = sum(map(of, named))
+    if not named or len(found.layers) == 1:
+        return ""
+    names = listed([each.name for each in named])
+    if share >= _NEARLY_ALL:
+        return f", {'all' if share > 0.9995 else 'nearly all'} of it for {names}"
+    if share >= _MOST:
+        return f", {percent(share)} of it for {names}"
+    count = sum(each.count for each in order)
+    return (
+        f", spread over {counted(count, 'layer')}; the largest share, {percent(of(named[0]))}, is for {named[0].name}"
+    )
+
+
+def _longest(found: Comparison) -> Iterator[str]:
+    """For jobs of communication alone: the collective that differs most, and the phase."""
+    if found.collectives and not found.collectives[0].only:
+        first = found.collectives[0]
+        if len(found.collectives) > 1 and _differ(first.duration):
+            yield f"{first.name} differs most: {time(first.duration.b_s)} instead of {time(first.duration.a_s)}."
+    phase = next((each for each in found.phases if not each.only), None)
+    if phase is None:
+        return
+    pair, what = max(
+        (
+            (phase.queue, "a chunk waits for its turn"),
+            (phase.network, "a message takes"),
+            (phase.reduction, "a reduction takes"),
+        ),
+        key=lambda each: abs(each[0].difference_s),
+    )
+    if _differ(pair):
+        yield f"Delays differ most in {phase.name}: {what} {time(pair.b_s)} instead of {time(pair.a_s)}."
+
+
+def _inputs(found: Comparison, made: str = "") -> str:
+    """What was changed."""
+    if found.changes is None:
+        return "Whether their inputs differ is not known: one of them keeps no scenario."
+    deciding = [each for each in found.changes if each.decides]
+    if not deciding:
+        versions = f"; A is of version {found.a.version}, B of {found.b.version}"
+        but = f", but for {listed([each.key for each in found.changes])}" if found.changes else ""
+        return f"The inputs are the same{but}{versions if found.a.version != found.b.version else ''}."
+    # Models are expanded into layers: a change of the batch alone is a change of most of their keys.
+    layers = [each for each in deciding if each.key.startswith(LAYERS)]
+    others = [each for each in deciding if not each.key.startswith(LAYERS)]
+    named = [f"{each.key} ({change(each)})" for each in others]
+    if len(layers) > 1:
+        named.append(f"{counted(len(layers), 'key')} of {LAYERS.rstrip('.')}")
+    else:
+        named += [f"{each.key} ({change(each)})" for each in layers]
+    if len(named) > _NAMED:
+        keys = listed([each.key for each in others[:_NAMED]])
+        what = f"The inputs differ in {counted(len(deciding), 'key')}, {keys} among them"
+    else:
+        what = f"The inputs differ in {listed(named)}"
+    return f"{what}; that {made}." if made else f"{what}."
+
+
+def change(each: Change) -> str:
+    """``25GB/s -> 50GB/s``; of several entries that differ by one factor, the factor."""
+    what = f"{each.a} -> {each.b}"
+    if not each.alike:
+        what = f"times {each.factor:g}" if each.factor else f"{what} and so on"
+    where = f" in {listed(each.entries)}" if 0 < len(each.entries) <= _NAMED else ""
+    return f"{what}{where}"
+
+
+def warnings(found: Comparison) -> Iterator[str]:
+    """What a reader must know before anything is concluded from the two."""
+    a, b = found.a.summary, found.b.summary
+    for label, each in (("A", a), ("B", b)):
+        if each.ended != "finished":
+            text = subject.ENDED[each.ended]
+            yield f"{label} was cut short. {text}{'' if each.iterations else f' {subject.NO_STEP}'}"
+    if a.ranks != b.ranks:
+        yield f"A has {counted(a.ranks, 'rank')} and B {b.ranks}: a step of the one does not do the work of the other."
+    if bool(a.compute_s) != bool(b.compute_s):
+        yield "One of the two is a job of communication alone: it has no compute that could wait."
+    elif _other_job(found):
+        yield "The jobs differ: times of a step are compared, but not of the same work."
+    if a.network_model != b.network_model:
+        yield (
+            f"The network models differ, {a.network_model} and {b.network_model}: a part of the difference is theirs,"
+            " and none of the cluster."
+        )
+    if a.iterations != b.iterations and min(a.iterations, b.iterations) > 0:
+        yield (
+            f"A is a mean of {counted(a.iterations, 'iteration')} and B of {b.iterations}: the last one of a run has no"
+            " successor to hide its communication behind."
+        )
+    if found.a.version != found.b.version:
+        yield f"Version {found.a.version} of syncline simulated A and {found.b.version} B."
+
+
+def _other_job(found: Comparison) -> bool:
+    models = [(each.scenario or {}).get("workload", {}).get("model") for each in (found.a, found.b)]
+    return models[0] != models[1] or (bool(found.layers) and all(each.only for each in found.layers))

@@ -1,0 +1,278 @@
+"""A run in plain sentences: what it was, what its time went to and why, and where to look next."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from syncline import _core
+from syncline.report import subject
+from syncline.report.delays import of
+from syncline.report.drawing import describe
+from syncline.report.quantity import counted, digits, listed, percent, rate, size, time
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from syncline.result import Result
+    from syncline.summary import Summary
+
+WAITING = 5
+"""Layers that are named one by one."""
+
+_TABLES = {
+    "layers": "which layers compute long and which make compute wait",
+    "collectives": "every collective with its bandwidth and its bound",
+    "phases": "queue and network delays",
+    "links": "every link with its load",
+    "ranks": "every rank",
+    "activity": "when compute and every dimension were busy",
+    "critical_path": "the chain of work and waiting that the first two iterations are as long as",
+}
+"""What to look for in a table."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading and what stands below it."""
+
+    title: str
+    paragraphs: tuple[str, ...]
+
+
+def explain(result: Result) -> list[Section]:
+    """The run in sections; those for which it left no data are left out."""
+    made = (
+        Section("What was simulated", tuple(_job(result))),
+        Section(
+            "How long a step takes, and why" if result.summary.compute_s else "How long it takes, and why", _why(result)
+        ),
+        Section("Where compute waits", tuple(_waiting(result))),
+        Section("How the network is used", tuple(_network(result.summary))),
+        Section("What collectives wait for", tuple(_collectives(result))),
+        Section("How far to trust it", tuple(_trust(result))),
+        Section("Where to look next", tuple(_next(result))),
+    )
+    return [section for section in made if section.paragraphs]
+
+
+def _job(result: Result) -> Iterator[str]:
+    summary, scenario = result.summary, result.scenario or {}
+    workload = scenario.get("workload", {})
+    sort = workload.get("source")
+    if workload.get("model"):
+        what = f"trains {workload['model']}"
+    elif sort == "layers":
+        what = f"trains a model of {counted(len(workload['layers']), 'layer')}"
+    elif sort == "collectives":
+        what = f"runs {_kinds(workload['collectives'])} and nothing else"
+    else:
+        what = {"chakra": "replays Chakra traces", "astra_text": "runs an ASTRA-sim 1 workload"}.get(sort, "runs a job")
+    where = f"on {counted(summary.ranks, 'rank')}"
+    if summary.parallelism:
+        where += f" ({summary.parallelism})"
+    yield f"{subject.name(result)} {what} {where}{_iterations(summary)}."
+    yield from _cluster(result)
+    models = f"The network model is {summary.network_model}"
+    yield f"{models}, the compute model {summary.compute_model}." if summary.compute_s else f"{models}."
+
+
+def _kinds(sets: list[dict[str, Any]]) -> str:
+    if len(sets) == 1:
+        return f"one {sets[0]['kind']} of {sets[0]['bytes']}"
+    return f"{counted(len(sets), 'collective')} ({listed(list(dict.fromkeys(each['kind'] for each in sets)))})"
+
+
+def _iterations(summary: Summary) -> str:
+    return f", for {counted(summary.iterations, 'iteration')}" if summary.iterations != 1 else ""
+
+
+def _cluster(result: Result) -> Iterator[str]:
+    summary = result.summary
+    view = _fabric(result)
+    if view is None or not view["dims"]:
+        links = f", {view['links']} directed links" if view else ""
+        yield f"The cluster has {counted(summary.npus, 'NPU')}{links}."
+        return
+    dims = [
+        f"{dim['name']}, {describe(dim)}, {rate(dim['rate_bytes_per_s'])} and {time(dim['latency_s'])} a link"
+        for dim in view["dims"]
+    ]
+    count = counted(len(dims), "dimension")
+    yield f"The cluster has {counted(summary.npus, 'NPU')} in {count}: {'; '.join(dims)}."
+
+
+def _fabric(result: Result) -> dict[str, Any] | None:
+    """The fabric as ``show`` lists it; nothing where the scenario or one of its files is gone."""
+    from syncline.errors import SynclineError
+
+    if not result.scenario:
+        return None
+    try:
+        view: dict[str, Any] = json.loads(_core.show(json.dumps(result.scenario), "fabric"))
+    except SynclineError:
+        return None
+    return view
+
+
+def _why(result: Result) -> tuple[str, ...]:
+    summary = result.summary
+    total = summary.total_time_s
+    each = time(summary.step_time_s)
+    found = []
+    if summary.ended != "finished":
+        found.append(subject.ENDED[summary.ended] + ("" if summary.iterations else f" {subject.NO_STEP}"))
+    if not summary.iterations:
+        lead = f"The run reached {time(total)} of simulated time."
+    elif summary.compute_s:
+        lead = f"A step takes {each}"
+        lead += f": {counted(summary.iterations, 'iteration')} in {time(total)}." if summary.iterations > 1 else "."
+    else:
+        lead = f"The communication takes {each}."
+    if summary.compute_s and total:
+        steps = max(summary.iterations, 1)
+        lead += f" Compute is busy for {time(summary.compute_s / steps)} of it ({percent(summary.compute_s / total)})"
+        waits = [
+            f"{time(seconds / steps)} ({percent(seconds / total)}) for {what}"
+            for seconds, what in (
+                (summary.exposed_communication_s, "communication"),
+                (summary.exposed_memory_s, "memory operations"),
+            )
+            if seconds
+        ]
+        lead += f" and stands still for the rest: it waits {listed(waits)}." if waits else " and never waits."
+    found.append(lead)
+    found.append(f"The bottleneck is {_bottleneck(summary)}. {summary.reason}")
+    if summary.faults:
+        found.append(subject.faults(summary))
+    return tuple(found)
+
+
+def _bottleneck(summary: Summary) -> str:
+    several = len(summary.dims) > 1 and any(dim.name == summary.bottleneck for dim in summary.dims)
+    if summary.bottleneck == "imbalance":
+        return "the imbalance between ranks"
+    return f"the network dimension {summary.bottleneck}" if several else summary.bottleneck
+
+
+def _waiting(result: Result) -> Iterator[str]:
+    if not result.summary.compute_s:
+        return
+    table = result.table("layers")
+    rows = waits(result)
+    if not rows:
+        yield "Nowhere: all communication is hidden behind compute."
+        return
+    whole = sum(seconds for _, seconds in rows)
+    shown = rows[:WAITING]
+    names = table["layer"]
+    for number, (row, seconds) in enumerate(shown):
+        raw = table["communication_s"][row]
+        text = f"{names[row]}: {time(seconds)} a step, {percent(seconds / whole)} of the waiting"
+        if raw and seconds < 0.995 * raw:
+            text += f"; its collectives take {time(raw)}, the rest of which is hidden"
+        yield f"- {text}{'.' if number == len(shown) - 1 else ';'}"
+    if len(rows) > len(shown):
+        share = percent(sum(seconds for _, seconds in shown) / whole)
+        count = counted(len(names), "layer")
+        yield f"{len(rows)} of {count} make compute wait; these {len(shown)} account for {share}."
+
+
+def waits(result: Result) -> list[tuple[int, float]]:
+    """Rows of the table of layers for which compute waits, and how long in a step; the longest first."""
+    exposed = result.table("layers")["exposed_communication_s"]
+    return sorted(((row, each) for row, each in enumerate(exposed) if each > 0), key=lambda each: (-each[1], each[0]))
+
+
+def _network(summary: Summary) -> Iterator[str]:
+    for dim in summary.dims:
+        busy = (
+            f", and {percent(dim.utilization_while_busy)} in the time in which it has something to send"
+            if dim.utilization_while_busy
+            else ""
+        )
+        yield f"- {dim.name} carries {percent(dim.utilization)} of what its links could in the whole run{busy}."
+    used = [dim for dim in summary.dims if dim.busiest_link]
+    if used:
+        busiest = max(used, key=lambda dim: dim.busiest_link_busy)
+        place = f" in {busiest.name}" if len(summary.dims) > 1 else ""
+        yield (
+            f"The busiest link is {busiest.busiest_link}{place}: it sends {percent(busiest.busiest_link_busy)} of the"
+            " time."
+        )
+
+
+def _collectives(result: Result) -> Iterator[str]:
+    known = of(result)
+    if known is None or not known[1][""]:
+        return
+    names, found = known
+    delays = {names[number]: total.means for number, total in found[""].items()}
+    slowest = max(delays, key=lambda name: sum(delays[name]))
+    queue, network, reduction = delays[slowest]
+    parts = [
+        f"{what} {time(seconds)}"
+        for seconds, what in (
+            (queue, "a chunk waits for its turn for"),
+            (network, "a message takes"),
+            (reduction, "its reduction takes"),
+        )
+        if seconds
+    ]
+    if parts:
+        yield f"Chunks are held up longest in {slowest}: on average, {listed(parts)}."
+    queues = sum(each[0] for each in delays.values())
+    whole = sum(sum(each) for each in delays.values())
+    if whole:
+        yield (
+            f"Added up over the phases, {percent(queues / whole)} of these delays is queueing. Queues are long where"
+            " more is asked of a dimension than it can carry, or where few chunks may be under way at once; network"
+            " delays are long where messages are large, links slow or far, or shared."
+        )
+    sets = result.table("collectives")
+    longest = max(range(len(sets["duration_s"])), key=lambda row: (sets["duration_s"][row], -row))
+    duration, bound = sets["duration_s"][longest], sets["bound_s"][longest]
+    kind, layer = sets["kind"][longest], sets["layer"][longest]
+    # A bare collective is its own layer.
+    whose = f" of {layer}" if layer and not layer.startswith(kind) else ""
+    near = f", {digits(duration / bound)} times the bound of its plan ({time(bound)})" if bound else ""
+    yield (
+        f"The longest collective, {kind} of {size(sets['size_bytes'][longest])}{whose}, takes {time(duration)}{near}."
+    )
+
+
+def _trust(result: Result) -> Iterator[str]:
+    summary = result.summary
+    ended = "It ran to its end. " if summary.ended == "finished" else ""
+    some = subject.simulated(summary)
+    if some:
+        yield f"{ended}Simulated: {', '.join(some)}; the rest is alike, and nothing is approximated by that."
+    elif ended:
+        yield ended.strip()
+    yield (
+        "No number was calibrated against a measured cluster."
+        if summary.calibrated == "no"
+        else f"Calibrated: {summary.calibrated}."
+    )
+    for note in summary.notes:
+        yield f"- Assumed: {note}."
+    for each in result.warnings:
+        yield f"- Warning {each['code']}: {each['message']}."
+
+
+def _next(result: Result) -> Iterator[str]:
+    there = [f"{name} ({what})" for name, what in _TABLES.items() if name in result.tables]
+    more = [name for name in result.tables if name not in _TABLES]
+    folder = result.folder.as_posix() if result.folder else None
+    files = {each.name for each in result.folder.iterdir()} if result.folder else set()
+    if "report.html" in files:
+        yield f"In pictures: {folder}/report.html, in any browser."
+    if "trace.pftrace" in files:
+        yield f"Moment by moment: {folder}/trace.pftrace, at https://ui.perfetto.dev."
+    yield f"In numbers: the tables {listed([*there, *more])}. `syncline explain COLUMN` says what a column means."
+    if folder and result.scenario:
+        yield (
+            f"Again, or changed: `syncline simulate {folder} --set KEY=VALUE --out DIR`; then"
+            f" `syncline compare {folder} DIR` says what the change did."
+        )

@@ -1,0 +1,197 @@
+"""What every name in the results means: tables, their columns, keys of the summary.
+
+Nothing is said here a second time. Columns come with their meanings from the core, so a run of a few microseconds is
+asked for them; meanings of the summary's keys are the docstrings of :mod:`syncline.summary`.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import itertools
+import json
+import re
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from syncline import summary as summary_module
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from syncline.result import Result
+
+SUMMARY = "summary"
+"""Stands before the dot where tables have their names."""
+
+_UNITS = {
+    "bytes_per_s": "bytes per second",
+    "bytes": "bytes",
+    "flop": "floating-point operations",
+    "usd": "US dollars",
+    "s": "seconds",
+}
+"""By the end of a name. The first that fits counts."""
+
+_PAGES = (
+    (r"exposed|^communication_s", "docs/explanation/semantics.md", "Exposed communication"),
+    (r"queue_delay_s|network_delay_s|reduction_s", "docs/explanation/semantics.md", "Delays of a message"),
+    (r"^bottleneck|^reason", "docs/explanation/semantics.md", "The bottleneck in one sentence"),
+    (r"^step_time_s|^iteration", "docs/explanation/semantics.md", "The training loop, and what blocks"),
+    (r"^total_time_s|finish_s", "docs/explanation/semantics.md", "Time"),
+    (r"^simulated_", "docs/explanation/semantics.md", "Determinism"),
+    (r"chunk", "docs/explanation/semantics.md", "The endpoint"),
+    (r"fault|healthy", "docs/how-to/stragglers.md", "Slow ranks and broken links"),
+    (r"^network_model", "docs/explanation/models.md", "When each is valid"),
+    (r"^compute_model", "docs/explanation/models.md", "Compute models"),
+    (r"^(algorithm|bus)_bytes_per_s|^bound_s|busy|utilization|^bytes$|_communication_s", "", "Reading the numbers"),
+)
+"""Where more is said about names that a pattern finds. The first that fits counts."""
+
+_TYPES = {
+    "str": "text",
+    "int": "int",
+    "float": "float",
+    "float | None": "optional_float",
+    "tuple[str, ...]": "list of text",
+    "tuple[Dimension, ...]": "list of dimensions",
+}
+"""Python's types in the words of manifests."""
+
+_REFERENCE = "docs/reference/results.md"
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """What a column of a table, or a key of the summary, says."""
+
+    table: str
+    """Its table; ``summary`` for keys of the summary."""
+    name: str
+    """Its name in there; ``dims[].bytes`` for a key of each of the summary's dimensions."""
+    type: str
+    """What kind of values it holds: ``int``, ``float``, ``text``, ``bool``, ``list of text``, and so on."""
+    meaning: str
+    """What it says, in a sentence."""
+    row: str
+    """What a row of the table is; for the summary, what holds for all of it."""
+
+    @property
+    def full_name(self) -> str:
+        """With its table."""
+        return f"{self.table}.{self.name}"
+
+    @property
+    def unit(self) -> str:
+        """The unit, by the end of the name; of what has none, ``fraction`` where values are from 0 to 1."""
+        last = self.name.rpartition(".")[2]
+        found = next((unit for end, unit in _UNITS.items() if last == end or last.endswith(f"_{end}")), "")
+        return found or ("fraction" if self.type == "float" else "")
+
+    @property
+    def file(self) -> str:
+        """The file of a results folder that holds it."""
+        return "summary.json" if self.table == SUMMARY else f"{self.table}.parquet"
+
+    @property
+    def page(self) -> tuple[str, str]:
+        """Page and heading of the documentation that say more."""
+        last = self.name.rpartition(".")[2]
+        for pattern, page, heading in _PAGES:
+            if re.search(pattern, last):
+                return page or _REFERENCE, heading
+        return _REFERENCE, "The summary" if self.table == SUMMARY else "Tables"
+
+    def json(self) -> dict[str, str]:
+        """For programs."""
+        page, heading = self.page
+        return {
+            "name": self.full_name,
+            "table": self.table,
+            "column": self.name,
+            "file": self.file,
+            "type": self.type,
+            "unit": self.unit,
+            "meaning": self.meaning,
+            "row": self.row,
+            "page": page,
+            "heading": heading,
+        }
+
+
+@cache
+def everything() -> tuple[Meaning, ...]:
+    """The summary's keys, then every column of every table, in the order in which they are written."""
+    return (*_summary(), *_columns())
+
+
+def find(name: str) -> list[Meaning]:
+    """Everything of that name.
+
+    A column wherever it is (``queue_delay_s``), or in one table (``phases.queue_delay_s``); all columns of a table
+    (``links.parquet``, or ``links`` where no column is called so).
+    """
+    plain = name.replace("[]", "")
+    table = plain.removesuffix(".parquet").removesuffix(".json")
+    columns = [each for each in everything() if plain in _names(each)]
+    return columns or [each for each in everything() if each.table == table]
+
+
+def names() -> list[str]:
+    """Every name that :func:`find` knows, once; what is written most often first."""
+    short = [each.name.rpartition(".")[2] for each in everything()]
+    tables = [each.table for each in everything()]
+    return list(dict.fromkeys([*short, *tables, *(each.full_name for each in everything())]))
+
+
+def _names(each: Meaning) -> set[str]:
+    plain = each.name.replace("[]", "")
+    return {plain, plain.rpartition(".")[2], f"{each.table}.{plain}"}
+
+
+def _columns() -> Iterator[Meaning]:
+    run = _small_run()
+    for table, row in run.tables.items():
+        meanings, columns = run.meanings(table), run.table(table)
+        for column, values in columns.items():
+            yield Meaning(table, column, _type(values), meanings[column], row)
+
+
+def _small_run() -> Result:
+    """A run that leaves every table there is, none of them empty."""
+    from syncline.api import simulate
+
+    communication = {"weight_grad": {"collective": "all_reduce", "bytes": "2kB"}}
+    layer = {"name": "layer", "forward": "1us", "weight_grad": "1us", "communication": communication}
+    return simulate(workload={"layers": [layer]}, compute="given", fabric={"shape": "Ring(2)", "rate": "1GB/s"})
+
+
+def _type(values: list[Any]) -> str:
+    """The type of a column, as manifests write it."""
+    kinds = {type(value) for value in values}
+    for kind, name in ((bool, "bool"), (str, "text"), (float, "float"), (int, "int")):
+        if kind in kinds:
+            return f"optional_{name}" if type(None) in kinds else name
+    return "optional_float"
+
+
+def _summary() -> Iterator[Meaning]:
+    tree = ast.parse(inspect.getsource(summary_module))
+    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+    for name, prefix in (("Summary", ""), ("Dimension", "dims[].")):
+        about = " ".join((ast.get_docstring(classes[name]) or "").split()).rstrip(".")
+        # An attribute's docstring is the expression after it.
+        for node, below in itertools.pairwise(classes[name].body):
+            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and isinstance(below, ast.Expr):
+                said = str(ast.literal_eval(below.value)).replace("``", "`")
+                kind = _annotation(ast.unparse(node.annotation))
+                yield Meaning(SUMMARY, f"{prefix}{node.target.id}", kind, " ".join(said.split()), about)
+
+
+def _annotation(text: str) -> str:
+    """A Python type in the words of manifests."""
+    if text.startswith("Literal"):
+        words = ast.literal_eval(f"({text.removeprefix('Literal[').removesuffix(']')},)")
+        return f"text: {', '.join(json.dumps(word) for word in words)}"
+    return _TYPES[text]

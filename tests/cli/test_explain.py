@@ -1,0 +1,133 @@
+"""``syncline explain``: runs and names of the results. Codes are in ``test_commands``."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.conftest import Cli
+
+
+@pytest.fixture
+def run(cli: Cli, ring: str) -> str:
+    assert cli("simulate", ring, "--quiet").returncode == 0
+    return "runs/ring"
+
+
+class TestRun:
+    def test_it_is_told_in_sections(self, cli: Cli, run: str) -> None:
+        done = cli("explain", run)
+        assert done.returncode == 0
+        assert done.stdout.startswith(
+            "ring  runs/ring\n"
+            "\n"
+            "What was simulated\n"
+            "  ring runs one all_reduce of 1MiB and nothing else on 4 ranks.\n"
+            "  The cluster has 4 NPUs in 1 dimension: ring, 1 ring of 4, both ways, 25 GB/s\n"
+            "  and 1 us a link.\n"
+            "  The network model is queued.\n"
+        )
+        assert "`syncline simulate runs/ring --set KEY=VALUE --out DIR`" in " ".join(done.stdout.split())
+
+    @pytest.mark.parametrize("file", ["manifest.json", "summary.json"])
+    def test_by_a_file_of_its_folder(self, file: str, cli: Cli, run: str) -> None:
+        assert cli("explain", f"{run}/{file}").stdout == cli("explain", run).stdout
+
+    @pytest.mark.parametrize("columns", ["50", "80", "120"])
+    def test_it_fits(self, columns: str, cli: Cli, run: str) -> None:
+        lines = cli("explain", run, COLUMNS=columns).stdout.splitlines()
+        assert max(map(len, lines)) <= int(columns)
+
+    def test_json(self, cli: Cli, run: str) -> None:
+        answer = json.loads(cli("explain", run, "--json").stdout)
+        assert set(answer) == {"folder", "version", "sections", "summary", "diagnostics"}
+        assert answer["folder"] == run
+        assert answer["sections"][0]["title"] == "What was simulated"
+        assert answer["summary"]["ranks"] == 4
+
+    def test_a_folder_that_is_none(self, cli: Cli) -> None:
+        done = cli("explain", "runs/none")
+        assert done.returncode == 3
+        assert "the results folder does not exist" in done.stderr
+
+    def test_a_folder_of_something_else(self, cli: Cli) -> None:
+        cli.write("other/file.txt", "")
+        done = cli("explain", "other")
+        assert done.returncode == 3
+        assert "it has no manifest.json" in done.stderr
+
+    @pytest.mark.parametrize("file", ["phases.parquet", "summary.json", "scenario.resolved.yaml", "report.html"])
+    def test_a_damaged_folder(self, file: str, cli: Cli, run: str) -> None:
+        (cli.folder / run / file).write_bytes(b"damaged")
+        done = cli("explain", run)
+        assert done.returncode == 3
+        assert "SL0802" in done.stderr
+        assert file in done.stderr
+
+    def test_a_damaged_manifest(self, cli: Cli, run: str) -> None:
+        cli.write(f"{run}/manifest.json", "{")
+        done = cli("explain", run, "--json")
+        assert done.returncode == 3
+        assert json.loads(done.stdout)["diagnostics"][0]["code"] == "SL0802"
+
+    def test_a_scenario_is_no_result(self, cli: Cli, ring: str) -> None:
+        done = cli("explain", ring)
+        assert done.returncode == 2
+        assert "simulate it, `syncline simulate ring.yaml`" in done.stderr
+
+
+class TestNames:
+    def test_a_column(self, cli: Cli) -> None:
+        assert cli("explain", "queue_delay_s").stdout == (
+            "phases.queue_delay_s  float, in seconds\n"
+            "  Mean time of a chunk in the phase's scheduling queue.\n"
+            "  A row is: one phase of one collective, over all its ranks and chunks.\n"
+            '  It is in phases.parquet. More: docs/explanation/semantics.md, "Delays of a\n'
+            '  message".\n'
+        )
+
+    def test_a_column_of_several_tables(self, cli: Cli) -> None:
+        shown = cli("explain", "exposed_communication_s").stdout
+        assert shown.startswith("exposed_communication_s is in 3 places.\n")
+        for name in ("summary", "layers", "ranks"):
+            assert f"\n{name}.exposed_communication_s  float, in seconds\n" in shown
+
+    def test_a_table(self, cli: Cli) -> None:
+        shown = cli("explain", "phases").stdout
+        assert shown.startswith("phases.parquet\n  A row is: one phase of one collective")
+        assert "\nnetwork_delay_s  float  Mean time of a message from send to arrival\n" in shown
+
+    def test_a_name_goes_before_a_folder_of_that_name(self, cli: Cli, ring: str) -> None:
+        cli("simulate", ring, "--quiet", "--out", "phases")
+        assert cli("explain", "phases").stdout.startswith("phases.parquet")
+        assert cli("explain", "./phases").stdout.startswith("ring  ")
+
+    def test_json(self, cli: Cli) -> None:
+        answer = json.loads(cli("explain", "phases.queue_delay_s", "--json").stdout)
+        assert answer["name"] == "phases.queue_delay_s"
+        (found,) = answer["found"]
+        assert (found["type"], found["unit"], found["file"]) == ("float", "seconds", "phases.parquet")
+
+    @pytest.mark.parametrize(
+        ("given", "near"),
+        [
+            ("queue_delay", "queue_delay_s"),
+            ("phases.queue_delai_s", "phases.queue_delay_s"),
+            ("exposd_fraction", "exposed_fraction"),
+        ],
+    )
+    def test_a_misspelt_name(self, given: str, near: str, cli: Cli) -> None:
+        done = cli("explain", given)
+        assert done.returncode == 2
+        assert f"did you mean `{near}`?" in done.stderr
+
+    def test_a_run_by_its_name_alone(self, cli: Cli, run: str) -> None:
+        done = cli("explain", "ring")
+        assert done.returncode == 2
+        assert f"did you mean `{run}`?" in done.stderr
+
+    def test_nonsense(self, cli: Cli) -> None:
+        done = cli("explain", "xyzzyx")
+        assert done.returncode == 2
+        assert "neither a run, nor a name of the results, nor the code of an error" in done.stderr

@@ -1,0 +1,54 @@
+"""Pairs of runs that the tests of comparisons share."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import syncline
+
+LAYERS = [
+    {
+        "name": name,
+        "forward": "20us",
+        "weight_grad": "10us",
+        "communication": {
+            "forward": {"collective": "all_gather", "bytes": size},
+            "weight_grad": {"collective": "all_reduce", "bytes": "1MB"},
+        },
+    }
+    for name, size in (("first", "1MB"), ("second", "4MB"), ("third", "1kB"))
+]
+
+JOB: dict[str, Any] = {
+    "name": "job",
+    "workload": {"layers": LAYERS, "iterations": 2, "parallel": {"model": ["ring"], "data": ["cluster"]}},
+    "compute": "given",
+    "fabric": {
+        "dims": [
+            {"name": "ring", "shape": "ring", "size": 4, "rate": "25GB/s", "latency": "1us"},
+            {"name": "cluster", "shape": "switch", "size": 2, "rate": "200Gb/s", "latency": "1us"},
+        ]
+    },
+    "network": "queued",
+}
+"""Three layers whose activations are gathered within a ring, and whose gradients are reduced over a switch."""
+
+
+@cache
+def job(**changed: Any) -> syncline.Result:
+    """The job with values of its scenario changed; ``__`` stands for a dot."""
+    return syncline.simulate(JOB, set={key.replace("__", "."): value for key, value in changed.items()})
+
+
+@cache
+def alone(rate: str = "25GB/s") -> syncline.Result:
+    """Communication alone."""
+    fabric = {"shape": "Ring(4)_Switch(2)", "rate": rate, "latency": "1us"}
+    return syncline.simulate(workload={"collective": "all_reduce", "bytes": "4MB"}, fabric=fabric, name="alone")
+
+
+def kept(result: syncline.Result, folder: Path) -> None:
+    """Writes a run into a folder. The run that tests share stays one without."""
+    syncline.Result(result._tables, result.scenario).save(folder)

@@ -1,0 +1,229 @@
+"""What differs between two runs, in numbers and in words."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import syncline
+from syncline.comparison.pairs import alike
+from tests.comparison.runs import JOB, alone, job, kept
+from tests.report.runs import resnet
+
+
+class TestNumbers:
+    def test_parts_add_up_to_the_step(self) -> None:
+        found = syncline.compare(job(), job(fabric__dims__ring__rate="50GB/s"))
+        step, *parts = found.parts
+        assert sum(each.a_s for each in parts) == pytest.approx(step.a_s)
+        assert sum(each.difference_s for each in parts) == pytest.approx(step.difference_s)
+        assert (step.a_s, step.b_s) == (found.a.summary.step_time_s, found.b.summary.step_time_s)
+
+    def test_layers_account_for_the_whole_difference(self) -> None:
+        found = syncline.compare(job(), job(fabric__dims__ring__rate="50GB/s"))
+        assert sum(each.share or 0.0 for each in found.layers) == pytest.approx(1.0, rel=1e-4)
+        assert found.layers[0].name == "second"
+        differences = [abs(each.difference_s) for each in found.layers]
+        assert differences == sorted(differences, reverse=True)
+
+    def test_the_other_way_round_is_the_opposite(self) -> None:
+        a, b = job(), job(fabric__dims__ring__rate="50GB/s")
+        there, back = syncline.compare(a, b), syncline.compare(b, a)
+        assert [each.difference_s for each in there.parts] == [-each.difference_s for each in back.parts]
+        assert {each.name: each.difference_s for each in there.layers} == {
+            each.name: -each.difference_s for each in back.layers
+        }
+
+    def test_layers_that_one_alone_has(self) -> None:
+        fewer = syncline.simulate(JOB, set={"workload.layers": JOB["workload"]["layers"][:2]})
+        found = {each.name: each for each in syncline.compare(job(), fewer).layers}
+        assert [found[name].only for name in ("first", "second", "third")] == ["", "", "a"]
+        assert found["third"].compute.b_s == 0
+
+    def test_layers_alike_are_one_and_their_sum_stays(self) -> None:
+        found = syncline.compare(resnet(), _transformer())
+        groups = alike(found.layers, found.step.difference_s)
+        assert sum(each.count for each in groups) == len(found.layers) > len(groups)
+        assert sum(each.difference_s for each in groups) == pytest.approx(
+            sum(each.difference_s for each in found.layers)
+        )
+
+    def test_delays_are_those_of_the_tables(self) -> None:
+        found = syncline.compare(alone(), alone("50GB/s"))
+        phases = alone().table("phases")
+        first = next(each for each in found.phases if each.name.startswith("P1 "))
+        row = phases["phase"].index(1)
+        assert first.network.a_s == pytest.approx(phases["network_delay_s"][row])
+        assert first.queue.a_s == pytest.approx(phases["queue_delay_s"][row])
+
+    def test_dimensions_are_those_of_the_summaries(self) -> None:
+        a, b = job(), job(fabric__dims__ring__rate="50GB/s")
+        found = syncline.compare(a, b)
+        assert [each.utilization for each in found.dimensions] == [
+            (one.utilization, other.utilization) for one, other in zip(a.summary.dims, b.summary.dims, strict=True)
+        ]
+
+
+def _transformer() -> syncline.Result:
+    from tests.conftest import ROOT
+
+    return syncline.simulate(ROOT / "examples" / "transformer-hybrid" / "scenario.yaml")
+
+
+class TestAnswer:
+    def test_what_is_faster_why_and_what_was_changed(self) -> None:
+        answer = syncline.compare(job(), job(fabric__dims__ring__rate="50GB/s")).answer
+        assert answer == (
+            "B is 1.2x faster: a step takes 183.6 us instead of 220.8 us. All of that is exposed communication, which"
+            " fell from 198.3 us to 161.1 us, all of it for second, first and third. The inputs differ in"
+            " fabric.dims.ring.rate (25GB/s -> 50GB/s)."
+        )
+
+    def test_slower(self) -> None:
+        answer = syncline.compare(job(fabric__dims__ring__rate="50GB/s"), job()).answer
+        assert answer.startswith("B is 1.2x slower: ")
+        assert "which rose from" in answer
+
+    def test_a_little(self) -> None:
+        answer = syncline.compare(job(), job(fabric__dims__ring__rate="26GB/s")).answer
+        assert answer.startswith("B is 1.3 % faster: ")
+
+    def test_compute(self) -> None:
+        answer = syncline.compare(job(), job(workload__layers__third__forward="500us")).answer
+        assert "Nearly all of that is compute" in answer or "All of that is compute" in answer
+        assert "for third" in answer
+        assert "workload.layers.third.forward" in answer
+
+    def test_more_of_one_and_less_of_another(self) -> None:
+        changed = {"workload__layers__third__forward": "500us", "fabric__dims__ring__rate": "50GB/s"}
+        answer = syncline.compare(job(), job(**changed)).answer
+        assert "It is compute, which rose from" in answer
+        assert "less exposed communication makes up for some of that" in answer
+
+    def test_communication_alone(self) -> None:
+        answer = syncline.compare(alone(), alone("50GB/s")).answer
+        assert answer.startswith("B is 1.")
+        assert "the communication takes" in answer
+        assert "Delays differ most in P" in answer
+
+    def test_without_a_step_none_is_faster(self) -> None:
+        cut = syncline.simulate(JOB, limits={"events": 100})
+        answer = syncline.compare(job(), cut).answer
+        assert cut.summary.iterations == 0
+        assert answer.startswith("Which of them is faster is not known. Stopped before a step was complete: B after")
+        assert "faster:" not in answer
+
+    def test_the_same(self) -> None:
+        found = syncline.compare(job(), syncline.simulate(JOB))
+        assert found.identical
+        assert found.changes == ()
+        assert found.answer == ("A and B are the same in every number: a step takes 220.8 us. The inputs are the same.")
+
+    def test_the_same_by_another_name(self) -> None:
+        found = syncline.compare(job(), job(name="other"))
+        assert found.identical
+        assert found.answer.endswith("The inputs are the same, but for name.")
+
+    def test_what_makes_no_difference(self) -> None:
+        found = syncline.compare(job(), job(seed=7))
+        assert found.identical
+        assert found.answer.endswith("The inputs differ in seed (0 -> 7); that made no difference.")
+
+    def test_a_model_is_not_told_layer_by_layer(self) -> None:
+        from tests.conftest import ROOT
+
+        scenario = ROOT / "examples" / "transformer-hybrid" / "scenario.yaml"
+        found = syncline.compare(_transformer(), syncline.simulate(scenario, set={"workload.batch_per_npu": 16}))
+        assert "The inputs differ in 16 keys of workload.layers." in found.answer
+
+
+class TestWarnings:
+    def warnings(self, a: syncline.Result, b: syncline.Result) -> str:
+        return " ".join(syncline.compare(a, b).warnings)
+
+    def test_none(self) -> None:
+        assert self.warnings(job(), job(fabric__dims__ring__rate="50GB/s")) == ""
+
+    def test_ranks(self) -> None:
+        assert "A has 8 ranks and B 4" in self.warnings(job(), job(fabric__dims__ring__size=2))
+
+    def test_other_jobs(self) -> None:
+        assert "The jobs differ" in self.warnings(resnet(), _transformer())
+
+    def test_communication_alone(self) -> None:
+        assert "a job of communication alone" in self.warnings(job(), alone())
+
+    def test_cut_short(self) -> None:
+        cut = syncline.simulate(JOB, limits={"events": 100})
+        text = self.warnings(job(), cut)
+        assert "B was cut short. A limit was reached: all numbers describe the time before it." in text
+
+    def test_models(self) -> None:
+        assert "The network models differ, queued and analytical" in self.warnings(job(), job(network="analytical"))
+
+    def test_iterations(self) -> None:
+        assert "A is a mean of 2 iterations and B of 3" in self.warnings(job(), job(workload__iterations=3))
+
+    def test_versions(self, tmp_path: Path) -> None:
+        kept(job(), tmp_path / "run")
+        manifest = tmp_path / "run" / "manifest.json"
+        manifest.write_text(manifest.read_text().replace('"version": "', '"version": "9.'))
+        found = syncline.compare(job(seed=1), tmp_path / "run")
+        assert "of syncline simulated A and 9." in " ".join(found.warnings)
+        assert found.facts[0].key == "version"
+
+
+class TestGiven:
+    def test_folders_results_and_both(self, tmp_path: Path) -> None:
+        a, b = job(), job(fabric__dims__ring__rate="50GB/s")
+        kept(a, tmp_path / "a")
+        kept(b, tmp_path / "b")
+        answers = {
+            syncline.compare(one, other).answer
+            for one in (a, tmp_path / "a", str(tmp_path / "a"), tmp_path / "a" / "summary.json")
+            for other in (b, tmp_path / "b", syncline.Result.load(tmp_path / "b"))
+        }
+        assert len(answers) == 1
+
+    @pytest.mark.parametrize("same", ["a", "a/", "a/../a", "a/manifest.json"])
+    def test_the_same_folder_twice(self, same: str, tmp_path: Path) -> None:
+        kept(job(), tmp_path / "a")
+        with pytest.raises(syncline.SynclineError, match="a run is compared with itself"):
+            syncline.compare(tmp_path / "a", f"{tmp_path}/{same}")
+
+    def test_the_same_result_twice(self) -> None:
+        with pytest.raises(syncline.SynclineError, match="a run is compared with itself"):
+            syncline.compare(job(), job())
+
+    def test_results_without_a_scenario(self) -> None:
+        found = syncline.compare(job(), syncline.Result(job(seed=1)._tables))
+        assert found.changes is None
+        assert "is not known" in found.answer
+        assert found.json()["inputs"] is None
+
+
+class TestJson:
+    def test_its_keys_are_those_of_the_reference(self) -> None:
+        found: dict[str, Any] = syncline.compare(job(), job(fabric__dims__ring__rate="50GB/s")).json()
+        assert set(found) == {
+            "answer",
+            "identical",
+            "warnings",
+            "a",
+            "b",
+            "parts",
+            "inputs",
+            "dimensions",
+            "layers",
+            "collectives",
+            "phases",
+            "facts",
+        }
+        json.dumps(found, allow_nan=False)
+
+    def test_it_is_the_same_every_time(self) -> None:
+        a, b = job(), job(fabric__dims__ring__rate="50GB/s")
+        assert json.dumps(syncline.compare(a, b).json()) == json.dumps(syncline.compare(a, b).json())

@@ -1,0 +1,88 @@
+"""Runs explained in sentences."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import syncline
+from syncline.report.explanation import explain
+from tests.report.runs import SMALL, resnet
+
+FABRIC = {"shape": "Ring(4)_Switch(2)", "rate": "25GB/s", "latency": "1us"}
+
+
+def told(result: syncline.Result) -> dict[str, str]:
+    return {section.title: "\n".join(section.paragraphs) for section in explain(result)}
+
+
+def test_a_training_step() -> None:
+    text = told(resnet())
+    assert list(text) == [
+        "What was simulated",
+        "How long a step takes, and why",
+        "Where compute waits",
+        "How the network is used",
+        "What collectives wait for",
+        "How far to trust it",
+        "Where to look next",
+    ]
+    assert text["What was simulated"].startswith("resnet50-torus trains resnet50 on 32 ranks (data 32), for 2 iter")
+    assert "vertical, 2 rings of 4, both ways, 23.5 GB/s and 200 ns a link" in text["What was simulated"]
+    assert "A step takes 33.35 ms: 2 iterations in 66.71 ms." in text["How long a step takes, and why"]
+    assert "The bottleneck is compute." in text["How long a step takes, and why"]
+    assert text["Where compute waits"] == "- conv1: 3.132 us a step, 100.0 % of the waiting."
+    assert "The busiest link is NPU 0 -> NPU 6 in vertical" in text["How the network is used"]
+    assert "held up longest in P2 vertical all_reduce (ring)" in text["What collectives wait for"]
+    assert "1 of 32 ranks" in text["How far to trust it"]
+
+
+def test_layers_that_wait_most_come_first_and_the_rest_is_counted() -> None:
+    layer = {"forward": "1us", "weight_grad": "1us"}
+    layers = [
+        {**layer, "name": f"l{at}", "communication": {"forward": {"collective": "all_gather", "bytes": f"{at + 1}MB"}}}
+        for at in range(7)
+    ]
+    workload = {"layers": layers, "parallel": {"model": ["dim1"], "data": ["dim2"]}}
+    text = told(syncline.simulate(workload=workload, compute="given", fabric=FABRIC))["Where compute waits"]
+    assert text.startswith("- l6: ")
+    assert text.count("\n") == 5
+    assert "7 of 7 layers make compute wait; these 5 account for" in text
+
+
+def test_a_job_without_waiting() -> None:
+    layer = {"name": "only", "forward": "1us", "weight_grad": "1us"}
+    result = syncline.simulate(workload={"layers": [layer]}, compute="given", fabric=FABRIC)
+    text = told(result)
+    assert "and never waits" in text["How long a step takes, and why"]
+    assert text["Where compute waits"] == "Nowhere: all communication is hidden behind compute."
+    assert "What collectives wait for" not in text
+
+
+def test_communication_alone() -> None:
+    text = told(syncline.simulate(workload={"collective": "all_gather", "bytes": "1MB"}, fabric=FABRIC))
+    assert "runs one all_gather of 1MB and nothing else on 8 ranks." in text["What was simulated"]
+    assert "How long it takes, and why" in text
+    assert "Where compute waits" not in text
+
+
+def test_a_run_that_was_cut_short_says_so_first() -> None:
+    result = syncline.simulate(SMALL, limits={"events": 200})
+    text = told(result)["How long a step takes, and why"]
+    assert text.startswith("A limit was reached: all numbers describe the time before it. No iteration was completed")
+    assert "It ran to its end" not in told(result)["How far to trust it"]
+
+
+def test_faults_are_told_with_their_cost() -> None:
+    text = told(syncline.simulate(SMALL, faults=[{"rank": 0, "factor": 2}]))["How long a step takes, and why"]
+    assert "Faults: " in text
+    assert "They cost" in text
+
+
+def test_results_of_a_folder_are_told_alike(tmp_path: Path) -> None:
+    result = resnet()
+    result.save(tmp_path / "run")
+    loaded = syncline.Result.load(tmp_path / "run")
+    before, after = told(result), told(loaded)
+    assert before == after
+    where = after["Where to look next"]
+    assert f"`syncline simulate {(tmp_path / 'run').as_posix()} --set" in where

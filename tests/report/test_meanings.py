@@ -1,0 +1,65 @@
+"""Names of the results mean what the results themselves say."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from syncline.report import meanings
+from tests.conftest import ROOT
+from tests.docs.reference import manifest
+
+
+def test_columns_are_those_of_a_manifest() -> None:
+    listed = [
+        (table["name"], column["name"], column["type"], column["meaning"], table["meaning"])
+        for table in manifest()["tables"]
+        for column in table["columns"]
+    ]
+    found = [(each.table, each.name, each.type, each.meaning, each.row) for each in meanings.everything()]
+    assert [each for each in found if each[0] != meanings.SUMMARY] == listed
+
+
+@pytest.mark.parametrize("each", meanings.everything(), ids=lambda each: each.full_name)
+def test_more_is_said_where_it_says_so(each: meanings.Meaning) -> None:
+    page, heading = each.page
+    assert re.search(rf"^#+ {re.escape(heading)}$", (ROOT / page).read_text("utf-8"), re.M)
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("queue_delay_s", ["phases.queue_delay_s"]),
+        ("phases.queue_delay_s", ["phases.queue_delay_s"]),
+        ("exposed_fraction", ["summary.exposed_fraction"]),
+        ("summary.exposed_fraction", ["summary.exposed_fraction"]),
+        ("dims.bytes", ["summary.dims[].bytes"]),
+        ("summary.dims[].bytes", ["summary.dims[].bytes"]),
+        ("utilization", ["summary.dims[].utilization", "links.utilization"]),
+        ("compute_s", ["summary.compute_s", "layers.compute_s", "ranks.compute_s"]),
+        ("phases.nothing", []),
+    ],
+)
+def test_names_are_found(name: str, found: list[str]) -> None:
+    # Later tables may have a column of the same name.
+    assert [each.full_name for each in meanings.find(name)][: len(found) or None] == found
+
+
+def test_a_table_is_all_of_its_columns() -> None:
+    assert {each.table for each in meanings.find("links.parquet")} == {"links"}
+    assert {each.table for each in meanings.find("phases")} == {"phases"}
+    # Columns are called so too, and go before the table.
+    assert {each.name for each in meanings.find("ranks")} == {"ranks"}
+    assert len(meanings.find("ranks.parquet")) > 5
+
+
+def test_units_are_those_of_the_names() -> None:
+    (rate,) = meanings.find("links.rate_bytes_per_s")
+    (share,) = meanings.find("links.utilization")
+    (count,) = meanings.find("links.messages")
+    assert [each.unit for each in (rate, share, count)] == ["bytes per second", "fraction", ""]
+
+
+def test_every_name_is_found_again() -> None:
+    assert all(meanings.find(name) for name in meanings.names())
