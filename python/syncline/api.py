@@ -9,6 +9,7 @@ from typing import Any
 
 from syncline import _core
 from syncline.config.load import Loaded, load
+from syncline.config.problem import error, refuse
 from syncline.config.source import Override
 from syncline.errors import Diagnostic, Interrupted
 from syncline.result import Result
@@ -52,8 +53,12 @@ def check(
 
 def prepare(scenario: Given | None, changes: Mapping[str, Any] | None, sections: Mapping[str, Any]) -> Loaded:
     """Reads, checks and resolves what :func:`simulate` is given."""
+    changes = {} if changes is None else changes
+    if not isinstance(changes, Mapping) or not all(isinstance(key, str) for key in changes):
+        allowed = 'a mapping from paths to values, such as {"fabric.dims.2.rate": "50GB/s"}'
+        refuse(error("SL0102", "`set` is no such mapping", found=type(changes).__name__, allowed=allowed))
     overrides = [Override.of(key, value) for key, value in sections.items()]
-    overrides += [Override.of(key, value) for key, value in (changes or {}).items()]
+    overrides += [Override.of(key, value) for key, value in changes.items()]
     return load({} if scenario is None else scenario, overrides)
 
 

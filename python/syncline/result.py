@@ -146,6 +146,12 @@ class Result:
         self.folder = path
         return [name for name, _ in files]
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles hold the folder of the results, not the results."""
+        if self.folder is None:
+            raise TypeError("a result that is on no disk cannot be copied or pickled: save it into a folder first")
+        return Result.load, (self.folder.absolute(),), {"scenario": self.scenario, "_start": self._start}
+
     def _columns(self, name: str) -> Columns:
         known = self.tables
         if name not in known:
@@ -210,6 +216,7 @@ class _Folder:
         self.manifest = manifest
 
     def summary(self) -> str:
+        """The answer as JSON."""
         return _core.read_summary(self.folder)
 
     def scenario(self) -> dict[str, Any] | None:
@@ -220,12 +227,15 @@ class _Folder:
         return kept(self.folder) if there else None
 
     def diagnostics(self) -> str:
+        """Warnings as a JSON array."""
         return json.dumps(self.manifest.get("warnings", []))
 
     def tables(self) -> list[tuple[str, str]]:
+        """Names of the tables, and what a row is."""
         return [(each["name"], each["meaning"]) for each in self.manifest["tables"]]
 
     def table(self, name: str) -> Columns:
+        """Name, meaning and values of each column."""
         return _core.read_table(self.folder, name)
 
     def outline(self, most: int) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
+import pickle
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -168,3 +171,30 @@ def test_absolute_paths_stay(tmp_path: Path) -> None:
     syncline.simulate(tmp_path / "scenario.yaml").save(tmp_path / "run")
     assert plan in (tmp_path / "run" / "scenario.resolved.yaml").read_text()
     assert syncline.check(tmp_path / "run") == []
+
+
+def test_a_result_in_a_folder_is_pickled_and_copied(result: syncline.Result, tmp_path: Path) -> None:
+    for attempt in (copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="save it into a folder first"):
+            attempt(result)
+    result.save(tmp_path / "kept")
+    loaded = syncline.Result.load(tmp_path / "kept")
+    for each in (result, loaded):
+        for again in (copy.deepcopy(each), pickle.loads(pickle.dumps(each))):
+            assert again.summary == result.summary
+            assert again.table("collectives") == result.table("collectives")
+            assert (again.scenario, again.folder) == (each.scenario, tmp_path / "kept")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "changes", "told"),
+    [
+        ((42,), None, "not a scenario"),
+        ((["a.yaml"],), None, "not a scenario"),
+        ((), ["seed=3"], "`set` is no such mapping"),
+        ((), {1: 2}, "`set` is no such mapping"),
+    ],
+)
+def test_what_is_no_scenario(arguments: Any, changes: Any, told: str) -> None:
+    with pytest.raises(syncline.SynclineError, match=told):
+        syncline.simulate(*arguments, set=changes)

@@ -111,6 +111,25 @@ class TestShow:
         assert shown.startswith("resnet50  32 ranks, 2 iterations, 54 layers\n")
         assert "all_reduce   data      54   102.2 MB\n" in shown
 
+    def test_the_work_of_layers(self, cli: Cli) -> None:
+        scenario = str(ROOT / "examples/resnet50-torus/scenario.yaml")
+        view = json.loads(cli("show", "workload", scenario, "--json").stdout)["workload"]
+        assert len(view["work"]) == view["layers"] == 54
+        assert sum(each["parameters"] for each in view["work"]) == 25_557_032
+        assert sum(each["flop"] for each in view["work"]) == view["classes"][0]["flop"]
+        shown = cli("show", "workload", scenario).stdout
+        assert "layer " in shown
+        assert "and 46 more layers, which --json lists" in shown
+
+    def test_the_compute_of_layers(self, cli: Cli) -> None:
+        text = RING.replace("{ collective: all_reduce, bytes: 1MiB }", "{ model: mlp }")
+        scenario = cli.write("mlp.yaml", f"{text}compute: {{ model: roofline, accelerator: H100 }}\n")
+        view = json.loads(cli("show", "workload", scenario, "--json").stdout)["workload"]
+        spent = sum(each["compute_s"] for each in view["work"])
+        assert spent == pytest.approx(view["classes"][0]["compute_s"])
+        (head,) = [line for line in cli("show", "workload", scenario).stdout.splitlines() if line.startswith("layer ")]
+        assert head.endswith("compute")
+
     def test_plan(self, cli: Cli, ring: str) -> None:
         assert "\n1 ring                     ring       4" in cli("show", "plan", ring).stdout
 

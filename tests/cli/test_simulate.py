@@ -78,6 +78,12 @@ def test_exit_statuses(options: list[str], status: int, text: str, cli: Cli, rin
     assert "Traceback" not in done.stderr
 
 
+def test_collectives_that_look_alike_share_a_row(cli: Cli, ring: str) -> None:
+    shown = cli("simulate", ring, "--set", "workload.iterations=40").stdout
+    assert [line.split("  ")[0] for line in shown.splitlines() if line.startswith("all_reduce")] == ["all_reduce x40"]
+    assert "shorter" not in shown
+
+
 def test_a_file_that_is_not_there(cli: Cli, ring: str) -> None:
     done = cli("simulate", "rong.yaml")
     assert done.returncode == 3

@@ -1,12 +1,14 @@
 """What holds for every model, and what a wrong request is told."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from syncline.models import DATA_TYPES, MODELS, ModelError, build, check, layers
+from syncline.config.load import load
+from syncline.models import DATA_TYPES, MODELS, ModelError, build, check, layers, mlp, registry
 
 names = st.sampled_from(sorted(MODELS))
 
@@ -198,3 +200,21 @@ def test_any_value_builds_or_is_refused(name, key, value):
         build(name, **{parameter: value})
     except ModelError as error:
         assert error.allowed
+
+
+def test_a_model_is_built_once(monkeypatch):
+    built = []
+
+    def counting(**chosen):
+        built.append(chosen)
+        return mlp.INFO.layers(**chosen)
+
+    monkeypatch.setattr(registry, "MODELS", {**MODELS, "mlp": replace(MODELS["mlp"], layers=counting)})
+    load(
+        {
+            "workload": {"model": "mlp"},
+            "compute": {"model": "roofline", "accelerator": "H100"},
+            "fabric": {"shape": "Ring(4)", "rate": "1GB/s"},
+        }
+    )
+    assert len(built) == 1

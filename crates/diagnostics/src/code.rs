@@ -79,7 +79,7 @@ codes! {
     BadWorkload = "0301", Config, "impossible workload",
         "The workload's layers, sizes or parallelisation contradict each other.";
     BadGroup = "0302", Config, "impossible process group",
-        "A group names a rank twice, names one that does not exist, or does not fit the job.";
+        "A group names a rank that does not exist, or does not fit the job.";
     Unmatched = "0303", Config, "unmatched communication",
         "A send has no receive of equal size (or the reverse), or members of a group disagree on their collectives. The job would wait for ever; this is found before it is simulated.";
     Cycle = "0304", Config, "cyclic dependencies",

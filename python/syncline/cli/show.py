@@ -21,6 +21,10 @@ def show(part: str, scenario: str, sets: Iterable[str], network: str | None, *, 
     """Prints a part of a scenario."""
     loaded = load(scenario, overrides(sets, {"--network": ("network", network)}))
     view = json.loads(loaded.call(_core.show, part))
+    if part == "workload":
+        from syncline.report.work import work
+
+        view["work"] = work(loaded.resolved["workload"], view)
     if as_json:
         show_json({part: view})
         return 0

@@ -35,21 +35,23 @@ if TYPE_CHECKING:
     from syncline.config.origin import Origins
     from syncline.config.source import Source
     from syncline.errors import Diagnostic
+    from syncline.models.layer import Layer as BuiltLayer
 
 _AT: Path = ("workload",)
 _OWN = tuple(ModelWorkload.model_fields)
 
 
-def model_problems(source: Source) -> list[Diagnostic]:
-    """What a model has to say about the keys that are its own."""
-    from syncline.models import MODELS, check
+def model(source: Source) -> tuple[list[BuiltLayer], list[Diagnostic]]:
+    """The layers of the model that the workload names, if it names one; what is wrong with the keys of its own."""
+    from syncline.models import MODELS
+    from syncline.models.registry import request
 
     node = source.root.at(_AT)
     values = node.plain() if node else None
     if not isinstance(values, dict) or not isinstance(values.get("model"), str):
-        return []
+        return [], []
     name = values["model"]
-    found = check(name, {key: value for key, value in values.items() if key not in _OWN})
+    built, found = request(name, {key: value for key, value in values.items() if key not in _OWN})
     problems = []
     for each in found:
         key, _, rest = each.key.partition("[")
@@ -69,7 +71,7 @@ def model_problems(source: Source) -> list[Diagnostic]:
                 nearest=nearest(key, own) if unknown else each.nearest,
             )
         )
-    return problems
+    return built, problems
 
 
 @dataclass(frozen=True)
@@ -87,11 +89,11 @@ class Expanded:
         return str(self.resolved.get("data_type", "fp32"))
 
 
-def expand(workload: Workload, origins: Origins) -> Expanded:
-    """The resolved workload."""
+def expand(workload: Workload, origins: Origins, built: list[BuiltLayer]) -> Expanded:
+    """The resolved workload; ``built`` is what :func:`model` gave."""
     match workload:
         case ModelWorkload():
-            return _model(workload, origins)
+            return _model(workload, origins, built)
         case ModuleWorkload():
             return _module(workload, origins)
         case LayersWorkload():
@@ -116,15 +118,15 @@ def expand(workload: Workload, origins: Origins) -> Expanded:
             return Expanded({"source": "astra_text", "file": file, "iterations": workload.iterations})
 
 
-def _model(workload: ModelWorkload, origins: Origins) -> Expanded:
-    from syncline.models import MODELS, build
+def _model(workload: ModelWorkload, origins: Origins, built: list[BuiltLayer]) -> Expanded:
+    from syncline.models import MODELS
 
     given = workload.model_extra or {}
     defaults = MODELS[workload.model].parameters
     batch = given.get("batch_per_npu", defaults["batch_per_npu"].default)
     element = str(given.get("data_type", defaults["data_type"].default))
     origins.move(("workload", "layers"), ("workload", "model"))
-    resolved = _layers(build(workload.model, **given), workload, element)
+    resolved = _layers([layer.scenario(element) for layer in built], workload, element)
     return Expanded({**resolved, "model": workload.model}, int(batch))
 
 

@@ -64,6 +64,15 @@ def load(given: str | FilePath | Mapping[str, Any], overrides: Iterable[Override
     started = monotonic()
     if isinstance(given, Mapping):
         source = Source(from_python(given))
+    elif not isinstance(given, str | FilePath):
+        refuse(
+            error(
+                "SL0102",
+                "not a scenario",
+                found=type(given).__name__,
+                allowed="a path of a file or of a run's folder, or a mapping with the keys of a file",
+            )
+        )
     else:
         path = FilePath(given)
         source = from_file(_of_run(path).as_posix() if path.is_dir() else str(given))
@@ -114,12 +123,13 @@ def _written(source: Source) -> Loaded:
     """A scenario as users write it."""
     _drop_empty(source.root)
     scenario, problems = collect(source, Scenario)
-    problems += expand_workload.model_problems(source)
+    built, found = expand_workload.model(source)
+    problems += found
     if scenario is None or problems:
         refuse(*in_order(problems))
     origins = Origins(source)
     name = scenario.name or _name(source.file)
-    workload = expand_workload.expand(scenario.workload, origins)
+    workload = expand_workload.expand(scenario.workload, origins, built)
     resolved = {
         "schema": SCHEMA,
         "name": name,

@@ -13,6 +13,7 @@ one set. Its work in the scenario is the sum over its operations, divided among 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from syncline.models.calculus import NOTHING, Amount, Op
@@ -42,7 +43,7 @@ class Layer:
     hands_on: int | None = None
     """Elements of the output activations, where they are not the result of the last operation."""
 
-    @property
+    @cached_property
     def parameters(self) -> int:
         """Weights whose gradients this layer reduces."""
         return 0 if self.borrowed else sum(op.parameters for op in self.ops)
@@ -62,19 +63,19 @@ class Layer:
         """Multiply-adds of the forward pass in matrix products, as published counts of a network's cost add them up."""
         return sum(op.multiply_adds for op in self.ops)
 
-    @property
+    @cached_property
     def forward(self) -> Amount:
         """Work of the forward pass."""
         return _sum(op.forward for op in self.ops)
 
-    @property
+    @cached_property
     def input_grad(self) -> Amount:
         """Work of the input gradient."""
         if self.reads_data:
             return NOTHING
         return _sum(op.input_grad for op in self.ops[: self._pivot + 1])
 
-    @property
+    @cached_property
     def weight_grad(self) -> Amount:
         """Work of the weight gradient."""
         return _sum(op.weight_grad for op in self.ops) + _sum(op.input_grad for op in self.ops[self._pivot + 1 :])
@@ -84,7 +85,7 @@ class Layer:
         """Work of the parameter update."""
         return Amount(2 * self.parameters, 3 * self.parameters)
 
-    @property
+    @cached_property
     def _pivot(self) -> int:
         """Index of the first operation with parameters, or of the last one where none has any."""
         return next((i for i, op in enumerate(self.ops) if op.parameters), len(self.ops) - 1)

@@ -42,25 +42,30 @@ def build(name: str, /, **params: Any) -> list[dict[str, Any]]:
 
 def layers(name: str, /, **params: Any) -> list[Layer]:
     """Give the layers of model ``name``, with their operations, from input to output. Raises as :func:`build` does."""
-    for error in check(name, params):
+    built, errors = request(name, params)
+    for error in errors:
         raise error
-    return _layers(name, params)
+    return built
 
 
 def check(name: str, params: Mapping[str, Any]) -> list[ModelError]:
     """Everything that is wrong with a request for model ``name``."""
+    return request(name, params)[1]
+
+
+def request(name: str, params: Mapping[str, Any]) -> tuple[list[Layer], list[ModelError]]:
+    """The layers of model ``name``, and everything that is wrong with asking for them: one of the two is empty."""
     if not isinstance(name, str) or name not in MODELS:
-        return [unknown("model", name, MODELS)]
+        return [], [unknown("model", name, MODELS)]
     known = MODELS[name].parameters
     errors = [unknown(key, key, known, problem=f"not a parameter of {name}") for key in params if key not in known]
     errors += [error for key, found in params.items() if key in known and (error := problem(key, known[key], found))]
     if errors:
-        return errors
+        return [], errors
     try:
-        _layers(name, params)
+        return _layers(name, params), []
     except ModelError as error:
-        return [error]
-    return []
+        return [], [error]
 
 
 def _layers(name: str, params: Mapping[str, Any]) -> list[Layer]:

@@ -51,6 +51,9 @@ from syncline.models.parameters import Parameter, boolean, integer
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from syncline.models.calculus import Op
+    from syncline.models.layer import Sharding
+
 
 def layers(
     *,
@@ -70,29 +73,30 @@ def layers(
     batch, tokens = batch_per_npu, batch_per_npu * sequence
     values = tokens * hidden
 
-    def block(name: str) -> list[Layer]:
-        def norm(which: str) -> Layer:
-            return Layer(f"{name}.{which}", (residual(values), layer_norm(tokens, hidden)), "replicated")
-
-        return [
-            Layer(f"{name}.qkv", (linear(tokens, hidden, 3 * hidden, bias=attention_bias),), "column"),
-            Layer(f"{name}.scores", (scores(batch, sequence, hidden, heads),), "divided"),
-            Layer(f"{name}.softmax", (softmax(tokens * heads, sequence),), "divided"),
-            Layer(f"{name}.context", (context(batch, sequence, hidden, heads),), "divided"),
-            Layer(f"{name}.output", (linear(tokens, hidden, hidden, bias=attention_bias),), "row"),
-            norm("norm1"),
-            Layer(f"{name}.mlp1", (linear(tokens, hidden, feed_forward),), "column"),
-            Layer(f"{name}.relu", (relu(tokens * feed_forward),), "divided"),
-            Layer(f"{name}.mlp2", (linear(tokens, feed_forward, hidden),), "row"),
-            norm("norm2"),
-        ]
-
+    # Blocks differ in nothing but their names, so their operations are made once.
+    norm = (residual(values), layer_norm(tokens, hidden))
+    block: list[tuple[str, tuple[Op, ...], Sharding]] = [
+        ("qkv", (linear(tokens, hidden, 3 * hidden, bias=attention_bias),), "column"),
+        ("scores", (scores(batch, sequence, hidden, heads),), "divided"),
+        ("softmax", (softmax(tokens * heads, sequence),), "divided"),
+        ("context", (context(batch, sequence, hidden, heads),), "divided"),
+        ("output", (linear(tokens, hidden, hidden, bias=attention_bias),), "row"),
+        ("norm1", norm, "replicated"),
+        ("mlp1", (linear(tokens, hidden, feed_forward),), "column"),
+        ("relu", (relu(tokens * feed_forward),), "divided"),
+        ("mlp2", (linear(tokens, feed_forward, hidden),), "row"),
+        ("norm2", norm, "replicated"),
+    ]
     # Vectors are scaled (one multiplication, undone backward) and a position is added (Vaswani 3.4, 3.5).
     position = pointwise("position", values, forward=2, backward=1)
     project = linear(tokens, hidden, vocabulary, bias=False)
     return [
         Layer("embedding", (embedding(tokens, vocabulary, hidden), position), "row", reads_data=True),
-        *(layer for index in range(1, layers + 1) for layer in block(f"block{index}")),
+        *(
+            Layer(f"block{index}.{name}", ops, sharding)
+            for index in range(1, layers + 1)
+            for name, ops, sharding in block
+        ),
         Layer("projection", (project,), "column", borrowed=tied_embeddings),
         Layer("loss", (softmax(tokens, vocabulary),), "divided"),
     ]

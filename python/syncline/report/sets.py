@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from syncline.result import Result
 
 SHOWN = 8
-"""Collectives that are listed one by one."""
+"""Rows that are listed. Collectives that would look the same share one."""
 
 
 def sets(result: Result, width: int) -> Table | None:
@@ -28,12 +28,18 @@ def sets(result: Result, width: int) -> Table | None:
     headings = ["size", "time", "bus bandwidth", *(["of the bound"] if width >= 70 else [])]
     for heading in headings:
         table.add_column(heading, justify="right", no_wrap=True)
-    for index in order[: SHOWN if len(order) > SHOWN + 1 else None]:
+    alike: dict[tuple[str, ...], int] = {}
+    for index in order:
         duration, bound = columns["duration_s"][index], columns["bound_s"][index]
         cells = [size(columns["size_bytes"][index]), time(duration), rate(columns["bus_bytes_per_s"][index])]
         if width >= 70:
             cells.append(percent(bound / duration) if duration else "")
-        table.add_row(kinds[index], *cells)
-    if len(order) > SHOWN + 1:
-        table.add_row(counted(len(order) - SHOWN, "shorter one"), style="dim")
+        row = (kinds[index], *cells)
+        alike[row] = alike.get(row, 0) + 1
+    rows = list(alike.items())
+    cut = SHOWN if len(rows) > SHOWN + 1 else len(rows)
+    for (kind, *cells), count in rows[:cut]:
+        table.add_row(f"{kind} x{count}" if count > 1 else kind, *cells)
+    if others := sum(count for _, count in rows[cut:]):
+        table.add_row(counted(others, "shorter one"), style="dim")
     return table

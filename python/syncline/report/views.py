@@ -71,6 +71,9 @@ def workload(view: dict[str, Any]) -> Iterator[RenderableType]:
         first = ranks(role["example"], role["ranks"])
         groups.add_row(role["name"], str(role["groups"]), str(role["ranks"]), first)
     yield groups
+    if view["work"]:
+        yield ""
+        yield from _layers(view["work"])
     for number, each in enumerate(view["classes"]):
         yield ""
         yield Text.assemble(
@@ -83,6 +86,31 @@ def workload(view: dict[str, Any]) -> Iterator[RenderableType]:
             table.add_row(comm["kind"], comm["role"], str(comm["count"]), scaled(comm["bytes"], "B"))
         if each["collectives"]:
             yield table
+
+
+LAYERS = 8
+"""Layers that are listed on the screen."""
+
+
+def _layers(work: list[dict[str, Any]]) -> Iterator[RenderableType]:
+    """What each layer does in one iteration; of many, the first."""
+    known = all(each["compute_s"] is not None for each in work)
+    table = _table("layer", "FLOP", "memory", "parameters", *(["compute"] if known else []))
+    for each in work[:LAYERS]:
+        seconds = each["compute_s"]
+        table.add_row(
+            each["layer"],
+            scaled(each["flop"], "FLOP"),
+            scaled(each["memory_bytes"], "B"),
+            scaled(each["parameters"], ""),
+            *([time(seconds)] if known else []),
+        )
+    yield table
+    if len(work) > LAYERS:
+        yield Text(f"and {counted(len(work) - LAYERS, 'more layer')}, which --json lists", "dim")
+    yield Text("FLOP, memory, parameters: for one NPU's samples, before model parallelism", "dim")
+    if known:
+        yield Text("compute: of one rank of class 0, in one iteration", "dim")
 
 
 def ranks(listed: list[int], count: int) -> str:
