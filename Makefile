@@ -26,7 +26,7 @@ $(VENV)/.built: $(VENV)/.tools $(RUST) pyproject.toml
 demo: setup ## train ResNet-50 on a simulated torus of 32 NPUs
 	$(BIN)/syncline simulate examples/resnet50-torus/scenario.yaml
 
-test: test-rust test-python ## all tests but the slow ones
+test: test-rust test-python ## all tests but experiments that take minutes
 
 test-rust: $(VENV)/.tools
 	cargo test --workspace --locked --quiet
@@ -34,7 +34,7 @@ test-rust: $(VENV)/.tools
 test-python: setup
 	$(BIN)/python -m pytest -q -m "not slow"
 
-test-slow: setup ## the tests that take minutes: the wheel in an empty environment, long experiments
+test-slow: setup ## experiments that take minutes
 	$(BIN)/python -m pytest -q -m slow
 
 test-torch: setup ## the tests that need PyTorch; installs the extra `torch` into .venv first

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -61,6 +63,31 @@ class Cli:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")
         return name
+
+    def astra_sim(self, out: str) -> str:
+        """A run of the drop-in for ASTRA-sim: traces of the ring, files in its own forms, results in ``out``."""
+        (self.folder / "traces").mkdir()
+        assert self("convert", self.write("ring.yaml", RING), "traces/job.et").returncode == 0
+        self.write("system.json", '{"all-reduce-implementation": ["ring"], "preferred-dataset-splits": 4}')
+        self.write("network.yml", "topology: [ Ring ]\nnpus_count: [ 4 ]\nbandwidth: [ 25.0 ]\nlatency: [ 1000.0 ]\n")
+        done = self(
+            "astra-sim",
+            "--workload-configuration=traces/job",
+            "--system-configuration=system.json",
+            "--network-configuration=network.yml",
+            f"--out={out}",
+        )
+        assert done.returncode == 0, done.stderr
+        return out
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """A browser without a window, for tests that are marked as needing one."""
+    from tests.report.browser import chromium
+
+    with chromium() as opened:
+        yield opened
 
 
 @pytest.fixture

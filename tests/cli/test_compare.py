@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.conftest import RING, Cli
+from tests.conftest import Cli
 
 
 @pytest.fixture
@@ -121,20 +121,9 @@ class TestBadInput:
         assert done.returncode == 3
         assert "the results were written by a newer version" in done.stderr
 
-    def test_results_without_a_scenario(self, cli: Cli, ring: str, runs: tuple[str, str]) -> None:
+    def test_results_without_a_scenario(self, cli: Cli, runs: tuple[str, str]) -> None:
         """As the drop-in for ASTRA-sim leaves them."""
-        (cli.folder / "traces").mkdir()
-        assert cli("convert", cli.write("job.yaml", RING), "traces/job.et").returncode == 0
-        cli.write("system.json", '{"all-reduce-implementation": ["ring"], "preferred-dataset-splits": 4}')
-        cli.write("network.yml", "topology: [ Ring ]\nnpus_count: [ 4 ]\nbandwidth: [ 25.0 ]\nlatency: [ 1000.0 ]\n")
-        done = cli(
-            "astra-sim",
-            "--workload-configuration=traces/job",
-            "--system-configuration=system.json",
-            "--network-configuration=network.yml",
-            "--out=runs/astra",
-        )
-        assert done.returncode == 0, done.stderr
+        cli.astra_sim("runs/astra")
         done = cli("compare", runs[0], "runs/astra")
         assert done.returncode == 0, done.stderr
         assert "one of them keeps no scenario" in " ".join(done.stdout.split())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +12,9 @@ from syncline.comparison.page import page
 from syncline.report.quantity import signed, time
 from tests.comparison.runs import alone, job
 from tests.conftest import ROOT
-from tests.report.browser import PAINTED, Page, chromium, needed
+from tests.report.browser import PAINTED, Page, needed
 
 pytestmark = needed
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,6 @@ import pytest
 from tests.conftest import ROOT
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_the_wheel_works_alone(tmp_path: Path) -> None:
     subprocess.run(["make", "wheel"], cwd=ROOT, check=True)

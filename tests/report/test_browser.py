@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +11,10 @@ import syncline
 from syncline.report.html.charts import CHARTS
 from syncline.report.html.page import report
 from syncline.report.quantity import percent, time
-from tests.report.browser import PAINTED, Page, chromium, needed
+from tests.report.browser import PAINTED, Page, needed
 from tests.report.runs import SMALL, resnet
 
 pytestmark = needed
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")

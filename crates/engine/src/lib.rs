@@ -19,6 +19,7 @@ mod deadlock;
 pub mod job;
 pub mod network;
 pub mod path;
+mod prefetch;
 mod programs;
 mod quotient;
 pub mod record;
@@ -38,6 +39,7 @@ pub use slow::{Slowdown, Slowdowns};
 
 use calendar::Kind;
 use path::{Path, WATCHED};
+use prefetch::prefetch;
 use quotient::Quotient;
 use record::{DimRecord, Label, LayerRecord, RankRecord, Tracer};
 use slab::Slab;
@@ -287,22 +289,21 @@ impl<'a, N: Network> Engine<'a, N> {
         self.checked(Step::More)
     }
 
-    /// Reads what coming events will need: in a large job every event is about another rank, whose state is in no near
-    /// cache, and reading early costs less than waiting.
+    /// Asks for what coming events will need: in a large job every event is about another rank, whose state is in no
+    /// near cache.
     #[inline]
     fn read_ahead(&self) {
-        if let Some(event) = self.calendar.peek(8).filter(|event| event.kind() == Kind::Deliver) {
-            std::hint::black_box(self.messages[event.a].target);
+        if let Some(event) = self.calendar.peek(24).filter(|event| event.kind() == Kind::Deliver) {
+            prefetch(&self.messages[event.a]);
         }
-        let Some(event) = self.calendar.peek(3) else { return };
+        let Some(event) = self.calendar.peek(12) else { return };
         let run = match event.kind() {
             Kind::Deliver => self.messages[event.a].target,
             Kind::Reduced | Kind::PhaseEnd => event.a,
             _ => return,
         };
         if run != NONE {
-            let run = &self.runs[run];
-            std::hint::black_box((run.stage, run.receives.len(), run.tally.received, run.last_sent));
+            prefetch(&self.runs[run]);
         }
     }
 

@@ -143,17 +143,11 @@ def _why(result: Result) -> tuple[str, ...]:
         ]
         lead += f" and stands still for the rest: it waits {listed(waits)}." if waits else " and never waits."
     found.append(lead)
-    found.append(f"The bottleneck is {_bottleneck(summary)}. {summary.reason}")
+    bound = subject.bottleneck(summary)
+    found.append(f"The bottleneck is {''.join(bound)}. {summary.reason}" if bound else summary.reason)
     if summary.faults:
         found.append(subject.faults(summary))
     return tuple(found)
-
-
-def _bottleneck(summary: Summary) -> str:
-    several = len(summary.dims) > 1 and any(dim.name == summary.bottleneck for dim in summary.dims)
-    if summary.bottleneck == "imbalance":
-        return "the imbalance between ranks"
-    return f"the network dimension {summary.bottleneck}" if several else summary.bottleneck
 
 
 def _waiting(result: Result) -> Iterator[str]:

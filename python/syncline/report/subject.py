@@ -38,6 +38,26 @@ def facts(result: Result) -> list[str]:
     return what
 
 
+def bottleneck(summary: Summary) -> tuple[str, str, str] | None:
+    """What bounds the step, in words: what stands before its name, the name, and what stands behind it."""
+    name = summary.bottleneck
+    match name:
+        case "" | "nothing":
+            return None
+        case "imbalance":
+            return "the ", name, " between ranks"
+        case "memory":
+            return "", name, ", or the host"
+        case "reduction":
+            return "the local ", name, ""
+        case "compute" | "latency":
+            return "", name, ""
+        case "network" if len(summary.dims) == 1:
+            return "the ", name, ""
+        case _:
+            return "the network dimension ", name, ""
+
+
 def simulated(summary: Summary) -> list[str]:
     """``1 of 32 ranks``: what was simulated, where the rest is like it."""
     return [

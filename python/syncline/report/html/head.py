@@ -47,22 +47,10 @@ def _lead(summary: Summary) -> str:
         what = f"A training step takes {each}."
     else:
         what = f"The communication takes {each}."
-    bound = escape(summary.bottleneck)
-    match summary.bottleneck:
-        case "" | "nothing":
-            return what
-        case "compute" | "latency":
-            return f"{what} The bottleneck is <strong>{bound}</strong>."
-        case "imbalance":
-            return f"{what} The bottleneck is the <strong>imbalance</strong> between ranks."
-        case "memory":
-            return f"{what} The bottleneck is <strong>memory</strong>, or the host."
-        case "reduction":
-            return f"{what} The bottleneck is the local <strong>reduction</strong>."
-        case "network" if len(summary.dims) == 1:
-            return f"{what} The bottleneck is the <strong>network</strong>."
-        case _:
-            return f"{what} The bottleneck is the network dimension <strong>{bound}</strong>."
+    if (bound := subject.bottleneck(summary)) is None:
+        return what
+    before, name, behind = map(escape, bound)
+    return f"{what} The bottleneck is {before}<strong>{name}</strong>{behind}."
 
 
 Part = tuple[str, str, float]
