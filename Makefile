@@ -44,6 +44,7 @@ test-torch: setup ## the tests that need PyTorch; installs the extra `torch` int
 bench: setup ## speed of the engines, time to start; CONTRIBUTING says how to read it
 	cargo bench --quiet --locked -p syncline-simulate --bench messages
 	cargo bench --quiet --locked -p syncline-astra-compat --bench speed
+	$(BIN)/python benches/scale.py
 	$(BIN)/python benches/start_up.py
 
 experiments-astra2020: setup ## figures of astra2020 again, claims judged; FIG=9 for one

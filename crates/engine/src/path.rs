@@ -141,7 +141,7 @@ impl Path {
         self.nodes[rank as usize][node as usize] = Node { start: now, cause, ..UNSEEN };
     }
 
-    /// A task that could have begun earlier begins now, because `before` has made room.
+    /// A task begins now; if it could have begun earlier, then because `before` has made room.
     #[inline]
     pub(crate) fn had_to_wait(&mut self, now: Time, rank: u32, at: At, before: At) {
         let Some(node) = self.node(rank, at) else { return };

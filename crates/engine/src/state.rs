@@ -46,6 +46,8 @@ pub(crate) struct Resource {
     pub(crate) ready: BinaryHeap<Reverse<(At, Cause)>>,
     pub(crate) running: Option<(At, Time)>,
     pub(crate) idle_since: Time,
+    /// What ran last: tasks that had to wait began when it ended.
+    pub(crate) last: Option<At>,
     /// What was booked last of when it was busy.
     pub(crate) recent: Recent,
 }

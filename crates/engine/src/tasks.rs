@@ -47,11 +47,11 @@ impl<'a, N: Network> Engine<'a, N> {
         match task.kind {
             TaskKind::Compute(_) => {
                 self.ranks[rank as usize].compute.ready.push(Reverse((at, cause)));
-                self.start_compute(rank, None);
+                self.start_compute(rank);
             }
             TaskKind::Memory(_) => {
                 self.ranks[rank as usize].memory.ready.push(Reverse((at, cause)));
-                self.start_memory(rank, None);
+                self.start_memory(rank);
             }
             TaskKind::Join => self.task_done(rank, at, cause),
             TaskKind::Collective { .. } => {
@@ -149,8 +149,8 @@ impl<'a, N: Network> Engine<'a, N> {
         self.tracer.mark(Mark { rank, track: Track::Exposed, start, end: self.now, label, bytes: 0 });
     }
 
-    /// Starts the next compute task that is ready; `before` has just made room for it.
-    fn start_compute(&mut self, rank: u32, before: Option<At>) {
+    /// Starts the next compute task that is ready.
+    fn start_compute(&mut self, rank: u32) {
         let class = self.ranks[rank as usize].class as usize;
         let compute = &mut self.ranks[rank as usize].compute;
         if compute.running.is_some() {
@@ -158,7 +158,7 @@ impl<'a, N: Network> Engine<'a, N> {
         }
         let Some(Reverse((at, cause))) = compute.ready.pop() else { return };
         compute.running = Some((at, self.now));
-        if let Some(before) = before {
+        if let Some(before) = compute.last {
             self.path.had_to_wait(self.now, rank, at, before);
         }
         let compute = &self.ranks[rank as usize].compute;
@@ -176,7 +176,7 @@ impl<'a, N: Network> Engine<'a, N> {
     pub(crate) fn compute_done(&mut self, rank: u32) {
         let (at, start) = self.ranks[rank as usize].compute.running.take().expect("compute was running");
         let compute = &mut self.ranks[rank as usize].compute;
-        compute.idle_since = self.now;
+        (compute.idle_since, compute.last) = (self.now, Some(at));
         self.activity.book(rank as usize, &mut compute.recent, start, self.now);
         let spent = self.now.saturating_sub(start);
         self.record.ranks[rank as usize].compute += spent;
@@ -189,7 +189,7 @@ impl<'a, N: Network> Engine<'a, N> {
         self.task_done(rank, at, Cause::Compute);
         // Tasks made ready by this one go first if they come first, so look only after they are queued.
         self.settle_starts(rank);
-        self.start_compute(rank, Some(at));
+        self.start_compute(rank);
     }
 
     /// Starts what the last task of `rank` made startable, before its resource picks the next.
@@ -200,14 +200,14 @@ impl<'a, N: Network> Engine<'a, N> {
         }
     }
 
-    fn start_memory(&mut self, rank: u32, before: Option<At>) {
+    fn start_memory(&mut self, rank: u32) {
         let memory = &mut self.ranks[rank as usize].memory;
         if memory.running.is_some() {
             return;
         }
         let Some(Reverse((at, _))) = memory.ready.pop() else { return };
         memory.running = Some((at, self.now));
-        if let Some(before) = before {
+        if let Some(before) = memory.last {
             self.path.had_to_wait(self.now, rank, at, before);
         }
         let TaskKind::Memory(time) = self.task(rank, at.task).kind else { return };
@@ -215,12 +215,14 @@ impl<'a, N: Network> Engine<'a, N> {
     }
 
     pub(crate) fn memory_done(&mut self, rank: u32) {
-        let (at, start) = self.ranks[rank as usize].memory.running.take().expect("memory was running");
+        let memory = &mut self.ranks[rank as usize].memory;
+        let (at, start) = memory.running.take().expect("memory was running");
+        memory.last = Some(at);
         let class = self.ranks[rank as usize].class;
         let label = Label::Task { class, task: at.task };
         self.tracer.mark(Mark { rank, track: Track::Memory, start, end: self.now, label, bytes: 0 });
         self.task_done(rank, at, Cause::Memory);
-        self.start_memory(rank, Some(at));
+        self.start_memory(rank);
     }
 
     pub(crate) fn communication_begins(&mut self, rank: u32) {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use syncline_engine::Record;
 use syncline_engine::path::Spent;
 use syncline_engine::record::CollectiveRecord;
-use syncline_timeline::{Ended, Summary};
+use syncline_timeline::{DimSummary, Ended, Summary};
 
 /// Fractions above which the answer's sentence changes.
 const LITTLE: f64 = 0.05;
@@ -57,24 +57,10 @@ pub(crate) fn bottleneck(
         let reason = format!("Operations on memory or of the host take {share} of the critical path{waits}.");
         return ("memory".to_owned(), reason);
     }
-    let Some(busiest) =
-        summary.dims.iter().max_by(|a, b| a.busiest_link_busy.total_cmp(&b.busiest_link_busy))
-    else {
+    let Some(dim) = shares.dimension(summary) else {
         return ("nothing".to_owned(), String::new());
     };
-    let mut layers: Vec<(usize, u128)> = record
-        .layers
-        .iter()
-        .enumerate()
-        .map(|(index, layer)| (index, layer.exposed))
-        .filter(|l| l.1 > 0)
-        .collect();
-    layers.sort_by_key(|&(index, exposed)| (Reverse(exposed), index));
-    let all: u128 = layers.iter().map(|l| l.1).sum();
-    let blame = layers.first().map_or(String::new(), |&(index, exposed)| {
-        let Some(name) = prepared.workload.layers.get(index) else { return String::new() };
-        format!(" Most of the waiting is for {name} ({}).", percent(exposed as f64 / all as f64))
-    });
+    let blame = blame(summary, prepared, record);
     let waits = if summary.compute_s > 0.0 {
         format!("Compute waits for communication {} of the time.", percent(summary.exposed_fraction))
     } else {
@@ -110,22 +96,55 @@ pub(crate) fn bottleneck(
         );
         return ("reduction".to_owned(), reason);
     }
-    if busiest.busiest_link_busy * total < MOST * summary.communication_s {
+    let DimSummary { name, busiest_link, busiest_link_busy, .. } = &summary.dims[dim];
+    // Of a single dimension there is nothing to say that the others do not have.
+    let path = shares.dims.get(dim).filter(|&&share| share > 0.0 && summary.dims.len() > 1);
+    let path = path.map(|&share| format!("Dimension {name} takes {} of the critical path", percent(share)));
+    // Collectives say when they are under way in a dimension; single messages do not.
+    let active = match record.dims[dim].active.as_s() {
+        active if active > 0.0 => active,
+        _ => summary.communication_s,
+    };
+    if busiest_link_busy * total < MOST * active {
+        let even = path.map_or("Even".to_owned(), |path| format!("{path}, but even"));
         let reason = format!(
-            "{waits} Even the busiest dimension, {}, sends only {} of the time that communication takes: latency and \
+            "{waits} {even} the busiest link of {name} sends only {} of the time in which it is in use: latency and \
              dependencies between messages dominate, not rates.{blame}",
-            busiest.name,
-            percent(busiest.busiest_link_busy * total / summary.communication_s.max(f64::MIN_POSITIVE)),
+            percent(busiest_link_busy * total / active.max(f64::MIN_POSITIVE)),
         );
         return ("latency".to_owned(), reason);
     }
-    let reason = format!(
-        "{waits} Dimension {} is the busiest: {} sends {} of the run.{blame}",
-        busiest.name,
-        busiest.busiest_link,
-        percent(busiest.busiest_link_busy)
+    let its = path.map_or(format!("The busiest link of {name}"), |path| format!("{path}; its busiest link"));
+    let sends = percent(*busiest_link_busy);
+    let reason = format!("{waits} {its}, {busiest_link}, sends {sends} of the run.{blame}");
+    (name.clone(), reason)
+}
+
+/// Which layer most of the waiting is for.
+fn blame(summary: &Summary, prepared: &Prepared, record: &Record) -> String {
+    let layers = record.layers.iter().enumerate().filter(|(_, layer)| layer.exposed > 0);
+    let all: u128 = layers.clone().map(|(_, layer)| layer.exposed).sum();
+    let Some((longest, layer)) = layers.clone().max_by_key(|&(index, layer)| (layer.exposed, Reverse(index)))
+    else {
+        return String::new();
+    };
+    let Some(name) = prepared.workload.layers.get(longest) else { return String::new() };
+    let (share, what) = (
+        layer.exposed as f64 / all as f64,
+        match summary.compute_s > 0.0 {
+            true => "waiting",
+            false => "time",
+        },
     );
-    (busiest.name.clone(), reason)
+    match layers.count() {
+        1 if summary.compute_s == 0.0 => String::new(),
+        // A half is not most, nor what looks like one.
+        _ if share > 1.001 * MOST => format!(" Most of the {what} is for {name} ({}).", percent(share)),
+        several => format!(
+            " The {what} is spread over {several} layers: none has more than {name} ({}).",
+            percent(share)
+        ),
+    }
 }
 
 /// What the critical path is spent on.
@@ -134,19 +153,24 @@ struct Shares {
     memory: f64,
     /// The rank that does most of its compute, and how much of that.
     slowest: Option<(u32, f64)>,
+    /// Collectives in each dimension: under way, or in line.
+    dims: Vec<f64>,
+    /// Single messages.
+    messages: f64,
 }
 
 impl Shares {
     fn of(record: &Record) -> Self {
         let mut of_ranks: BTreeMap<u32, u64> = BTreeMap::new();
-        let (mut whole, mut memory) = (0, 0);
+        let (mut whole, mut memory, mut messages, mut dims) = (0, 0, 0, vec![0; record.dims.len()]);
         for segment in &record.path {
             let length = segment.end.saturating_sub(segment.start).0;
             whole += length;
             match segment.spent {
                 Spent::Compute => *of_ranks.entry(segment.rank).or_default() += length,
                 Spent::Memory => memory += length,
-                Spent::Communication(_) | Spent::Queue(_) => {}
+                Spent::Communication(Some(dim)) | Spent::Queue(dim) => dims[usize::from(dim)] += length,
+                Spent::Communication(None) => messages += length,
             }
         }
         let compute: u64 = of_ranks.values().sum();
@@ -156,7 +180,21 @@ impl Shares {
             compute: share(compute, whole),
             memory: share(memory, whole),
             slowest: slowest.map(|(&rank, &length)| (rank, share(length, compute))),
+            dims: dims.into_iter().map(|length| share(length, whole)).collect(),
+            messages: share(messages, whole),
         }
+    }
+
+    /// The dimension that most of the critical path is spent in. Where none is known, that with the busiest link.
+    fn dimension(&self, summary: &Summary) -> Option<usize> {
+        let most = |of: &dyn Fn(usize) -> f64| {
+            (0..summary.dims.len()).max_by(|&a, &b| of(a).total_cmp(&of(b)).then(b.cmp(&a)))
+        };
+        let longest = most(&|dim| self.dims.get(dim).copied().unwrap_or_default())?;
+        if self.dims.get(longest).is_some_and(|&share| share > self.messages) {
+            return Some(longest);
+        }
+        most(&|dim| summary.dims[dim].busiest_link_busy)
     }
 }
 

@@ -5,8 +5,10 @@ mod support;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use support::{scenario, simulate};
-use syncline_timeline::{Data, Table, Timeline};
+use syncline_timeline::{Data, Summary, Table, Timeline, Track};
+use syncline_units::Time;
 
 fn table<'a>(timeline: &'a Timeline, name: &str) -> &'a Table {
     timeline.table(name).unwrap()
@@ -61,6 +63,31 @@ proptest! {
         prop_assert!(starts.iter().zip(ends).all(|(start, end)| start < end));
         if timeline.summary.iterations <= 2 {
             prop_assert_eq!(ends.last().copied().unwrap_or(0.0), timeline.summary.total_time_s);
+        }
+    }
+
+    /// Compute on the path is compute as the trace of its rank has it, from begin to end.
+    #[test]
+    fn compute_on_the_path_is_when_it_was_done(mut value in scenario()) {
+        let ranks: Vec<u64> = (0..simulate(&value).summary.ranks).collect();
+        (value["trace"], value["quotient"]) = (json!({"ranks": ranks}), json!(false));
+        let timeline = simulate(&value);
+        let spans = &timeline.spans;
+        prop_assume!(spans.left_out == 0);
+        let nano = |time: Time| (time.as_s() * 1e9).round() as u64;
+        let computed: BTreeSet<_> = spans
+            .spans
+            .iter()
+            .filter(|span| span.track == Track::Compute)
+            .map(|span| {
+                let what = spans.labels[span.label as usize].as_str();
+                (i64::from(span.rank.0), nano(span.start), nano(span.end), what)
+            })
+            .collect();
+        for (start, end, rank, kind, what, _) in path(&timeline) {
+            let nano = |micro: f64| (micro * 1e3).round() as u64;
+            prop_assert!(kind != "compute" || computed.contains(&(rank, nano(start), nano(end), what)),
+                "{what} of rank {rank} from {start} to {end} us");
         }
     }
 
@@ -238,4 +265,37 @@ fn what_bounds_a_step_is_where_its_time_goes() {
     assert_eq!(summary.bottleneck, "reduction", "{}", summary.reason);
     value["collectives"]["reduction_rate"] = json!("10TB/s");
     assert_eq!(simulate(&value).summary.bottleneck, "d");
+}
+
+/// A dimension that is busy behind compute is not the one to make faster.
+#[test]
+fn the_bottleneck_is_the_dimension_that_is_worth_making_faster() {
+    let layer = |name: &str, parameters: u64| {
+        json!({"name": name, "forward": {"time": "160ms"}, "input_grad": {"time": "160ms"},
+               "weight_grad": {"time": "160ms"}, "parameters": parameters, "inputs": 80_000_000,
+               "outputs": 80_000_000, "sharding": "row"})
+    };
+    let step = |node: &str, cluster: &str| {
+        let dim = |name: &str, rate: &str| json!({"name": name, "shape": "switch", "size": 4, "rate": rate, "latency": "1us"});
+        simulate(&json!({
+            "schema": "syncline/1",
+            "workload": {
+                "source": "layers",
+                "layers": [layer("z", 1000), layer("y", 400_000_000)],
+                "parallel": {"model": {"dims": ["node"]}, "data": {"dims": ["cluster"]}},
+                "data_type": "fp16",
+                "iterations": 2,
+            },
+            "fabric": {"dims": [dim("node", node), dim("cluster", cluster)]},
+        }))
+        .summary
+    };
+    let summary = step("20GB/s", "10GB/s");
+    let busy: Vec<_> = summary.dims.iter().map(|dim| dim.busiest_link_busy).collect();
+    assert!(busy[1] > busy[0], "{busy:?}");
+    assert_eq!(summary.bottleneck, "node", "{}", summary.reason);
+    assert!(summary.reason.contains("Dimension node takes"), "{}", summary.reason);
+    let saved = |faster: Summary| summary.step_time_s - faster.step_time_s;
+    let [node, cluster] = [step("200GB/s", "10GB/s"), step("20GB/s", "100GB/s")].map(saved);
+    assert!(node > 10.0 * cluster && cluster >= 0.0, "{node} {cluster}");
 }
