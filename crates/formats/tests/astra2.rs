@@ -24,6 +24,13 @@ fn a_network() {
 }
 
 #[test]
+fn a_byte_order_mark_is_no_content() {
+    let plain = r#"{"preferred-dataset-splits": 4, "all-reduce-implementation": ["ring"]}"#;
+    let parse = |text: &str| System::parse(source(text)).expect("a system");
+    assert_eq!(format!("{:?}", parse(&format!("\u{feff}{plain}"))), format!("{:?}", parse(plain)));
+}
+
+#[test]
 fn what_is_no_yaml_is_told_in_our_words() {
     let told = |text: &str| Network::parse(source(text)).expect_err("no YAML").to_string();
     for (text, expected) in [

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::io;
 use std::path::Path;
-use syncline_diagnostics::{Code, Diagnostic, Diagnostics};
+use syncline_diagnostics::{Code, Diagnostic, Diagnostics, reason};
 
 /// Results cannot be written to `path`.
 pub(crate) fn cannot_write(path: &Path, message: impl Into<String>) -> Diagnostic {
@@ -12,7 +12,7 @@ pub(crate) fn cannot_write(path: &Path, message: impl Into<String>) -> Diagnosti
 
 /// The operating system refused an operation on the way to results in `path`.
 pub(crate) fn write_failed(path: &Path, error: &io::Error) -> Diagnostic {
-    let diagnostic = cannot_write(path, "the results cannot be written").found(error.to_string());
+    let diagnostic = cannot_write(path, "the results cannot be written").found(reason(error));
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             diagnostic.help("free some space, or choose a folder on another disk")
@@ -33,7 +33,7 @@ pub(crate) fn bad_results(path: &Path, message: impl Into<String>) -> Diagnostic
 pub(crate) fn unreadable(path: &Path, error: &io::Error) -> Diagnostic {
     Diagnostic::error(Code::Unreadable, "the file cannot be read")
         .at(path.display().to_string(), 0)
-        .found(error.to_string())
+        .found(reason(error))
 }
 
 /// Something that the caller has to prevent happened.

@@ -9,7 +9,7 @@ use crate::target::Target;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use syncline_diagnostics::{Diagnostics, Result};
+use syncline_diagnostics::{Diagnostics, Result, reason};
 
 /// Writes a run folder. Folders that lead to it are created.
 ///
@@ -123,7 +123,9 @@ fn undo(disk: &mut impl Disk, error: io::Error, renames: &[(&Path, &Path)]) -> i
             let pair = |(from, to): &(&Path, &Path)| format!("`{}` to `{}`", from.display(), to.display());
             let open: Vec<String> = renames[at..].iter().map(pair).collect();
             let text = format!(
-                "{error}; then {second}, so that these are to be renamed by hand: {}",
+                "{}; then {}, so that these are to be renamed by hand: {}",
+                reason(&error),
+                reason(&second),
                 open.join(", ")
             );
             return io::Error::new(error.kind(), text);
@@ -136,7 +138,7 @@ fn undo(disk: &mut impl Disk, error: io::Error, renames: &[(&Path, &Path)]) -> i
 fn clean(disk: &mut impl Disk, aside: &Path, mut errors: Diagnostics) -> Diagnostics {
     let removed = disk.remove_dir_all(aside).or_else(|_| disk.remove_dir_all(aside));
     if let (Err(error), true, Some(first)) = (removed, exists(aside), errors.0.first_mut()) {
-        first.notes.push(format!("`{}` could not be removed: {error}", aside.display()));
+        first.notes.push(format!("`{}` could not be removed: {}", aside.display(), reason(&error)));
     }
     errors
 }

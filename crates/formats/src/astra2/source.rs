@@ -18,7 +18,12 @@ pub struct Source {
 impl Source {
     /// A text that goes by that name in errors.
     pub fn new(file: impl Into<String>, text: impl Into<String>) -> Self {
-        Self { file: file.into(), text: text.into() }
+        let mut text = text.into();
+        // Some editors write a byte order mark, which says nothing in UTF-8.
+        if text.starts_with('\u{feff}') {
+            text.remove(0);
+        }
+        Self { file: file.into(), text }
     }
     /// Reads a configuration file of at most [`MAX_BYTES`].
     ///
@@ -50,7 +55,7 @@ impl Source {
             return Err(too_large().into());
         }
         let text = String::from_utf8(bytes).map_err(|_| unreadable("it is not UTF-8 text".to_owned()))?;
-        Ok(Self { file, text })
+        Ok(Self::new(file, text))
     }
     /// The file's name.
     pub fn file(&self) -> &str {
