@@ -73,7 +73,7 @@ pub(crate) struct Window {
 #[derive(Debug)]
 pub(crate) struct Instance {
     pub(crate) sequence: u32,
-    /// Tells collectives of all roles apart: sequence numbers and roles, in turn.
+    /// Orders collectives of all roles.
     pub(crate) number: u64,
     /// Set of each slot; `NONE` for those not begun, `DONE` for those finished.
     pub(crate) sets: Vec<u32>,

@@ -247,7 +247,7 @@ impl<'a, N: Network> Engine<'a, N> {
         let message = Message {
             bytes: bytes.0,
             sent: self.now,
-            key: u64::from(tag) << 20 | u64::from(rank & 0xf_ffff),
+            key: u64::from(tag & 0xf_ffff) << 20 | u64::from(rank & 0xf_ffff),
             target: NONE,
             from: self.alone.insert(Alone { at, tag, span: None }),
             channel: 0,

@@ -4,7 +4,7 @@ mod support;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use support::{scenario, simulate};
+use support::{cases, scenario, simulate};
 use syncline_timeline::{Span, Timeline, Track};
 
 /// A span with its label as text, in an order that does not depend on when it was booked.
@@ -63,7 +63,7 @@ fn longer(mut value: Value, iterations: u32) -> Value {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
+    #![proptest_config(cases(500))]
 
     #[test]
     fn the_same_whatever_divides(value in scenario()) {
@@ -127,7 +127,7 @@ fn broken(mut value: Value, mut faults: Value) -> Value {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
+    #![proptest_config(cases(150))]
 
     /// What is slow breaks the symmetry, and iterations repeat only once windows are over.
     #[test]
@@ -227,6 +227,26 @@ fn iterations_that_repeat_are_left_out() {
     assert_eq!((summary.simulated_ranks, summary.ranks, summary.iterations), (32, 32, 1_000));
     assert!(summary.simulated_iterations <= 12, "{}", summary.simulated_iterations);
     assert_eq!(long.table("collectives").unwrap().rows(), 3_000);
+}
+
+#[test]
+fn ties_in_time_are_broken_alike_in_iterations_that_repeat() {
+    let ring = |name, size, latency| json!({"name": name, "shape": "ring", "size": size, "rate": "50GB/s", "latency": latency});
+    let mut dims = json!([ring("a", 2, "500ns"), ring("b", 2, "500ns"), ring("c", 3, "700ns")]);
+    dims[1]["shape"] = json!("switch");
+    let mut value = job(dims, "", "");
+    value["workload"]["collectives"] =
+        json!([{"kind": "reduce_scatter", "bytes": "589824B"}, {"kind": "reduce", "bytes": "1024B"}]);
+    value["collectives"] = json!({"chunks": 3, "reduction_rate": "200GB/s"});
+    for model in ["analytical", "queued"] {
+        for order in ["fifo", "lifo"] {
+            value["network"]["model"] = json!(model);
+            value["collectives"]["order"] = json!(order);
+            for iterations in [6, 7, 20] {
+                compare(&longer(value.clone(), iterations));
+            }
+        }
+    }
 }
 
 #[test]
