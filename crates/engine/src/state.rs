@@ -298,7 +298,9 @@ pub(crate) struct Message {
     pub(crate) lane: u32,
     /// The sending run.
     pub(crate) run: u32,
+    /// By its place in the engine's tables.
     pub(crate) sender: u32,
+    /// By its own number.
     pub(crate) receiver: u32,
 }
 

@@ -1,27 +1,43 @@
 //! One rank that stands for many: the same tables and the same answer as with every rank simulated.
 
 mod support;
+#[path = "support/traces.rs"]
+mod traces;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use support::{cases, scenario, simulate};
-use syncline_timeline::{Span, Timeline, Track};
+use syncline_formats::chakra::{CollectiveType, Metadata, Node, write_file};
+use syncline_timeline::{Flow, Span, Timeline, Track};
+use traces::traces;
 
-/// A span with its label as text, in an order that does not depend on when it was booked.
-fn spans(timeline: &Timeline) -> Vec<(u32, Track, u64, u64, &str, u64)> {
+/// A span with its label as text.
+type Labelled<'a> = (u32, Track, u64, u64, &'a str, u64);
+
+/// Spans, and those that messages lead from and to, in an order that does not depend on when they were booked.
+fn spans(timeline: &Timeline) -> (Vec<Labelled<'_>>, Vec<[Labelled<'_>; 2]>) {
     let of = |span: &Span| {
         let label = timeline.spans.labels[span.label as usize].as_str();
         (span.rank.0, span.track, span.start.0, span.end.0, label, span.bytes.0)
     };
-    let mut spans: Vec<_> = timeline.spans.spans.iter().map(of).collect();
+    let all = &timeline.spans.spans;
+    let mut spans: Vec<_> = all.iter().map(of).collect();
     spans.sort_unstable();
-    spans
+    let ends = |flow: &Flow| [flow.from, flow.to].map(|at| of(&all[at as usize]));
+    let mut flows: Vec<_> = timeline.spans.flows.iter().map(ends).collect();
+    flows.sort_unstable();
+    (spans, flows)
 }
 
 /// Runs with and without the quotient; ranks simulated with it.
 fn compare(value: &Value) -> u64 {
+    compare_tracing(value, 1)
+}
+
+/// The same, with spans of the first ranks.
+fn compare_tracing(value: &Value, traced: u64) -> u64 {
     let mut value = value.clone();
-    value["trace"] = json!({"ranks": [0], "max_spans": 100_000});
+    value["trace"] = json!({"ranks": (0..traced).collect::<Vec<_>>(), "max_spans": 1 << 20});
     let quotient = simulate(&value);
     value["quotient"] = json!(false);
     let full = simulate(&value);
@@ -108,19 +124,22 @@ fn faults() -> impl Strategy<Value = Value> {
     )
 }
 
+fn ranks(value: &Value) -> u64 {
+    let dims = value["fabric"]["dims"].as_array().unwrap();
+    dims.iter().map(|dim| dim["size"].as_u64().unwrap()).product()
+}
+
 /// The scenario with the faults: of a rank, or of all ranks that differ from it in the lowest dimension alone.
 fn broken(mut value: Value, mut faults: Value) -> Value {
-    let sizes: Vec<u64> =
-        value["fabric"]["dims"].as_array().unwrap().iter().map(|dim| dim["size"].as_u64().unwrap()).collect();
-    let ranks: u64 = sizes.iter().product();
+    let (ranks, lowest) = (ranks(&value), value["fabric"]["dims"][0]["size"].as_u64().unwrap());
     let joined = value["fabric"]["dims"].as_array().unwrap().iter().any(|dim| dim["size"] != 1);
     let list = faults.as_array_mut().unwrap();
     list.retain(|fault| joined || fault["random_links"].is_null());
     for fault in list.iter_mut().filter(|fault| !fault["rank"].is_null()) {
         let rank = fault["rank"].as_u64().unwrap() % ranks;
-        let first = rank - rank % sizes[0];
+        let first = rank - rank % lowest;
         let node = fault.as_object_mut().unwrap().remove("node").unwrap() == json!(true);
-        fault["rank"] = if node { (first..first + sizes[0]).collect() } else { json!([rank]) };
+        fault["rank"] = if node { (first..first + lowest).collect() } else { json!([rank]) };
     }
     value["faults"] = faults;
     value
@@ -133,6 +152,21 @@ proptest! {
     #[test]
     fn the_same_with_stragglers(value in scenario(), faults in faults(), iterations in 1u32..20) {
         compare(&longer(broken(even(value), faults), iterations));
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(1000))]
+
+    /// Pipelines and their replicas, groups along dimensions and across them, several jobs on one fabric.
+    #[test]
+    fn the_same_for_task_graphs(traces in traces(), faults in prop::option::weighted(0.3, faults())) {
+        let folder = tempfile::tempdir().unwrap();
+        let mut value = traces.write(folder.path());
+        if let Some(faults) = faults {
+            value = broken(value, faults);
+        }
+        compare_tracing(&value, ranks(&value));
     }
 }
 
@@ -205,6 +239,44 @@ fn groups_along_dimensions() {
     assert_eq!(training(3 << 20, "c"), 1);
     // No three ranks get equal parts, nor do the four that then share each part.
     assert_eq!(training(1 << 20, "a"), 12);
+}
+
+#[test]
+fn replicas_of_a_pipeline_are_simulated_once() {
+    // Stages of a pipeline along one dimension, of which the other one has replicas.
+    let pipelines = |stages: u32, stride: u32, odd: Option<u32>| {
+        let folder = tempfile::tempdir().unwrap();
+        for rank in 0..32u32 {
+            let stage = rank / stride % stages;
+            let [below, here, above] =
+                [rank.wrapping_sub(stride), rank, rank + stride].map(|rank| rank as i32);
+            let (mut nodes, mut before) = (Vec::new(), Vec::new());
+            for batch in 0..4u64 {
+                let id = batch * 4;
+                if stage > 0 {
+                    nodes.push(Node::receive(id, "receive", below, here, 1 << 16, batch as i32));
+                    before.push(id);
+                }
+                let micros = if odd == Some(rank) { 9 } else { 5 };
+                nodes.push(Node::compute(id + 1, "forward", micros).after(&before));
+                before = vec![id + 1];
+                if stage + 1 < stages {
+                    let send = Node::send(id + 2, "send", here, above, 1 << 16, batch as i32);
+                    nodes.push(send.after(&before));
+                }
+            }
+            let exchange = Node::collective(99, "gradients", CollectiveType::AllReduce, 1 << 20);
+            nodes.push(exchange.in_dims(&[stride != 1, stride == 1]).after(&before));
+            write_file(&folder.path().join(format!("job.{rank}.et")), &Metadata::astra(), &nodes).unwrap();
+        }
+        let mut value = job(json!([dim("a", "ring", 4), dim("b", "switch", 8)]), "", "");
+        let prefix = folder.path().join("job");
+        value["workload"] = json!({"source": "chakra", "prefix": prefix.to_str().unwrap()});
+        compare_tracing(&value, 32)
+    };
+    assert_eq!(pipelines(4, 1, None), 4);
+    assert_eq!(pipelines(8, 4, None), 8);
+    assert_eq!(pipelines(4, 1, Some(9)), 32);
 }
 
 #[test]

@@ -14,7 +14,7 @@ pub(crate) fn cases(usual: u32) -> ProptestConfig {
 }
 
 /// A number from the range, or, where things are to happen at the same time, one of a few.
-fn number(round: bool, few: &'static [u32], range: Range<u32>) -> BoxedStrategy<u32> {
+pub(crate) fn number(round: bool, few: &'static [u32], range: Range<u32>) -> BoxedStrategy<u32> {
     if round { prop::sample::select(few).boxed() } else { range.boxed() }
 }
 
