@@ -6,7 +6,7 @@ mod traces;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use support::{cases, scenario, simulate};
+use support::{cases, models, scenario, simulate};
 use syncline_formats::chakra::{CollectiveType, Metadata, Node, write_file};
 use syncline_timeline::{Flow, Span, Timeline, Track};
 use traces::traces;
@@ -94,6 +94,52 @@ proptest! {
     #[test]
     fn the_same_for_many_iterations(value in scenario(), all: bool, iterations in 3u32..40) {
         compare(&longer(if all { even(value) } else { value }, iterations));
+    }
+}
+
+/// Collectives that some ranks are done with long before others, so that iterations overlap, on a small fabric where much
+/// happens at the same time.
+fn overlapping() -> impl Strategy<Value = Value> {
+    let (whole, rooted) =
+        (vec!["all_reduce", "reduce_scatter", "all_gather", "all_to_all"], vec!["reduce", "broadcast"]);
+    let list = prop::collection::vec(
+        (prop::sample::select(whole), prop::sample::select(vec![1024u32, 36_864, 589_824])),
+        1..3,
+    );
+    let last = (prop::sample::select(rooted), prop::sample::select(vec![1024u32, 36_864]));
+    let shapes = vec!["ring", "fully_connected", "switch"];
+    let dim = (prop::sample::select(shapes), 2u32..4, prop::sample::select(vec!["500ns", "700ns"]));
+    let order = prop::sample::select(vec!["fifo", "lifo", "priority"]);
+    let reduction = prop::option::of(prop::sample::select(vec!["50GB/s", "200GB/s"]));
+    (prop::collection::vec(dim, 3), order, 2u32..6, reduction, list, last, models(), 6u32..10).prop_map(
+        |(dims, order, chunks, reduction, mut list, last, model, iterations)| {
+            list.push(last);
+            let dims: Vec<Value> = (0..)
+                .zip(dims)
+                .map(|(number, (shape, size, latency)): (u32, _)| {
+                    let name = format!("d{number}");
+                    json!({"name": name, "shape": shape, "size": size, "rate": "50GB/s", "latency": latency})
+                })
+                .collect();
+            let mut endpoint = json!({"chunks": chunks, "order": order});
+            if let Some(rate) = reduction {
+                endpoint["reduction_rate"] = json!(rate);
+            }
+            let comm = |(kind, bytes)| json!({"kind": kind, "bytes": format!("{bytes}B")});
+            let list: Vec<Value> = list.into_iter().map(comm).collect();
+            json!({"schema": "syncline/1", "fabric": {"dims": dims}, "collectives": endpoint,
+                "network": {"model": model},
+                "workload": {"source": "collectives", "collectives": list, "iterations": iterations}})
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(cases(2000))]
+
+    #[test]
+    fn the_same_where_iterations_overlap(value in overlapping()) {
+        compare(&value);
     }
 }
 
