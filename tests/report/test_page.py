@@ -140,6 +140,19 @@ def test_activity_and_critical_path(small: syncline.Result) -> None:
     assert 0 < compute < small.summary.compute_s
 
 
+def test_slow_ranks_can_be_chosen() -> None:
+    result = syncline.simulate(SMALL, faults=[{"rank": 5, "factor": 2}])
+    assert embedded(report(result).decode())["timeline"]["data"]["ranks"] == [0, 5]
+
+
+def test_a_collective_alone_is_named_once() -> None:
+    fabric = {"shape": "Ring(4)_Switch(2)", "rate": "25GB/s"}
+    result = syncline.simulate(workload={"collective": "all_reduce", "bytes": "1MB"}, fabric=fabric)
+    labels = set(embedded(report(result).decode())["timeline"]["data"]["labels"])
+    assert {"all_reduce 1MB", "all_reduce 1MB reduce_scatter", "all_reduce 1MB all_gather"} <= labels
+    assert not [label for label in labels if "other" in label or label.count("all_reduce") > 1]
+
+
 def test_large_fabrics_are_drawn_by_groups() -> None:
     fabric = {"shape": "Ring(8)_FC(8)_Switch(16)", "rate": "25GB/s", "latency": "1us"}
     result = syncline.simulate(workload={"collective": "all_reduce", "bytes": "1MiB"}, fabric=fabric)
