@@ -92,11 +92,12 @@ pub(crate) fn prepare(scenario: &Scenario, watch: &Watch<'_>) -> Result<Prepared
         Network::Queued => Model::Queued,
     };
     let mut plans = plans.expect("errors were returned");
-    let symmetry = match scenario.quotient {
+    let (symmetry, why) = match scenario.quotient {
         true => symmetry::find(&fabric, &workload, &placement, &faults.slow, &mut plans),
-        false => Symmetry::none(&fabric),
+        false => (Symmetry::none(&fabric), "`quotient` is false".to_owned()),
     };
     size::memory(&workload, &symmetry, &plans.dims).into_result()?;
+    warnings.extend(size::many(&workload, &symmetry, &why));
     Ok(Prepared { fabric, workload, compute, model, warnings, durations, placement, plans, faults, symmetry })
 }
 

@@ -151,3 +151,17 @@ fn what_is_broken_is_traced() {
     ]);
     assert_eq!(traced(many, &|_| {}), [0, 1, 2, 3, 4, 5, 6, 7, 13]);
 }
+
+#[test]
+fn what_is_known_is_said_once_before_the_first_event() {
+    let mut value = ring(json!([{"rank": [2], "factor": 1.5}]));
+    value["workload"]["layers"] =
+        json!([{"name": "shapeless", "forward": {"ops": {"flop": "1GFLOP", "memory": "1MB"}}}]);
+    value["compute"] =
+        json!({"model": "systolic", "rows": 8, "columns": 8, "clock": "1GHz", "memory": "900GB/s"});
+    let scenario: Scenario = serde_json::from_value(value).unwrap();
+    let mut said = Vec::new();
+    let mut warn = |found: &syncline_diagnostics::Diagnostics| said.push(found.clone());
+    let run = run(&scenario, Control { warn: Some(&mut warn), ..Control::default() }).unwrap();
+    assert_eq!(said, [run.diagnostics]);
+}
