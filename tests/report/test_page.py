@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -140,6 +141,18 @@ def test_activity_and_critical_path(small: syncline.Result) -> None:
     assert 0 < compute < small.summary.compute_s
 
 
+def test_dimensions_have_the_same_colour_in_every_chart() -> None:
+    fabric = {"shape": "Ring(4)_Ring(1)_Switch(2)", "rate": "25GB/s"}
+    for workload in ({"collective": "all_reduce", "bytes": "1MB"}, SMALL["workload"]):
+        result = syncline.simulate(workload=workload, compute="given", fabric=fabric)
+        data = embedded(report(result).decode())
+        places = {lane["name"]: lane.get("dimension") for lane in data["activity"]["data"]["lanes"]}
+        of_timeline = data["timeline"]["data"]["tracks"][4:]
+        computes = {"compute": None} if "layers" in workload else {}
+        assert places == {**computes, "dim1": of_timeline.index("dim1"), "dim3": of_timeline.index("dim3")}
+        assert ("Compute and" in data["activity"]["title"]) == bool(computes)
+
+
 def test_slow_ranks_can_be_chosen() -> None:
     result = syncline.simulate(SMALL, faults=[{"rank": 5, "factor": 2}])
     assert embedded(report(result).decode())["timeline"]["data"]["ranks"] == [0, 5]
@@ -161,6 +174,39 @@ def test_large_fabrics_are_drawn_by_groups() -> None:
     assert {edge[2] for edge in chart["edges"]} == {0, 1, 2}
     assert len(chart["edges"]) == 8 * 2 + 8 * 7 + 16 * 2
     assert [strip["links"] for strip in chart["strips"]] == [2048, 7168, 2048]
+
+
+def _hierarchy(algorithm: str, size: int) -> dict[str, Any]:
+    """The drawing of a fabric of 64 NPUs times ``size``. Links are told one by one where there are at most 65,536."""
+    dims = [
+        {"name": "ring", "shape": "ring", "size": 8},
+        {"name": "fc", "shape": "fully_connected", "size": 8},
+        {"name": "switch", "shape": "switch", "size": size},
+    ]
+    fabric = {"dims": [{**dim, "rate": "25GB/s", "latency": "1us"} for dim in dims]}
+    plans = {"algorithms": {"fc": {"reduce_scatter": algorithm, "all_gather": algorithm}}, "chunks": 1}
+    workload = {"collective": "all_reduce", "bytes": "64MiB"}
+    result = syncline.simulate(workload=workload, fabric=fabric, collectives=plans)
+    found: dict[str, Any] = embedded(result.plot("fabric").html)["fabric"]["data"]
+    return found
+
+
+@pytest.mark.parametrize("algorithm", ["ring", "direct", "halving_doubling"])
+def test_groups_of_fabrics_whose_links_are_told_by_class(algorithm: str) -> None:
+    small, large = (
+        {edge[:3]: edge[3] for edge in map(tuple, _hierarchy(algorithm, size)["edges"]) if edge[2] < 2}
+        for size in (16, 128)
+    )
+    assert small.keys() == large.keys()
+    assert len(small) == 8 * 2 + 8 * 7
+    # The load is another, but not its pattern: which pairs talk in the group of all-to-all links.
+    assert {edge for edge, load in small.items() if load} == {edge for edge, load in large.items() if load}
+
+
+def test_groups_too_large_for_a_drawing_are_told_in_words() -> None:
+    chart = _hierarchy("direct", 128)
+    assert chart["words"] == ["", "", "128 on a switch"]
+    assert {edge[2] for edge in chart["edges"]} == {0, 1}
 
 
 @pytest.mark.parametrize(
