@@ -13,6 +13,7 @@ import pytest
 
 import syncline
 from syncline.report.html.charts import CHARTS
+from syncline.report.html.layers import _exposed
 from syncline.report.html.page import report
 from tests.conftest import RING, Cli
 from tests.report.runs import HOSTILE, SMALL, embedded, resnet
@@ -151,6 +152,33 @@ def test_dimensions_have_the_same_colour_in_every_chart() -> None:
         computes = {"compute": None} if "layers" in workload else {}
         assert places == {**computes, "dim1": of_timeline.index("dim1"), "dim3": of_timeline.index("dim3")}
         assert ("Compute and" in data["activity"]["title"]) == bool(computes)
+
+
+class TestWaiting:
+    """What is said of the layers that compute waits for."""
+
+    def finding(self, **exposed: float) -> str:
+        table = {
+            "layer": list(exposed),
+            "compute_s": [1e-3] * len(exposed),
+            "exposed_communication_s": list(exposed.values()),
+        }
+        return _exposed(table).partition(" Compute is longest in")[0]
+
+    def test_one_of_several(self) -> None:
+        start = "Compute waits 10 ms a step for the communication of 2 layers: "
+        assert self.finding(a=9e-3, b=1e-3, c=0.0) == f"{start}most of it, 90.0 %, is for a."
+        assert self.finding(a=5e-3, b=5e-3) == f"{start}50.0 % for each."
+
+    def test_spread(self) -> None:
+        start = "Compute waits 10 ms a step for the communication of 3 layers: "
+        assert self.finding(a=4e-3, b=3.5e-3, c=2.5e-3) == f"{start}at most 40.0 % for one of them."
+
+    def test_many_alike(self) -> None:
+        blocks = {f"b.{at}.{part}": each for at in range(80) for part, each in (("q", 1e-3), ("k", 2e-3))}
+        start = "Compute waits 250 ms a step for the communication of 161 layers: at most 4.0 % for one of them; "
+        assert self.finding(head=1e-2, **blocks) == f"{start}most of it, 64.0 %, is for b.0.k (80 alike)."
+        assert self.finding(**{f"l{at}": 1e-3 for at in range(3)}).endswith("of 3 layers: 33.3 % for each.")
 
 
 def test_slow_ranks_can_be_chosen() -> None:

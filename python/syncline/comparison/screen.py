@@ -12,7 +12,7 @@ from rich.text import Text
 
 from syncline.comparison.facts import fact
 from syncline.comparison.inputs import foremost
-from syncline.comparison.pairs import alike, alike_collectives
+from syncline.comparison.pairs import alike_collectives, alike_layers
 from syncline.report import subject
 from syncline.report.prose import lines
 from syncline.report.quantity import counted, digits, percent, signed, time
@@ -162,7 +162,7 @@ def _dimensions(found: Comparison) -> Table | None:
 
 
 def _layers(found: Comparison) -> Table | None:
-    groups = alike(found.layers, found.step.difference_s)
+    groups = alike_layers(found.layers, found.step.difference_s)
     rows = [each for each in groups if each.compute.difference_s or each.exposed.difference_s or each.only]
     if not rows or not (found.a.summary.compute_s or found.b.summary.compute_s):
         return None
