@@ -1,7 +1,7 @@
 //! A scenario made ready to run: fabric, workload, durations, plans; everything that can be refused without running.
 
 use crate::faults::{self, Faults};
-use crate::scenario::{NamedRanks, Network, Scenario, TRACED_CLASSES, Traced};
+use crate::scenario::{NamedRanks, Network, Scenario, TRACED_CLASSES, TRACED_FAULTS, Traced};
 use crate::watch::Watch;
 use crate::{compute, jobs, network, placement, plans, size, symmetry};
 use syncline_compute::{ComputeModel, Timing};
@@ -92,11 +92,12 @@ pub(crate) fn prepare(scenario: &Scenario, watch: &Watch<'_>) -> Result<Prepared
         Network::Queued => Model::Queued,
     };
     let mut plans = plans.expect("errors were returned");
-    let symmetry = match scenario.quotient {
+    let (symmetry, why) = match scenario.quotient {
         true => symmetry::find(&fabric, &workload, &placement, &faults.slow, &mut plans),
-        false => Symmetry::none(&fabric),
+        false => (Symmetry::none(&fabric), "`quotient` is false".to_owned()),
     };
     size::memory(&workload, &symmetry, &plans.dims).into_result()?;
+    warnings.extend(size::many(&workload, &symmetry, &why));
     Ok(Prepared { fabric, workload, compute, model, warnings, durations, placement, plans, faults, symmetry })
 }
 
@@ -155,7 +156,7 @@ impl Prepared {
     pub(crate) fn job(&self, scenario: &Scenario) -> Job<'_> {
         let mut traced: Vec<u32> = match &scenario.trace.ranks {
             Traced::Listed(ranks) => ranks.iter().map(|rank| rank.0).collect(),
-            Traced::Named(NamedRanks::Classes) => self.workload.first_ranks().take(TRACED_CLASSES).collect(),
+            Traced::Named(NamedRanks::Classes) => self.telling(),
         };
         traced.sort_unstable();
         traced.dedup();
@@ -174,6 +175,22 @@ impl Prepared {
             traced,
             max_spans: scenario.trace.max_spans,
         }
+    }
+
+    /// The ranks that show most: the first of each class, and those that faults name, slow ones before others.
+    fn telling(&self) -> Vec<u32> {
+        let mut found: Vec<u32> = self.workload.first_ranks().take(TRACED_CLASSES).collect();
+        let most = found.len() + TRACED_FAULTS;
+        let at_link = |&npu: &u32| match self.placement.as_slice() {
+            [] => (npu < self.workload.ranks).then_some(npu),
+            placement => (0..).zip(placement).find(|(_, at)| at.0 == npu).map(|(rank, _)| rank),
+        };
+        for rank in self.faults.ranks.iter().copied().chain(self.faults.npus.iter().filter_map(at_link)) {
+            if found.len() < most && !found.contains(&rank) {
+                found.push(rank);
+            }
+        }
+        found
     }
 
     /// Durations of a class's tasks.
