@@ -55,9 +55,15 @@ impl<N: Network> Engine<'_, N> {
 
     fn name(&self, rank: u32, at: At) -> String {
         let name = syncline_workload::graph::describe(self.task(rank, at.task), at.task);
-        match self.graph(rank).iterations {
+        let graph = self.graph(rank);
+        let (step, micro_batch) = (at.iteration / graph.micro_batches, at.iteration % graph.micro_batches);
+        let name = match graph.micro_batches {
             1 => name,
-            _ => format!("{name} of iteration {}", at.iteration + 1),
+            _ => format!("{name} of micro-batch {}", micro_batch + 1),
+        };
+        match graph.iterations / graph.micro_batches {
+            1 => name,
+            _ => format!("{name} of iteration {}", step + 1),
         }
     }
 

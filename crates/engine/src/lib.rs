@@ -5,10 +5,14 @@
 //! - [`job`]: what is executed: a workload with durations and plans, and how endpoints schedule;
 //! - [`network`]: the interface behind which every network model lives;
 //! - [`calendar`]: future events;
-//! - [`Engine`]: the run loop; its parts are `tasks` (task graphs and compute), `sets` (the endpoint: chunks and
+//! - [`Engine`]: the run loop; its parts are `tasks` (task graphs and compute), `numbers` (of collectives), `sets` (the endpoint: chunks and
 //!   scheduling queues), `programs` (plans, instruction by instruction), `quotient` (which ranks stand for others),
 //!   `steady` (which iterations do), `slow` (ranks that compute slower), `checks` (impossible numbers) and `deadlock` (who waits for what);
 //! - [`record`]: what is written down; [`activity`]: when things were busy; [`path`]: the critical path.
+//!
+//! In the engine an iteration is a micro-batch: a step of training takes
+//! [`micro_batches`](syncline_workload::Workload::micro_batches) of them, nearly always one. What is told outside is told
+//! of steps.
 //!
 //! The engine reads no clock and no file; limits and interruptions are decided by its caller between steps.
 
@@ -18,6 +22,7 @@ mod checks;
 mod deadlock;
 pub mod job;
 pub mod network;
+mod numbers;
 pub mod path;
 mod prefetch;
 mod programs;
@@ -38,7 +43,8 @@ pub use record::Record;
 pub use slow::{Slowdown, Slowdowns};
 
 use calendar::Kind;
-use path::{Path, WATCHED};
+use numbers::{ClassIndex, Numbers};
+use path::{Path, watched};
 use prefetch::prefetch;
 use quotient::Quotient;
 use record::{DimRecord, Label, LayerRecord, RankRecord, Tracer};
@@ -50,46 +56,6 @@ use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 pub use syncline_timeline::Ended;
 use syncline_units::Time;
 use syncline_workload::{Part, Seating, TaskKind};
-
-/// Of each task of a class, what the engine looks up often.
-#[derive(Debug)]
-struct ClassIndex {
-    /// Of collective tasks: their number among the role's collectives of one iteration.
-    ordinal: Vec<u32>,
-    /// Collectives of each role in one iteration.
-    per_iteration: Vec<u32>,
-}
-
-/// How collectives of all roles are numbered: by iteration, then role, then their place among the role's. Two of them
-/// are then in the same order in every iteration, however many of them other roles have.
-#[derive(Debug)]
-struct Numbers {
-    /// Collectives of each role in one iteration; the same for every class that has any.
-    of_role: Vec<u32>,
-    /// Of each role, those of the roles before it.
-    before: Vec<u64>,
-    /// Those of all roles.
-    all: u64,
-}
-
-impl Numbers {
-    fn new(classes: &[ClassIndex], roles: usize) -> Self {
-        let most = |role: usize| classes.iter().map(|class| class.per_iteration[role]).max().unwrap_or(0);
-        let of_role: Vec<u32> = (0..roles).map(most).collect();
-        let (mut before, mut all) = (Vec::new(), 0);
-        for &own in &of_role {
-            before.push(all);
-            all += u64::from(own);
-        }
-        Self { of_role, before, all }
-    }
-
-    /// The number of the collective with place `ordinal` among those of `role` in `iteration`. Numbers begin at 1: keys
-    /// of messages that belong to no collective are below those of all that do.
-    fn number(&self, iteration: u32, role: u16, ordinal: u32) -> u64 {
-        1 + u64::from(iteration) * self.all + self.before[usize::from(role)] + u64::from(ordinal)
-    }
-}
 
 /// A run in progress.
 pub struct Engine<'a, N> {
@@ -152,25 +118,8 @@ impl<'a, N: Network> Engine<'a, N> {
     /// Sets a job up at time zero.
     pub fn new(job: &'a Job<'a>, network: N) -> Self {
         let workload = job.workload;
-        let classes: Vec<ClassIndex> = workload
-            .classes
-            .iter()
-            .map(|graph| {
-                let mut per_iteration = vec![0; workload.roles.len()];
-                let ordinal = graph
-                    .tasks
-                    .iter()
-                    .map(|task| match task.kind {
-                        TaskKind::Collective { role, .. } => {
-                            per_iteration[role.index()] += 1;
-                            per_iteration[role.index()] - 1
-                        }
-                        _ => 0,
-                    })
-                    .collect();
-                ClassIndex { ordinal, per_iteration }
-            })
-            .collect();
+        let classes: Vec<ClassIndex> =
+            workload.classes.iter().map(|graph| ClassIndex::new(graph, workload.roles.len())).collect();
         let mut first_queue = Vec::new();
         let mut queues = 0;
         for dim in &job.dims {
@@ -220,17 +169,19 @@ impl<'a, N: Network> Engine<'a, N> {
             .iter()
             .map(|role| (0..role.groups()).map(|_| Window::default()).collect())
             .collect();
-        let path = Path::new((0..count).map(|index| {
+        let watched = watched(workload.micro_batches());
+        let of_ranks = (0..count).map(|index| {
             let graph = &workload.classes[workload.class_of(quotient.rank(index)) as usize];
             (graph.tasks.len() as u32, graph.iterations)
-        }));
+        });
+        let path = Path::new(of_ranks, watched);
         let mut engine = Self {
             job,
             quotient,
             network,
             calendar,
             now: Time::ZERO,
-            numbers: Numbers::new(&classes, workload.roles.len()),
+            numbers: Numbers::new(&classes, workload.roles.len(), workload.micro_batches()),
             classes,
             first_queue,
             ranks,
@@ -401,7 +352,12 @@ impl<'a, N: Network> Engine<'a, N> {
         };
         // A rank's iterations are dropped when they are done, from the first on.
         let working = self.ranks.iter().filter(|rank| rank.opened > 0);
-        self.record.iterations_done = working.map(|rank| rank.first_iteration).min().unwrap_or(0);
+        let done = working.map(|rank| rank.first_iteration).min().unwrap_or(0);
+        let micro_batches = self.job.workload.micro_batches();
+        (self.record.iterations_done, self.record.micro_batches_done) = (done / micro_batches, done);
+        for collective in &mut self.record.collectives {
+            collective.iteration /= micro_batches;
+        }
         if ended != Ended::Finished {
             self.network.cut(self.now);
             self.close_early();
@@ -422,7 +378,8 @@ impl<'a, N: Network> Engine<'a, N> {
         let found: Diagnostics = self.check_results();
         found.into_result()?;
         self.record.multiply(self.quotient.members());
-        self.record.iterations_repeated = self.steady.skipped;
+        self.record.iterations_repeated = self.steady.skipped_steps;
+        self.record.micro_batches_repeated = self.steady.skipped;
         let job = self.job;
         self.record.spans = self.tracer.spans(|label| label_text(job, label));
         self.quotient.copy_spans(job, &mut self.record.spans);
@@ -432,7 +389,7 @@ impl<'a, N: Network> Engine<'a, N> {
     /// Whether rank 0 is done with the iterations that are looked at moment by moment, and has more.
     #[inline]
     fn is_past_watched(&self) -> bool {
-        self.ranks[0].first_iteration >= WATCHED && self.ranks[0].tasks_left > 0
+        self.ranks[0].first_iteration >= self.path.watched && self.ranks[0].tasks_left > 0
     }
 
     /// The part of the run that is looked at moment by moment ends.
@@ -445,7 +402,8 @@ impl<'a, N: Network> Engine<'a, N> {
     }
 
     fn path(&self) -> Vec<path::Segment> {
-        let kind = |rank, task| match self.task(rank, task).kind {
+        let kind = |rank, At { iteration, task }| match self.task(rank, task).kind {
+            _ if !self.graph(rank).is_done_in(task, iteration) => path::Kind::Join,
             TaskKind::Compute(_) => path::Kind::Compute,
             TaskKind::Memory(_) => path::Kind::Memory,
             TaskKind::Join => path::Kind::Join,

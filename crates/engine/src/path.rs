@@ -10,8 +10,20 @@ use crate::state::At;
 use std::cmp::Reverse;
 use syncline_units::Time;
 
-/// Iterations that are watched: enough to see how one goes over into the next.
-pub(crate) const WATCHED: u32 = 2;
+/// Steps of training that are watched: enough to see how one goes over into the next.
+const WATCHED_STEPS: u32 = 2;
+
+/// Most micro-batches that are watched, as all of them are simulated.
+const WATCHED_MICRO_BATCHES: u32 = 64;
+
+/// Micro-batches that are watched where a step has so many: those of two steps; where they are too many, of one step; and
+/// where that has too many, its first ones.
+pub fn watched(micro_batches: u32) -> u32 {
+    match (WATCHED_MICRO_BATCHES / micro_batches).min(WATCHED_STEPS) {
+        0 => WATCHED_MICRO_BATCHES,
+        steps => steps * micro_batches,
+    }
+}
 
 /// Most tasks that are watched, over all ranks, so that large jobs do not fill the memory.
 pub const MAX_TASKS: u64 = 1 << 22;
@@ -103,6 +115,8 @@ pub(crate) enum Kind {
 pub(crate) struct Path {
     /// Whether anything is still written down.
     pub(crate) watching: bool,
+    /// Iterations that are watched, as [`watched`] says.
+    pub(crate) watched: u32,
     /// By rank: its tasks, iteration by iteration.
     nodes: Vec<Vec<Node>>,
     /// Tasks of one iteration, by rank.
@@ -116,21 +130,23 @@ pub(crate) struct Path {
 }
 
 impl Path {
-    /// A path over ranks with so many tasks and iterations each; nothing is kept where there are too many.
-    pub(crate) fn new(ranks: impl Iterator<Item = (u32, u32)> + Clone) -> Self {
-        let watched = |(tasks, iterations): (u32, u32)| u64::from(tasks) * u64::from(iterations.min(WATCHED));
-        if ranks.clone().map(watched).sum::<u64>() > MAX_TASKS {
-            return Self::default();
+    /// A path over ranks with so many tasks and iterations each, of which so many are watched; nothing is kept where there
+    /// are too many.
+    pub(crate) fn new(ranks: impl Iterator<Item = (u32, u32)> + Clone, watched: u32) -> Self {
+        let seen = |(tasks, iterations): (u32, u32)| u64::from(tasks) * u64::from(iterations.min(watched));
+        if ranks.clone().map(seen).sum::<u64>() > MAX_TASKS {
+            return Self { watched, ..Self::default() };
         }
-        let nodes = ranks.clone().map(|rank| vec![UNSEEN; watched(rank) as usize]).collect();
+        let nodes = ranks.clone().map(|rank| vec![UNSEEN; seen(rank) as usize]).collect();
         let tasks = ranks.map(|(tasks, _)| tasks).collect();
-        Self { watching: true, nodes, tasks, ended: NONE, ..Self::default() }
+        Self { watching: true, watched, nodes, tasks, ended: NONE, ..Self::default() }
     }
 
     /// The number of a task among the nodes of its rank; `None` where it is not watched.
     #[inline]
     fn node(&self, rank: u32, at: At) -> Option<u32> {
-        (self.watching && at.iteration < WATCHED).then(|| at.iteration * self.tasks[rank as usize] + at.task)
+        (self.watching && at.iteration < self.watched)
+            .then(|| at.iteration * self.tasks[rank as usize] + at.task)
     }
 
     /// A task may begin, because `cause` has ended.
@@ -219,7 +235,7 @@ impl Path {
     }
 
     /// The path, from the begin of the run. `kind` says what a task of a rank is.
-    pub(crate) fn walk(&self, kind: impl Fn(u32, u32) -> Kind) -> Vec<Segment> {
+    pub(crate) fn walk(&self, kind: impl Fn(u32, At) -> Kind) -> Vec<Segment> {
         let ended = (0u32..).zip(&self.nodes).flat_map(|(rank, nodes)| {
             let nodes = (0u32..).zip(nodes).filter(|(_, node)| node.end != Time::MAX);
             nodes.map(move |(node, &Node { end, .. })| (end, Reverse(rank), node))
@@ -230,8 +246,9 @@ impl Path {
         let mut path = Vec::new();
         while node != NONE {
             let Node { start, cause, wait, .. } = self.nodes[rank as usize][node as usize];
-            let task = node % self.tasks[rank as usize];
-            let spent = match kind(rank, task) {
+            let tasks = self.tasks[rank as usize];
+            let at = At { iteration: node / tasks, task: node % tasks };
+            let spent = match kind(rank, at) {
                 Kind::Communication => {
                     let leg = self.waits.get(wait as usize).map_or(NONE, |wait| wait.leg);
                     (rank, node, now) = self.communication((rank, node), leg, now, &mut path);
@@ -243,7 +260,7 @@ impl Path {
             };
             let start = start.min(now);
             if let Some(spent) = spent.filter(|_| start < now) {
-                path.push(Segment { start, end: now, rank, task, spent });
+                path.push(Segment { start, end: now, rank, task: at.task, spent });
             }
             (node, now) = (cause, start);
         }

@@ -19,7 +19,7 @@ pub struct CollectiveRecord {
     pub layer: u32,
     /// Part of the layer.
     pub part: Part,
-    /// Iteration, from 0.
+    /// Iteration of training, from 0; while the job runs, its micro-batch, counted from the first of all.
     pub iteration: u32,
     /// When the first rank issued it.
     pub first_issue: Time,
@@ -156,10 +156,14 @@ pub struct Record {
     pub delivered: u64,
     /// Tasks done, over all ranks and iterations.
     pub tasks_done: u64,
-    /// Iterations that every rank has completed.
+    /// Iterations of training that every rank has completed.
     pub iterations_done: u32,
-    /// Iterations that were left out because they are like earlier ones.
+    /// Those that were left out because they are like earlier ones.
     pub iterations_repeated: u32,
+    /// Micro-batches that every rank has completed; where iterations have one, the same.
+    pub micro_batches_done: u32,
+    /// Those that were left out, in iterations that were left out and in others.
+    pub micro_batches_repeated: u32,
     /// Whether every iteration was simulated because there are more collectives than are told apart.
     pub too_many_to_repeat: bool,
 }

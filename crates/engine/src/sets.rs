@@ -29,13 +29,10 @@ impl<'a, N: Network> Engine<'a, N> {
     pub(crate) fn issue(&mut self, rank: u32, at: At) {
         let class = self.ranks[rank as usize].class as usize;
         let TaskKind::Collective { role, kind, blocking, .. } = self.task(rank, at.task).kind else { return };
-        let index = &self.classes[class];
-        let ordinal = index.ordinal[at.task as usize];
-        let sequence = at.iteration * index.per_iteration[role.index()] + ordinal;
         let plan = self.job.plan_of[class][at.task as usize];
         let place = self.ranks[rank as usize].places[role.index()];
-        let number = self.numbers.number(at.iteration, role.0, ordinal);
-        let instance = self.instance((role.0, place.group), (sequence, number), plan, rank, at);
+        let numbers = self.numbers.of(&self.classes[class], role.index(), at.iteration, at.task);
+        let instance = self.instance((role.0, place.group), numbers, plan, rank, at);
         let id = self.set_of(instance, place.slot);
 
         let state = &mut self.ranks[rank as usize];

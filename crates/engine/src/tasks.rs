@@ -43,6 +43,10 @@ impl<'a, N: Network> Engine<'a, N> {
     }
 
     pub(crate) fn start_task(&mut self, rank: u32, at: At, cause: Cause) {
+        if !self.graph(rank).is_done_in(at.task, at.iteration) {
+            self.task_done(rank, at, cause);
+            return;
+        }
         let task = self.task(rank, at.task);
         match task.kind {
             TaskKind::Compute(_) => {

@@ -6,7 +6,7 @@ use crate::unfold::Row;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use syncline_engine::Record;
-use syncline_engine::path::Spent;
+use syncline_engine::path::{Segment, Spent, watched};
 use syncline_engine::record::CollectiveRecord;
 use syncline_timeline::{DimSummary, Ended, Summary};
 
@@ -37,7 +37,10 @@ pub(crate) fn bottleneck(
     if total == 0.0 {
         return ("nothing".to_owned(), "The job takes no time.".to_owned());
     }
-    let shares = Shares::of(record);
+    // A path that ends within a step has not come to the reduction of gradients.
+    let micro_batches = prepared.workload.micro_batches();
+    let path = if watched(micro_batches) < micro_batches { &[][..] } else { &record.path };
+    let shares = Shares::of(path, record.dims.len());
     let waits_little = summary.exposed_fraction < LITTLE && summary.exposed_memory_s < LITTLE * total;
     if summary.compute_s > 0.0 && waits_little {
         let hidden = if summary.exposed_fraction == 0.0 {
@@ -160,10 +163,10 @@ struct Shares {
 }
 
 impl Shares {
-    fn of(record: &Record) -> Self {
+    fn of(path: &[Segment], dims: usize) -> Self {
         let mut of_ranks: BTreeMap<u32, u64> = BTreeMap::new();
-        let (mut whole, mut memory, mut messages, mut dims) = (0, 0, 0, vec![0; record.dims.len()]);
-        for segment in &record.path {
+        let (mut whole, mut memory, mut messages, mut dims) = (0, 0, 0, vec![0; dims]);
+        for segment in path {
             let length = segment.end.saturating_sub(segment.start).0;
             whole += length;
             match segment.spent {

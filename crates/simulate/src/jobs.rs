@@ -22,8 +22,10 @@ pub(crate) fn workload(
     watch: &Watch<'_>,
 ) -> Result<Workload> {
     match &scenario.workload {
-        Spec::Layers { model, layers, parallel, iterations, data_type } => {
+        Spec::Layers { model, layers, parallel, iterations, micro_batches, data_type } => {
             positive("workload.iterations", *iterations)?;
+            positive("workload.micro_batches", *micro_batches)?;
+            countable(*iterations, *micro_batches)?;
             check_layers(layers)?;
             let layers = measured(layers, compute)?;
             let grid = Grid::new(&axes(scenario, fabric)?, parallel)?;
@@ -36,7 +38,7 @@ pub(crate) fn workload(
                 })
                 .collect();
             let rules = Rules { backward: parallel.backward, last_bottom: None };
-            let graph = training_loop(&steps, rules, *iterations)?;
+            let graph = training_loop(&steps, rules, (*iterations, *micro_batches))?;
             let names = layers.iter().map(|layer| layer.name.clone()).collect();
             Ok(Workload::uniform(model.clone(), grid.sizes.iter().product(), graph, roles, names))
         }
@@ -104,6 +106,19 @@ fn positive(key: &str, value: u32) -> Result<()> {
         return Ok(());
     }
     Err(Diagnostic::error(Code::BadValue, "must be at least 1").key(key).found("0").into())
+}
+
+/// Micro-batches of all iterations are counted in 32 bits.
+fn countable(iterations: u32, micro_batches: u32) -> Result<()> {
+    if iterations.checked_mul(micro_batches).is_some() {
+        return Ok(());
+    }
+    Err(Diagnostic::error(Code::BadValue, "too many micro-batches in all iterations")
+        .key("workload.micro_batches")
+        .found(format!("{micro_batches} in each of {iterations} iterations"))
+        .allowed(format!("at most {} in {iterations}", u32::MAX / iterations))
+        .help("simulate fewer iterations: later ones are like the first")
+        .into())
 }
 
 fn check_layers(layers: &[Layer]) -> Result<()> {

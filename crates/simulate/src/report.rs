@@ -4,7 +4,7 @@ use crate::prepare::Prepared;
 use crate::scenario::{Scenario, Workload};
 use crate::unfold::{self, Row};
 use crate::{bottleneck, moments};
-use syncline_engine::path::MAX_TASKS;
+use syncline_engine::path::{MAX_TASKS, watched};
 use syncline_engine::record::{CollectiveRecord, MAX_COLLECTIVES, RankRecord};
 use syncline_engine::{Job, Network, Record};
 use syncline_net_analytical::{Links, Model};
@@ -130,6 +130,7 @@ fn summary(
             / f64::from(prepared.workload.ranks.max(1))
     };
     let total = record.finish.as_s();
+    let of_several = Some(prepared.workload.micro_batches()).filter(|&number| number > 1);
     let exposed = mean(|rank| rank.exposed_communication.0);
     let dims = dim_summaries(prepared, record, links);
     let mut summary = Summary {
@@ -140,6 +141,9 @@ fn summary(
         parallelism: parallelism(scenario, prepared),
         iterations: u64::from(record.iterations_done),
         simulated_iterations: u64::from(record.iterations_done - record.iterations_repeated),
+        micro_batches: of_several.map(u64::from),
+        simulated_micro_batches: of_several
+            .map(|_| u64::from(record.micro_batches_done - record.micro_batches_repeated)),
         total_time_s: total,
         step_time_s: total / f64::from(record.iterations_done.max(1)),
         compute_s: mean(|rank| rank.compute.0),
@@ -219,9 +223,22 @@ fn notes(scenario: &Scenario, prepared: &Prepared, record: &Record, links: &[Lin
             record.collectives_left_out
         ));
     }
+    let micro_batches = prepared.workload.micro_batches();
+    let watched = watched(micro_batches);
+    if watched < micro_batches {
+        notes.push(format!(
+            "critical path and activity are those of the first {watched} of {micro_batches} micro-batches, in which no \
+             gradients are reduced"
+        ));
+    } else if watched < 2 * micro_batches && prepared.workload.iterations > 1 {
+        notes.push(format!(
+            "critical path and activity are those of the first iteration, of {micro_batches} micro-batches"
+        ));
+    }
     if record.path.is_empty() && record.tasks_done > 0 {
         notes.push(format!(
-            "there is no critical path: more than {MAX_TASKS} tasks of simulated ranks in the first two iterations"
+            "there is no critical path: more than {MAX_TASKS} tasks of simulated ranks in {}",
+            if micro_batches == 1 { "the first two iterations" } else { "the micro-batches that it is of" }
         ));
     }
     if record.too_many_to_repeat {

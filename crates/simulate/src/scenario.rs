@@ -82,6 +82,9 @@ pub enum Workload {
         /// Training iterations.
         #[serde(default = "one")]
         iterations: u32,
+        /// Micro-batches of an iteration, whose gradients are summed up before they are reduced. Layers are those of one.
+        #[serde(default = "one", skip_serializing_if = "is_one")]
+        micro_batches: u32,
         /// Element type of parameters, activations and gradients.
         #[serde(default = "fp32")]
         data_type: DataType,
@@ -114,6 +117,10 @@ pub enum Workload {
 
 const fn one() -> u32 {
     1
+}
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_one(number: &u32) -> bool {
+    *number == 1
 }
 const fn fp32() -> DataType {
     DataType::Float32

@@ -106,6 +106,9 @@ struct WorkloadView {
     name: String,
     ranks: u32,
     iterations: u32,
+    /// Where there are several in an iteration.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    micro_batches: Option<u32>,
     layers: usize,
     roles: Vec<RoleView>,
     classes: Vec<ClassView>,
@@ -165,6 +168,7 @@ fn workload(prepared: &Prepared) -> WorkloadView {
         name: workload.name.clone(),
         ranks: workload.ranks,
         iterations: workload.iterations,
+        micro_batches: Some(workload.micro_batches()).filter(|&number| number > 1),
         layers: workload.layers.len(),
         roles: roles.collect(),
         classes: classes.collect(),
@@ -180,13 +184,16 @@ fn class_view(prepared: &Prepared, class: usize) -> ClassView {
     let ranks = workload.class_runs.iter().zip(ends).filter(|(run, _)| run.1 as usize == class);
     let mut collectives: BTreeMap<(&'static str, u16), (u64, u64)> = BTreeMap::new();
     let mut flop = 0u64;
-    for task in &graph.tasks {
+    for (index, task) in (0u32..).zip(&graph.tasks) {
+        let times = u64::from(graph.times_a_step(index));
         match &task.kind {
             &TaskKind::Collective { role, kind, bytes, .. } => {
                 let sum = collectives.entry((kind.name(), role.0)).or_default();
-                *sum = (sum.0 + 1, sum.1.saturating_add(bytes.0));
+                *sum = (sum.0 + times, sum.1.saturating_add(bytes.0.saturating_mul(times)));
             }
-            TaskKind::Compute(Work::Ops { flop: ops, .. }) => flop = flop.saturating_add(ops.0),
+            TaskKind::Compute(Work::Ops { flop: ops, .. }) => {
+                flop = flop.saturating_add(ops.0.saturating_mul(times));
+            }
             _ => {}
         }
     }
@@ -228,7 +235,10 @@ fn class_view(prepared: &Prepared, class: usize) -> ClassView {
         ranks: ranks.map(|(run, end)| (end - run.0) as usize).sum(),
         tasks: graph.tasks.len(),
         flop,
-        compute_s: durations.iter().map(|duration| duration.as_s()).sum(),
+        compute_s: (0..)
+            .zip(durations)
+            .map(|(task, duration)| duration.as_s() * f64::from(graph.times_a_step(task)))
+            .sum(),
         collectives: collectives
             .into_iter()
             .map(|((kind, role), (count, bytes))| CollectiveView {

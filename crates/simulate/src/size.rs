@@ -62,11 +62,13 @@ pub(crate) fn chunks(number: u64) -> Result<()> {
 /// The bytes of a job, which the counters of the results must hold.
 pub(crate) fn bytes(workload: &Workload) -> Diagnostics {
     let all = workload.sum(|graph| {
-        let bytes = graph.tasks.iter().map(|task| match task.kind {
-            TaskKind::Collective { bytes, .. } | TaskKind::Send { bytes, .. } => u128::from(bytes.0),
+        let bytes = (0..).zip(&graph.tasks).map(|(index, task)| match task.kind {
+            TaskKind::Collective { bytes, .. } | TaskKind::Send { bytes, .. } => {
+                u128::from(bytes.0) * u128::from(graph.times_a_step(index))
+            }
             _ => 0,
         });
-        bytes.sum::<u128>().saturating_mul(u128::from(graph.iterations))
+        bytes.sum::<u128>().saturating_mul(u128::from(graph.iterations / graph.micro_batches))
     });
     if all <= BYTES {
         return Diagnostics::new();

@@ -47,6 +47,7 @@ fn compare_tracing(value: &Value, traced: u64) -> u64 {
     let mut summary = quotient.summary.clone();
     (summary.simulated_ranks, summary.events) = (full.summary.simulated_ranks, full.summary.events);
     summary.simulated_iterations = full.summary.simulated_iterations;
+    summary.simulated_micro_batches = full.summary.simulated_micro_batches;
     assert_eq!(summary, full.summary, "{value}");
     for (mine, other) in quotient.tables.iter().zip(&full.tables) {
         for (column, same) in mine.columns.iter().zip(&other.columns) {
@@ -95,6 +96,39 @@ proptest! {
     #[test]
     fn the_same_for_many_iterations(value in scenario(), all: bool, iterations in 3u32..40) {
         compare(&longer(if all { even(value) } else { value }, iterations));
+    }
+}
+
+fn training() -> impl Strategy<Value = Value> {
+    scenario().prop_filter("training", |value| value["workload"]["source"] == "layers")
+}
+
+/// So many iterations of so many micro-batches.
+fn in_micro_batches(mut value: Value, number: u32, iterations: u32) -> Value {
+    value["workload"]["micro_batches"] = json!(number);
+    longer(value, iterations)
+}
+
+proptest! {
+    #![proptest_config(cases(120))]
+
+    #[test]
+    fn the_same_for_micro_batches(value in training(), all: bool, number in 1u32..13, iterations in 1u32..12) {
+        let value = if all { even(value) } else { value };
+        compare(&in_micro_batches(value, number, iterations));
+    }
+
+    /// More than are looked at moment by moment.
+    #[test]
+    fn the_same_for_many_micro_batches(value in training(), number in 13u32..140, iterations in 1u32..5) {
+        compare(&in_micro_batches(even(value), number, iterations));
+    }
+
+    #[test]
+    fn the_same_for_micro_batches_with_stragglers(
+        value in training(), faults in faults(), number in 2u32..13, iterations in 1u32..8,
+    ) {
+        compare(&in_micro_batches(broken(even(value), faults), number, iterations));
     }
 }
 

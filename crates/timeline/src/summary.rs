@@ -50,6 +50,13 @@ pub struct Summary {
     pub iterations: u64,
     /// Iterations that were simulated; each of the others is like one of them.
     pub simulated_iterations: u64,
+    /// Micro-batches of an iteration; none where it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub micro_batches: Option<u64>,
+    /// Micro-batches of all iterations that were simulated; each of the others is like one of them. None where an
+    /// iteration is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub simulated_micro_batches: Option<u64>,
     /// Simulated time until the last rank finished.
     pub total_time_s: f64,
     /// `total_time_s / iterations`; `total_time_s` where a run was cut off in its first iteration.

@@ -3,6 +3,9 @@
 //! A graph is one iteration's tasks; it is executed [`TaskGraph::iterations`] times. A dependency with `lag` 1 points
 //! to the previous iteration, so a thousand iterations take no more memory than one, and what overlaps between
 //! iterations is said exactly.
+//!
+//! Where gradients are accumulated, an iteration is a micro-batch, and a training step takes [`TaskGraph::micro_batches`]
+//! of them. Tasks of the step as a whole, such as the reduction of gradients, are done in the last one only.
 
 use crate::layer::Work;
 use crate::role::RoleId;
@@ -117,6 +120,10 @@ pub struct TaskGraph {
     pub tasks: Vec<Task>,
     /// How often they are executed.
     pub iterations: u32,
+    /// How many of these iterations make a training step, at least 1; the same for every rank of a job.
+    pub micro_batches: u32,
+    /// Of each task, whether it is done in the last micro-batch of a step only.
+    only_last: Vec<bool>,
     /// Of each task, how many of its dependencies have lag 0 and lag 1.
     waits: Vec<[u32; 2]>,
     /// Successors of task `t`: `successors[starts[t]..starts[t + 1]]`.
@@ -135,6 +142,21 @@ impl TaskGraph {
     pub fn waits(&self, task: u32, iteration: u32) -> u32 {
         let [same, previous] = self.waits[task as usize];
         if iteration == 0 { same } else { same + previous }
+    }
+    /// Whether `task` is done in the given iteration; else it is over as soon as it is reached, like a
+    /// [`TaskKind::Join`].
+    #[inline]
+    pub fn is_done_in(&self, task: u32, iteration: u32) -> bool {
+        !self.only_last[task as usize] || self.ends_step(iteration)
+    }
+    /// Whether the given iteration is the last micro-batch of a training step.
+    #[inline]
+    pub fn ends_step(&self, iteration: u32) -> bool {
+        iteration % self.micro_batches == self.micro_batches - 1
+    }
+    /// How often `task` is done in a training step.
+    pub fn times_a_step(&self, task: u32) -> u32 {
+        if self.only_last[task as usize] { 1 } else { self.micro_batches }
     }
     /// Whether a rank with this graph and a rank with `other` do the same, with peers as far from `rank` as those of the
     /// other are from `other_rank`.
@@ -156,7 +178,8 @@ impl TaskGraph {
             };
             kinds && (one.layer, one.part, &one.name) == (two.layer, two.part, &two.name)
         };
-        self.iterations == other.iterations
+        (self.iterations, self.micro_batches) == (other.iterations, other.micro_batches)
+            && self.only_last == other.only_last
             && (&self.waits, &self.starts, &self.successors)
                 == (&other.waits, &other.starts, &other.successors)
             && self.tasks.len() == other.tasks.len()
@@ -189,6 +212,7 @@ impl TaskGraph {
 #[derive(Clone, Debug, Default)]
 pub struct GraphBuilder {
     tasks: Vec<Task>,
+    only_last: Vec<u32>,
     edges: Vec<(u32, Dependency)>,
 }
 
@@ -210,6 +234,10 @@ impl GraphBuilder {
     pub fn after_previous(&mut self, task: u32, on: u32) {
         self.edges.push((on, Dependency { task, lag: 1 }));
     }
+    /// Makes `task` one of the last micro-batch of a training step only.
+    pub fn only_in_last(&mut self, task: u32) {
+        self.only_last.push(task);
+    }
     /// Number of tasks so far.
     pub fn len(&self) -> u32 {
         self.tasks.len() as u32
@@ -219,12 +247,26 @@ impl GraphBuilder {
         self.tasks.is_empty()
     }
 
-    /// Checks and indexes the graph.
+    /// Checks and indexes the graph, each of whose iterations is a training step.
     ///
     /// # Errors
     /// Names the tasks on a circle of dependencies.
-    pub fn build(mut self, iterations: u32) -> Result<TaskGraph, Diagnostic> {
+    pub fn build(self, iterations: u32) -> Result<TaskGraph, Diagnostic> {
+        self.build_steps(iterations, 1)
+    }
+
+    /// The same, for training steps of so many micro-batches, all of which can be counted.
+    ///
+    /// # Errors
+    /// As [`Self::build`].
+    pub fn build_steps(mut self, steps: u32, micro_batches: u32) -> Result<TaskGraph, Diagnostic> {
         let n = self.tasks.len();
+        let micro_batches = micro_batches.max(1);
+        let iterations = steps.saturating_mul(micro_batches);
+        let mut only_last = vec![false; n];
+        for task in self.only_last {
+            only_last[task as usize] = true;
+        }
         self.edges.sort_unstable();
         self.edges.dedup();
         let mut waits = vec![[0u32; 2]; n];
@@ -237,7 +279,8 @@ impl GraphBuilder {
             starts[t + 1] += starts[t];
         }
         let successors = self.edges.iter().map(|&(_, dependency)| dependency).collect();
-        let graph = TaskGraph { tasks: self.tasks, iterations, waits, starts, successors };
+        let tasks = self.tasks;
+        let graph = TaskGraph { tasks, iterations, micro_batches, only_last, waits, starts, successors };
         match find_circle(&graph) {
             None => Ok(graph),
             Some(circle) => Err(Diagnostic::error(
@@ -340,5 +383,18 @@ mod tests {
         let graph = builder.build(3).unwrap();
         assert_eq!((graph.waits(a, 0), graph.waits(a, 1), graph.waits(b, 1)), (0, 1, 1));
         assert_eq!(graph.dependencies(a), vec![Dependency { task: b, lag: 1 }]);
+    }
+
+    #[test]
+    fn tasks_of_the_step_are_done_in_its_last_micro_batch() {
+        let mut builder = GraphBuilder::new();
+        let [a, b] = ["a", "b"].map(|name| builder.task(join(name)));
+        builder.only_in_last(b);
+        let graph = builder.clone().build_steps(2, 3).unwrap();
+        let done = |task| (0..6).filter(|&iteration| graph.is_done_in(task, iteration)).collect::<Vec<_>>();
+        assert_eq!((graph.iterations, done(a), done(b)), (6, vec![0, 1, 2, 3, 4, 5], vec![2, 5]));
+        assert_eq!((graph.times_a_step(a), graph.times_a_step(b)), (3, 1));
+        let plain = builder.build(2).unwrap();
+        assert!(plain.is_done_in(b, 0) && !plain.is_like(RankId(0), &graph, RankId(0)));
     }
 }

@@ -75,9 +75,14 @@ impl Workload {
         roles: Vec<Role>,
         layers: Vec<String>,
     ) -> Self {
-        let iterations = graph.iterations;
+        let iterations = graph.iterations / graph.micro_batches;
         let (classes, class_runs) = (vec![graph], vec![(0, 0)]);
         Self { name, ranks, classes, class_runs, roles, layers, iterations, source: Source::Built }
+    }
+
+    /// Micro-batches of a training iteration.
+    pub fn micro_batches(&self) -> u32 {
+        self.classes.first().map_or(1, |graph| graph.micro_batches)
     }
 
     /// The class of `rank`.

@@ -47,7 +47,8 @@ fn groups_agree(workload: &Workload, found: &mut Diagnostics) {
     for (index, role) in workload.roles.iter().enumerate() {
         let by_class: Vec<_> = workload.classes.iter().map(|graph| collectives(graph, index)).collect();
         if let Some((class, graph)) = workload.classes.iter().enumerate().find(|&(class, graph)| {
-            graph.iterations != workload.classes[0].iterations && !by_class[class].is_empty()
+            let times = |graph: &TaskGraph| (graph.iterations, graph.micro_batches);
+            times(graph) != times(&workload.classes[0]) && !by_class[class].is_empty()
         }) {
             found.push(
                 Diagnostic::error(

@@ -278,11 +278,16 @@ fn divide(work: &Work, by: u32, cut: Cut) -> Work {
     }
 }
 
-/// The training loop over `steps`.
+/// The training loop over `steps`, of so many iterations and micro-batches in each: gradients are reduced, and parameters
+/// updated, in the last one.
 ///
 /// # Errors
 /// As [`GraphBuilder::build`].
-pub fn training_loop(steps: &[Step], rules: Rules, iterations: u32) -> Result<TaskGraph, Diagnostic> {
+pub fn training_loop(
+    steps: &[Step],
+    rules: Rules,
+    (iterations, micro_batches): (u32, u32),
+) -> Result<TaskGraph, Diagnostic> {
     let mut loop_ = Loop { graph: GraphBuilder::new(), chain: None, awaited: Vec::new() };
     let count = steps.len();
     let mut forwards = Vec::with_capacity(count);
@@ -311,10 +316,14 @@ pub fn training_loop(steps: &[Step], rules: Rules, iterations: u32) -> Result<Ta
         }
         let weight = |loop_: &mut Loop| {
             loop_.compute(index, Part::WeightGrad, &step.weight_grad);
-            let mut last =
-                loop_.exchange(index, Part::WeightGrad, step.weight_grad_comm, false).or(loop_.chain);
+            let exchange = loop_.exchange(index, Part::WeightGrad, step.weight_grad_comm, false);
+            if let Some(exchange) = exchange {
+                loop_.graph.only_in_last(exchange);
+            }
+            let mut last = exchange.or(loop_.chain);
             if step.update != Work::None {
                 let update = loop_.add(index, Part::Update, TaskKind::Compute(step.update.clone()));
+                loop_.graph.only_in_last(update);
                 if let Some(on) = last {
                     loop_.graph.after(update, on);
                 }
@@ -358,7 +367,7 @@ pub fn training_loop(steps: &[Step], rules: Rules, iterations: u32) -> Result<Ta
             loop_.graph.after_previous(first, on);
         }
     }
-    loop_.graph.build(iterations)
+    loop_.graph.build_steps(iterations, micro_batches)
 }
 
 /// The loop under construction: compute tasks form a chain, and what the next of them must await.
@@ -525,7 +534,7 @@ mod tests {
     fn data_parallel_training_blocks_where_the_paper_says() {
         let steps: Vec<Step> =
             ["a", "b"].iter().map(|name| settle(&layer(name), (RoleId(0), 1), (RoleId(1), 4), 4)).collect();
-        let graph = training_loop(&steps, Rules::default(), 2).unwrap();
+        let graph = training_loop(&steps, Rules::default(), (2, 1)).unwrap();
         assert_eq!(waits(&graph, 0, Part::Forward, false), ["0weight grad comm'", "0weight grad compute'"]);
         assert_eq!(waits(&graph, 1, Part::Forward, false), ["0forward compute", "1weight grad comm'"]);
         assert_eq!(waits(&graph, 1, Part::WeightGrad, false), ["1forward compute"]);
@@ -539,7 +548,7 @@ mod tests {
         let steps: Vec<Step> =
             ["a", "b"].iter().map(|name| settle(&layer(name), (RoleId(0), 2), (RoleId(1), 4), 4)).collect();
         let rules = Rules { backward: BackwardOrder::InputFirst, last_bottom: None };
-        let graph = training_loop(&steps, rules, 1).unwrap();
+        let graph = training_loop(&steps, rules, (1, 1)).unwrap();
         assert_eq!(waits(&graph, 1, Part::InputGrad, true), ["1input grad compute"]);
         assert_eq!(waits(&graph, 1, Part::WeightGrad, false), ["1input grad compute"]);
         assert_eq!(waits(&graph, 0, Part::WeightGrad, false), ["1input grad comm", "1weight grad compute"]);
@@ -556,7 +565,7 @@ mod tests {
         steps[0].input_grad_comm = exchange;
         steps[0].weight_grad_comm = None;
         let rules = Rules { backward: BackwardOrder::WeightFirst, last_bottom: Some(1) };
-        let graph = training_loop(&steps, rules, 1).unwrap();
+        let graph = training_loop(&steps, rules, (1, 1)).unwrap();
         assert_eq!(waits(&graph, 1, Part::Forward, false), ["0forward compute", "1weight grad comm'"]);
         assert_eq!(
             waits(&graph, 2, Part::Forward, false),

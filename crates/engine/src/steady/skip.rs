@@ -44,16 +44,13 @@ pub(super) fn shift_record(record: &mut CollectiveRecord, by: Time, iterations: 
 impl<N: Network> Engine<'_, N> {
     /// Moves everything `by` later and so many iterations on. Slots that are free move too, which does no harm.
     pub(super) fn skip(&mut self, by: Time, iterations: u32) {
+        // They are whole steps or lie within one, so whatever is numbered goes on as far from wherever it is.
+        let start = self.ranks[0].opened;
         let sequences: Vec<u32> =
-            self.numbers.of_role.iter().map(|&own| own.wrapping_mul(iterations)).collect();
-        let numbers = self.numbers.all * u64::from(iterations);
-        let issued: Vec<u64> = self
-            .classes
-            .iter()
-            .map(|class| {
-                class.per_iteration.iter().map(|&n| u64::from(n)).sum::<u64>() * u64::from(iterations)
-            })
-            .collect();
+            (0..self.windows.len()).map(|role| self.numbers.of_role_in(role, start, iterations)).collect();
+        let numbers = self.numbers.all_in(start, iterations);
+        let issued: Vec<u64> =
+            self.classes.iter().map(|class| self.numbers.issued_in(class, start, iterations)).collect();
         let order = self.job.schedule.order;
         let shift_priority = |priority: &mut u64, issued: u64| match order {
             Order::Fifo => *priority = priority.wrapping_add(issued),

@@ -69,7 +69,7 @@ impl<N: Network> Writer<'_, '_, N> {
     }
     /// A collective's sequence number relative to what the iteration begins with.
     fn sequence(&self, role: usize, sequence: u32) -> u64 {
-        u64::from(sequence.wrapping_sub(self.base.wrapping_mul(self.engine.numbers.of_role[role])))
+        u64::from(sequence.wrapping_sub(self.engine.numbers.first(role, self.base)))
     }
     /// How many sets the rank has issued since, and what else orders them.
     fn priority(&self, rank: u32, priority: u64) -> u64 {
@@ -83,8 +83,9 @@ impl<N: Network> Writer<'_, '_, N> {
     fn rank(&mut self, rank: &Rank) {
         self.push([u64::from(rank.class), u64::from(rank.opened.wrapping_sub(self.base))]);
         self.push([u64::from(rank.first_iteration.wrapping_sub(self.base)), rank.iterations.len() as u64]);
-        for iteration in &rank.iterations {
-            self.push([u64::from(iteration.left)]);
+        let graph = &self.engine.job.workload.classes[rank.class as usize];
+        for (number, iteration) in (rank.first_iteration..).zip(&rank.iterations) {
+            self.push([u64::from(iteration.left), u64::from(graph.ends_step(number))]);
             self.push(iteration.waits.iter().map(|&waits| u64::from(waits)));
         }
         self.resource(&rank.compute);

@@ -117,8 +117,10 @@ fn scenario_of(round: bool) -> impl Strategy<Value = Value> {
         prop::collection::vec(layer(round), 1..5),
         prop::sample::select(vec!["data", "model", "none"]),
         1u32..4,
+        // Mostly one.
+        (0u32..6).prop_map(|number| number.saturating_sub(2).max(1)),
     )
-        .prop_map(|(mut layers, parallel, iterations)| {
+        .prop_map(|(mut layers, parallel, iterations, micro_batches)| {
             for (index, layer) in layers.iter_mut().enumerate() {
                 layer["name"] = json!(format!("l{index}"));
             }
@@ -127,7 +129,8 @@ fn scenario_of(round: bool) -> impl Strategy<Value = Value> {
                 "model" => json!({"model": "all", "data": "none"}),
                 _ => json!({"model": {"dims": ["d0"]}}),
             };
-            json!({"source": "layers", "layers": layers, "parallel": parallel, "iterations": iterations})
+            json!({"source": "layers", "layers": layers, "parallel": parallel, "iterations": iterations,
+                "micro_batches": micro_batches})
         });
     let algorithms = prop::collection::vec(
         prop::sample::select(vec!["", "ring", "direct", "halving_doubling", "double_binary_tree", "tree"]),

@@ -1,0 +1,157 @@
+//! How collectives are numbered: without gaps, and alike on all ranks, so that ranks agree which collective is meant and
+//! in which order several are.
+//!
+//! Two numberings go through a run. A *sequence* counts the collectives of one role. *Numbers* count those of all roles:
+//! by iteration, then role, then their place among the role's; two of them are then in the same order in every
+//! iteration, however many of them other roles have. The last micro-batch of a step may have more than the others, so
+//! whatever is counted is counted for both: `[usual, last]`.
+
+use syncline_workload::{TaskGraph, TaskKind};
+
+/// Of each task of a class, what the engine looks up often.
+#[derive(Debug)]
+pub(crate) struct ClassIndex {
+    /// Of collective tasks: their number among the role's collectives of one iteration.
+    ordinal: Vec<[u32; 2]>,
+    /// Collectives of each role in one iteration.
+    of_role: Vec<[u32; 2]>,
+}
+
+impl ClassIndex {
+    /// Counts the collectives of `graph`, over so many roles.
+    pub(crate) fn new(graph: &TaskGraph, roles: usize) -> Self {
+        let mut of_role = vec![[0; 2]; roles];
+        let ordinal = (0u32..).zip(&graph.tasks).map(|(index, task)| match task.kind {
+            TaskKind::Collective { role, .. } => {
+                let [usual, last] = &mut of_role[role.index()];
+                let ordinal = [*usual, *last];
+                // Where there is one micro-batch, it is the last.
+                *usual += u32::from(graph.times_a_step(index) > 1);
+                *last += 1;
+                ordinal
+            }
+            _ => [0; 2],
+        });
+        Self { ordinal: ordinal.collect(), of_role }
+    }
+}
+
+/// How collectives of all roles are numbered.
+#[derive(Debug)]
+pub(crate) struct Numbers {
+    micro_batches: u32,
+    /// Collectives of each role in one iteration; the same for every class that has any.
+    of_role: Vec<[u32; 2]>,
+    /// Of each role, those of the roles before it.
+    before: Vec<[u64; 2]>,
+    /// Those of all roles.
+    all: [u64; 2],
+}
+
+impl Numbers {
+    pub(crate) fn new(classes: &[ClassIndex], roles: usize, micro_batches: u32) -> Self {
+        let most = |role: usize, which: usize| {
+            classes.iter().map(|class| class.of_role[role][which]).max().unwrap_or(0)
+        };
+        let of_role: Vec<[u32; 2]> = (0..roles).map(|role| [most(role, 0), most(role, 1)]).collect();
+        let (mut before, mut all) = (Vec::new(), [0; 2]);
+        for own in &of_role {
+            before.push(all);
+            all = [all[0] + u64::from(own[0]), all[1] + u64::from(own[1])];
+        }
+        Self { micro_batches, of_role, before, all }
+    }
+
+    /// How many there are before `iteration`, of which each has so many.
+    fn until(&self, iteration: u32, [usual, last]: [u64; 2]) -> u64 {
+        let [step, micro_batch] = [iteration / self.micro_batches, iteration % self.micro_batches];
+        let of_step = u64::from(self.micro_batches - 1) * usual + last;
+        u64::from(step).wrapping_mul(of_step).wrapping_add(u64::from(micro_batch) * usual)
+    }
+
+    /// Which of the two counts holds for `iteration`.
+    fn which(&self, iteration: u32) -> usize {
+        usize::from(iteration % self.micro_batches == self.micro_batches - 1)
+    }
+
+    /// The sequence number of the first collective of `role` in `iteration`.
+    pub(crate) fn first(&self, role: usize, iteration: u32) -> u32 {
+        self.until(iteration, self.of_role[role].map(u64::from)) as u32
+    }
+
+    /// The sequence number and the number of a class's collective task of `role` in `iteration`. Numbers begin at 1: keys
+    /// of messages that belong to no collective are below those of all that do.
+    pub(crate) fn of(&self, class: &ClassIndex, role: usize, iteration: u32, task: u32) -> (u32, u64) {
+        let which = self.which(iteration);
+        let ordinal = class.ordinal[task as usize][which];
+        let number = self.until(iteration, self.all) + self.before[role][which] + u64::from(ordinal);
+        (self.first(role, iteration) + ordinal, 1 + number)
+    }
+
+    /// How far numbers go on in so many `iterations` from `start`.
+    pub(crate) fn all_in(&self, start: u32, iterations: u32) -> u64 {
+        self.until(start + iterations, self.all) - self.until(start, self.all)
+    }
+
+    /// How far the sequence of a role goes on in so many `iterations` from `start`.
+    pub(crate) fn of_role_in(&self, role: usize, start: u32, iterations: u32) -> u32 {
+        self.first(role, start + iterations).wrapping_sub(self.first(role, start))
+    }
+
+    /// How many collectives a rank of `class` issues in so many `iterations` from `start`.
+    pub(crate) fn issued_in(&self, class: &ClassIndex, start: u32, iterations: u32) -> u64 {
+        let in_all = |own: &[u32; 2]| {
+            let own = own.map(u64::from);
+            self.until(start + iterations, own) - self.until(start, own)
+        };
+        class.of_role.iter().map(in_all).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use syncline_units::{Bytes, CollectiveKind};
+    use syncline_workload::{GraphBuilder, Part, RoleId, Task};
+
+    #[test]
+    fn numbers_have_no_gaps_whatever_the_last_micro_batch_adds() {
+        for micro_batches in [1, 2, 5] {
+            let mut builder = GraphBuilder::new();
+            for (role, only_last) in [(1, false), (0, true), (0, false), (1, true)] {
+                let kind = TaskKind::Collective {
+                    role: RoleId(role),
+                    kind: CollectiveKind::AllReduce,
+                    bytes: Bytes(8),
+                    blocking: false,
+                };
+                let task = builder.task(Task { kind, layer: 0, part: Part::Other, name: String::new() });
+                if only_last {
+                    builder.only_in_last(task);
+                }
+            }
+            let graph = builder.build_steps(3, micro_batches).unwrap();
+            let class = ClassIndex::new(&graph, 2);
+            let numbers = Numbers::new(std::slice::from_ref(&class), 2, micro_batches);
+            let (mut all, mut of_role) = (Vec::new(), [Vec::new(), Vec::new()]);
+            for iteration in 0..graph.iterations {
+                for (task, role) in [(1, 0), (2, 0), (0, 1), (3, 1)] {
+                    if graph.is_done_in(task, iteration) {
+                        let (sequence, number) = numbers.of(&class, role, iteration, task);
+                        all.push(number);
+                        of_role[role].push(sequence);
+                    }
+                }
+            }
+            let count = all.len() as u64;
+            assert_eq!(all, (1..=count).collect::<Vec<_>>());
+            for (role, sequence) in of_role.iter().enumerate() {
+                let count = sequence.len() as u32;
+                assert_eq!(*sequence, (0..count).collect::<Vec<_>>());
+                assert_eq!(numbers.of_role_in(role, 0, graph.iterations), count);
+            }
+            assert_eq!(numbers.all_in(0, graph.iterations), count);
+            assert_eq!(numbers.issued_in(&class, 0, graph.iterations), count);
+        }
+    }
+}
