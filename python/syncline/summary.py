@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
 
 
@@ -39,6 +39,11 @@ class Summary:
     """Ranks that were simulated; each of the others is like one of them. 0 in results that do not say it."""
     simulated_iterations: int = field(default=0, kw_only=True)
     """Iterations that were simulated; each of the others is like one of them. 0 in results that do not say it."""
+    micro_batches: int | None = field(default=None, kw_only=True)
+    """Micro-batches of an iteration; only where there are several."""
+    simulated_micro_batches: int | None = field(default=None, kw_only=True)
+    """Micro-batches of all iterations that were simulated; each of the others is like one of them. Only where an
+    iteration has several."""
     parallelism: str = field(default="", kw_only=True)
     """Which ranks share what, such as ``model 8 x data 4``; empty where the workload does not say it."""
     iterations: int
@@ -85,6 +90,11 @@ class Summary:
     notes: tuple[str, ...]
     """Assumptions that the run had to make, one sentence each."""
 
+    def plain(self) -> dict[str, Any]:
+        """The keys of ``summary.json``, with tuples for lists."""
+        several = self.micro_batches is not None
+        return {key: value for key, value in asdict(self).items() if several or key not in _OF_SEVERAL}
+
     @classmethod
     def from_json(cls, text: str) -> Summary:
         """Reads what the core writes. Keys of newer versions are left out."""
@@ -93,6 +103,10 @@ class Summary:
         values["faults"] = tuple(values.get("faults", ()))
         values["notes"] = tuple(values["notes"])
         return cls(**values)
+
+
+_OF_SEVERAL = ("micro_batches", "simulated_micro_batches")
+"""Keys that are left out where an iteration has one micro-batch."""
 
 
 def _known(kind: type, values: dict[str, Any]) -> dict[str, Any]:

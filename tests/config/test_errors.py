@@ -301,9 +301,28 @@ error[SL0101]: unknown key `sequence`
 2 | workload: { model: mlp, sequence: 128 }
   |                         ^^^^^^^^ found `sequence`
   |
-  = note: allowed: model, parallel, iterations, batch_per_npu, data_type,
-          sizes, bias
+  = note: allowed: model, parallel, iterations, micro_batches, batch_per_npu,
+          data_type, sizes, bias
   = note: key `workload.sequence`""",
+    ),
+    "micro-batches of what is no training": (
+        HEAD + "workload: { chakra: job, micro_batches: 2 }\n" + FABRIC,
+        """\
+error[SL0101]: unknown key `micro_batches`
+ --> s.yaml:2:26
+  |
+2 | workload: { chakra: job, micro_batches: 2 }
+  |                          ^^^^^^^^^^^^^ found `micro_batches`, allowed: chakra, groups
+  |
+  = note: key `workload.micro_batches`""",
+    ),
+    "no micro-batch": (
+        HEAD + "workload: { model: mlp, micro_batches: 0 }\n" + FABRIC,
+        "error[SL0102]: value not allowed\n --> s.yaml:2:40\n",
+    ),
+    "too many micro-batches": (
+        HEAD + "workload: { model: mlp, micro_batches: 1048577 }\n" + FABRIC,
+        "error[SL0102]: value not allowed\n --> s.yaml:2:40\n",
     ),
     "an unknown accelerator": (
         HEAD + WORKLOAD + FABRIC + "compute: { model: roofline, accelerator: A1000 }\n",
@@ -408,3 +427,14 @@ def test_what_the_core_finds_is_shown_in_the_file(scenario: Callable[..., object
     assert found["key"] == "fabric.rate.1"
     assert found["place"]["line"] == 3
     assert found["place"]["column"] == 48
+
+
+def test_micro_batches_of_all_iterations_are_counted(scenario: Callable[..., object]) -> None:
+    loaded = scenario(
+        HEAD
+        + "workload: { model: mlp, iterations: 4096, micro_batches: 1048576 }\n"
+        + FABRIC
+        + "compute: { model: roofline, accelerator: A100 }\n"
+    )
+    (found,) = loaded.check()  # type: ignore[attr-defined]
+    assert (found["code"], found["key"], found["place"]["line"]) == ("SL0102", "workload.micro_batches", 2)

@@ -13,11 +13,24 @@ from syncline.config.load import Loaded
 from syncline.errors import SynclineError
 
 WORKLOAD = "workload: { collective: all_reduce, bytes: 1MiB }\n"
+ROOFLINE = "compute: { model: roofline, accelerator: A100 }\n"
 FABRIC = "fabric: { shape: Ring(4), rate: 25GB/s }\n"
 
 
 def dims(loaded: Loaded, *keys: str) -> list[tuple[object, ...]]:
     return [tuple(dim[key] for key in keys) for dim in loaded.resolved["fabric"]["dims"]]
+
+
+def test_micro_batches_are_said_where_there_are_several(scenario: Callable[..., Loaded]) -> None:
+    def resolved(rest: str) -> dict[str, object]:
+        workload: dict[str, object] = scenario(f"workload: {{ model: mlp{rest} }}\n{FABRIC}{ROOFLINE}").resolved[
+            "workload"
+        ]
+        return workload
+
+    assert resolved(", micro_batches: 4")["micro_batches"] == 4
+    assert resolved(", micro_batches: 1") == resolved("")
+    assert "micro_batches" not in resolved("")
 
 
 def test_a_shape_with_one_value_for_all_and_one_for_each(scenario: Callable[..., Loaded]) -> None:

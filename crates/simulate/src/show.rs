@@ -150,6 +150,9 @@ struct TaskView {
     what: String,
     layer: String,
     duration_s: f64,
+    /// How often in an iteration, where it has several micro-batches.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    times: Option<u32>,
     bytes: u64,
     waits_for: Vec<String>,
 }
@@ -219,7 +222,11 @@ fn class_view(prepared: &Prepared, class: usize) -> ClassView {
             TaskKind::Join => ("join".to_owned(), 0),
         };
         let waits_for = graph.dependencies(index as u32).into_iter().map(|on| {
-            let before = if on.lag == 1 { " of the iteration before" } else { "" };
+            let before = match (on.lag, graph.micro_batches) {
+                (0, _) => "",
+                (_, 1) => " of the iteration before",
+                _ => " of the micro-batch before",
+            };
             format!("{}{before}", label(on.task))
         });
         TaskView {
@@ -227,6 +234,7 @@ fn class_view(prepared: &Prepared, class: usize) -> ClassView {
             what,
             layer: layer(task.layer),
             duration_s: durations[index].as_s(),
+            times: (graph.micro_batches > 1).then(|| graph.times_a_step(index as u32)),
             bytes,
             waits_for: waits_for.collect(),
         }

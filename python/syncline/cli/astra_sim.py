@@ -97,8 +97,6 @@ def astra_sim(arguments: Sequence[str]) -> int:
 
 def _native(options: dict[str, Any], model: str, folder: str, *, as_json: bool) -> int:
     """The same inputs by our own rules."""
-    from dataclasses import asdict
-
     from syncline.report.answer import answer
     from syncline.result import Result
 
@@ -128,7 +126,7 @@ def _native(options: dict[str, Any], model: str, folder: str, *, as_json: bool) 
     diagnostics = [*json.loads(found), *result.warnings]
     if as_json:
         show_json(
-            {"exit_status": status, "folder": folder, "summary": asdict(result.summary), "diagnostics": diagnostics}
+            {"exit_status": status, "folder": folder, "summary": result.summary.plain(), "diagnostics": diagnostics}
         )
     else:
         show(answer(result, console().width, ascii_only=ascii_only(sys.stdout)))

@@ -113,7 +113,7 @@ def _run(what: str, *, as_json: bool) -> int:
             "folder": str(result.folder),
             "version": result.version,
             "sections": [asdict(section) for section in told],
-            "summary": asdict(result.summary),
+            "summary": result.summary.plain(),
             "diagnostics": result.warnings,
         }
         show_json(answer)

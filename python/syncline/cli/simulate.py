@@ -78,12 +78,10 @@ def _answer(result: Result) -> Any:
 
 
 def _json(result: Result, folder: str, status: int) -> dict[str, Any]:
-    from dataclasses import asdict
-
     return {
         "exit_status": status,
         "folder": folder,
-        "summary": asdict(result.summary),
+        "summary": result.summary.plain(),
         "diagnostics": result.warnings,
     }
 

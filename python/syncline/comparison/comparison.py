@@ -76,7 +76,7 @@ class Comparison:
 
         def side(result: Result, label: str) -> dict[str, Any]:
             folder = result.folder.as_posix() if result.folder else None
-            return {"label": label, "folder": folder, "version": result.version, "summary": asdict(result.summary)}
+            return {"label": label, "folder": folder, "version": result.version, "summary": result.summary.plain()}
 
         def shares(each: tuple[float | None, float | None]) -> dict[str, float | None]:
             return {"a": each[0], "b": each[1]}

@@ -17,6 +17,7 @@ _ABOUT = (
     ("npus", "NPUs"),
     ("parallelism", "parallelism"),
     ("iterations", "iterations"),
+    ("micro_batches", "micro-batches of an iteration"),
     ("network_model", "network model"),
     ("compute_model", "compute model"),
     ("calibrated", "calibrated"),

@@ -81,7 +81,7 @@ class Expanded:
     resolved: dict[str, Any]
     """What the core takes."""
     batch_per_npu: int | None = None
-    """Samples that one NPU works on in one iteration, where that is known."""
+    """Samples that one NPU works on at a time, where that is known."""
 
     @property
     def data_type(self) -> str:
@@ -166,13 +166,15 @@ def _module(workload: ModuleWorkload, origins: Origins) -> Expanded:
 def _layers(
     layers: list[dict[str, Any]], workload: ModelWorkload | ModuleWorkload | LayersWorkload, element: str
 ) -> dict[str, Any]:
-    return {
+    resolved = {
         "source": "layers",
         "layers": layers,
         "parallel": _parallel(workload.parallel),
         "iterations": workload.iterations,
         "data_type": element,
     }
+    several = workload.micro_batches > 1
+    return {**resolved, "micro_batches": workload.micro_batches} if several else resolved
 
 
 @contextmanager

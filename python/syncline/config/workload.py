@@ -12,6 +12,7 @@ from syncline.config.quantity import Bytes, Flops, Time
 Collective = Literal["all_reduce", "reduce_scatter", "all_gather", "all_to_all", "broadcast", "reduce"]
 DataType = Literal["int8", "fp8", "bf16", "fp16", "tf32", "fp32", "fp64"]
 Iterations = Annotated[int, Field(ge=1, le=2**32 - 1)]
+MicroBatches = Annotated[int, Field(ge=1, le=2**20)]
 
 Axes = Annotated[
     Literal["all", "none", "rest"] | list[str] | Annotated[int, Field(ge=1, le=2**32 - 1)],
@@ -139,6 +140,9 @@ class ModelWorkload(Strict):
     """Which ranks share what. Without it, all ranks are data-parallel."""
     iterations: Iterations = 1
     """Training iterations."""
+    micro_batches: MicroBatches = 1
+    """Micro-batches of an iteration: an NPU works on them one after the other and sums up their gradients, which are
+    reduced, and parameters updated, in the last one only. `batch_per_npu` is the size of one."""
 
 
 class ModuleInput(Strict):
@@ -161,8 +165,8 @@ class ModuleWorkload(Strict):
     inputs: Annotated[list[ModuleInput], Field(min_length=1)] | None = None
     """Tensors that the module takes, in order. Without them, the factory gives them."""
     batch_per_npu: Annotated[int, Field(ge=1, le=2**20)] | None = None
-    """Samples that one NPU works on in one iteration. Without it: 32 where `inputs` are given, else those of the
-    factory's inputs."""
+    """Samples that one NPU works on at a time: in one iteration, or in one of its `micro_batches`. Without it: 32 where
+    `inputs` are given, else those of the factory's inputs."""
     data_type: DataType | None = None
     """Element type of parameters, activations and gradients. Without it, that of most parameters."""
     sharding: dict[str, Literal["gather", "column", "row", "divided", "replicated"]] = {}
@@ -177,6 +181,9 @@ class ModuleWorkload(Strict):
     """Which ranks share what. Without it, all ranks are data-parallel."""
     iterations: Iterations = 1
     """Training iterations."""
+    micro_batches: MicroBatches = 1
+    """Micro-batches of an iteration: an NPU works on them one after the other and sums up their gradients, which are
+    reduced, and parameters updated, in the last one only. `batch_per_npu` is the size of one."""
 
 
 class LayersWorkload(Strict):
@@ -188,6 +195,9 @@ class LayersWorkload(Strict):
     """Which ranks share what. Without it, all ranks are data-parallel."""
     iterations: Iterations = 1
     """Training iterations."""
+    micro_batches: MicroBatches = 1
+    """Micro-batches of an iteration: an NPU works on them one after the other and sums up their gradients, which are
+    reduced, and parameters updated, in the last one only. Layers are given for one."""
     data_type: DataType = "fp32"
     """Element type of parameters, activations and gradients."""
 

@@ -49,7 +49,9 @@ LONGEST_LIST = 10_000
 
 COMMON: Mapping[str, Parameter] = {
     # astra2020 V-E trains with a local mini-batch of 32.
-    "batch_per_npu": integer(32, "samples that one NPU works on in one iteration", 1, 1 << 20),
+    "batch_per_npu": integer(
+        32, "samples that one NPU works on in one iteration, or in one of its micro-batches", 1, 1 << 20
+    ),
     "data_type": choice("fp32", "element type of parameters, activations and gradients", *DATA_TYPES),
 }
 """What every model takes."""

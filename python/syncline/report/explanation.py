@@ -85,7 +85,8 @@ def _kinds(sets: list[dict[str, Any]]) -> str:
 
 
 def _iterations(summary: Summary) -> str:
-    return f", for {counted(summary.iterations, 'iteration')}" if summary.iterations != 1 else ""
+    several = summary.iterations != 1 or summary.micro_batches
+    return f", for {subject.steps(summary)}" if several else ""
 
 
 def _cluster(result: Result) -> Iterator[str]:

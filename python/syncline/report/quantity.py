@@ -54,8 +54,9 @@ def percent(fraction: float) -> str:
 
 
 def counted(count: int, word: str) -> str:
-    """``1 layer``, ``54 layers``."""
-    return f"{count} {word}{'' if count == 1 else 's'}"
+    """``1 layer``, ``54 layers``, ``2 micro-batches``."""
+    ending = "es" if word.endswith("ch") else "s"
+    return f"{count} {word}{'' if count == 1 else ending}"
 
 
 def listed(parts: Sequence[str]) -> str:

@@ -34,8 +34,14 @@ def facts(result: Result) -> list[str]:
         what.append(counted(summary.npus, "NPU"))
     if summary.parallelism:
         what.append(summary.parallelism)
-    what.append(counted(summary.iterations, "iteration"))
+    what.append(steps(summary))
     return what
+
+
+def steps(summary: Summary) -> str:
+    """``3 iterations of 4 micro-batches``."""
+    of = f" of {summary.micro_batches} micro-batches" if summary.micro_batches else ""
+    return f"{counted(summary.iterations, 'iteration')}{of}"
 
 
 def bottleneck(summary: Summary) -> tuple[str, str, str] | None:
@@ -65,6 +71,11 @@ def simulated(summary: Summary) -> list[str]:
         for some, number, what in (
             (summary.simulated_ranks, summary.ranks, "rank"),
             (summary.simulated_iterations, summary.iterations, "iteration"),
+            (
+                summary.simulated_micro_batches or 0,
+                summary.iterations * (summary.micro_batches or 1),
+                "micro-batch",
+            ),
         )
         if 0 < some < number
     ]

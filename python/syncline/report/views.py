@@ -57,9 +57,11 @@ def fabric(view: dict[str, Any]) -> Iterator[RenderableType]:
 
 def workload(view: dict[str, Any]) -> Iterator[RenderableType]:
     """Process groups, classes of ranks and what they do in one iteration."""
+    several = view.get("micro_batches")
+    of = f" of {several} micro-batches" if several else ""
     yield Text.assemble(
         (view["name"] or "workload", "bold"),
-        f"  {counted(view['ranks'], 'rank')}, {counted(view['iterations'], 'iteration')}, "
+        f"  {counted(view['ranks'], 'rank')}, {counted(view['iterations'], 'iteration')}{of}, "
         f"{counted(view['layers'], 'layer')}",
     )
     yield Text(f"Compute: {view['compute_model']}", "dim")
@@ -74,11 +76,12 @@ def workload(view: dict[str, Any]) -> Iterator[RenderableType]:
     if view["work"]:
         yield ""
         yield from _layers(view["work"])
+    each_time = "a micro-batch; in an iteration" if several else "an iteration,"
     for number, each in enumerate(view["classes"]):
         yield ""
         yield Text.assemble(
             (f"class {number}", "bold"),
-            f"  {counted(each['ranks'], 'rank')}, {counted(each['tasks'], 'task')} an iteration, "
+            f"  {counted(each['ranks'], 'rank')}, {counted(each['tasks'], 'task')} {each_time} "
             f"{scaled(each['flop'], 'FLOP')}, compute {time(each['compute_s'])}",
         )
         table = _table("collective", "over", "count", "bytes")

@@ -12,15 +12,16 @@ _PASSES = ("forward", "input_grad", "weight_grad", "update")
 def work(workload: dict[str, Any], view: dict[str, Any]) -> list[dict[str, Any]]:
     """FLOP, memory traffic and parameters of each layer, and the compute time of one rank of the first class.
 
-    The first three are those of the whole layer for the samples of one NPU, before model parallelism shards it. The
-    time is that of an iteration; nothing where not all tasks are listed. Workloads without layers give nothing.
+    The first three are those of the whole layer for the samples that one NPU works on at a time, before model
+    parallelism shards it. The time is that of an iteration; nothing where not all tasks are listed. Workloads without
+    layers give nothing.
     """
     first: dict[str, Any] = next(iter(view["classes"]), {"tasks": 0, "listed": ()})
     whole = len(first["listed"]) == first["tasks"]
     seconds: dict[str, float] = {}
     for task in first["listed"] if whole else ():
         if task["what"] == "compute":
-            seconds[task["layer"]] = seconds.get(task["layer"], 0.0) + task["duration_s"]
+            seconds[task["layer"]] = seconds.get(task["layer"], 0.0) + task["duration_s"] * task.get("times", 1)
     return [
         {
             "layer": layer["name"],
