@@ -7,7 +7,7 @@ mod support;
 
 use cpu_time::ProcessTime;
 use peak_alloc::PeakAlloc;
-use support::{Star, all_reduce};
+use support::{IN_STEP, Star, all_reduce};
 use syncline_net_packet::Parameters;
 use syncline_units::Bytes;
 
@@ -22,7 +22,7 @@ fn main() {
         for _ in 0..5 {
             let started = ProcessTime::now();
             let mut star = Star::new(hosts, parameters);
-            let end = all_reduce(&mut star, bytes);
+            let end = all_reduce(&mut star, bytes, IN_STEP);
             let seconds = started.elapsed().as_secs_f64();
             best = f64::min(best, seconds);
             let hops: u64 = (0..2 * hosts).map(|port| star.simulation.count(port).packets).sum();

@@ -4,7 +4,7 @@
 #[allow(dead_code)]
 mod support;
 
-use support::{Star, all_reduce};
+use support::{IN_STEP, Star, all_reduce};
 use syncline_net_packet::Parameters;
 use syncline_units::Bytes;
 
@@ -16,7 +16,7 @@ fn parameters(buffer: u64) -> Parameters {
 #[test]
 fn an_all_reduce_of_2_mb_on_32_hosts_takes_as_long_as_in_ns3() {
     let mut star = Star::new(32, parameters(16));
-    let time = all_reduce(&mut star, 2_000_000).as_s() * 1e3;
+    let time = all_reduce(&mut star, 2_000_000, IN_STEP).as_s() * 1e3;
     assert!((time / 0.3279 - 1.0).abs() < 0.02, "{time} ms");
     assert!(star.simulation.flows().all(|(repairs, _)| repairs.retransmissions == 0));
 }
@@ -25,7 +25,7 @@ fn an_all_reduce_of_2_mb_on_32_hosts_takes_as_long_as_in_ns3() {
 #[test]
 fn an_all_reduce_of_8_mb_on_128_hosts_takes_as_long_as_in_ns3() {
     let mut star = Star::new(128, parameters(64));
-    let time = all_reduce(&mut star, 8_000_000).as_s() * 1e3;
+    let time = all_reduce(&mut star, 8_000_000, IN_STEP).as_s() * 1e3;
     assert!((time / 1.34 - 1.0).abs() < 0.02, "{time} ms");
     assert!(star.simulation.flows().all(|(repairs, _)| repairs.retransmissions == 0));
 }

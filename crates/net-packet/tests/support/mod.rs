@@ -1,5 +1,8 @@
 //! A star of hosts, and an all-reduce on it: everybody sends a part to everybody, and then the sum of its own part.
 
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
 use syncline_net_packet::{Parameters, Simulation, Sink};
 use syncline_units::{Rate, Time};
 
@@ -58,43 +61,106 @@ impl Star {
     }
 }
 
-/// An all-reduce of `bytes`, each host sending to those behind it in turn: when it is over.
-pub(crate) fn all_reduce(star: &mut Star, bytes: u64) -> Time {
+/// In which order a host serves the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// Those behind it in turn.
+    Rotated,
+    /// Everybody the same one first.
+    Same,
+    /// Each its own, drawn by seed.
+    Random,
+}
+
+/// How an all-reduce begins.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Begin {
+    pub(crate) order: Order,
+    /// Each host begins up to so much later than the first.
+    pub(crate) jitter: Time,
+    pub(crate) seed: u64,
+}
+
+/// All at once, in turn.
+pub(crate) const IN_STEP: Begin = Begin { order: Order::Rotated, jitter: Time::ZERO, seed: 0 };
+
+/// An all-reduce of `bytes`: when it is over.
+pub(crate) fn all_reduce(star: &mut Star, bytes: u64, begin: Begin) -> Time {
     let hosts = star.hosts;
-    let part = |piece: u32| {
-        bytes * u64::from(piece + 1) / u64::from(hosts) - bytes * u64::from(piece) / u64::from(hosts)
+    let cut = |piece: u32| bytes * u64::from(piece) / u64::from(hosts);
+    let part = |piece: u32| cut(piece + 1) - cut(piece);
+    let mut random = ChaCha8Rng::seed_from_u64(begin.seed);
+    let mut order = |from: u32| -> Vec<u32> {
+        match begin.order {
+            Order::Rotated => (1..hosts).map(|away| (from + away) % hosts).collect(),
+            Order::Same => (0..hosts).filter(|&to| to != from).collect(),
+            Order::Random => {
+                let mut others: Vec<u32> = (0..hosts).filter(|&to| to != from).collect();
+                others.shuffle(&mut random);
+                others
+            }
+        }
     };
+    let orders: Vec<Vec<u32>> = (0..hosts).map(&mut order).collect();
+    let mut starts: Vec<(Time, u32)> =
+        (0..hosts).map(|host| (Time(random.random_range(0..=begin.jitter.0)), host)).collect();
+    starts.sort_unstable();
     let mut told = Told::default();
     let id = |second: bool, from: u32, to: u32| u32::from(second) << 31 | from << 15 | to;
-    for from in 0..hosts {
-        for to in (1..hosts).map(|away| (from + away) % hosts) {
-            star.simulation.write(
-                Time::ZERO,
-                star.flow(from, to),
-                part(to),
-                id(false, from, to),
-                0,
-                &mut told,
-            );
-        }
-    }
     let mut got = vec![0; hosts as usize];
+    let mut begun = vec![false; hosts as usize];
     let (mut seen, mut end) = (0, Time::ZERO);
-    while star.simulation.next_time().is_some() {
-        star.simulation.step(Time::MAX, &mut told);
-        while seen < told.delivered.len() {
-            let (time, message) = told.delivered[seen];
+    let mut starts = starts.into_iter().peekable();
+    loop {
+        // Who has its part of the sum sends it, once it has begun.
+        let next = star.simulation.next_time();
+        let starting = starts.next_if(|&(time, _)| next.is_none_or(|next| time <= next));
+        if starting.is_none() && next.is_none() {
+            break;
+        }
+        let mut ready = Vec::new();
+        match starting {
+            Some((time, host)) => {
+                for &to in &orders[host as usize] {
+                    star.simulation.write(
+                        time,
+                        star.flow(host, to),
+                        part(to),
+                        id(false, host, to),
+                        0,
+                        &mut told,
+                    );
+                }
+                begun[host as usize] = true;
+                if got[host as usize] == hosts - 1 {
+                    ready.push((time, host));
+                }
+            }
+            None => {
+                star.simulation.step(Time::MAX, &mut told);
+            }
+        }
+        while let Some(&(time, message)) = told.delivered.get(seen) {
             seen += 1;
             end = end.max(time);
             let host = message & 0x7fff;
             if message >> 31 == 0 {
                 got[host as usize] += 1;
-                if got[host as usize] == hosts - 1 {
-                    for to in (1..hosts).map(|away| (host + away) % hosts) {
-                        let flow = star.flow(host, to);
-                        star.simulation.write(time, flow, part(host), id(true, host, to), 0, &mut told);
-                    }
+                if got[host as usize] == hosts - 1 && begun[host as usize] {
+                    ready.push((time, host));
                 }
+            }
+        }
+        for (time, host) in ready {
+            for &to in &orders[host as usize] {
+                star.simulation.write(
+                    time,
+                    star.flow(host, to),
+                    part(host),
+                    id(true, host, to),
+                    0,
+                    &mut told,
+                );
             }
         }
     }
