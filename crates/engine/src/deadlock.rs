@@ -66,6 +66,7 @@ impl<N: Network> Engine<'_, N> {
         let state = &self.ranks[rank as usize];
         let mut lines = Vec::new();
         for (&(from, tag), channel) in &state.channels {
+            let from = self.quotient.rank(from);
             for &(at, _) in &channel.posted {
                 let name = self.name(rank, at);
                 lines.push(format!("{name} waits for a message from rank {from} (tag {tag})"));

@@ -60,6 +60,37 @@ struct ClassIndex {
     per_iteration: Vec<u32>,
 }
 
+/// How collectives of all roles are numbered: by iteration, then role, then their place among the role's. Two of them
+/// are then in the same order in every iteration, however many of them other roles have.
+#[derive(Debug)]
+struct Numbers {
+    /// Collectives of each role in one iteration; the same for every class that has any.
+    of_role: Vec<u32>,
+    /// Of each role, those of the roles before it.
+    before: Vec<u64>,
+    /// Those of all roles.
+    all: u64,
+}
+
+impl Numbers {
+    fn new(classes: &[ClassIndex], roles: usize) -> Self {
+        let most = |role: usize| classes.iter().map(|class| class.per_iteration[role]).max().unwrap_or(0);
+        let of_role: Vec<u32> = (0..roles).map(most).collect();
+        let (mut before, mut all) = (Vec::new(), 0);
+        for &own in &of_role {
+            before.push(all);
+            all += u64::from(own);
+        }
+        Self { of_role, before, all }
+    }
+
+    /// The number of the collective with place `ordinal` among those of `role` in `iteration`. Numbers begin at 1: keys
+    /// of messages that belong to no collective are below those of all that do.
+    fn number(&self, iteration: u32, role: u16, ordinal: u32) -> u64 {
+        1 + u64::from(iteration) * self.all + self.before[usize::from(role)] + u64::from(ordinal)
+    }
+}
+
 /// A run in progress.
 pub struct Engine<'a, N> {
     job: &'a Job<'a>,
@@ -68,6 +99,7 @@ pub struct Engine<'a, N> {
     calendar: Calendar,
     now: Time,
     classes: Vec<ClassIndex>,
+    numbers: Numbers,
     /// First queue of each accounting dimension in [`Rank::queues`]; two legs each.
     first_queue: Vec<u32>,
     ranks: Vec<Rank>,
@@ -120,7 +152,7 @@ impl<'a, N: Network> Engine<'a, N> {
     /// Sets a job up at time zero.
     pub fn new(job: &'a Job<'a>, network: N) -> Self {
         let workload = job.workload;
-        let classes = workload
+        let classes: Vec<ClassIndex> = workload
             .classes
             .iter()
             .map(|graph| {
@@ -198,6 +230,7 @@ impl<'a, N: Network> Engine<'a, N> {
             network,
             calendar,
             now: Time::ZERO,
+            numbers: Numbers::new(&classes, workload.roles.len()),
             classes,
             first_queue,
             ranks,

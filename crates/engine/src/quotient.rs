@@ -4,14 +4,15 @@
 //! class of ranks the engine then runs the representative alone. What it sends to a rank goes to that rank's
 //! representative, as if it came from where the turn moves the sender; links are one port a class (that is the network
 //! model's part). Whoever would send to the representative is in a class too, whose representative does send to it, at
-//! the same time. Nothing is approximated: the events left out are copies of those handled.
+//! the same time. Messages outside collectives go only to ranks with the same coordinates along turned dimensions, so those of a
+//! representative are for another one. Nothing is approximated: the events left out are copies of those handled.
 //!
 //! Ranks are numbered by class in the engine's tables, and positions in a group by *slot*: positions that differ only on
 //! turned axes share one. Without turned dimensions both numberings are the usual ones.
 
 use crate::job::{Job, PhasePlan};
 use syncline_fabric::Symmetry;
-use syncline_timeline::{Span, Spans};
+use syncline_timeline::{Flow, Span, Spans};
 use syncline_units::{NpuId, RankId};
 use syncline_workload::{Role, TaskKind};
 
@@ -92,14 +93,27 @@ impl<'a> Quotient<'a> {
             return;
         }
         let own = std::mem::take(&mut spans.spans);
-        let copies = own.iter().flat_map(|span| {
-            let like = job.traced.iter().filter(|&&rank| self.index(rank) == span.rank.0);
-            like.map(|&rank| Span { rank: RankId(rank), ..*span })
-        });
-        spans.spans = copies.collect();
+        let like = |span: &Span| {
+            let index = span.rank.0;
+            job.traced.iter().copied().filter(move |&rank| self.index(rank) == index)
+        };
+        let copies = own.iter().enumerate().flat_map(|(from, span)| like(span).map(move |rank| (from, rank)));
+        let mut copies: Vec<(usize, u32)> = copies.collect();
         let most = usize::try_from(job.max_spans).unwrap_or(usize::MAX);
-        spans.left_out += spans.spans.len().saturating_sub(most) as u64;
-        spans.spans.truncate(most);
+        spans.left_out += copies.len().saturating_sub(most) as u64;
+        copies.truncate(most);
+        spans.spans = copies.iter().map(|&(from, rank)| Span { rank: RankId(rank), ..own[from] }).collect();
+        // Both ends of a message are as far from their representatives.
+        for Flow { from, to } in std::mem::take(&mut spans.flows) {
+            let [sent, received] = [from, to].map(|at| &own[at as usize]);
+            let [sender, receiver] = [sent, received].map(|span| self.rank(span.rank.0));
+            spans.flows.extend(like(sent).filter_map(|rank| {
+                let ends = [(from as usize, rank), (to as usize, receiver + (rank - sender))];
+                // Copies are in the order of what they are of, and then of ranks.
+                let [from, to] = ends.map(|end| copies.binary_search(&end).ok().map(|at| at as u32));
+                Some(Flow { from: from?, to: to? })
+            }));
+        }
     }
 
     /// Slots of a group of role `role`.

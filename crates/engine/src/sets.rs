@@ -30,10 +30,12 @@ impl<'a, N: Network> Engine<'a, N> {
         let class = self.ranks[rank as usize].class as usize;
         let TaskKind::Collective { role, kind, blocking, .. } = self.task(rank, at.task).kind else { return };
         let index = &self.classes[class];
-        let sequence = at.iteration * index.per_iteration[role.index()] + index.ordinal[at.task as usize];
+        let ordinal = index.ordinal[at.task as usize];
+        let sequence = at.iteration * index.per_iteration[role.index()] + ordinal;
         let plan = self.job.plan_of[class][at.task as usize];
         let place = self.ranks[rank as usize].places[role.index()];
-        let instance = self.instance(role.0, place.group, sequence, plan, rank, at);
+        let number = self.numbers.number(at.iteration, role.0, ordinal);
+        let instance = self.instance((role.0, place.group), (sequence, number), plan, rank, at);
         let id = self.set_of(instance, place.slot);
 
         let state = &mut self.ranks[rank as usize];
@@ -92,7 +94,14 @@ impl<'a, N: Network> Engine<'a, N> {
     }
 
     /// The collective that `rank` issues now, over its group; made where no other rank has issued it yet.
-    fn instance(&mut self, role: u16, group: u32, sequence: u32, plan: u32, rank: u32, at: At) -> u32 {
+    fn instance(
+        &mut self,
+        (role, group): (u16, u32),
+        (sequence, number): (u32, u64),
+        plan: u32,
+        rank: u32,
+        at: At,
+    ) -> u32 {
         let task = self.task(rank, at.task);
         let window = &mut self.windows[usize::from(role)][group as usize];
         let offset = (sequence - window.base) as usize;
@@ -102,11 +111,10 @@ impl<'a, N: Network> Engine<'a, N> {
         let mut id = window.instances[offset];
         if id == NONE {
             let slots = self.quotient.slots(role);
-            let roles = self.job.workload.roles.len() as u64;
             let plan_of_it = &self.job.plans[plan as usize];
             id = self.instances.insert(Instance {
                 sequence,
-                number: u64::from(sequence) * roles + u64::from(role),
+                number,
                 sets: vec![NONE; slots as usize],
                 chunks: vec![
                     Chunk { runs: Vec::new(), begun: Vec::new(), left: slots };
@@ -468,7 +476,7 @@ impl<'a, N: Network> Engine<'a, N> {
             return;
         }
         if run.last_sent > self.now {
-            let key = u64::from(self.instances[run.instance].sequence) << 16 | u64::from(run.chunk & 0xffff);
+            let key = order(self.instances[run.instance].number, run.chunk, run.phase);
             self.calendar.at(run.last_sent, Kind::PhaseEnd, key, run_id, 0);
         } else {
             self.ended.push_back(run_id);
@@ -609,8 +617,14 @@ impl<'a, N: Network> Engine<'a, N> {
     }
 }
 
-/// Orders events of equal time and kind: by collective, chunk and phase, which all ranks number alike.
+/// The lowest bit of a collective's number in a key.
+pub(crate) const NUMBER_BIT: u32 = 40;
+/// How many numbers keys tell apart; beyond, they begin anew, and order is not repeated.
+pub(crate) const NUMBERS: u64 = 1 << 20;
+
+/// Orders events of equal time and kind: by collective, chunk and phase, which all ranks number alike. Every key that
+/// has a collective's number has it there, from where repetition in time moves it on.
 #[inline]
 pub(crate) fn order(number: u64, chunk: u32, phase: u8) -> u64 {
-    (number & 0xf_ffff) << 40 | u64::from(chunk & 0xfff) << 28 | u64::from(phase & 0x1f) << 23
+    (number & (NUMBERS - 1)) << NUMBER_BIT | u64::from(chunk & 0xfff) << 28 | u64::from(phase & 0x1f) << 23
 }

@@ -75,7 +75,7 @@ pub(crate) struct Window {
 #[derive(Debug)]
 pub(crate) struct Instance {
     pub(crate) sequence: u32,
-    /// Tells collectives of all roles apart: sequence numbers and roles, in turn.
+    /// Orders collectives of all roles.
     pub(crate) number: u64,
     /// Set of each slot; `NONE` for those not begun, `DONE` for those finished.
     pub(crate) sets: Vec<u32>,
@@ -300,7 +300,9 @@ pub(crate) struct Message {
     pub(crate) lane: u32,
     /// The sending run.
     pub(crate) run: u32,
+    /// By its place in the engine's tables.
     pub(crate) sender: u32,
+    /// By its own number.
     pub(crate) receiver: u32,
 }
 

@@ -10,15 +10,13 @@ mod accounts;
 mod skip;
 mod state;
 
+use crate::sets::NUMBERS;
 use crate::{Engine, Network};
 use accounts::Accounts;
 use syncline_units::Time;
 
 /// Boundaries that are remembered: the longest period that is found.
 const REMEMBERED: usize = 8;
-
-/// Numbers of collectives have this many bits in an event's key; beyond, keys begin anew and order is not repeated.
-const NUMBERS: u64 = 1 << 20;
 
 /// What is known of earlier boundaries.
 #[derive(Debug, Default)]
@@ -116,15 +114,7 @@ impl<N: Network> Engine<'_, N> {
 
     /// Whether all collectives of the run have numbers of their own in keys.
     fn repeats_order(&self) -> bool {
-        let most = self.classes.iter().zip(&self.job.workload.classes).map(|(class, graph)| {
-            let of_a_role = class.per_iteration.iter().max().copied().unwrap_or(0);
-            u64::from(of_a_role) * u64::from(graph.iterations)
-        });
-        most.max().unwrap_or(0).saturating_mul(self.job.workload.roles.len() as u64 + 1) < NUMBERS
-    }
-
-    /// Collectives of a role in one iteration; the same for every class that has any.
-    fn per_iteration(&self, role: usize) -> u32 {
-        self.classes.iter().map(|class| class.per_iteration[role]).max().unwrap_or(0)
+        let iterations = self.job.workload.classes.iter().map(|graph| graph.iterations).max().unwrap_or(0);
+        self.numbers.all.saturating_mul(u64::from(iterations)) < NUMBERS - 1
     }
 }

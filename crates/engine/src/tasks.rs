@@ -64,7 +64,8 @@ impl<'a, N: Network> Engine<'a, N> {
             }
             TaskKind::Receive { from, tag, .. } => {
                 self.communication_begins(rank);
-                let channel = self.ranks[rank as usize].channels.entry((from.0, tag)).or_default();
+                let from = self.quotient.index(from.0);
+                let channel = self.ranks[rank as usize].channels.entry((from, tag)).or_default();
                 if channel.arrived > 0 {
                     channel.arrived -= 1;
                     self.communication_done(rank, at);
@@ -249,7 +250,7 @@ impl<'a, N: Network> Engine<'a, N> {
         let message = Message {
             bytes: bytes.0,
             sent: self.now,
-            key: u64::from(tag) << 20 | u64::from(rank & 0xf_ffff),
+            key: u64::from(tag & 0xf_ffff) << 20 | u64::from(rank & 0xf_ffff),
             target: NONE,
             from: self.alone.insert(Alone { at, tag, span: None }),
             channel: 0,
@@ -272,7 +273,8 @@ impl<'a, N: Network> Engine<'a, N> {
     }
 
     pub(crate) fn alone_arrived(&mut self, message: &Message) {
-        let Message { sender, receiver, bytes, sent, .. } = *message;
+        let Message { sender, bytes, sent, .. } = *message;
+        let receiver = self.quotient.index(message.receiver);
         self.record.ranks[sender as usize].sent += bytes;
         self.record.ranks[receiver as usize].received += bytes;
         let Alone { at: sending, tag, span } = self.alone[message.from];

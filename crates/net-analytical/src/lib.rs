@@ -241,7 +241,7 @@ impl Network for Links<'_> {
 
     fn pending(&self, now: Time, a: u32, state: &mut Vec<u64>) -> u32 {
         let travel = &self.travels[a as usize];
-        state.extend([travel.bytes.0, travel.tail.saturating_sub(now).0]);
+        state.extend([travel.bytes.0, travel.tail.saturating_sub(now).0, travel.path.len() as u64]);
         state.extend(travel.path.iter().map(|link| u64::from(link.0)));
         travel.id
     }

@@ -3,8 +3,9 @@
 //! A dimension is turned where all of this holds, and every rank is simulated along it where not:
 //!
 //! - the fabric is regular and whole, and rank `i` is on NPU `i`;
-//! - no rank sends to another by itself, outside collectives;
-//! - ranks that differ only in this dimension have the same tasks and compute durations, and are slow alike;
+//! - what a rank sends outside collectives goes to ranks with its own coordinate in this dimension;
+//! - ranks that differ only in this dimension have the same tasks and compute durations, send to and receive from ranks that
+//!   are as far from them, and are slow alike;
 //! - each group takes the dimension whole, or not at all;
 //! - the plans along it follow from one rank's ([`Algorithm::turn`](syncline_plan::Algorithm::turn)), all by the same
 //!   turn, and no phase singles out coordinate 0;
@@ -15,8 +16,8 @@ use crate::plans::Plans;
 use std::collections::BTreeSet;
 use syncline_engine::{CollectivePlan, Slowdowns};
 use syncline_fabric::{Fabric, Symmetry};
-use syncline_units::{DimKind, NpuId, Turn};
-use syncline_workload::{Role, TaskKind, Workload};
+use syncline_units::{DimKind, NpuId, RankId, Turn};
+use syncline_workload::{Role, TaskGraph, TaskKind, Workload};
 
 /// Finds the dimensions that may be turned, and marks the phases that run along them.
 pub(crate) fn find(
@@ -27,15 +28,7 @@ pub(crate) fn find(
     plans: &mut Plans,
 ) -> Symmetry {
     let mut search = Search { fabric, workload, turns: vec![Some(None); fabric.dims().len()] };
-    let alone = |task: &syncline_workload::Task| {
-        matches!(task.kind, TaskKind::Send { .. } | TaskKind::Receive { .. })
-    };
-    if fabric.is_graph()
-        || fabric.is_damaged()
-        || !placement.is_empty()
-        || workload.ranks != fabric.npus()
-        || workload.classes.iter().any(|graph| graph.tasks.iter().any(alone))
-    {
+    if fabric.is_graph() || fabric.is_damaged() || !placement.is_empty() || workload.ranks != fabric.npus() {
         return Symmetry::none(fabric);
     }
     search.latencies();
@@ -113,13 +106,25 @@ impl Search<'_> {
     }
 
     fn classes(&mut self) {
-        if self.workload.class_runs.len() < 2 {
+        let peers: Vec<Vec<RankId>> = self.workload.classes.iter().map(TaskGraph::peers).collect();
+        let alone = peers.iter().all(Vec::is_empty);
+        if self.workload.class_runs.len() < 2 && alone {
             return;
         }
+        let class_of = |rank: u32| self.workload.class_of(rank) as usize;
         for (turn, dim) in self.turns.iter_mut().zip(self.fabric.dims()) {
-            let first = |rank: u32| rank - dim.coordinate(rank) * dim.stride();
-            let same = |rank| self.workload.class_of(rank) == self.workload.class_of(first(rank));
-            if turn.is_some() && !(0..self.workload.ranks).all(same) {
+            let same = |rank: u32| {
+                let first = rank - dim.coordinate(rank) * dim.stride();
+                let (class, of_first) = (class_of(rank), class_of(first));
+                // Peers have numbers of their own, so that a shared class is not enough where there are any.
+                if peers[class].is_empty() && peers[of_first].is_empty() {
+                    return class == of_first;
+                }
+                let graphs = &self.workload.classes;
+                peers[class].iter().all(|peer| dim.coordinate(peer.0) == dim.coordinate(rank))
+                    && graphs[class].is_like(RankId(rank), &graphs[of_first], RankId(first))
+            };
+            if turn.is_some() && dim.size > 1 && !(0..self.workload.ranks).all(same) {
                 *turn = None;
             }
         }

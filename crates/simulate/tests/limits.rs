@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use serde_json::json;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use support::{scenario as random, simulate};
+use support::{cases, scenario as random, simulate};
 use syncline_simulate::scenario::Scenario;
 use syncline_simulate::{Control, run};
 use syncline_timeline::Data;
@@ -92,7 +92,7 @@ fn wall_time_counts_from_the_start_of_the_command() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
+    #![proptest_config(cases(100))]
 
     /// Wherever a run is cut off, no link has carried more than it can in the time before.
     #[test]

@@ -6,7 +6,7 @@ mod support;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use support::{scenario, simulate};
+use support::{cases, scenario, simulate};
 use syncline_timeline::{Data, Summary, Table, Timeline, Track};
 use syncline_units::Time;
 
@@ -51,7 +51,7 @@ fn path(timeline: &Timeline) -> Vec<(f64, f64, i64, &str, &str, &str)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
+    #![proptest_config(cases(150))]
 
     #[test]
     fn the_path_has_no_gaps_and_is_as_long_as_the_run(value in scenario()) {

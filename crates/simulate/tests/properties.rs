@@ -4,7 +4,7 @@ mod support;
 
 use proptest::prelude::*;
 use serde_json::json;
-use support::{scenario, simulate};
+use support::{cases, scenario, simulate};
 use syncline_timeline::{Data, Timeline};
 
 fn floats<'a>(timeline: &'a Timeline, table: &str, column: &str) -> &'a [f64] {
@@ -21,7 +21,7 @@ fn ints<'a>(timeline: &'a Timeline, table: &str, column: &str) -> &'a [i64] {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+    #![proptest_config(cases(2000))]
 
     /// Every valid scenario finishes, the same way each time, and its accounts balance.
     #[test]

@@ -1,27 +1,43 @@
 //! One rank that stands for many: the same tables and the same answer as with every rank simulated.
 
 mod support;
+#[path = "support/traces.rs"]
+mod traces;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use support::{scenario, simulate};
-use syncline_timeline::{Span, Timeline, Track};
+use support::{cases, models, scenario, simulate};
+use syncline_formats::chakra::{CollectiveType, Metadata, Node, write_file};
+use syncline_timeline::{Flow, Span, Timeline, Track};
+use traces::traces;
 
-/// A span with its label as text, in an order that does not depend on when it was booked.
-fn spans(timeline: &Timeline) -> Vec<(u32, Track, u64, u64, &str, u64)> {
+/// A span with its label as text.
+type Labelled<'a> = (u32, Track, u64, u64, &'a str, u64);
+
+/// Spans, and those that messages lead from and to, in an order that does not depend on when they were booked.
+fn spans(timeline: &Timeline) -> (Vec<Labelled<'_>>, Vec<[Labelled<'_>; 2]>) {
     let of = |span: &Span| {
         let label = timeline.spans.labels[span.label as usize].as_str();
         (span.rank.0, span.track, span.start.0, span.end.0, label, span.bytes.0)
     };
-    let mut spans: Vec<_> = timeline.spans.spans.iter().map(of).collect();
+    let all = &timeline.spans.spans;
+    let mut spans: Vec<_> = all.iter().map(of).collect();
     spans.sort_unstable();
-    spans
+    let ends = |flow: &Flow| [flow.from, flow.to].map(|at| of(&all[at as usize]));
+    let mut flows: Vec<_> = timeline.spans.flows.iter().map(ends).collect();
+    flows.sort_unstable();
+    (spans, flows)
 }
 
 /// Runs with and without the quotient; ranks simulated with it.
 fn compare(value: &Value) -> u64 {
+    compare_tracing(value, 1)
+}
+
+/// The same, with spans of the first ranks.
+fn compare_tracing(value: &Value, traced: u64) -> u64 {
     let mut value = value.clone();
-    value["trace"] = json!({"ranks": [0], "max_spans": 100_000});
+    value["trace"] = json!({"ranks": (0..traced).collect::<Vec<_>>(), "max_spans": 1 << 20});
     let quotient = simulate(&value);
     value["quotient"] = json!(false);
     let full = simulate(&value);
@@ -63,7 +79,7 @@ fn longer(mut value: Value, iterations: u32) -> Value {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
+    #![proptest_config(cases(500))]
 
     #[test]
     fn the_same_whatever_divides(value in scenario()) {
@@ -78,6 +94,52 @@ proptest! {
     #[test]
     fn the_same_for_many_iterations(value in scenario(), all: bool, iterations in 3u32..40) {
         compare(&longer(if all { even(value) } else { value }, iterations));
+    }
+}
+
+/// Collectives that some ranks are done with long before others, so that iterations overlap, on a small fabric where much
+/// happens at the same time.
+fn overlapping() -> impl Strategy<Value = Value> {
+    let (whole, rooted) =
+        (vec!["all_reduce", "reduce_scatter", "all_gather", "all_to_all"], vec!["reduce", "broadcast"]);
+    let list = prop::collection::vec(
+        (prop::sample::select(whole), prop::sample::select(vec![1024u32, 36_864, 589_824])),
+        1..3,
+    );
+    let last = (prop::sample::select(rooted), prop::sample::select(vec![1024u32, 36_864]));
+    let shapes = vec!["ring", "fully_connected", "switch"];
+    let dim = (prop::sample::select(shapes), 2u32..4, prop::sample::select(vec!["500ns", "700ns"]));
+    let order = prop::sample::select(vec!["fifo", "lifo", "priority"]);
+    let reduction = prop::option::of(prop::sample::select(vec!["50GB/s", "200GB/s"]));
+    (prop::collection::vec(dim, 3), order, 2u32..6, reduction, list, last, models(), 6u32..10).prop_map(
+        |(dims, order, chunks, reduction, mut list, last, model, iterations)| {
+            list.push(last);
+            let dims: Vec<Value> = (0..)
+                .zip(dims)
+                .map(|(number, (shape, size, latency)): (u32, _)| {
+                    let name = format!("d{number}");
+                    json!({"name": name, "shape": shape, "size": size, "rate": "50GB/s", "latency": latency})
+                })
+                .collect();
+            let mut endpoint = json!({"chunks": chunks, "order": order});
+            if let Some(rate) = reduction {
+                endpoint["reduction_rate"] = json!(rate);
+            }
+            let comm = |(kind, bytes)| json!({"kind": kind, "bytes": format!("{bytes}B")});
+            let list: Vec<Value> = list.into_iter().map(comm).collect();
+            json!({"schema": "syncline/1", "fabric": {"dims": dims}, "collectives": endpoint,
+                "network": {"model": model},
+                "workload": {"source": "collectives", "collectives": list, "iterations": iterations}})
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(cases(2000))]
+
+    #[test]
+    fn the_same_where_iterations_overlap(value in overlapping()) {
+        compare(&value);
     }
 }
 
@@ -108,31 +170,49 @@ fn faults() -> impl Strategy<Value = Value> {
     )
 }
 
+fn ranks(value: &Value) -> u64 {
+    let dims = value["fabric"]["dims"].as_array().unwrap();
+    dims.iter().map(|dim| dim["size"].as_u64().unwrap()).product()
+}
+
 /// The scenario with the faults: of a rank, or of all ranks that differ from it in the lowest dimension alone.
 fn broken(mut value: Value, mut faults: Value) -> Value {
-    let sizes: Vec<u64> =
-        value["fabric"]["dims"].as_array().unwrap().iter().map(|dim| dim["size"].as_u64().unwrap()).collect();
-    let ranks: u64 = sizes.iter().product();
+    let (ranks, lowest) = (ranks(&value), value["fabric"]["dims"][0]["size"].as_u64().unwrap());
     let joined = value["fabric"]["dims"].as_array().unwrap().iter().any(|dim| dim["size"] != 1);
     let list = faults.as_array_mut().unwrap();
     list.retain(|fault| joined || fault["random_links"].is_null());
     for fault in list.iter_mut().filter(|fault| !fault["rank"].is_null()) {
         let rank = fault["rank"].as_u64().unwrap() % ranks;
-        let first = rank - rank % sizes[0];
+        let first = rank - rank % lowest;
         let node = fault.as_object_mut().unwrap().remove("node").unwrap() == json!(true);
-        fault["rank"] = if node { (first..first + sizes[0]).collect() } else { json!([rank]) };
+        fault["rank"] = if node { (first..first + lowest).collect() } else { json!([rank]) };
     }
     value["faults"] = faults;
     value
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
+    #![proptest_config(cases(150))]
 
     /// What is slow breaks the symmetry, and iterations repeat only once windows are over.
     #[test]
     fn the_same_with_stragglers(value in scenario(), faults in faults(), iterations in 1u32..20) {
         compare(&longer(broken(even(value), faults), iterations));
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(1000))]
+
+    /// Pipelines and their replicas, groups along dimensions and across them, several jobs on one fabric.
+    #[test]
+    fn the_same_for_task_graphs(traces in traces(), faults in prop::option::weighted(0.3, faults())) {
+        let folder = tempfile::tempdir().unwrap();
+        let mut value = traces.write(folder.path());
+        if let Some(faults) = faults {
+            value = broken(value, faults);
+        }
+        compare_tracing(&value, ranks(&value));
     }
 }
 
@@ -208,6 +288,44 @@ fn groups_along_dimensions() {
 }
 
 #[test]
+fn replicas_of_a_pipeline_are_simulated_once() {
+    // Stages of a pipeline along one dimension, of which the other one has replicas.
+    let pipelines = |stages: u32, stride: u32, odd: Option<u32>| {
+        let folder = tempfile::tempdir().unwrap();
+        for rank in 0..32u32 {
+            let stage = rank / stride % stages;
+            let [below, here, above] =
+                [rank.wrapping_sub(stride), rank, rank + stride].map(|rank| rank as i32);
+            let (mut nodes, mut before) = (Vec::new(), Vec::new());
+            for batch in 0..4u64 {
+                let id = batch * 4;
+                if stage > 0 {
+                    nodes.push(Node::receive(id, "receive", below, here, 1 << 16, batch as i32));
+                    before.push(id);
+                }
+                let micros = if odd == Some(rank) { 9 } else { 5 };
+                nodes.push(Node::compute(id + 1, "forward", micros).after(&before));
+                before = vec![id + 1];
+                if stage + 1 < stages {
+                    let send = Node::send(id + 2, "send", here, above, 1 << 16, batch as i32);
+                    nodes.push(send.after(&before));
+                }
+            }
+            let exchange = Node::collective(99, "gradients", CollectiveType::AllReduce, 1 << 20);
+            nodes.push(exchange.in_dims(&[stride != 1, stride == 1]).after(&before));
+            write_file(&folder.path().join(format!("job.{rank}.et")), &Metadata::astra(), &nodes).unwrap();
+        }
+        let mut value = job(json!([dim("a", "ring", 4), dim("b", "switch", 8)]), "", "");
+        let prefix = folder.path().join("job");
+        value["workload"] = json!({"source": "chakra", "prefix": prefix.to_str().unwrap()});
+        compare_tracing(&value, 32)
+    };
+    assert_eq!(pipelines(4, 1, None), 4);
+    assert_eq!(pipelines(8, 4, None), 8);
+    assert_eq!(pipelines(4, 1, Some(9)), 32);
+}
+
+#[test]
 fn iterations_that_repeat_are_left_out() {
     let layer = |name: &str, parameters: u32| {
         let time = json!({"time": "20us"});
@@ -227,6 +345,26 @@ fn iterations_that_repeat_are_left_out() {
     assert_eq!((summary.simulated_ranks, summary.ranks, summary.iterations), (32, 32, 1_000));
     assert!(summary.simulated_iterations <= 12, "{}", summary.simulated_iterations);
     assert_eq!(long.table("collectives").unwrap().rows(), 3_000);
+}
+
+#[test]
+fn ties_in_time_are_broken_alike_in_iterations_that_repeat() {
+    let ring = |name, size, latency| json!({"name": name, "shape": "ring", "size": size, "rate": "50GB/s", "latency": latency});
+    let mut dims = json!([ring("a", 2, "500ns"), ring("b", 2, "500ns"), ring("c", 3, "700ns")]);
+    dims[1]["shape"] = json!("switch");
+    let mut value = job(dims, "", "");
+    value["workload"]["collectives"] =
+        json!([{"kind": "reduce_scatter", "bytes": "589824B"}, {"kind": "reduce", "bytes": "1024B"}]);
+    value["collectives"] = json!({"chunks": 3, "reduction_rate": "200GB/s"});
+    for model in ["analytical", "queued"] {
+        for order in ["fifo", "lifo"] {
+            value["network"]["model"] = json!(model);
+            value["collectives"]["order"] = json!(order);
+            for iterations in [6, 7, 20] {
+                compare(&longer(value.clone(), iterations));
+            }
+        }
+    }
 }
 
 #[test]

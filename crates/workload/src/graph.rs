@@ -136,6 +136,46 @@ impl TaskGraph {
         let [same, previous] = self.waits[task as usize];
         if iteration == 0 { same } else { same + previous }
     }
+    /// Whether a rank with this graph and a rank with `other` do the same, with peers as far from `rank` as those of the
+    /// other are from `other_rank`.
+    pub fn is_like(&self, rank: RankId, other: &Self, other_rank: RankId) -> bool {
+        let peer = |a: RankId, b: RankId| {
+            i64::from(a.0) - i64::from(rank.0) == i64::from(b.0) - i64::from(other_rank.0)
+        };
+        let same = |(one, two): (&Task, &Task)| {
+            let kinds = match (&one.kind, &two.kind) {
+                (
+                    &TaskKind::Send { to: a, bytes, tag },
+                    &TaskKind::Send { to: b, bytes: b_bytes, tag: b_tag },
+                ) => peer(a, b) && (bytes, tag) == (b_bytes, b_tag),
+                (
+                    &TaskKind::Receive { from: a, bytes, tag },
+                    &TaskKind::Receive { from: b, bytes: b_bytes, tag: b_tag },
+                ) => peer(a, b) && (bytes, tag) == (b_bytes, b_tag),
+                (one, two) => one == two,
+            };
+            kinds && (one.layer, one.part, &one.name) == (two.layer, two.part, &two.name)
+        };
+        self.iterations == other.iterations
+            && (&self.waits, &self.starts, &self.successors)
+                == (&other.waits, &other.starts, &other.successors)
+            && self.tasks.len() == other.tasks.len()
+            && self.tasks.iter().zip(&other.tasks).all(same)
+    }
+
+    /// The ranks that tasks send to or receive from, outside collectives, in ascending order.
+    pub fn peers(&self) -> Vec<RankId> {
+        let peer = |task: &Task| match task.kind {
+            TaskKind::Send { to, .. } => Some(to),
+            TaskKind::Receive { from, .. } => Some(from),
+            _ => None,
+        };
+        let mut peers: Vec<RankId> = self.tasks.iter().filter_map(peer).collect();
+        peers.sort_unstable();
+        peers.dedup();
+        peers
+    }
+
     /// What `task` waits for.
     pub fn dependencies(&self, task: u32) -> Vec<Dependency> {
         (0..self.tasks.len() as u32)

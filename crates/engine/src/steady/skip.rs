@@ -2,14 +2,12 @@
 
 use crate::calendar::Kind;
 use crate::record::CollectiveRecord;
+use crate::sets::NUMBER_BIT;
 use crate::state::{At, NONE, Resource};
 use crate::{Engine, Network, Order};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use syncline_units::Time;
-
-/// Bits of a key below the number of the collective.
-const BELOW_NUMBER: u32 = 40;
 
 fn later(time: &mut Time, by: Time) {
     *time = time.saturating_add(by);
@@ -46,11 +44,9 @@ pub(super) fn shift_record(record: &mut CollectiveRecord, by: Time, iterations: 
 impl<N: Network> Engine<'_, N> {
     /// Moves everything `by` later and so many iterations on. Slots that are free move too, which does no harm.
     pub(super) fn skip(&mut self, by: Time, iterations: u32) {
-        let roles = self.windows.len();
         let sequences: Vec<u32> =
-            (0..roles).map(|role| self.per_iteration(role).wrapping_mul(iterations)).collect();
-        let key_shift: Vec<u64> =
-            sequences.iter().map(|&s| (u64::from(s) * roles as u64) << BELOW_NUMBER).collect();
+            self.numbers.of_role.iter().map(|&own| own.wrapping_mul(iterations)).collect();
+        let numbers = self.numbers.all * u64::from(iterations);
         let issued: Vec<u64> = self
             .classes
             .iter()
@@ -108,7 +104,7 @@ impl<N: Network> Engine<'_, N> {
         for instance in self.instances.slots_mut() {
             let role = usize::from(instance.record.role);
             instance.sequence = instance.sequence.wrapping_add(sequences[role]);
-            instance.number = instance.number.wrapping_add(u64::from(sequences[role]) * roles as u64);
+            instance.number = instance.number.wrapping_add(numbers);
             shift_record(&mut instance.record, by, iterations);
         }
         for (window, &sequences) in
@@ -126,11 +122,7 @@ impl<N: Network> Engine<'_, N> {
             shift_at(&mut alone.at, iterations);
         }
 
-        // Numbers are sequence numbers and roles in turn.
-        let shift_key = |key: u64| {
-            let number = key >> BELOW_NUMBER & (super::NUMBERS - 1);
-            key.wrapping_add(key_shift[(number % roles as u64) as usize])
-        };
+        let shift_key = |key: u64| key.wrapping_add(numbers << NUMBER_BIT);
         for message in self.messages.slots_mut() {
             later(&mut message.sent, by);
             if message.target != NONE {

@@ -5,6 +5,7 @@
 
 use crate::calendar::{Event, Kind};
 use crate::record::CollectiveRecord;
+use crate::sets::NUMBER_BIT;
 use crate::state::{At, Cause, DONE, Message, NONE, Rank, Resource, Run, Set};
 use crate::{Engine, Network, Order};
 use syncline_units::Time;
@@ -68,7 +69,7 @@ impl<N: Network> Writer<'_, '_, N> {
     }
     /// A collective's sequence number relative to what the iteration begins with.
     fn sequence(&self, role: usize, sequence: u32) -> u64 {
-        u64::from(sequence.wrapping_sub(self.base.wrapping_mul(self.engine.per_iteration(role))))
+        u64::from(sequence.wrapping_sub(self.base.wrapping_mul(self.engine.numbers.of_role[role])))
     }
     /// How many sets the rank has issued since, and what else orders them.
     fn priority(&self, rank: u32, priority: u64) -> u64 {
@@ -107,8 +108,10 @@ impl<N: Network> Writer<'_, '_, N> {
         }
         self.push(rank.running.iter().map(|&running| u64::from(running)));
         self.push([self.ahead(rank.reducer_free), cause(rank.last_cause)]);
+        // Lists of any length begin with it, so that two states do not read alike by chance.
+        self.push([rank.channels.len() as u64]);
         for (&(from, tag), channel) in &rank.channels {
-            self.push([from, tag, channel.arrived].map(u64::from));
+            self.push([from, tag, channel.arrived, channel.posted.len() as u32].map(u64::from));
             for &(at, since) in &channel.posted {
                 self.push(self.at(at));
                 self.push([self.past(since)]);
@@ -155,7 +158,7 @@ impl<N: Network> Writer<'_, '_, N> {
                     }
                 }
                 for chunk in &instance.chunks {
-                    self.push([u64::from(chunk.left), chunk.runs.len() as u64]);
+                    self.push([u64::from(chunk.left), chunk.runs.len() as u64, chunk.begun.len() as u64]);
                     self.push(chunk.begun.iter().map(|&begun| u64::from(begun)));
                     for &run in &chunk.runs {
                         match run {
@@ -223,7 +226,8 @@ impl<N: Network> Writer<'_, '_, N> {
             u64::from(run.queue),
             self.past(run.entered),
         ]);
-        self.push([self.ahead(run.last_sent), run.streams.len() as u64, run.receives.len() as u64]);
+        self.push([self.ahead(run.last_sent), run.streams.len() as u64]);
+        self.push([run.receives.len() as u64, run.early.len() as u64]);
         for stream in &run.streams {
             let flags = u64::from(stream.waits) << 1 | u64::from(stream.done);
             self.push([u64::from(stream.pc), u64::from(stream.outstanding), flags]);
@@ -286,7 +290,7 @@ impl<N: Network> Writer<'_, '_, N> {
             self.push([u64::from(alone.tag), message.key]);
         } else {
             // What of the key is not the collective's number is the same in every iteration.
-            self.push([u64::from(message.from), message.key & ((1 << 40) - 1)]);
+            self.push([u64::from(message.from), message.key & ((1 << NUMBER_BIT) - 1)]);
             self.run_name(message.target);
         }
     }

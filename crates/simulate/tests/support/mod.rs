@@ -2,17 +2,30 @@
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use std::ops::Range;
 use syncline_simulate::{Control, Scenario, run};
 use syncline_timeline::Timeline;
 
-fn dimension() -> impl Strategy<Value = Value> {
+/// So many cases, or as many as `PROPTEST_CASES` says.
+pub(crate) fn cases(usual: u32) -> ProptestConfig {
+    let default = ProptestConfig::default();
+    let cases = if std::env::var_os("PROPTEST_CASES").is_some() { default.cases } else { usual };
+    ProptestConfig { cases, ..default }
+}
+
+/// A number from the range, or, where things are to happen at the same time, one of a few.
+pub(crate) fn number(round: bool, few: &'static [u32], range: Range<u32>) -> BoxedStrategy<u32> {
+    if round { prop::sample::select(few).boxed() } else { range.boxed() }
+}
+
+pub(crate) fn dimension(round: bool) -> impl Strategy<Value = Value> {
     (
         prop::sample::select(vec!["ring", "fully_connected", "switch"]),
         1u32..8,
         1u32..3,
         any::<bool>(),
-        1u32..100,
-        0u32..2000,
+        number(round, &[25, 50, 100], 1..100),
+        number(round, &[500, 700, 0], 0..2000),
     )
         .prop_map(|(shape, size, count, one_way, rate, latency)| {
             let mut dim = json!({"shape": shape, "size": size, "count": count,
@@ -24,7 +37,7 @@ fn dimension() -> impl Strategy<Value = Value> {
         })
 }
 
-fn collectives() -> impl Strategy<Value = Value> {
+pub(crate) fn collectives(round: bool) -> impl Strategy<Value = Value> {
     (
         prop::sample::select(vec![
             "baseline",
@@ -37,7 +50,7 @@ fn collectives() -> impl Strategy<Value = Value> {
         1u32..9,
         prop::sample::select(vec!["fifo", "lifo", "priority"]),
         (0u32..4, 0u32..4, 0u32..3, 0u32..3, 0u32..3, 0u32..3),
-        (0u32..50, 0u32..50, any::<bool>()),
+        (number(round, &[0, 50], 0..50), number(round, &[0, 50], 0..50), any::<bool>()),
     )
         .prop_map(|(composition, chunks, order, (threshold, batch, active, outstanding, concurrent, queues), delays)| {
             let mut spec = json!({"all_reduce": composition, "chunks": chunks, "order": order, "min_chunk": "1B",
@@ -51,16 +64,39 @@ fn collectives() -> impl Strategy<Value = Value> {
         })
 }
 
-fn layer() -> impl Strategy<Value = Value> {
+fn layer(round: bool) -> impl Strategy<Value = Value> {
     let sharding = prop::sample::select(vec!["gather", "column", "row", "divided", "replicated"]);
-    (0u32..30, 0u32..20_000, 0u32..2_000, sharding).prop_map(|(time, parameters, outputs, sharding)| {
-        let time = json!({"time": format!("{time}us")});
-        json!({"forward": time, "input_grad": time, "weight_grad": time, "update": {"time": "1us"},
+    let parameters = number(round, &[1024, 12_288, 0], 0..20_000);
+    let outputs = number(round, &[256, 1024, 0], 0..2_000);
+    (number(round, &[0, 1, 10], 0..30), parameters, outputs, sharding).prop_map(
+        |(time, parameters, outputs, sharding)| {
+            let time = json!({"time": format!("{time}us")});
+            json!({"forward": time, "input_grad": time, "weight_grad": time, "update": {"time": "1us"},
             "parameters": parameters, "inputs": outputs, "outputs": outputs, "sharding": sharding})
+        },
+    )
+}
+
+/// Dimensions with names.
+pub(crate) fn dimensions(round: bool, count: Range<usize>) -> impl Strategy<Value = Vec<Value>> {
+    prop::collection::vec(dimension(round), count).prop_map(|mut dims| {
+        for (index, dim) in dims.iter_mut().enumerate() {
+            dim["name"] = json!(format!("d{index}"));
+        }
+        dims
     })
 }
 
+pub(crate) fn models() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(vec!["analytical", "queued"])
+}
+
+/// A scenario; in half of them, sizes, rates and times are a few round numbers, so that much happens at the same time.
 pub(crate) fn scenario() -> impl Strategy<Value = Value> {
+    any::<bool>().prop_flat_map(scenario_of)
+}
+
+fn scenario_of(round: bool) -> impl Strategy<Value = Value> {
     let kinds = prop::sample::select(vec![
         "all_reduce",
         "reduce_scatter",
@@ -69,39 +105,37 @@ pub(crate) fn scenario() -> impl Strategy<Value = Value> {
         "broadcast",
         "reduce",
     ]);
-    let bare = prop::collection::vec((kinds, 1u64..100_000), 1..4).prop_map(|list| {
+    let bytes = number(round, &[1024, 3072, 36_864], 1..100_000);
+    let bare = prop::collection::vec((kinds, bytes), 1..4).prop_map(|list| {
         let list: Vec<Value> = list
             .into_iter()
             .map(|(kind, bytes)| json!({"kind": kind, "bytes": format!("{bytes}B")}))
             .collect();
         json!({"source": "collectives", "collectives": list, "iterations": 2})
     });
-    let training =
-        (prop::collection::vec(layer(), 1..5), prop::sample::select(vec!["data", "model", "none"]), 1u32..4)
-            .prop_map(|(mut layers, parallel, iterations)| {
-                for (index, layer) in layers.iter_mut().enumerate() {
-                    layer["name"] = json!(format!("l{index}"));
-                }
-                let parallel = match parallel {
-                    "data" => json!({"data": "all"}),
-                    "model" => json!({"model": "all", "data": "none"}),
-                    _ => json!({"model": {"dims": ["d0"]}}),
-                };
-                json!({"source": "layers", "layers": layers, "parallel": parallel, "iterations": iterations})
-            });
-    let dims = prop::collection::vec(dimension(), 1..4).prop_map(|mut dims| {
-        for (index, dim) in dims.iter_mut().enumerate() {
-            dim["name"] = json!(format!("d{index}"));
-        }
-        dims
-    });
+    let training = (
+        prop::collection::vec(layer(round), 1..5),
+        prop::sample::select(vec!["data", "model", "none"]),
+        1u32..4,
+    )
+        .prop_map(|(mut layers, parallel, iterations)| {
+            for (index, layer) in layers.iter_mut().enumerate() {
+                layer["name"] = json!(format!("l{index}"));
+            }
+            let parallel = match parallel {
+                "data" => json!({"data": "all"}),
+                "model" => json!({"model": "all", "data": "none"}),
+                _ => json!({"model": {"dims": ["d0"]}}),
+            };
+            json!({"source": "layers", "layers": layers, "parallel": parallel, "iterations": iterations})
+        });
     let algorithms = prop::collection::vec(
         prop::sample::select(vec!["", "ring", "direct", "halving_doubling", "double_binary_tree", "tree"]),
         3,
     );
-    let models = prop::sample::select(vec!["analytical", "queued"]);
     let logical = prop::sample::select(vec![0, 0, 0, 1, 2]);
-    (dims, collectives(), prop_oneof![bare, training], models, algorithms, logical).prop_map(
+    let workload = prop_oneof![bare, training];
+    (dimensions(round, 1..4), collectives(round), workload, models(), algorithms, logical).prop_map(
         |(dims, mut collectives, workload, network, algorithms, logical)| {
             let named = dims.iter().zip(algorithms).filter(|(_, algorithm)| !algorithm.is_empty());
             let named = named
