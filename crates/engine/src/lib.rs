@@ -33,7 +33,7 @@ mod tasks;
 pub use activity::Activity;
 pub use calendar::Calendar;
 pub use job::{CollectivePlan, Job, Lanes, Order, PhasePlan, Schedule};
-pub use network::{LinkUse, Network, Sent, Transfer};
+pub use network::{LinkUse, Network, Repeats, Sent, Transfer};
 pub use record::Record;
 pub use slow::{Slowdown, Slowdowns};
 
@@ -224,6 +224,7 @@ impl<'a, N: Network> Engine<'a, N> {
             let graph = &workload.classes[workload.class_of(quotient.rank(index)) as usize];
             (graph.tasks.len() as u32, graph.iterations)
         }));
+        let steady = Steady::new(!job.repeat || network.repeats().is_none());
         let mut engine = Self {
             job,
             quotient,
@@ -254,7 +255,7 @@ impl<'a, N: Network> Engine<'a, N> {
             failure: None,
             watching: true,
             boundary: false,
-            steady: Steady::new(!job.repeat),
+            steady,
         };
         for rank in 0..count {
             if engine.ranks[rank as usize].tasks_left > 0 {
@@ -292,6 +293,7 @@ impl<'a, N: Network> Engine<'a, N> {
             if time > until {
                 return self.checked(Step::TimeLimit);
             }
+            self.calendar.limit = until;
             let event = self.calendar.pop().expect("there is a next event");
             if event.time > self.now {
                 self.generation = 0;
@@ -307,6 +309,7 @@ impl<'a, N: Network> Engine<'a, N> {
                 Kind::ComputeDone => self.compute_done(event.a),
                 Kind::MemoryDone => self.memory_done(event.a),
                 Kind::Inject => self.inject(event.a),
+                Kind::Left => self.has_left(event.a),
                 Kind::Admit => {
                     self.generation = ((event.key() >> 52) as u8).saturating_add(1);
                     self.admit_begun(event.a);

@@ -27,6 +27,8 @@ pub struct Transfer {
 pub enum Sent {
     /// At this time.
     At(Time),
+    /// Not known yet: the model says so with [`Calendar::left`].
+    Later,
     /// There is no way to the receiver; nothing was sent.
     NoRoute,
 }
@@ -65,6 +67,26 @@ pub trait Network {
     /// much.
     fn overbooked(&self) -> Option<String>;
 
+    /// When each of the model's ports was busy.
+    fn activity(&mut self) -> &mut Activity;
+
+    /// From `now` on nobody asks any more when ports were busy.
+    fn stop_activity(&mut self, now: Time);
+
+    /// What repetition in time needs; `None` for a model whose state does not come again.
+    fn repeats(&self) -> Option<&dyn Repeats> {
+        None
+    }
+
+    /// The same, to be moved in time.
+    fn repeats_mut(&mut self) -> Option<&mut dyn Repeats> {
+        None
+    }
+}
+
+/// A network model whose state can be compared, and moved in time: iterations that are like earlier ones need not be
+/// simulated.
+pub trait Repeats {
     /// The message that a call with `a` is about.
     fn message(&self, a: u32) -> u32;
 
@@ -79,12 +101,6 @@ pub trait Network {
 
     /// What each of the model's ports did so far.
     fn uses(&self) -> Vec<LinkUse>;
-
-    /// When each of the model's ports was busy.
-    fn activity(&mut self) -> &mut Activity;
-
-    /// From `now` on nobody asks any more when ports were busy.
-    fn stop_activity(&mut self, now: Time);
 
     /// Books `times` over what ports did since they had done `before`.
     fn repeat(&mut self, before: &[LinkUse], times: u32);

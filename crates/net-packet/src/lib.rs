@@ -3,8 +3,10 @@
 //! - [`parameters`]: what can be set;
 //! - [`packet`], [`port`], [`queue`]: what travels, where it waits, what happens next;
 //! - [`tcp`]: the transport, one direction of a connection;
-//! - [`simulation`]: all of that on a network, told of by a [`Sink`].
+//! - [`simulation`]: all of that on a network, told of by a [`Sink`];
+//! - [`network`]: that behind the engine's network interface.
 
+pub mod network;
 pub mod packet;
 pub mod parameters;
 pub mod port;
@@ -12,5 +14,6 @@ pub mod queue;
 pub mod simulation;
 pub mod tcp;
 
+pub use network::Packets;
 pub use parameters::{Congestion, Parameters};
 pub use simulation::{Simulation, Sink};

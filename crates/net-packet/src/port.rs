@@ -6,7 +6,8 @@
 
 use crate::packet::Packet;
 use std::collections::VecDeque;
-use syncline_units::{Bytes, Rate};
+use syncline_engine::activity::Recent;
+use syncline_units::{Bytes, Rate, Time};
 
 /// What a port counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,6 +57,7 @@ pub(crate) struct Port {
     /// Time to send a packet of the size of the last one.
     last: (u32, u64),
     pub(crate) count: Count,
+    pub(crate) recent: Recent,
 }
 
 impl Port {
@@ -72,6 +74,7 @@ impl Port {
             mark: time(mark),
             last: (0, 0),
             count: Count::default(),
+            recent: Recent::default(),
         }
     }
 
@@ -88,6 +91,14 @@ impl Port {
     /// When all that is queued will have left.
     pub(crate) fn drained(&self) -> u64 {
         self.drained
+    }
+
+    /// Forgets what would be sent after `now`.
+    pub(crate) fn cut(&mut self, now: u64) {
+        let ahead = self.drained.saturating_sub(now);
+        self.drained = self.drained.min(now);
+        self.count.busy = self.count.busy.saturating_sub(ahead);
+        self.count.bytes = self.count.bytes.saturating_sub(self.rate.bytes_in(Time(ahead)).0);
     }
 
     /// A packet of `bytes` on the wire comes.

@@ -8,6 +8,7 @@ use crate::tcp::ranges::Blocks;
 use crate::tcp::receiver::{Answer, Receiver};
 use crate::tcp::sender::{NEVER, Repairs, Sender};
 use std::collections::VecDeque;
+use syncline_engine::activity::Activity;
 use syncline_units::{Rate, Time};
 
 /// Told what becomes of messages.
@@ -78,6 +79,8 @@ pub struct Simulation {
     /// Flows with bytes that are not acknowledged.
     busy: u32,
     events: u64,
+    /// When ports were busy.
+    activity: Activity,
 }
 
 impl Simulation {
@@ -95,6 +98,7 @@ impl Simulation {
             under_way: 0,
             busy: 0,
             events: 0,
+            activity: Activity::new(0),
         }
     }
 
@@ -102,6 +106,7 @@ impl Simulation {
     /// left. `buffer` is what its queue holds, `None` for a host's, which is the memory that the data lies in.
     pub fn port(&mut self, rate: Rate, latency: Time, buffer: Option<u64>) -> u32 {
         let mark = buffer.and(self.parameters.mark).map_or(u64::MAX, |bytes| bytes.0);
+        self.activity.add_row();
         self.ports.push(Port::new(rate, latency.0, buffer.unwrap_or(u64::MAX), mark));
         self.ports.len() as u32 - 1
     }
@@ -182,6 +187,21 @@ impl Simulation {
         Time(self.ports[port as usize].drained())
     }
 
+    /// When each port was busy.
+    pub fn activity(&mut self) -> &mut Activity {
+        &mut self.activity
+    }
+
+    /// From `now` on nobody asks any more when ports were busy.
+    pub fn stop_activity(&mut self, now: Time) {
+        self.activity.stop(now, self.ports.iter_mut().map(|port| &mut port.recent));
+    }
+
+    /// The run ends at `now`: what ports would send later is not booked.
+    pub fn cut(&mut self, now: Time) {
+        self.ports.iter_mut().for_each(|port| port.cut(now.0));
+    }
+
     /// Repairs and round trips of every flow.
     pub fn flows(&self) -> impl Iterator<Item = (Repairs, RoundTrips)> {
         self.flows.iter().map(|flow| (flow.sender.repairs, flow.round_trips))
@@ -218,7 +238,14 @@ impl Simulation {
     #[inline]
     fn enter(&mut self, port: u32, mut packet: Packet) {
         let wire = Self::wire(&self.parameters, &packet);
-        match self.ports[port as usize].take(self.now, &mut packet, wire) {
+        let state = &mut self.ports[port as usize];
+        let before = state.drained().max(self.now);
+        let taken = state.take(self.now, &mut packet, wire);
+        let after = state.drained();
+        if taken != Taken::Dropped {
+            self.activity.book(port as usize, &mut state.recent, Time(before), Time(after));
+        }
+        match taken {
             Taken::Sent(time) => self.queue.push(Event { time, port, packet }),
             Taken::Queued => {}
             Taken::Dropped => {
