@@ -1,13 +1,16 @@
 //! What can be set about hosts, switches and transport, and what of it is impossible.
 
+use serde::{Deserialize, Serialize};
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics};
 use syncline_units::{Bytes, Time};
 
 /// Congestion control of TCP.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Congestion {
     /// NewReno (RFC 6582) with selective acknowledgements (RFC 6675).
     #[default]
+    #[serde(rename = "newreno")]
     NewReno,
     /// CUBIC (RFC 9438).
     Cubic,
@@ -16,7 +19,8 @@ pub enum Congestion {
 }
 
 /// Everything that can be set. The defaults are the values of dlrm2020, Table III, where it gives them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Parameters {
     /// Largest packet of the network layer.
     pub mtu: Bytes,
