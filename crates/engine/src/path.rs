@@ -141,7 +141,8 @@ impl Path {
         self.nodes[rank as usize][node as usize] = Node { start: now, cause, ..UNSEEN };
     }
 
-    /// A task begins now; if it could have begun earlier, then because `before` has made room.
+    /// A task begins now; if it could have begun earlier, then because `before` has made room. Where that is not watched
+    /// any more, the wait counts as the task's own time.
     #[inline]
     pub(crate) fn had_to_wait(&mut self, now: Time, rank: u32, at: At, before: At) {
         let Some(node) = self.node(rank, at) else { return };

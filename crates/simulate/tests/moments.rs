@@ -73,7 +73,8 @@ proptest! {
         (value["trace"], value["quotient"]) = (json!({"ranks": ranks}), json!(false));
         let timeline = simulate(&value);
         let spans = &timeline.spans;
-        prop_assume!(spans.left_out == 0);
+        // A task may have to wait for one of an iteration that is not watched any more.
+        prop_assume!(spans.left_out == 0 && timeline.summary.iterations <= 2);
         let nano = |time: Time| (time.as_s() * 1e9).round() as u64;
         let computed: BTreeSet<_> = spans
             .spans
