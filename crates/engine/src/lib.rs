@@ -291,6 +291,7 @@ impl<'a, N: Network> Engine<'a, N> {
                 continue;
             }
             if time > until {
+                self.now = until;
                 return self.checked(Step::TimeLimit);
             }
             self.calendar.limit = until;
