@@ -62,9 +62,9 @@ def prepare(scenario: Given | None, changes: Mapping[str, Any] | None, sections:
     return load({} if scenario is None else scenario, overrides)
 
 
-def run(loaded: Loaded, progress: Progress | None = None) -> Result:
-    """Simulates what was loaded."""
-    finished = loaded.call(_core.simulate, progress, monotonic() - loaded.started)
+def run(loaded: Loaded, progress: Progress | None = None, warn: Callable[[str], object] | None = None) -> Result:
+    """Simulates what was loaded. ``warn`` gets what is known to be worth a warning before the first event, as JSON."""
+    finished = loaded.call(_core.simulate, progress, monotonic() - loaded.started, warn)
     result = Result(finished, loaded.resolved)
     if finished.interrupted:
         raise Interrupted(result)

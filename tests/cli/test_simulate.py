@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from syncline.api import run
+from syncline.config.load import load
 from tests.conftest import RING, Cli
 
 
@@ -32,6 +34,33 @@ def test_json_is_one_object(cli: Cli, ring: str) -> None:
     assert (answer["exit_status"], answer["folder"]) == (0, "here")
     assert answer["summary"]["ranks"] == 4
     assert answer["diagnostics"] == []
+
+
+SHAPELESS = """\
+workload: { layers: [{ name: a, forward: { flop: 1GFLOP, memory: 1MB } }] }
+compute: { model: systolic, memory: 900GB/s }
+fabric: { shape: Ring(4), rate: 25GB/s }
+"""
+
+
+def test_warnings_are_said_once(cli: Cli) -> None:
+    scenario = cli.write("s.yaml", SHAPELESS)
+    done = cli("simulate", scenario)
+    assert (done.returncode, done.stderr.count("warning[")) == (0, 1)
+    assert done.stderr.startswith("warning[SL0301]: no work says the shapes")
+    assert cli("simulate", scenario, "--quiet").stderr == ""
+    answer = cli("simulate", scenario, "--json")
+    assert answer.stderr.count("warning[") == 1
+    assert [each["code"] for each in json.loads(answer.stdout)["diagnostics"]] == ["SL0301"]
+
+
+def test_what_is_known_is_said_before_the_first_event(cli: Cli) -> None:
+    heard: list[str] = []
+    loaded = load(cli.folder / cli.write("s.yaml", SHAPELESS + "limits: { events: 1 }\n"))
+    result = run(loaded, lambda *_: heard.append("progress"), lambda found: heard.append(found))
+    assert json.loads(heard[0])[0]["code"] == "SL0301"
+    # What ended the run is not known before.
+    assert [each["code"] for each in result.warnings] == ["SL0301", "SL0502"]
 
 
 def test_errors_in_json(cli: Cli) -> None:

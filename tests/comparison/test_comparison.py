@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import syncline
-from syncline.comparison.pairs import alike
+from syncline.comparison.pairs import alike_layers
 from tests.comparison.runs import JOB, alone, job, kept
 from tests.report.runs import resnet
 
@@ -45,7 +45,7 @@ class TestNumbers:
 
     def test_layers_alike_are_one_and_their_sum_stays(self) -> None:
         found = syncline.compare(resnet(), _transformer())
-        groups = alike(found.layers, found.step.difference_s)
+        groups = alike_layers(found.layers, found.step.difference_s)
         assert sum(each.count for each in groups) == len(found.layers) > len(groups)
         assert sum(each.difference_s for each in groups) == pytest.approx(
             sum(each.difference_s for each in found.layers)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from syncline.comparison.inputs import LISTED, Change, changes, foremost
+from syncline.comparison.inputs import LISTED, Change, changes, foremost, tally
 
 
 def found(a: dict[str, Any], b: dict[str, Any]) -> list[tuple[str, str, str]]:
@@ -68,6 +68,21 @@ def test_the_same_key_of_several_entries_is_one_change() -> None:
 def test_names_and_drawings_decide_nothing() -> None:
     a, b = {"name": "one", "report": True, "seed": 0}, {"name": "other", "report": False, "seed": 1}
     assert [(each.key, each.decides) for each in changes(a, b)] == [("name", False), ("report", False), ("seed", True)]
+
+
+@pytest.mark.parametrize(
+    ("deciding", "idle", "expected"),
+    [
+        (10, 1, "10 keys, and 1 that changes no number"),
+        (1, 2, "1 key, and 2 that change no number"),
+        (3, 0, "3 keys"),
+        (0, 1, "1 key that changes no number"),
+        (0, 2, "2 keys that change no number"),
+    ],
+)
+def test_one_count_for_all_sentences(deciding: int, idle: int, expected: str) -> None:
+    changes = [Change(f"x{at}", "a", "b", decides=at < deciding) for at in range(deciding + idle)]
+    assert tally(changes) == expected
 
 
 def test_what_decides_is_listed_first_and_layers_do_not_fill_the_list() -> None:

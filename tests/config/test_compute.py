@@ -216,6 +216,13 @@ def test_a_job_without_layers_has_no_measured_times(tmp_path: Path) -> None:
     assert result.summary.compute_model == "measured (t.yaml: a CPU)"
 
 
+def test_what_a_table_lacks_is_added_to_the_table(tmp_path: Path) -> None:
+    path = tmp_path / "t.yaml"
+    path.write_text("schema: syncline-times/1\n")
+    with pytest.raises(SynclineError, match="add `times` to the table"):
+        times.read(str(path))
+
+
 def test_limits_of_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MAX_TIMES", 2)
     monkeypatch.setattr(times, "_FORM", times._FORM.__class__(**{**vars(times._FORM), "max_rows": 2}))

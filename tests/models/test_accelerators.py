@@ -42,8 +42,8 @@ def test_as_a_compute_model():
     assert find("A100").roofline("bf16") == {
         "model": "roofline",
         "accelerator": "A100-SXM4-80GB",
-        "peak": "312000000000000FLOP/s",
-        "memory": "2039000000000B/s",
+        "peak": "312TFLOP/s",
+        "memory": "2.039TB/s",
     }
 
 

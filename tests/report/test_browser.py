@@ -96,6 +96,20 @@ def test_the_keyboard_zooms(browser: Any, example: tuple[syncline.Result, Path])
     assert not opened.complaints
 
 
+def test_patterns_are_drawn(browser: Any, tmp_path: Path) -> None:
+    file = tmp_path / "report.html"
+    file.write_bytes(report(syncline.simulate(SMALL)))
+    opened = Page(browser, file)
+    layers = opened.charts()["layers"].query_selector(".canvas")
+    name = layers.get_attribute("aria-label")
+    plain = layers.query_selector("canvas").evaluate(PAINTED)
+    opened.page.click("text=Patterns")
+    opened.page.wait_for_timeout(200)
+    assert layers.query_selector("canvas").evaluate(PAINTED) > 1.2 * plain
+    assert layers.get_attribute("aria-label") == name
+    assert not opened.complaints
+
+
 NEXT_FRAME = "await new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)));"
 PIXELS = """
     const canvas = document.querySelector("#timeline canvas");
@@ -157,7 +171,33 @@ def test_a_thousand_layers_and_npus_open_quickly(browser: Any, tmp_path: Path) -
     # Milliseconds; a tenth of it on an idle machine.
     assert ready < 5_000
     assert set(opened.charts()) == set(CHARTS)
+    # Bars of equal height, about as wide as a pixel: one area, through which nothing shows in bands.
+    shades = opened.page.query_selector("#layers canvas").evaluate(SHADES)
+    assert shades == 1
     assert not opened.complaints
+
+
+SHADES = """canvas => {
+    const at = canvas.getContext("2d");
+    const middle = Math.round(canvas.height * 0.52);
+    const pixels = new Uint32Array(at.getImageData(0, middle, canvas.width, 1).data.buffer);
+    return new Set(pixels.slice(0.2 * canvas.width, 0.8 * canvas.width)).size;
+}"""
+"""How many colours a line across the bars has."""
+
+
+def test_labels_of_shares_are_whole_on_narrow_pages(browser: Any, example: tuple[syncline.Result, Path]) -> None:
+    opened = Page(browser, example[1], width=390)
+    left = opened.charts()["activity"].query_selector("canvas").evaluate(LEFTMOST)
+    assert left > 1
+
+
+LEFTMOST = """canvas => {
+    const { width, height } = canvas;
+    const pixels = new Uint32Array(canvas.getContext("2d").getImageData(0, 0, width, height).data.buffer);
+    return pixels.reduce((least, pixel, at) => (pixel ? Math.min(least, at % width) : least), width);
+}"""
+"""The first column in which something is drawn."""
 
 
 def test_a_plot_is_a_page(browser: Any, tmp_path: Path) -> None:

@@ -7,11 +7,13 @@ import hashlib
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import syncline
 from syncline.report.html.charts import CHARTS
+from syncline.report.html.layers import _exposed
 from syncline.report.html.page import report
 from tests.conftest import RING, Cli
 from tests.report.runs import HOSTILE, SMALL, embedded, resnet
@@ -140,6 +142,58 @@ def test_activity_and_critical_path(small: syncline.Result) -> None:
     assert 0 < compute < small.summary.compute_s
 
 
+def test_dimensions_have_the_same_colour_in_every_chart() -> None:
+    fabric = {"shape": "Ring(4)_Ring(1)_Switch(2)", "rate": "25GB/s"}
+    for workload in ({"collective": "all_reduce", "bytes": "1MB"}, SMALL["workload"]):
+        result = syncline.simulate(workload=workload, compute="given", fabric=fabric)
+        data = embedded(report(result).decode())
+        places = {lane["name"]: lane.get("dimension") for lane in data["activity"]["data"]["lanes"]}
+        of_timeline = data["timeline"]["data"]["tracks"][4:]
+        computes = {"compute": None} if "layers" in workload else {}
+        assert places == {**computes, "dim1": of_timeline.index("dim1"), "dim3": of_timeline.index("dim3")}
+        assert ("Compute and" in data["activity"]["title"]) == bool(computes)
+
+
+class TestWaiting:
+    """What is said of the layers that compute waits for."""
+
+    def finding(self, **exposed: float) -> str:
+        table = {
+            "layer": list(exposed),
+            "compute_s": [1e-3] * len(exposed),
+            "exposed_communication_s": list(exposed.values()),
+        }
+        return _exposed(table).partition(" Compute is longest in")[0]
+
+    def test_one_of_several(self) -> None:
+        start = "Compute waits 10 ms a step for the communication of 2 layers: "
+        assert self.finding(a=9e-3, b=1e-3, c=0.0) == f"{start}most of it, 90.0 %, is for a."
+        assert self.finding(a=5e-3, b=5e-3) == f"{start}50.0 % for each."
+
+    def test_spread(self) -> None:
+        start = "Compute waits 10 ms a step for the communication of 3 layers: "
+        assert self.finding(a=4e-3, b=3.5e-3, c=2.5e-3) == f"{start}at most 40.0 % for one of them."
+
+    def test_many_alike(self) -> None:
+        blocks = {f"b.{at}.{part}": each for at in range(80) for part, each in (("q", 1e-3), ("k", 2e-3))}
+        start = "Compute waits 250 ms a step for the communication of 161 layers: at most 4.0 % for one of them; "
+        assert self.finding(head=1e-2, **blocks) == f"{start}most of it, 64.0 %, is for b.0.k (80 alike)."
+        assert self.finding(**{f"l{at}": 1e-3 for at in range(3)}).endswith("of 3 layers: 33.3 % for each.")
+
+
+def test_slow_ranks_can_be_chosen() -> None:
+    result = syncline.simulate(SMALL, faults=[{"rank": 5, "factor": 2}])
+    assert embedded(report(result).decode())["timeline"]["data"]["ranks"] == [0, 5]
+
+
+def test_a_collective_alone_is_named_once() -> None:
+    fabric = {"shape": "Ring(4)_Switch(2)", "rate": "25GB/s"}
+    result = syncline.simulate(workload={"collective": "all_reduce", "bytes": "1MB"}, fabric=fabric)
+    labels = set(embedded(report(result).decode())["timeline"]["data"]["labels"])
+    assert {"all_reduce 1MB", "all_reduce 1MB reduce_scatter", "all_reduce 1MB all_gather"} <= labels
+    assert not [label for label in labels if "other" in label or label.count("all_reduce") > 1]
+
+
 def test_large_fabrics_are_drawn_by_groups() -> None:
     fabric = {"shape": "Ring(8)_FC(8)_Switch(16)", "rate": "25GB/s", "latency": "1us"}
     result = syncline.simulate(workload={"collective": "all_reduce", "bytes": "1MiB"}, fabric=fabric)
@@ -148,6 +202,39 @@ def test_large_fabrics_are_drawn_by_groups() -> None:
     assert {edge[2] for edge in chart["edges"]} == {0, 1, 2}
     assert len(chart["edges"]) == 8 * 2 + 8 * 7 + 16 * 2
     assert [strip["links"] for strip in chart["strips"]] == [2048, 7168, 2048]
+
+
+def _hierarchy(algorithm: str, size: int) -> dict[str, Any]:
+    """The drawing of a fabric of 64 NPUs times ``size``. Links are told one by one where there are at most 65,536."""
+    dims = [
+        {"name": "ring", "shape": "ring", "size": 8},
+        {"name": "fc", "shape": "fully_connected", "size": 8},
+        {"name": "switch", "shape": "switch", "size": size},
+    ]
+    fabric = {"dims": [{**dim, "rate": "25GB/s", "latency": "1us"} for dim in dims]}
+    plans = {"algorithms": {"fc": {"reduce_scatter": algorithm, "all_gather": algorithm}}, "chunks": 1}
+    workload = {"collective": "all_reduce", "bytes": "64MiB"}
+    result = syncline.simulate(workload=workload, fabric=fabric, collectives=plans)
+    found: dict[str, Any] = embedded(result.plot("fabric").html)["fabric"]["data"]
+    return found
+
+
+@pytest.mark.parametrize("algorithm", ["ring", "direct", "halving_doubling"])
+def test_groups_of_fabrics_whose_links_are_told_by_class(algorithm: str) -> None:
+    small, large = (
+        {edge[:3]: edge[3] for edge in map(tuple, _hierarchy(algorithm, size)["edges"]) if edge[2] < 2}
+        for size in (16, 128)
+    )
+    assert small.keys() == large.keys()
+    assert len(small) == 8 * 2 + 8 * 7
+    # The load is another, but not its pattern: which pairs talk in the group of all-to-all links.
+    assert {edge for edge, load in small.items() if load} == {edge for edge, load in large.items() if load}
+
+
+def test_groups_too_large_for_a_drawing_are_told_in_words() -> None:
+    chart = _hierarchy("direct", 128)
+    assert chart["words"] == ["", "", "128 on a switch"]
+    assert {edge[2] for edge in chart["edges"]} == {0, 1}
 
 
 @pytest.mark.parametrize(

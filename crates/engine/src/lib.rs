@@ -49,7 +49,7 @@ use steady::Steady;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 pub use syncline_timeline::Ended;
 use syncline_units::Time;
-use syncline_workload::{Seating, TaskKind};
+use syncline_workload::{Part, Seating, TaskKind};
 
 /// Of each task of a class, what the engine looks up often.
 #[derive(Debug)]
@@ -508,6 +508,16 @@ pub fn task_name(job: &Job<'_>, rank: u32, task: u32) -> String {
     label_text(job, Label::Task { class: job.workload.class_of(rank), task })
 }
 
+/// Those words that there are.
+fn words(all: &[&str]) -> String {
+    all.iter().filter(|word| !word.is_empty()).copied().collect::<Vec<_>>().join(" ")
+}
+
+/// `what`, unless the layer's name begins with it: a collective that stands alone has given its layer its name.
+fn unless_said<'a>(name: &str, what: &'a str) -> &'a str {
+    if name.starts_with(what) { "" } else { what }
+}
+
 /// A span's label.
 fn label_text(job: &Job<'_>, label: Label) -> String {
     let layer_name = |layer: u32| job.workload.layers.get(layer as usize).map_or("", String::as_str);
@@ -519,19 +529,20 @@ fn label_text(job: &Job<'_>, label: Label) -> String {
                 return task.name.clone();
             }
             let what = match task.kind {
-                TaskKind::Collective { kind, .. } => format!(" {kind}"),
-                TaskKind::Send { .. } => " send".to_owned(),
-                TaskKind::Receive { .. } => " receive".to_owned(),
-                _ => String::new(),
+                TaskKind::Collective { kind, .. } => kind.name(),
+                TaskKind::Send { .. } => "send",
+                TaskKind::Receive { .. } => "receive",
+                _ => "",
             };
+            let part = if task.part == Part::Other { "" } else { task.part.name() };
             match layer_name(task.layer) {
-                "" => format!("task {index}{what}"),
-                name => format!("{name} {}{what}", task.part.name()),
+                "" => words(&[&format!("task {index}"), what]),
+                name => words(&[name, part, unless_said(name, what)]),
             }
         }
         Label::Chunk { kind, layer } => match layer_name(layer) {
             "" => kind.name().to_owned(),
-            name => format!("{name} {kind}"),
+            name => words(&[name, unless_said(name, kind.name())]),
         },
         Label::Exposed { layer } => match layer_name(layer) {
             "" => "waits for communication".to_owned(),

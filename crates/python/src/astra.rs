@@ -2,7 +2,7 @@
 
 use crate::errors::detached;
 use crate::run::Run;
-use crate::watch::watched;
+use crate::watch::{Listeners, watched};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::path::PathBuf;
@@ -75,7 +75,7 @@ fn astra_sim(
         other => return Err(PyValueError::new_err(format!("no backend is called {other}"))),
     };
     let inputs = Inputs { workload, system, network, memory, groups };
-    let (outcome, _) = watched(py, None, |cancel, _| {
+    let (outcome, _) = watched(py, &Listeners::default(), |cancel, _| {
         let cancel = Some(cancel);
         let options =
             Options { backend, queues_per_dim, injection_scale, rendezvous, max_events, max_time_ns, cancel };

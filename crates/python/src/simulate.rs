@@ -2,11 +2,11 @@
 
 use crate::errors::detached;
 use crate::run::Run;
-use crate::watch::watched;
+use crate::watch::{Listeners, News, watched};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::time::Duration;
-use syncline_diagnostics::{Code, Diagnostic};
+use syncline_diagnostics::{Code, Diagnostic, Diagnostics};
 use syncline_simulate::scenario::{Collectives, Limits, Network, Trace};
 use syncline_simulate::{Control, Progress, Scenario, Show};
 
@@ -30,18 +30,29 @@ fn read(scenario: &str) -> syncline_diagnostics::Result<Scenario> {
 ///
 /// `progress(simulated_s, events, messages, done)` is called about ten times a second. Ctrl-C stops the run; what was
 /// finished is kept, and `Run.interrupted` says so. The limit on wall time counts `spent_s`, the seconds that the command
-/// has taken before.
+/// has taken before. `warn(json)` is called before the first event with the diagnostics known by then, if there are any.
 #[pyfunction]
-#[pyo3(signature = (scenario, progress = None, spent_s = 0.0))]
-fn simulate(py: Python<'_>, scenario: &str, progress: Option<Py<PyAny>>, spent_s: f64) -> PyResult<Run> {
+#[pyo3(signature = (scenario, progress = None, spent_s = 0.0, warn = None))]
+fn simulate(
+    py: Python<'_>,
+    scenario: &str,
+    progress: Option<Py<PyAny>>,
+    spent_s: f64,
+    warn: Option<Py<PyAny>>,
+) -> PyResult<Run> {
     let spent = Duration::try_from_secs_f64(spent_s).unwrap_or_default();
-    let (run, interrupted) = watched(py, progress.as_ref(), |cancel, sender| {
+    let (run, interrupted) = watched(py, &Listeners { progress, warn }, |cancel, sender| {
         let scenario = read(scenario)?;
         // Nobody listens any more once the run has been interrupted.
         let mut tell = |state: Progress| {
-            let _ = sender.send(state);
+            let _ = sender.send(News::Progress(state));
         };
-        syncline_simulate::run(&scenario, Control { cancel: Some(cancel), progress: Some(&mut tell), spent })
+        let mut warn = |found: &Diagnostics| {
+            let _ = sender.send(News::Warnings(found.to_json()));
+        };
+        let control =
+            Control { cancel: Some(cancel), progress: Some(&mut tell), warn: Some(&mut warn), spent };
+        syncline_simulate::run(&scenario, control)
     })?;
     Ok(Run::new(run, interrupted))
 }

@@ -12,14 +12,47 @@ use syncline_simulate::Progress;
 /// How often a waiting call looks for signals.
 const LOOK: Duration = Duration::from_millis(50);
 
+/// What work says while it goes on.
+pub(crate) enum News {
+    /// How far it is.
+    Progress(Progress),
+    /// Diagnostics, as JSON.
+    Warnings(String),
+}
+
+/// Who hears the news.
+#[derive(Default)]
+pub(crate) struct Listeners {
+    /// Called with the fields of [`Progress`].
+    pub(crate) progress: Option<Py<PyAny>>,
+    /// Called with the JSON of [`News::Warnings`].
+    pub(crate) warn: Option<Py<PyAny>>,
+}
+
+impl Listeners {
+    fn tell(&self, py: Python<'_>, news: News) -> PyResult<()> {
+        match (news, &self.progress, &self.warn) {
+            (News::Progress(state), Some(progress), _) => {
+                let Progress { simulated_s, events, messages, done } = state;
+                progress.call1(py, (simulated_s, events, messages, done))?;
+            }
+            (News::Warnings(found), _, Some(warn)) => {
+                warn.call1(py, (found,))?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
 /// Does `work` and gives its result, and whether Ctrl-C stopped it.
 ///
-/// `work` gets a flag that becomes true when it is to stop, and where to send its progress, which `callback` is then
-/// called with. A failing callback stops the work, and its error is raised.
+/// `work` gets a flag that becomes true when it is to stop, and where to send its news for the `listeners`. One that
+/// fails stops the work, and its error is raised.
 pub(crate) fn watched<T: Send>(
     py: Python<'_>,
-    callback: Option<&Py<PyAny>>,
-    work: impl FnOnce(&AtomicBool, Sender<Progress>) -> Result<T> + Send,
+    listeners: &Listeners,
+    work: impl FnOnce(&AtomicBool, Sender<News>) -> Result<T> + Send,
 ) -> PyResult<(T, bool)> {
     let cancel = AtomicBool::new(false);
     let mut raised: Option<PyErr> = None;
@@ -30,16 +63,15 @@ pub(crate) fn watched<T: Send>(
             let worker = scope.spawn(move || guarded(|| work(flag, sender)));
             loop {
                 let news = receiver.recv_timeout(LOOK);
-                if news == Err(RecvTimeoutError::Disconnected) {
+                if matches!(news, Err(RecvTimeoutError::Disconnected)) {
                     break;
                 }
                 let looked = Python::attach(|py| {
                     py.check_signals()?;
-                    if let (Ok(state), Some(callback), None) = (news, callback, &raised) {
-                        let Progress { simulated_s, events, messages, done } = state;
-                        callback.call1(py, (simulated_s, events, messages, done))?;
+                    match (news, &raised) {
+                        (Ok(news), None) => listeners.tell(py, news),
+                        _ => Ok(()),
                     }
-                    Ok(())
                 });
                 if let Err(error) = looked {
                     cancel.store(true, Ordering::Relaxed);

@@ -27,6 +27,10 @@ pub(crate) struct Links {
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
     pub(crate) slow: Slowdowns,
+    /// The slow ranks, in the order of the faults.
+    pub(crate) ranks: Vec<u32>,
+    /// The NPUs at broken links.
+    pub(crate) npus: BTreeSet<u32>,
     pub(crate) said: Vec<String>,
 }
 
@@ -68,7 +72,10 @@ pub(crate) fn apply(faults: &[Fault], seed: u64, ranks: u32, fabric: Fabric) -> 
         Rate(((rate.0 as f64 / factor) as u64).max(1))
     };
     let slowed = links.slow.iter().map(|(&id, &factor)| (id, rate(id, factor))).collect();
-    Ok((fabric.damaged(slowed, links.dead), Faults { slow: Slowdowns::new(slow), said }))
+    let broken = links.slow.keys().chain(&links.dead).map(|&id| fabric.link(id));
+    let npus = broken.flat_map(|link| [link.from, link.to]).filter(|&end| end < fabric.npus()).collect();
+    let ranks = slow.iter().map(|each: &Slowdown| each.rank).collect();
+    Ok((fabric.damaged(slowed, links.dead), Faults { slow: Slowdowns::new(slow), ranks, npus, said }))
 }
 
 fn bad(key: &str, message: &str, found: impl ToString, allowed: impl Into<String>) -> Diagnostic {

@@ -52,6 +52,9 @@ pub struct Control<'a> {
     pub cancel: Option<&'a AtomicBool>,
     /// Called about ten times a second of wall time.
     pub progress: Option<&'a mut dyn FnMut(Progress)>,
+    /// Called once before the first event with what is then known to be worth a warning, if anything is. The run's own
+    /// diagnostics repeat it.
+    pub warn: Option<&'a mut dyn FnMut(&Diagnostics)>,
     /// Wall time that the command has taken before: the limit on wall time counts it.
     pub spent: Duration,
 }

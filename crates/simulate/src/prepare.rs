@@ -1,7 +1,7 @@
 //! A scenario made ready to run: fabric, workload, durations, plans; everything that can be refused without running.
 
 use crate::faults::{self, Faults};
-use crate::scenario::{NamedRanks, Network, Scenario, TRACED_CLASSES, Traced};
+use crate::scenario::{NamedRanks, Network, Scenario, TRACED_CLASSES, TRACED_FAULTS, Traced};
 use crate::watch::Watch;
 use crate::{compute, jobs, network, placement, plans, size, symmetry};
 use syncline_compute::{ComputeModel, Timing};
@@ -86,13 +86,16 @@ pub(crate) fn prepare(scenario: &Scenario, watch: &Watch<'_>) -> Result<Prepared
         warnings.extend(without_products(&workload, array.vector.is_some()));
     }
     let mut plans = plans.expect("errors were returned");
-    // Which packet is lost hangs on what no symmetry keeps: the order of packets that come at one time.
-    let symmetric = scenario.quotient && !matches!(scenario.network, Network::Packet(_));
-    let symmetry = match symmetric {
-        true => symmetry::find(&fabric, &workload, &placement, &faults.slow, &mut plans),
-        false => Symmetry::none(&fabric),
+    let (symmetry, why) = match (&scenario.network, scenario.quotient) {
+        // Which packet is lost hangs on what no symmetry keeps: the order of packets that come at one time.
+        (Network::Packet(_), _) => {
+            (Symmetry::none(&fabric), "the order of packets counts, which no symmetry keeps".to_owned())
+        }
+        (_, true) => symmetry::find(&fabric, &workload, &placement, &faults.slow, &mut plans),
+        (_, false) => (Symmetry::none(&fabric), "`quotient` is false".to_owned()),
     };
     size::memory(&workload, &symmetry, &plans.dims).into_result()?;
+    warnings.extend(size::many(&workload, &symmetry, &why));
     Ok(Prepared { fabric, workload, compute, warnings, durations, placement, plans, faults, symmetry })
 }
 
@@ -151,7 +154,7 @@ impl Prepared {
     pub(crate) fn job(&self, scenario: &Scenario) -> Job<'_> {
         let mut traced: Vec<u32> = match &scenario.trace.ranks {
             Traced::Listed(ranks) => ranks.iter().map(|rank| rank.0).collect(),
-            Traced::Named(NamedRanks::Classes) => self.workload.first_ranks().take(TRACED_CLASSES).collect(),
+            Traced::Named(NamedRanks::Classes) => self.telling(),
         };
         traced.sort_unstable();
         traced.dedup();
@@ -170,6 +173,22 @@ impl Prepared {
             traced,
             max_spans: scenario.trace.max_spans,
         }
+    }
+
+    /// The ranks that show most: the first of each class, and those that faults name, slow ones before others.
+    fn telling(&self) -> Vec<u32> {
+        let mut found: Vec<u32> = self.workload.first_ranks().take(TRACED_CLASSES).collect();
+        let most = found.len() + TRACED_FAULTS;
+        let at_link = |&npu: &u32| match self.placement.as_slice() {
+            [] => (npu < self.workload.ranks).then_some(npu),
+            placement => (0..).zip(placement).find(|(_, at)| at.0 == npu).map(|(rank, _)| rank),
+        };
+        for rank in self.faults.ranks.iter().copied().chain(self.faults.npus.iter().filter_map(at_link)) {
+            if found.len() < most && !found.contains(&rank) {
+                found.push(rank);
+            }
+        }
+        found
     }
 
     /// Durations of a class's tasks.

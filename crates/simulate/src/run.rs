@@ -46,6 +46,12 @@ fn healthy(scenario: &Scenario, watch: &Watch<'_>, control: &mut Control<'_>) ->
 /// One simulation.
 fn once(scenario: &Scenario, watch: &Watch<'_>, control: &mut Control<'_>) -> Result<Run> {
     let prepared = prepare(scenario, watch)?;
+    // The run without faults would only say it again.
+    if let Some(warn) = control.warn.take()
+        && !prepared.warnings.0.is_empty()
+    {
+        warn(&prepared.warnings);
+    }
     let job = prepared.job(scenario);
     watch.look("preparing the run")?;
     match &scenario.network {

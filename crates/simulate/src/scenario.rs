@@ -533,9 +533,12 @@ impl Traced {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NamedRanks {
-    /// The first rank of each class of ranks that do the same, of the first [`TRACED_CLASSES`] classes.
+    /// The first rank of each class of ranks that do the same, of the first [`TRACED_CLASSES`] classes, and up to
+    /// [`TRACED_FAULTS`] that are slow or at broken links.
     Classes,
 }
 
 /// Classes of which a rank is traced. More can be traced one by one.
 pub const TRACED_CLASSES: usize = 8;
+/// Most other ranks that are traced because [`Scenario::faults`] name them.
+pub const TRACED_FAULTS: usize = 8;

@@ -15,6 +15,12 @@ const BYTES: u128 = 1 << 60;
 /// Most links, and most scheduling queues of all ranks together, whose state is held.
 const HELD: u64 = 1 << 26;
 
+/// More ranks than this, simulated one by one, are worth a warning: fewer take a few gigabytes.
+pub(crate) const MANY: u32 = 1 << 16;
+/// Memory for each simulated rank and link: what all-reduces of few chunks over two and three dimensions took.
+const RANK_BYTES: f64 = 8e3;
+const LINK_BYTES: f64 = 1.3e3;
+
 /// Numbers of the scenario by themselves.
 pub(crate) fn numbers(scenario: &Scenario) -> Diagnostics {
     let mut errors = Diagnostics::new();
@@ -73,6 +79,27 @@ pub(crate) fn bytes(workload: &Workload) -> Diagnostics {
         .into()
 }
 
+/// Ranks that are simulated one by one.
+fn simulated(workload: &Workload, symmetry: &Symmetry) -> u32 {
+    if symmetry.is_none() { workload.ranks } else { symmetry.classes() }
+}
+
+/// A warning where more than [`MANY`] ranks are simulated one by one, and `why`.
+pub(crate) fn many(workload: &Workload, symmetry: &Symmetry, why: &str) -> Diagnostics {
+    let ranks = simulated(workload, symmetry);
+    if ranks <= MANY {
+        return Diagnostics::new();
+    }
+    let of = if ranks == workload.ranks { String::new() } else { format!(" of {}", workload.ranks) };
+    let memory = (f64::from(ranks) * RANK_BYTES + f64::from(symmetry.ports()) * LINK_BYTES) / 1e9;
+    Diagnostic::warning(Code::ManyRanks, format!("{ranks}{of} ranks are simulated one by one: {why}"))
+        .help(format!(
+            "this takes at least {memory:.0} GB of memory, and about a second for every million messages; try a smaller \
+             fabric first"
+        ))
+        .into()
+}
+
 /// What is simulated, and with it the memory that it takes.
 pub(crate) fn memory(workload: &Workload, symmetry: &Symmetry, lanes: &[Lanes]) -> Diagnostics {
     let mut errors = Diagnostics::new();
@@ -93,7 +120,7 @@ pub(crate) fn memory(workload: &Workload, symmetry: &Symmetry, lanes: &[Lanes]) 
         u64::from(symmetry.ports()),
         "a smaller fabric, or one in which more ranks are alike, needs less",
     );
-    let ranks = u64::from(if symmetry.is_none() { workload.ranks } else { symmetry.classes() });
+    let ranks = u64::from(simulated(workload, symmetry));
     let queues: u64 = lanes.iter().map(|lanes| 2 * u64::from(lanes.queues)).sum();
     at_most("collectives.queues", "scheduling queues", ranks * queues, "give fewer `collectives.queues`");
     errors

@@ -13,23 +13,24 @@
 //! - its links have latency, or nothing shares them: between events of one time, the order of ranks must not count.
 
 use crate::plans::Plans;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use syncline_engine::{CollectivePlan, Slowdowns};
-use syncline_fabric::{Fabric, Symmetry};
+use syncline_fabric::{Dimension, Fabric, Symmetry};
 use syncline_units::{DimKind, NpuId, RankId, Turn};
 use syncline_workload::{Role, TaskGraph, TaskKind, Workload};
 
-/// Finds the dimensions that may be turned, and marks the phases that run along them.
+/// Finds the dimensions that may be turned, and marks the phases that run along them; and says why others may not.
 pub(crate) fn find(
     fabric: &Fabric,
     workload: &Workload,
     placement: &[NpuId],
     slow: &Slowdowns,
     plans: &mut Plans,
-) -> Symmetry {
-    let mut search = Search { fabric, workload, turns: vec![Some(None); fabric.dims().len()] };
-    if fabric.is_graph() || fabric.is_damaged() || !placement.is_empty() || workload.ranks != fabric.npus() {
-        return Symmetry::none(fabric);
+) -> (Symmetry, String) {
+    let dims = fabric.dims().len();
+    let mut search = Search { fabric, workload, turns: vec![Some(None); dims], why: vec![""; dims] };
+    if let Some(why) = whole(fabric, workload, placement) {
+        return (Symmetry::none(fabric), why.to_owned());
     }
     search.latencies();
     search.classes();
@@ -57,7 +58,22 @@ pub(crate) fn find(
     for phase in plans.plans.iter_mut().flat_map(|plan| &mut plan.phases) {
         phase.turned = symmetry.turn(usize::from(phase.dim));
     }
-    symmetry
+    let why = search.why();
+    (symmetry, why)
+}
+
+/// What stands against turning anything.
+fn whole(fabric: &Fabric, workload: &Workload, placement: &[NpuId]) -> Option<&'static str> {
+    if fabric.is_graph() {
+        return Some("the fabric is given link by link");
+    }
+    if fabric.is_damaged() {
+        return Some("links are slow or dead");
+    }
+    if !placement.is_empty() {
+        return Some("ranks are placed one by one");
+    }
+    (workload.ranks != fabric.npus()).then_some("the job leaves NPUs out")
 }
 
 /// The role that uses each plan.
@@ -73,16 +89,49 @@ fn roles_of(workload: &Workload, plans: &Plans) -> Vec<Option<usize>> {
     roles
 }
 
+const UNEVEN: &str = "data is not cut evenly";
+
 struct Search<'a> {
     fabric: &'a Fabric,
     workload: &'a Workload,
     /// Of each dimension: `None` where it stays, `Some(None)` where any turn will do so far.
     turns: Vec<Option<Option<Turn>>>,
+    /// Why each dimension stays; empty where it does not.
+    why: Vec<&'static str>,
 }
 
 impl Search<'_> {
-    fn keep_all(&mut self) {
-        self.turns.fill(None);
+    fn keep(&mut self, dim: usize, why: &'static str) {
+        self.turns[dim] = None;
+        // What was found first is what has to change first.
+        if self.why[dim].is_empty() {
+            self.why[dim] = why;
+        }
+    }
+
+    fn keep_all(&mut self, why: &'static str) {
+        (0..self.turns.len()).for_each(|dim| self.keep(dim, why));
+    }
+
+    /// Keeps the dimensions that may still be turned and for which `stays` holds.
+    fn keep_where(&mut self, why: &'static str, stays: impl Fn(&Dimension) -> bool) {
+        let fabric = self.fabric;
+        for (dim, each) in fabric.dims().iter().enumerate() {
+            if self.turns[dim].is_some() && stays(each) {
+                self.keep(dim, why);
+            }
+        }
+    }
+
+    /// Why dimensions stay, and which: `some ranks are slow (ring, fc)`.
+    fn why(&self) -> String {
+        let mut of: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for (why, dim) in self.why.iter().zip(self.fabric.dims()).filter(|(why, _)| !why.is_empty()) {
+            of.entry(why).or_default().push(&dim.name);
+        }
+        let said: Vec<String> =
+            of.into_iter().map(|(why, dims)| format!("{why} ({})", dims.join(", "))).collect();
+        said.join("; ")
     }
 
     /// The dimension that is the axis with `weight` positions between neighbours.
@@ -98,11 +147,9 @@ impl Search<'_> {
     }
 
     fn latencies(&mut self) {
-        for (turn, dim) in self.turns.iter_mut().zip(self.fabric.dims()) {
-            if dim.latency.is_zero() && dim.size > 1 && dim.kind != DimKind::FullyConnected {
-                *turn = None;
-            }
-        }
+        self.keep_where("links that are shared have no latency", |dim| {
+            dim.latency.is_zero() && dim.size > 1 && dim.kind != DimKind::FullyConnected
+        });
     }
 
     fn classes(&mut self) {
@@ -111,8 +158,9 @@ impl Search<'_> {
         if self.workload.class_runs.len() < 2 && alone {
             return;
         }
-        let class_of = |rank: u32| self.workload.class_of(rank) as usize;
-        for (turn, dim) in self.turns.iter_mut().zip(self.fabric.dims()) {
+        let (workload, graphs) = (self.workload, &self.workload.classes);
+        let class_of = |rank: u32| workload.class_of(rank) as usize;
+        self.keep_where("ranks differ in their tasks, or in how far away they send", |dim| {
             let same = |rank: u32| {
                 let first = rank - dim.coordinate(rank) * dim.stride();
                 let (class, of_first) = (class_of(rank), class_of(first));
@@ -120,53 +168,52 @@ impl Search<'_> {
                 if peers[class].is_empty() && peers[of_first].is_empty() {
                     return class == of_first;
                 }
-                let graphs = &self.workload.classes;
                 peers[class].iter().all(|peer| dim.coordinate(peer.0) == dim.coordinate(rank))
                     && graphs[class].is_like(RankId(rank), &graphs[of_first], RankId(first))
             };
-            if turn.is_some() && dim.size > 1 && !(0..self.workload.ranks).all(same) {
-                *turn = None;
-            }
-        }
+            !(0..workload.ranks).all(same)
+        });
     }
 
     fn slow(&mut self, slow: &Slowdowns) {
         if slow.is_empty() {
             return;
         }
-        for (turn, dim) in self.turns.iter_mut().zip(self.fabric.dims()) {
+        let ranks = self.workload.ranks;
+        self.keep_where("some ranks are slow", |dim| {
             let first = |rank: u32| rank - dim.coordinate(rank) * dim.stride();
-            if turn.is_some() && !(0..self.workload.ranks).all(|rank| slow.alike(rank, first(rank))) {
-                *turn = None;
-            }
-        }
+            !(0..ranks).all(|rank| slow.alike(rank, first(rank)))
+        });
     }
 
     fn group(&mut self, role: &Role) {
+        const PARTS: &str = "groups take parts of dimensions";
         if !role.is_grid() {
-            return self.keep_all();
+            return self.keep_all(PARTS);
         }
         for axis in role.axes.iter().filter(|axis| axis.size > 1) {
-            let Some(dim) = axis.dim.map(usize::from) else { return self.keep_all() };
+            let Some(dim) = axis.dim.map(usize::from) else { return self.keep_all(PARTS) };
             let whole = &self.fabric.dims()[dim];
             if (axis.size, axis.stride) != (whole.size, whole.stride()) {
-                self.turns[dim] = None;
+                self.keep(dim, PARTS);
             }
         }
     }
 
     fn phases(&mut self, plan: &CollectivePlan, role: &Role) {
         for phase in plan.phases.iter().filter(|phase| phase.size > 1) {
-            let Some(turn) = self.turns.get_mut(usize::from(phase.dim)) else { return self.keep_all() };
-            *turn = match (*turn, phase.turn) {
-                (Some(None), Some(found)) if phase.streams == 1 => Some(Some(found)),
-                (Some(Some(known)), Some(found)) if known == found && phase.streams == 1 => *turn,
-                _ => None,
-            };
+            const UNLIKE: &str = "the algorithm treats ranks unlike";
+            let dim = usize::from(phase.dim);
+            let Some(&turn) = self.turns.get(dim) else { return self.keep_all(UNLIKE) };
+            match (turn, phase.turn) {
+                (Some(None), Some(found)) if phase.streams == 1 => self.turns[dim] = Some(Some(found)),
+                (Some(Some(known)), Some(found)) if known == found && phase.streams == 1 => {}
+                _ => self.keep(dim, UNLIKE),
+            }
             for &(weight, _) in &phase.gates {
                 match self.dim_of(role, weight) {
-                    Some(dim) => self.turns[dim] = None,
-                    None => return self.keep_all(),
+                    Some(dim) => self.keep(dim, UNLIKE),
+                    None => return self.keep_all(UNLIKE),
                 }
             }
         }
@@ -181,7 +228,7 @@ impl Search<'_> {
         for phase in plan.phases.iter().filter(|phase| phase.size > 1) {
             let mut held = lengths.clone();
             for &(weight, size) in phase.cuts.iter().filter(|&&(_, size)| size > 1) {
-                let Some(dim) = self.dim_of(role, weight) else { return self.keep_all() };
+                let Some(dim) = self.dim_of(role, weight) else { return self.keep_all(UNEVEN) };
                 held = self.cut(&held, dim, size);
             }
             self.cut(&held, usize::from(phase.dim), phase.size);
@@ -192,7 +239,7 @@ impl Search<'_> {
     fn cut(&mut self, lengths: &BTreeSet<u64>, dim: usize, size: u32) -> BTreeSet<u64> {
         let size = u64::from(size);
         if lengths.iter().any(|length| !length.is_multiple_of(size)) {
-            self.turns[dim] = None;
+            self.keep(dim, UNEVEN);
         }
         lengths.iter().flat_map(|length| [length / size, length.div_ceil(size)]).collect()
     }

@@ -122,3 +122,46 @@ fn faults_that_cannot_be_are_told() {
         assert!(error.contains(expected), "{error}");
     }
 }
+
+#[test]
+fn what_is_broken_is_traced() {
+    let traced = |faults: Value, change: &dyn Fn(&mut Value)| -> Vec<u32> {
+        let mut value = ring(faults);
+        value["fabric"]["dims"][0]["size"] = json!(16);
+        change(&mut value);
+        let spans = outcome(&value).unwrap().timeline.spans.spans;
+        let ranks: std::collections::BTreeSet<u32> = spans.iter().map(|span| span.rank.0).collect();
+        ranks.into_iter().collect()
+    };
+    assert_eq!(traced(json!([]), &|_| {}), [0]);
+    assert_eq!(traced(json!([{"rank": [5, 9], "factor": 2.0}]), &|_| {}), [0, 5, 9]);
+    let link = json!([{"link": ["NPU 3", "NPU 4"], "factor": 2.0}, {"rank": [0, 7], "factor": 2.0}]);
+    assert_eq!(traced(link.clone(), &|_| {}), [0, 3, 4, 7]);
+    // Where rank i is not on NPU i, and where ranks are listed.
+    let backwards: Vec<u32> = (0..16).rev().collect();
+    assert_eq!(
+        traced(link.clone(), &|value| value["placement"] = json!({"npus": backwards})),
+        [0, 7, 11, 12]
+    );
+    assert_eq!(traced(link, &|value| value["trace"] = json!({"ranks": [2]})), [2]);
+    // As many as are looked at one by one; slow ranks go before broken links.
+    let many = json!([
+        {"link": ["NPU 14", "NPU 15"], "factor": 2.0},
+        {"rank": [13, 1, 2, 3, 4, 5, 6, 7, 8], "factor": 2.0},
+    ]);
+    assert_eq!(traced(many, &|_| {}), [0, 1, 2, 3, 4, 5, 6, 7, 13]);
+}
+
+#[test]
+fn what_is_known_is_said_once_before_the_first_event() {
+    let mut value = ring(json!([{"rank": [2], "factor": 1.5}]));
+    value["workload"]["layers"] =
+        json!([{"name": "shapeless", "forward": {"ops": {"flop": "1GFLOP", "memory": "1MB"}}}]);
+    value["compute"] =
+        json!({"model": "systolic", "rows": 8, "columns": 8, "clock": "1GHz", "memory": "900GB/s"});
+    let scenario: Scenario = serde_json::from_value(value).unwrap();
+    let mut said = Vec::new();
+    let mut warn = |found: &syncline_diagnostics::Diagnostics| said.push(found.clone());
+    let run = run(&scenario, Control { warn: Some(&mut warn), ..Control::default() }).unwrap();
+    assert_eq!(said, [run.diagnostics]);
+}

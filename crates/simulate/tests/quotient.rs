@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use support::{cases, models, scenario, simulate};
 use syncline_formats::chakra::{CollectiveType, Metadata, Node, write_file};
+use syncline_simulate::Scenario;
 use syncline_timeline::{Flow, Span, Timeline, Track};
 use traces::traces;
 
@@ -399,4 +400,43 @@ fn a_later_phase_that_was_begun_draws_the_earlier_ones() {
     value["collectives"] = json!({"all_reduce": "baseline", "chunks": 5, "active_chunks": 0, "issue_batch": 2,
         "issue_threshold": 1, "logical": [2, 3], "min_chunk": "1B", "outstanding": 1, "queues": 2});
     compare(&value);
+}
+
+#[test]
+fn many_ranks_one_by_one_are_told_with_the_reason() {
+    let told = |side: u32, change: &dyn Fn(&mut Value)| {
+        let mut value = json!({"schema": "syncline/1",
+            "fabric": {"dims": [
+                {"name": "near", "shape": "switch", "size": 256, "rate": "50GB/s", "latency": "1us"},
+                {"name": "far", "shape": "switch", "size": side, "rate": "50GB/s", "latency": "1us"}]},
+            "workload": {"source": "collectives", "collectives": [{"kind": "all_reduce", "bytes": "256MiB"}]},
+            "collectives": {"chunks": 1}});
+        change(&mut value);
+        let scenario: Scenario = serde_json::from_value(value).unwrap();
+        let found = syncline_simulate::check(&scenario);
+        assert!(found.0.len() < 2, "{found}");
+        found.0.first().map_or(String::new(), |warning| {
+            assert_eq!(warning.code, syncline_diagnostics::Code::ManyRanks);
+            warning.message.clone()
+        })
+    };
+    let slow = |value: &mut Value| value["faults"] = json!([{"rank": [3], "factor": 2.0}]);
+    assert_eq!(told(512, &|_| {}), "");
+    assert_eq!(told(256, &slow), "");
+    let all = "131072 ranks are simulated one by one: ";
+    assert_eq!(told(512, &slow), format!("{all}some ranks are slow (near, far)"));
+    let dead = |value: &mut Value| value["faults"] = json!([{"random_links": 1, "factor": 2.0}]);
+    assert_eq!(told(512, &dead), format!("{all}links are slow or dead"));
+    assert_eq!(told(512, &|value| value["quotient"] = json!(false)), format!("{all}`quotient` is false"));
+    let at_once = |value: &mut Value| value["fabric"]["dims"][1]["latency"] = json!("0s");
+    assert_eq!(
+        told(1 << 17, &at_once),
+        "131072 of 33554432 ranks are simulated one by one: links that are shared have no latency (far)"
+    );
+    let uneven = |value: &mut Value| value["workload"]["collectives"][0]["bytes"] = json!("1000B");
+    assert_eq!(told(512, &uneven), format!("{all}data is not cut evenly (near, far)"));
+    let placed = |value: &mut Value| {
+        value["placement"] = json!({"npus": (0..1 << 17).rev().collect::<Vec<u32>>()});
+    };
+    assert_eq!(told(512, &placed), format!("{all}ranks are placed one by one"));
 }

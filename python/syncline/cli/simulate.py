@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import sys
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from types import FrameType
 
+    from syncline.errors import Diagnostic
     from syncline.result import Result
 
 
@@ -41,9 +43,17 @@ def simulate(
     loaded = load(scenario, overrides(sets, options))
     folder = chosen(out, of_name(loaded.name))
     interrupted = False
+    told: list[Diagnostic] = []
+
+    def warn(found: str) -> None:
+        """What is to come is said before it comes: a long run can still be stopped."""
+        told.extend(json.loads(found))
+        if not quiet:
+            complain(map(loaded.origins.placed, told))
+
     with _second_interrupt_kills(), Progress(quiet=quiet or as_json) as progress:
         try:
-            result = run(loaded, progress)
+            result = run(loaded, progress, warn)
         except Interrupted as stopped:
             result, interrupted = stopped.result, True
     files = result.save(folder)
@@ -53,7 +63,7 @@ def simulate(
     else:
         show(_answer(result))
     if not quiet:
-        complain(loaded.origins.placed(each) for each in result.warnings)
+        complain(loaded.origins.placed(each) for each in result.warnings if each not in told)
         say(f"Results are in {folder}")
         if verbose:
             say(f"  {', '.join(files)}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from syncline.comparison.pairs import alike, alike_collectives
+from syncline.comparison.pairs import alike_collectives, alike_layers
 from syncline.report.html.chart import Chart, rounded
 from syncline.report.quantity import counted, percent, signed, time
 
@@ -27,7 +27,7 @@ def all_of(found: Comparison) -> list[Chart]:
 
 def difference(found: Comparison) -> Chart | None:
     """Where the difference of the step comes from, layer by layer."""
-    rows = [each for each in alike(found.layers, found.step.difference_s) if each.difference_s]
+    rows = [each for each in alike_layers(found.layers, found.step.difference_s) if each.difference_s]
     if not rows or not _computes(found):
         return None
     shown = rows[:DRAWN]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from syncline import _core
 from syncline.config.problem import shown
-from syncline.report.quantity import listed
+from syncline.report.quantity import counted, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -78,6 +78,16 @@ def foremost(found: Sequence[Change]) -> tuple[list[Change], int]:
     # One more takes no more room than a line that counts it.
     kept = order if len(order) <= LISTED + 1 else order[:LISTED]
     return kept, len(found) - len(kept)
+
+
+def tally(found: Sequence[Change]) -> str:
+    """``10 keys``, ``10 keys, and 1 that changes no number``: the same count wherever it is told."""
+    deciding = sum(each.decides for each in found)
+    idle = len(found) - deciding
+    rest = f"{idle} that {'changes' if idle == 1 else 'change'} no number" if idle else ""
+    if not deciding:
+        return f"{counted(idle, 'key')}{rest.removeprefix(str(idle))}"
+    return ", and ".join(each for each in (counted(deciding, "key"), rest) if each)
 
 
 Paths = tuple[tuple[str, ...], tuple[str, ...]]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from syncline.comparison.charts import all_of
 from syncline.comparison.facts import fact
-from syncline.comparison.inputs import foremost
+from syncline.comparison.inputs import foremost, tally
 from syncline.comparison.pairs import steps
 from syncline.report import subject
 from syncline.report.html.head import step_bar
@@ -130,7 +130,7 @@ def _inputs(found: Comparison) -> str:
             factor = "" if each.alike or not each.factor else f"<br><small>all times {each.factor:g}</small>"
             name = f"<code>{escape(each.key)}</code>{where}"
             rows.append([name, escape(each.a + example), f"{escape(each.b + example)}{factor}"])
-        text = f"<p>{counted(len(found.changes), 'key')} of the resolved scenarios.</p>"
+        text = f"<p>The resolved scenarios differ in {tally(found.changes)}.</p>"
         text += _table("changes", ["key", "A", "B"], rows)
         if more:
             text += f'<p class="note">{counted(more, "other key")}; <code>syncline compare --json</code> lists all.</p>'

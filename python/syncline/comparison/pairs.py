@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from syncline.report import delays
+from syncline.report.alike import alike, several
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
 
     from syncline.result import Result
     from syncline.summary import Summary
@@ -147,7 +147,7 @@ def _layer(
     return LayerPair(name, compute, exposed, share, only, count)
 
 
-def alike(found: Iterable[LayerPair], step_difference_s: float) -> list[LayerPair]:
+def alike_layers(found: Iterable[LayerPair], step_difference_s: float) -> list[LayerPair]:
     """Layers whose names differ in numbers alone, and whose times do not differ to four digits, as one: their sum."""
     merged = []
     for members in _alike(found, lambda each: (each.compute, each.exposed)):
@@ -155,30 +155,25 @@ def alike(found: Iterable[LayerPair], step_difference_s: float) -> list[LayerPai
             Pair(pairs[0].name, sum(each.a_s for each in pairs), sum(each.b_s for each in pairs))
             for pairs in ([each.compute for each in members], [each.exposed for each in members])
         )
-        merged.append(_layer(_several(members), compute, exposed, step_difference_s, members[0].only, len(members)))
+        name = several([each.name for each in members])
+        merged.append(_layer(name, compute, exposed, step_difference_s, members[0].only, len(members)))
     return sorted(merged, key=lambda each: -abs(each.difference_s))
 
 
 def alike_collectives(found: Iterable[CollectivePair]) -> list[CollectivePair]:
     """Collectives whose names differ in numbers alone, and whose times do not differ to four digits, as one of them."""
     groups = _alike(found, lambda each: (each.duration, each.bound))
-    return [replace(members[0], name=_several(members)) for members in groups]
+    return [replace(members[0], name=several([each.name for each in members])) for members in groups]
 
 
 Row = TypeVar("Row", LayerPair, CollectivePair)
 
 
-def _alike(found: Iterable[Row], times: Callable[[Row], tuple[Pair, ...]]) -> Iterable[list[Row]]:
-    groups: dict[tuple[str, ...], list[Row]] = {}
-    for each in found:
-        shown: list[str] = [f"{seconds:.4g}" for pair in times(each) for seconds in (pair.a_s, pair.b_s)]
-        groups.setdefault((re.sub(r"\d+", "0", each.name), each.only, *shown), []).append(each)
-    return groups.values()
+def _alike(found: Iterable[Row], times: Callable[[Row], tuple[Pair, ...]]) -> list[list[Row]]:
+    def numbers(each: Row) -> Iterable[float]:
+        return (seconds for pair in times(each) for seconds in (pair.a_s, pair.b_s))
 
-
-def _several(members: Sequence[LayerPair | CollectivePair]) -> str:
-    first = members[0].name
-    return first if len(members) == 1 else f"{first} ({len(members)} alike)"
+    return alike(found, lambda each: each.name, numbers, lambda each: each.only)
 
 
 def collectives(a: Result, b: Result) -> tuple[CollectivePair, ...]:

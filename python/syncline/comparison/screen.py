@@ -11,8 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from syncline.comparison.facts import fact
-from syncline.comparison.inputs import foremost
-from syncline.comparison.pairs import alike, alike_collectives
+from syncline.comparison.inputs import foremost, tally
+from syncline.comparison.pairs import alike_collectives, alike_layers
 from syncline.report import subject
 from syncline.report.prose import lines
 from syncline.report.quantity import counted, digits, percent, signed, time
@@ -130,7 +130,7 @@ def _inputs(found: Comparison) -> Iterator[RenderableType]:
     if not found.changes:
         yield Text("Inputs: the same, key by key", "dim")
         return
-    yield Text(f"Inputs: {counted(len(found.changes), 'difference')}", "dim")
+    yield Text(f"Inputs differ in {tally(found.changes)}", "dim")
     shown, more = foremost(found.changes)
     table = _texts("key", "A", "B")
     table.columns[0].min_width = min(max(len(each.key) for each in shown), 44)
@@ -162,7 +162,7 @@ def _dimensions(found: Comparison) -> Table | None:
 
 
 def _layers(found: Comparison) -> Table | None:
-    groups = alike(found.layers, found.step.difference_s)
+    groups = alike_layers(found.layers, found.step.difference_s)
     rows = [each for each in groups if each.compute.difference_s or each.exposed.difference_s or each.only]
     if not rows or not (found.a.summary.compute_s or found.b.summary.compute_s):
         return None

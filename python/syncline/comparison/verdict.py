@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from syncline.comparison.inputs import LAYERS
-from syncline.comparison.pairs import alike
+from syncline.comparison.pairs import alike_layers
 from syncline.report import subject
 from syncline.report.quantity import counted, listed, percent, time
 
@@ -98,7 +98,7 @@ def _of_layers(found: Comparison, part: Pair) -> str:
         pair = layer.compute if part.name == "compute" else layer.exposed
         return pair.difference_s / part.difference_s
 
-    groups = alike(found.layers, found.step.difference_s)
+    groups = alike_layers(found.layers, found.step.difference_s)
     order = sorted((each for each in groups if of(each) > 0), key=lambda each: -of(each))
     named = order[:_NAMED]
     share = sum(map(of, named))

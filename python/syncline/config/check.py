@@ -23,21 +23,23 @@ if TYPE_CHECKING:
 
 M = TypeVar("M", bound=BaseModel)
 
+_SCENARIO = "the scenario"
 
-def check(source: Source, model: type[M], at: Path = ()) -> M:
-    """The values of ``source`` as ``model``; ``at`` is where they stand in a larger whole."""
-    checked, problems = collect(source, model, at)
+
+def check(source: Source, model: type[M], at: Path = (), whole: str = _SCENARIO) -> M:
+    """The values of ``source`` as ``model``; ``at`` is where they stand in a larger whole, and ``whole`` its name."""
+    checked, problems = collect(source, model, at, whole)
     if checked is None:
         refuse(*in_order(problems))
     return checked
 
 
-def collect(source: Source, model: type[M], at: Path = ()) -> tuple[M | None, list[Diagnostic]]:
+def collect(source: Source, model: type[M], at: Path = (), whole: str = _SCENARIO) -> tuple[M | None, list[Diagnostic]]:
     """As :func:`check`, but gives what is wrong for the caller to add to."""
     try:
         return model.model_validate(source.root.plain()), []
     except ValidationError as problem:
-        return None, [_diagnostic(source, model, details, at) for details in problem.errors(include_url=False)]
+        return None, [_diagnostic(source, model, details, at, whole) for details in problem.errors(include_url=False)]
     except RecursionError:
         return None, [error("SL0106", "nested too deep")]
 
@@ -115,7 +117,7 @@ def _inside(annotation: Any, part: str | int) -> Any:
     return None
 
 
-def _diagnostic(source: Source, model: type[BaseModel], details: ErrorDetails, at: Path) -> Diagnostic:
+def _diagnostic(source: Source, model: type[BaseModel], details: ErrorDetails, at: Path, whole: str) -> Diagnostic:
     place = _place(model, details)
     path = place.path
     kind, context, key = details["type"], details.get("ctx", {}), dotted(at + path)
@@ -135,7 +137,7 @@ def _diagnostic(source: Source, model: type[BaseModel], details: ErrorDetails, a
             help=_remedy(bad, deeper),
         )
     if kind == "missing":
-        where = f"`{dotted(at + path[:-1])}`" if at + path[:-1] else "the scenario"
+        where = f"`{dotted(at + path[:-1])}`" if at + path[:-1] else whole
         return error(
             "SL0103",
             f"missing key `{path[-1]}`",

@@ -108,4 +108,4 @@ def read_edges(fabric: FileFabric, origins: Origins) -> dict[str, Any]:
         # The scenario's routes take the place of the file's.
         source.root.value["routing"] = routing
         paths = origins.source, ("fabric", "routing")
-    return graph(check(source, GraphFabric), origins, source, (), paths)
+    return graph(check(source, GraphFabric, whole="the file"), origins, source, (), paths)

@@ -9,6 +9,7 @@ from syncline import _core
 from syncline.config import times
 from syncline.config.compute import Given, Roofline, Systolic, Table
 from syncline.config.problem import error, refuse, shown
+from syncline.config.quantity import decimal
 
 if TYPE_CHECKING:
     from syncline.config.compute import Compute
@@ -66,7 +67,7 @@ def _systolic(compute: Systolic) -> dict[str, Any]:
         resolved["vector"] = None
     elif compute.vector is None:
         clock = _core.parse_quantity("frequency", compute.clock)
-        resolved["vector"] = f"{min(2 * compute.columns * clock, 2**64 - 1)}FLOP/s"
+        resolved["vector"] = decimal(min(2 * compute.columns * clock, 2**64 - 1), "FLOP/s")
     return resolved
 
 

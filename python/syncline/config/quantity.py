@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, WithJsonSchema
@@ -33,6 +34,15 @@ def _quantity(kind: str, unit: str, example: str) -> tuple[BeforeValidator, With
 
     schema = {"type": "string", "pattern": f"{_NUMBER}{unit}\\s*$", "examples": [example]}
     return BeforeValidator(check), WithJsonSchema(schema)
+
+
+_PREFIXES = (("P", 15), ("T", 12), ("G", 9), ("M", 6), ("k", 3))
+
+
+def decimal(amount: int, unit: str) -> str:
+    """``amount`` without rounding, with the largest decimal prefix, as people write it: ``15.7TFLOP/s``."""
+    prefix, power = next((each for each in _PREFIXES if amount >= 10 ** each[1]), ("", 0))
+    return f"{Decimal(amount).scaleb(-power).normalize():f}{prefix}{unit}"
 
 
 _SMALL = "[munp\u00b5\u03bc]?"

@@ -31,8 +31,8 @@ class Trace(Strict):
     """What the trace shows."""
 
     ranks: Annotated[Literal["classes"] | list[Index], either("classes, or a list of ranks")] = "classes"
-    """Traced ranks: `classes` is the first rank of each class of ranks that do the same, of at most 8 classes; or a
-    list of ranks."""
+    """Traced ranks: `classes` is the first rank of each class of ranks that do the same, of at most 8 classes, and up
+    to 8 ranks that `faults` name: slow ones, then those at broken links; or a list of ranks."""
     max_spans: Annotated[int, Field(ge=0, le=2**63)] = 200_000
     """Largest number of spans kept."""
 

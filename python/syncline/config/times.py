@@ -77,7 +77,7 @@ class Times(Strict):
 def read(path: str) -> tuple[Times, Source]:
     """Reads a table: CSV by its ending, else YAML or JSON."""
     source = _csv(path) if path.lower().endswith(".csv") else from_file(path)
-    times = check(source, Times)
+    times = check(source, Times, whole="the table")
     _once(times, source)
     return times, source
 

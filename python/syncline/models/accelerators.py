@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from syncline.config import yaml
+from syncline.config.quantity import decimal
 from syncline.models.data_types import DATA_TYPES
 from syncline.models.errors import unknown
 
@@ -70,8 +71,8 @@ class Accelerator:
         return {
             "model": "roofline",
             "accelerator": self.name,
-            "peak": f"{self.peak_flop_per_s[data_type]}FLOP/s",
-            "memory": f"{self.memory_bytes_per_s}B/s",
+            "peak": decimal(self.peak_flop_per_s[data_type], "FLOP/s"),
+            "memory": decimal(self.memory_bytes_per_s, "B/s"),
         }
 
 

@@ -69,7 +69,7 @@ def _parts(result: Result, width: int, *, ascii_only: bool) -> Iterator[Renderab
         yield ""
         if summary.compute_s > 0:
             each = "per step" if summary.iterations else "so far"
-            yield Text(f"Layers, {each}; communication may overlap compute and other layers", "dim")
+            yield Text(f"Layers, {each}, alike ones together; communication may overlap other work", "dim")
         yield details
 
 

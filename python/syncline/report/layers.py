@@ -1,4 +1,4 @@
-"""The table of layers: those that matter most one by one, the rest as a sum."""
+"""The table of layers: those that matter most, alike ones together, and the rest as a sum."""
 
 from __future__ import annotations
 
@@ -7,26 +7,35 @@ from typing import TYPE_CHECKING
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from syncline.report.alike import alike, several
 from syncline.report.quantity import counted, scaled, time
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from syncline.result import Result
 
 SHOWN = 8
-"""Layers that are listed one by one."""
+"""Rows that are listed: layers, or several that are alike."""
 
 
 def layers(result: Result, width: int) -> Table | None:
-    """The layers with the most exposed communication, then the most communication, then the most compute."""
+    """The layers with the most exposed communication, then the most communication, then the most compute.
+
+    Those that are alike share a row, which has their sums.
+    """
     columns = result.table("layers")
     names = columns["layer"]
     if not names:
         return None
     keys = ("exposed_communication_s", "communication_s", "compute_s", "collective_bytes")
-    rows = list(zip(*(columns[key] for key in keys), strict=True))
-    order = sorted(range(len(names)), key=lambda index: (*(-value for value in rows[index][:3]), index))
-    # One more layer takes no more room than "1 other layer".
-    shown = order if len(order) <= SHOWN + 1 else order[:SHOWN]
+    layer = list(zip(names, *(columns[key] for key in keys), strict=True))
+    groups = alike(layer, lambda each: each[0], lambda each: each[1:])
+    rows = [(several([each[0] for each in group]), _sums(each[1:] for each in group), len(group)) for group in groups]
+    # Sorting is stable: of equals, the first of the model comes first.
+    rows.sort(key=lambda row: tuple(-value for value in row[1][:3]))
+    # One more row takes no more room than "1 other layer".
+    shown = rows if len(rows) <= SHOWN + 1 else rows[:SHOWN]
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1), header_style="dim")
     table.add_column("layer", overflow="fold")
     wide = width >= 72
@@ -38,10 +47,13 @@ def layers(result: Result, width: int) -> Table | None:
         cells = [time(values[0]), time(values[1]), time(values[2])]
         table.add_row(name, *cells, *([scaled(values[3], "B")] if wide else []), style=style)
 
-    for index in shown:
-        add(names[index], rows[index])
-    rest = order[len(shown) :]
-    if rest:
-        sums = tuple(sum(rows[index][column] for index in rest) for column in range(len(keys)))
-        add(counted(len(rest), "other layer"), sums, "dim")
+    for name, values, _ in shown:
+        add(name, values)
+    if rest := rows[len(shown) :]:
+        count = sum(each for *_, each in rest)
+        add(counted(count, "other layer"), _sums(values for _, values, _ in rest), "dim")
     return table
+
+
+def _sums(rows: Iterable[tuple[float, ...]]) -> tuple[float, ...]:
+    return tuple(map(sum, zip(*rows, strict=True)))

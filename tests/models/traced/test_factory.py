@@ -117,6 +117,8 @@ def test_what_a_factory_prints_goes_to_stderr(
         ("module: 'nets_bad:net'", "ModuleNotFoundError"),
         ("module: 'nets_worse:net'", "ZeroDivisionError: division by zero"),
         ("module: 'nets:nett'", "did you mean `net`?"),
+        # Nothing is near: what there is, the module's own before what it imports.
+        ("module: 'nets:entirely_different'", "allowed: broken, "),
         ("module: 'nets:number'", "cannot be called"),
         ("module: 'nets:nothing'", "gives no PyTorch module"),
         ("module: 'nets:broken'", "RuntimeError: no weights here"),

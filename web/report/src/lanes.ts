@@ -20,10 +20,11 @@ export interface Stack {
   time(look: Look, at: number, from: number, to: number, unit: string): ECBasicOption;
 }
 
-/** Where lanes lie on a page of this width. */
-export function stack(rows: Row[], width: number): Stack {
+/** Where lanes lie on a page of this width; `labels` is what lanes with labels of their own need for them. */
+export function stack(rows: Row[], width: number, labels = 0): Stack {
   const narrow = width < 700;
-  const left = narrow ? 24 : 194;
+  // Beside the names of wide pages there is room for labels.
+  const left = narrow ? 24 + labels : 194;
   const gap = narrow ? 22 : 10;
   const tops: number[] = [];
   let bottom = 0;

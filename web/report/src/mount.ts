@@ -48,8 +48,11 @@ export function mount(section: HTMLElement, view: View, finding: string, page: (
     const { look, patterns } = page();
     chart ??= init(canvas, null, { renderer: "canvas" });
     chart.resize();
+    const option = view.option(look, width) as { series: object[] };
+    // The page has names of its own for charts. What is drawn as one area has no patterns.
+    const series = patterns ? option.series.map((each) => ({ ...each, large: false })) : option.series;
     chart.setOption(
-      { ...view.option(look, width), aria: { enabled: false, decal: { show: patterns } } },
+      { ...option, series, aria: { enabled: patterns, label: { enabled: false }, decal: { show: patterns } } },
       { notMerge: true },
     );
     if (view.zooms && (shown[0] > 0 || shown[1] < 100)) apply();

@@ -58,6 +58,11 @@ export const DARK: Look = {
   ramp: ["#2a4560", "#3f7fb5", "#86bfe8", "#f2f8ff"],
 };
 
+/** The colour of a dimension of the fabric, by its place among them: the same in every chart. */
+export function dimension(look: Look, place: number): string {
+  return look.dims[place % look.dims.length];
+}
+
 /** A colour between those of `ramp`, for a share from 0 to 1. */
 export function shade(look: Look, share: number): string {
   const at = Math.min(Math.max(share, 0), 1) * (look.ramp.length - 1);

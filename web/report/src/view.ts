@@ -107,6 +107,14 @@ export function names(look: Look, data: string[]): ECBasicOption {
   };
 }
 
+/** How bars stand beside each other on a page of this width. */
+export function packing(count: number, width: number): ECBasicOption {
+  // Each by itself would be blended with what is behind it at its edges. Of bars that are about as wide as a pixel that
+  // is nearly all, in bands where edges and pixels meet; drawn as one area, none shows through.
+  const crowded = count > width / 6;
+  return crowded ? { barCategoryGap: "0%", large: true, largeThreshold: 0 } : { barCategoryGap: "20%" };
+}
+
 /** The slider below a chart that can be zoomed, and zooming with Ctrl and the wheel. */
 export function zoom(look: Look, axes: number[], bottom: number, side: [number, number]): ECBasicOption[] {
   return [

@@ -109,13 +109,15 @@ def _find(reference: str) -> Any:
     except (Exception, SystemExit) as problem:  # noqa: BLE001 - it may raise anything
         refuse(error("SL0307", f"importing {name} fails: {_said(problem)}"))
     for part in path.split("."):
-        names = [each for each in dir(found) if not each.startswith("_")]
         if not hasattr(found, part):
+            names = _offered(found)
+            more = [f"{len(names) - _LISTED} more"] if len(names) > _LISTED else []
             refuse(
                 error(
                     "SL0307",
-                    f"{reference.partition(':')[0]} has no `{path}`",
+                    f"{name} has no `{path}`",
                     found=reference,
+                    allowed=", ".join([*names[:_LISTED], *more]) or None,
                     nearest=nearest(part, names),
                 )
             )
@@ -125,6 +127,17 @@ def _find(reference: str) -> Any:
             error("SL0307", f"{reference} cannot be called", found=type(found).__name__, allowed="a function or class")
         )
     return found
+
+
+_LISTED = 12
+"""Names that are listed where another was asked for."""
+
+
+def _offered(holder: Any) -> list[str]:
+    """What can be called in a module or class: first what it defines itself, then what it has from elsewhere."""
+    names = [each for each in dir(holder) if not each.startswith("_") and callable(getattr(holder, each, None))]
+    home = getattr(holder, "__name__", None)
+    return sorted(names, key=lambda each: getattr(getattr(holder, each), "__module__", None) != home)
 
 
 def _check_arguments(reference: str, factory: Any, arguments: Mapping[str, Any]) -> None:

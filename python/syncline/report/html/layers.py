@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from syncline.report.alike import alike, several
 from syncline.report.html.chart import Chart, rounded
 from syncline.report.quantity import counted, percent, size, time
 
@@ -12,6 +13,9 @@ if TYPE_CHECKING:
 
 _COMPUTE = ("forward", "input_grad", "weight_grad", "update")
 _RAW = ("forward", "input_grad", "weight_grad")
+
+_MOST = 0.5
+"""What is more than this share is most of it."""
 
 
 def layers(source: Source) -> Chart | None:
@@ -39,22 +43,25 @@ def layers(source: Source) -> Chart | None:
 def _exposed(table: Table) -> str:
     exposed, names = table["exposed_communication_s"], table["layer"]
     longest = max(range(len(names)), key=table["compute_s"].__getitem__)
-    compute = f"Most compute is in {names[longest]} ({time(table['compute_s'][longest])})."
+    compute = f"Compute is longest in {names[longest]} ({time(table['compute_s'][longest])})."
     waiting = sum(exposed)
     if not waiting:
         return f"No layer makes compute wait: all communication is hidden behind compute. {compute}"
-    order = sorted(range(len(names)), key=lambda index: -exposed[index])
-    count = sum(1 for each in exposed if each > 0)
-    first = order[0]
-    if count == 1:
-        return (
-            f"{names[first]} is the only layer whose communication makes compute wait: {time(exposed[first])} a step."
-            f" {compute}"
-        )
-    return (
-        f"Compute waits {time(waiting)} a step for the communication of {counted(count, 'layer')}; most of it,"
-        f" {percent(exposed[first] / waiting)}, is for {names[first]}. {compute}"
-    )
+    waits = [(name, each) for name, each in zip(names, exposed, strict=True) if each > 0]
+    if len(waits) == 1:
+        name = waits[0][0]
+        return f"{name} is the only layer whose communication makes compute wait: {time(waiting)} a step. {compute}"
+    groups = alike(waits, lambda each: each[0], lambda each: each[1:])
+    most = max(groups, key=lambda group: sum(each for _, each in group))
+    share = sum(each for _, each in most) / waiting
+    least, largest = (percent(end(each for _, each in waits) / waiting) for end in (min, max))
+    of = f"{largest} for each" if least == largest else f"at most {largest} for one of them"
+    if len(most) < len(waits) and (len(most) > 1 or share > _MOST):
+        name = several([name for name, _ in most])
+        part = f"{'most of it' if share > _MOST else 'the largest part'}, {percent(share)}, is for {name}"
+        of = f"{of}; {part}" if len(most) > 1 else part
+    whose = counted(len(waits), "layer")
+    return f"Compute waits {time(waiting)} a step for the communication of {whose}: {of}. {compute}"
 
 
 def communication(source: Source) -> Chart | None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from syncline.report.drawing import describe
 from syncline.report.html.chart import Chart, rounded
-from syncline.report.quantity import counted, percent, time
+from syncline.report.quantity import counted, listed, percent, time
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,18 +65,23 @@ def activity(source: Source) -> Chart | None:
         lanes.setdefault(name, []).append(index)
     most = max(range(len(table["utilization"])), key=_but_compute(table))
     end = max(table["end_s"])
+    place = {dim.name: number for number, dim in enumerate(source.summary.dims)}
+    computes = "compute" in lanes
     return Chart(
         "activity",
-        "Compute and network over time",
+        "Compute and network over time" if computes else "The network over time",
         f"Shown: the first {time(end)} of the run. The network's fullest moment is at {time(table['start_s'][most])}:"
         f" {table['dimension'][most]} carries {percent(table['utilization'][most])} of what its links can.",
-        "Filled: bytes sent over the capacity of all links of the dimension, in each slice of time; for compute, the"
-        " mean share of ranks whose compute is busy. Line: the busiest link of the dimension. A dimension whose"
-        " busiest link is far above its mean is loaded unevenly.",
+        "Filled: bytes sent over the capacity of all links of the dimension, in each slice of time"
+        + ("; for compute, the mean share of ranks whose compute is busy" if computes else "")
+        + ". Line: the busiest link of the dimension. A dimension whose busiest link is far above its mean is loaded"
+        " unevenly.",
         {
             "lanes": [
                 {
                     "name": name,
+                    # By which the script colours it as in other charts; compute has none.
+                    **({"dimension": place[name]} if name in place else {}),
                     "start": rounded([table["start_s"][row] for row in rows]),
                     "end": rounded([table["end_s"][row] for row in rows]),
                     "mean": rounded([table["utilization"][row] for row in rows]),
@@ -104,7 +110,8 @@ def fabric(source: Source) -> Chart | None:
     sizes = _sizes(source)
     dims = list(sizes or dict.fromkeys(table["dimension"]))
     members = table.get("links") or [1] * len(load)
-    drawn, notes = _drawn(table, load, dims, source.summary.npus, sizes)
+    drawn, notes = _drawn(source, table, load, dims, sizes)
+    pictured = {edge[2] for edge in drawn}
     most = max(range(len(load)), key=lambda row: (load[row], -row))
     strips = _strips(table, load, members, dims)
     return Chart(
@@ -122,6 +129,8 @@ def fabric(source: Source) -> Chart | None:
             "dims": dims,
             "sizes": list(sizes.values()),
             "groups": bool(notes),
+            # What stands where a dimension is not drawn.
+            "words": ["" if at in pictured or not notes else _words(dim) for at, dim in enumerate(_dims(source))],
             "edges": drawn,
             "strips": strips,
         },
@@ -129,10 +138,21 @@ def fabric(source: Source) -> Chart | None:
     )
 
 
+def _dims(source: Source) -> list[dict[str, Any]]:
+    """The fabric's dimensions, lowest first; none where it has no dimensions, or they are not known."""
+    found: list[dict[str, Any]] = source.scenario.get("fabric", {}).get("dims", [])
+    return found
+
+
 def _sizes(source: Source) -> dict[str, int]:
-    """Sizes of the fabric's dimensions, lowest first; none where it has no dimensions, or they are not known."""
-    dims = source.scenario.get("fabric", {}).get("dims", [])
-    return {str(dim["name"]): int(dim["size"]) for dim in dims}
+    """Sizes of the fabric's dimensions."""
+    return {str(dim["name"]): int(dim["size"]) for dim in _dims(source)}
+
+
+def _words(dim: dict[str, Any]) -> str:
+    """What a dimension joins, in words."""
+    one_way = dim.get("direction", "both") != "both"
+    return describe({"kind": dim["shape"], "size": dim["size"], "count": dim.get("count", 1), "one_way": one_way})
 
 
 Edge = tuple[str, str, int, float, int]
@@ -140,51 +160,82 @@ Edge = tuple[str, str, int, float, int]
 
 
 def _drawn(
-    table: Table, load: list[float], dims: list[str], npus: int, sizes: dict[str, int]
+    source: Source, table: Table, load: list[float], dims: list[str], sizes: dict[str, int]
 ) -> tuple[list[Edge], tuple[str, ...]]:
     """The edges that are drawn, and what is left out."""
+    npus = source.summary.npus
     if npus <= DRAWN_NPUS and sum(size > 1 for size in sizes.values()) <= DRAWN_DIMS:
-        edges = _edges(table, load, dims, range(len(load)))
+        edges = _edges(list(zip(table["from"], table["to"], table["dimension"], load, strict=True)), dims)
         if len(edges) <= DRAWN_EDGES:
             return edges, ()
-    groups: dict[str, set[str]] = {}
+    drawn: list[Link] = []
     stride = 1
     for name, size in sizes.items():
-        groups[name] = {f"NPU {member * stride}" for member in range(size)} if size <= DRAWN_GROUP else set()
+        if size <= DRAWN_GROUP:
+            group = [f"NPU {member * stride}" for member in range(size)]
+            drawn += _unfolded(source, _within(table, load, name, group), name, group)
         stride *= size
-    if not any(groups.values()):
+    if not drawn:
         return [], ("The fabric has too many links for a drawing; the strips hold all of them.",)
-    ends = zip(table["from"], table["to"], (groups.get(name, set()) for name in table["dimension"]), strict=True)
-    rows = [
-        row
-        for row, (start, end, group) in enumerate(ends)
-        # From one to another, or between one and a switch.
-        if (start in group or end in group)
-        and all(each in group or not each.startswith("NPU") for each in (start, end))
+    large = [name for name, size in sizes.items() if size > DRAWN_GROUP]
+    but = f", but for {listed(large)}, where these are more than {DRAWN_GROUP}" if large else ""
+    what = f"those that share a dimension with NPU 0 are drawn, dimension by dimension{but}"
+    return _edges(drawn, dims), (f"Of {npus} NPUs, {what}; the strips hold all links.",)
+
+
+Link = tuple[str, str, str, float]
+"""From, to, name of the dimension, load."""
+
+
+def _within(table: Table, load: list[float], name: str, group: list[str]) -> list[Link]:
+    """The links of a dimension from one of a group to another, and between one and a switch."""
+    members = set(group)
+    ends = zip(table["from"], table["to"], table["dimension"], load, strict=True)
+    return [
+        (start, end, dimension, share)
+        for start, end, dimension, share in ends
+        if dimension == name
+        and (start in members or end in members)
+        and all(each in members or not each.startswith("NPU") for each in (start, end))
     ]
-    what = "those that share a dimension with NPU 0 are drawn, dimension by dimension"
-    return _edges(table, load, dims, rows), (f"Of {npus} NPUs, {what}; the strips hold all links.",)
 
 
-def _edges(table: Table, load: list[float], dims: list[str], rows: Sequence[int]) -> list[Edge]:
+def _unfolded(source: Source, links: list[Link], name: str, group: list[str]) -> list[Link]:
+    """The links of a whole group. Of large fabrics the table has those of NPU 0 alone, which stand for the others'."""
+    place = {npu: at for at, npu in enumerate(group)}
+    # A link is that of the NPU which it leaves, or, coming from a switch, of the one which it reaches.
+    if {place.get(start, place.get(end)) for start, end, *_ in links} != {0}:
+        return links
+    # As crates/units/src/turn.rs moves coordinates: halving-doubling by exclusive or, all else round the dimension.
+    phases = source.table("phases", "dimension", "algorithm") or {"dimension": [], "algorithm": []}
+    xor = (name, "halving_doubling") in zip(phases["dimension"], phases["algorithm"], strict=True)
+
+    def moved(vertex: str, by: int) -> str:
+        if vertex not in place:
+            return vertex
+        return group[place[vertex] ^ by if xor else (place[vertex] + by) % len(group)]
+
+    every = range(len(group))
+    return [(moved(start, by), moved(end, by), name, load) for by in every for start, end, _, load in links]
+
+
+def _edges(links: Sequence[Link], dims: list[str]) -> list[Edge]:
     """Links with the same ends as one edge; switches that join the same NPUs in the same way are one vertex."""
     number = {name: index for index, name in enumerate(dims)}
-    alike = _alike(table, rows)
+    alike = _alike(links)
     found: dict[tuple[str, str, int], list[float]] = {}
-    for row in rows:
-        start, end = str(table["from"][row]), str(table["to"][row])
-        key = (alike.get(start, start), alike.get(end, end), number[table["dimension"][row]])
-        found.setdefault(key, []).append(load[row])
+    for start, end, dimension, load in links:
+        key = (alike.get(start, start), alike.get(end, end), number[dimension])
+        found.setdefault(key, []).append(load)
     return [(*key, float(f"{sum(each) / len(each):.4g}"), len(each)) for key, each in found.items()]
 
 
-def _alike(table: Table, rows: Sequence[int]) -> dict[str, str]:
+def _alike(links: Sequence[Link]) -> dict[str, str]:
     """A common name for switches that have the same neighbours."""
     around: dict[str, list[tuple[str, str]]] = {}
-    for row in rows:
-        start = table["from"][row]
+    for start, end, dimension, _ in links:
         if not start.startswith("NPU"):
-            around.setdefault(start, []).append((table["to"][row], table["dimension"][row]))
+            around.setdefault(start, []).append((end, dimension))
     same: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for switch, neighbours in around.items():
         same.setdefault(tuple(sorted(neighbours)), []).append(switch)

@@ -2,7 +2,7 @@
 
 import { digits, percent, time, timeUnit } from "../format";
 import type { Look } from "../theme";
-import { base, legend, names, table, tip, values, zoom } from "../view";
+import { base, legend, names, packing, table, tip, values, zoom } from "../view";
 import type { Table, View } from "../view";
 
 type Colour = "compute" | "exposed" | "queue" | "network" | "reduction" | "wait";
@@ -81,8 +81,10 @@ export function pairedLayers(data: PairsData): View {
     height: () => 420,
     option: (look, width) => {
       const long = Math.max(...data.label.map((name) => name.length));
+      const shared = common(data, look, factor);
       return {
-        ...common(data, look, factor),
+        ...shared,
+        series: shared.series.map((each) => ({ ...each, ...packing(data.label.length, width) })),
         grid: { left: 8, right: 12, top: 56, bottom: zooms ? 36 : 6, outerBoundsMode: "same", outerBoundsContain: "axisLabel" },
         xAxis: {
           ...names(look, data.label),

@@ -2,6 +2,7 @@
 
 import { bytes, percent, time, timeUnit } from "../format";
 import { stack } from "../lanes";
+import { dimension } from "../theme";
 import { base, legend, names, table, tip, values, zoom } from "../view";
 import type { View } from "../view";
 
@@ -76,11 +77,16 @@ export function dimensions(data: DimensionsData): View {
 
 interface Lane {
   name: string;
+  /** The place among the fabric's dimensions; compute has none. */
+  dimension?: number;
   start: number[];
   end: number[];
   mean: number[];
   busiest: number[];
 }
+
+/** Room for the labels of a lane's own axis, in pixels. */
+const SHARES = 26;
 
 /** Utilisation over time: a lane for compute and for each dimension. */
 export function activity(data: { lanes: Lane[] }): View {
@@ -90,17 +96,16 @@ export function activity(data: { lanes: Lane[] }): View {
   const height = 64;
   return {
     zooms: true,
-    height: (width) => stack(lanes.map((lane) => ({ name: lane.name, height })), width).height + 54,
+    height: (width) => stack(lanes.map((lane) => ({ name: lane.name, height })), width, SHARES).height + 54,
     option: (look, width) => {
-      const rows = stack(lanes.map((lane) => ({ name: lane.name, height })), width);
+      const rows = stack(lanes.map((lane) => ({ name: lane.name, height })), width, SHARES);
       const line = (lane: Lane, of: number[]) => {
         // A step from the begin of each slice to its end.
         const points = lane.start.map((start, at) => [start / factor, 100 * of[at]]);
         const last = lane.end.length - 1;
         return last < 0 ? points : [...points, [lane.end[last] / factor, 100 * of[last]]];
       };
-      const colour = (name: string, at: number) =>
-        name === "compute" ? look.compute : look.dims[(at + look.dims.length - 1) % look.dims.length];
+      const colour = (lane: Lane) => (lane.dimension === undefined ? look.compute : dimension(look, lane.dimension));
       return {
         ...base(look),
         title: rows.titles(look),
@@ -124,10 +129,10 @@ export function activity(data: { lanes: Lane[] }): View {
               .filter((lane) => at < lane.start.length)
               .map((lane): [string, string] => [
                 lane.name,
-                lane.name === "compute" ? percent(lane.mean[at]) : `${percent(lane.mean[at])}, busiest ${percent(lane.busiest[at])}`,
+                lane.dimension === undefined ? percent(lane.mean[at]) : `${percent(lane.mean[at])}, busiest ${percent(lane.busiest[at])}`,
               ]);
             const from = lanes[0].start[Math.min(at, lanes[0].start.length - 1)];
-            return tip(`from ${time(from)}`, lines, lanes.map((lane, index) => colour(lane.name, index)));
+            return tip(`from ${time(from)}`, lines, lanes.map(colour));
           },
         },
         series: lanes.flatMap((lane, at) => [
@@ -138,12 +143,12 @@ export function activity(data: { lanes: Lane[] }): View {
             yAxisIndex: at,
             step: "end" as const,
             showSymbol: false,
-            color: colour(lane.name, at),
+            color: colour(lane),
             lineStyle: { width: 0 },
             areaStyle: { opacity: 0.75 },
             data: line(lane, lane.mean),
           },
-          ...(lane.name === "compute"
+          ...(lane.dimension === undefined
             ? []
             : [
                 {
@@ -169,7 +174,7 @@ export function activity(data: { lanes: Lane[] }): View {
           ["from", (row) => time(rows[row][0].start[rows[row][1]])],
           ["to", (row) => time(rows[row][0].end[rows[row][1]])],
           ["utilisation", (row) => percent(rows[row][0].mean[rows[row][1]])],
-          ["busiest link", (row) => (rows[row][0].name === "compute" ? "-" : percent(rows[row][0].busiest[rows[row][1]]))],
+          ["busiest link", (row) => (rows[row][0].dimension === undefined ? "-" : percent(rows[row][0].busiest[rows[row][1]]))],
         ],
         rows.length,
       );

@@ -23,6 +23,8 @@ interface FabricData {
   sizes: number[];
   /** Whether only one group of each dimension is drawn, side by side. */
   groups: boolean;
+  /** What stands where a dimension is not drawn; empty where it is. */
+  words: string[];
   edges: [string, string, number, number, number][];
   strips: Strip[];
 }
@@ -47,6 +49,9 @@ const NAMED = 72;
 const STRIP = 34;
 /** Room around the drawing, in steps between NPUs. */
 const MARGIN = 0.5;
+/** Of the group of a dimension: the room, and from one to the next. */
+const ROOM: Point = { x: 2, y: 1.2 };
+const APART = 2.6;
 
 function pairs(edges: FabricData["edges"]): Pair[] {
   const found = new Map<string, Pair>();
@@ -117,8 +122,8 @@ export function fabric(data: FabricData): View {
       const [wide, high] = [Math.max(...xs) - Math.min(...xs) || 1, Math.max(...ys) - Math.min(...ys) || 1];
       for (const [name, { x, y }] of found) {
         places.set(`${dim}:${name}`, {
-          x: 2.6 * dim + (2 * (x - Math.min(...xs))) / wide,
-          y: (1.2 * (y - Math.min(...ys))) / high,
+          x: APART * dim + (ROOM.x * (x - Math.min(...xs))) / wide,
+          y: (ROOM.y * (y - Math.min(...ys))) / high,
         });
       }
     });
@@ -135,6 +140,10 @@ export function fabric(data: FabricData): View {
   const most = Math.max(...strips.map((strip) => strip.most), 1e-9);
   const columns = Math.max(...strips.map((strip) => strip.places.length));
   const points = [...places.values(), ...ends.values()];
+  // Each dimension has its room, drawn or not.
+  if (data.groups && drawn.length) {
+    dims.forEach((_, dim) => points.push({ x: APART * dim, y: 0 }, { x: APART * dim + ROOM.x, y: ROOM.y }));
+  }
   const span = (of: (point: Point) => number) => Math.max(...points.map(of)) - Math.min(...points.map(of)) + MARGIN;
   const drawing = (width: number) => {
     if (!drawn.length) return 0;
@@ -152,6 +161,9 @@ export function fabric(data: FabricData): View {
         ? Math.min(width / span((point) => point.x), top / span((point) => point.y))
         : 1;
       const size = Math.max(4, Math.min(narrow ? 14 : 22, scale * 0.3));
+      const above = data.groups ? 24 : 4;
+      const high = Math.max(top - above - 4, 0);
+      const put = frame(width - 24, high);
       return {
         ...base(look),
         tooltip: {
@@ -164,16 +176,19 @@ export function fabric(data: FabricData): View {
                 ? pairTip(drawn[item.dataIndex].pair, dims)
                 : tip(plain(vertices[item.dataIndex]), []),
         },
-        title: data.groups
-          ? dims.map((name, dim) => ({
-              text: name,
-              left: 12 + ((width - 24) * (dim + 0.5)) / dims.length,
-              textAlign: "center",
-              top: 2,
-              padding: 2,
-              textStyle: { color: look.text, fontSize: 12, fontWeight: 500 },
-            }))
-          : [],
+        title:
+          data.groups && drawn.length
+            ? dims.flatMap((name, dim) => {
+                const [x, y] = put({ x: APART * dim + ROOM.x / 2, y: ROOM.y / 2 });
+                const wide = put({ x: ROOM.x, y: 0 })[0] - put({ x: 0, y: 0 })[0];
+                const line = { left: 12 + x, textAlign: "center", padding: 2 };
+                const style = { fontSize: 12, width: wide, overflow: "break" };
+                return [
+                  { ...line, text: name, top: 2, textStyle: { ...style, color: look.text, fontWeight: 500, overflow: "truncate" } },
+                  { ...line, text: data.words[dim], top: above + y - 10, textStyle: { ...style, color: look.faint, fontWeight: 400 } },
+                ];
+              })
+            : [],
         visualMap: {
           type: "continuous",
           min: 0,
@@ -192,7 +207,7 @@ export function fabric(data: FabricData): View {
         },
         grid: [
           { left: narrow ? 84 : 128, right: 12, top: top + 14, height: STRIP * strips.length },
-          { left: 12, right: 12, top: data.groups ? 24 : 4, height: Math.max(top - 8 - (data.groups ? 20 : 0), 0) },
+          { left: 12, right: 12, top: above, height: high },
         ],
         xAxis: [
           { type: "value", min: 0, max: columns, show: false },
@@ -211,9 +226,9 @@ export function fabric(data: FabricData): View {
             lineHeight: 13,
             rich: { share: { color: look.faint, fontSize: 10, lineHeight: 13 } },
           },
-        }, { type: "value", gridIndex: 1, min: 0, max: Math.max(top - 8, 1), inverse: true, show: false }],
+        }, { type: "value", gridIndex: 1, min: 0, max: Math.max(high, 1), inverse: true, show: false }],
         series: [
-          ...(drawn.length ? drawingOf(look, width - 24, top - 8, size) : []),
+          ...(drawn.length ? drawingOf(look, put, size) : []),
           {
             type: "custom",
             name: "strips",
@@ -251,18 +266,20 @@ export function fabric(data: FabricData): View {
       ),
   };
 
-  /** Links and vertices, in pixels of a room of this size. */
-  function drawingOf(look: Look, width: number, height: number, size: number) {
+  /** From places to pixels of a room of this size. */
+  function frame(width: number, height: number): (point: Point) => [number, number] {
     const least = { x: Math.min(...points.map((point) => point.x)), y: Math.min(...points.map((point) => point.y)) };
     const [wide, high] = [span((point) => point.x), span((point) => point.y)];
     const scale = Math.min(width / wide, height / high);
-    const at = (name: string): [number, number] => {
-      const point = places.get(name) ?? ends.get(name)!;
-      return [
-        (point.x - least.x + MARGIN / 2) * scale + (width - wide * scale) / 2,
-        (point.y - least.y + MARGIN / 2) * scale + (height - high * scale) / 2,
-      ];
-    };
+    return (point) => [
+      (point.x - least.x + MARGIN / 2) * scale + (width - wide * scale) / 2,
+      (point.y - least.y + MARGIN / 2) * scale + (height - high * scale) / 2,
+    ];
+  }
+
+  /** Links and vertices. */
+  function drawingOf(look: Look, put: (point: Point) => [number, number], size: number) {
+    const at = (name: string): [number, number] => put(places.get(name) ?? ends.get(name)!);
     const named = vertices.length <= NAMED && size > 11;
     const series = { type: "custom", xAxisIndex: 1, yAxisIndex: 1, encode: { x: 0, y: 1 } };
     const thick = drawn.length > 800 ? 1 : 2.4;

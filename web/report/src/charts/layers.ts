@@ -2,7 +2,7 @@
 
 import { bytes, digits, time, timeUnit } from "../format";
 import type { Look } from "../theme";
-import { base, legend, names, table, tip, values, zoom } from "../view";
+import { base, legend, names, packing, table, tip, values, zoom } from "../view";
 import type { View } from "../view";
 
 interface Series {
@@ -47,10 +47,7 @@ function stacked(layer: string[], series: Series[], more: (index: number) => [st
           name: each.name,
           stack: "all",
           color: each.colour(look),
-          barCategoryGap: layer.length > width / 6 ? "0%" : "20%",
-          large: false,
-          // What is there at all is seen.
-          barMinHeight: 0,
+          ...packing(layer.length, width),
           data: each.values.map((value) => value / factor),
           emphasis: { focus: "series" },
         })),

@@ -3,6 +3,7 @@
 import { bytes, time, timeUnit } from "../format";
 import { spread, stack } from "../lanes";
 import type { Row } from "../lanes";
+import { dimension } from "../theme";
 import type { Look } from "../theme";
 import { base, table, tip, zoom } from "../view";
 import type { View } from "../view";
@@ -101,6 +102,8 @@ interface TimelineData {
   bytes: number[];
 }
 
+/** Tracks that every rank has, before those of the dimensions. */
+const OWN = 4;
 /** Most lanes of one track; what overlaps more is drawn over each other. */
 const LANES = 12;
 
@@ -131,7 +134,7 @@ export function timeline(data: TimelineData): View {
         return { ...spans[index], label, lane: lane[index], tip: () => tip(label, lines) };
       });
       const colour = (look: Look) =>
-        [look.compute, look.exposed, look.wait, look.memory][track] ?? look.dims[(track - 4) % look.dims.length];
+        [look.compute, look.exposed, look.wait, look.memory][track] ?? dimension(look, track - OWN);
       return { name, height: lanes === 1 ? 26 : Math.min(lanes * 14, 120), lanes, colour, blocks };
     });
     // Without compute, all time is exposed communication, which says nothing.

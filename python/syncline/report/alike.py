@@ -1,0 +1,30 @@
+"""Rows that say the same of many: a model of eighty equal blocks is told once."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable, Sequence
+
+Row = TypeVar("Row")
+
+
+def alike(
+    found: Iterable[Row],
+    name: Callable[[Row], str],
+    numbers: Callable[[Row], Iterable[float]],
+    kind: Callable[[Row], Hashable] = lambda _: None,
+) -> list[list[Row]]:
+    """Rows of one kind whose names differ in numbers alone, and whose numbers do not differ to four digits."""
+    groups: dict[Hashable, list[Row]] = {}
+    for each in found:
+        shown = tuple(f"{number:.4g}" for number in numbers(each))
+        groups.setdefault((re.sub(r"\d+", "0", name(each)), kind(each), shown), []).append(each)
+    return list(groups.values())
+
+
+def several(names: Sequence[str]) -> str:
+    """``block.0``, or ``block.0 (80 alike)``."""
+    return names[0] if len(names) == 1 else f"{names[0]} ({len(names)} alike)"
