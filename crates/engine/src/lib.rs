@@ -276,7 +276,8 @@ impl<'a, N: Network> Engine<'a, N> {
             if self.failure.is_some() || self.calendar.overflow {
                 return self.checked(Step::More);
             }
-            if self.unfinished == 0 && self.calendar.next_time().is_none() {
+            // What the network still does, such as acknowledging, nobody waits for.
+            if self.unfinished == 0 {
                 return self.checked(Step::Finished);
             }
             let Some(time) = self.calendar.next_time() else {
@@ -378,7 +379,7 @@ impl<'a, N: Network> Engine<'a, N> {
     }
     /// Events so far.
     pub fn events(&self) -> u64 {
-        self.record.events
+        self.record.events + self.network.events()
     }
     /// Messages delivered so far.
     pub fn messages(&self) -> u64 {
@@ -406,8 +407,9 @@ impl<'a, N: Network> Engine<'a, N> {
         // A rank's iterations are dropped when they are done, from the first on.
         let working = self.ranks.iter().filter(|rank| rank.opened > 0);
         self.record.iterations_done = working.map(|rank| rank.first_iteration).min().unwrap_or(0);
+        self.record.events += self.network.events();
+        self.network.cut(self.record.finish);
         if ended != Ended::Finished {
-            self.network.cut(self.now);
             self.close_early();
         }
         let (whole, finish) = (self.watching, self.record.finish);

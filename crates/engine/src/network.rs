@@ -3,6 +3,7 @@
 
 use crate::activity::Activity;
 use crate::calendar::Calendar;
+use syncline_timeline::{Packets, Table};
 use syncline_units::{Bytes, LinkId, NpuId, Time};
 
 /// A message as a network model sees it.
@@ -60,7 +61,7 @@ pub trait Network {
     /// What link `id` did so far.
     fn link_use(&self, id: LinkId) -> LinkUse;
 
-    /// The run ends at `now`, before all that was begun is over: what ports would do later is not booked.
+    /// The run ends at `now`, perhaps before all that was begun is over: what ports would do later is not booked.
     fn cut(&mut self, now: Time);
 
     /// A port that was busy for longer than it took to the end of its last message, which cannot be: its name, and by how
@@ -72,6 +73,22 @@ pub trait Network {
 
     /// From `now` on nobody asks any more when ports were busy.
     fn stop_activity(&mut self, now: Time);
+
+    /// Events of its own that it handled without the engine.
+    fn events(&self) -> u64 {
+        0
+    }
+
+    /// What became of packets; `None` for a model that has none.
+    fn packets(&self) -> Option<Packets> {
+        None
+    }
+
+    /// What else the model has to tell of a run that ended at `finish`.
+    fn tables(&self, finish: Time) -> Vec<Table> {
+        let _ = finish;
+        Vec::new()
+    }
 
     /// What repetition in time needs; `None` for a model whose state does not come again.
     fn repeats(&self) -> Option<&dyn Repeats> {

@@ -4,7 +4,7 @@
 //! - [`packet`], [`port`], [`queue`]: what travels, where it waits, what happens next;
 //! - [`tcp`]: the transport, one direction of a connection;
 //! - [`simulation`]: all of that on a network, told of by a [`Sink`];
-//! - [`network`]: that behind the engine's network interface.
+//! - [`network`]: that behind the engine's network interface; `tables`: what it tells.
 
 pub mod network;
 pub mod packet;
@@ -12,6 +12,7 @@ pub mod parameters;
 pub mod port;
 pub mod queue;
 pub mod simulation;
+mod tables;
 pub mod tcp;
 
 pub use network::Packets;

@@ -2,15 +2,17 @@
 
 use crate::parameters::Parameters;
 use crate::simulation::{Simulation, Sink};
+use crate::tables;
 use std::collections::BTreeMap;
 use syncline_diagnostics::Diagnostics;
 use syncline_engine::activity::Activity;
 use syncline_engine::{Calendar, LinkUse, Network, Sent, Transfer};
 use syncline_fabric::Fabric;
+use syncline_timeline::{Packets as Counts, Table};
 use syncline_units::{LinkId, Time};
 
 /// Events that are handled before the engine may look whether the run is to stop.
-const AT_ONCE: u32 = 1 << 14;
+const AT_ONCE: u32 = 1 << 8;
 
 /// Packets on a fabric. Each link is a port; connections are opened by the first message of a pair and a lane, and stay.
 #[derive(Debug)]
@@ -63,6 +65,11 @@ impl<'a> Packets<'a> {
             simulation.port(link.rate, link.latency.saturating_add(forwarding), buffer);
         }
         Ok(Self { fabric, simulation, flows: BTreeMap::new(), wake: None })
+    }
+
+    /// The fabric that it is on.
+    pub fn fabric(&self) -> &Fabric {
+        self.fabric
     }
 
     /// What became of packets.
@@ -156,6 +163,37 @@ impl Network for Packets<'_> {
         let (link, busy) =
             links.into_iter().find(|&(link, busy)| Time(busy) > self.simulation.drained(link))?;
         Some(format!("port {link} was sending for {} of {}", Time(busy), self.simulation.drained(link)))
+    }
+
+    fn events(&self) -> u64 {
+        self.simulation.events()
+    }
+
+    fn packets(&self) -> Option<Counts> {
+        let mut all = Counts::default();
+        for link in 0..self.fabric.links() {
+            let count = self.simulation.count(link);
+            (all.dropped, all.marked) = (all.dropped + count.drops, all.marked + count.marks);
+        }
+        all.sent = self.simulation.sent();
+        let mut trips = Vec::new();
+        for (repairs, round_trips) in self.simulation.flows() {
+            all.retransmissions += repairs.retransmissions;
+            all.timeouts += repairs.timeouts;
+            trips.extend(round_trips.mean_s());
+        }
+        trips.sort_by(f64::total_cmp);
+        if let Some(last) = trips.len().checked_sub(1) {
+            // The nearest rank.
+            let percentile = |p: usize| trips[((last + 1) * p).div_ceil(100).saturating_sub(1)];
+            all.rtt_mean_s = trips.iter().sum::<f64>() / trips.len() as f64;
+            (all.rtt_p50_s, all.rtt_p99_s) = (percentile(50), percentile(99));
+        }
+        Some(all)
+    }
+
+    fn tables(&self, finish: Time) -> Vec<Table> {
+        vec![tables::ports(self, finish), tables::flows(self)]
     }
 
     fn activity(&mut self) -> &mut Activity {

@@ -26,6 +26,8 @@ pub struct Count {
     pub marks: u64,
     /// The longest queue that a packet met, in picoseconds of sending.
     pub longest: u64,
+    /// Bytes of packets times the picoseconds that they waited: over the length of a run, the mean queue (Little).
+    pub queued: u128,
 }
 
 /// What becomes of a packet that comes to a port.
@@ -88,6 +90,11 @@ impl Port {
         self.last.1
     }
 
+    /// Bytes that are sent in so many picoseconds.
+    pub(crate) fn bytes_in(&self, time: u64) -> u64 {
+        self.rate.bytes_in(Time(time)).0
+    }
+
     /// When all that is queued will have left.
     pub(crate) fn drained(&self) -> u64 {
         self.drained
@@ -116,6 +123,7 @@ impl Port {
         }
         self.count.longest = self.count.longest.max(ahead);
         self.count.waited += ahead;
+        self.count.queued += u128::from(ahead) * u128::from(bytes);
         self.count.busy += time;
         self.count.bytes += u64::from(bytes);
         self.count.packets += 1;

@@ -58,6 +58,13 @@ pub struct RoundTrips {
     due: u64,
 }
 
+impl RoundTrips {
+    /// Their mean, in seconds; `None` where there is no sample.
+    pub fn mean_s(&self) -> Option<f64> {
+        (self.count > 0).then(|| self.sum as f64 / self.count as f64 / 1e12)
+    }
+}
+
 /// Picoseconds between two samples of a round-trip time.
 const SAMPLE: u64 = 1_000_000_000;
 
@@ -79,6 +86,8 @@ pub struct Simulation {
     /// Flows with bytes that are not acknowledged.
     busy: u32,
     events: u64,
+    /// Packets that hosts sent.
+    sent: u64,
     /// When ports were busy.
     activity: Activity,
 }
@@ -98,6 +107,7 @@ impl Simulation {
             under_way: 0,
             busy: 0,
             events: 0,
+            sent: 0,
             activity: Activity::new(0),
         }
     }
@@ -177,9 +187,20 @@ impl Simulation {
         self.events
     }
 
+    /// Packets that hosts sent, acknowledgements included.
+    pub fn sent(&self) -> u64 {
+        self.sent
+    }
+
     /// What port `port` did so far.
     pub fn count(&self, port: u32) -> Count {
         self.ports[port as usize].count
+    }
+
+    /// The longest queue that a packet met at port `port`, in bytes.
+    pub fn longest_queue(&self, port: u32) -> u64 {
+        let state = &self.ports[port as usize];
+        state.bytes_in(state.count.longest)
     }
 
     /// When the last packet that port `port` has taken will have left.
@@ -207,6 +228,11 @@ impl Simulation {
         self.flows.iter().map(|flow| (flow.sender.repairs, flow.round_trips))
     }
 
+    /// Bytes that were written to a flow.
+    pub fn written(&self, flow: u32) -> u64 {
+        self.flows[flow as usize].sender.end
+    }
+
     /// Bytes on the wire.
     #[inline]
     fn wire(parameters: &Parameters, packet: &Packet) -> u32 {
@@ -232,6 +258,14 @@ impl Simulation {
             self.under_way -= 1;
             if acknowledges { self.acknowledged(packet, sink) } else { self.received(packet, sink) }
         }
+    }
+
+    /// A host sends a packet.
+    #[inline]
+    fn begin(&mut self, port: u32, packet: Packet) {
+        self.under_way += 1;
+        self.sent += 1;
+        self.enter(port, packet);
     }
 
     /// A packet comes to a port.
@@ -271,8 +305,7 @@ impl Simulation {
                 hop: 0,
                 flags: if segment.again { Packet::AGAIN } else { 0 },
             };
-            self.under_way += 1;
-            self.enter(port, packet);
+            self.begin(port, packet);
             self.leave(flow, self.ports[port as usize].drained(), sink);
         }
         self.set_timer(flow);
@@ -362,8 +395,7 @@ impl Simulation {
             };
         }
         let port = self.ways[state.back.0 as usize];
-        self.under_way += 1;
-        self.enter(port, packet);
+        self.begin(port, packet);
     }
 
     /// An acknowledgement has come to the sender.

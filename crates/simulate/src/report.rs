@@ -7,7 +7,7 @@ use crate::{bottleneck, moments};
 use syncline_engine::path::MAX_TASKS;
 use syncline_engine::record::{CollectiveRecord, MAX_COLLECTIVES, RankRecord};
 use syncline_engine::{Job, Record};
-use syncline_timeline::{DimSummary, Ended, Summary, Table, Timeline};
+use syncline_timeline::{DimSummary, Ended, Packets, Summary, Table, Timeline};
 use syncline_workload::Part;
 
 /// Picoseconds in a second.
@@ -47,8 +47,8 @@ pub(crate) fn timeline(
     record.spans.dims = prepared.dim_names();
     let links = link_rows(prepared, network);
     let finished = unfold::collectives(prepared, std::mem::take(&mut record.collectives));
-    let summary = summary(scenario, prepared, &record, &links, &finished);
-    let tables = vec![
+    let summary = summary(scenario, prepared, &record, &links, &finished, network.packets());
+    let mut tables = vec![
         layers(prepared, &record),
         collectives(prepared, &finished),
         phases(prepared, &finished),
@@ -57,6 +57,7 @@ pub(crate) fn timeline(
         moments::activity(prepared, &record, network),
         moments::critical_path(prepared, job, &record.path),
     ];
+    tables.extend(network.tables(record.finish));
     Timeline { summary, tables, spans: record.spans }
 }
 
@@ -120,6 +121,7 @@ fn summary(
     record: &Record,
     links: &[LinkRow],
     finished: &[Row<CollectiveRecord>],
+    packets: Option<Packets>,
 ) -> Summary {
     // Whole numbers, so that it does not matter in how many parts the ranks are summed.
     let mean = |of: fn(&RankRecord) -> u64| {
@@ -153,6 +155,7 @@ fn summary(
         bytes: record.sent,
         events: record.events,
         dims,
+        packets,
         bottleneck: String::new(),
         reason: String::new(),
         network_model: scenario.network.name().to_owned(),

@@ -25,6 +25,12 @@ fn an_all_reduce_through_the_engine_takes_as_long_as_in_ns3() {
     let network = json!({"model": "packet", "buffer": "16MiB"});
     let summary = simulate(&star(32, "2MB", network)).summary;
     let time = summary.total_time_s * 1e3;
+    assert!(summary.dims[0].busiest_link_busy <= 1.0 && summary.dims[0].busiest_link_busy > 0.9);
+    let packets = summary.packets.as_ref().unwrap();
+    // 31 others, twice, 44 segments of 1448 bytes, and what acknowledges them before the end.
+    let segments = 32 * 31 * 2 * 44;
+    assert!(packets.sent > segments && packets.sent <= 2 * segments, "{packets:?}");
+    assert_eq!((packets.dropped, packets.retransmissions, packets.timeouts), (0, 0, 0));
     assert!((time / 0.3279 - 1.0).abs() < 0.02, "{time} ms");
 }
 

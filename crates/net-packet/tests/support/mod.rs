@@ -72,26 +72,35 @@ pub(crate) enum Order {
     Random,
 }
 
-/// How an all-reduce begins.
+/// How an all-reduce is done.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Begin {
+pub(crate) struct Plan {
     pub(crate) order: Order,
+    /// Parts that are reduced independently, all of them begun at once.
+    pub(crate) chunks: u32,
     /// Each host begins up to so much later than the first.
     pub(crate) jitter: Time,
     pub(crate) seed: u64,
 }
 
 /// All at once, in turn.
-pub(crate) const IN_STEP: Begin = Begin { order: Order::Rotated, jitter: Time::ZERO, seed: 0 };
+pub(crate) const IN_STEP: Plan = Plan { order: Order::Rotated, chunks: 1, jitter: Time::ZERO, seed: 0 };
+
+/// A message: which chunk, first to the host that sums it or then from it, and between whom.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    chunk: u32,
+    sum: bool,
+    from: u32,
+    to: u32,
+}
 
 /// An all-reduce of `bytes`: when it is over.
-pub(crate) fn all_reduce(star: &mut Star, bytes: u64, begin: Begin) -> Time {
+pub(crate) fn all_reduce(star: &mut Star, bytes: u64, plan: Plan) -> Time {
     let hosts = star.hosts;
-    let cut = |piece: u32| bytes * u64::from(piece) / u64::from(hosts);
-    let part = |piece: u32| cut(piece + 1) - cut(piece);
-    let mut random = ChaCha8Rng::seed_from_u64(begin.seed);
+    let mut random = ChaCha8Rng::seed_from_u64(plan.seed);
     let mut order = |from: u32| -> Vec<u32> {
-        match begin.order {
+        match plan.order {
             Order::Rotated => (1..hosts).map(|away| (from + away) % hosts).collect(),
             Order::Same => (0..hosts).filter(|&to| to != from).collect(),
             Order::Random => {
@@ -103,67 +112,62 @@ pub(crate) fn all_reduce(star: &mut Star, bytes: u64, begin: Begin) -> Time {
     };
     let orders: Vec<Vec<u32>> = (0..hosts).map(&mut order).collect();
     let mut starts: Vec<(Time, u32)> =
-        (0..hosts).map(|host| (Time(random.random_range(0..=begin.jitter.0)), host)).collect();
+        (0..hosts).map(|host| (Time(random.random_range(0..=plan.jitter.0)), host)).collect();
     starts.sort_unstable();
-    let mut told = Told::default();
-    let id = |second: bool, from: u32, to: u32| u32::from(second) << 31 | from << 15 | to;
-    let mut got = vec![0; hosts as usize];
+    let pieces = u64::from(hosts) * u64::from(plan.chunks);
+    let length = |chunk: u32, piece: u32| {
+        let at = u64::from(chunk) * u64::from(hosts) + u64::from(piece);
+        bytes * (at + 1) / pieces - bytes * at / pieces
+    };
+    let (mut told, mut sent) = (Told::default(), Vec::new());
+    let send = |star: &mut Star, sent: &mut Vec<Part>, told: &mut Told, now: Time, part: Part| {
+        let piece = if part.sum { part.from } else { part.to };
+        let (flow, id) = (star.flow(part.from, part.to), sent.len() as u32);
+        sent.push(part);
+        star.simulation.write(now, flow, length(part.chunk, piece), id, 0, told);
+    };
+    let mut got = vec![0; (hosts * plan.chunks) as usize];
     let mut begun = vec![false; hosts as usize];
     let (mut seen, mut end) = (0, Time::ZERO);
     let mut starts = starts.into_iter().peekable();
     loop {
-        // Who has its part of the sum sends it, once it has begun.
         let next = star.simulation.next_time();
-        let starting = starts.next_if(|&(time, _)| next.is_none_or(|next| time <= next));
-        if starting.is_none() && next.is_none() {
-            break;
-        }
+        // Who has a part of the sum sends it, once it has begun.
         let mut ready = Vec::new();
-        match starting {
-            Some((time, host)) => {
-                for &to in &orders[host as usize] {
-                    star.simulation.write(
-                        time,
-                        star.flow(host, to),
-                        part(to),
-                        id(false, host, to),
-                        0,
-                        &mut told,
-                    );
+        match starts.next_if(|&(time, _)| next.is_none_or(|next| time <= next)) {
+            Some((time, from)) => {
+                for chunk in 0..plan.chunks {
+                    for &to in &orders[from as usize] {
+                        send(star, &mut sent, &mut told, time, Part { chunk, sum: false, from, to });
+                    }
                 }
-                begun[host as usize] = true;
-                if got[host as usize] == hosts - 1 {
-                    ready.push((time, host));
-                }
+                begun[from as usize] = true;
+                let full = |chunk: &u32| got[(chunk * hosts + from) as usize] == hosts - 1;
+                ready.extend((0..plan.chunks).filter(full).map(|chunk| (time, chunk, from)));
             }
+            None if next.is_none() => break,
             None => {
                 star.simulation.step(Time::MAX, &mut told);
             }
         }
-        while let Some(&(time, message)) = told.delivered.get(seen) {
+        while let Some(&(time, id)) = told.delivered.get(seen) {
             seen += 1;
             end = end.max(time);
-            let host = message & 0x7fff;
-            if message >> 31 == 0 {
-                got[host as usize] += 1;
-                if got[host as usize] == hosts - 1 && begun[host as usize] {
-                    ready.push((time, host));
+            let Part { chunk, sum, to, .. } = sent[id as usize];
+            if !sum {
+                let count = &mut got[(chunk * hosts + to) as usize];
+                *count += 1;
+                if *count == hosts - 1 && begun[to as usize] {
+                    ready.push((time, chunk, to));
                 }
             }
         }
-        for (time, host) in ready {
-            for &to in &orders[host as usize] {
-                star.simulation.write(
-                    time,
-                    star.flow(host, to),
-                    part(host),
-                    id(true, host, to),
-                    0,
-                    &mut told,
-                );
+        for (time, chunk, from) in ready {
+            for &to in &orders[from as usize] {
+                send(star, &mut sent, &mut told, time, Part { chunk, sum: true, from, to });
             }
         }
     }
-    assert_eq!(told.delivered.len() as u32, 2 * hosts * (hosts - 1), "every message came once");
+    assert_eq!(told.delivered.len() as u32, 2 * hosts * (hosts - 1) * plan.chunks, "every message came once");
     end
 }
