@@ -56,7 +56,7 @@ def test_what_is_impossible_is_refused_before_the_run(given: dict[str, str], key
             fabric={"shape": "Switch(4)", "rate": "100Gb/s", "latency": "0.5us"},
             network={"model": "packet", **given},
         )
-    assert [each.key for each in caught.value.diagnostics] == [key]
+    assert [each["key"] for each in caught.value.diagnostics] == [key]
     assert caught.value.exit_status == 2
 
 

@@ -35,7 +35,7 @@ PARTS = {
     "EfficiencyPoint": ("Efficiency curves", "point"),
     "Systolic": ("Systolic array", "systolic array"),
     "Table": ("Measured times", "table"),
-    "Links": ("Network", "object with `model`"),
+    "PlainNetwork": ("Network", "object with `model`"),
     "Packet": ("Packets", "packets"),
     "Collectives": ("Collectives", "mapping"),
     "SlowRank": ("Slow ranks", "slow ranks"),

@@ -44,27 +44,35 @@ impl Sink for Told<'_> {
     }
 }
 
+/// What is impossible about packets with such parameters on a fabric.
+pub fn check(fabric: &Fabric, parameters: &Parameters) -> Diagnostics {
+    parameters.check(degrees(fabric).values().copied().max().unwrap_or(1))
+}
+
+/// Egress ports of each switch.
+fn degrees(fabric: &Fabric) -> BTreeMap<u32, u64> {
+    let mut degrees = BTreeMap::new();
+    for from in (0..fabric.links()).map(|link| fabric.link(LinkId(link)).from) {
+        if from >= fabric.npus() {
+            *degrees.entry(from).or_default() += 1;
+        }
+    }
+    degrees
+}
+
 impl<'a> Packets<'a> {
-    /// An idle network.
-    ///
-    /// # Errors
-    /// What is impossible about the parameters on this fabric.
-    pub fn new(fabric: &'a Fabric, parameters: Parameters) -> Result<Self, Diagnostics> {
+    /// An idle network, of parameters in which [`check`] finds nothing impossible.
+    pub fn new(fabric: &'a Fabric, parameters: Parameters) -> Self {
         let is_switch = |vertex: u32| vertex >= fabric.npus();
-        let mut degree: BTreeMap<u32, u64> = BTreeMap::new();
-        let links = || (0..fabric.links()).map(|link| fabric.link(LinkId(link)));
-        links()
-            .filter(|link| is_switch(link.from))
-            .for_each(|link| *degree.entry(link.from).or_default() += 1);
-        parameters.check(degree.values().copied().max().unwrap_or(1)).into_result()?;
+        let degree = degrees(fabric);
         let mut simulation = Simulation::new(parameters);
-        for link in links() {
+        for link in (0..fabric.links()).map(|link| fabric.link(LinkId(link))) {
             let ports = degree.get(&link.from);
             let buffer = parameters.buffer.zip(ports).map(|(buffer, &ports)| buffer.0 / ports);
             let forwarding = if is_switch(link.to) { parameters.forwarding } else { Time::ZERO };
             simulation.port(link.rate, link.latency.saturating_add(forwarding), buffer);
         }
-        Ok(Self { fabric, simulation, flows: BTreeMap::new(), wake: None })
+        Self { fabric, simulation, flows: BTreeMap::new(), wake: None }
     }
 
     /// The fabric that it is on.

@@ -67,6 +67,9 @@ pub(crate) fn prepare(scenario: &Scenario, watch: &Watch<'_>) -> Result<Prepared
             None
         }
     };
+    if let Network::Packet(parameters) = &scenario.network {
+        errors.extend(syncline_net_packet::network::check(&fabric, parameters));
+    }
     let durations = durations(&workload, &compute, &mut errors);
     for (index, rank) in
         scenario.trace.ranks.listed().iter().enumerate().filter(|(_, rank)| rank.0 >= workload.ranks)

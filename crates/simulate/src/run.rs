@@ -60,7 +60,7 @@ fn once(scenario: &Scenario, watch: &Watch<'_>, control: &mut Control<'_>) -> Re
         }
         Network::Queued => finish(links(&prepared, Model::Queued), &prepared, &job, scenario, watch, control),
         Network::Packet(parameters) => {
-            let packets = Packets::new(&prepared.fabric, *parameters)?;
+            let packets = Packets::new(&prepared.fabric, *parameters);
             finish(packets, &prepared, &job, scenario, watch, control)
         }
     }

@@ -14,7 +14,7 @@ Name = Literal["analytical", "queued", "packet"]
 Segments = Annotated[int, Field(ge=1, le=2**32 - 1)]
 
 
-class Links(Strict):
+class PlainNetwork(Strict):
     """A network model without parameters."""
 
     model: Literal["analytical", "queued"]
@@ -68,17 +68,17 @@ def _choose(value: Any) -> str | None:
     if isinstance(value, str):
         return "word"
     if isinstance(value, BaseModel):
-        return "packet" if isinstance(value, Packet) else "links"
+        return "packet" if isinstance(value, Packet) else "plain"
     if isinstance(value, dict):
         name = value.get("model", "analytical")
         known = isinstance(name, str) and name in get_args(Name)
-        return ("packet" if name == "packet" else "links") if known else "unknown"
+        return ("packet" if name == "packet" else "plain") if known else "unknown"
     return None
 
 
 Network = Annotated[
     Annotated[Name, Tag("word")]
-    | Annotated[Links, Tag("links")]
+    | Annotated[PlainNetwork, Tag("plain")]
     | Annotated[Packet, Tag("packet")]
     | Annotated[SkipJsonSchema[_Unknown], Tag("unknown")],
     Discriminator(_choose),
@@ -89,6 +89,6 @@ Network = Annotated[
 def resolved(network: Network) -> dict[str, Any]:
     """The network model with all its parameters, as the core takes it."""
     if isinstance(network, str):
-        network = Packet(model="packet") if network == "packet" else Links(model=network)
+        network = Packet(model="packet") if network == "packet" else PlainNetwork(model=network)
     values: dict[str, Any] = network.model_dump()
     return {key: None if key == "buffer" and value == "unlimited" else value for key, value in values.items()}
