@@ -1,8 +1,8 @@
 //! A port: the egress queue in front of a link, and the link.
 //!
 //! A queue holds its packets; the queue of events holds one event a packet that is on the way. A packet that is queued
-//! is started by the arrival of the one before it at the other end of the link, at the time at which that one had left:
-//! so each packet costs one event a link, however long the queue is.
+//! is put there by the arrival of the one before it at the other end of the link: so each packet costs one event a link,
+//! however long the queue is. When it leaves is known when it comes, because nothing overtakes.
 
 use crate::packet::Packet;
 use std::collections::VecDeque;
@@ -51,7 +51,8 @@ pub(crate) struct Port {
     free: u64,
     /// When all that is queued will have left.
     drained: u64,
-    queue: VecDeque<Packet>,
+    /// With when each will have left.
+    queue: VecDeque<(u64, Packet)>,
     /// Longest queue, in picoseconds of sending.
     limit: u64,
     /// Queue from which on packets are marked, likewise.
@@ -132,20 +133,19 @@ impl Port {
             self.free = now + time;
             Taken::Sent(self.free + self.latency)
         } else {
-            self.queue.push_back(*packet);
+            self.queue.push_back((self.drained, *packet));
             Taken::Queued
         }
     }
 
     /// A packet has come to the other end at `now`: the one that was started when it had left, and when that is there.
-    /// `bytes` says how long a packet is on the wire.
     #[inline]
-    pub(crate) fn next(&mut self, now: u64, bytes: impl Fn(&Packet) -> u32) -> Option<(u64, Packet)> {
+    pub(crate) fn next(&mut self, now: u64) -> Option<(u64, Packet)> {
         if self.free + self.latency != now {
             return None;
         }
-        let packet = self.queue.pop_front()?;
-        self.free += self.time(bytes(&packet));
-        Some((self.free + self.latency, packet))
+        let (left, packet) = self.queue.pop_front()?;
+        self.free = left;
+        Some((left + self.latency, packet))
     }
 }

@@ -145,6 +145,7 @@ impl Simulation {
 
     /// Writes a message of `bytes` to `flow` at `now`, which is not before anything that has happened.
     pub fn write(&mut self, now: Time, flow: u32, bytes: u64, id: u32, key: u64, sink: &mut impl Sink) {
+        debug_assert!(now.0 >= self.now, "time runs forwards");
         self.now = now.0;
         let state = &mut self.flows[flow as usize];
         self.busy += u32::from(state.sender.is_idle() && bytes > 0);
@@ -242,9 +243,7 @@ impl Simulation {
     /// A packet has come to the end of a link.
     #[inline]
     fn arrive(&mut self, port: u32, mut packet: Packet, sink: &mut impl Sink) {
-        let parameters = &self.parameters;
-        let wire = |packet: &Packet| Self::wire(parameters, packet);
-        if let Some((time, next)) = self.ports[port as usize].next(self.now, wire) {
+        if let Some((time, next)) = self.ports[port as usize].next(self.now) {
             self.queue.push(Event { time, port, packet: next });
         }
         let flow = &self.flows[packet.flow as usize];

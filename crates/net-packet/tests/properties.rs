@@ -79,6 +79,12 @@ proptest! {
             let left = told.left.iter().filter(|&&(_, other)| other == id).map(|&(time, _)| time).collect::<Vec<_>>();
             prop_assert!(left.len() == 1 && left[0] <= time, "{id}: {left:?} {time}");
         }
+        // None came before its bytes could have passed the links.
+        for &(time, id) in &told.delivered {
+            let alone = 2.0 * written[id as usize].2.min(parameters.segment()) as f64 * 8.0 / 100e9 + 1e-6;
+            let begun: u64 = messages[..=id as usize].iter().map(|message| message.3).sum();
+            prop_assert!(written[id as usize].2 == 0 || time.as_s() - begun as f64 * 1e-9 > alone, "{id} at {time}");
+        }
         // Every packet that a host sent was taken or dropped by the switch, and carried all bytes at least once.
         let count = |port: u32| star.simulation.count(port);
         let up: u64 = (0..hosts).map(|host| count(host).packets).sum();
@@ -147,4 +153,22 @@ fn flows_share_a_link() {
         // 20 ms of 100 Gb/s are 250 MB.
         assert!(sum > 0.9 * 250.0 * 1448.0 / 1502.0, "{congestion:?}: {sum} MB");
     }
+}
+
+/// Small messages, one after the other, leave one after the other.
+#[test]
+fn small_messages_take_their_time() {
+    let mut star = Star::new(2, Parameters::default());
+    let mut told = Told::default();
+    for id in 0..100 {
+        let flow = star.flow(0, 1);
+        star.simulation.write(Time::ZERO, flow, 1032, id, 0, &mut told);
+    }
+    star.run(&mut told);
+    let wire = 1086.0 * 8.0 / 100e9;
+    for (number, &(time, id)) in told.delivered.iter().enumerate() {
+        let least = wire * (number + 1) as f64 + 1e-6;
+        assert!(time.as_s() > least, "{id}: {time}, not before {least}");
+    }
+    assert_eq!(told.delivered.len(), 100);
 }

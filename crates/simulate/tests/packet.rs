@@ -80,3 +80,27 @@ fn incast_costs_time_outs() {
     assert!(large < 1e-3, "{large}");
     assert!(small > 50e-3, "{small}");
 }
+
+/// Many chunks on a torus take longer than one of them alone.
+#[test]
+fn more_chunks_take_longer_than_one_alone() {
+    let time = |bytes: u64, chunks: u32| {
+        let dim = |name: &str, size: u32, direction: &str, rate: &str, latency: &str| {
+            json!({"name": name, "shape": "ring", "size": size, "count": 2, "direction": direction, "rate": rate,
+                   "latency": latency})
+        };
+        simulate(&json!({
+            "schema": "syncline/1",
+            "workload": {"source": "collectives", "collectives": [{"kind": "all_reduce", "bytes": format!("{bytes}B")}]},
+            "fabric": {"dims": [dim("local", 2, "one-way", "188GB/s", "90ns"),
+                                dim("vertical", 4, "both", "23GB/s", "200ns"),
+                                dim("horizontal", 4, "both", "23GB/s", "200ns")]},
+            "collectives": {"chunks": chunks, "all_reduce": "enhanced", "order": "lifo", "endpoint_delay": "10ns"},
+            "network": {"model": "packet"},
+        }))
+        .summary
+        .total_time_s
+    };
+    let (one, many) = (time(4128, 1), time(132_096, 64));
+    assert!(many > 1.3 * one, "{many} {one}");
+}
