@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUST := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: help setup demo test test-rust test-python test-slow test-torch bench experiments-astra2020 lint wheel web schema transcripts clean
+.PHONY: help setup demo test test-rust test-python test-slow test-torch bench bench-packet reference-packet experiments-astra2020 lint wheel web schema transcripts clean
 .DEFAULT_GOAL := help
 
 help: ## list the commands
@@ -46,6 +46,12 @@ bench: setup ## speed of the engines, time to start; CONTRIBUTING says how to re
 	cargo bench --quiet --locked -p syncline-astra-compat --bench speed
 	$(BIN)/python benches/scale.py
 	$(BIN)/python benches/start_up.py
+
+bench-packet: ## speed of the packet model: packet-hops a second, memory
+	cargo bench --quiet --locked -p syncline-net-packet --bench star
+
+reference-packet: ## the packet model against ns-3, case by case, over 20 seeds
+	cargo test --quiet --release --locked -p syncline-net-packet --test reference -- --include-ignored --nocapture
 
 experiments-astra2020: setup ## figures of astra2020 again, claims judged; FIG=9 for one
 	$(BIN)/python -m experiments astra2020 $(FIG)

@@ -26,6 +26,28 @@ class Dimension:
 
 
 @dataclass(frozen=True)
+class Packets:
+    """What became of packets."""
+
+    sent: int
+    """Packets that NPUs sent, acknowledgements included."""
+    dropped: int
+    """Packets that found no room in a queue."""
+    marked: int
+    """Packets that a queue marked (ECN)."""
+    retransmissions: int
+    """Segments that were sent again."""
+    timeouts: int
+    """Retransmission time-outs."""
+    rtt_mean_s: float
+    """Round-trip time, sampled every millisecond and averaged for each connection: mean over connections."""
+    rtt_p50_s: float
+    """Median over connections."""
+    rtt_p99_s: float
+    """99th percentile over connections."""
+
+
+@dataclass(frozen=True)
 class Summary:
     """The answer. Times are means over ranks unless said otherwise."""
 
@@ -76,9 +98,11 @@ class Summary:
     """Events that the engine handled."""
     dims: tuple[Dimension, ...]
     """Per dimension."""
+    packets: Packets | None = field(default=None, kw_only=True)
+    """What became of packets; none where the network model has no packets."""
     bottleneck: str
     """What bounds the step: ``compute``, the name of a dimension, ``latency``, ``imbalance`` between ranks,
-    ``memory``, ``reduction``, or ``nothing`` where no time passes."""
+    ``memory``, ``reduction``, ``loss`` of packets, or ``nothing`` where no time passes."""
     reason: str
     """Why, in a sentence or two."""
     network_model: str
@@ -100,6 +124,8 @@ class Summary:
         """Reads what the core writes. Keys of newer versions are left out."""
         values: dict[str, Any] = _known(cls, json.loads(text))
         values["dims"] = tuple(Dimension(**_known(Dimension, each)) for each in values["dims"])
+        if values.get("packets") is not None:
+            values["packets"] = Packets(**_known(Packets, values["packets"]))
         values["faults"] = tuple(values.get("faults", ()))
         values["notes"] = tuple(values["notes"])
         return cls(**values)

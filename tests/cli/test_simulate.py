@@ -153,8 +153,7 @@ def test_what_completed_no_iteration_has_no_step_time(cli: Cli, ring: str) -> No
     lines = done.stdout.splitlines()
     assert lines[0] == "ring  4 ranks, 0 iterations"
     assert lines[2] == "No iteration was completed: there is no step time."
-    assert lines[4].startswith("  time so far  ")
-    assert "Bottleneck: nothing. Nothing was finished before the run was cut off." in lines
+    assert lines[4].split() == ["time", "so", "far", "1", "us"]
     assert "there is no step time" in json.loads((cli.folder / "runs/ring/summary.json").read_text())["notes"][0]
 
 

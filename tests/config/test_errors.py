@@ -68,7 +68,7 @@ error[SL0102]: value not allowed
  --> s.yaml:4:10
   |
 4 | network: queud
-  |          ^^^^^ found `queud`, allowed: analytical, queued
+  |          ^^^^^ found `queud`, allowed: analytical, queued, packet
   |
   = note: key `network`
   = help: did you mean `queued`?""",
@@ -80,8 +80,9 @@ error[SL0102]: value not allowed
  --> s.yaml:4:10
   |
 4 | network: [queued]
-  |          ^^^^^^^^ found `a list`, allowed: analytical, queued, or a mapping with the key model
+  |          ^^^^^^^^ found `a list`
   |
+  = note: allowed: analytical, queued, packet, or a mapping with the key model
   = note: key `network`""",
     ),
     "a key that belongs one level down": (

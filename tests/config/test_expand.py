@@ -187,7 +187,7 @@ def test_what_limits_may_be(value: str, refused: Callable[..., str]) -> None:
 
 
 def test_defaults_are_those_of_the_core(scenario: Callable[..., Loaded]) -> None:
-    resolved = scenario(WORKLOAD + FABRIC).resolved
+    resolved = scenario(WORKLOAD + FABRIC + "network: packet\n").resolved
     for section, expected in json.loads(_core.defaults()).items():
         found = resolved[section]
         assert found.keys() == expected.keys(), section

@@ -49,6 +49,11 @@ impl Activity {
         Self { shift: SHORTEST, places: vec![NONE; rows], busy: Vec::new(), stopped: None }
     }
 
+    /// Adds a row that was never busy.
+    pub fn add_row(&mut self) {
+        self.places.push(NONE);
+    }
+
     /// Books that `row` is busy from `start` to `end`, once for each of what it stands for.
     #[inline]
     pub fn book(&mut self, row: usize, recent: &mut Recent, start: Time, end: Time) {

@@ -17,26 +17,29 @@ use syncline_units::Time;
 pub(crate) enum Kind {
     /// The network model's own.
     Network = 0,
+    /// A message has left its NPU, which the model did not know when it took it. Before its delivery, which ends it.
+    Left = 1,
     /// A message is there for the endpoint.
-    Deliver = 1,
+    Deliver = 2,
     /// A received message has been combined with local data.
-    Reduced = 2,
+    Reduced = 3,
     /// The last send of a chunk's phase has left.
-    PhaseEnd = 3,
+    PhaseEnd = 4,
     /// A compute task is done.
-    ComputeDone = 4,
+    ComputeDone = 5,
     /// A memory task is done.
-    MemoryDone = 5,
+    MemoryDone = 6,
     /// A message that waited for its injection latency enters the network.
-    Inject = 6,
+    Inject = 7,
     /// A point-to-point message has left.
-    Sent = 7,
+    Sent = 8,
     /// Ranks that have not begun what another has, do so. The last of its time: most have begun by themselves.
-    Admit = 8,
+    Admit = 9,
 }
 
-const KINDS: [Kind; 9] = [
+const KINDS: [Kind; 10] = [
     Kind::Network,
+    Kind::Left,
     Kind::Deliver,
     Kind::Reduced,
     Kind::PhaseEnd,
@@ -105,6 +108,8 @@ pub struct Calendar {
     buckets: Vec<Vec<Event>>,
     /// Bit `b` is set where bucket `b` has events.
     filled: u64,
+    /// Nothing after this time is handled now.
+    pub(crate) limit: Time,
     /// Time from arrival at the NPU until the endpoint has the message.
     pub(crate) endpoint: Time,
     /// Set where simulated time would not fit; the run ends with an error.
@@ -113,7 +118,7 @@ pub struct Calendar {
 
 impl Calendar {
     pub(crate) fn new(endpoint: Time) -> Self {
-        Self { endpoint, buckets: vec![Vec::new(); 64], ..Self::default() }
+        Self { endpoint, limit: Time::MAX, buckets: vec![Vec::new(); 64], ..Self::default() }
     }
 
     #[inline]
@@ -137,6 +142,29 @@ impl Calendar {
     pub fn deliver(&mut self, time: Time, id: u32, key: u64) {
         self.at(time.saturating_add(self.endpoint), Kind::Deliver, key, id, 0);
         self.overflow |= time.0 > u64::MAX / 4;
+    }
+
+    /// Message `id`, which was taken with [`Sent::Later`](crate::Sent::Later), leaves its NPU at `time`.
+    #[inline]
+    pub fn left(&mut self, time: Time, id: u32, key: u64) {
+        self.at(time, Kind::Left, key, id, 0);
+        self.overflow |= time.0 > u64::MAX / 4;
+    }
+
+    /// Time from a message's arrival at its NPU to that at which the engine hears of it.
+    pub fn endpoint_delay(&self) -> Time {
+        self.endpoint
+    }
+
+    /// Up to when nothing else happens: a model that keeps events of its own may handle those up to then, and puts
+    /// itself into the calendar for the rest.
+    pub fn horizon(&self) -> Time {
+        if self.taken < self.present.len() || !self.added.is_empty() {
+            return self.time;
+        }
+        let lowest = self.buckets.get(self.filled.trailing_zeros() as usize);
+        let next = lowest.and_then(|bucket| bucket.iter().map(|event| event.time).min());
+        next.map_or(self.limit, |next| next.min(self.limit))
     }
 
     /// Calls the model back at `time` with `a` and `b`. `key`, then `b`, orders calls of equal time.

@@ -38,7 +38,7 @@ mod tasks;
 pub use activity::Activity;
 pub use calendar::Calendar;
 pub use job::{CollectivePlan, Job, Lanes, Order, PhasePlan, Schedule};
-pub use network::{LinkUse, Network, Sent, Transfer};
+pub use network::{LinkUse, Network, Repeats, Sent, Transfer};
 pub use record::Record;
 pub use slow::{Slowdown, Slowdowns};
 
@@ -175,6 +175,7 @@ impl<'a, N: Network> Engine<'a, N> {
             (graph.tasks.len() as u32, graph.iterations)
         });
         let path = Path::new(of_ranks, watched);
+        let steady = Steady::new(!job.repeat || network.repeats().is_none());
         let mut engine = Self {
             job,
             quotient,
@@ -205,7 +206,7 @@ impl<'a, N: Network> Engine<'a, N> {
             failure: None,
             watching: true,
             boundary: false,
-            steady: Steady::new(!job.repeat),
+            steady,
         };
         for rank in 0..count {
             if engine.ranks[rank as usize].tasks_left > 0 {
@@ -226,7 +227,8 @@ impl<'a, N: Network> Engine<'a, N> {
             if self.failure.is_some() || self.calendar.overflow {
                 return self.checked(Step::More);
             }
-            if self.unfinished == 0 && self.calendar.next_time().is_none() {
+            // What the network still does, such as acknowledging, nobody waits for.
+            if self.unfinished == 0 {
                 return self.checked(Step::Finished);
             }
             let Some(time) = self.calendar.next_time() else {
@@ -241,8 +243,10 @@ impl<'a, N: Network> Engine<'a, N> {
                 continue;
             }
             if time > until {
+                self.now = until;
                 return self.checked(Step::TimeLimit);
             }
+            self.calendar.limit = until;
             let event = self.calendar.pop().expect("there is a next event");
             if event.time > self.now {
                 self.generation = 0;
@@ -258,6 +262,7 @@ impl<'a, N: Network> Engine<'a, N> {
                 Kind::ComputeDone => self.compute_done(event.a),
                 Kind::MemoryDone => self.memory_done(event.a),
                 Kind::Inject => self.inject(event.a),
+                Kind::Left => self.has_left(event.a),
                 Kind::Admit => {
                     self.generation = ((event.key() >> 52) as u8).saturating_add(1);
                     self.admit_begun(event.a);
@@ -325,7 +330,7 @@ impl<'a, N: Network> Engine<'a, N> {
     }
     /// Events so far.
     pub fn events(&self) -> u64 {
-        self.record.events
+        self.record.events + self.network.events()
     }
     /// Messages delivered so far.
     pub fn messages(&self) -> u64 {
@@ -358,8 +363,9 @@ impl<'a, N: Network> Engine<'a, N> {
         for collective in &mut self.record.collectives {
             collective.iteration /= micro_batches;
         }
+        self.record.events += self.network.events();
+        self.network.cut(self.record.finish);
         if ended != Ended::Finished {
-            self.network.cut(self.now);
             self.close_early();
         }
         let (whole, finish) = (self.watching, self.record.finish);

@@ -3,6 +3,7 @@
 
 use crate::activity::Activity;
 use crate::calendar::Calendar;
+use syncline_timeline::{Packets, Table};
 use syncline_units::{Bytes, LinkId, NpuId, Time};
 
 /// A message as a network model sees it.
@@ -27,6 +28,8 @@ pub struct Transfer {
 pub enum Sent {
     /// At this time.
     At(Time),
+    /// Not known yet: the model says so with [`Calendar::left`].
+    Later,
     /// There is no way to the receiver; nothing was sent.
     NoRoute,
 }
@@ -58,13 +61,49 @@ pub trait Network {
     /// What link `id` did so far.
     fn link_use(&self, id: LinkId) -> LinkUse;
 
-    /// The run ends at `now`, before all that was begun is over: what ports would do later is not booked.
+    /// The run ends at `now`, perhaps before all that was begun is over: what ports would do later is not booked.
     fn cut(&mut self, now: Time);
 
     /// A port that was busy for longer than it took to the end of its last message, which cannot be: its name, and by how
     /// much.
     fn overbooked(&self) -> Option<String>;
 
+    /// When each of the model's ports was busy.
+    fn activity(&mut self) -> &mut Activity;
+
+    /// From `now` on nobody asks any more when ports were busy.
+    fn stop_activity(&mut self, now: Time);
+
+    /// Events of its own that it handled without the engine.
+    fn events(&self) -> u64 {
+        0
+    }
+
+    /// What became of packets; `None` for a model that has none.
+    fn packets(&self) -> Option<Packets> {
+        None
+    }
+
+    /// What else the model has to tell of a run that ended at `finish`.
+    fn tables(&self, finish: Time) -> Vec<Table> {
+        let _ = finish;
+        Vec::new()
+    }
+
+    /// What repetition in time needs; `None` for a model whose state does not come again.
+    fn repeats(&self) -> Option<&dyn Repeats> {
+        None
+    }
+
+    /// The same, to be moved in time.
+    fn repeats_mut(&mut self) -> Option<&mut dyn Repeats> {
+        None
+    }
+}
+
+/// A network model whose state can be compared, and moved in time: iterations that are like earlier ones need not be
+/// simulated.
+pub trait Repeats {
     /// The message that a call with `a` is about.
     fn message(&self, a: u32) -> u32;
 
@@ -79,12 +118,6 @@ pub trait Network {
 
     /// What each of the model's ports did so far.
     fn uses(&self) -> Vec<LinkUse>;
-
-    /// When each of the model's ports was busy.
-    fn activity(&mut self) -> &mut Activity;
-
-    /// From `now` on nobody asks any more when ports were busy.
-    fn stop_activity(&mut self, now: Time);
 
     /// Books `times` over what ports did since they had done `before`.
     fn repeat(&mut self, before: &[LinkUse], times: u32);

@@ -136,11 +136,27 @@ impl<N: Network> Engine<'_, N> {
         let message = self.messages[id];
         self.give(id, &message);
         if message.run != NONE && self.failure.is_none() {
-            let run = &mut self.runs[message.run];
-            run.unsent -= 1;
-            if run.stage == Stage::Leaving && run.unsent == 0 {
-                self.program_ended(message.run);
-            }
+            self.entered_or_left(message.run);
+        }
+    }
+
+    /// A message has left its NPU now.
+    pub(crate) fn has_left(&mut self, id: u32) {
+        let message = self.messages[id];
+        if message.run == NONE {
+            self.alone_sent(&message, self.now);
+        } else {
+            self.runs[message.run].last_sent = self.now;
+            self.entered_or_left(message.run);
+        }
+    }
+
+    /// One send less that the end of a run's phase waits for.
+    fn entered_or_left(&mut self, id: u32) {
+        let run = &mut self.runs[id];
+        run.unsent -= 1;
+        if run.stage == Stage::Leaving && run.unsent == 0 {
+            self.program_ended(id);
         }
     }
 
@@ -158,6 +174,8 @@ impl<N: Network> Engine<'_, N> {
         self.record.sent += message.bytes;
         match self.network.send(self.now, &transfer, &mut self.calendar) {
             Sent::NoRoute => self.failure = Some(no_route(&transfer, message)),
+            Sent::Later if message.run == NONE => {}
+            Sent::Later => self.runs[message.run].unsent += 1,
             Sent::At(time) if message.run == NONE => self.alone_sent(message, time),
             Sent::At(time) => {
                 let run = &mut self.runs[message.run];

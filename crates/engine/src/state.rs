@@ -209,7 +209,7 @@ pub(crate) struct Run {
     pub(crate) tally: Tally,
     /// Messages without their receive: of later phases, or of this one before the program came to it.
     pub(crate) early: Vec<Early>,
-    /// Sends that have not entered the network.
+    /// Sends that have not entered the network, or of which it will say when they have left.
     pub(crate) unsent: u32,
     /// Bit `p` is set where another rank has begun phase `p` of the chunk.
     pub(crate) begun: u32,

@@ -9,7 +9,7 @@
 //! On a path of one link both are the same.
 
 use syncline_engine::activity::{Activity, Recent};
-use syncline_engine::{Calendar, LinkUse, Network, Sent, Transfer};
+use syncline_engine::{Calendar, LinkUse, Network, Repeats, Sent, Transfer};
 use syncline_fabric::{Fabric, Symmetry};
 use syncline_units::{Bytes, LinkId, Rate, Time};
 
@@ -235,6 +235,24 @@ impl Network for Links<'_> {
         Some(format!("port {port} was sending for {} of {}", over.used.busy, over.free))
     }
 
+    fn activity(&mut self) -> &mut Activity {
+        &mut self.activity
+    }
+
+    fn stop_activity(&mut self, now: Time) {
+        self.activity.stop(now, self.ports.iter_mut().map(|port| &mut port.recent));
+    }
+
+    fn repeats(&self) -> Option<&dyn Repeats> {
+        Some(self)
+    }
+
+    fn repeats_mut(&mut self) -> Option<&mut dyn Repeats> {
+        Some(self)
+    }
+}
+
+impl Repeats for Links<'_> {
     fn message(&self, a: u32) -> u32 {
         self.travels[a as usize].id
     }
@@ -264,14 +282,6 @@ impl Network for Links<'_> {
 
     fn uses(&self) -> Vec<LinkUse> {
         self.ports.iter().map(|port| port.used).collect()
-    }
-
-    fn activity(&mut self) -> &mut Activity {
-        &mut self.activity
-    }
-
-    fn stop_activity(&mut self, now: Time) {
-        self.activity.stop(now, self.ports.iter_mut().map(|port| &mut port.recent));
     }
 
     fn repeat(&mut self, before: &[LinkUse], times: u32) {

@@ -7,7 +7,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::time::Duration;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics};
-use syncline_simulate::scenario::{Collectives, Limits, Trace};
+use syncline_simulate::scenario::{Collectives, Limits, Network, Trace};
 use syncline_simulate::{Control, Progress, Scenario, Show};
 
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -82,6 +82,7 @@ fn defaults() -> PyResult<String> {
         "collectives": Collectives::default(),
         "limits": Limits::default(),
         "trace": Trace::default(),
+        "network": Network::Packet(Default::default()),
     });
     serde_json::to_string(&all).map_err(|error| PyValueError::new_err(error.to_string()))
 }

@@ -109,6 +109,14 @@ pub(crate) fn bottleneck(
         _ => summary.communication_s,
     };
     if busiest_link_busy * total < MOST * active {
+        if let Some(packets) = summary.packets.as_ref().filter(|packets| packets.timeouts > 0) {
+            let reason = format!(
+                "{waits} Packets were lost, and connections stood still until time-outs ran out: {} packets dropped, {} \
+                 segments sent again, {} time-outs.{blame}",
+                packets.dropped, packets.retransmissions, packets.timeouts,
+            );
+            return ("loss".to_owned(), reason);
+        }
         let even = path.map_or("Even".to_owned(), |path| format!("{path}, but even"));
         let reason = format!(
             "{waits} {even} the busiest link of {name} sends only {} of the time in which it is in use: latency and \

@@ -6,7 +6,6 @@ use crate::prepare::Prepared;
 use std::collections::BTreeMap;
 use syncline_engine::path::{Segment, Spent};
 use syncline_engine::{Job, Network, Record, task_name};
-use syncline_net_analytical::Links;
 use syncline_timeline::Table;
 use syncline_units::LinkId;
 
@@ -18,7 +17,7 @@ struct Lane {
 }
 
 /// Compute, then every dimension that has links.
-pub(crate) fn activity(prepared: &Prepared, record: &Record, network: &mut Links<'_>) -> Table {
+pub(crate) fn activity(prepared: &Prepared, record: &Record, network: &mut impl Network) -> Table {
     let slices = &record.slices;
     let members = u128::from(prepared.symmetry.members());
     let mut lanes = Vec::new();

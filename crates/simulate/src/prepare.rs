@@ -8,7 +8,6 @@ use syncline_compute::{ComputeModel, Timing};
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 use syncline_engine::{Job, Lanes};
 use syncline_fabric::{Fabric, Symmetry};
-use syncline_net_analytical::Model;
 use syncline_units::{NpuId, Time};
 use syncline_workload::{TaskKind, Work, Workload, matching};
 
@@ -18,7 +17,6 @@ pub(crate) struct Prepared {
     pub(crate) fabric: Fabric,
     pub(crate) workload: Workload,
     pub(crate) compute: ComputeModel,
-    pub(crate) model: Model,
     pub(crate) warnings: Diagnostics,
     durations: Vec<Vec<Time>>,
     placement: Vec<NpuId>,
@@ -69,6 +67,9 @@ pub(crate) fn prepare(scenario: &Scenario, watch: &Watch<'_>) -> Result<Prepared
             None
         }
     };
+    if let Network::Packet(parameters) = &scenario.network {
+        errors.extend(syncline_net_packet::network::check(&fabric, parameters));
+    }
     let durations = durations(&workload, &compute, &mut errors);
     for (index, rank) in
         scenario.trace.ranks.listed().iter().enumerate().filter(|(_, rank)| rank.0 >= workload.ranks)
@@ -87,18 +88,18 @@ pub(crate) fn prepare(scenario: &Scenario, watch: &Watch<'_>) -> Result<Prepared
     if let Timing::Systolic(array) = &compute.timing {
         warnings.extend(without_products(&workload, array.vector.is_some()));
     }
-    let model = match scenario.network {
-        Network::Analytical => Model::Analytical,
-        Network::Queued => Model::Queued,
-    };
     let mut plans = plans.expect("errors were returned");
-    let (symmetry, why) = match scenario.quotient {
-        true => symmetry::find(&fabric, &workload, &placement, &faults.slow, &mut plans),
-        false => (Symmetry::none(&fabric), "`quotient` is false".to_owned()),
+    let (symmetry, why) = match (&scenario.network, scenario.quotient) {
+        // Which packet is lost hangs on what no symmetry keeps: the order of packets that come at one time.
+        (Network::Packet(_), _) => {
+            (Symmetry::none(&fabric), "the order of packets counts, which no symmetry keeps".to_owned())
+        }
+        (_, true) => symmetry::find(&fabric, &workload, &placement, &faults.slow, &mut plans),
+        (_, false) => (Symmetry::none(&fabric), "`quotient` is false".to_owned()),
     };
     size::memory(&workload, &symmetry, &plans.dims).into_result()?;
     warnings.extend(size::many(&workload, &symmetry, &why));
-    Ok(Prepared { fabric, workload, compute, model, warnings, durations, placement, plans, faults, symmetry })
+    Ok(Prepared { fabric, workload, compute, warnings, durations, placement, plans, faults, symmetry })
 }
 
 /// A warning where operations are to be timed by a systolic array and none of them is known to be a matrix product.

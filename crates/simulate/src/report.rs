@@ -1,14 +1,13 @@
 //! From the engine's record to tables and a summary. Every number that a person sees is derived here, once.
 
 use crate::prepare::Prepared;
-use crate::scenario::{Scenario, Workload};
+use crate::scenario::{Network, Scenario, Workload};
 use crate::unfold::{self, Row};
 use crate::{bottleneck, moments};
 use syncline_engine::path::{MAX_TASKS, watched};
 use syncline_engine::record::{CollectiveRecord, MAX_COLLECTIVES, RankRecord};
-use syncline_engine::{Job, Network, Record};
-use syncline_net_analytical::{Links, Model};
-use syncline_timeline::{DimSummary, Ended, Summary, Table, Timeline};
+use syncline_engine::{Job, Record};
+use syncline_timeline::{DimSummary, Ended, Packets, Summary, Table, Timeline};
 use syncline_workload::Part;
 
 /// Picoseconds in a second.
@@ -43,13 +42,13 @@ pub(crate) fn timeline(
     prepared: &Prepared,
     job: &Job<'_>,
     mut record: Record,
-    network: &mut Links<'_>,
+    network: &mut impl syncline_engine::Network,
 ) -> Timeline {
     record.spans.dims = prepared.dim_names();
     let links = link_rows(prepared, network);
     let finished = unfold::collectives(prepared, std::mem::take(&mut record.collectives));
-    let summary = summary(scenario, prepared, &record, &links, &finished);
-    let tables = vec![
+    let summary = summary(scenario, prepared, &record, &links, &finished, network.packets());
+    let mut tables = vec![
         layers(prepared, &record),
         collectives(prepared, &finished),
         phases(prepared, &finished),
@@ -58,10 +57,11 @@ pub(crate) fn timeline(
         moments::activity(prepared, &record, network),
         moments::critical_path(prepared, job, &record.path),
     ];
+    tables.extend(network.tables(record.finish));
     Timeline { summary, tables, spans: record.spans }
 }
 
-fn link_rows(prepared: &Prepared, network: &Links<'_>) -> Vec<LinkRow> {
+fn link_rows(prepared: &Prepared, network: &impl syncline_engine::Network) -> Vec<LinkRow> {
     let fabric = &prepared.fabric;
     unfold::links(prepared)
         .into_iter()
@@ -121,6 +121,7 @@ fn summary(
     record: &Record,
     links: &[LinkRow],
     finished: &[Row<CollectiveRecord>],
+    packets: Option<Packets>,
 ) -> Summary {
     // Whole numbers, so that it does not matter in how many parts the ranks are summed.
     let mean = |of: fn(&RankRecord) -> u64| {
@@ -158,12 +159,10 @@ fn summary(
         bytes: record.sent,
         events: record.events,
         dims,
+        packets,
         bottleneck: String::new(),
         reason: String::new(),
-        network_model: match prepared.model {
-            Model::Analytical => "analytical".to_owned(),
-            Model::Queued => "queued".to_owned(),
-        },
+        network_model: scenario.network.name().to_owned(),
         compute_model: prepared.compute.label(),
         calibrated: "no".to_owned(),
         notes: notes(scenario, prepared, record, links),
@@ -205,7 +204,7 @@ fn notes(scenario: &Scenario, prepared: &Prepared, record: &Record, links: &[Lin
     let over: Vec<&LinkRow> = links.iter().filter(|link| excess(link) > 1.0 + 1e-9).collect();
     let most = over.iter().copied().max_by(|a, b| excess(a).total_cmp(&excess(b)));
     // What `analytical` sends over inner links before a run is cut off may lie after that.
-    if let (Some(most), Model::Analytical, Ended::Finished) = (most, prepared.model, record.ended) {
+    if let (Some(most), Network::Analytical, Ended::Finished) = (most, &scenario.network, record.ended) {
         notes.push(format!(
             "messages share links inside the network, where `analytical` lets none wait: {} of {} links carried more than \
              their rate allows, {} -> {} {:.1} times as much; use `queued` to see the contention",

@@ -1,13 +1,14 @@
 //! The run loop: steps the engine, watches limits, reports progress.
 
 use crate::prepare::{Prepared, prepare};
-use crate::scenario::{Scenario, Traced};
+use crate::scenario::{Network, Scenario, Traced};
 use crate::watch::{Stop, Watch};
 use crate::{Control, Progress, Run, report};
 use std::time::{Duration, Instant};
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
-use syncline_engine::{Engine, Step};
-use syncline_net_analytical::Links;
+use syncline_engine::{Engine, Job, Step};
+use syncline_net_analytical::{Links, Model};
+use syncline_net_packet::Packets;
 use syncline_timeline::Ended;
 use syncline_units::Time;
 
@@ -53,20 +54,44 @@ fn once(scenario: &Scenario, watch: &Watch<'_>, control: &mut Control<'_>) -> Re
     }
     let job = prepared.job(scenario);
     watch.look("preparing the run")?;
-    let mut engine =
-        Engine::new(&job, Links::new(&prepared.fabric, prepared.symmetry.clone(), prepared.model));
+    match &scenario.network {
+        Network::Analytical => {
+            finish(links(&prepared, Model::Analytical), &prepared, &job, scenario, watch, control)
+        }
+        Network::Queued => finish(links(&prepared, Model::Queued), &prepared, &job, scenario, watch, control),
+        Network::Packet(parameters) => {
+            let packets = Packets::new(&prepared.fabric, *parameters);
+            finish(packets, &prepared, &job, scenario, watch, control)
+        }
+    }
+}
+
+fn links(prepared: &Prepared, model: Model) -> Links<'_> {
+    Links::new(&prepared.fabric, prepared.symmetry.clone(), model)
+}
+
+/// Simulates a job on an idle network, to its end or to a limit.
+fn finish(
+    network: impl syncline_engine::Network,
+    prepared: &Prepared,
+    job: &Job<'_>,
+    scenario: &Scenario,
+    watch: &Watch<'_>,
+    control: &mut Control<'_>,
+) -> Result<Run> {
+    let mut engine = Engine::new(job, network);
     watch.look("setting up the ranks")?;
-    let (ended, reason) = drive(&mut engine, &prepared, scenario, watch, control)?;
+    let (ended, reason) = drive(&mut engine, prepared, scenario, watch, control)?;
     let (record, mut network) = engine.finish(ended)?;
     let mut diagnostics = prepared.warnings.clone();
     diagnostics.extend(reason);
-    let timeline = report::timeline(scenario, &prepared, &job, record, &mut network);
+    let timeline = report::timeline(scenario, prepared, job, record, &mut network);
     Ok(Run { timeline, diagnostics })
 }
 
 /// Steps the engine to its end or to a limit; how it ended, and why if early.
 fn drive(
-    engine: &mut Engine<'_, Links<'_>>,
+    engine: &mut Engine<'_, impl syncline_engine::Network>,
     prepared: &Prepared,
     scenario: &Scenario,
     watch: &Watch<'_>,

@@ -8,6 +8,7 @@ mod limit;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 pub use syncline_fabric::Direction;
+use syncline_net_packet::Parameters;
 use syncline_units::{
     Bytes, CollectiveKind, DataType, DimKind, FlopRate, Flops, Frequency, RankId, Rate, Time,
 };
@@ -438,6 +439,19 @@ pub enum Network {
     Analytical,
     /// FIFO links, messages stored and forwarded.
     Queued,
+    /// Packets, switches with finite buffers, TCP.
+    Packet(Parameters),
+}
+
+impl Network {
+    /// Name for reports.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Analytical => "analytical",
+            Self::Queued => "queued",
+            Self::Packet(_) => "packet",
+        }
+    }
 }
 
 /// When to stop early. Absent means never.

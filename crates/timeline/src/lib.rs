@@ -14,7 +14,7 @@ pub mod table;
 
 pub use outline::Outline;
 pub use span::{Flow, Span, Spans, Track};
-pub use summary::{DimSummary, Ended, Summary};
+pub use summary::{DimSummary, Ended, Packets, Summary};
 pub use table::{Column, Data, Table};
 
 /// Everything that one run leaves.

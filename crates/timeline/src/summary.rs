@@ -32,6 +32,27 @@ pub struct DimSummary {
     pub busiest_link: String,
 }
 
+/// What became of packets, in a network model that has some.
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
+pub struct Packets {
+    /// Packets that NPUs sent, acknowledgements included.
+    pub sent: u64,
+    /// Packets that found no room in a queue.
+    pub dropped: u64,
+    /// Packets that a queue marked (ECN).
+    pub marked: u64,
+    /// Segments that were sent again.
+    pub retransmissions: u64,
+    /// Retransmission time-outs.
+    pub timeouts: u64,
+    /// Round-trip time, sampled every millisecond and averaged for each connection: mean over connections.
+    pub rtt_mean_s: f64,
+    /// Median over connections.
+    pub rtt_p50_s: f64,
+    /// 99th percentile over connections.
+    pub rtt_p99_s: f64,
+}
+
 /// The answer. Times are means over ranks unless said otherwise.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 pub struct Summary {
@@ -88,8 +109,11 @@ pub struct Summary {
     pub events: u64,
     /// Per dimension.
     pub dims: Vec<DimSummary>,
+    /// What became of packets; none where the network model has no packets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packets: Option<Packets>,
     /// What bounds the step: `compute`, the name of a dimension, `latency`, `imbalance` between ranks, `memory`,
-    /// `reduction`, or `nothing` where no time passes.
+    /// `reduction`, `loss` of packets, or `nothing` where no time passes.
     pub bottleneck: String,
     /// Why, in a sentence or two.
     pub reason: String,

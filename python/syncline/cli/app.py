@@ -62,7 +62,9 @@ Set = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Change a value: fabric.dims.2.rate=50GB/s. May be repeated."),
 ]
-Network = Annotated[str | None, typer.Option("--network", metavar="MODEL", help="Network model: analytical, queued.")]
+Network = Annotated[
+    str | None, typer.Option("--network", metavar="MODEL", help="Network model: analytical, queued, packet.")
+]
 Json = Annotated[bool, typer.Option("--json", metavar="", help="Print one JSON object.")]
 NoColour = Annotated[
     bool, typer.Option("--no-color", metavar="", callback=_no_colour, expose_value=False, help="Print without colours.")

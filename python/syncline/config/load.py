@@ -10,7 +10,7 @@ from time import monotonic
 from typing import Any
 
 from syncline import _core
-from syncline.config import expand_compute, expand_fabric, expand_workload, faults, files
+from syncline.config import expand_compute, expand_fabric, expand_workload, faults, files, network
 from syncline.config.check import collect, in_order
 from syncline.config.node import Mark, Node, Text, from_python
 from syncline.config.origin import Origins
@@ -115,7 +115,7 @@ def _resolved(source: Source) -> Loaded:
     if source.file:
         resolved = files.moved(resolved, source.folder, "")
     if isinstance(resolved.get("network"), str):
-        resolved["network"] = {"model": resolved["network"]}
+        resolved["network"] = network.resolved(resolved["network"])
     return Loaded(str(resolved.get("name") or "run"), resolved, Origins(source))
 
 
@@ -139,7 +139,7 @@ def _written(source: Source) -> Loaded:
         "fabric": expand_fabric.expand(scenario.fabric, origins),
         "placement": {"npus": scenario.placement} if isinstance(scenario.placement, list) else scenario.placement,
         "collectives": _collectives(scenario, source),
-        "network": {"model": scenario.network} if isinstance(scenario.network, str) else scenario.network.model_dump(),
+        "network": network.resolved(scenario.network),
         "faults": [faults.resolved(each) for each in scenario.faults],
         "limits": scenario.limits.model_dump(),
         "trace": scenario.trace.model_dump(),

@@ -4,31 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import Field
 
-from syncline.config.base import Strict, either, form
+from syncline.config.base import Strict, either
 from syncline.config.collectives import Collectives
 from syncline.config.compute import Compute
 from syncline.config.fabric import Fabric
 from syncline.config.faults import Fault, Index
+from syncline.config.network import Network
 from syncline.config.quantity import LongTime, Time
 from syncline.config.workload import Workload
-
-NetworkName = Literal["analytical", "queued"]
-
-
-class NetworkModel(Strict):
-    """A network model with its parameters."""
-
-    model: NetworkName
-    """The network model's name."""
-
-
-Network = Annotated[
-    Annotated[NetworkName, Tag("word")] | Annotated[NetworkModel, Tag("network")],
-    Discriminator(form(word=True, default="network", model="network")),
-]
-"""A network model: its name, or an object with its parameters."""
 
 
 class Limits(Strict):

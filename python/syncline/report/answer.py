@@ -52,6 +52,8 @@ def _parts(result: Result, width: int, *, ascii_only: bool) -> Iterator[Renderab
     yield ""
     bottleneck = Text.assemble("Bottleneck: ", (summary.bottleneck, "bold"))
     yield bottleneck.append(f". {summary.reason}")
+    if summary.packets:
+        yield Text(subject.packets(summary))
     yield Text(
         f"Obtained by: network {summary.network_model}, compute {summary.compute_model}, "
         f"calibrated: {summary.calibrated}",

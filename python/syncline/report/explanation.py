@@ -27,6 +27,8 @@ _TABLES = {
     "phases": "queue and network delays",
     "links": "every link with its load",
     "ranks": "every rank",
+    "ports": "every queue, with what it dropped",
+    "flows": "every connection, with what was sent again and its round trips",
     "activity": "when compute and every dimension were busy",
     "critical_path": "the chain of work and waiting that the first two iterations are as long as",
 }
@@ -181,6 +183,8 @@ def waits(result: Result) -> list[tuple[int, float]]:
 
 
 def _network(summary: Summary) -> Iterator[str]:
+    if summary.packets:
+        yield subject.packets(summary)
     for dim in summary.dims:
         busy = (
             f", and {percent(dim.utilization_while_busy)} in the time in which it has something to send"

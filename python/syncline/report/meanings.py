@@ -58,6 +58,7 @@ _TYPES = {
     "float | None": "optional_float",
     "tuple[str, ...]": "list of text",
     "tuple[Dimension, ...]": "list of dimensions",
+    "Packets | None": "packets",
 }
 """Python's types in the words of manifests."""
 
@@ -166,7 +167,8 @@ def _small_run() -> Result:
 
     communication = {"weight_grad": {"collective": "all_reduce", "bytes": "2kB"}}
     layer = {"name": "layer", "forward": "1us", "weight_grad": "1us", "communication": communication}
-    return simulate(workload={"layers": [layer]}, compute="given", fabric={"shape": "Ring(2)", "rate": "1GB/s"})
+    fabric = {"shape": "Ring(2)", "rate": "1GB/s"}
+    return simulate(workload={"layers": [layer]}, compute="given", fabric=fabric, network="packet")
 
 
 def _type(values: list[Any]) -> str:
@@ -181,7 +183,7 @@ def _type(values: list[Any]) -> str:
 def _summary() -> Iterator[Meaning]:
     tree = ast.parse(inspect.getsource(summary_module))
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
-    for name, prefix in (("Summary", ""), ("Dimension", "dims[].")):
+    for name, prefix in (("Summary", ""), ("Dimension", "dims[]."), ("Packets", "packets.")):
         about = " ".join((ast.get_docstring(classes[name]) or "").split()).rstrip(".")
         # An attribute's docstring is the expression after it.
         for node, below in itertools.pairwise(classes[name].body):

@@ -56,6 +56,8 @@ def bottleneck(summary: Summary) -> tuple[str, str, str] | None:
             return "", name, ", or the host"
         case "reduction":
             return "the local ", name, ""
+        case "loss":
+            return "the ", name, " of packets"
         case "compute" | "latency":
             return "", name, ""
         case "network" if len(summary.dims) == 1:
@@ -79,6 +81,21 @@ def simulated(summary: Summary) -> list[str]:
         )
         if 0 < some < number
     ]
+
+
+def packets(summary: Summary) -> str:
+    """What became of packets; empty where the network model has none."""
+    counts = summary.packets
+    if counts is None:
+        return ""
+    if counts.dropped or counts.retransmissions:
+        what = f"{counts.dropped} of {counted(counts.sent, 'packet')} dropped, "
+        what += f"{counted(counts.retransmissions, 'segment')} sent again, {counted(counts.timeouts, 'time-out')}"
+    else:
+        what = f"none of {counted(counts.sent, 'packet')} lost"
+    marked = f", {counts.marked} marked" if counts.marked else ""
+    trips = f"; round trips of {time(counts.rtt_mean_s)} (p99 {time(counts.rtt_p99_s)})" if counts.rtt_mean_s else ""
+    return f"Packets: {what}{marked}{trips}."
 
 
 def faults(summary: Summary) -> str:

@@ -1,7 +1,7 @@
 //! What a period leaves in the record, booked again for its repetitions.
 
 use super::skip::shift_record;
-use crate::network::LinkUse;
+use crate::network::{LinkUse, Repeats};
 use crate::record::{LayerRecord, MAX_COLLECTIVES, RankRecord};
 use crate::{Engine, Network};
 use syncline_timeline::Flow;
@@ -45,7 +45,7 @@ impl<N: Network> Engine<'_, N> {
             ranks: self.record.ranks.clone(),
             layers: self.record.layers.clone(),
             dims: self.record.dims.iter().map(|dim| dim.active).collect(),
-            links: self.network.uses(),
+            links: self.network.repeats().map_or_else(Vec::new, Repeats::uses),
             collectives: self.record.collectives.len(),
             collectives_left_out: self.record.collectives_left_out,
             marks: self.tracer.marks.len(),
@@ -78,7 +78,9 @@ impl<N: Network> Engine<'_, N> {
         for (dim, &before) in self.record.dims.iter_mut().zip(&before.dims) {
             time_again(&mut dim.active, before, times);
         }
-        self.network.repeat(&before.links, times);
+        if let Some(network) = self.network.repeats_mut() {
+            network.repeat(&before.links, times);
+        }
 
         let rows = before.collectives..self.record.collectives.len();
         let rows_left_out = self.record.collectives_left_out - before.collectives_left_out;

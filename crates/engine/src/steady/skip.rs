@@ -128,14 +128,18 @@ impl<N: Network> Engine<'_, N> {
         }
         let messages = &self.messages;
         let of_message = |id: u32, key: u64| if messages[id].target == NONE { key } else { shift_key(key) };
-        let network = &self.network;
+        let network = self.network.repeats();
         self.calendar.shift(by, |event| match event.kind() {
-            Kind::Network => of_message(network.message(event.a), event.key()),
-            Kind::Deliver | Kind::Inject => of_message(event.a, event.key()),
+            Kind::Network => {
+                network.map_or(event.key(), |network| of_message(network.message(event.a), event.key()))
+            }
+            Kind::Deliver | Kind::Inject | Kind::Left => of_message(event.a, event.key()),
             Kind::Reduced | Kind::PhaseEnd => shift_key(event.key()),
             // Telling is done at the time at which it begins, and no time is under way here.
             Kind::Admit | Kind::ComputeDone | Kind::MemoryDone | Kind::Sent => event.key(),
         });
-        self.network.shift(by, &mut |id| messages[id].key);
+        if let Some(network) = self.network.repeats_mut() {
+            network.shift(by, &mut |id| messages[id].key);
+        }
     }
 }

@@ -34,7 +34,7 @@ struct Writer<'e, 'a, N> {
 impl<N: Network> Engine<'_, N> {
     /// The state, once the events of a time are done; `None` where they are not.
     pub(super) fn state(&self) -> Option<Vec<u64>> {
-        let events = self.calendar.pending()?;
+        let (network, events) = (self.network.repeats()?, self.calendar.pending()?);
         let mut writer = Writer { engine: self, base: self.ranks[0].opened, out: Vec::new() };
         for rank in &self.ranks {
             writer.rank(rank);
@@ -47,7 +47,7 @@ impl<N: Network> Engine<'_, N> {
         }
         writer.out.extend(self.record.dims.iter().map(|dim| dim.running));
         let mut out = writer.out;
-        self.network.state(self.now, &mut out);
+        network.state(self.now, &mut out);
         Some(out)
     }
 }
@@ -257,10 +257,12 @@ impl<N: Network> Writer<'_, '_, N> {
         self.push([self.ahead(event.time), kind as u64, u64::from(event.b)]);
         match kind {
             Kind::Network => {
-                let id = self.engine.network.pending(self.engine.now, event.a, &mut self.out);
-                self.message(&self.engine.messages[id]);
+                if let Some(network) = self.engine.network.repeats() {
+                    let id = network.pending(self.engine.now, event.a, &mut self.out);
+                    self.message(&self.engine.messages[id]);
+                }
             }
-            Kind::Deliver | Kind::Inject => self.message(&self.engine.messages[event.a]),
+            Kind::Deliver | Kind::Inject | Kind::Left => self.message(&self.engine.messages[event.a]),
             Kind::Reduced | Kind::PhaseEnd => self.run_name(event.a),
             Kind::ComputeDone | Kind::MemoryDone => self.push([u64::from(event.a)]),
             Kind::Sent => {

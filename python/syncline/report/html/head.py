@@ -24,6 +24,7 @@ def head(result: Result) -> str:
             '<section id="answer" aria-label="The answer">',
             f'<p class="lead">{_lead(summary)}</p>',
             f'<p class="reason">{escape(summary.reason)}</p>',
+            *([f'<p class="reason">{escape(subject.packets(summary))}</p>'] if summary.packets else []),
             *([f'<p class="faults">{escape(subject.faults(summary))}</p>'] if summary.faults else []),
             *_bar(summary),
             *_figures(summary),

@@ -1,0 +1,121 @@
+//! Ranges of a stream that are there, beyond a gap: what a receiver has out of order, and what a sender knows of it.
+
+/// Ranges that do not touch each other, in ascending order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ranges {
+    /// `(start, end, when it last grew)`.
+    list: Vec<(u64, u64, u32)>,
+    grown: u32,
+}
+
+/// Blocks of a selective acknowledgement: at most three beside a time stamp (RFC 2018, section 3).
+pub type Blocks = [(u64, u64); 3];
+
+impl Ranges {
+    /// Whether there is none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Adds a range; false where it was there already, whole.
+    pub fn add(&mut self, start: u64, end: u64) -> bool {
+        if start >= end {
+            return false;
+        }
+        let first = self.list.partition_point(|&(_, last, _)| last < start);
+        let behind = self.list.partition_point(|&(begin, ..)| begin <= end);
+        self.grown += 1;
+        match self.list.get(first..behind) {
+            Some([]) | None => {
+                self.list.insert(first, (start, end, self.grown));
+                true
+            }
+            Some(touched) => {
+                if touched.len() == 1 && touched[0].0 <= start && end <= touched[0].1 {
+                    // Told again, it is news for the order in which blocks are told.
+                    self.list[first].2 = self.grown;
+                    return false;
+                }
+                let from = touched[0].0.min(start);
+                let to = touched[touched.len() - 1].1.max(end);
+                self.list.splice(first..behind, [(from, to, self.grown)]);
+                true
+            }
+        }
+    }
+
+    /// Takes away what lies before `at`; returns where the range that `at` is in ends, or `at`.
+    pub fn cut(&mut self, at: u64) -> u64 {
+        let behind = self.list.partition_point(|&(start, ..)| start <= at);
+        let reached = self.list[..behind].last().map_or(at, |&(_, end, _)| end.max(at));
+        self.list.drain(..behind);
+        reached
+    }
+
+    /// Takes away what lies before `at`, and keeps what lies behind of a range that `at` is in.
+    pub fn forget(&mut self, at: u64) {
+        let over = self.list.partition_point(|&(_, end, _)| end <= at);
+        self.list.drain(..over);
+        if let Some(first) = self.list.first_mut() {
+            first.0 = first.0.max(at);
+        }
+    }
+
+    /// The three that grew last, the last first; empty ones where there are fewer.
+    pub fn latest(&self) -> Blocks {
+        let mut latest: Vec<_> = self.list.clone();
+        latest.sort_unstable_by_key(|&(.., grown)| std::cmp::Reverse(grown));
+        let block = |at: usize| latest.get(at).map_or((0, 0), |&(start, end, _)| (start, end));
+        [block(0), block(1), block(2)]
+    }
+
+    /// Ranges as `(start, end)`, in ascending order.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (u64, u64)> + '_ {
+        self.list.iter().map(|&(start, end, _)| (start, end))
+    }
+
+    /// The first range that ends behind `at`.
+    pub fn next_behind(&self, at: u64) -> Option<(u64, u64)> {
+        let first = self.list.partition_point(|&(_, end, _)| end <= at);
+        self.list.get(first).map(|&(start, end, _)| (start, end))
+    }
+
+    /// Bytes of all ranges that lie before `at`.
+    pub fn bytes_before(&self, at: u64) -> u64 {
+        self.iter().map(|(start, end)| end.min(at).saturating_sub(start)).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Against a bit for each byte.
+        #[test]
+        fn ranges_are_what_was_added(adds in prop::collection::vec((0u64..100, 0u64..20), 1..40), at in 0u64..120) {
+            let mut ranges = Ranges::default();
+            let mut bytes = [false; 128];
+            for &(start, length) in &adds {
+                let end = start + length;
+                let new = (start..end).any(|byte| !bytes[byte as usize]);
+                prop_assert_eq!(ranges.add(start, end), new);
+                (start..end).for_each(|byte| bytes[byte as usize] = true);
+            }
+            let told: Vec<_> = ranges.iter().flat_map(|(start, end)| start..end).collect();
+            let there: Vec<_> = (0..128).filter(|&byte| bytes[byte as usize]).collect();
+            prop_assert_eq!(&told, &there);
+            let list: Vec<_> = ranges.iter().collect();
+            prop_assert!(list.windows(2).all(|pair| pair[0].1 < pair[1].0));
+            let before = there.iter().filter(|&&byte| byte < at).count();
+            prop_assert_eq!(ranges.bytes_before(at), before as u64);
+            let reached = (at..128).find(|&byte| !bytes[byte as usize]).unwrap_or(128);
+            prop_assert_eq!(ranges.clone().cut(at), reached);
+            ranges.forget(at);
+            let left: Vec<_> = ranges.iter().flat_map(|(start, end)| start..end).collect();
+            prop_assert_eq!(left, there.into_iter().filter(|&byte| byte >= at).collect::<Vec<_>>());
+        }
+    }
+}

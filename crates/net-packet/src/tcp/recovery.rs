@@ -1,0 +1,183 @@
+//! The repair of losses: the scoreboard of RFC 6675, and what is sent again after a time-out.
+
+use super::ranges::Ranges;
+
+/// Duplicate acknowledgements that mean a loss (RFC 5681, 3.2).
+const DUP_THRESH: u64 = 3;
+
+/// Why segments are sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Repair {
+    /// Nothing was lost, as far as is known.
+    None,
+    /// Fast recovery.
+    Fast,
+    /// After a time-out: everything up to the recovery point counts as lost.
+    Timeout,
+}
+
+/// What a sender knows of its losses.
+#[derive(Clone, Debug)]
+pub(crate) struct Recovery {
+    pub(crate) repair: Repair,
+    /// Recovery ends when this is acknowledged (RFC 6582, "recover").
+    pub(crate) point: u64,
+    /// Everything before it that was lost has been sent again (HighRxt).
+    pub(crate) again: u64,
+    /// What the receiver has beyond the first gap.
+    pub(crate) held: Ranges,
+    pub(crate) duplicates: u64,
+    /// The one segment that RFC 6675 allows when nothing else may be sent (NextSeg, rule 4) was sent.
+    pub(crate) rescued: bool,
+}
+
+impl Default for Recovery {
+    fn default() -> Self {
+        Self {
+            repair: Repair::None,
+            point: 0,
+            again: 0,
+            held: Ranges::default(),
+            duplicates: 0,
+            rescued: false,
+        }
+    }
+}
+
+/// What to send next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// These bytes again.
+    Again(u64, u64),
+    /// What was never sent.
+    New,
+    /// Nothing.
+    Nothing,
+}
+
+impl Recovery {
+    /// Everything before it that is not held is lost (IsLost): three ranges are held above, or more bytes than two
+    /// segments.
+    fn lost_before(&self, una: u64, mss: u64) -> u64 {
+        if self.repair == Repair::Timeout {
+            return self.point;
+        }
+        let (mut ranges, mut bytes) = (0, 0);
+        for (start, end) in self.held.iter().rev() {
+            ranges += 1;
+            bytes += end - start;
+            if ranges >= DUP_THRESH || bytes > (DUP_THRESH - 1) * mss {
+                return start;
+            }
+        }
+        una
+    }
+
+    /// Whether the first unacknowledged segment is lost.
+    pub(crate) fn is_lost(&self, una: u64, mss: u64) -> bool {
+        self.duplicates >= DUP_THRESH || self.lost_before(una, mss) > una
+    }
+
+    /// Bytes that are under way (pipe, SetPipe), of those between `una` and `next`.
+    pub(crate) fn pipe(&self, una: u64, next: u64, mss: u64) -> u64 {
+        let lost = self.lost_before(una, mss).min(next);
+        let missing = |from: u64, to: u64| {
+            if from >= to {
+                0
+            } else {
+                to - from - (self.held.bytes_before(to) - self.held.bytes_before(from))
+            }
+        };
+        missing(lost, next) + missing(una, self.again.min(next))
+    }
+
+    /// What to send next (NextSeg); `more` says whether there is data that was never sent.
+    pub(crate) fn next(&self, una: u64, next: u64, mss: u64, more: bool) -> Next {
+        let lost = self.lost_before(una, mss);
+        // In fast recovery the first segment is lost even where only duplicates say so.
+        let lost = if self.repair == Repair::Fast { lost.max((una + mss).min(self.point)) } else { lost };
+        let first = |limit: u64| self.missing_from(self.again.max(una), limit.min(next), mss);
+        match (first(lost), more) {
+            (Some((start, end)), _) => Next::Again(start, end),
+            (None, true) => Next::New,
+            (None, false) if self.repair == Repair::Fast => match self.held.iter().next_back() {
+                // Rule 3: what is not known to be lost, below what is held.
+                Some((start, _)) => {
+                    first(start).map_or_else(|| self.rescue(next, mss), |(a, b)| Next::Again(a, b))
+                }
+                None => self.rescue(next, mss),
+            },
+            (None, false) => Next::Nothing,
+        }
+    }
+
+    /// Rule 4: once a recovery, the last segment, so that the acknowledgements do not end.
+    fn rescue(&self, next: u64, mss: u64) -> Next {
+        let (start, end) = (next.saturating_sub(mss).max(self.again), next.min(self.point));
+        let held = self.held.bytes_before(end) > self.held.bytes_before(start);
+        if self.rescued || start >= end || held { Next::Nothing } else { Next::Again(start, end) }
+    }
+
+    /// The first bytes from `from` on, of at most a segment, that are not held.
+    fn missing_from(&self, from: u64, limit: u64, mss: u64) -> Option<(u64, u64)> {
+        let mut start = from;
+        let mut end = limit.min(start + mss);
+        while let Some((held, behind)) = self.held.next_behind(start) {
+            if held > start {
+                end = end.min(held);
+                break;
+            }
+            start = behind;
+            end = limit.min(start + mss);
+        }
+        (start < end).then_some((start, end))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(held: &[(u64, u64)], repair: Repair, again: u64, point: u64) -> Recovery {
+        let mut recovery = Recovery { repair, again, point, ..Recovery::default() };
+        for &(start, end) in held {
+            recovery.held.add(start, end);
+        }
+        recovery
+    }
+
+    #[test]
+    fn a_segment_is_lost_when_enough_is_held_above() {
+        assert!(!with(&[(100, 200)], Repair::None, 0, 0).is_lost(0, 100));
+        assert!(!with(&[(100, 300)], Repair::None, 0, 0).is_lost(0, 100));
+        assert!(with(&[(100, 400)], Repair::None, 0, 0).is_lost(0, 100));
+        assert!(with(&[(100, 110), (200, 210), (300, 310)], Repair::None, 0, 0).is_lost(0, 100));
+    }
+
+    #[test]
+    fn the_pipe_leaves_out_what_is_lost_and_counts_what_was_sent_again() {
+        // 0..100 and 200..300 are missing, all below 300 is lost, 600..700 is not known to be.
+        let recovery = with(&[(100, 200), (300, 600)], Repair::Fast, 0, 700);
+        assert_eq!(recovery.pipe(0, 700, 100), 100);
+        assert_eq!(recovery.next(0, 700, 100, true), Next::Again(0, 100));
+        let recovery = with(&[(100, 200), (300, 600)], Repair::Fast, 100, 700);
+        assert_eq!(recovery.pipe(0, 700, 100), 200);
+        assert_eq!(recovery.next(0, 700, 100, true), Next::Again(200, 300));
+        let recovery = with(&[(100, 200), (300, 600)], Repair::Fast, 300, 700);
+        assert_eq!(recovery.pipe(0, 700, 100), 300);
+        assert_eq!(recovery.next(0, 700, 100, true), Next::New);
+        assert_eq!(recovery.next(0, 700, 100, false), Next::Again(600, 700));
+    }
+
+    #[test]
+    fn after_a_time_out_everything_is_lost_but_what_is_held() {
+        let recovery = with(&[(100, 200)], Repair::Timeout, 0, 300);
+        assert_eq!(recovery.pipe(0, 300, 100), 0);
+        assert_eq!(recovery.next(0, 300, 100, false), Next::Again(0, 100));
+        let recovery = with(&[(100, 200)], Repair::Timeout, 100, 300);
+        assert_eq!(recovery.pipe(0, 300, 100), 100);
+        assert_eq!(recovery.next(0, 300, 100, false), Next::Again(200, 300));
+        let recovery = with(&[(100, 200)], Repair::Timeout, 300, 300);
+        assert_eq!(recovery.next(0, 300, 100, false), Next::Nothing);
+    }
+}

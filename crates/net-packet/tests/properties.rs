@@ -1,0 +1,174 @@
+//! What holds on any network: every message comes once, whatever was lost on the way, and no packet is forgotten.
+
+#[allow(dead_code)]
+mod support;
+
+use proptest::prelude::*;
+use support::{Star, Told};
+use syncline_net_packet::{Congestion, Parameters};
+use syncline_units::{Bytes, Time};
+
+/// Far more events than any of these cases needs.
+const MANY: u64 = 5_000_000;
+
+fn parameters() -> impl Strategy<Value = Parameters> {
+    let congestion = prop::sample::select(vec![Congestion::NewReno, Congestion::Cubic, Congestion::Dctcp]);
+    let times = (0u64..3, 1u32..3, any::<bool>());
+    (congestion, 2u64..40, 1u32..20, 2u64..200, prop::sample::select(vec![576u64, 1500, 9000]), times)
+        .prop_map(
+            |(congestion, buffer, initial_window, window, mtu, (forwarding, segments_per_ack, restart))| {
+                Parameters {
+                    mtu: Bytes(mtu),
+                    // Of each of up to 8 ports.
+                    buffer: Some(Bytes(8 * buffer * (mtu + 2))),
+                    forwarding: Time::from_ns(100 * forwarding),
+                    mark: Some(Bytes(buffer * mtu / 3)),
+                    congestion,
+                    initial_window,
+                    window: Bytes(window * mtu),
+                    min_timeout: Time::from_ns(200_000),
+                    initial_timeout: Time::from_ns(1_000_000),
+                    segments_per_ack,
+                    delayed_ack: Time::from_ns(50_000),
+                    restart,
+                    ..Parameters::default()
+                }
+            },
+        )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_message_comes_once_and_in_order(
+        parameters in parameters(),
+        hosts in 2u32..9,
+        messages in prop::collection::vec((0u32..8, 1u32..8, 0u64..300_000, 0u64..2_000), 1..40),
+    ) {
+        let mut star = Star::new(hosts, parameters);
+        let mut told = Told::default();
+        let mut now = Time::ZERO;
+        let mut written = Vec::new();
+        for (id, &(from, away, bytes, later)) in (0u32..).zip(&messages) {
+            now += Time::from_ns(later);
+            while star.simulation.next_time().is_some_and(|time| time <= now) {
+                star.simulation.step(now, &mut told);
+            }
+            let (from, to) = (from % hosts, (from % hosts + 1 + (away - 1) % (hosts - 1)) % hosts);
+            star.simulation.write(now, star.flow(from, to), bytes, id, 0, &mut told);
+            written.push((from, to, bytes));
+        }
+        while star.simulation.next_time().is_some() {
+            star.simulation.step(Time::MAX, &mut told);
+            prop_assert!(star.simulation.events() < MANY, "it does not end");
+        }
+        let mut came: Vec<u32> = told.delivered.iter().map(|&(_, id)| id).collect();
+        for pair in told.delivered.windows(2) {
+            prop_assert!(pair[0].0 <= pair[1].0);
+        }
+        // Of one connection in the order in which they were written.
+        for (at, &id) in came.iter().enumerate() {
+            let way = |id: u32| (written[id as usize].0, written[id as usize].1);
+            prop_assert!(came[at + 1..].iter().all(|&later| way(later) != way(id) || later > id));
+        }
+        came.sort_unstable();
+        prop_assert_eq!(came, (0..messages.len() as u32).collect::<Vec<_>>());
+        // Each has left before it came.
+        for &(time, id) in &told.delivered {
+            let left = told.left.iter().filter(|&&(_, other)| other == id).map(|&(time, _)| time).collect::<Vec<_>>();
+            prop_assert!(left.len() == 1 && left[0] <= time, "{id}: {left:?} {time}");
+        }
+        // None came before its bytes could have passed the links.
+        for &(time, id) in &told.delivered {
+            let alone = 2.0 * written[id as usize].2.min(parameters.segment()) as f64 * 8.0 / 100e9 + 1e-6;
+            let begun: u64 = messages[..=id as usize].iter().map(|message| message.3).sum();
+            prop_assert!(written[id as usize].2 == 0 || time.as_s() - begun as f64 * 1e-9 > alone, "{id} at {time}");
+        }
+        // Every packet that a host sent was taken or dropped by the switch, and carried all bytes at least once.
+        let count = |port: u32| star.simulation.count(port);
+        let up: u64 = (0..hosts).map(|host| count(host).packets).sum();
+        let down: u64 = (0..hosts).map(|host| count(star.down(host)).packets + count(star.down(host)).drops).sum();
+        prop_assert_eq!(up, down);
+        let bytes: u64 = written.iter().map(|message| message.2).sum();
+        let sent: u64 = (0..hosts).map(|host| count(host).bytes).sum();
+        prop_assert!(sent >= bytes);
+        let drops: u64 = (0..hosts).map(|host| count(star.down(host)).drops).sum();
+        let again: u64 = star.simulation.flows().map(|(repairs, _)| repairs.retransmissions).sum();
+        prop_assert!(drops > 0 || again == 0, "nothing was lost, and {again} segments were sent again");
+    }
+}
+
+/// A single flow fills its link: goodput within 3 % of the rate less headers.
+#[test]
+fn a_single_flow_fills_its_link() {
+    for mtu in [1500, 9000] {
+        let parameters = Parameters { mtu: Bytes(mtu), ..Parameters::default() };
+        let mut star = Star::new(2, parameters);
+        let mut told = Told::default();
+        let bytes = 100_000_000;
+        star.simulation.write(Time::ZERO, star.flow(0, 1), bytes, 0, 0, &mut told);
+        star.run(&mut told);
+        let share = (mtu - 52) as f64 / (mtu + 2) as f64;
+        let goodput = bytes as f64 * 8.0 / told.delivered[0].0.as_s() / 100e9 / share;
+        assert!(goodput > 0.97 && goodput <= 1.0, "{goodput}");
+    }
+}
+
+/// Flows of equal age share a link fairly: Jain's index of what each has sent while all send.
+#[test]
+fn flows_share_a_link() {
+    for congestion in [Congestion::NewReno, Congestion::Cubic, Congestion::Dctcp] {
+        let parameters = Parameters {
+            buffer: Some(Bytes(9 * 400_000)),
+            mark: Some(Bytes(100_000)),
+            congestion,
+            min_timeout: Time::from_ns(1_000_000),
+            ..Parameters::default()
+        };
+        let mut star = Star::new(9, parameters);
+        let mut told = Told::default();
+        for from in 0..8 {
+            // Messages of 1 MB, so that what has come can be counted.
+            for message in 0..64 {
+                star.simulation.write(
+                    Time::ZERO,
+                    star.flow(from, 8),
+                    1_000_000,
+                    from << 8 | message,
+                    0,
+                    &mut told,
+                );
+            }
+        }
+        let until = Time::from_ns(20_000_000);
+        while star.simulation.next_time().is_some_and(|time| time <= until) {
+            star.simulation.step(until, &mut told);
+        }
+        let mut sent = [0.0; 8];
+        told.delivered.iter().for_each(|&(_, id)| sent[(id >> 8) as usize] += 1.0);
+        let (sum, squares) = (sent.iter().sum::<f64>(), sent.iter().map(|x| x * x).sum::<f64>());
+        let jain = sum * sum / (8.0 * squares);
+        assert!(jain > 0.9, "{congestion:?}: {jain} {sent:?}");
+        // 20 ms of 100 Gb/s are 250 MB.
+        assert!(sum > 0.9 * 250.0 * 1448.0 / 1502.0, "{congestion:?}: {sum} MB");
+    }
+}
+
+/// Small messages, one after the other, leave one after the other.
+#[test]
+fn small_messages_take_their_time() {
+    let mut star = Star::new(2, Parameters::default());
+    let mut told = Told::default();
+    for id in 0..100 {
+        let flow = star.flow(0, 1);
+        star.simulation.write(Time::ZERO, flow, 1032, id, 0, &mut told);
+    }
+    star.run(&mut told);
+    let wire = 1086.0 * 8.0 / 100e9;
+    for (number, &(time, id)) in told.delivered.iter().enumerate() {
+        let least = wire * (number + 1) as f64 + 1e-6;
+        assert!(time.as_s() > least, "{id}: {time}, not before {least}");
+    }
+    assert_eq!(told.delivered.len(), 100);
+}

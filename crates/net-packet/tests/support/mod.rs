@@ -1,0 +1,173 @@
+//! A star of hosts, and an all-reduce on it: everybody sends a part to everybody, and then the sum of its own part.
+
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use syncline_net_packet::{Parameters, Simulation, Sink};
+use syncline_units::{Rate, Time};
+
+/// What came of messages, in the order in which it did.
+#[derive(Default)]
+pub(crate) struct Told {
+    pub(crate) left: Vec<(Time, u32)>,
+    pub(crate) delivered: Vec<(Time, u32)>,
+}
+
+impl Sink for Told {
+    fn left(&mut self, time: Time, id: u32, _: u64) {
+        self.left.push((time, id));
+    }
+    fn delivered(&mut self, time: Time, id: u32, _: u64) {
+        self.delivered.push((time, id));
+    }
+}
+
+/// Hosts around one switch.
+pub(crate) struct Star {
+    pub(crate) simulation: Simulation,
+    pub(crate) hosts: u32,
+    /// By sender and receiver.
+    flows: Vec<u32>,
+}
+
+impl Star {
+    /// Links of 100 Gb/s and 0.5 us; the switch's buffer is divided evenly among its ports.
+    pub(crate) fn new(hosts: u32, parameters: Parameters) -> Self {
+        let mut simulation = Simulation::new(parameters);
+        let (rate, latency) = (Rate(100_000_000_000), Time::from_ns(500));
+        let buffer = parameters.buffer.map(|buffer| buffer.0 / u64::from(hosts));
+        let up: Vec<u32> = (0..hosts).map(|_| simulation.port(rate, latency, None)).collect();
+        let down: Vec<u32> = (0..hosts).map(|_| simulation.port(rate, latency, buffer)).collect();
+        let pairs = (0..hosts * hosts).map(|pair| (pair / hosts, pair % hosts));
+        let way = |from: u32, to: u32| [up[from as usize], down[to as usize]];
+        let flows = pairs.map(|(from, to)| simulation.open(&way(from, to), &way(to, from))).collect();
+        Self { simulation, hosts, flows }
+    }
+
+    pub(crate) fn flow(&self, from: u32, to: u32) -> u32 {
+        self.flows[(from * self.hosts + to) as usize]
+    }
+
+    /// Runs to the end.
+    pub(crate) fn run(&mut self, told: &mut Told) {
+        while self.simulation.next_time().is_some() {
+            self.simulation.step(Time::MAX, told);
+        }
+    }
+
+    /// Port of the switch to a host.
+    pub(crate) fn down(&self, host: u32) -> u32 {
+        self.hosts + host
+    }
+}
+
+/// In which order a host serves the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// Those behind it in turn.
+    Rotated,
+    /// Everybody the same one first.
+    Same,
+    /// Each its own, drawn by seed.
+    Random,
+}
+
+/// How an all-reduce is done.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    pub(crate) order: Order,
+    /// Parts that are reduced independently, all of them begun at once.
+    pub(crate) chunks: u32,
+    /// Each host begins up to so much later than the first.
+    pub(crate) jitter: Time,
+    pub(crate) seed: u64,
+}
+
+/// All at once, in turn.
+pub(crate) const IN_STEP: Plan = Plan { order: Order::Rotated, chunks: 1, jitter: Time::ZERO, seed: 0 };
+
+/// A message: which chunk, first to the host that sums it or then from it, and between whom.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    chunk: u32,
+    sum: bool,
+    from: u32,
+    to: u32,
+}
+
+/// An all-reduce of `bytes`: when it is over.
+pub(crate) fn all_reduce(star: &mut Star, bytes: u64, plan: Plan) -> Time {
+    let hosts = star.hosts;
+    let mut random = ChaCha8Rng::seed_from_u64(plan.seed);
+    let mut order = |from: u32| -> Vec<u32> {
+        match plan.order {
+            Order::Rotated => (1..hosts).map(|away| (from + away) % hosts).collect(),
+            Order::Same => (0..hosts).filter(|&to| to != from).collect(),
+            Order::Random => {
+                let mut others: Vec<u32> = (0..hosts).filter(|&to| to != from).collect();
+                others.shuffle(&mut random);
+                others
+            }
+        }
+    };
+    let orders: Vec<Vec<u32>> = (0..hosts).map(&mut order).collect();
+    let mut starts: Vec<(Time, u32)> =
+        (0..hosts).map(|host| (Time(random.random_range(0..=plan.jitter.0)), host)).collect();
+    starts.sort_unstable();
+    let pieces = u64::from(hosts) * u64::from(plan.chunks);
+    let length = |chunk: u32, piece: u32| {
+        let at = u64::from(chunk) * u64::from(hosts) + u64::from(piece);
+        bytes * (at + 1) / pieces - bytes * at / pieces
+    };
+    let (mut told, mut sent) = (Told::default(), Vec::new());
+    let send = |star: &mut Star, sent: &mut Vec<Part>, told: &mut Told, now: Time, part: Part| {
+        let piece = if part.sum { part.from } else { part.to };
+        let (flow, id) = (star.flow(part.from, part.to), sent.len() as u32);
+        sent.push(part);
+        star.simulation.write(now, flow, length(part.chunk, piece), id, 0, told);
+    };
+    let mut got = vec![0; (hosts * plan.chunks) as usize];
+    let mut begun = vec![false; hosts as usize];
+    let (mut seen, mut end) = (0, Time::ZERO);
+    let mut starts = starts.into_iter().peekable();
+    loop {
+        let next = star.simulation.next_time();
+        // Who has a part of the sum sends it, once it has begun.
+        let mut ready = Vec::new();
+        match starts.next_if(|&(time, _)| next.is_none_or(|next| time <= next)) {
+            Some((time, from)) => {
+                for chunk in 0..plan.chunks {
+                    for &to in &orders[from as usize] {
+                        send(star, &mut sent, &mut told, time, Part { chunk, sum: false, from, to });
+                    }
+                }
+                begun[from as usize] = true;
+                let full = |chunk: &u32| got[(chunk * hosts + from) as usize] == hosts - 1;
+                ready.extend((0..plan.chunks).filter(full).map(|chunk| (time, chunk, from)));
+            }
+            None if next.is_none() => break,
+            None => {
+                star.simulation.step(Time::MAX, &mut told);
+            }
+        }
+        while let Some(&(time, id)) = told.delivered.get(seen) {
+            seen += 1;
+            end = end.max(time);
+            let Part { chunk, sum, to, .. } = sent[id as usize];
+            if !sum {
+                let count = &mut got[(chunk * hosts + to) as usize];
+                *count += 1;
+                if *count == hosts - 1 && begun[to as usize] {
+                    ready.push((time, chunk, to));
+                }
+            }
+        }
+        for (time, chunk, from) in ready {
+            for &to in &orders[from as usize] {
+                send(star, &mut sent, &mut told, time, Part { chunk, sum: true, from, to });
+            }
+        }
+    }
+    assert_eq!(told.delivered.len() as u32, 2 * hosts * (hosts - 1) * plan.chunks, "every message came once");
+    end
+}

@@ -1,0 +1,106 @@
+//! The `packet` model on whole jobs: it agrees with the others where nothing is lost or shared, and says what is lost.
+
+#[allow(dead_code)]
+mod support;
+
+use serde_json::{Value, json};
+use support::simulate;
+
+fn star(hosts: u32, bytes: &str, network: Value) -> Value {
+    json!({
+        "schema": "syncline/1",
+        "workload": {"source": "collectives", "collectives": [{"kind": "all_reduce", "bytes": bytes}]},
+        "fabric": {"dims": [{"name": "star", "shape": "switch", "size": hosts, "rate": "100Gb/s", "latency": "500ns"}]},
+        "collectives": {
+            "algorithms": {"star": {"all_reduce": "direct", "reduce_scatter": "direct", "all_gather": "direct"}},
+            "chunks": 1, "active_chunks": 0, "issue_threshold": 0, "issue_batch": 0,
+        },
+        "network": network,
+    })
+}
+
+/// ns-3 3.37 and 3.48, the same network and the same messages: 0.3279 ms.
+#[test]
+fn an_all_reduce_through_the_engine_takes_as_long_as_in_ns3() {
+    let network = json!({"model": "packet", "buffer": "16MiB"});
+    let summary = simulate(&star(32, "2MB", network)).summary;
+    let time = summary.total_time_s * 1e3;
+    assert!(summary.dims[0].busiest_link_busy <= 1.0 && summary.dims[0].busiest_link_busy > 0.9);
+    let packets = summary.packets.as_ref().unwrap();
+    // 31 others, twice, 44 segments of 1448 bytes, and what acknowledges them before the end.
+    let segments = 32 * 31 * 2 * 44;
+    assert!(packets.sent > segments && packets.sent <= 2 * segments, "{packets:?}");
+    assert_eq!((packets.dropped, packets.retransmissions, packets.timeouts), (0, 0, 0));
+    assert!((time / 0.3279 - 1.0).abs() < 0.02, "{time} ms");
+}
+
+/// Where nothing is shared, the models differ by headers alone.
+#[test]
+fn models_agree_on_a_lone_transfer() {
+    for megabytes in [1, 4, 16] {
+        let time = |network: Value| {
+            let value = json!({
+                "schema": "syncline/1",
+                "workload": {"source": "collectives", "collectives": [{"kind": "broadcast", "bytes": format!("{megabytes}MB")}]},
+                "fabric": {"dims": [{"name": "d", "shape": "fully_connected", "size": 2, "rate": "100Gb/s", "latency": "500ns"}]},
+                "collectives": {"chunks": 1},
+                "network": network,
+            });
+            simulate(&value).summary.total_time_s
+        };
+        let (packet, queued) = (time(json!({"model": "packet"})), time(json!({"model": "queued"})));
+        let headers = 1502.0 / 1448.0;
+        assert!((packet / (queued * headers) - 1.0).abs() < 0.03, "{megabytes} MB: {packet} {queued}");
+    }
+}
+
+/// A run may be cut off at any time.
+#[test]
+fn what_is_cut_off_ends_at_its_limit() {
+    let mut value = star(16, "8MB", json!({"model": "packet", "buffer": "16MiB"}));
+    value["limits"] = json!({"sim_time": "100us"});
+    let summary = simulate(&value).summary;
+    assert_eq!(summary.ended, syncline_timeline::Ended::LimitReached);
+    assert!((summary.total_time_s - 100e-6).abs() < 5e-6, "{}", summary.total_time_s);
+    assert!(summary.dims[0].busiest_link_busy <= 1.0);
+}
+
+/// Everybody to one at once, through small buffers: packets are lost, and time-outs make the step long.
+#[test]
+fn incast_costs_time_outs() {
+    let time = |buffer: &str| {
+        let network = json!({"model": "packet", "buffer": buffer, "initial_window": 100});
+        let mut value = star(16, "200kB", network);
+        value["collectives"]["algorithms"] =
+            json!({"star": {"all_reduce": "parameter_server(placement=CC)"}});
+        value["collectives"]["all_reduce"] = json!("baseline");
+        simulate(&value).summary.total_time_s
+    };
+    let (large, small) = (time("1GiB"), time("512KiB"));
+    assert!(large < 1e-3, "{large}");
+    assert!(small > 50e-3, "{small}");
+}
+
+/// Many chunks on a torus take longer than one of them alone.
+#[test]
+fn more_chunks_take_longer_than_one_alone() {
+    let time = |bytes: u64, chunks: u32| {
+        let dim = |name: &str, size: u32, direction: &str, rate: &str, latency: &str| {
+            json!({"name": name, "shape": "ring", "size": size, "count": 2, "direction": direction, "rate": rate,
+                   "latency": latency})
+        };
+        simulate(&json!({
+            "schema": "syncline/1",
+            "workload": {"source": "collectives", "collectives": [{"kind": "all_reduce", "bytes": format!("{bytes}B")}]},
+            "fabric": {"dims": [dim("local", 2, "one-way", "188GB/s", "90ns"),
+                                dim("vertical", 4, "both", "23GB/s", "200ns"),
+                                dim("horizontal", 4, "both", "23GB/s", "200ns")]},
+            "collectives": {"chunks": chunks, "all_reduce": "enhanced", "order": "lifo", "endpoint_delay": "10ns"},
+            "network": {"model": "packet"},
+        }))
+        .summary
+        .total_time_s
+    };
+    let (one, many) = (time(4128, 1), time(132_096, 64));
+    assert!(many > 1.3 * one, "{many} {one}");
+}
