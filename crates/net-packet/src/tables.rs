@@ -69,7 +69,7 @@ pub(crate) fn flows(network: &Packets<'_>) -> Table {
         .with("recoveries", "Fast recoveries", whole(&|row| rows[row].2.0.recoveries))
         .with(
             "rtt_s",
-            "Mean of its round-trip times, sampled every millisecond of simulated time",
-            rows.iter().map(|(.., (_, trips))| trips.mean_s()).collect::<Vec<Option<f64>>>(),
+            "Mean of its round-trip times, sampled every millisecond of simulated time; 0 where none was taken",
+            rows.iter().map(|(.., (_, trips))| trips.mean_s().unwrap_or(0.0)).collect::<Vec<f64>>(),
         )
 }
