@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUST := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: help setup demo test test-rust test-python test-slow test-torch bench bench-packet reference-packet experiments-astra2020 lint wheel web schema transcripts clean
+.PHONY: help setup demo test test-rust test-python test-random test-slow test-torch bench bench-packet reference-packet experiments-astra2020 experiments-dlrm2020 lint wheel web schema transcripts clean
 .DEFAULT_GOAL := help
 
 help: ## list the commands
@@ -28,8 +28,12 @@ demo: setup ## train ResNet-50 on a simulated torus of 32 NPUs
 
 test: test-rust test-python ## all tests but experiments that take minutes
 
+# The same random cases every time, so that what passes goes on passing; `cargo test` and `make test-random` draw new ones.
 test-rust: $(VENV)/.tools
-	cargo test --workspace --locked --quiet
+	PROPTEST_RNG_SEED=1 cargo test --workspace --locked --quiet
+
+test-random: ## property tests on cases that were never seen before; CASES=10000 for more of them
+	PROPTEST_CASES=$(or $(CASES),2000) cargo test --workspace --locked --quiet --release
 
 test-python: setup
 	$(BIN)/python -m pytest -q -m "not slow"
@@ -47,14 +51,18 @@ bench: setup ## speed of the engines, time to start; CONTRIBUTING says how to re
 	$(BIN)/python benches/scale.py
 	$(BIN)/python benches/start_up.py
 
-bench-packet: ## speed of the packet model: packet-hops a second, memory
-	cargo bench --quiet --locked -p syncline-net-packet --bench star
+bench-packet: ## speed of the packet model beside ns-3, where that is installed; queues of events
+	$(PYTHON) benches/packet.py
+	cargo bench --quiet --locked -p syncline-net-packet --bench queues
 
 reference-packet: ## the packet model against ns-3, case by case, over 20 seeds
 	cargo test --quiet --release --locked -p syncline-net-packet --test reference -- --include-ignored --nocapture
 
 experiments-astra2020: setup ## figures of astra2020 again, claims judged; FIG=9 for one
 	$(BIN)/python -m experiments astra2020 $(FIG)
+
+experiments-dlrm2020: setup ## figures of dlrm2020 again, packet by packet; FIG=7 for one
+	$(BIN)/python -m experiments dlrm2020 $(FIG)
 
 lint: setup ## formatting, lints, types
 	cargo fmt --all --check

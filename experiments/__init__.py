@@ -2,6 +2,7 @@
 
 - :mod:`experiments.harness`: what every experiment shares
 - :mod:`experiments.astra2020`: Figures 9 to 18 of astra2020
+- :mod:`experiments.dlrm2020`: Figures 7 to 10 of dlrm2020
 
 ``python -m experiments astra2020 fig09`` runs one.
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pty
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -79,6 +80,25 @@ class Cli:
         )
         assert done.returncode == 0, done.stderr
         return out
+
+
+def on_a_terminal(command: list[str], folder: Path, environment: dict[str, str]) -> str:
+    """What a command shows on a terminal."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(command, cwd=folder, env=environment, stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    shown = b""
+    while True:
+        try:
+            more = os.read(ours, 65536)
+        except OSError:  # the other end is closed
+            break
+        if not more:
+            break
+        shown += more
+    process.wait(timeout=30)
+    os.close(ours)
+    return shown.decode("utf-8", "replace")
 
 
 @pytest.fixture(scope="session")

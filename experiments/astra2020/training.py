@@ -32,22 +32,6 @@ MANY_CHUNKS = Choice("256 chunks", {"collectives.chunks": 256})
 """One more, which takes long on large systems."""
 
 
-def rows(result: Result, table: str) -> list[dict[str, Any]]:
-    """A table of a run, row by row."""
-    columns = result.table(table)
-    return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
-
-
-def layers(result: Result) -> list[dict[str, Any]]:
-    """The layers from input to output, with times summed over all iterations."""
-    found = rows(result, "layers")
-    for layer in found:
-        for column in layer:
-            if column.endswith("_s"):
-                layer[column] *= result.summary.iterations
-    return found
-
-
 def part(layer: str) -> str:
     """The part of a model that a layer belongs to: ``conv5`` of ``conv5_3.conv2``, ``block1`` of ``block1.mlp2``."""
     return layer.partition(".")[0].partition("_")[0]

@@ -3,6 +3,10 @@
 - :mod:`~experiments.harness.claim`: what a paper says, and whether it holds
 - :mod:`~experiments.harness.table`: measured values, for people and for machines
 - :mod:`~experiments.harness.runner`: simulates scenarios under the settings of a run, each once
+- :mod:`~experiments.harness.case`: what is simulated, and the name of its results
+- :mod:`~experiments.harness.store`: keeps results, so that a later command need not simulate them again
+- :mod:`~experiments.harness.processes`: simulates long runs side by side
+- :mod:`~experiments.harness.rows`: tables of a run, row by row
 - :mod:`~experiments.harness.experiment`: one figure: claims, choices, what is measured, how it is drawn
 - :mod:`~experiments.harness.study`: an experiment run under all its choices
 - :mod:`~experiments.harness.library`: finds papers and their figures by name

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
+    from experiments.harness.case import Case
     from experiments.harness.claim import Claim, Verdict
     from experiments.harness.runner import Runner
     from experiments.harness.table import Table
@@ -21,8 +22,9 @@ class Choice:
     """Another reading of what the paper leaves open. All claims are judged under it as well."""
 
     name: str
-    changes: Mapping[str, Any]
-    """Changes of the scenarios, by key; ``FILE:KEY`` changes only that file."""
+    changes: Mapping[str, Any] | Callable[[Path], Mapping[str, Any]]
+    """Changes of the scenarios, by key; ``FILE:KEY`` changes only that file. Or a function that gives them, and is
+    given a folder for files that they name."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,10 @@ class Experiment:
     draw: Callable[[Findings], Figure]
     """Draws the figure from what was measured."""
     choices: Sequence[Choice] = field(default=())
+    networks: Sequence[str] = ("queued", "analytical", "packet")
+    """Network models that it can be measured with, first the one of its scenarios."""
+    cases: Callable[[Runner], Sequence[Case]] | None = None
+    """What it simulates, for runs that take long enough to be simulated side by side, before it is measured."""
 
     @property
     def name(self) -> str:

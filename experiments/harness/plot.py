@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
@@ -109,6 +109,14 @@ def stacked(axes: Axes, at: Sequence[float], parts: Sequence[Part], *, width: fl
             linewidth=0.4,
         )
         below = [low + value for low, value in zip(below, part.values, strict=True)]
+
+
+def grouped(axes: Axes, groups: Mapping[str, Sequence[float]]) -> None:
+    """Bars side by side at 0, 1, 2 ...: one of each group, in the colour of its number."""
+    width = 0.8 / len(groups)
+    for index, (label, values) in enumerate(groups.items()):
+        at = [place + (index - (len(groups) - 1) / 2) * width for place in range(len(values))]
+        axes.bar(at, values, width, label=label, color=COLOURS[index], edgecolor="white", linewidth=0.4)
 
 
 def stages(axes: Axes, members: Sequence[str], *, named: bool = True) -> None:

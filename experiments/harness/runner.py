@@ -6,11 +6,13 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import syncline
-from syncline import Result
+from experiments.harness.case import Case
+from experiments.harness.store import Store
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from syncline import Result
 
 Changes = Mapping[str, Any]
 """Values that differ from a scenario file, by key: what ``--set`` takes."""
@@ -19,22 +21,34 @@ Changes = Mapping[str, Any]
 class Runner:
     """Simulates scenario files, changed by what the run and the experiment want."""
 
-    def __init__(self, network: str, *, quick: bool = False, choice: Changes | None = None) -> None:
+    def __init__(
+        self,
+        network: str | None = None,
+        *,
+        quick: bool = False,
+        choice: Changes | None = None,
+        store: Store | None = None,
+    ) -> None:
         self.network = network
-        """The network model that verdicts are about."""
+        """The network model in place of the one in the scenario files; ``None`` for that one."""
         self.quick = quick
         """Whether fewer points are enough."""
+        self.store = Store() if store is None else store
+        """Where results come from."""
         self._choice = dict(choice or {})
-        self._known: dict[str, Result] = {}
-
-    def under(self, choice: Changes) -> Runner:
-        """The same settings, and another choice of what the paper leaves open."""
-        other = Runner(self.network, quick=self.quick, choice=choice)
-        other._known = self._known
-        return other
+        self._cases: dict[str, Case] = {}
+        self._compute: set[str] = set()
 
     def simulate(self, scenario: Path, changes: Changes | None = None, *, network: str | None = None) -> Result:
-        """The result of a scenario file. ``changes`` wins over the choice, and ``network`` over the run's.
+        """The result of a scenario file; :meth:`case` says which."""
+        result = self.store.result(self.case(scenario, changes, network=network))
+        self._compute.add(result.summary.compute_model)
+        return result
+
+    def case(
+        self, scenario: Path, changes: Changes | None = None, *, network: str | None = None, weight: float = 1.0
+    ) -> Case:
+        """A scenario file. ``changes`` wins over the choice, and ``network`` over the run's.
 
         A choice may name keys that only some of an experiment's scenarios have, each as ``FILE:KEY``.
         """
@@ -44,14 +58,20 @@ class Runner:
             if file in ("", scenario.stem):
                 merged[rest] = value
         merged |= changes or {}
-        merged["network"] = network or self.network
+        if wanted := network or self.network:
+            merged["network"] = wanted
         key = json.dumps([str(scenario), merged], sort_keys=True)
-        if key not in self._known:
-            self._known[key] = syncline.simulate(scenario, set=merged)
-        return self._known[key]
+        if key not in self._cases:
+            self._cases[key] = Case(scenario, {**merged, "report": False}, weight)
+        return self._cases[key]
+
+    @property
+    def usual(self) -> bool:
+        """Whether this is the experiment's own reading of the paper, and no other choice."""
+        return not self._choice
 
     @property
     def compute_models(self) -> list[str]:
         """How compute times were obtained in the runs so far; one that only adds to another is not named by itself."""
-        names = sorted({result.summary.compute_model for result in self._known.values()})
+        names = sorted(self._compute)
         return [name for name in names if not any(name.startswith(f"{other},") for other in names)]

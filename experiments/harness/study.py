@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from experiments.harness.runner import Runner
+from experiments.harness.store import Store
 from experiments.harness.table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
 
     from experiments.harness.claim import Verdict
     from experiments.harness.experiment import Experiment, Findings
+
+
+def _nobody(_: float, __: str) -> None:
+    """Nobody asks how far it is."""
 
 
 @dataclass(frozen=True)
@@ -48,18 +54,39 @@ class Study:
         return f"Obtained by: network {self.network}, compute {self.compute}, calibrated: no; {settings}"
 
 
-def study(experiment: Experiment, network: str, *, quick: bool) -> Study:
-    """Measures an experiment; unless quick, under every choice."""
-    runner = Runner(network, quick=quick)
-    findings = experiment.measure(runner)
-    compute = ", ".join(runner.compute_models)
+def study(
+    experiment: Experiment,
+    network: str | None = None,
+    *,
+    quick: bool = False,
+    choices: bool = True,
+    store: Store | None = None,
+    tell: Callable[[float, str], object] = _nobody,
+) -> Study:
+    """Measures an experiment, with ``network`` in place of its own model; unless quick, under every choice.
+
+    ``tell`` gets the part that is done, from 0 to 1, and what is being done.
+    """
+    store = Store() if store is None else store
+    own = experiment.networks[0]
+
+    def runner(changes: Mapping[str, Any] | Callable[[Path], Mapping[str, Any]]) -> Runner:
+        choice = changes(store.place) if callable(changes) else changes
+        return Runner(network if network != own else None, quick=quick, choice=choice, store=store)
+
+    others = experiment.choices if choices and not quick else ()
+    usual, *under = runners = [runner(changes) for changes in ({}, *(choice.changes for choice in others))]
+    if experiment.cases:
+        stages = [sorted(experiment.cases(each), key=lambda case: -case.weight) for each in runners]
+        store.results([case for stage in stages for case in stage], lambda done: tell(done, experiment.name))
+    findings = experiment.measure(usual)
     sensitivity = None
-    if experiment.choices and not quick:
+    if others:
         title = "Under other readings of what the paper leaves open; what is measured as above is left out"
         sensitivity = Table("sensitivity", title, ("choice", "claim", "verdict", "measured"))
-        for choice in experiment.choices:
-            others = experiment.measure(runner.under(choice.changes)).verdicts
-            for usual, verdict in zip(findings.verdicts, others, strict=True):
-                if (verdict.holds, verdict.measured) != (usual.holds, usual.measured):
+        for done, (choice, each) in enumerate(zip(others, under, strict=True), 1):
+            tell(done / len(runners), f"{experiment.name}: {choice.name}")
+            for known, verdict in zip(findings.verdicts, experiment.measure(each).verdicts, strict=True):
+                if (verdict.holds, verdict.measured) != (known.holds, known.measured):
                     sensitivity.add(choice.name, verdict.claim.id, verdict.word, verdict.measured)
-    return Study(experiment, network, compute, quick, findings, sensitivity)
+    return Study(experiment, network or own, ", ".join(usual.compute_models), quick, findings, sensitivity)

@@ -30,9 +30,9 @@ def simulate(
 ) -> Result:
     """Simulates a scenario.
 
-    ``sections`` take the place of those of the scenario, or make one where none is given: ``workload``, ``fabric``,
-    ``compute``, ``collectives``, ``network``, ``placement``, ``limits``, ``trace``, ``seed``, ``name``. ``set`` changes
-    single values: ``{"fabric.dims.2.rate": "50GB/s"}``.
+    ``sections`` take the place of those of the scenario, or make one where none is given: ``workload``, ``jobs``,
+    ``fabric``, ``compute``, ``collectives``, ``network``, ``placement``, ``limits``, ``trace``, ``seed``, ``name``.
+    ``set`` changes single values: ``{"fabric.dims.2.rate": "50GB/s"}``.
 
     Raises :class:`SynclineError` with everything that is wrong, and :class:`Interrupted` on Ctrl-C. Other threads run
     while it simulates.

@@ -32,7 +32,7 @@ class Packets:
     sent: int
     """Packets that NPUs sent, acknowledgements included."""
     dropped: int
-    """Packets that found no room in a queue."""
+    """Packets that found no room in a queue, or were dropped early."""
     marked: int
     """Packets that a queue marked (ECN)."""
     retransmissions: int
@@ -45,6 +45,40 @@ class Packets:
     """Median over connections."""
     rtt_p99_s: float
     """99th percentile over connections."""
+    pauses: int = 0
+    """Times that a port was told to pause (priority flow control). 0 in results that do not say it."""
+
+
+@dataclass(frozen=True)
+class JobSummary:
+    """One of several jobs. Times are means over its ranks unless said otherwise."""
+
+    name: str
+    """Its name."""
+    ranks: int
+    """Its ranks."""
+    iterations: int
+    """Training iterations that its ranks completed."""
+    start_s: float
+    """When it began."""
+    finish_s: float
+    """When its last rank finished."""
+    step_time_s: float
+    """Time from its start to its finish over iterations."""
+    compute_s: float
+    """Time in which compute was busy."""
+    exposed_communication_s: float
+    """Time in which compute was idle only because it waited for communication."""
+    exposed_fraction: float
+    """Exposed communication over the time from its start to its finish."""
+    communication_s: float
+    """Time in which at least one communication of the rank was under way."""
+    sent_bytes: int
+    """Bytes that its ranks sent."""
+    alone_step_time_s: float | None
+    """Step time of the same job alone on the fabric; none where a run was cut off."""
+    slowdown: float | None
+    """Step time over that alone: what the other jobs cost it."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +124,9 @@ class Summary:
     """Step time of the same job on a cluster without these faults; none where there are none, or a run was cut off."""
     fault_cost_s: float | None = field(default=None, kw_only=True)
     """What the faults cost: step time beyond that."""
+    jobs: tuple[JobSummary, ...] = field(default=(), kw_only=True)
+    """The jobs, where there are several on the fabric. Then ``iterations`` is 1 once every job has completed one, and
+    the step time is the total time."""
     messages: int
     """Messages delivered."""
     bytes: int
@@ -117,7 +154,10 @@ class Summary:
     def plain(self) -> dict[str, Any]:
         """The keys of ``summary.json``, with tuples for lists."""
         several = self.micro_batches is not None
-        return {key: value for key, value in asdict(self).items() if several or key not in _OF_SEVERAL}
+        values = asdict(self)
+        if not self.jobs:
+            del values["jobs"]
+        return {key: value for key, value in values.items() if several or key not in _OF_SEVERAL}
 
     @classmethod
     def from_json(cls, text: str) -> Summary:
@@ -126,6 +166,7 @@ class Summary:
         values["dims"] = tuple(Dimension(**_known(Dimension, each)) for each in values["dims"])
         if values.get("packets") is not None:
             values["packets"] = Packets(**_known(Packets, values["packets"]))
+        values["jobs"] = tuple(JobSummary(**_known(JobSummary, each)) for each in values.get("jobs", ()))
         values["faults"] = tuple(values.get("faults", ()))
         values["notes"] = tuple(values["notes"])
         return cls(**values)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from xml.etree import ElementTree
 
 import pytest
 
@@ -71,6 +72,8 @@ class TestShow:
     def test_fabric(self, cli: Cli, ring: str) -> None:
         assert cli("show", "fabric", ring).stdout == (
             "Ring(4)  4 NPUs, 8 directed links\n"
+            "Degree of an NPU 2; diameter 2 links; bisection 50 GB/s each way (50.0 % of what\n"
+            "half of the NPUs can send)\n"
             "\n"
             "dimension                     what      link   latency   NPU sends\n"
             "──────────────────────────────────────────────────────────────────\n"
@@ -96,15 +99,53 @@ class TestShow:
             "  0   1   2   3   4   5   …   15\n"
         )
 
+    def test_what_chooses_among_switches_and_paths(self, cli: Cli, ring: str) -> None:
+        dim = "name: node, shape: switch, size: 8, switches: 7, spread: pair, rate: 25GB/s"
+        shown = cli("show", "fabric", ring, "--set", f"fabric={{dims: [{{ {dim} }}]}}").stdout
+        assert " 8 on 7 switches, chosen by the pair " in shown
+        link = "{ from: npu0, to: npu1, rate: 1GB/s }, { from: npu0, to: npu2, rate: 1GB/s }"
+        for routing, words in (
+            ("shortest", "fewest links, ties to the smaller vertex number"),
+            ("[[npu1, npu0, npu2]]", "fewest links, ties to the smaller vertex number; 1 pair by a given path"),
+            ("ecmp", "fewest links, ties by a hash of the flow (ecmp, seed 5)"),
+            ("{ policy: ecmp, seed: 9 }", "fewest links, ties by a hash of the flow (ecmp, seed 9)"),
+        ):
+            graph = f"fabric={{ npus: 3, links: [{link}], routing: {routing} }}"
+            shown = cli("show", "fabric", ring, "--set", graph, "--set", "seed=5").stdout
+            assert shown.splitlines()[1] == f"Routes: {words}"
+
     def test_a_graph(self, cli: Cli) -> None:
         shown = cli("show", "fabric", str(ROOT / "examples/custom-plan/scenario.yaml")).stdout
         assert shown == (
             "graph  4 NPUs, 6 directed links\n"
+            "Routes: fewest links, ties to the smaller vertex number\n"
+            "Degree of an NPU 1 to 2; diameter 3 links; bisection 25 GB/s each way (33.3 % of\n"
+            "what half of the NPUs can send)\n"
             "\n"
             "  NPU 0 ──── NPU 1  25 GB/s, 500 ns\n"
             "  NPU 1 ──── NPU 2  25 GB/s, 500 ns\n"
             "  NPU 2 ──── NPU 3  25 GB/s, 500 ns\n"
         )
+
+    def test_a_picture_of_a_fabric(self, cli: Cli, ring: str) -> None:
+        done = cli("show", "fabric", ring, "--svg", "ring.svg")
+        assert (done.returncode, done.stderr) == (0, "The picture is in ring.svg\n")
+        picture = ElementTree.parse(cli.folder / "ring.svg").getroot()
+        circles = [each for each in picture.iter() if each.tag.endswith("circle")]
+        assert len(circles) == json.loads(cli("show", "fabric", ring, "--json").stdout)["fabric"]["npus"]
+
+    @pytest.mark.parametrize(
+        ("arguments", "status", "message"),
+        [
+            (["workload", "--svg", "f.svg"], 2, "only a fabric has a picture"),
+            (["fabric", "--svg", "no/folder/f.svg"], 3, "cannot be written: no such file or directory"),
+            (["fabric", "--svg", "f.svg", "--set", "fabric={ fat_tree: { k: 16, rate: 1GB/s } }"], 2, "too many links"),
+        ],
+    )
+    def test_what_cannot_be_drawn(self, arguments: list[str], status: int, message: str, cli: Cli, ring: str) -> None:
+        done = cli("show", arguments[0], ring, *arguments[1:])
+        assert done.returncode == status
+        assert message in done.stderr
 
     def test_workload(self, cli: Cli) -> None:
         shown = cli("show", "workload", str(ROOT / "examples/resnet50-torus/scenario.yaml")).stdout
@@ -160,7 +201,7 @@ class TestInit:
 
     def test_every_template_is_right_and_is_an_example(self, cli: Cli) -> None:
         names = [line.split()[0] for line in cli("init", "--list").stdout.splitlines()]
-        assert names == ["all-reduce-3d", "resnet50-torus", "transformer-hybrid"]
+        assert names == ["all-reduce-3d", "dlrm", "resnet50-torus", "transformer-hybrid"]
         for name in names:
             assert cli("init", name, "--template", name).returncode == 0
             assert cli("check", f"{name}.yaml").returncode == 0

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
 import signal
 import subprocess
 import sys
@@ -15,7 +13,7 @@ import pytest
 
 from syncline.api import run
 from syncline.config.load import load
-from tests.conftest import RING, Cli
+from tests.conftest import RING, Cli, on_a_terminal
 
 
 def test_the_answer_is_on_stdout_and_the_rest_on_stderr(cli: Cli, ring: str) -> None:
@@ -284,31 +282,10 @@ def test_a_closed_pipe_is_no_error(cli: Cli, ring: str) -> None:
 
 def _on_a_terminal(cli: Cli, arguments: list[str], **environment: str) -> str:
     """What appears on a terminal."""
-    ours, theirs = pty.openpty()
     variables = {**cli.environment(TERM="xterm-256color"), **environment}
     if "NO_COLOR" not in environment:
         del variables["NO_COLOR"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "syncline", *arguments],
-        cwd=cli.folder,
-        env=variables,
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-    )
-    os.close(theirs)
-    shown = b""
-    while True:
-        try:
-            more = os.read(ours, 65536)
-        except OSError:  # the other end is closed
-            break
-        if not more:
-            break
-        shown += more
-    process.wait(timeout=30)
-    os.close(ours)
-    return shown.decode("utf-8", "replace")
+    return on_a_terminal([sys.executable, "-m", "syncline", *arguments], cli.folder, variables)
 
 
 def test_it_writes_nothing_but_its_results(cli: Cli, ring: str) -> None:

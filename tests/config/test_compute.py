@@ -116,7 +116,7 @@ def test_an_efficiency_curve(scenario: Callable[..., Loaded]) -> None:
     ("compute", "expected"),
     [
         ("{ model: systolc, memory: 1GB/s }", "did you mean `systolic`?"),
-        ("{ model: 3 }", "allowed: given, roofline, systolic, table"),
+        ("{ model: 3 }", "allowed: given, roofline, systolic, throughput, table"),
         ("{ rows: 3 }", "missing key `model`"),
         ("{ model: systolic }", "missing key `memory`"),
         ("{ model: systolic, memory: 1GB/s, clock: 1GB/s }", "frequency"),

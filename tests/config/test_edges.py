@@ -42,8 +42,41 @@ def link(start: int, end: int, rate: str = "1GB/s", latency: str = "0s") -> dict
 
 
 def test_columns_may_come_in_any_order_and_links_in_parallel(read):
-    text = "\ufefflatency, rate, to, from\n# two cables\n1ns, 1GB/s, npu1, npu0\n1ns, 1GB/s, npu1, npu0\n"
+    text = "\ufefflatency, rate, to, from, count\n# two cables\n1ns, 1GB/s, npu1, npu0, 2\n"
     assert read(text)["links"] == [link(0, 1, latency="1ns"), link(1, 0, latency="1ns")] * 2
+
+
+@pytest.mark.parametrize("again", ["npu0,npu1,8Gb/s,", "npu1,npu0,1GB/s,0us", "0,1,1GB/s,0ns"])
+def test_a_link_that_is_given_twice_is_refused(again, wrong):
+    (problem,) = wrong(HEAD + "npu0,npu1,1GB/s,\n# a comment\n" + again + "\n")
+    assert (problem["message"], problem["place"]["line"]) == ("a link is given twice", 4)
+    assert problem["notes"] == ["the first is in line 2"]
+    assert "count: 2" in problem["help"]
+
+
+def test_links_that_differ_are_parallel(read):
+    text = (
+        "from,to,rate,latency,duplex\nnpu0,npu1,1GB/s,,\nnpu0,npu1,2GB/s,,\nnpu0,npu1,1GB/s,1ns,\nnpu0,npu1,1GB/s,,no\n"
+    )
+    assert len(read(text + "npu1,npu0,1GB/s,,no\n")["links"]) == 8
+
+
+@pytest.mark.parametrize(
+    ("count", "fine"), [("1", True), ("65536", True), ("65537", False), ("0", False), ("two", False)]
+)
+def test_cables_are_counted(count, fine, read, wrong):
+    text = f"from,to,rate,count\nnpu0,npu1,1GB/s,{count}\n"
+    if fine:
+        assert len(read(text)["links"]) == 2 * int(count)
+    else:
+        assert wrong(text)[0]["place"]["line"] == 2
+
+
+def test_there_is_a_limit_for_all_cables_together(read, wrong, monkeypatch):
+    monkeypatch.setattr(limits, "MAX_EDGES", 4)
+    lines = "from,to,rate,count\nnpu0,npu1,1GB/s,3\nnpu0,npu2,1GB/s,"
+    assert len(read(lines + "1\n")["links"]) == 8
+    assert wrong(lines + "2\n")[0]["message"] == "a fabric has too many links"
 
 
 def test_switches_come_after_npus_and_a_link_may_run_one_way(read):
@@ -106,6 +139,11 @@ def test_what_only_the_core_knows_is_said_once(scenario):
         ("[npu0, swich0, npu1]", "fabric.routing.1.1", "no such vertex"),
         ("[npu0, npu2, npu1]", "fabric.routing.1", "no link leads from NPU 0 to NPU 2"),
         ("[npu0, switch0, npu1]", "fabric.routing.1", "two paths from NPU 0 to NPU 1"),
+        (
+            "[npu1, switch0, npu2, switch0, npu0]",
+            "fabric.routing.1",
+            "a path comes to switch 0 twice: a routing loop",
+        ),
         ("[npu0]", "fabric.routing.1", "a path must lead from one NPU to another"),
     ],
 )
@@ -128,6 +166,43 @@ def test_routes_of_the_scenario_go_before_those_of_a_yaml_file(scenario, refused
     text = SCENARIO.replace("edges.csv", "edges.yaml, routing: [[0, 1, 2]]")
     assert scenario(text).resolved["fabric"]["graph"]["routing"] == {"explicit": [[0, 1, 2]]}
     assert "s.yaml:2:29" in refused(SCENARIO.replace("edges.csv", "edges.yaml, npus: [a, b, c]"))
+
+
+@pytest.mark.parametrize(
+    ("given", "resolved"),
+    [
+        ("ecmp", {"ecmp": {"seed": None}}),
+        ("{ policy: ecmp }", {"ecmp": {"seed": None}}),
+        ("{ policy: ecmp, seed: 7 }", {"ecmp": {"seed": 7}}),
+        ("shortest", "shortest"),
+    ],
+)
+def test_equal_paths_are_chosen_by_a_policy(given, resolved, read, scenario):
+    text = "from,to,rate\nnpu0,npu1,1GB/s\n"
+    assert read(text, f", routing: {given}")["routing"] == resolved
+    Path("edges.yaml").write_text(f"npus: 2\nlinks: [{{ from: 0, to: 1, rate: 1GB/s }}]\nrouting: {given}\n", "utf-8")
+    assert scenario(SCENARIO.replace("edges.csv", "edges.yaml")).resolved["fabric"]["graph"]["routing"] == resolved
+    loaded = scenario(SCENARIO, f"fabric.routing={given}")
+    assert loaded.resolved["fabric"]["graph"]["routing"] == resolved
+
+
+@pytest.mark.parametrize(
+    ("given", "key", "allowed", "nearest"),
+    [
+        ("ecpm", "fabric.routing", "shortest, ecmp", "ecmp"),
+        ("{ policy: shortes }", "fabric.routing.policy", "ecmp", None),
+        ("{ policy: ecmp, sed: 1 }", "fabric.routing.sed", "policy, seed", "seed"),
+        ("{ policy: ecmp, seed: -1 }", "fabric.routing.seed", "at least 0", None),
+        ("{ policy: ecmp, seed: one }", "fabric.routing.seed", "a whole number", None),
+        ("{ seed: 1 }", "fabric.routing.policy", None, None),
+        ("3", "fabric.routing", "shortest, ecmp, a list, or a mapping with the key policy", None),
+        ("[npu0]", "fabric.routing.0", "a list", None),
+    ],
+)
+def test_routing_that_is_none(given, key, allowed, nearest, wrong):
+    (problem,) = wrong("from,to,rate\nnpu0,npu1,1GB/s\n", f", routing: {given}")
+    assert (problem["key"], problem.get("allowed"), problem.get("nearest")) == (key, allowed, nearest)
+    assert problem["place"]["line"] == 2
 
 
 def test_very_many_errors_are_cut(wrong):

@@ -20,8 +20,8 @@ error[SL0101]: unknown key `rtae`
 5 |     - { name: a, shape: ring, size: 4, rtae: 25GB/s, rate: 1GB/s }
   |                                        ^^^^ found `rtae`
   |
-  = note: allowed: name, shape, size, rings, links, switches, direction, rate,
-          rate_per_npu, latency, efficiency
+  = note: allowed: name, shape, size, rings, links, switches, direction,
+          spread, rate, rate_per_npu, latency, efficiency
   = note: key `fabric.dims.0.rtae`
   = help: did you mean `rate`?""",
     ),
@@ -68,7 +68,7 @@ error[SL0102]: value not allowed
  --> s.yaml:4:10
   |
 4 | network: queud
-  |          ^^^^^ found `queud`, allowed: analytical, queued, packet
+  |          ^^^^^ found `queud`, allowed: analytical, queued, flow, packet
   |
   = note: key `network`
   = help: did you mean `queued`?""",
@@ -82,7 +82,8 @@ error[SL0102]: value not allowed
 4 | network: [queued]
   |          ^^^^^^^^ found `a list`
   |
-  = note: allowed: analytical, queued, packet, or a mapping with the key model
+  = note: allowed: analytical, queued, flow, packet, or a mapping with the key
+          model
   = note: key `network`""",
     ),
     "a key that belongs one level down": (
@@ -94,8 +95,9 @@ error[SL0101]: unknown key `chunks`
 4 | chunks: 4
   | ^^^^^^ found `chunks`
   |
-  = note: allowed: schema, name, seed, workload, compute, fabric, placement,
-          collectives, network, faults, limits, trace, quotient, report
+  = note: allowed: schema, name, seed, workload, jobs, compute, fabric,
+          placement, collectives, network, faults, limits, trace, quotient,
+          report
   = note: key `chunks`
   = help: did you mean `collectives.chunks`?""",
     ),
@@ -108,8 +110,9 @@ error[SL0101]: unknown key `model`
 4 | model: queued
   | ^^^^^ found `model`
   |
-  = note: allowed: schema, name, seed, workload, compute, fabric, placement,
-          collectives, network, faults, limits, trace, quotient, report
+  = note: allowed: schema, name, seed, workload, jobs, compute, fabric,
+          placement, collectives, network, faults, limits, trace, quotient,
+          report
   = note: key `model`
   = help: did you mean one of `workload.model`, `compute.model`, `network.model`?""",
     ),
@@ -194,7 +197,8 @@ error[SL0102]: value not allowed
   |         ^^^^^^ found `a list`
   |
   = note: allowed: a mapping with one of the keys dims, shape, torus,
-          alltoall, file, links
+          alltoall, file, links, fat_tree, leaf_spine, dragonfly, expander,
+          mesh, hypercube, switch
   = note: key `fabric`""",
     ),
     "both rates": (
@@ -219,6 +223,30 @@ error[SL0102]: a dimension of shape switch has no `rings`
   |          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ allowed: switches
   |
   = note: key `fabric.dims.0`""",
+    ),
+    "a rule for switches on a ring": (
+        HEAD + WORKLOAD + "fabric:\n  dims: [{ name: a, shape: ring, size: 4, spread: pair, rate: 1GB/s }]\n",
+        """\
+error[SL0102]: a dimension of shape ring has no `spread`
+ --> s.yaml:4:10
+  |
+4 |   dims: [{ name: a, shape: ring, size: 4, spread: pair, rate: 1GB/s }]
+  |          ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+  |
+  = note: key `fabric.dims.0`
+  = help: leave it out: it says what chooses among several switches""",
+    ),
+    "a rule that is none": (
+        HEAD + WORKLOAD + "fabric:\n  dims: [{ name: a, shape: switch, size: 4, spread: pairs, rate: 1GB/s }]\n",
+        """\
+error[SL0102]: value not allowed
+ --> s.yaml:4:53
+  |
+4 |   dims: [{ name: a, shape: switch, size: 4, spread: pairs, rate: 1GB/s }]
+  |                                                     ^^^^^ found `pairs`, allowed: lane, pair
+  |
+  = note: key `fabric.dims.0.spread`
+  = help: did you mean `pair`?""",
     ),
     "a shape that is none": (
         HEAD + WORKLOAD + "fabric: { shape: Mesh(4), rate: 1GB/s }\n",
@@ -289,7 +317,8 @@ error[SL0102]: value not allowed
 2 | workload: { model: resnet5 }
   |                    ^^^^^^^ found `resnet5`
   |
-  = note: allowed: one of resnet50, vgg16, transformer, transformer_big, mlp
+  = note: allowed: one of resnet50, vgg16, transformer, transformer_big,
+          decoder, transformer_17b, gpt3_175b, transformer_1t, dlrm, mlp
   = note: key `workload.model`
   = help: did you mean `resnet50`?""",
     ),
@@ -303,7 +332,7 @@ error[SL0101]: unknown key `sequence`
   |                         ^^^^^^^^ found `sequence`
   |
   = note: allowed: model, parallel, iterations, micro_batches, batch_per_npu,
-          data_type, sizes, bias
+          data_type, optimizer, sizes, bias
   = note: key `workload.sequence`""",
     ),
     "micro-batches of what is no training": (
@@ -439,3 +468,37 @@ def test_micro_batches_of_all_iterations_are_counted(scenario: Callable[..., obj
     )
     (found,) = loaded.check()  # type: ignore[attr-defined]
     assert (found["code"], found["key"], found["place"]["line"]) == ("SL0102", "workload.micro_batches", 2)
+
+
+EXCHANGED = """\
+workload:
+  layers:
+    - { name: tables, outputs: 100, sharding: exchange, needed_by: tpo }
+    - { name: bottom, forward: 4us }
+    - { name: top, forward: 4us }
+"""
+
+
+EXCHANGED_TWICE = EXCHANGED.replace("tpo", "top").replace("4us", "4us, sharding: exchange", 1)
+DIVIDED = """\
+workload: { model: dlrm, parallel: { model: 2 } }
+compute: { model: roofline, accelerator: A100 }
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "line", "nearest"),
+    [
+        (EXCHANGED, "workload.layers.0.needed_by", 4, "top"),
+        (EXCHANGED_TWICE, "workload.layers.1.sharding", 5, None),
+        (DIVIDED, "workload.parallel", 2, None),
+    ],
+)
+def test_exchanges_that_have_no_place_are_told_where_they_stand(
+    scenario: Callable[..., object], text: str, key: str, line: int, nearest: str | None
+) -> None:
+    loaded = scenario(HEAD + text + FABRIC)
+    (found,) = loaded.check()  # type: ignore[attr-defined]
+    assert (found["code"], found["key"], found["place"]["line"]) == ("SL0301", key, line)
+    assert found.get("nearest") == nearest
+    assert found["help"]

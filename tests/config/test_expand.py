@@ -62,6 +62,14 @@ def test_dimensions_of_size_1_are_left_out(scenario: Callable[..., Loaded]) -> N
     ]
 
 
+def test_the_pair_may_choose_the_switch(scenario: Callable[..., Loaded]) -> None:
+    """dlrm2020 III-C.2: eight NPUs on seven switches."""
+    dim = "name: nvlink, shape: switch, size: 8, switches: 7, rate: 25GB/s"
+    loaded = scenario(WORKLOAD + f"fabric: {{ dims: [{{ {dim}, spread: pair }}] }}")
+    assert dims(loaded, "count", "spread") == [(7, "pair")]
+    assert "spread" not in scenario(WORKLOAD + f"fabric: {{ dims: [{{ {dim} }}] }}").resolved["fabric"]["dims"][0]
+
+
 @pytest.mark.parametrize("key", ["rings: 2", "direction: one-way"])
 def test_the_switches_of_an_alltoall_have_no_rings(key: str, refused: Callable[..., str]) -> None:
     fabric = f"fabric: {{ alltoall: 2x3, local: {{ rate: 1GB/s, {key} }}, package: {{ rate: 1GB/s, {key} }} }}"

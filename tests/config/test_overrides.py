@@ -68,8 +68,8 @@ error[SL0101]: unknown key `rtae`
 1 | fabric.dims.1.rtae=50GB/s
   | ^^^^^^^^^^^^^^^^^^ found `rtae`
   |
-  = note: allowed: name, shape, size, rings, links, switches, direction, rate,
-          rate_per_npu, latency, efficiency
+  = note: allowed: name, shape, size, rings, links, switches, direction,
+          spread, rate, rate_per_npu, latency, efficiency
   = note: key `fabric.dims.1.rtae`
   = help: did you mean `rate`?""",
         ),

@@ -16,7 +16,7 @@ from tests.conftest import ROOT
 
 EXAMPLES = [
     from_file(str(path)).root.plain()
-    for path in sorted((ROOT / "examples").glob("*/scenario.yaml"))
+    for path in sorted((ROOT / "examples").glob("*/*.yaml"))
     if path.parent.name not in ("edge-list", "custom-plan")  # they name files beside them
 ]
 

@@ -17,7 +17,7 @@ from syncline.errors import SynclineError
 from tests.config.test_errors import CASES
 from tests.conftest import ROOT
 
-EXAMPLES = sorted((ROOT / "examples").glob("*/scenario.yaml"))
+EXAMPLES = sorted((ROOT / "examples").glob("*/*.yaml"))
 
 
 @pytest.fixture(scope="module")

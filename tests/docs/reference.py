@@ -8,6 +8,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+from tests.docs import fidelity
 from tests.docs.pages import ROOT
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ QUANTITIES = {
     "4.1GFLOP": "operations",
     "312TFLOP/s": "compute rate",
     "1GHz": "frequency",
+    "llama/config.json": "path of a file",
 }
 """The example of a quantity in the schema tells which it is."""
 
@@ -34,9 +36,14 @@ PARTS = {
     "Roofline": ("Roofline", "roofline"),
     "EfficiencyPoint": ("Efficiency curves", "point"),
     "Systolic": ("Systolic array", "systolic array"),
+    "Throughput": ("Throughput", "throughput"),
     "Table": ("Measured times", "table"),
     "PlainNetwork": ("Network", "object with `model`"),
+    "Flow": ("Flow", "flows"),
     "Packet": ("Packets", "packets"),
+    "Parameters": ("Packets of a dimension", "packets of a dimension"),
+    "Red": ("Early marks", "early marks"),
+    "Dcqcn": ("DCQCN", "DCQCN"),
     "Collectives": ("Collectives", "mapping"),
     "SlowRank": ("Slow ranks", "slow ranks"),
     "RandomRanks": ("Ranks by chance", "ranks by chance"),
@@ -45,6 +52,8 @@ PARTS = {
     "Limits": ("Limits", "mapping"),
     "Trace": ("Trace", "mapping"),
     "Parallel": ("Parallelism", "parallelism"),
+    "Job": ("Several jobs", "job"),
+    "JobCollectives": ("Collectives of a job", "mapping"),
     "ModelWorkload": ("A model by its name", "model"),
     "ModuleWorkload": ("A PyTorch module", "PyTorch module"),
     "ModuleInput": ("A PyTorch module", "input"),
@@ -67,7 +76,18 @@ PARTS = {
     "Uplinks": ("Links to switches", "links"),
     "GraphFabric": ("Link by link", "graph"),
     "Link": ("Link by link", "link"),
+    "Ecmp": ("Equal-cost multi-path", "policy"),
     "FileFabric": ("From a file", "file"),
+    "BuiltFabric": ("Families", "family"),
+    "FatTree": ("Fat-tree", "fat-tree"),
+    "LeafSpine": ("Leaf-spine", "leaf-spine"),
+    "Dragonfly": ("Dragonfly", "dragonfly"),
+    "Expander": ("Expander", "expander"),
+    "UniformTorus": ("Uniform torus", "torus"),
+    "Mesh": ("Mesh", "mesh"),
+    "Hypercube": ("Hypercube", "hypercube"),
+    "OneSwitch": ("One switch", "switch"),
+    "Nodes": ("Nodes", "nodes"),
 }
 """Where the page describes each part of the schema, and what it is called in a table."""
 
@@ -84,14 +104,26 @@ SOURCES = {
     "Collectives.endpoint_delay": "astra2020 `endpoint-delay`",
     "Collectives.injection_latency": "dlrm2020 III-C",
     "Dim.rate_per_npu": "hier2021 Eq. 8",
+    "Dim.spread": "dlrm2020 III-C.2 (`pair`)",
     "Dim.shape": "hier2021 Fig. 6, astra2020 Fig. 3",
     "ShapeFabric.shape": "hier2021 III-A",
     "ShapeFabric.rate_per_npu": "hier2021 Eq. 8",
     "TorusFabric.torus": "astra2020 III-C",
     "AllToAllFabric.alltoall": "astra2020 III-C",
-    "Layer.sharding": "astra2020 III-A; Shoeybi et al. 2019 (`column`, `row`)",
+    "Layer.sharding": "astra2020 III-A; Shoeybi et al. 2019 (`column`, `row`); dlrm2020 III-A (`exchange`)",
+    "Layer.needed_by": "dlrm2020 Fig. 3",
     "Parallel.model": "hier2021 III (filling the lowest dimensions)",
+    "Parallel.order": "Megatron-LM (the default)",
     "Parallel.backward": "ASTRA-sim 1.0 `Workload.cc`",
+    "Parallel.schedule": "Huang et al. 2019 (`gpipe`), Narayanan et al. 2021, 2.2",
+    "Parallel.virtual_stages": "Narayanan et al. 2021, 2.2.2",
+    "Parallel.zero": "Rajbhandari et al. 2020",
+    "Parallel.recompute": "Chen et al. 2016 (`full`), Korthikanti et al. 2022, 5 (`selective`)",
+    "Parallel.divided_checkpoints": "Rajbhandari et al. 2020, 6.1; hier2021",
+    "Parallel.sequence": "Korthikanti et al. 2022, 4.2.2",
+    "Layer.heads": "Shoeybi et al. 2019",
+    "Layer.kept": "Korthikanti et al. 2022, 4.1",
+    "LayersWorkload.optimizer": "Rajbhandari et al. 2020, 3.1",
     "Roofline.efficiency": "Williams et al., CACM 2009 (the model)",
     "Systolic.rows": "astra2020 IV-A",
     "Systolic.columns": "astra2020 IV-A",
@@ -99,6 +131,15 @@ SOURCES = {
     "Systolic.dataflow": "Samajdar et al., ISPASS 2020 (the cycles)",
     "Systolic.delay": "astra2020 IV-A (other operators)",
     "Systolic.compute_power": "astra2020 Fig. 18",
+    "Throughput.rate": "dlrm2020 Table IV",
+    "FatTree.k": "Al-Fares et al., SIGCOMM 2008",
+    "FatTree.oversubscription": "topoopt2022 5.1 (uplinks are omitted)",
+    "Dragonfly.p": "Kim et al., ISCA 2008",
+    "Dragonfly.a": "Kim et al., ISCA 2008",
+    "Dragonfly.h": "Kim et al., ISCA 2008",
+    "Dragonfly.groups": "Kim et al., ISCA 2008",
+    "Expander.degree": "Singla et al., NSDI 2012",
+    "Nodes.forward": "Wang et al. 2023 (rail-only)",
 }
 
 
@@ -182,7 +223,7 @@ def _type(entry: dict[str, Any]) -> str:
             low, high = entry.get("minimum"), entry["maximum"]
             if low is None:
                 return f"number above 0, at most {high}"
-            return f"number from {f'{low:.6f}'.rstrip('0').rstrip('.')} to {high:.0f}"
+            return f"number from {f'{low:.6f}'.rstrip('0').rstrip('.')} to {high:.12g}"
         case "boolean":
             return "`true`, `false`"
         case "array":
@@ -208,6 +249,7 @@ def _plural(text: str) -> str:
         "point",
         "matrix product",
         "input",
+        "job",
     ):
         text = re.sub(rf"^(\[?){word}\b", rf"\1{word}s", text)
     return text
@@ -316,17 +358,24 @@ def _lower(text: str) -> str:
 
 
 def manifest() -> dict[str, Any]:
-    """The manifest of a small run."""
+    """The manifest of a small run, with the tables of two network models."""
     import tempfile
     from pathlib import Path
 
     import syncline
 
+    made: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
-        small = ROOT / "examples" / "all-reduce-3d" / "scenario.yaml"
-        syncline.simulate(small, set={"workload.bytes": "64KiB", "network": "packet"}).save(Path(folder) / "run")
-        made: dict[str, Any] = json.loads((Path(folder) / "run" / "manifest.json").read_text("utf-8"))
-    return made
+        # Several jobs, packets and flows leave every table that there is.
+        jobs = [{"name": name, "workload": {"collective": "all_reduce", "bytes": "64KiB"}} for name in ("one", "two")]
+        fabric = {"switch": {"hosts": 4, "rate": "100Gb/s", "latency": "1us"}}
+        for network in ("packet", "flow"):
+            run = Path(folder) / network
+            syncline.simulate(jobs=jobs, fabric=fabric, network=network).save(run)
+            made.append(json.loads((run / "manifest.json").read_text("utf-8")))
+    first, second = made
+    known = {each["name"] for each in first["tables"]}
+    return {**first, "tables": [*first["tables"], *(each for each in second["tables"] if each["name"] not in known)]}
 
 
 def summary() -> list[str]:
@@ -367,10 +416,68 @@ def _values(parameter: Any) -> str:
     return f"`{default}`"
 
 
+def models_compared() -> list[str]:
+    """Times under the three network models, by size and number of senders."""
+    return table(list(fidelity.HEAD), fidelity.rows())
+
+
+FAMILIES = {
+    "fat-tree": "fat-tree, 2:1",
+    "leaf-spine": "leaf-spine",
+    "three-tier": "leaf-spine, three levels",
+    "rails": "rails",
+    "dragonfly": "dragonfly",
+    "expander": "expander of switches",
+    "expander-of-hosts": "expander of hosts",
+    "torus": "torus",
+    "mesh": "mesh",
+    "hypercube": "hypercube",
+    "switch": "one switch",
+    "dgx": "nodes on one switch",
+    "torus-of-nodes": "nodes in a torus",
+}
+"""The scenarios of the example of fabrics, and what the page calls them."""
+
+
+def family(name: str) -> dict[str, Any]:
+    """What ``show`` says of a scenario of the example of fabrics."""
+    from syncline import _core
+    from syncline.config.load import load
+
+    shown: dict[str, Any] = json.loads(load(ROOT / "examples/fabrics" / f"{name}.yaml").call(_core.show, "fabric"))
+    return shown
+
+
+def fabrics() -> list[str]:
+    """Sizes, degree, diameter and bisection of the example of each family."""
+    from syncline.report.quantity import percent
+
+    rows = []
+    for name, words in FAMILIES.items():
+        view = family(name)
+        nics = sum(level["count"] for level in view["levels"] if level["kind"] == "nic")
+        (least, most), found = view["levels"][0]["degree"], view["bisection"]
+        share = percent(found["rate_bytes_per_s"] / found["ideal_bytes_per_s"])
+        rows.append(
+            [
+                f"[{words}](#{words.lower().replace(' ', '-').replace(',', '').replace(':', '')})",
+                str(view["npus"]),
+                str(view["switches"] - nics),
+                str(view["links"] // 2),
+                str(most) if least == most else f"{least} to {most}",
+                str(view["diameter"]),
+                f"{'at most ' if found['method'] == 'one_half' else ''}{share}",
+            ]
+        )
+    return table(["example", "NPUs", "switches", "cables", "degree of an NPU", "diameter", "bisection"], rows)
+
+
 GENERATORS: dict[str, Callable[..., list[str]]] = {
     "accelerators": accelerators,
     "commands": commands,
     "errors": errors,
+    "fabrics": fabrics,
+    "fidelity": models_compared,
     "keys": keys,
     "limits": limits,
     "models": models,

@@ -11,7 +11,7 @@ import pytest
 
 from tests.conftest import ROOT, Cli
 
-EXAMPLES = sorted(path.parent for path in (ROOT / "examples").glob("*/scenario.yaml"))
+EXAMPLES = sorted(path.parent for path in (ROOT / "examples").glob("*/transcript.txt"))
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
@@ -44,4 +44,6 @@ def replay(cli: Cli, transcript: str) -> str:
 def test_it_says_what_it_shows(example: Path) -> None:
     text = (example / "README.md").read_text("utf-8")
     assert text.startswith("# ")
-    assert "scenario.yaml" in text
+    scenarios = list(example.glob("*.yaml"))
+    assert scenarios
+    assert all(f"`{scenario.name}`" in text for scenario in scenarios)

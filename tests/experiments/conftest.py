@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import os
 from functools import cache
+from pathlib import Path
 
 import pytest
 
 from experiments.harness import library
-from experiments.harness.runner import Runner
+from experiments.harness.store import Store
 from experiments.harness.study import study
 
 EXPERIMENTS = [each for paper in library.papers() for each in library.find(paper, [])]
 
 
 LONG = {"astra2020/fig17"}
-"""Figures whose full settings take long: 128 NPUs under each reading."""
+"""Figures whose full settings take long: 128 NPUs under each reading. Those with runs side by side do, too."""
+STORE = Store(Path(os.environ["KEPT"]) if "KEPT" in os.environ else None, os.cpu_count() or 1)
+"""Figures that show the same runs simulate them once; or take them from the folder ``KEPT``, as commands leave it."""
+QUICK = Store()
+"""The same for quick settings, in this process."""
 
 
 def title(experiment):
@@ -22,28 +28,39 @@ def title(experiment):
     return f"{experiment.paper}/{experiment.name}"
 
 
-def with_slow_ones():
+def slow(takes_long):
+    """Marks of a test that takes long, which may then take as long as it does."""
+    return [pytest.mark.slow, pytest.mark.timeout(4 * 3600)] if takes_long else []
+
+
+def figures_with_slow_ones():
     """Every figure; those that take long are marked slow."""
-    marks = {name: [pytest.mark.slow] for name in LONG}
-    return [pytest.param(each, id=title(each), marks=marks.get(title(each), [])) for each in EXPERIMENTS]
+    marks = {title(each): slow(title(each) in LONG or each.cases) for each in EXPERIMENTS}
+    return [pytest.param(each, id=title(each), marks=marks[title(each)]) for each in EXPERIMENTS]
+
+
+def papers_with_slow_ones():
+    """Every paper; those with runs side by side are marked slow."""
+    long = {each.paper for each in EXPERIMENTS if each.cases}
+    return [pytest.param(paper, marks=slow(paper in long)) for paper in library.papers()]
 
 
 @cache
 def judged(paper, name):
     """The verdicts of a figure under full settings, without other readings."""
     (experiment,) = library.find(paper, [name])
-    return experiment.measure(Runner("queued")).verdicts
+    return study(experiment, choices=False, store=STORE).verdicts
 
 
 @cache
 def studied(paper, name):
     """A figure under full settings."""
     (experiment,) = library.find(paper, [name])
-    return study(experiment, "queued", quick=False)
+    return study(experiment, store=STORE)
 
 
 @cache
 def quickly(paper, name):
     """A figure under quick settings."""
     (experiment,) = library.find(paper, [name])
-    return study(experiment, "queued", quick=True)
+    return study(experiment, quick=True, store=QUICK)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from experiments.harness import command as command_line
 from experiments.harness import files
-from tests.conftest import ROOT, Cli
+from tests.conftest import ROOT, Cli, on_a_terminal
 
 
 @pytest.fixture
@@ -63,7 +66,8 @@ def test_json_is_one_object(command, tmp_path):
     [
         (["astra2021"], "Did you mean astra2020?"),
         (["astra2020", "fig99"], "there is no figure 'fig99'"),
-        (["astra2020", "9", "--network", "queud"], "queued"),
+        (["astra2020", "9", "--network", "queud"], "only queued, analytical, packet"),
+        (["dlrm2020", "7", "--network", "queued"], "fig07 is not for the network model 'queued', only packet"),
         (["astra2020", "--sloow"], "No such option"),
     ],
 )
@@ -92,11 +96,70 @@ def test_ctrl_c_says_what_is_kept(tmp_path):
     running.send_signal(signal.SIGINT)
     _, said = running.communicate(timeout=60)
     assert running.returncode == 130
-    assert said.strip() == "interrupted: 1 of 2 figures are kept"
+    assert said.startswith("interrupted: 1 of 2 figures are kept")
+    assert "Traceback" not in said
 
 
 def test_without_a_library_to_draw_with(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(files, "find_spec", lambda _: None)
     command_line.run("astra2020", ["9"], out=tmp_path, quick=True)
     assert "Without pictures: matplotlib is not installed" in capsys.readouterr().err
-    assert sorted(path.suffix for path in Path(tmp_path).rglob("*.*")) == [".csv", ".json"]
+    assert sorted(path.suffix for path in Path(tmp_path).rglob("fig09/*.*")) == [".csv", ".json"]
+
+
+def test_results_are_kept_for_the_next_command(command, tmp_path):
+    first = command("astra2020", "9", "--quick", "--no-plot", "--out", str(tmp_path))
+    again = command("astra2020", "9", "--quick", "--no-plot", "--out", str(tmp_path))
+    fresh = command("astra2020", "9", "--quick", "--no-plot", "--fresh", "--out", str(tmp_path))
+    assert again.stdout == first.stdout == fresh.stdout
+    runs = first.stderr.splitlines()[-1].partition(" runs in ")[0]
+    assert int(runs) > 0
+    assert again.stderr.splitlines()[-1] == f"{runs} results from before"
+    assert fresh.stderr.splitlines()[-1].startswith(f"{runs} runs in ")
+
+
+def test_an_interrupted_command_goes_on_where_it_stopped(command, tmp_path):
+    arguments = ["dlrm2020", "8", "--quick", "--no-plot", "--jobs", "2", "--out", str(tmp_path)]
+    running = subprocess.Popen(
+        [sys.executable, "-m", "experiments", *arguments],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    while not list(tmp_path.glob("kept/*/manifest.json")):
+        assert running.poll() is None
+        time.sleep(0.01)
+    os.killpg(running.pid, signal.SIGINT)  # as a terminal does
+    _, said = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert said.startswith("interrupted: 0 of 1 figures are kept, and every run that was finished")
+    assert len(said.splitlines()) == 1, "the processes say nothing"
+    with pytest.raises(ProcessLookupError):
+        for _ in range(500):  # one of Python's own ends a moment after its parent
+            os.killpg(running.pid, 0)
+            time.sleep(0.01)
+    kept = len(list(tmp_path.glob("kept/*/manifest.json")))
+    done = command(*arguments)
+    assert done.returncode == 0, done.stderr
+    assert re.fullmatch(
+        rf"{12 - kept} runs? in .*, at most \d+ MiB each; {kept} results? from before", done.stderr.splitlines()[-1]
+    )
+
+
+IMPATIENT = """
+from experiments.harness import command
+from syncline.cli import progress
+
+progress.PATIENCE_S = 0.0
+command.main()
+"""
+"""The command, which says how far it is from the start: a fast machine is done before it would."""
+
+
+def test_progress_on_a_terminal(tmp_path):
+    arguments = ["dlrm2020", "8", "--quick", "--no-plot", "--jobs", "1", "--out", str(tmp_path)]
+    variables = {**Cli(tmp_path).environment(TERM="xterm-256color")}
+    shown = on_a_terminal([sys.executable, "-c", IMPATIENT, *arguments], ROOT, variables)
+    assert re.search(r"[1-9]\d?\.\d % done, (\d min )?\d+ s left, fig08", shown)

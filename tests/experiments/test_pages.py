@@ -8,7 +8,7 @@ import pytest
 
 from experiments.harness import library
 from tests.docs.pages import ROOT, UPDATE
-from tests.experiments.conftest import judged, studied, with_slow_ones
+from tests.experiments.conftest import figures_with_slow_ones, judged, papers_with_slow_ones, studied
 
 _MEASURED = re.compile(r"(?<=<!-- measured: )(?P<name>\w+)(?P<open> -->\n)(?P<text>.*?)(?=<!-- end -->)", re.S)
 
@@ -64,7 +64,7 @@ def compare(page, measured):
     return [found["name"] for found in _MEASURED.finditer(written)]
 
 
-@pytest.mark.parametrize("experiment", with_slow_ones())
+@pytest.mark.parametrize("experiment", figures_with_slow_ones())
 def test_the_page_of_a_figure(experiment):
     study = studied(experiment.paper, experiment.name)
     parts = compare(
@@ -74,6 +74,6 @@ def test_the_page_of_a_figure(experiment):
     assert parts == ["verdicts", *listed], "a page shows every table that the terminal shows, in order"
 
 
-@pytest.mark.parametrize("paper", library.papers())
+@pytest.mark.parametrize("paper", papers_with_slow_ones())
 def test_the_page_of_a_paper(paper):
     assert compare(library.ROOT / paper / "README.md", lambda _: overview(paper)) == ["overview"]

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from experiments.astra2020 import fig09, fig10, fig12, fig17, training
 from experiments.astra2020.bandwidth_test import MIB, SIZES
 from experiments.astra2020.delays import PARTS
+from experiments.dlrm2020 import all_reduce
+from experiments.dlrm2020 import fig07 as dlrm07
+from experiments.dlrm2020 import fig08 as dlrm08
+from experiments.dlrm2020 import fig09 as dlrm09
+from experiments.dlrm2020 import fig10 as dlrm10
 from experiments.harness.runner import Runner
 from experiments.harness.table import Table, share
 
-RUNNER = Runner("queued", quick=True)
+RUNNER = Runner(quick=True)
 
 
 def alltoall_against_torus(ratios):
@@ -75,6 +82,115 @@ def test_figure_17(exposed, holds):
     for system, time in zip(fig17.SYSTEMS, exposed, strict=False):
         answers.add(system, 1.0, 1.0, time, 5.0, time / 10, "compute")
     assert fig17._grows(answers).holds == holds
+
+
+class Grid:
+    """Runs of Figures 7 to 10 that were made up, by algorithm, buffer and size in MB; others take their usual time."""
+
+    sizes = all_reduce.SIZES[:3]
+
+    def __init__(self, **runs):
+        self.runs = runs
+
+    def __getitem__(self, which):
+        algorithm, buffer, size = which
+        run = self.runs.get(f"{algorithm}{buffer[0]}_{size // all_reduce.MB}", {})
+        made = {"ratio": 1.1, "used": 0.97, "again": 0, "timeouts": 0, "rtt": 1e-4, **run}
+        packets = SimpleNamespace(
+            dropped=made["again"],
+            retransmissions=made["again"],
+            timeouts=made["timeouts"],
+            rtt_mean_s=made["rtt"],
+        )
+        took = made["ratio"] * 2 * size / all_reduce.BYTES_PER_S
+        # Nodes start when a tenth of the time is over.
+        summary = SimpleNamespace(
+            total_time_s=took / 0.9, dims=[SimpleNamespace(utilization=0.9 * made["used"])], packets=packets
+        )
+        tables = {
+            "collectives": {"duration_s": [took], "issue_s": [took / 9]},
+            "ports": {"from": ["NPU 0", "switch 0"], "longest_queue_bytes": [1 << 30, 4000]},
+        }
+        return all_reduce.Single(*which, SimpleNamespace(summary=summary, table=tables.get))
+
+    line = all_reduce.Grid.line
+
+
+LOSS = {"again": 5000, "timeouts": 1000}
+
+
+@pytest.mark.parametrize(
+    ("judge", "runs", "holds"),
+    [
+        (dlrm07._mild, {"A2A6_8": {"ratio": 1.4}}, True),
+        (dlrm07._mild, {"A2A6_8": {"ratio": 1.05}}, False),
+        (dlrm07._mild, {"A2A1_8": {"ratio": 1.37}}, False),
+        (dlrm07._collapse, {"A2A6_16": {"ratio": 51, **LOSS}}, True),
+        (dlrm07._collapse, {"A2A6_16": {"ratio": 49, **LOSS}}, False),
+        (dlrm07._crossing, {"A2A6_8": {"ratio": 1.2}, "A2A6_32": {"ratio": 1.2}}, False),
+        (dlrm07._crossing, {"A2A6_8": {"ratio": 1.2}, "DBT6_16": {"ratio": 2}, "DBT6_32": {"ratio": 9}}, True),
+        (dlrm07._crossing, {"A2A6_16": {"ratio": 1.2}}, False),
+        (dlrm07._crossing, {f"A2A6_{size}": {"ratio": 9} for size in (8, 16, 32)}, False),
+        (dlrm07._close, {}, True),
+        (dlrm07._close, {"DBT1_32": {"ratio": 1.17}}, False),
+        (dlrm07._close, {"DBT1_16": {"again": 1}}, False),
+        (dlrm07._close, {"DBT1_8": {"used": 0.9}}, False),
+        (dlrm08._used, {"A2A6_8": {"used": 0.8}}, True),
+        (dlrm08._used, {"A2A6_8": {"used": 1.0}}, False),
+        (dlrm08._timeouts, {"A2A6_16": {"timeouts": 2000}}, True),
+        (dlrm08._timeouts, {"A2A6_16": {"timeouts": 200}}, False),
+        (dlrm08._handful, {"DBT6_32": {"timeouts": 4, "used": 0.1}, "A2A6_32": {"timeouts": 1900, "used": 0.08}}, True),
+        (dlrm08._handful, {"DBT6_32": {"timeouts": 4, "used": 0.1}, "A2A6_32": {"timeouts": 1900, "used": 0.2}}, False),
+        (dlrm08._handful, {"DBT6_32": {"timeouts": 4, "used": 0.9}, "A2A6_32": {"timeouts": 1900, "used": 0.1}}, False),
+        (
+            dlrm08._handful,
+            {"DBT6_32": {"timeouts": 90, "used": 0.1}, "A2A6_32": {"timeouts": 1900, "used": 0.1}},
+            False,
+        ),
+        (dlrm08._half, {"A2A1_32": {"used": 0.5}}, True),
+        (dlrm08._half, {"A2A6_32": {"used": 0.5}}, False),
+        (dlrm09._shoots_up, {"A2A6_16": {"rtt": 3e-4}}, True),
+        (dlrm09._shoots_up, {"A2A6_16": {"rtt": 1.5e-4}}, False),
+        (dlrm10._again, {"A2A6_8": {"again": 500}}, True),
+        (dlrm10._again, {"A2A6_8": {"again": 500, "timeouts": 1}}, False),
+        (dlrm10._again, {"A2A6_8": {"again": 50}}, False),
+        (dlrm10._shoots_up, {"A2A6_8": {"again": 500}, "A2A6_16": {"again": 5000}}, True),
+        (dlrm10._shoots_up, {"A2A6_8": {"again": 500}, "A2A6_16": {"again": 600}}, False),
+        (dlrm10._shoots_up, {}, False),
+    ],
+)
+def test_a_single_all_reduce(judge, runs, holds):
+    assert judge(Grid(**runs)).holds == holds
+
+
+def test_where_packets_were_lost():
+    grid = Grid(A2A6_8=LOSS)
+    assert "5000 packets find the 512 KiB of their port full" in all_reduce.lost(grid["A2A", "64 MB", 8_000_000])
+    kept = all_reduce.lost(grid["A2A", "1 GB", 8_000_000])
+    assert kept == "No packet is lost: the longest queue of a port is 4 kB of 8 MiB."
+
+
+def test_nodes_of_an_all_reduce_are_those_of_the_paper():
+    for scenario in all_reduce.SCENARIOS.values():
+        resolved = Runner().case(scenario).loaded.resolved
+        (dim,) = resolved["fabric"]["dims"]
+        assert (dim["size"], dim["rate"], dim["latency"]) == (all_reduce.NODES, "100Gb/s", "0.5us")
+        assert all_reduce.BYTES_PER_S == 100e9 / 8
+        network = resolved["network"]
+        assert (network["window"], network["min_timeout"]) == ("512KiB", "50ms")
+        assert network["mtu"] == "1500B" and sum(_bytes(network[key]) for key in ("mtu", "framing")) == all_reduce.FRAME
+
+
+def _bytes(text):
+    return int(text.removesuffix("B"))
+
+
+def test_nodes_that_start_apart_do_so_by_no_more_than_that():
+    changes = all_reduce.apart(2e-6)
+    factors = [each["factor"] for each in changes["faults"]]
+    assert changes["workload.layers.matrix.weight_grad"] == "2000000ps"
+    assert len(set(factors)) > 120
+    assert 1 <= min(factors) < 1.05 < 1.95 < max(factors) <= 2
 
 
 def test_spans_that_overlap():

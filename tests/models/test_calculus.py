@@ -11,13 +11,20 @@ from syncline.models.calculus import (
     batch_norm,
     context,
     conv2d,
+    dropout,
     embedding,
+    gated,
+    gelu,
     layer_norm,
     linear,
     max_pool,
+    positions,
     relu,
     residual,
+    rms_norm,
+    rotary,
     scores,
+    silu,
     softmax,
 )
 
@@ -129,3 +136,35 @@ def test_the_products_of_a_pass_are_its_multiply_adds():
         for amount in (op.forward, op.input_grad, op.weight_grad):
             assert sum(2 * p.m * p.k * p.n * p.count for p in amount.products) == amount.flop
             assert sum(p.moved for p in amount.products) == amount.moved
+
+
+def test_grouped_queries_have_the_products_of_all_heads_and_fewer_keys():
+    plain, grouped = scores(2, 8, 64, 4), scores(2, 8, 64, 4, kv_heads=1)
+    assert grouped.multiply_adds == plain.multiply_adds == 2 * 4 * 8 * 8 * 16
+    assert (plain.inputs, grouped.inputs) == (16 * (64 + 64), 16 * (64 + 16))
+    assert context(2, 8, 64, 4).inputs - context(2, 8, 64, 4, kv_heads=1).inputs == 16 * 48
+
+
+def test_a_gated_activation_reads_two_halves():
+    op = gated(silu(10))
+    assert (op.inputs, op.outputs) == (20, 10)
+    assert (op.forward, op.input_grad) == (Amount(60, 30), Amount(120, 50))
+
+
+def test_an_rms_norm_has_a_scale_and_no_shift():
+    op = rms_norm(4, 5)
+    assert (op.parameters, layer_norm(4, 5).parameters) == (5, 10)
+    assert (op.forward, op.input_grad, op.weight_grad) == (Amount(80, 45), Amount(80, 65), Amount(60, 45))
+    assert rms_norm(4, 5, affine=False).weight_grad == NOTHING
+
+
+def test_trained_positions_are_a_table_with_an_entry_each():
+    op = positions(2, 3, 4, 9)
+    assert op.parameters == 36
+    assert op.forward == Amount(24, 2 * 24 + 12)
+    assert op.weight_grad == Amount(24, 36 + 3 * 24)
+
+
+def test_pointwise_operations_of_decoders():
+    assert [op(10).forward.flop for op in (gelu, silu, dropout)] == [90, 50, 10]
+    assert rotary(5, 2).forward == rotary(5, 2).input_grad == Amount(30, 20)

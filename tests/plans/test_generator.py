@@ -33,6 +33,31 @@ def test_a_generated_ring_takes_as_long_as_the_library_s(tmp_path):
     assert own.table("collectives")["algorithm"] == ["my_ring all_reduce"]
 
 
+@pytest.mark.parametrize("first", [1, 2])
+def test_messages_leave_in_the_order_of_the_plan(tmp_path, first):
+    # Rank 0 serves one rank first, which passes it on while rank 0 serves another.
+    def relay(rank: int, ranks: int):
+        if rank == 0:
+            return [send(first, block=0), send(3 - first, block=0)]
+        if rank == first:
+            return [receive(0, block=0), wait(), send(3, block=0)]
+        return [receive(first if rank == 3 else 0, block=0)]
+
+    path = plan("relay", "broadcast", 4, relay, blocks=1).save(tmp_path / "relay.json")
+
+    def microseconds(injection):
+        result = syncline.simulate(
+            workload={"collective": "broadcast", "bytes": "5MB"},
+            fabric={"shape": "Switch(4)", "rate": "50GB/s", "latency": "500ns"},
+            collectives={"chunks": 1, "plans": {"broadcast": str(path)}, "injection_latency": injection},
+        )
+        return 1e6 * result.summary.total_time_s
+
+    # 5 MB at 50 GB/s and two links, twice; each message passes through memory at both its ends.
+    assert microseconds("0us") == pytest.approx(2 * (100 + 1))
+    assert microseconds("1us") == pytest.approx(2 * (100 + 1 + 2 * 1))
+
+
 def test_a_plan_reads_back(tmp_path):
     mine = plan("my_ring", "all_reduce", 4, ring)
     assert Plan.load(mine.save(tmp_path / "ring.json")).content == mine.content

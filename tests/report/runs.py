@@ -33,9 +33,48 @@ SMALL: dict[str, Any] = {
 """Three layers with awkward names."""
 
 
+OF_PACKETS = ("losses", "queues", "round_trips")
+"""Charts that only runs with packets have."""
+
+
 def resnet() -> syncline.Result:
     """The example that the documentation shows."""
     return syncline.simulate(ROOT / "examples" / "resnet50-torus" / "scenario.yaml")
+
+
+def packets(**network: Any) -> syncline.Result:
+    """Packets on two dimensions of switches, with one rank that is late. Unless told otherwise, some are dropped in
+    both, and connections time out."""
+    communication = {"weight_grad": {"collective": "all_reduce", "bytes": "500kB"}}
+    layer = {"forward": "50us", "weight_grad": "80us", "communication": communication}
+    direct = dict.fromkeys(("all_reduce", "reduce_scatter", "all_gather"), "direct")
+    return syncline.simulate(
+        workload={"iterations": 3, "layers": [{"name": name, **layer} for name in ("first", "second")]},
+        compute="given",
+        fabric={
+            "shape": "Switch(4)_Switch(4)",
+            "names": ["up", "out"],
+            "rate": ["400Gb/s", "100Gb/s"],
+            "latency": "0.5us",
+        },
+        collectives={"algorithms": {"default": direct}, "chunks": 4},
+        network={"model": "packet", "buffer": "32KiB", "min_timeout": "1ms", **network},
+        faults=[{"rank": 3, "factor": 2}],
+    )
+
+
+def incast(**network: Any) -> syncline.Result:
+    """Everybody sends to NPU 0 at once."""
+    return syncline.simulate(
+        workload={"collective": "all_reduce", "bytes": "500kB"},
+        fabric={"shape": "Switch(16)", "rate": "100Gb/s", "latency": "0.5us"},
+        collectives={
+            "all_reduce": "baseline",
+            "algorithms": {"default": {"all_reduce": "parameter_server(placement=CC)"}},
+            "chunks": 1,
+        },
+        network={"model": "packet", **network},
+    )
 
 
 def embedded(page: str) -> dict[str, Any]:

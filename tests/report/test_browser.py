@@ -12,7 +12,7 @@ from syncline.report.html.charts import CHARTS
 from syncline.report.html.page import report
 from syncline.report.quantity import percent, time
 from tests.report.browser import PAINTED, Page, needed
-from tests.report.runs import SMALL, resnet
+from tests.report.runs import OF_PACKETS, SMALL, packets, resnet
 
 pytestmark = needed
 
@@ -30,12 +30,64 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> tuple[syncline.Result, 
 def test_every_chart_is_drawn(browser: Any, example: tuple[syncline.Result, Path], width: int, scheme: str) -> None:
     opened = Page(browser, example[1], width, scheme)
     charts = opened.charts()
-    assert set(charts) == set(CHARTS)
+    assert set(charts) == set(CHARTS) - set(OF_PACKETS)
     for name, section in charts.items():
         colours = section.query_selector(".canvas canvas").evaluate(PAINTED)
         assert colours > 20, name
     assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
     assert opened.page.evaluate("document.documentElement.dataset.theme") == scheme
+    assert not opened.complaints
+
+
+@pytest.fixture(scope="module")
+def lossy(tmp_path_factory: pytest.TempPathFactory) -> tuple[syncline.Result, Path]:
+    result = packets()
+    file = tmp_path_factory.mktemp("packets") / "report.html"
+    file.write_bytes(report(result))
+    return result, file
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_what_became_of_packets_is_drawn(
+    browser: Any, lossy: tuple[syncline.Result, Path], width: int, scheme: str
+) -> None:
+    opened = Page(browser, lossy[1], width, scheme)
+    charts = opened.charts()
+    assert set(charts) == set(CHARTS)
+    for name in OF_PACKETS:
+        assert charts[name].query_selector(".canvas canvas").evaluate(PAINTED) > 20, name
+    assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
+    assert not opened.complaints
+
+
+def test_losses_are_told_by_dimension(browser: Any, lossy: tuple[syncline.Result, Path]) -> None:
+    result, file = lossy
+    opened, queues = Page(browser, file), result.table("queues")
+    losses = opened.charts()["losses"]
+
+    def of(dimension: str, column: str) -> list[str]:
+        found = zip(queues["dimension"], queues[column], strict=True)
+        return [str(value) for name, value in found if name == dimension]
+
+    head, *rows = opened.table("losses")
+    assert head[:4] == ["up, from", "to", "utilisation", "busiest link"]
+    dropped = head.index("packets dropped")
+    assert [row[dropped] for row in rows] == of("up", "dropped")
+    # Known of the first two iterations.
+    assert rows[0][2].endswith("%")
+    assert rows[-1][2] == "-"
+    losses.query_selector("select").select_option(label="out")
+    head, *rows = opened.page.eval_on_selector_all(
+        "#losses table tr", "rows => rows.map(row => [...row.cells].map(cell => cell.textContent))"
+    )
+    assert head[0] == "out, from"
+    assert [row[head.index("time-outs (RTO)")] for row in rows] == of("out", "timeouts")
+    # The tooltip of a lane of bars tells all lanes.
+    box = losses.query_selector(".canvas").bounding_box()
+    opened.page.mouse.move(box["x"] + 400, box["y"] + 100)
+    told = "document.querySelector('#losses .canvas').textContent"
+    opened.page.wait_for_function(f"{told}.includes('busiest link') && {told}.includes('segments sent again')")
     assert not opened.complaints
 
 
@@ -170,7 +222,7 @@ def test_a_thousand_layers_and_npus_open_quickly(browser: Any, tmp_path: Path) -
     ready = opened.page.evaluate("performance.getEntriesByType('navigation')[0].domContentLoadedEventEnd")
     # Milliseconds; a tenth of it on an idle machine.
     assert ready < 5_000
-    assert set(opened.charts()) == set(CHARTS)
+    assert set(opened.charts()) == set(CHARTS) - set(OF_PACKETS)
     # Bars of equal height, about as wide as a pixel: one area, through which nothing shows in bands.
     shades = opened.page.query_selector("#layers canvas").evaluate(SHADES)
     assert shades == 1

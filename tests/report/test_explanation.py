@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import syncline
+from syncline.report.answer import plain
 from syncline.report.explanation import explain
-from tests.report.runs import SMALL, resnet
+from tests.report.runs import SMALL, incast, packets, resnet
 
 FABRIC = {"shape": "Ring(4)_Switch(2)", "rate": "25GB/s", "latency": "1us"}
 
@@ -86,3 +87,30 @@ def test_results_of_a_folder_are_told_alike(tmp_path: Path) -> None:
     assert before == after
     where = after["Where to look next"]
     assert f"`syncline simulate {(tmp_path / 'run').as_posix()} --set" in where
+
+
+def test_the_port_that_drops_most_is_named() -> None:
+    result = incast(buffer="1MiB", initial_window=100, min_timeout="1ms")
+    assert "All drops are at switch 0 -> NPU 0." in told(result)["How the network is used"]
+    assert "\nAll drops are at switch 0 -> NPU 0.\n" in plain(result)
+    spread = packets()
+    ports, links = spread.table("ports"), spread.table("links")
+    most = max(ports["dropped"])
+    row = ports["dropped"].index(most)
+    dimension = links["dimension"][links["link"].index(ports["link"][row])]
+    text = f"No port drops more than {ports['from'][row]} -> {ports['to'][row]} in {dimension}: {most} of"
+    assert f"{text} {sum(ports['dropped'])}." in told(spread)["How the network is used"]
+
+
+def test_the_port_that_is_paused_longest_is_named() -> None:
+    result = incast(transport="rdma", congestion="none", buffer="512KiB")
+    text = told(result)["How the network is used"]
+    assert "No port is paused longer than NPU " in text
+    assert "drop" not in text
+
+
+def test_no_port_is_named_where_nothing_was_lost_or_paused() -> None:
+    for result in (packets(buffer="unlimited"), syncline.simulate(SMALL)):
+        text = told(result)["How the network is used"]
+        assert "drop" not in text
+        assert "paused" not in text

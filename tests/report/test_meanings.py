@@ -37,7 +37,7 @@ def test_more_is_said_where_it_says_so(each: meanings.Meaning) -> None:
         ("dims.bytes", ["summary.dims[].bytes"]),
         ("summary.dims[].bytes", ["summary.dims[].bytes"]),
         ("utilization", ["summary.dims[].utilization", "links.utilization"]),
-        ("compute_s", ["summary.compute_s", "layers.compute_s", "ranks.compute_s"]),
+        ("compute_s", ["summary.compute_s", "summary.jobs[].compute_s", "layers.compute_s", "ranks.compute_s"]),
         ("phases.nothing", []),
     ],
 )
@@ -50,7 +50,7 @@ def test_a_table_is_all_of_its_columns() -> None:
     assert {each.table for each in meanings.find("links.parquet")} == {"links"}
     assert {each.table for each in meanings.find("phases")} == {"phases"}
     # Columns are called so too, and go before the table.
-    assert {each.name for each in meanings.find("ranks")} == {"ranks"}
+    assert {each.name for each in meanings.find("ranks")} == {"ranks", "jobs[].ranks"}
     assert len(meanings.find("ranks.parquet")) > 5
 
 

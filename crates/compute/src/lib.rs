@@ -4,6 +4,7 @@
 //! - [`roofline`]: the larger of operations over peak rate and bytes over memory bandwidth;
 //! - [`curve`]: the part of the peak that a roofline reaches, by the size of the work;
 //! - [`systolic`]: an array of multiply-accumulate units through which the operands of matrix products flow;
+//! - [`throughput`]: matrix products at a fixed rate, lookups at memory bandwidth;
 //! - [`table`]: measured times by layer and pass;
 //! - [`power`]: how many times faster than that the NPU is;
 //! - [`ComputeModel`]: any of them. Times that the workload states are taken by every model as they are.
@@ -14,12 +15,14 @@ pub mod power;
 pub mod roofline;
 pub mod systolic;
 pub mod table;
+pub mod throughput;
 
 pub use curve::Curve;
 pub use power::Power;
 pub use roofline::Roofline;
 pub use systolic::Systolic;
 pub use table::Table;
+pub use throughput::Throughput;
 
 use syncline_diagnostics::Diagnostic;
 use syncline_units::Time;
@@ -43,6 +46,8 @@ pub enum Timing {
     Roofline(Roofline),
     /// A systolic array.
     Systolic(Systolic),
+    /// Two rates.
+    Throughput(Throughput),
     /// Measured times.
     Table(Table),
 }
@@ -61,6 +66,9 @@ impl ComputeModel {
             (Work::Ops { flop, memory, products }, Timing::Systolic(model)) => {
                 model.time(*flop, *memory, products)?
             }
+            (Work::Ops { flop, memory, products }, Timing::Throughput(model)) => {
+                model.time(*flop, *memory, products)?
+            }
             (Work::Ops { .. }, Timing::Table(table)) => return Err(table.refuse()),
         };
         self.power.scale(time)
@@ -72,6 +80,7 @@ impl ComputeModel {
             Timing::Given => "given".to_owned(),
             Timing::Roofline(model) => model.label(),
             Timing::Systolic(model) => model.label(),
+            Timing::Throughput(model) => model.label(),
             Timing::Table(table) => table.label(),
         };
         format!("{label}{}", self.power.label())

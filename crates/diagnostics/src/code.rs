@@ -90,6 +90,8 @@ codes! {
         "A PyTorch module runs an operator whose result depends on values, of which PyTorch does not know what it gives, or whose cost is not known. The message says which one, in which submodule, and in which line of the module's own code.";
     BadModule = "0307", Config, "module cannot be built or run",
         "The factory of a PyTorch module does not exist, does not take these arguments, fails, or gives no module; or the module does not take these inputs, or cannot be run on tensors without values.";
+    DoesNotFit = "0308", AnswerNo, "job does not fit into memory",
+        "A rank's parameters, gradients, optimiser states and activations take more than its NPU's memory. The message has the numbers, and the nearest changes with which the job fits.";
     NoPlan = "0401", Config, "no such plan",
         "The algorithm does not offer this collective for this number of ranks.";
     WrongPlan = "0402", Config, "plan does not compute its collective",

@@ -54,6 +54,16 @@ impl Activity {
         self.places.push(NONE);
     }
 
+    /// The end of the slice that holds time `at`.
+    pub fn slice_end(&self, at: Time) -> Time {
+        Time(((at.0 >> self.shift) + 1) << self.shift)
+    }
+
+    /// Whether nothing is booked any more.
+    pub fn is_stopped(&self) -> bool {
+        self.stopped.is_some()
+    }
+
     /// Books that `row` is busy from `start` to `end`, once for each of what it stands for.
     #[inline]
     pub fn book(&mut self, row: usize, recent: &mut Recent, start: Time, end: Time) {

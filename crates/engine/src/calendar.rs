@@ -4,13 +4,13 @@
 //! phase and relative position; then the stream, or the hop), and those of equal key by when they were put in; never by
 //! memory addresses or threads.
 
+use crate::radix::{Radix, Timed};
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use syncline_units::Time;
 
-// The queue is a radix heap (Ahuja, Mehlhorn, Orlin, Tarjan, JACM 1990): simulated time never runs backwards, so an
-// event can be filed by the highest bit in which its time differs from the present. Events of one time come out
-// together and are put in order by one stable sort, which is linear where ranks run in step.
+// Events of one time come out of the radix heap together, and are put in order by one stable sort, which is linear where
+// ranks run in step.
 
 /// What an event is, in the order in which events of one time are handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,9 +35,13 @@ pub(crate) enum Kind {
     Sent = 8,
     /// Ranks that have not begun what another has, do so. The last of its time: most have begun by themselves.
     Admit = 9,
+    /// A rank begins its first iteration, later than others.
+    Begin = 10,
+    /// The network model's own, after all that happens at a time.
+    Settle = 11,
 }
 
-const KINDS: [Kind; 10] = [
+const KINDS: [Kind; 12] = [
     Kind::Network,
     Kind::Left,
     Kind::Deliver,
@@ -48,6 +52,8 @@ const KINDS: [Kind; 10] = [
     Kind::Inject,
     Kind::Sent,
     Kind::Admit,
+    Kind::Begin,
+    Kind::Settle,
 ];
 
 /// Bits of a key below the kind.
@@ -70,6 +76,13 @@ impl Event {
     /// What orders events of one kind.
     pub(crate) fn key(&self) -> u64 {
         self.key & ((1 << KEY_BITS) - 1)
+    }
+}
+
+impl Timed for Event {
+    #[inline]
+    fn time(&self) -> u64 {
+        self.time.0
     }
 }
 
@@ -102,12 +115,8 @@ pub struct Calendar {
     added: BinaryHeap<Late>,
     /// How many were added during any present.
     late: u64,
-    /// The present, or the time of the next event once it was looked for.
-    time: Time,
-    /// Bucket `b` holds events whose time differs from `time` in bit `b`, and in none above it.
-    buckets: Vec<Vec<Event>>,
-    /// Bit `b` is set where bucket `b` has events.
-    filled: u64,
+    /// Events after the present, which is the time of the next event once that was looked for.
+    later: Radix<Event>,
     /// Nothing after this time is handled now.
     pub(crate) limit: Time,
     /// Time from arrival at the NPU until the endpoint has the message.
@@ -118,22 +127,16 @@ pub struct Calendar {
 
 impl Calendar {
     pub(crate) fn new(endpoint: Time) -> Self {
-        Self { endpoint, limit: Time::MAX, buckets: vec![Vec::new(); 64], ..Self::default() }
+        Self { endpoint, limit: Time::MAX, ..Self::default() }
     }
 
     #[inline]
     pub(crate) fn at(&mut self, time: Time, kind: Kind, key: u64, a: u32, b: u32) {
         let key = (kind as u64) << KEY_BITS | (key & ((1 << KEY_BITS) - 1));
         let event = Event { time, key, a, b };
-        let difference = time.0 ^ self.time.0;
-        if difference == 0 {
+        if let Some(event) = self.later.file(event) {
             self.late += 1;
             self.added.push(Late { event, order: self.late });
-        } else {
-            debug_assert!(time > self.time, "time runs forwards");
-            let bucket = difference.ilog2();
-            self.buckets[bucket as usize].push(event);
-            self.filled |= 1 << bucket;
         }
     }
 
@@ -160,11 +163,9 @@ impl Calendar {
     /// itself into the calendar for the rest.
     pub fn horizon(&self) -> Time {
         if self.taken < self.present.len() || !self.added.is_empty() {
-            return self.time;
+            return Time(self.later.time());
         }
-        let lowest = self.buckets.get(self.filled.trailing_zeros() as usize);
-        let next = lowest.and_then(|bucket| bucket.iter().map(|event| event.time).min());
-        next.map_or(self.limit, |next| next.min(self.limit))
+        self.later.next_time().map_or(self.limit, |next| Time(next).min(self.limit))
     }
 
     /// Calls the model back at `time` with `a` and `b`. `key`, then `b`, orders calls of equal time.
@@ -172,6 +173,12 @@ impl Calendar {
     pub fn call_back(&mut self, time: Time, key: u64, a: u32, b: u32) {
         self.overflow |= time.0 > u64::MAX / 4;
         self.at(time, Kind::Network, key, a, b);
+    }
+
+    /// Calls the model at `time`, after everything else that is known to happen then.
+    #[inline]
+    pub fn call_last(&mut self, time: Time, a: u32, b: u32) {
+        self.at(time, Kind::Settle, 0, a, b);
     }
 
     /// The next event, removed.
@@ -195,8 +202,8 @@ impl Calendar {
         if !self.added.is_empty() {
             return None;
         }
-        let later = self.buckets.iter().flatten();
-        let mut events: Vec<Event> = self.present[self.taken..].iter().chain(later).copied().collect();
+        let mut events: Vec<Event> =
+            self.present[self.taken..].iter().chain(self.later.iter()).copied().collect();
         events.sort_by_key(|event| (event.time, event.key, event.b));
         Some(events)
     }
@@ -205,11 +212,8 @@ impl Calendar {
     pub(crate) fn shift(&mut self, by: Time, key: impl Fn(&Event) -> u64) {
         let events = self.pending().unwrap_or_default();
         self.present.clear();
-        (self.taken, self.filled) = (0, 0);
-        for bucket in &mut self.buckets {
-            bucket.clear();
-        }
-        self.time = self.time.saturating_add(by);
+        self.taken = 0;
+        self.later.clear(self.later.time().saturating_add(by.0));
         for event in events {
             let (kind, key) = (event.kind(), key(&event));
             self.at(event.time.saturating_add(by), kind, key, event.a, event.b);
@@ -232,35 +236,15 @@ impl Calendar {
         if self.taken == self.present.len() && self.added.is_empty() {
             self.advance()?;
         }
-        Some(self.time)
+        Some(Time(self.later.time()))
     }
 
     /// Makes the time of the next event the present.
     fn advance(&mut self) -> Option<()> {
-        if self.filled == 0 {
-            return None;
-        }
-        let lowest = self.filled.trailing_zeros() as usize;
-        self.filled &= !(1 << lowest);
-        let mut opened = std::mem::take(&mut self.buckets[lowest]);
-        self.time = opened.iter().map(|event| event.time).min()?;
         self.present.clear();
         self.taken = 0;
-        for event in opened.drain(..) {
-            let difference = event.time.0 ^ self.time.0;
-            if difference == 0 {
-                self.present.push(event);
-            } else {
-                let bucket = difference.ilog2();
-                self.buckets[bucket as usize].push(event);
-                self.filled |= 1 << bucket;
-            }
-        }
+        self.later.advance(u64::MAX, &mut self.present).then_some(())?;
         self.present.sort_by_key(|event| (event.key, event.b));
-        // Keep the allocation where the bucket is empty, so that steady states allocate nothing.
-        if self.buckets[lowest].is_empty() {
-            self.buckets[lowest] = opened;
-        }
         Some(())
     }
 }

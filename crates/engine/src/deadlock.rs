@@ -24,6 +24,9 @@ impl<N: Network> Engine<'_, N> {
             ),
         )
         .help("make every rank reach the same sends, receives and collectives in an order that does not wait in a circle");
+        if let Some((why, help)) = self.network.stuck() {
+            report = report.note(format!("network: {why}")).help(help);
+        }
         if let Some(file) =
             stuck.first().and_then(|&rank| self.job.workload.source.file(self.quotient.rank(rank)))
         {

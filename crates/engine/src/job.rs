@@ -22,6 +22,8 @@ pub struct Job<'a> {
     pub plan_of: Vec<Vec<u32>>,
     /// NPU of each rank; empty means that rank `i` is on NPU `i`.
     pub placement: Vec<NpuId>,
+    /// When each rank begins; empty means at time zero.
+    pub starts: Vec<Time>,
     /// Which ranks are simulated. Where some stand for others, rank `i` is on NPU `i`, there are no point-to-point
     /// tasks, and everything is the same after every turn.
     pub symmetry: Symmetry,

@@ -4,7 +4,7 @@
 //!
 //! - [`job`]: what is executed: a workload with durations and plans, and how endpoints schedule;
 //! - [`network`]: the interface behind which every network model lives;
-//! - [`calendar`]: future events;
+//! - [`calendar`]: future events, [`radix`]: filed by time;
 //! - [`Engine`]: the run loop; its parts are `tasks` (task graphs and compute), `numbers` (of collectives), `sets` (the endpoint: chunks and
 //!   scheduling queues), `programs` (plans, instruction by instruction), `quotient` (which ranks stand for others),
 //!   `steady` (which iterations do), `slow` (ranks that compute slower), `checks` (impossible numbers) and `deadlock` (who waits for what);
@@ -27,6 +27,7 @@ pub mod path;
 mod prefetch;
 mod programs;
 mod quotient;
+pub mod radix;
 pub mod record;
 mod sets;
 mod slab;
@@ -38,7 +39,7 @@ mod tasks;
 pub use activity::Activity;
 pub use calendar::Calendar;
 pub use job::{CollectivePlan, Job, Lanes, Order, PhasePlan, Schedule};
-pub use network::{LinkUse, Network, Repeats, Sent, Transfer};
+pub use network::{Contention, LinkUse, Network, Owner, Repeats, Sent, Transfer};
 pub use record::Record;
 pub use slow::{Slowdown, Slowdowns};
 
@@ -211,7 +212,14 @@ impl<'a, N: Network> Engine<'a, N> {
         for rank in 0..count {
             if engine.ranks[rank as usize].tasks_left > 0 {
                 engine.unfinished += 1;
-                engine.open_iteration(rank, Cause::Start, None);
+                match job.starts.get(rank as usize).copied().unwrap_or_default() {
+                    Time::ZERO => engine.open_iteration(rank, Cause::Start, None),
+                    start => {
+                        // Before its job begins, a rank waits for nothing.
+                        engine.ranks[rank as usize].compute.idle_since = start;
+                        engine.calendar.at(start, Kind::Begin, u64::from(rank), rank, 0);
+                    }
+                }
             }
         }
         engine.settle();
@@ -255,7 +263,9 @@ impl<'a, N: Network> Engine<'a, N> {
             self.record.events += 1;
             self.read_ahead();
             match event.kind() {
-                Kind::Network => self.network.call(self.now, event.a, event.b, &mut self.calendar),
+                Kind::Network | Kind::Settle => {
+                    self.network.call(self.now, event.a, event.b, &mut self.calendar)
+                }
                 Kind::Deliver => self.deliver(event.a),
                 Kind::Reduced => self.receive_complete(event.a, event.b),
                 Kind::PhaseEnd => self.end_phase(event.a),
@@ -267,6 +277,7 @@ impl<'a, N: Network> Engine<'a, N> {
                     self.generation = ((event.key() >> 52) as u8).saturating_add(1);
                     self.admit_begun(event.a);
                 }
+                Kind::Begin => self.open_iteration(event.a, Cause::Start, None),
                 Kind::Sent => {
                     let (rank, at) = self.leaving[event.a];
                     self.leaving.remove(event.a);

@@ -4,7 +4,37 @@
 use crate::activity::Activity;
 use crate::calendar::Calendar;
 use syncline_timeline::{Packets, Table};
-use syncline_units::{Bytes, LinkId, NpuId, Time};
+use syncline_units::{Bytes, CollectiveKind, LinkId, NpuId, Time};
+use syncline_workload::graph::NO_LAYER;
+
+/// What a message is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Owner {
+    /// The layer, or [`NO_LAYER`].
+    pub layer: u32,
+    /// The collective; none of a message between two ranks alone.
+    pub kind: Option<CollectiveKind>,
+}
+
+impl Owner {
+    /// Nobody asked.
+    pub const UNKNOWN: Self = Self { layer: NO_LAYER, kind: None };
+}
+
+/// How long messages of one owner were held back by a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Contention {
+    /// The link.
+    pub link: LinkId,
+    /// Whose messages.
+    pub owner: Owner,
+    /// How many messages.
+    pub messages: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// How much later they were through than if each had been alone, summed.
+    pub delay: Time,
+}
 
 /// A message as a network model sees it.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +51,8 @@ pub struct Transfer {
     pub bytes: Bytes,
     /// Orders events of equal time.
     pub key: u64,
+    /// What it is for, where the model asks ([`Network::OWNERS`]).
+    pub owner: Owner,
 }
 
 /// When a message has left its NPU.
@@ -32,6 +64,8 @@ pub enum Sent {
     Later,
     /// There is no way to the receiver; nothing was sent.
     NoRoute,
+    /// The way has more links than the model can count; nothing was sent.
+    TooFar,
 }
 
 /// What a link did.
@@ -49,6 +83,9 @@ pub struct LinkUse {
 
 /// A network model.
 pub trait Network {
+    /// Whether the model asks what messages are for.
+    const OWNERS: bool = false;
+
     /// Name for reports.
     fn name(&self) -> &'static str;
 
@@ -79,6 +116,11 @@ pub trait Network {
         0
     }
 
+    /// Why messages that were sent do not come, where the network itself has come to a halt, and what to do about it.
+    fn stuck(&self) -> Option<(String, &'static str)> {
+        None
+    }
+
     /// What became of packets; `None` for a model that has none.
     fn packets(&self) -> Option<Packets> {
         None
@@ -87,6 +129,11 @@ pub trait Network {
     /// What else the model has to tell of a run that ended at `finish`.
     fn tables(&self, finish: Time) -> Vec<Table> {
         let _ = finish;
+        Vec::new()
+    }
+
+    /// Which links held back whose messages, in any order; nothing in a model where messages do not share links.
+    fn contention(&self) -> Vec<Contention> {
         Vec::new()
     }
 

@@ -1,13 +1,22 @@
 //! Plans, instruction by instruction, and the messages that they exchange.
 
 use crate::calendar::Kind;
-use crate::network::{Sent, Transfer};
+use crate::network::{Owner, Sent, Transfer};
 use crate::sets::order;
 use crate::state::{Early, Message, NONE, Receive, Stage, Stream};
 use crate::{Engine, Network};
 use syncline_diagnostics::{Code, Diagnostic};
 use syncline_plan::{Blocks, Buffer, Op, Seat};
 use syncline_units::{Bytes, Extent, Time};
+
+/// Bits of a message's key for the distance from its receiver to its sender.
+const DISTANCE_BITS: u32 = 18;
+/// Those bits.
+const DISTANCE: u64 = (1 << DISTANCE_BITS) - 1;
+/// The bits of a message's key below the phase: its channel and that distance.
+const WITHIN: u64 = (1 << (DISTANCE_BITS + 5)) - 1;
+/// Places in a plan's order that are told apart.
+const PLACES: u32 = (1 << (32 - DISTANCE_BITS)) - 1;
 
 impl<N: Network> Engine<'_, N> {
     /// The seat of a stream of `run` in its phase.
@@ -94,8 +103,8 @@ impl<N: Network> Engine<'_, N> {
         // Equal times are ordered by collective, chunk and distance, which all ranks see alike.
         let distance = phase.distance(seat.index, to);
         let key = order(instance.number, run.chunk, run.phase)
-            | u64::from(channel & 0x1f) << 18
-            | u64::from(distance & 0x3_ffff);
+            | u64::from(channel & 0x1f) << DISTANCE_BITS
+            | u64::from(distance) & DISTANCE;
         let slot = self.quotient.slot(instance.record.role, position);
         let mut message = Message {
             bytes,
@@ -123,12 +132,17 @@ impl<N: Network> Engine<'_, N> {
         let latency = self.job.schedule.injection_latency;
         if latency.is_zero() {
             self.give(id, &message);
-        } else {
-            if message.run != NONE {
-                self.runs[message.run].unsent += 1;
-            }
-            self.calendar.at(self.now.saturating_add(latency), Kind::Inject, message.key, id, 0);
+            return;
         }
+        let (mut key, mut place) = (message.key, 0);
+        if message.run != NONE {
+            let run = &mut self.runs[message.run];
+            // What a rank sends at one time enters the network in the order of its plan, as without the latency.
+            (key, place) = (message.key & !WITHIN, run.unsent.min(PLACES) << DISTANCE_BITS);
+            place |= (message.key & DISTANCE) as u32;
+            run.unsent += 1;
+        }
+        self.calendar.at(self.now.saturating_add(latency), Kind::Inject, key, id, place);
     }
 
     /// The injection latency of a message is over.
@@ -160,6 +174,17 @@ impl<N: Network> Engine<'_, N> {
         }
     }
 
+    /// What a message is for.
+    fn owner(&self, message: &Message) -> Owner {
+        if message.run == NONE {
+            let task = self.alone[message.from].at.task;
+            return Owner { layer: self.task(message.sender, task).layer, kind: None };
+        }
+        let run = &self.runs[message.run];
+        let kind = self.job.plans[run.plan as usize].kind;
+        Owner { layer: self.instances[run.instance].record.layer, kind: Some(kind) }
+    }
+
     /// Hands a message to the network now.
     #[inline]
     fn give(&mut self, id: u32, message: &Message) {
@@ -170,10 +195,12 @@ impl<N: Network> Engine<'_, N> {
             lane: message.lane,
             bytes: Bytes(message.bytes),
             key: message.key,
+            owner: if N::OWNERS { self.owner(message) } else { Owner::UNKNOWN },
         };
         self.record.sent += message.bytes;
         match self.network.send(self.now, &transfer, &mut self.calendar) {
             Sent::NoRoute => self.failure = Some(no_route(&transfer, message)),
+            Sent::TooFar => self.failure = Some(too_far(&transfer, self.network.name())),
             Sent::Later if message.run == NONE => {}
             Sent::Later => self.runs[message.run].unsent += 1,
             Sent::At(time) if message.run == NONE => self.alone_sent(message, time),
@@ -289,6 +316,13 @@ impl<N: Network> Engine<'_, N> {
             }
         }
     }
+}
+
+fn too_far(transfer: &Transfer, model: &str) -> Diagnostic {
+    Diagnostic::error(Code::BadFabric, format!("a path has more links than `{model}` can count"))
+        .key("network")
+        .found(format!("{} to {}", transfer.from, transfer.to))
+        .help("use another network model, or a fabric of smaller diameter")
 }
 
 fn no_route(transfer: &Transfer, message: &Message) -> Diagnostic {

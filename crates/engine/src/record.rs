@@ -84,6 +84,8 @@ pub struct LayerRecord {
     pub communication: [u128; 5],
     /// Time in which compute was idle only because it waited for this layer's communication.
     pub exposed: u128,
+    /// Part of it after the last compute of a rank.
+    pub exposed_at_end: u128,
     /// Bytes of its collectives, as their size is defined.
     pub bytes: u128,
 }
@@ -97,6 +99,8 @@ pub struct RankRecord {
     pub compute: Time,
     /// Time in which compute was idle only because it waited for communication.
     pub exposed_communication: Time,
+    /// Part of it after the last compute.
+    pub exposed_at_end: Time,
     /// Likewise for memory operations.
     pub exposed_memory: Time,
     /// Time in which a communication was under way.
@@ -186,6 +190,7 @@ impl Record {
                 *sum *= large;
             }
             layer.exposed *= large;
+            layer.exposed_at_end *= large;
             layer.bytes *= large;
         }
         for sum in [&mut self.messages, &mut self.sent, &mut self.delivered, &mut self.tasks_done] {

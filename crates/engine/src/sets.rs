@@ -14,6 +14,7 @@ use crate::state::{At, Begun, Chunk, DONE, Instance, NONE, Run, Set, Stage, Stre
 use crate::{Engine, Network};
 use smallvec::SmallVec;
 use std::cmp::Reverse;
+use std::ops::Range;
 use syncline_timeline::Track;
 use syncline_units::{CollectiveKind, Extent, Time};
 use syncline_workload::TaskKind;
@@ -333,10 +334,14 @@ impl<'a, N: Network> Engine<'a, N> {
         run.stage = Stage::Waiting;
         run.lane = lane;
         run.queue = queue;
-        if begun_elsewhere || self.has_room(rank, queue, dim) {
+        if begun_elsewhere || self.job.schedule.outstanding == 0 && self.has_room(rank, queue, dim) {
             self.start(run_id);
-        } else {
-            self.ranks[rank].queues[queue as usize].waiting.push(Reverse(key));
+            return;
+        }
+        self.ranks[rank].queues[queue as usize].waiting.insert(key);
+        // Room that this chunk has itself just left may be another one's by now.
+        if self.job.schedule.outstanding > 0 {
+            self.fill(rank as u32, dim);
         }
     }
 
@@ -411,7 +416,7 @@ impl<'a, N: Network> Engine<'a, N> {
                 Stage::Waiting if run.phase <= phase_index => {
                     let key = (self.sets[set_id].priority, sequence, chunk, run_id);
                     let queue = run.queue as usize;
-                    self.ranks[rank].queues[queue].waiting.retain(|&Reverse(k)| k != key);
+                    self.ranks[rank].queues[queue].waiting.remove(&key);
                     self.start(run_id);
                 }
                 Stage::Unissued if self.sets[set_id].active => self.issue_chunk(set_id, chunk),
@@ -527,19 +532,39 @@ impl<'a, N: Network> Engine<'a, N> {
         self.path.made_room();
     }
 
-    /// Starts what waits in the queues of a dimension, as far as there is room.
+    /// Starts what waits in the queues of a dimension, as far as there is room. Where the dimension has room for so many
+    /// chunks only, they are those that go first, whichever queues they wait in.
     fn fill(&mut self, rank: u32, dim: usize) {
         let first = self.first_queue[dim];
-        for queue in first..first + 2 * self.job.dims[dim].queues {
+        let queues = first..first + 2 * self.job.dims[dim].queues;
+        if self.job.schedule.outstanding > 0 {
+            while let Some(queue) = self.goes_first(rank as usize, dim, queues.clone()) {
+                let waiting = &mut self.ranks[rank as usize].queues[queue as usize].waiting;
+                let Some((.., run)) = waiting.pop_first() else { break };
+                self.start(run);
+            }
+            return;
+        }
+        for queue in queues {
             while self.has_room(rank as usize, queue, dim) {
-                let Some(Reverse((_, _, _, run))) =
-                    self.ranks[rank as usize].queues[queue as usize].waiting.pop()
-                else {
-                    break;
-                };
+                let waiting = &mut self.ranks[rank as usize].queues[queue as usize].waiting;
+                let Some((.., run)) = waiting.pop_first() else { break };
                 self.start(run);
             }
         }
+    }
+
+    /// Of the queues of a dimension that have room, the one that holds what goes first.
+    fn goes_first(&self, rank: usize, dim: usize, queues: Range<u32>) -> Option<u32> {
+        let state = &self.ranks[rank];
+        if state.running[dim] >= self.job.schedule.outstanding {
+            return None;
+        }
+        queues
+            .filter(|&queue| self.has_room(rank, queue, dim))
+            .filter_map(|queue| Some((state.queues[queue as usize].waiting.first()?, queue)))
+            .min()
+            .map(|(_, queue)| queue)
     }
 
     fn set_done(&mut self, id: u32) {

@@ -4,7 +4,7 @@ use crate::activity::Recent;
 use crate::record::CollectiveRecord;
 use smallvec::SmallVec;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use syncline_units::{Extent, Time};
 
 /// No number.
@@ -113,8 +113,8 @@ pub(crate) struct Chunk {
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     pub(crate) running: u32,
-    /// `(priority, sequence, chunk, run)`.
-    pub(crate) waiting: BinaryHeap<Reverse<(u64, u32, u32, u32)>>,
+    /// `(priority, sequence, chunk, run)`; the first goes first. Others begin out of turn, so they are found in it too.
+    pub(crate) waiting: BTreeSet<(u64, u32, u32, u32)>,
 }
 
 /// Messages of one sender and tag.

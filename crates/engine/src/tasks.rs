@@ -64,11 +64,12 @@ impl<'a, N: Network> Engine<'a, N> {
             }
             TaskKind::Send { to, bytes, tag } => {
                 self.communication_begins(rank);
+                let to = to.of(self.quotient.rank(rank));
                 self.send_alone(rank, at, to.0, bytes, tag);
             }
             TaskKind::Receive { from, tag, .. } => {
                 self.communication_begins(rank);
-                let from = self.quotient.index(from.0);
+                let from = self.quotient.index(from.of(self.quotient.rank(rank)).0);
                 let channel = self.ranks[rank as usize].channels.entry((from, tag)).or_default();
                 if channel.arrived > 0 {
                     channel.arrived -= 1;
@@ -125,15 +126,21 @@ impl<'a, N: Network> Engine<'a, N> {
         self.unfinished -= 1;
         let state = &self.ranks[rank as usize];
         let (idle_since, cause) = (state.compute.idle_since, state.last_cause);
-        self.book_idle(rank, idle_since, cause);
-        self.record.ranks[rank as usize].finish = self.now;
+        let exposed = self.book_idle(rank, idle_since, cause);
+        let record = &mut self.record.ranks[rank as usize];
+        record.finish = self.now;
+        if let Some((layer, idle)) = exposed {
+            record.exposed_at_end = idle;
+            self.record.layers[layer].exposed_at_end += u128::from(idle.0);
+        }
     }
 
-    /// Puts the time in which compute was idle down to what ended it.
-    fn book_idle(&mut self, rank: u32, since: Time, cause: Cause) {
+    /// Puts the time in which compute was idle down to what ended it; gives that time, and the layer's index, where that was
+    /// communication.
+    fn book_idle(&mut self, rank: u32, since: Time, cause: Cause) -> Option<(usize, Time)> {
         let idle = self.now.saturating_sub(since);
         if idle.is_zero() {
-            return;
+            return None;
         }
         let record = &mut self.record.ranks[rank as usize];
         match cause {
@@ -143,10 +150,12 @@ impl<'a, N: Network> Engine<'a, N> {
                 let index = if layer == NO_LAYER { last } else { layer as usize };
                 self.record.layers[index].exposed += u128::from(idle.0);
                 self.tracer_exposed(rank, since, layer);
+                return Some((index, idle));
             }
             Cause::Memory => record.exposed_memory += idle,
             Cause::Start | Cause::Compute => {}
         }
+        None
     }
 
     fn tracer_exposed(&mut self, rank: u32, start: Time, layer: u32) {

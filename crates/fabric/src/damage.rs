@@ -22,8 +22,11 @@ impl Damage {
                 GraphLink { from: link.from, to: link.to, rate: link.rate, latency: link.latency }
             });
             let switches = fabric.vertices() - fabric.npus();
-            let graph = Graph::new(fabric.npus(), switches, links.collect(), Routing::Shortest)
+            let routing = fabric.ecmp().map_or(Routing::Shortest, |seed| Routing::Ecmp { seed });
+            let graph = Graph::new(fabric.npus(), switches, links.collect(), routing)
                 .expect("links of a fabric make a graph");
+            let passages = fabric.passages();
+            let graph = if passages.is_empty() { graph } else { graph.with_passages(passages.to_vec()) };
             (graph, ids)
         });
         Self { slow, dead, rest }
@@ -39,6 +42,11 @@ impl Damage {
         self.rest.as_ref().map(|(graph, _)| graph)
     }
 
+    /// Whether a path leads over no dead link.
+    pub(crate) fn is_alive(&self, path: &[LinkId]) -> bool {
+        !path.iter().any(|link| self.dead.contains(link))
+    }
+
     /// Replaces a path that leads over a dead link, from `path[start..]`, by a shortest one without any. Returns false,
     /// and leaves nothing of the path, where there is none.
     #[cold]
@@ -51,12 +59,32 @@ impl Damage {
         start: usize,
     ) -> bool {
         let Some((graph, ids)) = &self.rest else { return true };
-        if !path[start..].iter().any(|link| self.dead.contains(link)) {
+        if self.is_alive(&path[start..]) {
             return true;
         }
         path.truncate(start);
         let found = graph.route(from, to, lane, path);
         path[start..].iter_mut().for_each(|link| *link = ids[link.index()]);
         found
+    }
+
+    /// Leaves of several paths those without a dead link; where none is left, shortest ones of what is left of the fabric.
+    pub(crate) fn lead_all_round(
+        &self,
+        from: NpuId,
+        to: NpuId,
+        lane: u32,
+        limit: u32,
+        mut routes: Vec<Vec<LinkId>>,
+    ) -> Vec<Vec<LinkId>> {
+        routes.retain(|path| self.is_alive(path));
+        match &self.rest {
+            Some((graph, ids)) if routes.is_empty() => {
+                let mut routes = graph.routes(from, to, lane, limit);
+                routes.iter_mut().flatten().for_each(|link| *link = ids[link.index()]);
+                routes
+            }
+            _ => routes,
+        }
     }
 }

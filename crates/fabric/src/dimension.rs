@@ -15,6 +15,18 @@ pub enum Direction {
     OneWay,
 }
 
+/// What chooses among the parallel switches of a dimension.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Spread {
+    /// The lane, and how far round the message goes: what an NPU sends to all others takes all switches, and so does what
+    /// it sends to one in all lanes.
+    #[default]
+    Lane,
+    /// The two NPUs: switch (source + destination) mod count, by their coordinates (dlrm2020 III-C.2).
+    Pair,
+}
+
 /// A dimension (hier2021 Fig. 6; astra2020 III-C). Links leave each NPU as follows, `count` times in parallel:
 ///
 /// | kind | links of one NPU | hops between neighbours |
@@ -34,6 +46,8 @@ pub struct Dimension {
     pub count: u32,
     /// Whether rings run both ways.
     pub direction: Direction,
+    /// What chooses among switches.
+    pub spread: Spread,
     /// Payload rate of one link.
     pub rate: Rate,
     /// Latency of one link.
@@ -64,6 +78,7 @@ impl Dimension {
             size,
             count: 1,
             direction: Direction::Both,
+            spread: Spread::Lane,
             rate: Rate(0),
             latency: Time::ZERO,
             stride: 1,
@@ -82,6 +97,12 @@ impl Dimension {
     #[must_use]
     pub fn with_direction(mut self, direction: Direction) -> Self {
         self.direction = direction;
+        self
+    }
+    /// Sets what chooses among switches.
+    #[must_use]
+    pub fn with_spread(mut self, spread: Spread) -> Self {
+        self.spread = spread;
         self
     }
     /// Sets the rate of one link.
@@ -125,9 +146,10 @@ impl Dimension {
     }
 
     /// Independent lanes that chunks can take (astra2020 IV-B): rings by direction, or switches; 1 where every NPU has
-    /// a link to every other.
+    /// a link to every other, or where the pair chooses the switch.
     pub fn lanes(&self) -> u32 {
         match self.kind {
+            DimKind::Switch if self.spread == Spread::Pair => 1,
             DimKind::Ring | DimKind::Switch => self.egress_links(),
             DimKind::FullyConnected => self.count,
         }
@@ -136,6 +158,18 @@ impl Dimension {
     /// What one NPU can send into this dimension, over all its links.
     pub fn rate_per_npu(&self) -> Rate {
         Rate(self.rate.0.saturating_mul(u64::from(self.egress_links())))
+    }
+
+    /// The part of it that can be used at all: where the pair chooses the switch, an NPU uses no more switches than it has
+    /// peers.
+    pub fn usable_rate_per_npu(&self) -> Rate {
+        match (self.kind, self.spread) {
+            (DimKind::Switch, Spread::Pair) => {
+                let links = self.count.min(self.size.saturating_sub(1).max(1));
+                Rate(self.rate.0.saturating_mul(u64::from(links)))
+            }
+            _ => self.rate_per_npu(),
+        }
     }
 
     /// Links numbered per NPU. A dimension of one NPU has none.
@@ -236,8 +270,11 @@ impl Dimension {
                 path.push(self.id(at, (forward - 1) * self.count + wrapped(lane, self.count)));
             }
             DimKind::Switch => {
-                // Peers are spread over the switches, so that direct exchanges use all of them at once.
-                let switch = wrapped(lane + forward - 1, self.count);
+                let switch = match self.spread {
+                    // Peers are spread over the switches, so that direct exchanges use all of them at once.
+                    Spread::Lane => wrapped(lane + forward - 1, self.count),
+                    Spread::Pair => ((u64::from(here) + u64::from(there)) % u64::from(self.count)) as u32,
+                };
                 path.push(self.id(at, switch));
                 path.push(self.id(target, self.count + switch));
             }

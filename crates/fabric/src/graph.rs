@@ -1,6 +1,12 @@
-//! A fabric given link by link, and shortest or explicit paths through it.
+//! A fabric given link by link, and shortest, hashed or explicit paths through it.
+//!
+//! What is known of a destination is kept for the *core* of the graph alone. A vertex with one neighbour only, such as a
+//! host on its leaf, is left out: all ways to it and from it lead through that neighbour, its *gate*, so tables are by
+//! switches, not by hosts.
 
 use crate::Link;
+use crate::multipath::Equal;
+use crate::passage::Passage;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::OnceLock;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
@@ -25,8 +31,17 @@ pub enum Routing {
     /// Fewest links; among equals, the next vertex with the smallest number.
     #[default]
     Shortest,
+    /// Fewest links; among equals, each vertex chooses by a hash of source, destination, lane and seed: equal-cost
+    /// multi-path (RFC 2992). Every link that lies on a shortest path is a choice.
+    Ecmp {
+        /// What hashes begin with.
+        seed: u64,
+    },
     /// These paths, as vertices; every other pair is routed by `Shortest`.
     Explicit(Vec<Vec<u32>>),
+    /// NPU `i` stands at coordinate `i / stride % size` of a grid of these sizes, lowest dimension first, and is joined to
+    /// its neighbours: coordinates are put right one after the other, the lowest first (e-cube, Dally and Seitz 1987).
+    DimensionOrder(Vec<u32>),
 }
 
 /// A checked graph. Vertices `0..npus` are NPUs, the rest are switches.
@@ -40,19 +55,31 @@ pub struct Graph {
     /// Links that enter, likewise.
     in_starts: Vec<u32>,
     into: Vec<LinkId>,
-    /// `next[destination][vertex]`: the vertex to go to, found when a destination is first asked for.
+    /// The only neighbour of a vertex that is no part of the core; [`NOWHERE`] of the others.
+    gates: Vec<u32>,
+    /// Number of a vertex within the core; [`NOWHERE`] of the others.
+    core: Vec<u32>,
+    /// What may pass through each vertex; empty where everything may.
+    passages: Vec<Passage>,
+    /// `next[destination][vertex of the core]`: the vertex to go to, found when a destination is first asked for.
     next: Vec<OnceLock<Box<[u32]>>>,
+    /// All shortest paths to each destination, likewise.
+    equal: Vec<OnceLock<Equal>>,
+    /// The seed of hashes, where they choose.
+    ecmp: Option<u64>,
     explicit: BTreeMap<(u32, u32), Vec<u32>>,
+    /// Sizes of the grid, where its dimensions are taken in order.
+    order: Option<Vec<u32>>,
 }
 
-const NOWHERE: u32 = u32::MAX;
+pub(crate) const NOWHERE: u32 = u32::MAX;
 
 impl Graph {
     /// Checks and indexes a graph.
     ///
     /// # Errors
     /// Links between vertices that do not exist or from a vertex to itself, links of rate zero, no NPU, explicit paths
-    /// that use links that do not exist; all of them at once.
+    /// that use links that do not exist or come to a vertex twice; all of them at once.
     pub fn new(npus: u32, switches: u32, links: Vec<GraphLink>, routing: Routing) -> Result<Self> {
         let mut errors = Diagnostics::new();
         let vertices = npus.checked_add(switches).unwrap_or(0);
@@ -109,11 +136,100 @@ impl Graph {
         let (starts, out) = index(|link| link.from, |link| link.to);
         let (in_starts, into) = index(|link| link.to, |link| link.from);
         let next = (0..vertices).map(|_| OnceLock::new()).collect();
-        let mut graph = Self { npus, links, starts, out, in_starts, into, next, explicit: BTreeMap::new() };
-        if let Routing::Explicit(paths) = routing {
-            graph.set_paths(paths)?;
+        let equal = (0..vertices).map(|_| OnceLock::new()).collect();
+        let mut graph = Self {
+            npus,
+            links,
+            starts,
+            out,
+            in_starts,
+            into,
+            gates: Vec::new(),
+            core: Vec::new(),
+            passages: Vec::new(),
+            next,
+            equal,
+            ecmp: None,
+            explicit: BTreeMap::new(),
+            order: None,
+        };
+        graph.find_core();
+        match routing {
+            Routing::Shortest => {}
+            Routing::Ecmp { seed } => graph.ecmp = Some(seed),
+            Routing::Explicit(paths) => graph.set_paths(paths)?,
+            Routing::DimensionOrder(sizes) => {
+                graph.check_order(&sizes)?;
+                graph.order = Some(sizes);
+            }
         }
         Ok(graph)
+    }
+
+    /// Says what may pass through each vertex, in the order of their numbers.
+    #[must_use]
+    pub(crate) fn with_passages(mut self, passages: Vec<Passage>) -> Self {
+        debug_assert_eq!(passages.len(), self.vertices() as usize);
+        self.passages = passages;
+        self.find_core();
+        self
+    }
+
+    /// What may pass through each vertex; empty where everything may.
+    pub(crate) fn passages(&self) -> &[Passage] {
+        &self.passages
+    }
+
+    pub(crate) fn passage(&self, vertex: u32) -> Passage {
+        self.passages.get(vertex as usize).copied().unwrap_or_default()
+    }
+
+    /// Tells the core from vertices that have one neighbour only.
+    fn find_core(&mut self) {
+        let vertices = self.vertices();
+        let sole: Vec<u32> = (0..vertices).map(|vertex| self.sole_neighbour(vertex)).collect();
+        let is_gate = |at: u32| sole[at as usize] == NOWHERE && self.passage(at) == Passage::Through;
+        let gates: Vec<u32> =
+            sole.iter().map(|&at| if at != NOWHERE && is_gate(at) { at } else { NOWHERE }).collect();
+        let mut number = 0;
+        let core = gates.iter().map(|&gate| {
+            if gate != NOWHERE {
+                return NOWHERE;
+            }
+            number += 1;
+            number - 1
+        });
+        self.core = core.collect();
+        self.gates = gates;
+    }
+
+    /// The one vertex to which and from which all links of `vertex` lead; [`NOWHERE`] where there are several, or none.
+    fn sole_neighbour(&self, vertex: u32) -> u32 {
+        let ends = |ids: &[LinkId], end: fn(&GraphLink) -> u32| {
+            let at = |id: Option<&LinkId>| id.map(|id| end(&self.links[id.index()]));
+            (at(ids.first()), at(ids.last()))
+        };
+        match (ends(self.leaving(vertex), |link| link.to), ends(self.entering(vertex), |link| link.from)) {
+            ((Some(a), Some(b)), (Some(c), Some(d))) if a == b && b == c && c == d => a,
+            _ => NOWHERE,
+        }
+    }
+
+    /// Whether every NPU of a grid is joined to its neighbours.
+    fn check_order(&self, sizes: &[u32]) -> Result<()> {
+        let mut stride = 1u32;
+        for &size in sizes {
+            let apart = (0..self.npus).filter(|npu| npu / stride % size + 1 < size).find(|&npu| {
+                self.between(npu, npu + stride).is_empty() || self.between(npu + stride, npu).is_empty()
+            });
+            if let Some(npu) = apart {
+                let message = format!("no link joins the neighbours NPU {npu} and NPU {}", npu + stride);
+                return Err(Diagnostic::error(Code::NoRoute, message).key("fabric.graph.routing").into());
+            }
+            stride *= size;
+        }
+        debug_assert_eq!(stride, self.npus);
+        Ok(())
     }
 
     fn set_paths(&mut self, paths: Vec<Vec<u32>>) -> Result<()> {
@@ -134,7 +250,15 @@ impl Graph {
                 errors.push(
                     Diagnostic::error(Code::NoRoute, format!("no link leads from {from} to {to}"))
                         .key(key)
-                        .found(path.iter().map(|&v| self.vertex_name(v)).collect::<Vec<_>>().join(", ")),
+                        .found(self.named(&path)),
+                );
+            } else if let Some(twice) = repeated(&path) {
+                let message = format!("a path comes to {} twice: a routing loop", self.vertex_name(twice));
+                errors.push(
+                    Diagnostic::error(Code::BadFabric, message)
+                        .key(key)
+                        .found(self.named(&path))
+                        .help("leave out what lies between the two"),
                 );
             } else if self.explicit.insert((first, last), path).is_some() {
                 errors.push(
@@ -144,6 +268,11 @@ impl Graph {
             }
         }
         errors.into_result().map(|_| ())
+    }
+
+    /// A path as people call its vertices.
+    fn named(&self, path: &[u32]) -> String {
+        path.iter().map(|&vertex| self.vertex_name(vertex)).collect::<Vec<_>>().join(", ")
     }
 
     /// A vertex as people call it.
@@ -170,58 +299,156 @@ impl Graph {
         Link { from, to, rate, latency, dim: 0 }
     }
 
+    /// The seed by which flows are hashed, where equal paths are chosen so.
+    pub fn ecmp(&self) -> Option<u64> {
+        self.ecmp
+    }
+    /// Whether the dimensions of a grid are taken in order.
+    pub fn in_dimension_order(&self) -> bool {
+        self.order.is_some()
+    }
+    /// Pairs that have an explicit path.
+    pub fn explicit_paths(&self) -> usize {
+        self.explicit.len()
+    }
+
+    /// Links that leave a vertex, by receiving vertex, then by number.
+    pub(crate) fn leaving(&self, from: u32) -> &[LinkId] {
+        &self.out[self.starts[from as usize] as usize..self.starts[from as usize + 1] as usize]
+    }
+
+    /// Links that enter a vertex, by sending vertex, then by number.
+    pub(crate) fn entering(&self, to: u32) -> &[LinkId] {
+        &self.into[self.in_starts[to as usize] as usize..self.in_starts[to as usize + 1] as usize]
+    }
+
+    /// The only neighbour of a vertex that is no part of the core.
+    pub(crate) fn gate(&self, vertex: u32) -> Option<u32> {
+        Some(self.gates[vertex as usize]).filter(|&gate| gate != NOWHERE)
+    }
+
+    /// Number of a vertex of the core within it.
+    pub(crate) fn in_core(&self, vertex: u32) -> usize {
+        self.core[vertex as usize] as usize
+    }
+
+    /// All shortest paths from the core to a vertex of it.
+    pub(crate) fn equal(&self, destination: u32) -> &Equal {
+        self.equal[destination as usize].get_or_init(|| Equal::new(self, destination))
+    }
+
     /// Parallel links from one vertex to another.
     fn between(&self, from: u32, to: u32) -> &[LinkId] {
-        let out = &self.out[self.starts[from as usize] as usize..self.starts[from as usize + 1] as usize];
+        let out = self.leaving(from);
         let first = out.partition_point(|id| self.links[id.index()].to < to);
         let count = out[first..].partition_point(|id| self.links[id.index()].to == to);
         &out[first..first + count]
     }
 
-    /// Next vertex towards `destination` from every vertex.
-    fn towards(&self, destination: u32) -> &[u32] {
-        self.next[destination as usize].get_or_init(|| {
-            let mut distance = vec![NOWHERE; self.vertices() as usize];
-            let mut next = vec![NOWHERE; self.vertices() as usize];
-            distance[destination as usize] = 0;
-            let mut queue = VecDeque::from([destination]);
-            while let Some(at) = queue.pop_front() {
-                let range = self.in_starts[at as usize] as usize..self.in_starts[at as usize + 1] as usize;
-                for id in &self.into[range] {
-                    let from = self.links[id.index()].from as usize;
-                    if distance[from] == NOWHERE {
-                        distance[from] = distance[at as usize] + 1;
-                        queue.push_back(from as u32);
-                    }
-                    // Vertices are visited by distance, so every candidate is seen; the smallest wins.
-                    if distance[from] == distance[at as usize] + 1 && at < next[from] {
-                        next[from] = at;
-                    }
+    /// How far each vertex of the core is from `destination`, which is one of them, in links; [`NOWHERE`] where no path leads
+    /// there. With it, the vertices that have one, by distance.
+    pub(crate) fn distances(&self, destination: u32) -> (Box<[u32]>, Vec<u32>) {
+        let size = self.core.iter().filter(|&&number| number != NOWHERE).count();
+        let mut distance = vec![NOWHERE; size].into_boxed_slice();
+        distance[self.in_core(destination)] = 0;
+        let mut found = vec![destination];
+        let mut next = 0;
+        while let Some(&at) = found.get(next) {
+            next += 1;
+            let farther = distance[self.in_core(at)] + 1;
+            for id in self.entering(at) {
+                let from = self.links[id.index()].from;
+                let Some(&known) = distance.get(self.in_core(from)) else { continue };
+                if known == NOWHERE && self.may_enter(from, at, destination, &distance) {
+                    distance[self.in_core(from)] = farther;
+                    found.push(from);
                 }
             }
-            next.into_boxed_slice()
+        }
+        (distance, found)
+    }
+
+    /// Whether a flow may go on to `destination` when it comes from `from` to its neighbour `at`.
+    fn may_enter(&self, from: u32, at: u32, destination: u32, distance: &[u32]) -> bool {
+        at == destination
+            || match self.passage(at) {
+                Passage::Through => true,
+                Passage::No => false,
+                Passage::Across => (from < self.npus) != self.leads_to_npu(at, destination, distance),
+                Passage::Router => from >= self.npus || !self.leads_to_npu(at, destination, distance),
+            }
+    }
+
+    /// Whether the shortest ways on from `at` to `destination` begin with an NPU. Where others are as short, those are
+    /// taken.
+    fn leads_to_npu(&self, at: u32, destination: u32, distance: &[u32]) -> bool {
+        let nearer = distance[self.in_core(at)].checked_sub(1);
+        self.leaving(at).iter().map(|id| self.links[id.index()].to).take_while(|&to| to < self.npus).any(
+            |to| {
+                distance.get(self.in_core(to)).copied() == nearer
+                    && (to == destination || self.passage(to) == Passage::Through)
+            },
+        )
+    }
+
+    /// Whether the link `id`, which leaves a vertex of the core, lies on a shortest path to `destination`.
+    pub(crate) fn leads_on(&self, id: LinkId, destination: u32, distance: &[u32]) -> bool {
+        let GraphLink { from, to, .. } = self.links[id.index()];
+        let Some(nearer) = distance[self.in_core(from)].checked_sub(1) else { return false };
+        distance.get(self.in_core(to)) == Some(&nearer)
+            && self.may_enter(from, to, destination, distance)
+            && (self.passage(from) != Passage::Across
+                || (to < self.npus) == self.leads_to_npu(from, destination, distance))
+    }
+
+    /// Next vertex towards `destination` from every vertex of the core, which it is one of.
+    fn towards(&self, destination: u32) -> &[u32] {
+        self.next[destination as usize].get_or_init(|| {
+            let (distance, found) = self.distances(destination);
+            let mut next = vec![NOWHERE; distance.len()].into_boxed_slice();
+            for at in found {
+                // Links are in the order of the vertices that they lead to: the smallest wins.
+                let first = self.leaving(at).iter().find(|&&id| self.leads_on(id, destination, &distance));
+                if let Some(id) = first {
+                    next[self.in_core(at)] = self.links[id.index()].to;
+                }
+            }
+            next
         })
     }
 
     /// Which vertices `first` reaches, or with `back` which ones reach it.
     pub(crate) fn reach(&self, first: u32, back: bool) -> Vec<bool> {
-        let (starts, links) = if back { (&self.in_starts, &self.into) } else { (&self.starts, &self.out) };
-        let mut reached = vec![false; self.vertices() as usize];
-        reached[first as usize] = true;
-        let mut queue = VecDeque::from([first]);
-        while let Some(at) = queue.pop_front() {
-            for id in &links[starts[at as usize] as usize..starts[at as usize + 1] as usize] {
+        // Of a vertex that joins NPUs with others, from which side it was come to; of all others, that it was.
+        let mut reached = vec![[false; 2]; self.vertices() as usize];
+        reached[first as usize] = [true; 2];
+        let mut queue = VecDeque::from([(first, None)]);
+        while let Some((at, side)) = queue.pop_front() {
+            for id in if back { self.entering(at) } else { self.leaving(at) } {
                 let link = &self.links[id.index()];
                 let other = if back { link.from } else { link.to };
-                if !std::mem::replace(&mut reached[other as usize], true) {
-                    queue.push_back(other);
+                if side == Some(other < self.npus) {
+                    continue;
+                }
+                let (passes, from) = match self.passage(other) {
+                    Passage::Router if at < self.npus => (true, Some(true)),
+                    Passage::Through | Passage::Router => (true, None),
+                    Passage::No => (false, None),
+                    Passage::Across => (true, Some(at < self.npus)),
+                };
+                let seen = &mut reached[other as usize][usize::from(from == Some(true))];
+                if !std::mem::replace(seen, true) && passes {
+                    queue.push_back((other, from));
                 }
             }
         }
-        reached
+        reached.into_iter().map(|[a, b]| a || b).collect()
     }
 
     pub(crate) fn route(&self, from: NpuId, to: NpuId, lane: u32, path: &mut Vec<LinkId>) -> bool {
+        if let Some(seed) = self.ecmp {
+            return self.hashed_route(seed, from, to, lane, path);
+        }
         let mut step = |from: u32, to: u32| {
             let parallel = self.between(from, to);
             path.push(parallel[lane as usize % parallel.len()]);
@@ -230,17 +457,72 @@ impl Graph {
             vertices.windows(2).for_each(|hop| step(hop[0], hop[1]));
             return true;
         }
-        let next = self.towards(to.0);
-        if from != to && next[from.index()] == NOWHERE {
+        if let Some(sizes) = &self.order {
+            self.in_order(sizes, from.0, to.0, step);
+            return true;
+        }
+        if from == to {
+            return true;
+        }
+        // Ways to a vertex outside the core, and from one, lead over its gate.
+        let goal = self.gate(to.0).unwrap_or(to.0);
+        let mut at = from.0;
+        if let Some(gate) = self.gate(at) {
+            if goal != at && goal != gate && self.towards(goal)[self.in_core(gate)] == NOWHERE {
+                return false;
+            }
+            step(at, gate);
+            at = gate;
+        } else if at != goal && self.towards(goal)[self.in_core(at)] == NOWHERE {
             return false;
         }
-        let mut at = from.0;
-        while at != to.0 {
-            step(at, next[at as usize]);
-            at = next[at as usize];
+        if at != goal {
+            let next = self.towards(goal);
+            while at != goal {
+                let on = next[self.in_core(at)];
+                step(at, on);
+                at = on;
+            }
+        }
+        if at != to.0 {
+            step(at, to.0);
         }
         true
     }
+
+    /// The steps from one vertex of a grid to another, dimension by dimension.
+    fn in_order(&self, sizes: &[u32], from: u32, to: u32, mut step: impl FnMut(u32, u32)) {
+        let (mut at, mut stride) = (from, 1);
+        for &size in sizes {
+            let (mut here, there) = (at / stride % size, to / stride % size);
+            while here != there {
+                let up = here < there;
+                let on = if up { at + stride } else { at - stride };
+                step(at, on);
+                at = on;
+                here = if up { here + 1 } else { here - 1 };
+            }
+            stride *= size;
+        }
+    }
+
+    /// Several paths of one flow: its explicit one alone, or that in the order of dimensions, or equal ones (see
+    /// [`crate::Fabric::routes`]).
+    pub(crate) fn routes(&self, from: NpuId, to: NpuId, lane: u32, limit: u32) -> Vec<Vec<LinkId>> {
+        if self.order.is_none() && !self.explicit.contains_key(&(from.0, to.0)) {
+            return self.equal_routes(from, to, lane, limit);
+        }
+        let mut path = Vec::new();
+        self.route(from, to, lane, &mut path);
+        vec![path]
+    }
+}
+
+/// A vertex that a path comes to again.
+fn repeated(path: &[u32]) -> Option<u32> {
+    let mut sorted = path.to_vec();
+    sorted.sort_unstable();
+    sorted.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
 }
 
 #[cfg(test)]

@@ -2,25 +2,46 @@
 //!
 //! - [`dimension`]: one dimension of a regular fabric: a ring, full connection or switch, and its links;
 //! - [`graph`]: a fabric given link by link, and paths through it;
+//! - `multipath`: which of several equal paths a flow takes, and several at once;
 //! - `damage`: slow and dead links, and the ways round them;
 //! - [`symmetry`]: NPUs and links that cannot be told apart;
+//! - `passage`: what may pass through a vertex;
+//! - [`parts`]: what vertices and links are: levels and tiers;
+//! - [`build`](mod@build): families of fabrics, from a few numbers;
+//! - [`measure`]: degree, diameter, bisection;
 //! - [`Fabric`]: either of them behind one interface: links by number, routes between NPUs.
 //!
 //! A regular fabric is never written out: links are numbered by arithmetic, so a million NPUs cost nothing.
 
+pub mod build;
 mod damage;
 pub mod dimension;
 pub mod graph;
+pub mod measure;
+mod multipath;
+pub mod parts;
+mod passage;
 pub mod symmetry;
 
-pub use dimension::{Dimension, Direction};
+pub use dimension::{Dimension, Direction, Spread};
 pub use graph::{Graph, GraphLink, Routing};
+pub use parts::Parts;
+pub use passage::Passage;
 pub use symmetry::Symmetry;
 
 use damage::Damage;
+use measure::Known;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 use syncline_units::{LinkId, NpuId, Rate, Shape, ShapeDim, Time};
+
+/// Most paths that [`Fabric::routes`] gives.
+pub const MOST_ROUTES: u32 = 256;
+
+/// Lanes that it looks at in a regular fabric.
+pub const LANES: u32 = 256;
 
 /// A directed link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,12 +64,20 @@ pub struct Fabric {
     npus: u32,
     kind: Kind,
     damage: Option<Box<Damage>>,
+    built: Option<Arc<Built>>,
+}
+
+/// What is known of a fabric that was built.
+#[derive(Debug)]
+struct Built {
+    parts: Parts,
+    known: Known,
 }
 
 #[derive(Clone, Debug)]
 enum Kind {
     Regular(Vec<Dimension>),
-    Graph(Graph),
+    Graph(Box<Graph>),
 }
 
 impl Fabric {
@@ -97,12 +126,35 @@ impl Fabric {
             }
         }
         errors.into_result()?;
-        Ok(Self { npus, kind: Kind::Regular(dims), damage: None })
+        Ok(Self { npus, kind: Kind::Regular(dims), damage: None, built: None })
     }
 
     /// A fabric given link by link.
     pub fn graph(graph: Graph) -> Self {
-        Self { npus: graph.npus(), kind: Kind::Graph(graph), damage: None }
+        Self { npus: graph.npus(), kind: Kind::Graph(Box::new(graph)), damage: None, built: None }
+    }
+
+    /// A graph of which more is known.
+    pub(crate) fn built(graph: Graph, parts: Parts, known: Known) -> Self {
+        Self { built: Some(Arc::new(Built { parts, known })), ..Self::graph(graph) }
+    }
+
+    /// What its vertices and links are. Of a regular fabric: NPUs, the switches of each dimension, the links of each
+    /// dimension. Of one that was given link by link nothing is known but NPUs, switches and links.
+    pub fn parts(&self) -> Cow<'_, Parts> {
+        match (&self.built, &self.kind) {
+            (Some(built), _) => Cow::Borrowed(&built.parts),
+            (None, Kind::Regular(dims)) => Cow::Owned(Parts::regular(self.npus, dims)),
+            (None, Kind::Graph(_)) => {
+                Cow::Owned(Parts::unknown(self.npus, self.vertices() - self.npus, self.links()))
+            }
+        }
+    }
+
+    /// Names and sizes of the axes in which the NPUs of a graph are naturally arranged, lowest first; empty where they are
+    /// one alone.
+    pub fn axes(&self) -> &[(String, u32)] {
+        self.built.as_ref().map_or(&[], |built| &built.parts.axes)
     }
 
     /// The fabric with `slow` links, at the rate that is left of each, and `dead` ones, which routes lead round. It was
@@ -154,9 +206,41 @@ impl Fabric {
         }
     }
 
-    /// Whether it is given link by link.
+    /// Whether it is a graph, which is held link by link.
     pub fn is_graph(&self) -> bool {
         matches!(self.kind, Kind::Graph(_))
+    }
+
+    /// The seed by which switches hash flows; `None` where they do not.
+    pub fn ecmp(&self) -> Option<u64> {
+        match &self.kind {
+            Kind::Regular(_) => None,
+            Kind::Graph(graph) => graph.ecmp(),
+        }
+    }
+
+    /// Whether paths take the dimensions of a grid in order, as they do in every regular fabric.
+    pub fn in_dimension_order(&self) -> bool {
+        match &self.kind {
+            Kind::Regular(_) => true,
+            Kind::Graph(graph) => graph.in_dimension_order(),
+        }
+    }
+
+    /// What may pass through each vertex; empty where everything may.
+    fn passages(&self) -> &[Passage] {
+        match &self.kind {
+            Kind::Regular(_) => &[],
+            Kind::Graph(graph) => graph.passages(),
+        }
+    }
+
+    /// Pairs of NPUs that have an explicit path.
+    pub fn explicit_paths(&self) -> usize {
+        match &self.kind {
+            Kind::Regular(_) => 0,
+            Kind::Graph(graph) => graph.explicit_paths(),
+        }
     }
 
     /// `Ring(4)_FC(2)`; none on a graph.
@@ -215,10 +299,10 @@ impl Fabric {
     }
 
     /// The path from `from` to `to`: its links in order, appended to `path`. `lane` chooses among parallel rings,
-    /// links and switches, and the way round a ring where both are equally long. In a regular fabric dimensions are
+    /// links and (see [`Spread`]) switches, and the way round a ring where both are equally long. In a regular fabric dimensions are
     /// taken in order, lowest first.
     ///
-    /// Where that leads over a dead link, a path with the fewest links takes its place.
+    /// Where that leads over a dead link, a path with the fewest links takes its place; other flows keep theirs.
     ///
     /// Returns false, and leaves `path` as it was, where there is no path.
     #[inline]
@@ -228,6 +312,43 @@ impl Fabric {
         match &self.damage {
             Some(damage) if found => damage.lead_round(from, to, lane, path, start),
             _ => found,
+        }
+    }
+
+    /// Several paths from `from` to `to`, all different and equally long, for packets of one flow to take in turn: at most
+    /// `limit` of them and [`MOST_ROUTES`], none where there is no path. The first is that of [`Fabric::route`], and all
+    /// begin with its first link: by which port an NPU sends is the flow's own, and what lies behind is shared out.
+    ///
+    /// In a graph they are shortest paths, or a pair's explicit one alone. They are dealt in turn to the next hops of each
+    /// vertex, beginning with the one that the flow takes without them, and none gets more than it has paths: so
+    /// neighbours in the list part as early as they can, and each next hop is used as often as its others, as far as it has
+    /// paths. In a regular fabric they are the paths of `lane` and of the lanes that follow, of which [`LANES`] are
+    /// looked at: what the lane does not choose is the same in all.
+    ///
+    /// Those over dead links are left out. Where none is left, they are shortest paths of what is left of the fabric.
+    pub fn routes(&self, from: NpuId, to: NpuId, lane: u32, limit: u32) -> Vec<Vec<LinkId>> {
+        let limit = limit.min(MOST_ROUTES);
+        let routes = match &self.kind {
+            Kind::Graph(graph) => graph.routes(from, to, lane, limit),
+            Kind::Regular(_) => {
+                let mut routes: Vec<Vec<LinkId>> = Vec::new();
+                for further in 0..LANES {
+                    if routes.len() == limit as usize {
+                        break;
+                    }
+                    let mut path = Vec::new();
+                    self.built_route(from, to, lane.wrapping_add(further), &mut path);
+                    if routes.first().is_none_or(|own| own.first() == path.first()) && !routes.contains(&path)
+                    {
+                        routes.push(path);
+                    }
+                }
+                routes
+            }
+        };
+        match &self.damage {
+            Some(damage) => damage.lead_all_round(from, to, lane, limit, routes),
+            None => routes,
         }
     }
 
@@ -257,6 +378,9 @@ impl Fabric {
 
     /// A vertex for people.
     pub fn vertex_name(&self, vertex: u32) -> String {
+        if let Some(built) = &self.built {
+            return built.parts.vertex_name(vertex);
+        }
         if vertex < self.npus { format!("NPU {vertex}") } else { format!("switch {}", vertex - self.npus) }
     }
 }
@@ -268,6 +392,10 @@ mod tests {
     use syncline_units::DimKind;
 
     fn fabric(dims: &[(DimKind, u32, u32, Direction)]) -> Fabric {
+        spread(dims, Spread::Lane)
+    }
+
+    fn spread(dims: &[(DimKind, u32, u32, Direction)], spread: Spread) -> Fabric {
         let dims = dims
             .iter()
             .enumerate()
@@ -275,6 +403,7 @@ mod tests {
                 Dimension::new(format!("d{i}"), kind, size)
                     .with_count(count)
                     .with_direction(direction)
+                    .with_spread(spread)
                     .with_rate(Rate(8_000_000_000))
                     .with_latency(Time(1_000))
             })
@@ -294,8 +423,10 @@ mod tests {
     proptest! {
         /// Every route is a chain of links from source to destination, whatever the fabric and the lane.
         #[test]
-        fn routes_are_chains(dims in prop::collection::vec(any_dim(), 1..4), lane in 0u32..9, a: u32, b: u32) {
-            let fabric = fabric(&dims);
+        fn routes_are_chains(
+            dims in prop::collection::vec(any_dim(), 1..4), pair: bool, lane in 0u32..9, a: u32, b: u32
+        ) {
+            let fabric = spread(&dims, if pair { Spread::Pair } else { Spread::Lane });
             let (a, b) = (a % fabric.npus(), b % fabric.npus());
             let mut path = Vec::new();
             prop_assert!(fabric.route(NpuId(a), NpuId(b), lane, &mut path));
@@ -369,6 +500,47 @@ mod tests {
         assert_eq!(hops(0, 5, 0), [5]);
         assert_eq!(hops(0, 3, 0), [1, 2, 3]);
         assert_eq!(hops(0, 3, 1), [5, 4, 3]);
+    }
+
+    /// dlrm2020 III-C.2: eight NPUs on seven switches, `nvSwitch_id = (src_id + dst_id) mod 7`.
+    #[test]
+    fn the_pair_chooses_the_switch() {
+        const TABLE: [[u32; 8]; 8] = [
+            [9, 1, 2, 3, 4, 5, 6, 0],
+            [1, 9, 3, 4, 5, 6, 0, 1],
+            [2, 3, 9, 5, 6, 0, 1, 2],
+            [3, 4, 5, 9, 0, 1, 2, 3],
+            [4, 5, 6, 0, 9, 2, 3, 4],
+            [5, 6, 0, 1, 2, 9, 4, 5],
+            [6, 0, 1, 2, 3, 4, 9, 6],
+            [0, 1, 2, 3, 4, 5, 6, 9],
+        ];
+        let both = Direction::Both;
+        let first = spread(&[(DimKind::Switch, 8, 7, both)], Spread::Pair);
+        // The same above another dimension, whose coordinates count for nothing.
+        let second = spread(&[(DimKind::Ring, 3, 1, both), (DimKind::Switch, 8, 7, both)], Spread::Pair);
+        for (from, to) in (0..8).flat_map(|from| (0..8).map(move |to| (from, to))).filter(|(a, b)| a != b) {
+            let switch = TABLE[from as usize][to as usize];
+            for lane in 0..9 {
+                let mut path = Vec::new();
+                first.route(NpuId(from), NpuId(to), lane, &mut path);
+                let ends: Vec<u32> = path.iter().map(|&link| first.link(link).to).collect();
+                assert_eq!(ends, [8 + switch, to], "{from} {to}");
+                for other in 0..3 {
+                    let [from, to] = [from, to].map(|npu| 3 * npu + other);
+                    let mut path = Vec::new();
+                    second.route(NpuId(from), NpuId(to), lane, &mut path);
+                    let ends: Vec<u32> = path.iter().map(|&link| second.link(link).to).collect();
+                    assert_eq!(ends, [24 + 7 * other + switch, to], "{from} {to}");
+                }
+            }
+            assert_eq!(first.routes(NpuId(from), NpuId(to), 0, 9).len(), 1);
+        }
+        let (dim, seven) = (&first.dims()[0], Rate(7 * 8_000_000_000));
+        assert_eq!((dim.lanes(), dim.rate_per_npu(), dim.usable_rate_per_npu()), (1, seven, seven));
+        // With two peers no more than two switches are used.
+        let few = spread(&[(DimKind::Switch, 3, 7, both)], Spread::Pair);
+        assert_eq!(few.dims()[0].usable_rate_per_npu(), Rate(2 * 8_000_000_000));
     }
 
     #[test]

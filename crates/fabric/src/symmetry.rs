@@ -5,7 +5,7 @@
 //! that can be moved onto each other form a class; its representative has coordinate 0 in every turned dimension. All
 //! classes have equally many members.
 
-use crate::{Dimension, Fabric, Kind};
+use crate::{Dimension, Fabric, Kind, Spread};
 use syncline_units::{DimKind, LinkId, NpuId, Turn};
 
 /// The dimensions that are turned, and the classes that follow.
@@ -141,8 +141,12 @@ impl Symmetry {
 
 impl Dimension {
     /// Whether the dimension looks the same after a turn.
-    fn turns(&self, turn: Turn) -> bool {
+    pub fn turns(&self, turn: Turn) -> bool {
         match (turn, self.kind) {
+            // A turn by one changes the sum of a pair's coordinates by two, and by the size where one of them comes round.
+            (Turn::Cyclic, DimKind::Switch) if self.spread == Spread::Pair && self.size > 2 => {
+                2 % self.count == 0 && self.size.is_multiple_of(self.count)
+            }
             (Turn::Cyclic, _) => true,
             (Turn::Xor, _) if !self.size.is_power_of_two() => false,
             (Turn::Xor, DimKind::Ring) => self.size <= 2,
@@ -164,11 +168,15 @@ mod tests {
     fn any_dim() -> impl Strategy<Value = (Dimension, Option<Turn>)> {
         let kinds = prop::sample::select(DimKind::ALL);
         let turns = prop::sample::select(&[None, Some(Turn::Cyclic), Some(Turn::Xor)][..]);
-        (kinds, 1u32..6, 1u32..4, any::<bool>(), turns).prop_map(|(kind, size, count, both, turn)| {
-            let direction = if both { Direction::Both } else { Direction::OneWay };
-            let dim = Dimension::new(String::new(), kind, size).with_count(count).with_direction(direction);
-            (dim.with_rate(Rate(8)).with_latency(Time(1)), turn)
-        })
+        (kinds, 1u32..7, 1u32..4, any::<[bool; 2]>(), turns).prop_map(
+            |(kind, size, count, [both, pair], turn)| {
+                let direction = if both { Direction::Both } else { Direction::OneWay };
+                let spread = if pair { Spread::Pair } else { Spread::Lane };
+                let dim = Dimension::new(String::new(), kind, size).with_count(count);
+                let dim = dim.with_direction(direction).with_spread(spread);
+                (dim.with_rate(Rate(8)).with_latency(Time(1)), turn)
+            },
+        )
     }
 
     proptest! {
@@ -196,6 +204,19 @@ mod tests {
                 path.into_iter().map(|link| symmetry.port(link)).collect::<Vec<_>>()
             };
             prop_assert_eq!(ports(moved(from), moved(to)), ports(from, to));
+        }
+
+        /// Where a switch is chosen by the pair, a dimension is turned if and only if that changes no pair's switch.
+        #[test]
+        fn pairs_are_turned_where_they_keep_their_switches(size in 1u32..9, count in 1u32..9) {
+            let dim = Dimension::new("d".to_owned(), DimKind::Switch, size).with_count(count);
+            let dim = dim.with_spread(Spread::Pair).with_rate(Rate(8));
+            let turned = |at: u32| (at + 1) % size;
+            let pairs = (0..size).flat_map(|a| (0..size).map(move |b| (a, b))).filter(|(a, b)| a != b);
+            let same = pairs.clone().all(|(a, b)| (a + b) % count == (turned(a) + turned(b)) % count);
+            prop_assert_eq!(dim.turns(Turn::Cyclic), same);
+            let exchanged = |bit: u32| pairs.clone().all(|(a, b)| (a + b) % count == ((a ^ bit) + (b ^ bit)) % count);
+            prop_assert!(!dim.turns(Turn::Xor) || (0..size).all(exchanged));
         }
 
         /// Classes of NPUs and links are numbered without gaps and have equally many members.

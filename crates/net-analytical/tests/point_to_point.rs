@@ -6,7 +6,7 @@ use syncline_fabric::{Dimension, Direction, Fabric, Graph, GraphLink, Routing, S
 use syncline_net_analytical::{Links, Model};
 use syncline_units::{Bytes, DimKind, NpuId, RankId, Rate, Time};
 use syncline_workload::graph::NO_LAYER;
-use syncline_workload::{GraphBuilder, Part, Task, TaskGraph, TaskKind, Workload};
+use syncline_workload::{GraphBuilder, Part, Peer, Task, TaskGraph, TaskKind, Workload};
 
 /// Tasks of one rank, each after the one before.
 fn chain(kinds: &[TaskKind]) -> TaskGraph {
@@ -26,10 +26,10 @@ fn chain(kinds: &[TaskKind]) -> TaskGraph {
 }
 
 fn send(to: u32, bytes: u64) -> TaskKind {
-    TaskKind::Send { to: RankId(to), bytes: Bytes(bytes), tag: 7 }
+    TaskKind::Send { to: Peer::Rank(RankId(to)), bytes: Bytes(bytes), tag: 7 }
 }
 fn receive(from: u32, bytes: u64) -> TaskKind {
-    TaskKind::Receive { from: RankId(from), bytes: Bytes(bytes), tag: 7 }
+    TaskKind::Receive { from: Peer::Rank(RankId(from)), bytes: Bytes(bytes), tag: 7 }
 }
 
 fn simulate(fabric: &Fabric, model: Model, ranks: Vec<TaskGraph>) -> Result<Record, String> {
@@ -60,6 +60,7 @@ fn simulate_with(
         symmetry: Symmetry::none(fabric),
         repeat: true,
         placement: Vec::new(),
+        starts: Vec::new(),
         schedule: Schedule::default(),
         dims: vec![Lanes { queues: 1, ways: 1 }; fabric.dims().len() + 1],
         traced: Vec::new(),

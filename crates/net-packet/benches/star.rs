@@ -1,5 +1,6 @@
-//! All-reduces on a star of 128 hosts: packet-hops a second of CPU time, best of five, and peak memory.
-//! `cargo bench -p syncline-net-packet --bench star`.
+//! All-reduces on a star of hosts: packet-hops a second of CPU time, best of five, and peak memory.
+//! `cargo bench -p syncline-net-packet --bench star`; with `-- --json` a line of JSON for each, as `benches/packet.py`
+//! sets them beside ns-3.
 
 #[path = "../tests/support/mod.rs"]
 #[allow(dead_code)]
@@ -8,35 +9,47 @@ mod support;
 use cpu_time::ProcessTime;
 use peak_alloc::PeakAlloc;
 use support::{IN_STEP, Star, all_reduce};
-use syncline_net_packet::Parameters;
-use syncline_units::Bytes;
+use syncline_net_packet::{Parameters, Transport};
+use syncline_units::{Bytes, Time};
 
 #[global_allocator]
 static MEMORY: PeakAlloc = PeakAlloc;
 
 fn main() {
-    for (hosts, bytes, buffer) in [(32, 2_000_000, 16), (128, 8_000_000, 64), (128, 32_000_000, 1024)] {
-        let parameters = Parameters { buffer: Some(Bytes(buffer << 20)), ..Parameters::default() };
-        let (mut best, mut said) = (f64::INFINITY, String::new());
+    let json = std::env::args().any(|argument| argument == "--json");
+    let (tcp, rdma) = (Transport::Tcp, Transport::Rdma);
+    for (hosts, bytes, buffer, transport) in [
+        (32, 2_000_000, 16, tcp),
+        (128, 8_000_000, 64, tcp),
+        (128, 32_000_000, 1024, tcp),
+        (128, 8_000_000, 64, rdma),
+    ] {
+        let parameters = Parameters { buffer: Some(Bytes(buffer << 20)), transport, ..Parameters::default() };
+        let (mut best, mut end, mut hops) = (f64::INFINITY, Time::ZERO, 0);
         MEMORY.reset_peak_usage();
         for _ in 0..5 {
             let started = ProcessTime::now();
             let mut star = Star::new(hosts, parameters);
-            let end = all_reduce(&mut star, bytes, IN_STEP);
-            let seconds = started.elapsed().as_secs_f64();
-            best = f64::min(best, seconds);
-            let hops: u64 = (0..2 * hosts).map(|port| star.simulation.count(port).packets).sum();
-            said = format!(
-                "{:.4} ms, {hops} packet-hops, {:.1} M packet-hops/s",
+            end = all_reduce(&mut star, bytes, IN_STEP);
+            best = f64::min(best, started.elapsed().as_secs_f64());
+            hops = (0..2 * hosts).map(|port| star.simulation.count(port).packets).sum::<u64>();
+        }
+        let memory = MEMORY.peak_usage();
+        report(&if json {
+            format!(
+                r#"{{"hosts": {hosts}, "bytes": {bytes}, "buffer": {}, "transport": "{transport:?}", "cpu_s": {best}, "hops": {hops}, "memory_bytes": {memory}, "done_ps": {}}}"#,
+                buffer << 20,
+                end.0
+            )
+        } else {
+            format!(
+                "{hosts} hosts, {} MB, buffer {buffer} MiB, {transport:?}: {best:.3} CPU s, {:.0} MB; {:.4} ms, {hops} packet-hops, {:.1} M packet-hops/s",
+                bytes / 1_000_000,
+                memory as f64 / 1e6,
                 end.as_s() * 1e3,
                 hops as f64 / best / 1e6
-            );
-        }
-        report(&format!(
-            "{hosts} hosts, {} MB, buffer {buffer} MiB: {best:.3} CPU s, {:.0} MB; {said}",
-            bytes / 1_000_000,
-            MEMORY.peak_usage_as_mb()
-        ));
+            )
+        });
     }
 }
 

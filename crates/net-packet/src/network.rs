@@ -1,15 +1,21 @@
 //! The model behind the engine's network interface: fabrics as ports, messages as bytes on connections.
 
-use crate::parameters::Parameters;
+use crate::check::check;
+use crate::layout::{Layout, Link};
+use crate::parameters::{Parameters, Transport};
 use crate::simulation::{Simulation, Sink};
 use crate::tables;
+use crate::ways::most;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use syncline_diagnostics::Diagnostics;
+use syncline_diagnostics::{Code, Diagnostic, Diagnostics};
 use syncline_engine::activity::Activity;
 use syncline_engine::{Calendar, LinkUse, Network, Sent, Transfer};
 use syncline_fabric::Fabric;
 use syncline_timeline::{Packets as Counts, Table};
-use syncline_units::{LinkId, Time};
+use syncline_units::{Bytes, LinkId, NpuId, Time};
 
 /// Events that are handled before the engine may look whether the run is to stop.
 const AT_ONCE: u32 = 1 << 8;
@@ -22,6 +28,8 @@ pub struct Packets<'a> {
     simulation: Simulation,
     /// By sender, receiver and lane.
     flows: BTreeMap<(u32, u32, u32), u32>,
+    /// Paths that packets take in turn, at most, by set of parameters.
+    spray: Vec<u32>,
     /// When the engine will call, if it will.
     wake: Option<Time>,
 }
@@ -44,35 +52,91 @@ impl Sink for Told<'_> {
     }
 }
 
-/// What is impossible about packets with such parameters on a fabric.
-pub fn check(fabric: &Fabric, parameters: &Parameters) -> Diagnostics {
-    parameters.check(degrees(fabric).values().copied().max().unwrap_or(1))
+/// Parameters of a whole network, and of dimensions that have their own: scale-up and scale-out in one fabric
+/// (dlrm2020, III-C.2). A connection has the transport of the highest dimension on its way.
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
+#[serde(try_from = "Map<String, Value>")]
+pub struct Settings {
+    /// Of what is not named below.
+    #[serde(flatten)]
+    pub all: Parameters,
+    /// By the dimension's name, everything.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub dims: BTreeMap<String, Parameters>,
 }
 
-/// Egress ports of each switch.
-fn degrees(fabric: &Fabric) -> BTreeMap<u32, u64> {
-    let mut degrees = BTreeMap::new();
-    for from in (0..fabric.links()).map(|link| fabric.link(LinkId(link)).from) {
-        if from >= fabric.npus() {
-            *degrees.entry(from).or_default() += 1;
-        }
+impl TryFrom<Map<String, Value>> for Settings {
+    type Error = serde_json::Error;
+
+    fn try_from(mut keys: Map<String, Value>) -> Result<Self, Self::Error> {
+        let dims = keys.remove("dims").map_or_else(|| Ok(BTreeMap::new()), serde_json::from_value)?;
+        Ok(Self { all: serde_json::from_value(Value::Object(keys))?, dims })
     }
-    degrees
+}
+
+impl Settings {
+    /// What is impossible about packets with such parameters on a fabric.
+    pub fn check(&self, fabric: &Fabric) -> Diagnostics {
+        let mut problems = Diagnostics::new();
+        let names: Vec<&str> = fabric.dims().iter().map(|dim| dim.name.as_str()).collect();
+        for name in self.dims.keys().filter(|name| !names.contains(&name.as_str())) {
+            let error = Diagnostic::error(Code::BadValue, "the fabric has no such dimension")
+                .key(format!("network.dims.{name}"));
+            problems.push(if fabric.is_graph() {
+                error.found(name).help("a graph has no dimensions: one set of parameters holds for all of it")
+            } else {
+                error.one_of(name, names.iter().copied())
+            });
+        }
+        let layout = self.layout(fabric);
+        let own = |set: usize| names.get(set).filter(|&&name| self.dims.contains_key(name));
+        let mut shared = false;
+        for (set, parameters) in layout.sets.iter().enumerate() {
+            if let Some(name) = own(set) {
+                problems.extend(check(&layout, set, parameters, &format!("network.dims.{name}")));
+            } else {
+                // What is wrong with all of it is told once.
+                let found = check(&layout, set, parameters, "network");
+                let told = shared;
+                shared |= found.has_errors();
+                if !told {
+                    problems.extend(found);
+                }
+            }
+        }
+        problems
+    }
+
+    /// The fabric as ports and switches; sets of parameters are numbered as dimensions.
+    fn layout(&self, fabric: &Fabric) -> Layout {
+        let of = |name: &str| self.dims.get(name).copied().unwrap_or(self.all);
+        let sets: Vec<Parameters> = match fabric.dims() {
+            [] => vec![self.all],
+            dims => dims.iter().map(|dim| of(&dim.name)).collect(),
+        };
+        let npus = fabric.npus();
+        let switch = |vertex: u32| vertex.checked_sub(npus);
+        let mut switches = vec![0; (fabric.vertices() - npus) as usize];
+        let links = (0..fabric.links()).map(|number| {
+            let link = fabric.link(LinkId(number));
+            let (from, to, set) = (switch(link.from), switch(link.to), link.dim);
+            for switch in from.into_iter().chain(to) {
+                switches[switch as usize] = set;
+            }
+            Link { rate: link.rate, latency: link.latency, from, to, set }
+        });
+        let links = links.collect();
+        Layout::new(sets, &switches, links)
+    }
 }
 
 impl<'a> Packets<'a> {
-    /// An idle network, of parameters in which [`check`] finds nothing impossible.
-    pub fn new(fabric: &'a Fabric, parameters: Parameters) -> Self {
-        let is_switch = |vertex: u32| vertex >= fabric.npus();
-        let degree = degrees(fabric);
-        let mut simulation = Simulation::new(parameters);
-        for link in (0..fabric.links()).map(|link| fabric.link(LinkId(link))) {
-            let ports = degree.get(&link.from);
-            let buffer = parameters.buffer.zip(ports).map(|(buffer, &ports)| buffer.0 / ports);
-            let forwarding = if is_switch(link.to) { parameters.forwarding } else { Time::ZERO };
-            simulation.port(link.rate, link.latency.saturating_add(forwarding), buffer);
-        }
-        Self { fabric, simulation, flows: BTreeMap::new(), wake: None }
+    /// An idle network, of parameters in which [`Settings::check`] finds nothing impossible.
+    pub fn new(fabric: &'a Fabric, settings: &Settings) -> Self {
+        let layout = settings.layout(fabric);
+        let spray = |of: &Parameters| if of.transport == Transport::Tcp { of.spray } else { 1 };
+        let spray = layout.sets.iter().map(spray).collect();
+        Self { fabric, simulation: Simulation::new(&layout), flows: BTreeMap::new(), spray, wake: None }
     }
 
     /// The fabric that it is on.
@@ -90,22 +154,33 @@ impl<'a> Packets<'a> {
         self.flows.iter().map(|(&pair, &flow)| (pair, flow))
     }
 
-    /// The connection that a message belongs to; `None` where there is no way there, or none back.
-    fn flow(&mut self, transfer: &Transfer) -> Option<u32> {
+    /// The connection that a message belongs to.
+    ///
+    /// # Errors
+    /// There is no way there, or none back; or it is too long.
+    fn flow(&mut self, transfer: &Transfer) -> Result<u32, Sent> {
         let pair = (transfer.from.0, transfer.to.0, transfer.lane);
         if let Some(&flow) = self.flows.get(&pair) {
-            return Some(flow);
+            return Ok(flow);
         }
-        let (mut there, mut back) = (Vec::new(), Vec::new());
-        let found = self.fabric.route(transfer.from, transfer.to, transfer.lane, &mut there)
-            && self.fabric.route(transfer.to, transfer.from, transfer.lane, &mut back);
-        if !found {
-            return None;
-        }
-        let ports = |path: Vec<LinkId>| path.into_iter().map(|link| link.0).collect::<Vec<_>>();
-        let flow = self.simulation.open(&ports(there), &ports(back));
+        let there = self.ways(transfer.from, transfer.to, transfer.lane)?;
+        let back = self.ways(transfer.to, transfer.from, transfer.lane)?;
+        let flow = self.simulation.open_several(&there, &back);
         self.flows.insert(pair, flow);
-        Some(flow)
+        Ok(flow)
+    }
+
+    /// The ways of a connection in one direction: one, or several that packets take in turn.
+    fn ways(&self, from: NpuId, to: NpuId, lane: u32) -> Result<Vec<Vec<u32>>, Sent> {
+        let mut path = Vec::new();
+        if !self.fabric.route(from, to, lane, &mut path) {
+            return Err(Sent::NoRoute);
+        }
+        let most = most(path.len()).ok_or(Sent::TooFar)?;
+        let set = path.iter().map(|&link| self.fabric.link(link).dim).max().unwrap_or(0);
+        let spray = self.spray[usize::from(set)].min(most);
+        let paths = if spray > 1 { self.fabric.routes(from, to, lane, spray) } else { vec![path] };
+        Ok(paths.into_iter().map(|path| path.into_iter().map(|link| link.0).collect()).collect())
     }
 
     /// Asks to be called at the next event, unless that is so already.
@@ -130,7 +205,10 @@ impl Network for Packets<'_> {
             calendar.deliver(now, transfer.id, transfer.key);
             return Sent::At(now);
         }
-        let Some(flow) = self.flow(transfer) else { return Sent::NoRoute };
+        let flow = match self.flow(transfer) {
+            Ok(flow) => flow,
+            Err(refused) => return refused,
+        };
         let mut told = Told { horizon: calendar.horizon(), calendar };
         self.simulation.write(now, flow, transfer.bytes.0, transfer.id, transfer.key, &mut told);
         self.ask(now, calendar);
@@ -173,6 +251,35 @@ impl Network for Packets<'_> {
         Some(format!("port {link} was sending for {} of {}", Time(busy), self.simulation.drained(link)))
     }
 
+    fn stuck(&self) -> Option<(String, &'static str)> {
+        let held = self.simulation.stuck();
+        let link = |port: u32| {
+            let link = self.fabric.link(LinkId(port));
+            (self.fabric.vertex_name(link.from), self.fabric.vertex_name(link.to))
+        };
+        if let Some(&(port, bytes)) = held.iter().max_by_key(|&&(port, bytes)| (bytes, Reverse(port))) {
+            let (from, to) = link(port);
+            let why = format!(
+                "priority flow control: {} ports were told to pause and never to go on, among them the one from {from} \
+                 to {to}, which holds {}: packets wait for each other in a circle",
+                held.len(),
+                Bytes(bytes),
+            );
+            return Some((
+                why,
+                "make the network's buffers larger, let nobody pause (`network.pfc: false`), or choose routes that do not \
+                 form a circle",
+            ));
+        }
+        let given_up = |&(_, flow): &((u32, u32, u32), u32)| self.simulation.is_given_up(flow);
+        let ((from, to, _), _) = self.flows().find(given_up)?;
+        Some((
+            format!("the connection from NPU {from} to NPU {to} was given up after 8 time-outs in a row"),
+            "let switches pause their senders (`network.pfc: true`), make their buffers larger, or let rates fall \
+             (`network.congestion: dcqcn`)",
+        ))
+    }
+
     fn events(&self) -> u64 {
         self.simulation.events()
     }
@@ -181,7 +288,9 @@ impl Network for Packets<'_> {
         let mut all = Counts::default();
         for link in 0..self.fabric.links() {
             let count = self.simulation.count(link);
-            (all.dropped, all.marked) = (all.dropped + count.drops, all.marked + count.marks);
+            all.dropped += count.drops;
+            all.marked += count.marks;
+            all.pauses += count.pauses;
         }
         all.sent = self.simulation.sent();
         let mut trips = Vec::new();
@@ -201,7 +310,7 @@ impl Network for Packets<'_> {
     }
 
     fn tables(&self, finish: Time) -> Vec<Table> {
-        vec![tables::ports(self, finish), tables::flows(self)]
+        vec![tables::ports(self, finish), tables::flows(self), tables::queues(self, finish)]
     }
 
     fn activity(&mut self) -> &mut Activity {

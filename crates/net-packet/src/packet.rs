@@ -12,7 +12,7 @@ pub struct Packet {
     pub stamp: u32,
     /// Payload in bytes.
     pub length: u16,
-    /// Links behind it.
+    /// Where it is on the ways of its connection.
     pub hop: u8,
     /// See the constants.
     pub flags: u8,
@@ -29,6 +29,12 @@ impl Packet {
     pub const ECHO: u8 = 8;
     /// It has been sent before.
     pub const AGAIN: u8 = 16;
+    /// It opens a connection (SYN), or answers that.
+    pub const OPENS: u8 = 32;
+    /// Data: the last of its message. Acknowledgement of RDMA: what comes next was not in sequence (NAK).
+    pub const LAST: u8 = 64;
+    /// A notification of congestion (CNP), before which nothing waits.
+    pub const NOTIFIES: u8 = 128;
 
     /// Whether it has all of these flags.
     #[inline]
@@ -37,16 +43,19 @@ impl Packet {
     }
 }
 
-/// A time as packets carry it: in units of 2^10 ps, of which 32 bits last 4.4 s, longer than any packet is under way.
+/// Packets carry times in units of 2^13 ps: 32 bits of them last 35 s, longer than any packet is under way.
+const UNIT: u32 = 13;
+
+/// A time as packets carry it.
 #[inline]
 pub fn stamp(now: u64) -> u32 {
-    (now >> 10) as u32
+    (now >> UNIT) as u32
 }
 
 /// How long ago a stamp was made.
 #[inline]
 pub fn age(now: u64, made: u32) -> u64 {
-    u64::from(stamp(now).wrapping_sub(made)) << 10
+    u64::from(stamp(now).wrapping_sub(made)) << UNIT
 }
 
 /// The stream's offset of which a packet carries the lowest bits, next to one that is known.

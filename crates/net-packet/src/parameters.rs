@@ -1,138 +1,216 @@
-//! What can be set about hosts, switches and transport, and what of it is impossible.
+//! What can be set about hosts, switches and transport. What of it is impossible: [`crate::check`].
 
+use crate::rdma::Dcqcn;
 use serde::{Deserialize, Serialize};
-use syncline_diagnostics::{Code, Diagnostic, Diagnostics};
 use syncline_units::{Bytes, Time};
 
-/// Congestion control of TCP.
+/// What carries messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Transport {
+    /// TCP: what is lost is sent again.
+    #[default]
+    Tcp,
+    /// RDMA over Converged Ethernet (RoCEv2), reliable connections: paced by the sender, go-back-N.
+    Rdma,
+}
+
+/// Congestion control.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Congestion {
     /// NewReno (RFC 6582) with selective acknowledgements (RFC 6675).
-    #[default]
     #[serde(rename = "newreno")]
     NewReno,
     /// CUBIC (RFC 9438).
     Cubic,
     /// DCTCP (RFC 8257); needs marks.
     Dctcp,
+    /// DCQCN (Zhu et al., SIGCOMM 2015), of RDMA; needs marks.
+    Dcqcn,
+    /// None: RDMA sends at the link's rate.
+    None,
+}
+
+impl Congestion {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NewReno => "newreno",
+            Self::Cubic => "cubic",
+            Self::Dctcp => "dctcp",
+            Self::Dcqcn => "dcqcn",
+            Self::None => "none",
+        }
+    }
+
+    /// Whether it slows down for marks and nothing else.
+    pub fn needs_marks(self) -> bool {
+        matches!(self, Self::Dctcp | Self::Dcqcn)
+    }
+}
+
+/// How the ports of a switch share its buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Sharing {
+    /// Each has an equal part (dlrm2020 III-C.2).
+    #[default]
+    Even,
+    /// Each may have [`Parameters::alpha`] times what is free (Choudhury and Hahne, 1998).
+    Dynamic,
+}
+
+/// Queues in which packets are marked, or dropped early: random early detection (Floyd and Jacobson, 1993). A step is a
+/// range without length.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Marking {
+    /// Queue from which on some packets are.
+    pub from: Bytes,
+    /// Queue from which on all are.
+    pub to: Bytes,
+    /// Part of packets just below that.
+    pub probability: f64,
+    /// Weight of a new packet in the average queue; 1 takes the queue as it is.
+    pub weight: f64,
+    /// Whether packets are dropped in place of being marked.
+    pub drop: bool,
+}
+
+impl Marking {
+    /// All packets from one queue on.
+    pub fn step(from: Bytes) -> Self {
+        Self { from, to: from, probability: 1.0, weight: 1.0, drop: false }
+    }
 }
 
 /// Everything that can be set. The defaults are the values of dlrm2020, Table III, where it gives them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Parameters {
     /// Largest packet of the network layer.
     pub mtu: Bytes,
-    /// TCP and IP headers of a segment: 20 + 20, and 12 for time stamps (RFC 7323).
-    pub headers: Bytes,
+    /// Headers of a packet: with TCP 20 + 20, and 12 for time stamps (RFC 7323); with RDMA 20 of IP, 8 of UDP, 12 of the
+    /// base transport header and 4 of the invariant checksum.
+    pub headers: Option<Bytes>,
     /// What the link adds to a packet.
     pub framing: Bytes,
     /// Buffer of a switch over all its ports; `None` has no end.
     pub buffer: Option<Bytes>,
+    /// How ports share it.
+    pub sharing: Sharing,
+    /// Part of the free buffer that a port may have, where sharing is dynamic.
+    pub alpha: f64,
     /// Time that a switch takes to forward a packet.
     pub forwarding: Time,
-    /// Queue from which on a switch marks data (ECN).
-    pub mark: Option<Bytes>,
-    /// Congestion control.
-    pub congestion: Congestion,
+    /// Queues in which a switch marks data (ECN) or drops it early.
+    pub mark: Option<Marking>,
+    /// Whether switches pause who sends to them before their buffer is full (priority flow control, IEEE 802.1Qbb). RDMA
+    /// has it unless told otherwise.
+    pub pfc: Option<bool>,
+    /// What carries messages.
+    pub transport: Transport,
+    /// Congestion control; NewReno with TCP and DCQCN with RDMA.
+    pub congestion: Option<Congestion>,
+    /// Whether a connection begins with TCP's handshake (RFC 9293, 3.5), or is open from the start.
+    pub handshake: bool,
     /// Initial window in segments (RFC 6928).
     pub initial_window: u32,
-    /// Largest window: what the receiver's buffer holds.
-    pub window: Bytes,
-    /// Shortest retransmission time-out.
+    /// Largest window: with TCP what the receiver's buffer holds, 512 KiB; with RDMA there is none.
+    pub window: Option<Bytes>,
+    /// Shortest retransmission time-out; with RDMA the only one.
     pub min_timeout: Time,
     /// Time-out before the first round trip was measured (RFC 6298, 2.1).
     pub initial_timeout: Time,
-    /// Segments that one acknowledgement is sent for (RFC 1122, 4.2.3.2: at most 2).
+    /// Packets that one acknowledgement is sent for (with TCP: RFC 1122, 4.2.3.2: at most 2).
     pub segments_per_ack: u32,
     /// Longest time that an acknowledgement is held back.
     pub delayed_ack: Time,
     /// Whether a connection that was idle for a time-out begins with the initial window again (RFC 5681, 4.1).
     pub restart: bool,
+    /// Equal paths that the packets of a connection take in turn, at most (packet spraying); with 1 all take the same, and
+    /// with RDMA too, which goes back to every packet that another overtakes.
+    pub spray: u32,
+    /// Of DCQCN.
+    pub dcqcn: Dcqcn,
+    /// What random early detection draws from.
+    pub seed: u64,
 }
 
 impl Default for Parameters {
     fn default() -> Self {
         Self {
             mtu: Bytes(1500),
-            headers: Bytes(52),
+            headers: None,
             framing: Bytes(2),
             buffer: Some(Bytes(64 << 20)),
+            sharing: Sharing::Even,
+            alpha: 1.0,
             forwarding: Time::ZERO,
             mark: None,
-            congestion: Congestion::NewReno,
+            pfc: None,
+            transport: Transport::Tcp,
+            congestion: None,
+            handshake: false,
             initial_window: 10,
-            window: Bytes(512 << 10),
+            window: None,
             min_timeout: Time(50_000_000_000),
             initial_timeout: Time(1_000_000_000_000),
             segments_per_ack: 1,
             delayed_ack: Time(40_000_000_000),
             restart: false,
+            spray: 1,
+            dcqcn: Dcqcn::default(),
+            seed: 0,
         }
     }
 }
 
 impl Parameters {
-    /// Payload of a full segment.
-    pub fn segment(&self) -> u64 {
-        self.mtu.0.saturating_sub(self.headers.0)
+    /// Headers of a packet.
+    pub fn headers(&self) -> Bytes {
+        self.headers.unwrap_or(match self.transport {
+            Transport::Tcp => Bytes(52),
+            Transport::Rdma => Bytes(44),
+        })
     }
 
-    /// What is impossible, on a network whose switches have at most `ports` egress ports.
-    pub fn check(&self, ports: u64) -> Diagnostics {
-        let mut problems = Diagnostics::new();
-        let bad = |key: &str, message: &str, found: String, allowed: String| {
-            let key = format!("network.{key}");
-            Diagnostic::error(Code::BadValue, message.to_owned()).key(key).found(found).allowed(allowed)
-        };
-        if self.mtu.0 <= self.headers.0 || self.mtu.0 > u64::from(u16::MAX) {
-            problems.push(bad(
-                "mtu",
-                "a packet holds its headers and at least one byte, and at most 65,535",
-                self.mtu.to_string(),
-                format!("{} to 65535 B", self.headers.0 + 1),
-            ));
-            return problems;
-        }
-        let wire = self.mtu.0 + self.framing.0;
-        if let Some(buffer) = self.buffer {
-            let part = buffer.0 / ports.max(1);
-            if part < wire {
-                problems.push(bad(
-                    "buffer",
-                    "the part of a switch's buffer that each port has holds no packet",
-                    format!("{buffer} over {ports} ports"),
-                    format!("at least {}", Bytes(wire * ports.max(1))),
-                ));
-            }
-        }
-        if self.window.0 < self.segment() {
-            problems.push(bad(
-                "window",
-                "the largest window holds no segment",
-                self.window.to_string(),
-                format!("at least {}", Bytes(self.segment())),
-            ));
-        }
-        for (key, value) in
-            [("initial_window", self.initial_window), ("segments_per_ack", self.segments_per_ack)]
-        {
-            if value == 0 {
-                problems.push(bad(key, "at least one segment is needed", "0".into(), "1 or more".into()));
-            }
-        }
-        if self.congestion == Congestion::Dctcp && self.mark.is_none() {
-            problems.push(
-                bad(
-                    "mark",
-                    "DCTCP needs switches that mark packets",
-                    "none".into(),
-                    "a queue, such as 100kB".into(),
-                )
-                .help("give `mark`, the queue from which on a port marks data"),
-            );
-        }
-        problems
+    /// Payload of a full packet.
+    pub fn segment(&self) -> u64 {
+        self.mtu.0.saturating_sub(self.headers().0)
+    }
+
+    /// A full packet on the wire.
+    pub fn wire(&self) -> u64 {
+        self.mtu.0.saturating_add(self.framing.0)
+    }
+
+    /// Largest window.
+    pub fn window(&self) -> Bytes {
+        self.window.unwrap_or(match self.transport {
+            Transport::Tcp => Bytes(512 << 10),
+            Transport::Rdma => Bytes(u64::MAX),
+        })
+    }
+
+    /// Congestion control.
+    pub fn congestion(&self) -> Congestion {
+        self.congestion.unwrap_or(match self.transport {
+            Transport::Tcp => Congestion::NewReno,
+            Transport::Rdma => Congestion::Dcqcn,
+        })
+    }
+
+    /// Queues in which packets are marked: where DCQCN was not told, those of its paper (section 6.2).
+    pub fn marking(&self) -> Option<Marking> {
+        let usual =
+            Marking { from: Bytes(5_000), to: Bytes(200_000), probability: 0.01, weight: 1.0, drop: false };
+        self.mark.or((self.congestion() == Congestion::Dcqcn).then_some(usual))
+    }
+
+    /// Whether switches pause who sends to them.
+    pub fn pfc(&self) -> bool {
+        self.pfc.unwrap_or(self.transport == Transport::Rdma)
     }
 }

@@ -1,15 +1,20 @@
 //! Packets on a network: ports, connections and the queue of events. Knows nothing of ranks, plans and fabrics.
 
-use crate::packet::{Packet, age, offset, stamp};
-use crate::parameters::Parameters;
-use crate::port::{Count, Port, Taken};
-use crate::queue::{Event, Queue, TIMER};
+use crate::flow::{Connection, Flow, Message, NEVER, Repairs, RoundTrips};
+use crate::gate::{Buffer, Gate, Ingress};
+use crate::layout::{Layout, pause_delay};
+use crate::marking::Early;
+use crate::meter::Meter;
+use crate::packet::Packet;
+use crate::parameters::{Parameters, Sharing, Transport};
+use crate::port::{Count, NONE, Port, Taken};
+use crate::profile::Profile;
+use crate::queue::{Event, Kind, Queue};
 use crate::tcp::ranges::Blocks;
-use crate::tcp::receiver::{Answer, Receiver};
-use crate::tcp::sender::{NEVER, Repairs, Sender};
+use crate::ways::Ways;
 use std::collections::VecDeque;
 use syncline_engine::activity::Activity;
-use syncline_units::{Rate, Time};
+use syncline_units::{Bytes, Time};
 
 /// Told what becomes of messages.
 pub trait Sink {
@@ -19,87 +24,60 @@ pub trait Sink {
     fn delivered(&mut self, time: Time, id: u32, key: u64);
 }
 
-/// A message on its connection.
-#[derive(Clone, Copy, Debug)]
-struct Message {
-    /// Offset behind its last byte.
-    end: u64,
-    id: u32,
-    key: u64,
-}
-
-/// One direction of a connection.
-#[derive(Debug)]
-struct Flow {
-    sender: Sender,
-    receiver: Receiver,
-    /// Ports on the way there, and on the way back: where they begin in the list, and how many.
-    there: (u32, u8),
-    back: (u32, u8),
-    /// Messages that are not there yet.
-    messages: VecDeque<Message>,
-    /// How many of them have left.
-    left: u32,
-    /// When its timer will be looked at; [`NEVER`] where there is none.
-    timer: u64,
-    /// When a held-back acknowledgement is due.
-    owed: u64,
-    round_trips: RoundTrips,
-}
-
-/// Samples of a flow's round-trip time, one a millisecond of simulated time (dlrm2020, Fig. 9).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RoundTrips {
-    /// Sum in picoseconds.
-    pub sum: u128,
-    /// Samples.
-    pub count: u64,
-    /// When the next one is taken.
-    due: u64,
-}
-
-impl RoundTrips {
-    /// Their mean, in seconds; `None` where there is no sample.
-    pub fn mean_s(&self) -> Option<f64> {
-        (self.count > 0).then(|| self.sum as f64 / self.count as f64 / 1e12)
-    }
-}
-
-/// Picoseconds between two samples of a round-trip time.
-const SAMPLE: u64 = 1_000_000_000;
-
 /// A network of packets.
 #[derive(Debug)]
 pub struct Simulation {
-    parameters: Parameters,
-    ports: Vec<Port>,
-    flows: Vec<Flow>,
-    /// Ports of all ways, way by way.
-    ways: Vec<u32>,
-    queue: Queue,
+    pub(crate) profiles: Vec<Profile>,
+    pub(crate) ports: Vec<Port>,
+    pub(crate) gates: Vec<Gate>,
+    /// By port: the switch whose buffer it shares with others, [`NONE`] where it shares none.
+    pub(crate) switch_of: Vec<u32>,
+    pub(crate) buffers: Vec<Buffer>,
+    /// By port: what of its packets is in the switch at the end of its link.
+    pub(crate) ingress: Vec<Ingress>,
+    /// On the wire.
+    pub(crate) longest_packet: u64,
+    pub(crate) flows: Vec<Flow>,
+    pub(crate) ways: Ways,
+    pub(crate) queue: Queue,
     /// Blocks of selective acknowledgements that are under way, with the stamps that they return.
-    blocks: Vec<(Blocks, u32)>,
-    free_blocks: Vec<u32>,
-    now: u64,
+    pub(crate) blocks: Vec<(Blocks, u32)>,
+    pub(crate) free_blocks: Vec<u32>,
+    pub(crate) now: u64,
     /// Packets under way or in a queue.
-    under_way: u64,
+    pub(crate) under_way: u64,
     /// Flows with bytes that are not acknowledged.
-    busy: u32,
+    pub(crate) busy: u32,
     events: u64,
     /// Packets that hosts sent.
-    sent: u64,
+    pub(crate) sent: u64,
     /// When ports were busy.
-    activity: Activity,
+    pub(crate) activity: Activity,
+    pub(crate) meter: Meter,
+}
+
+/// Whether a set of parameters needs to know when each packet leaves.
+fn is_gated(parameters: &Parameters) -> bool {
+    parameters.transport == Transport::Rdma || parameters.pfc() || parameters.sharing == Sharing::Dynamic
 }
 
 impl Simulation {
-    /// A network without ports.
-    pub fn new(parameters: Parameters) -> Self {
-        Self {
-            parameters,
-            ports: Vec::new(),
+    /// An idle network: of each link the port in front of it, numbered as they are.
+    pub fn new(layout: &Layout) -> Self {
+        let buffer = |switch: &crate::layout::Switch| {
+            let of = &layout.sets[switch.set as usize];
+            Buffer::new(switch, of.buffer.map(|size| size.0), of.sharing, of.alpha, of.pfc())
+        };
+        let mut simulation = Self {
+            profiles: layout.sets.iter().map(Profile::new).collect(),
+            ports: Vec::with_capacity(layout.links.len()),
+            gates: Vec::new(),
+            switch_of: Vec::new(),
+            buffers: layout.switches.iter().map(buffer).collect(),
+            ingress: Vec::new(),
+            longest_packet: layout.sets.iter().map(Parameters::wire).max().unwrap_or(0),
             flows: Vec::new(),
-            ways: Vec::new(),
+            ways: Ways::default(),
             queue: Queue::default(),
             blocks: Vec::new(),
             free_blocks: Vec::new(),
@@ -108,37 +86,62 @@ impl Simulation {
             busy: 0,
             events: 0,
             sent: 0,
-            activity: Activity::new(0),
-        }
-    }
-
-    /// Adds a port: the queue in front of a link of `rate`, at the end of which packets are `latency` after they have
-    /// left. `buffer` is what its queue holds, `None` for a host's, which is the memory that the data lies in.
-    pub fn port(&mut self, rate: Rate, latency: Time, buffer: Option<u64>) -> u32 {
-        let mark = buffer.and(self.parameters.mark).map_or(u64::MAX, |bytes| bytes.0);
-        self.activity.add_row();
-        self.ports.push(Port::new(rate, latency.0, buffer.unwrap_or(u64::MAX), mark));
-        self.ports.len() as u32 - 1
-    }
-
-    /// Opens a connection for data over the ports `there`, acknowledged over the ports `back`.
-    pub fn open(&mut self, there: &[u32], back: &[u32]) -> u32 {
-        let mut way = |ports: &[u32]| {
-            let start = self.ways.len() as u32;
-            self.ways.extend_from_slice(ports);
-            (start, ports.len() as u8)
+            activity: Activity::new(layout.links.len()),
+            meter: Meter::new(layout.sets.len()),
         };
-        let (there, back) = (way(there), way(back));
+        for number in 0..layout.links.len() {
+            simulation.add_port(layout, number);
+        }
+        simulation
+    }
+
+    fn add_port(&mut self, layout: &Layout, number: usize) {
+        let link = &layout.links[number];
+        let of = &layout.sets[link.set as usize];
+        let forwarding = if link.to.is_some() { of.forwarding } else { Time::ZERO };
+        let mut port = Port::new(link.rate, link.latency.saturating_add(forwarding).0, link.set);
+        if let Some(switch) = link.from {
+            let ports = layout.switches[switch as usize].egress.max(1);
+            let small = link.rate.transfer_time(Bytes(u64::from(self.profiles[link.set as usize].overhead)));
+            let seed = of.seed ^ (number as u64) << 32;
+            let early = of.marking().map(|marking| Early::new(marking, small.map_or(1, |time| time.0), seed));
+            port = port.switched(of.buffer.map(|buffer| buffer.0 / ports), early);
+        }
+        if is_gated(of) {
+            port.gate = self.gates.len() as u32;
+            self.gates.push(Gate::default());
+        }
+        self.switch_of.push(link.from.filter(|_| is_gated(of)).unwrap_or(NONE));
+        self.ingress.push(Ingress { delay: pause_delay(link, of), ..Ingress::default() });
+        self.ports.push(port);
+    }
+
+    /// Opens a connection for data over the ports `there`, acknowledged over the ports `back`, neither of them empty or
+    /// more than 255. Its transport is that of the set with the highest number on the way.
+    pub fn open(&mut self, there: &[u32], back: &[u32]) -> u32 {
+        self.open_several(&[there], &[back])
+    }
+
+    /// Opens a connection whose packets take several ways in turn (packet spraying). In each direction they begin with
+    /// the same port and are equally long, and there are at most 256 over one more than the ports of each.
+    pub fn open_several<W: AsRef<[u32]>>(&mut self, there: &[W], back: &[W]) -> u32 {
+        let first = there[0].as_ref();
+        let set = first.iter().map(|&port| self.ports[port as usize].set).max().unwrap_or(0);
+        let line = self.ports[first[0] as usize].rate;
+        let (there, back) = (self.ways.add(there), self.ways.add(back));
+        let profile = &self.profiles[set as usize];
         self.flows.push(Flow {
-            sender: Sender::new(&self.parameters),
-            receiver: Receiver::default(),
+            connection: Connection::new(profile, line),
+            set,
+            overhead: profile.overhead,
             there,
             back,
             messages: VecDeque::new(),
             left: 0,
             timer: NEVER,
-            owed: NEVER,
             round_trips: RoundTrips::default(),
+            dropped: 0,
+            marked: 0,
         });
         self.flows.len() as u32 - 1
     }
@@ -148,16 +151,26 @@ impl Simulation {
         debug_assert!(now.0 >= self.now, "time runs forwards");
         self.now = now.0;
         let state = &mut self.flows[flow as usize];
-        self.busy += u32::from(state.sender.is_idle() && bytes > 0);
-        state.sender.write(now.0, bytes, &self.parameters);
-        let end = state.sender.end;
+        self.busy += u32::from(state.connection.is_idle() && bytes > 0);
+        match &mut state.connection {
+            Connection::Tcp(tcp) => tcp.sender.write(now.0, bytes, &self.profiles[state.set as usize]),
+            Connection::Rdma(rdma) => rdma.sender.end += bytes,
+        }
+        let end = state.connection.written();
         state.messages.push_back(Message { end, id, key });
         if bytes == 0 {
             // Nothing is sent for it: it is there when what was written before it is.
-            self.leave(flow, self.now, sink);
+            let left = match &self.flows[flow as usize].connection {
+                Connection::Tcp(tcp) => tcp.sender.next,
+                Connection::Rdma(rdma) => rdma.sender.next,
+            };
+            self.leave(flow, left, self.now, sink);
             self.hand_over(flow, sink);
         }
-        self.send(flow, sink);
+        match self.flows[flow as usize].connection {
+            Connection::Tcp(_) => self.send(flow, sink),
+            Connection::Rdma(_) => self.list(flow),
+        }
     }
 
     /// Time of the next event that matters.
@@ -172,15 +185,28 @@ impl Simulation {
     /// Handles the next event, if it is not after `until`; whether there was one.
     #[inline]
     pub fn step(&mut self, until: Time, sink: &mut impl Sink) -> bool {
-        let Some(Event { time, port, packet }) = self.queue.pop(until.0) else { return false };
+        let Some(Event { time, port, kind, packet }) = self.queue.pop(until.0) else { return false };
         self.now = self.now.max(time);
         self.events += 1;
-        if port == TIMER {
-            self.timer(packet.flow, sink);
-        } else {
+        if kind == Kind::Arrive {
             self.arrive(port, packet, sink);
+        } else {
+            self.other(port, kind, packet.flow, sink);
         }
         true
+    }
+
+    /// Handles what is not a packet that arrives.
+    #[inline(never)]
+    fn other(&mut self, port: u32, kind: Kind, flow: u32, sink: &mut impl Sink) {
+        match kind {
+            Kind::Arrive => {}
+            Kind::Left => self.left(port, sink),
+            Kind::Pause => self.pause(port),
+            Kind::Resume => self.resume(port),
+            Kind::Timer => self.timer(flow, sink),
+            Kind::Paced => self.paced(flow),
+        }
     }
 
     /// Events so far.
@@ -204,6 +230,15 @@ impl Simulation {
         state.bytes_in(state.count.longest)
     }
 
+    /// The longest queue that port `port` may have, in bytes; `None` where its switch's other ports decide that too, and
+    /// where it has no end.
+    pub fn limit(&self, port: u32) -> Option<u64> {
+        match self.switch_of[port as usize] {
+            NONE => self.ports[port as usize].limit(),
+            switch => self.buffers[switch as usize].own(),
+        }
+    }
+
     /// When the last packet that port `port` has taken will have left.
     pub fn drained(&self, port: u32) -> Time {
         Time(self.ports[port as usize].drained())
@@ -212,6 +247,11 @@ impl Simulation {
     /// When each port was busy.
     pub fn activity(&mut self) -> &mut Activity {
         &mut self.activity
+    }
+
+    /// Queues and losses over time.
+    pub fn meter(&self) -> &Meter {
+        &self.meter
     }
 
     /// From `now` on nobody asks any more when ports were busy.
@@ -226,108 +266,129 @@ impl Simulation {
 
     /// Repairs and round trips of every flow.
     pub fn flows(&self) -> impl Iterator<Item = (Repairs, RoundTrips)> {
-        self.flows.iter().map(|flow| (flow.sender.repairs, flow.round_trips))
+        self.flows.iter().map(|flow| (flow.connection.repairs(), flow.round_trips))
+    }
+
+    /// Packets of a flow that were dropped, and that came marked.
+    pub fn met(&self, flow: u32) -> (u64, u64) {
+        let flow = &self.flows[flow as usize];
+        (flow.dropped, flow.marked)
     }
 
     /// Bytes that were written to a flow.
     pub fn written(&self, flow: u32) -> u64 {
-        self.flows[flow as usize].sender.end
+        self.flows[flow as usize].connection.written()
     }
 
-    /// Bytes on the wire.
-    #[inline]
-    fn wire(parameters: &Parameters, packet: &Packet) -> u32 {
-        u32::from(packet.length) + (parameters.headers.0 + parameters.framing.0) as u32
+    /// Ways that a flow's data takes in turn.
+    pub fn ways(&self, flow: u32) -> u32 {
+        self.flows[flow as usize].there.count()
+    }
+
+    /// Whether a flow was given up: nobody answered.
+    pub fn is_given_up(&self, flow: u32) -> bool {
+        matches!(&self.flows[flow as usize].connection, Connection::Rdma(rdma) if rdma.sender.is_given_up())
+    }
+
+    /// The set of parameters of a flow.
+    pub fn set(&self, flow: u32) -> u16 {
+        self.flows[flow as usize].set
     }
 
     /// A packet has come to the end of a link.
     #[inline]
     fn arrive(&mut self, port: u32, mut packet: Packet, sink: &mut impl Sink) {
         if let Some((time, next)) = self.ports[port as usize].next(self.now) {
-            self.queue.push(Event { time, port, packet: next });
+            self.queue.push(Event { time, port, kind: Kind::Arrive, packet: next });
         }
         let flow = &self.flows[packet.flow as usize];
         let acknowledges = packet.is(Packet::ACKNOWLEDGES);
-        let (start, ports) = if acknowledges { flow.back } else { flow.there };
         packet.hop += 1;
-        if packet.hop < ports {
-            let port = self.ways[start as usize + usize::from(packet.hop)];
-            self.enter(port, packet);
-        } else {
-            self.under_way -= 1;
-            if acknowledges { self.acknowledged(packet, sink) } else { self.received(packet, sink) }
+        if let Some(next) = self.ways.port(if acknowledges { &flow.back } else { &flow.there }, packet.hop) {
+            self.enter(next, packet, port);
+            return;
+        }
+        self.under_way -= 1;
+        if packet.is(Packet::MARKED) {
+            self.flows[packet.flow as usize].marked += 1;
+        }
+        match (&self.flows[packet.flow as usize].connection, acknowledges) {
+            (Connection::Tcp(_), false) => self.tcp_received(packet, sink),
+            (Connection::Tcp(_), true) => self.tcp_acknowledged(packet, sink),
+            (Connection::Rdma(_), false) => self.rdma_received(packet, sink),
+            (Connection::Rdma(_), true) => self.rdma_acknowledged(packet),
         }
     }
 
     /// A host sends a packet.
     #[inline]
-    fn begin(&mut self, port: u32, packet: Packet) {
+    pub(crate) fn begin(&mut self, port: u32, packet: Packet) {
         self.under_way += 1;
         self.sent += 1;
-        self.enter(port, packet);
+        self.enter(port, packet, NONE);
     }
 
-    /// A packet comes to a port.
+    /// A packet comes to a port, from a link or from its own host.
     #[inline]
-    fn enter(&mut self, port: u32, mut packet: Packet) {
-        let wire = Self::wire(&self.parameters, &packet);
+    fn enter(&mut self, port: u32, mut packet: Packet, from: u32) {
+        let wire = u32::from(packet.length) + self.flows[packet.flow as usize].overhead;
         let state = &mut self.ports[port as usize];
-        let before = state.drained().max(self.now);
+        if state.gate != NONE {
+            self.enter_gate(port, packet, wire, from);
+            return;
+        }
+        let (before, marks) = (state.drained().max(self.now), state.count.marks);
         let taken = state.take(self.now, &mut packet, wire);
         let after = state.drained();
-        if taken != Taken::Dropped {
-            self.activity.book(port as usize, &mut state.recent, Time(before), Time(after));
+        if state.switched {
+            let sample = self.meter.at(self.now, state.set);
+            if taken == Taken::Dropped {
+                sample.drops += 1;
+            } else {
+                let ahead = before - self.now;
+                sample.queued += u128::from(ahead) * u128::from(wire);
+                sample.longest = sample.longest.max((ahead as f64 * state.speed) as u64);
+                sample.marks += state.count.marks - marks;
+            }
         }
         match taken {
-            Taken::Sent(time) => self.queue.push(Event { time, port, packet }),
-            Taken::Queued => {}
-            Taken::Dropped => {
-                self.under_way -= 1;
-                if packet.is(Packet::SELECTIVE) {
-                    self.free_blocks.push(packet.stamp);
-                }
+            Taken::Dropped => self.forget(packet),
+            Taken::Queued => self.activity.book(port as usize, &mut state.recent, Time(before), Time(after)),
+            Taken::Sent(time) => {
+                self.activity.book(port as usize, &mut state.recent, Time(before), Time(after));
+                self.queue.push(Event { time, port, kind: Kind::Arrive, packet });
             }
         }
     }
 
-    /// Sends what may be sent of a flow.
-    #[inline]
-    fn send(&mut self, flow: u32, sink: &mut impl Sink) {
-        let port = self.ways[self.flows[flow as usize].there.0 as usize];
-        let stamp = stamp(self.now);
-        while let Some(segment) = self.flows[flow as usize].sender.segment(self.now, &self.parameters) {
-            let packet = Packet {
-                flow,
-                sequence: segment.start as u32,
-                stamp,
-                length: segment.length as u16,
-                hop: 0,
-                flags: if segment.again { Packet::AGAIN } else { 0 },
-            };
-            self.begin(port, packet);
-            self.leave(flow, self.ports[port as usize].drained(), sink);
+    /// A packet was dropped.
+    pub(crate) fn forget(&mut self, packet: Packet) {
+        self.under_way -= 1;
+        self.flows[packet.flow as usize].dropped += 1;
+        if packet.is(Packet::SELECTIVE) {
+            self.free_blocks.push(packet.stamp);
         }
-        self.set_timer(flow);
     }
 
-    /// Tells of messages whose last byte was sent, in a packet that leaves at `time`.
+    /// Tells of messages of which all bytes before `end` were sent, in a packet that leaves at `time`.
     #[inline]
-    fn leave(&mut self, flow: u32, time: u64, sink: &mut impl Sink) {
+    pub(crate) fn leave(&mut self, flow: u32, end: u64, time: u64, sink: &mut impl Sink) {
         let state = &mut self.flows[flow as usize];
-        while let Some(&Message { end, id, key }) = state.messages.get(state.left as usize)
-            && end <= state.sender.next
+        while let Some(message) = state.messages.get(state.left as usize)
+            && message.end <= end
         {
             state.left += 1;
-            sink.left(Time(time), id, key);
+            sink.left(Time(time), message.id, message.key);
         }
     }
 
     /// Tells of messages that are there.
     #[inline]
-    fn hand_over(&mut self, flow: u32, sink: &mut impl Sink) {
+    pub(crate) fn hand_over(&mut self, flow: u32, sink: &mut impl Sink) {
         let state = &mut self.flows[flow as usize];
+        let expected = state.connection.expected();
         while let Some(&Message { end, id, key }) = state.messages.front()
-            && end <= state.receiver.expected
+            && end <= expected
         {
             state.messages.pop_front();
             state.left = state.left.saturating_sub(1);
@@ -335,103 +396,16 @@ impl Simulation {
         }
     }
 
-    /// Data has come to its receiver.
-    #[inline]
-    fn received(&mut self, packet: Packet, sink: &mut impl Sink) {
-        let every = self.parameters.segments_per_ack;
-        let receiver = &mut self.flows[packet.flow as usize].receiver;
-        let start = offset(receiver.expected, packet.sequence);
-        let before = receiver.expected;
-        let marked = packet.is(Packet::MARKED);
-        match receiver.data(start, u64::from(packet.length), packet.stamp, marked, every) {
-            Answer::Now => self.acknowledge(packet.flow, before, marked, false),
-            Answer::Before(due) => {
-                self.acknowledge(packet.flow, before, !marked, true);
-                if due {
-                    self.acknowledge(packet.flow, before, marked, false);
-                }
-            }
-            Answer::Later => {}
-        }
-        let state = &mut self.flows[packet.flow as usize];
-        state.owed = match (state.receiver.owes(), state.owed) {
-            (true, NEVER) => self.now.saturating_add(self.parameters.delayed_ack.0),
-            (true, owed) => owed,
-            (false, _) => NEVER,
-        };
-        if state.owed != NEVER {
-            self.set_timer(packet.flow);
-        }
-        self.hand_over(packet.flow, sink);
-    }
-
-    /// Sends an acknowledgement, of what was there `before` the last segment where `without` it.
-    #[inline]
-    fn acknowledge(&mut self, flow: u32, before: u64, echo: bool, without: bool) {
-        let state = &mut self.flows[flow as usize];
-        state.receiver.acknowledged();
-        let ack = if without { before } else { state.receiver.expected };
-        let mut packet = Packet {
-            flow,
-            sequence: ack as u32,
-            stamp: state.receiver.stamp,
-            length: 0,
-            hop: 0,
-            flags: Packet::ACKNOWLEDGES | if echo { Packet::ECHO } else { 0 },
-        };
-        if let Some(blocks) = state.receiver.blocks() {
-            packet.flags |= Packet::SELECTIVE;
-            let held = (blocks, packet.stamp);
-            packet.stamp = match self.free_blocks.pop() {
-                Some(free) => {
-                    self.blocks[free as usize] = held;
-                    free
-                }
-                None => {
-                    self.blocks.push(held);
-                    self.blocks.len() as u32 - 1
-                }
-            };
-        }
-        let port = self.ways[state.back.0 as usize];
-        self.begin(port, packet);
-    }
-
-    /// An acknowledgement has come to the sender.
-    #[inline]
-    fn acknowledged(&mut self, packet: Packet, sink: &mut impl Sink) {
-        let (blocks, made) = if packet.is(Packet::SELECTIVE) {
-            self.free_blocks.push(packet.stamp);
-            let (blocks, made) = self.blocks[packet.stamp as usize];
-            (Some(blocks), made)
-        } else {
-            (None, packet.stamp)
-        };
-        let state = &mut self.flows[packet.flow as usize];
-        let was_idle = state.sender.is_idle();
-        let ack = offset(state.sender.una, packet.sequence);
-        let rtt = age(self.now, made);
-        if self.now >= state.round_trips.due && ack > state.sender.una {
-            state.round_trips.sum += u128::from(rtt);
-            state.round_trips.count += 1;
-            state.round_trips.due = self.now + SAMPLE;
-        }
-        let echo = packet.is(Packet::ECHO);
-        state.sender.acknowledge(self.now, ack, rtt, echo, blocks.as_ref(), &self.parameters);
-        self.busy -= u32::from(!was_idle && state.sender.is_idle());
-        self.send(packet.flow, sink);
-    }
-
     /// Sees to it that the timer of a flow is looked at when it runs out. A timer that runs out later than that is set
     /// anew then: most never run out.
     #[inline]
-    fn set_timer(&mut self, flow: u32) {
+    pub(crate) fn set_timer(&mut self, flow: u32) {
         let state = &mut self.flows[flow as usize];
-        let due = state.sender.deadline.min(state.owed);
+        let due = state.connection.deadline();
         if due < state.timer {
             state.timer = due;
             let packet = Packet { flow, ..Packet::default() };
-            self.queue.push(Event { time: due.max(self.now), port: TIMER, packet });
+            self.queue.push(Event { time: due.max(self.now), port: NONE, kind: Kind::Timer, packet });
         }
     }
 
@@ -443,18 +417,16 @@ impl Simulation {
             return;
         }
         state.timer = NEVER;
-        if state.owed <= self.now {
-            state.owed = NEVER;
-            let expected = state.receiver.expected;
-            if state.receiver.owes() {
-                let marked = state.receiver.is_marked();
-                self.acknowledge(flow, expected, marked, false);
+        match &mut state.connection {
+            Connection::Tcp(_) => self.tcp_timer(flow, sink),
+            Connection::Rdma(rdma) => {
+                if rdma.sender.deadline <= self.now {
+                    rdma.sender.time_out(self.now, &self.profiles[state.set as usize]);
+                    let set = state.set;
+                    self.meter.at(self.now, set).timeouts += 1;
+                    self.list(flow);
+                }
             }
-        }
-        let state = &mut self.flows[flow as usize];
-        if state.sender.deadline <= self.now {
-            state.sender.time_out(self.now, &self.parameters);
-            self.send(flow, sink);
         }
         self.set_timer(flow);
     }

@@ -1,6 +1,7 @@
-//! What is told of a run beside its answer: every port, and every connection.
+//! What is told of a run beside its answer: every port, every connection, and queues over time.
 
 use crate::Packets;
+use crate::meter::Sample;
 use syncline_timeline::Table;
 use syncline_units::{LinkId, Time};
 
@@ -34,7 +35,7 @@ pub(crate) fn ports(network: &Packets<'_>, finish: Time) -> Table {
             ends().map(|link| fabric.vertex_name(link.to)).collect::<Vec<String>>(),
         )
         .with("packets", "Packets sent", whole(&|link| simulation.count(link).packets))
-        .with("dropped", "Packets that found no room", whole(&|link| simulation.count(link).drops))
+        .with("dropped", "Packets that found no room, or were dropped early", whole(&|link| simulation.count(link).drops))
         .with("marked", "Packets that it marked (ECN)", whole(&|link| simulation.count(link).marks))
         .with(
             "mean_queue_bytes",
@@ -46,6 +47,65 @@ pub(crate) fn ports(network: &Packets<'_>, finish: Time) -> Table {
             "Longest queue that a packet met",
             whole(&|link| simulation.longest_queue(link)),
         )
+        .with(
+            "pauses",
+            "How often it was told to pause (priority flow control)",
+            whole(&|link| simulation.count(link).pauses),
+        )
+        .with(
+            "paused_s",
+            "Time in which it might not send",
+            used.iter().map(|(_, count)| count.paused as f64 / 1e12).collect::<Vec<f64>>(),
+        )
+        .with(
+            "limit_bytes",
+            "Longest queue that it may have; none where the ports of its switch share the buffer, and where it has no end",
+            used.iter()
+                .map(|&(link, _)| simulation.limit(link).map(|bytes| bytes as f64))
+                .collect::<Vec<Option<f64>>>(),
+        )
+}
+
+/// Queues of switches, and losses, over time: the run in slices, by dimension.
+pub(crate) fn queues(network: &Packets<'_>, finish: Time) -> Table {
+    let (fabric, simulation) = (network.fabric(), network.simulation());
+    let mut ports = vec![0u32; fabric.dims().len().max(1)];
+    for link in (0..fabric.links()).map(LinkId) {
+        let built = fabric.link(link);
+        ports[usize::from(built.dim)] +=
+            u32::from(built.from >= fabric.npus() && simulation.count(link.0).packets > 0);
+    }
+    let (meter, mut rows) = (simulation.meter(), Vec::new());
+    for (dim, &ports) in ports.iter().enumerate() {
+        let name = fabric.dims().get(dim).map_or("network", |dim| dim.name.as_str());
+        for (slice, sample) in (0u64..).zip(meter.samples(dim)) {
+            let start = Time(slice * meter.slice());
+            let end = Time(start.0 + meter.slice()).min(finish);
+            if start < finish {
+                rows.push((name.to_owned(), start, end, ports, *sample));
+            }
+        }
+    }
+    let whole = |of: fn(&Sample) -> u64| rows.iter().map(|row| of(&row.4) as i64).collect::<Vec<i64>>();
+    let mean = |(_, start, end, ports, sample): &(String, Time, Time, u32, Sample)| {
+        let area = (end.0 - start.0) as f64 * f64::from(*ports);
+        if area > 0.0 { sample.queued as f64 / area } else { 0.0 }
+    };
+    Table::new("queues", "A slice of time of the switches of a dimension, with `packet`")
+        .with("dimension", "Its name", rows.iter().map(|row| row.0.clone()).collect::<Vec<String>>())
+        .with("start_s", "Begin", rows.iter().map(|row| row.1.as_s()).collect::<Vec<f64>>())
+        .with("end_s", "End", rows.iter().map(|row| row.2.as_s()).collect::<Vec<f64>>())
+        .with(
+            "mean_queue_bytes",
+            "Mean queue of a port: what packets that came in this time waited",
+            rows.iter().map(mean).collect::<Vec<f64>>(),
+        )
+        .with("longest_queue_bytes", "Longest queue that a packet met", whole(|sample| sample.longest))
+        .with("dropped", "Packets that found no room, or were dropped early", whole(|sample| sample.drops))
+        .with("marked", "Packets that were marked (ECN)", whole(|sample| sample.marks))
+        .with("retransmissions", "Segments sent again", whole(|sample| sample.retransmissions))
+        .with("timeouts", "Retransmission time-outs", whole(|sample| sample.timeouts))
+        .with("pauses", "Times that a port was told to pause", whole(|sample| sample.pauses))
 }
 
 /// The connections.
@@ -64,6 +124,12 @@ pub(crate) fn flows(network: &Packets<'_>) -> Table {
         .with("to", "NPU that receives", whole(&|row| u64::from(rows[row].0.1)))
         .with("lane", "Which of several ways it takes", whole(&|row| u64::from(rows[row].0.2)))
         .with("bytes", "Payload written to it", whole(&|row| simulation.written(rows[row].1)))
+        .with(
+            "dropped",
+            "Packets of it that were dropped, acknowledgements included",
+            whole(&|row| simulation.met(rows[row].1).0),
+        )
+        .with("marked", "Packets that came marked (ECN)", whole(&|row| simulation.met(rows[row].1).1))
         .with("retransmissions", "Segments sent again", whole(&|row| rows[row].2.0.retransmissions))
         .with("timeouts", "Retransmission time-outs", whole(&|row| rows[row].2.0.timeouts))
         .with("recoveries", "Fast recoveries", whole(&|row| rows[row].2.0.recoveries))
@@ -71,5 +137,10 @@ pub(crate) fn flows(network: &Packets<'_>) -> Table {
             "rtt_s",
             "Mean of its round-trip times, sampled every millisecond of simulated time; 0 where none was taken",
             rows.iter().map(|(.., (_, trips))| trips.mean_s().unwrap_or(0.0)).collect::<Vec<f64>>(),
+        )
+        .with(
+            "paths",
+            "Paths that its packets take in turn (packet spraying)",
+            whole(&|row| u64::from(simulation.ways(rows[row].1))),
         )
 }

@@ -5,7 +5,7 @@ mod support;
 
 use proptest::prelude::*;
 use support::{Star, Told};
-use syncline_net_packet::{Congestion, Parameters};
+use syncline_net_packet::{Congestion, Marking, Parameters, Sharing};
 use syncline_units::{Bytes, Time};
 
 /// Far more events than any of these cases needs.
@@ -13,28 +13,35 @@ const MANY: u64 = 5_000_000;
 
 fn parameters() -> impl Strategy<Value = Parameters> {
     let congestion = prop::sample::select(vec![Congestion::NewReno, Congestion::Cubic, Congestion::Dctcp]);
-    let times = (0u64..3, 1u32..3, any::<bool>());
-    (congestion, 2u64..40, 1u32..20, 2u64..200, prop::sample::select(vec![576u64, 1500, 9000]), times)
-        .prop_map(
-            |(congestion, buffer, initial_window, window, mtu, (forwarding, segments_per_ack, restart))| {
-                Parameters {
-                    mtu: Bytes(mtu),
-                    // Of each of up to 8 ports.
-                    buffer: Some(Bytes(8 * buffer * (mtu + 2))),
-                    forwarding: Time::from_ns(100 * forwarding),
-                    mark: Some(Bytes(buffer * mtu / 3)),
-                    congestion,
-                    initial_window,
-                    window: Bytes(window * mtu),
-                    min_timeout: Time::from_ns(200_000),
-                    initial_timeout: Time::from_ns(1_000_000),
-                    segments_per_ack,
-                    delayed_ack: Time::from_ns(50_000),
-                    restart,
-                    ..Parameters::default()
-                }
-            },
-        )
+    let times = (0u64..3, 1u32..3, any::<bool>(), any::<bool>());
+    let early = (any::<bool>(), prop::sample::select(vec![0.05, 1.0]), any::<bool>());
+    let mtu = prop::sample::select(vec![576u64, 1500, 9000]);
+    (congestion, 2u64..40, 1u32..20, 2u64..200, mtu, times, early).prop_map(
+        |(congestion, buffer, initial_window, window, mtu, times, (dynamic, weight, drop))| {
+            let (forwarding, segments_per_ack, restart, handshake) = times;
+            let from = Bytes(buffer * mtu / 3);
+            let range = Marking { from, to: Bytes(2 * from.0), probability: 0.2, weight, drop };
+            let dctcp = congestion == Congestion::Dctcp;
+            Parameters {
+                mtu: Bytes(mtu),
+                // Of each of up to 8 ports.
+                buffer: Some(Bytes(8 * buffer * (mtu + 2))),
+                forwarding: Time::from_ns(100 * forwarding),
+                mark: Some(if dctcp { Marking::step(from) } else { range }),
+                sharing: if dynamic { Sharing::Dynamic } else { Sharing::Even },
+                handshake,
+                congestion: Some(congestion),
+                initial_window,
+                window: Some(Bytes(window * mtu)),
+                min_timeout: Time::from_ns(200_000),
+                initial_timeout: Time::from_ns(1_000_000),
+                segments_per_ack,
+                delayed_ack: Time::from_ns(50_000),
+                restart,
+                ..Parameters::default()
+            }
+        },
+    )
 }
 
 proptest! {
@@ -121,8 +128,8 @@ fn flows_share_a_link() {
     for congestion in [Congestion::NewReno, Congestion::Cubic, Congestion::Dctcp] {
         let parameters = Parameters {
             buffer: Some(Bytes(9 * 400_000)),
-            mark: Some(Bytes(100_000)),
-            congestion,
+            mark: Some(Marking::step(Bytes(100_000))),
+            congestion: Some(congestion),
             min_timeout: Time::from_ns(1_000_000),
             ..Parameters::default()
         };
@@ -171,4 +178,88 @@ fn small_messages_take_their_time() {
         assert!(time.as_s() > least, "{id}: {time}, not before {least}");
     }
     assert_eq!(told.delivered.len(), 100);
+}
+
+/// DCTCP keeps its queue near K (Alizadeh et al., SIGCOMM 2010, section 3.3: it swings below K by a part that shrinks with
+/// the number of flows, and above it by a segment a flow).
+#[test]
+fn dctcp_keeps_its_queue_near_k() {
+    for (flows, k) in [(2, 65_000), (4, 100_000), (8, 150_000)] {
+        let parameters = Parameters {
+            buffer: None,
+            mark: Some(Marking::step(Bytes(k))),
+            congestion: Some(Congestion::Dctcp),
+            window: Some(Bytes(4 << 20)),
+            ..Parameters::default()
+        };
+        let mut star = Star::new(flows + 1, parameters);
+        let mut told = Told::default();
+        for from in 0..flows {
+            star.simulation.write(Time::ZERO, star.flow(from, flows), 400_000_000, from, 0, &mut told);
+        }
+        let port = star.down(flows);
+        let mut until = |ms: u64| {
+            let until = Time::from_ns(1_000_000 * ms);
+            while star.simulation.next_time().is_some_and(|time| time <= until) {
+                star.simulation.step(until, &mut told);
+            }
+            (star.simulation.count(port).queued, star.simulation.count(port).busy)
+        };
+        // Without the first milliseconds, in which slow start ends.
+        let (early, late) = (until(5), until(15));
+        let (mean, busy) = ((late.0 - early.0) as f64 / 10e9, (late.1 - early.1) as f64 / 10e9);
+        let k = k as f64;
+        assert!(
+            mean > 0.4 * k && mean < 1.1 * k + 1502.0 * f64::from(flows),
+            "{flows} flows: {mean} B, K {k} B"
+        );
+        assert!(busy > 0.99, "{flows} flows: the link is busy {busy} of the time");
+    }
+}
+
+/// A handshake costs the round trip of two empty segments, once a connection.
+#[test]
+fn a_handshake_costs_a_round_trip_once() {
+    let times = |handshake: bool| {
+        let mut star = Star::new(2, Parameters { handshake, ..Parameters::default() });
+        let mut told = Told::default();
+        for id in 0..2 {
+            let now = Time::from_ns(1_000_000 * u64::from(id));
+            star.simulation.write(now, star.flow(0, 1), 1000, id, 0, &mut told);
+            star.run(&mut told);
+        }
+        told.delivered.iter().map(|&(time, _)| time.0).collect::<Vec<_>>()
+    };
+    let (with, without) = (times(true), times(false));
+    // Two links of 0.5 us each way, and 54 bytes on each of them.
+    let trip = 4 * (500_000 + 54 * 8 * 10);
+    assert_eq!(with[0] - without[0], trip);
+    assert_eq!(with[1], without[1]);
+}
+
+/// NewReno and CUBIC answer a mark like a loss: a queue that marks stays short, and nothing is sent again.
+#[test]
+fn marks_slow_down_newreno_and_cubic_too() {
+    for congestion in [Congestion::NewReno, Congestion::Cubic] {
+        let longest = |mark: Option<Marking>| {
+            let parameters = Parameters {
+                buffer: None,
+                mark,
+                congestion: Some(congestion),
+                window: Some(Bytes(8 << 20)),
+                ..Parameters::default()
+            };
+            let mut star = Star::new(3, parameters);
+            let mut told = Told::default();
+            for from in 0..2 {
+                star.simulation.write(Time::ZERO, star.flow(from, 2), 50_000_000, from, 0, &mut told);
+            }
+            star.run(&mut told);
+            assert!(star.simulation.flows().all(|(repairs, _)| repairs.retransmissions == 0));
+            let count = star.simulation.count(star.down(2));
+            count.queued as f64 / 1e12 / told.delivered.last().map_or(0.0, |&(time, _)| time.as_s())
+        };
+        let (with, without) = (longest(Some(Marking::step(Bytes(100_000)))), longest(None));
+        assert!(with < 150_000.0 && without > 5e6, "{congestion:?}: {with} and {without} B");
+    }
 }

@@ -58,7 +58,7 @@ fn cases() -> Vec<Case> {
                 buffer: Some(Bytes(number(2) << 20)),
                 mtu: Bytes(mtu),
                 initial_window: if number(4) == 0 { whole as u32 } else { number(4) as u32 },
-                congestion: if fields[5] == "cubic" { Congestion::Cubic } else { Congestion::NewReno },
+                congestion: Some(if fields[5] == "cubic" { Congestion::Cubic } else { Congestion::NewReno }),
                 initial_timeout: Time(50_000_000_000),
                 ..Parameters::default()
             };
@@ -126,7 +126,8 @@ fn what_loses_something_does_so_alike() {
         );
         let holds = inside && 2 * alike > runs.len();
         tell(&format!("{} {line}", if holds { "holds  " } else { "differs" }));
-        if !holds && case.differs.is_empty() {
+        // A reason for a difference that is none any more is taken out.
+        if holds != case.differs.is_empty() {
             misses.push(line);
         }
     }

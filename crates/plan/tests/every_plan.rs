@@ -156,6 +156,45 @@ fn all_reduce_phases_take_every_algorithm() {
     }
 }
 
+/// The super-nodes of dlrm2020: every number of them, of nodes in each, up to 64 nodes in all.
+fn super_nodes() -> impl Iterator<Item = Grid> {
+    let sizes = (1..=64u32).flat_map(|nodes| (1..=64 / nodes).map(move |groups| [nodes, groups]));
+    sizes.map(|sizes| Grid::new(&sizes).unwrap())
+}
+
+#[test]
+fn all_reduces_of_super_nodes() {
+    let [direct, tree] = ["direct", "double_binary_tree"].map(|name| by_name(name).unwrap());
+    // dlrm2020 Table III: direct among the nodes of a super-node, a double binary tree between super-nodes.
+    let algorithm = |axis: usize, _| Arc::clone(if axis == 0 { &direct } else { &tree });
+    for grid in super_nodes() {
+        for composition in [Composition::Hierarchical, Composition::HierarchicalOptimal] {
+            verify_composition(composition, CollectiveKind::AllReduce, &grid, algorithm, None, false)
+                .unwrap_or_else(|e| panic!("{composition} {:?}: {e}", grid.sizes()));
+        }
+    }
+}
+
+/// dlrm2020 Table II: all communication from one super-node to the i-th node of any other goes through its own i-th node.
+#[test]
+fn all_to_alls_of_super_nodes() {
+    let direct = by_name("direct").unwrap();
+    for grid in super_nodes() {
+        let pick = |_, _| Arc::clone(&direct);
+        let phases = Composition::Hierarchical.phases(CollectiveKind::AllToAll, &grid);
+        verify_composition(Composition::Hierarchical, CollectiveKind::AllToAll, &grid, pick, None, false)
+            .unwrap_or_else(|e| panic!("{:?}: {e}", grid.sizes()));
+        // First among the nodes of a super-node; then only between nodes of one number.
+        let axes: Vec<usize> = phases.iter().map(|phase| phase.axis).collect();
+        let expected: Vec<usize> = (0..2).filter(|&axis| grid.sizes()[axis] > 1).collect();
+        assert_eq!(axes, expected);
+        for position in 0..grid.positions() {
+            let number = grid.coordinate(position, 0);
+            assert!(grid.group(position, 1).all(|other| grid.coordinate(other, 0) == number));
+        }
+    }
+}
+
 /// An instruction of a seat as rank 0 would see it, without block numbers.
 fn turned(op: Op, seat: &Seat, turn: Turn) -> (u8, u32, u32, u32, bool) {
     let peer = |peer| turn.seen_from(peer, seat.index, seat.ranks);

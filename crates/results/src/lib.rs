@@ -10,7 +10,7 @@
 //! - [`manifest`]: the list of what a folder holds, with sizes, hashes, columns and their meanings;
 //! - [`table`]: a table that owns its names ([`OwnedTable`]), and a view of either kind ([`View`]);
 //! - [`parquet_file`], [`csv_text`], [`summary_json`]: one table or summary as bytes, and back;
-//! - [`trace`]: spans as a Perfetto trace;
+//! - [`trace`]: spans and counters as a Perfetto trace;
 //! - [`write()`]: the folder, written aside and renamed into place;
 //! - [`read`]: the way back, with every hash checked.
 

@@ -2,7 +2,7 @@
 
 use crate::scenario::{
     Collectives, Compute, Dim, Direction, Efficiency, Fabric, Limits, Network, Order, Placement, Scenario,
-    Trace, Workload,
+    Spread, Trace, Workload,
 };
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -53,6 +53,7 @@ pub fn astra_scenario(files: &AstraFiles<'_>, network: Network) -> Result<(Scena
             size: dim.npus,
             count: 1,
             direction: Direction::Both,
+            spread: Spread::Lane,
             rate: Some(Rate((dim.bandwidth * f64::from(1u32 << 30) * 8.0) as u64)),
             rate_per_npu: None,
             latency: Time((dim.latency * 1e3).round() as u64),
@@ -115,6 +116,7 @@ pub fn astra_scenario(files: &AstraFiles<'_>, network: Network) -> Result<(Scena
             groups: files.groups.filter(|path| !Groups::ignored(Path::new(path))).map(str::to_owned),
         },
         compute,
+        npu_memory: None,
         fabric: Fabric::Dims(dims),
         placement: Placement::Linear,
         collectives,

@@ -34,8 +34,9 @@ use std::path::Path;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 use syncline_formats::astra1::{Collective, Layer, Pass, Policy, TextWorkload};
 use syncline_units::{Bytes, CollectiveKind, Time};
+use syncline_workload::grid::Grid;
 use syncline_workload::layer::{Axes, Comm, Parallel};
-use syncline_workload::training::{Grid, GroupComm};
+use syncline_workload::step::GroupComm;
 use syncline_workload::{GraphBuilder, Part, Role, RoleId, Task, TaskGraph, TaskKind, Work, Workload};
 
 /// Reads a file as the job of the ranks along `axes`.

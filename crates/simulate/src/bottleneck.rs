@@ -110,11 +110,18 @@ pub(crate) fn bottleneck(
     };
     if busiest_link_busy * total < MOST * active {
         if let Some(packets) = summary.packets.as_ref().filter(|packets| packets.timeouts > 0) {
-            let reason = format!(
-                "{waits} Packets were lost, and connections stood still until time-outs ran out: {} packets dropped, {} \
-                 segments sent again, {} time-outs.{blame}",
-                packets.dropped, packets.retransmissions, packets.timeouts,
-            );
+            let reason = match packets.dropped {
+                0 => format!(
+                    "{waits} No packet was lost, but time-outs ran out before acknowledgements came, {} of them, and {} \
+                     segments were sent again: `network.min_timeout` is shorter than packets wait in queues.{blame}",
+                    packets.timeouts, packets.retransmissions,
+                ),
+                dropped => format!(
+                    "{waits} Packets were lost, and connections stood still until time-outs ran out: {dropped} packets \
+                     dropped, {} segments sent again, {} time-outs.{blame}",
+                    packets.retransmissions, packets.timeouts,
+                ),
+            };
             return ("loss".to_owned(), reason);
         }
         let even = path.map_or("Even".to_owned(), |path| format!("{path}, but even"));

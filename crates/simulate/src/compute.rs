@@ -1,7 +1,9 @@
 //! The scenario's compute model, checked.
 
 use crate::scenario::{Compute, Dataflow, Efficiency, Measured};
-use syncline_compute::{ComputeModel, Curve, Power, Roofline, Systolic, Table, Timing, systolic, table};
+use syncline_compute::{
+    ComputeModel, Curve, Power, Roofline, Systolic, Table, Throughput, Timing, systolic, table,
+};
 use syncline_diagnostics::Diagnostic;
 
 /// Checks the parameters of a compute model.
@@ -30,6 +32,9 @@ pub(crate) fn model(compute: &Compute) -> Result<ComputeModel, Diagnostic> {
                 delay: *delay,
             };
             (Timing::Systolic(array.check()?), compute_power)
+        }
+        Compute::Throughput { rate, memory, compute_power } => {
+            (Timing::Throughput(Throughput::new(*rate, *memory)?), compute_power)
         }
         Compute::Table { name, layers, compute_power } => {
             let layers = layers.iter().map(|(layer, times)| (layer.clone(), measured(*times))).collect();

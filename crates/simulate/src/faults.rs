@@ -244,24 +244,8 @@ fn counted(what: &str, numbers: &[u32]) -> String {
 
 /// The vertex that people call `name`.
 fn vertex(fabric: &Fabric, name: &str) -> std::result::Result<u32, Diagnostic> {
-    let number = |prefix: &str| {
-        name.get(..prefix.len())
-            .filter(|start| start.eq_ignore_ascii_case(prefix))
-            .and_then(|_| name[prefix.len()..].trim().parse::<u32>().ok())
-    };
-    let switches = fabric.vertices() - fabric.npus();
-    let found = match (number("npu"), number("switch")) {
-        (Some(npu), _) if npu < fabric.npus() => Some(npu),
-        (None, Some(switch)) if switch < switches => Some(fabric.npus() + switch),
-        _ => None,
-    };
-    found.ok_or_else(|| {
-        let allowed = match switches {
-            0 => format!("NPU 0 to NPU {}", fabric.npus() - 1),
-            _ => format!("NPU 0 to NPU {}, switch 0 to switch {}", fabric.npus() - 1, switches - 1),
-        };
-        bad("link", "no such NPU or switch", name, allowed)
-    })
+    let parts = fabric.parts();
+    parts.vertex(name).ok_or_else(|| bad("link", "no such NPU or switch", name, parts.names()))
 }
 
 fn cables(fabric: &Fabric) -> Cables {

@@ -1,17 +1,20 @@
 //! The scenario's job as a [`Workload`].
 
 use crate::placement;
-use crate::scenario::{Axes, BackwardOrder, Comm, Layer, Parallel, Scenario, Work, Workload as Spec};
+use crate::scenario::{Axes, Comm, Layer, Parallel, Scenario, Work, Workload as Spec};
 use crate::watch::Watch;
 use std::borrow::Cow;
 use syncline_compute::{ComputeModel, Timing};
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 use syncline_fabric::Fabric;
 use syncline_units::{Bytes, Flops};
-use syncline_workload::training::{Grid, Rules, settle, training_loop};
+use syncline_workload::grid::Grid;
+use syncline_workload::job::Training;
+use syncline_workload::memory::{Footprint, footprints};
+use syncline_workload::remedy::{Asked, fits};
 use syncline_workload::{GraphBuilder, Part, RoleId, Task, TaskKind, Workload};
 
-/// Builds the job for a fabric.
+/// Builds the job for a fabric, and what ranks of each stage hold, where that is known.
 ///
 /// # Errors
 /// Everything that is impossible about it, or unreadable in the files it names; `LimitReached` where `watch` says stop.
@@ -20,27 +23,40 @@ pub(crate) fn workload(
     compute: &ComputeModel,
     fabric: &Fabric,
     watch: &Watch<'_>,
-) -> Result<Workload> {
-    match &scenario.workload {
-        Spec::Layers { model, layers, parallel, iterations, micro_batches, data_type } => {
+) -> Result<(Workload, Vec<Footprint>)> {
+    let workload = match &scenario.workload {
+        Spec::Layers {
+            model,
+            layers,
+            parallel,
+            iterations,
+            micro_batches,
+            data_type,
+            optimizer,
+            batch_per_npu,
+        } => {
             positive("workload.iterations", *iterations)?;
             positive("workload.micro_batches", *micro_batches)?;
             countable(*iterations, *micro_batches)?;
             check_layers(layers)?;
             let layers = measured(layers, compute)?;
-            let grid = Grid::new(&axes(scenario, fabric)?, parallel)?;
-            let roles = vec![grid.role("model", &grid.model), grid.role("data", &grid.data)];
-            let degrees = [grid.degree(&grid.model), grid.degree(&grid.data)];
-            let steps: Vec<_> = layers
-                .iter()
-                .map(|layer| {
-                    settle(layer, (RoleId(0), degrees[0]), (RoleId(1), degrees[1]), data_type.bytes())
-                })
-                .collect();
-            let rules = Rules { backward: parallel.backward, last_bottom: None };
-            let graph = training_loop(&steps, rules, (*iterations, *micro_batches))?;
-            let names = layers.iter().map(|layer| layer.name.clone()).collect();
-            Ok(Workload::uniform(model.clone(), grid.sizes.iter().product(), graph, roles, names))
+            let axes = axes(scenario, fabric)?;
+            let times = (*iterations, *micro_batches);
+            let training = Training::new(&layers, &axes, parallel, times, data_type.bytes())?;
+            let memory = footprints(&training, *optimizer);
+            if let Some(capacity) = scenario.npu_memory {
+                let asked = Asked {
+                    layers: &layers,
+                    axes: &axes,
+                    parallel,
+                    optimizer: *optimizer,
+                    batch: *batch_per_npu,
+                    micro_batches: *micro_batches,
+                    element: data_type.bytes(),
+                };
+                fits(&asked, &memory, capacity)?;
+            }
+            return Ok((training.workload(model)?, memory));
         }
         Spec::Collectives { collectives, iterations } => {
             positive("workload.iterations", *iterations)?;
@@ -50,15 +66,20 @@ pub(crate) fn workload(
             let mismatch = |what: &str, ranks| placement::mismatch(&scenario.placement, fabric, what, ranks);
             crate::chakra::workload(prefix, groups.as_deref(), &axes(scenario, fabric)?, &mismatch, watch)
         }
+        Spec::Jobs { .. } => {
+            let message = "several jobs are built one by one";
+            Err(Diagnostic::error(Code::BadWorkload, message).key("workload").into())
+        }
         Spec::AstraText { file, iterations } => {
             positive("workload.iterations", *iterations)?;
             crate::astra_text::workload(file, *iterations, &axes(scenario, fabric)?)
         }
-    }
+    }?;
+    Ok((workload, Vec::new()))
 }
 
-/// Names and sizes of the rank grid's axes: the logical ones where given, else the fabric's dimensions, else (on a
-/// graph, or where only some NPUs are used) one axis of all ranks.
+/// Names and sizes of the rank grid's axes: the logical ones where given, else the fabric's dimensions or axes, else (on a
+/// graph without any, or where only some NPUs are used) one axis of all ranks.
 fn axes(scenario: &Scenario, fabric: &Fabric) -> Result<Vec<Axis>> {
     let ranks = placement::count(&scenario.placement, fabric);
     if let Some(sizes) = &scenario.collectives.logical {
@@ -87,6 +108,10 @@ fn axes(scenario: &Scenario, fabric: &Fabric) -> Result<Vec<Axis>> {
             })
             .collect());
     }
+    if ranks == fabric.npus() && !fabric.axes().is_empty() {
+        let axis = |(name, size): &(String, u32)| Axis { name: name.clone(), size: *size, dim: None };
+        return Ok(fabric.axes().iter().map(axis).collect());
+    }
     if fabric.is_graph() || ranks != fabric.npus() {
         return Ok(vec![Axis { name: "all".to_owned(), size: ranks, dim: None }]);
     }
@@ -99,7 +124,7 @@ fn axes(scenario: &Scenario, fabric: &Fabric) -> Result<Vec<Axis>> {
 }
 
 /// One axis of the rank grid.
-pub(crate) use syncline_workload::training::GridAxis as Axis;
+pub(crate) use syncline_workload::grid::GridAxis as Axis;
 
 fn positive(key: &str, value: u32) -> Result<()> {
     if value > 0 {
@@ -210,7 +235,7 @@ fn bare_collectives(collectives: &[Comm], iterations: u32, axes: &[Axis]) -> Res
         );
     }
     errors.into_result()?;
-    let parallel = Parallel { model: Axes::None, data: Axes::All, backward: BackwardOrder::WeightFirst };
+    let parallel = Parallel { model: Axes::None, data: Axes::All, ..Parallel::default() };
     let grid = Grid::new(axes, &parallel)?;
     let role = grid.role("all", &grid.data);
     let mut builder = GraphBuilder::new();

@@ -3,10 +3,10 @@
 //! - [`scenario`]: the resolved scenario, the contract with the Python package;
 //! - `network`, `placement`, `jobs`, `compute`, `plans`: its parts as fabric, ranks, workload, compute model and plans;
 //!   `prepare`: all of them, checked, `size`: not too large;
-//! - `faults`: what is slow or broken;
+//! - `faults`: what is slow or broken; `several`: jobs that share the fabric;
 //! - `symmetry`: which ranks stand for others; `unfold`: the way back;
 //! - [`run()`]: the run loop; `watch`: its clock; `report`: from the engine's record to tables and a summary;
-//!   `bottleneck`: what bounds the step, `moments`: what happened when;
+//!   `bottleneck`: what bounds the step, `contention`: which links held back what, `moments`: what happened when;
 //! - [`check`], [`show`]: what can be said without running;
 //! - [`mod@convert`]: one file form into another.
 
@@ -15,6 +15,7 @@ mod astra_text;
 mod bottleneck;
 mod chakra;
 mod compute;
+mod contention;
 pub mod convert;
 mod faults;
 mod jobs;
@@ -27,6 +28,7 @@ mod prepare;
 mod report;
 mod run;
 pub mod scenario;
+mod several;
 mod show;
 mod size;
 mod symmetry;

@@ -1,15 +1,15 @@
 //! The scenario's network as a [`Fabric`], and who runs where.
 
-use crate::scenario::{Dim, Fabric as Spec, Routing};
+use crate::scenario::{Dim, Fabric as Spec, Routing, Spread};
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 use syncline_fabric::{Dimension, Fabric, Graph, GraphLink};
-use syncline_units::NpuId;
+use syncline_units::{DimKind, NpuId};
 
-/// Builds the fabric.
+/// Builds the fabric. Flows are hashed from `seed` on, where the fabric says no other.
 ///
 /// # Errors
 /// Everything that is impossible about it.
-pub(crate) fn fabric(spec: &Spec) -> Result<Fabric> {
+pub(crate) fn fabric(spec: &Spec, seed: u64) -> Result<Fabric> {
     match spec {
         Spec::Dims(dims) => {
             let mut errors = Diagnostics::new();
@@ -39,10 +39,12 @@ pub(crate) fn fabric(spec: &Spec) -> Result<Fabric> {
                 .collect();
             let routing = match &graph.routing {
                 Routing::Shortest => syncline_fabric::Routing::Shortest,
+                Routing::Ecmp(ecmp) => syncline_fabric::Routing::Ecmp { seed: ecmp.seed.unwrap_or(seed) },
                 Routing::Explicit(paths) => syncline_fabric::Routing::Explicit(paths.clone()),
             };
             Ok(Fabric::graph(Graph::new(graph.npus, graph.switches, links, routing)?))
         }
+        Spec::Built(spec) => syncline_fabric::build::build(spec, seed),
     }
 }
 
@@ -54,6 +56,11 @@ fn dimension(dim: &Dim) -> std::result::Result<Dimension, Diagnostic> {
     if dim.count == 0 {
         return Err(bad("count", "a dimension needs at least one ring, link or switch").found("0"));
     }
+    if dim.spread != Spread::Lane && dim.shape != DimKind::Switch {
+        return Err(bad("spread", "only switches can be chosen by the pair of NPUs")
+            .found(format!("a dimension of shape {}", dim.shape.name()))
+            .allowed("switch"));
+    }
     if !(dim.efficiency > 0.0 && dim.efficiency <= 1.0) {
         return Err(bad("efficiency", "efficiency out of range")
             .found(dim.efficiency.to_string())
@@ -62,6 +69,7 @@ fn dimension(dim: &Dim) -> std::result::Result<Dimension, Diagnostic> {
     let built = Dimension::new(dim.name.clone(), dim.shape, dim.size)
         .with_count(dim.count)
         .with_direction(dim.direction)
+        .with_spread(dim.spread)
         .with_latency(dim.latency);
     let built = match (dim.rate, dim.rate_per_npu) {
         (Some(rate), None) => built.with_rate(rate.scaled(dim.efficiency)),
@@ -94,6 +102,10 @@ pub(crate) fn check_connected(fabric: &Fabric, ranks: u32, placement: &[NpuId]) 
             error
                 .key("faults")
                 .help("too many links are dead: leave some, or place the job on NPUs that can still talk")
+        } else if !fabric.axes().is_empty() || !fabric.parts().family.is_empty() {
+            error.key("fabric.built.network").help(
+                "leaves without spines are joined by nodes alone: with `nodes`, `rails: true` and `forward: true`",
+            )
         } else {
             error.key("fabric.graph.links").help("links are directed: a duplex link is two of them")
         };

@@ -167,7 +167,12 @@ impl<'a> Planner<'a> {
         let composition = Composition::from_str(&spec.all_reduce).map_err(|found| {
             errors.0.extend(found.0.into_iter().map(|d| d.key("collectives.all_reduce")));
         });
-        for (key, value) in [("chunks", u64::from(spec.chunks)), ("element", spec.element.0)] {
+        let mut positive =
+            vec![("chunks".to_owned(), u64::from(spec.chunks)), ("element".to_owned(), spec.element.0)];
+        positive.extend(
+            spec.chunks_of.iter().map(|(kind, &count)| (format!("chunks_of.{kind}"), u64::from(count))),
+        );
+        for (key, value) in positive {
             if value == 0 {
                 errors.push(
                     Diagnostic::error(Code::BadValue, "must be at least 1")
@@ -214,7 +219,8 @@ impl<'a> Planner<'a> {
     fn plan(&self, role: &Role, kind: CollectiveKind, bytes: Bytes) -> Result<CollectivePlan> {
         let element = if bytes.0.is_multiple_of(self.spec.element.0) { self.spec.element.0 } else { 1 };
         let whole = Extent::whole(bytes.0 / element);
-        let most = (bytes.0 / self.spec.min_chunk.0.max(1)).clamp(1, u64::from(self.spec.chunks)) as u32;
+        let wanted = self.spec.chunks_of.get(&kind).copied().unwrap_or(self.spec.chunks);
+        let most = (bytes.0 / self.spec.min_chunk.0.max(1)).clamp(1, u64::from(wanted)) as u32;
         size::chunks(u64::from(most).min(whole.len().div_ceil(u64::from(role.size()))))?;
         let chunks = chunks(whole, most, role.size());
         let phases = match self.own.get(&kind) {
@@ -349,9 +355,9 @@ impl<'a> Planner<'a> {
         let own = self.fabric.dims().get(usize::from(dim)).filter(|_| !self.placed);
         match own {
             Some(dim) if dim.kind == DimKind::Switch => {
-                (dim.rate_per_npu(), Time(dim.latency.0.saturating_mul(2)))
+                (dim.usable_rate_per_npu(), Time(dim.latency.0.saturating_mul(2)))
             }
-            Some(dim) => (dim.rate_per_npu(), dim.latency),
+            Some(dim) => (dim.usable_rate_per_npu(), dim.latency),
             None => (self.fastest_npu(), self.least_latency()),
         }
     }
@@ -368,7 +374,9 @@ impl<'a> Planner<'a> {
     fn fastest_npu(&self) -> Rate {
         let fabric = self.fabric;
         if !fabric.dims().is_empty() {
-            return Rate(fabric.dims().iter().fold(0, |sum, dim| sum.saturating_add(dim.rate_per_npu().0)));
+            return Rate(
+                fabric.dims().iter().fold(0, |sum, dim| sum.saturating_add(dim.usable_rate_per_npu().0)),
+            );
         }
         let mut into = vec![0u64; fabric.vertices() as usize];
         for id in 0..fabric.links() {

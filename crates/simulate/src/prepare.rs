@@ -1,7 +1,8 @@
 //! A scenario made ready to run: fabric, workload, durations, plans; everything that can be refused without running.
 
 use crate::faults::{self, Faults};
-use crate::scenario::{NamedRanks, Network, Scenario, TRACED_CLASSES, TRACED_FAULTS, Traced};
+use crate::scenario::{NamedRanks, Network, Scenario, TRACED_CLASSES, TRACED_FAULTS, Traced, Workload};
+use crate::several::{self, Member};
 use crate::watch::Watch;
 use crate::{compute, jobs, network, placement, plans, size, symmetry};
 use syncline_compute::{ComputeModel, Timing};
@@ -9,21 +10,28 @@ use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 use syncline_engine::{Job, Lanes};
 use syncline_fabric::{Fabric, Symmetry};
 use syncline_units::{NpuId, Time};
-use syncline_workload::{TaskKind, Work, Workload, matching};
+use syncline_workload::memory::Footprint;
+use syncline_workload::{TaskKind, Work, matching};
 
 /// Everything that a run needs.
 #[derive(Debug)]
 pub(crate) struct Prepared {
     pub(crate) fabric: Fabric,
-    pub(crate) workload: Workload,
+    pub(crate) workload: syncline_workload::Workload,
+    /// What ranks of each stage hold.
+    pub(crate) memory: Vec<Footprint>,
     pub(crate) compute: ComputeModel,
+    /// The compute model in words; of several jobs all of them.
+    pub(crate) compute_label: String,
     pub(crate) warnings: Diagnostics,
-    durations: Vec<Vec<Time>>,
-    placement: Vec<NpuId>,
+    pub(crate) durations: Vec<Vec<Time>>,
+    pub(crate) placement: Vec<NpuId>,
     pub(crate) plans: plans::Plans,
     pub(crate) faults: Faults,
     /// Which ranks stand for others.
     pub(crate) symmetry: Symmetry,
+    /// The jobs, where the scenario has several; else none.
+    pub(crate) parts: Vec<Member>,
 }
 
 /// Builds and checks everything.
@@ -38,12 +46,15 @@ pub(crate) fn prepare(scenario: &Scenario, watch: &Watch<'_>) -> Result<Prepared
             .allowed("syncline/1")
             .into());
     }
+    if let Workload::Jobs { jobs } = &scenario.workload {
+        return several::prepare_all(scenario, jobs, watch);
+    }
     size::numbers(scenario).into_result()?;
     let compute = compute::model(&scenario.compute)?;
-    let fabric = network::fabric(&scenario.fabric)?;
+    let fabric = network::fabric(&scenario.fabric, scenario.seed)?;
     watch.look("building the fabric")?;
     placement::check(&scenario.placement, &fabric)?;
-    let workload = jobs::workload(scenario, &compute, &fabric, watch)?;
+    let (workload, memory) = jobs::workload(scenario, &compute, &fabric, watch)?;
     watch.look("building the workload")?;
     let (fabric, faults) = faults::apply(&scenario.faults, scenario.seed, workload.ranks, fabric)?;
     watch.look("breaking links")?;
@@ -67,8 +78,10 @@ pub(crate) fn prepare(scenario: &Scenario, watch: &Watch<'_>) -> Result<Prepared
             None
         }
     };
-    if let Network::Packet(parameters) = &scenario.network {
-        errors.extend(syncline_net_packet::network::check(&fabric, parameters));
+    match &scenario.network {
+        Network::Flow(settings) => errors.extend(settings.check(&fabric)),
+        Network::Packet(settings) => errors.extend(settings.check(&fabric)),
+        Network::Analytical | Network::Queued => {}
     }
     let durations = durations(&workload, &compute, &mut errors);
     for (index, rank) in
@@ -99,11 +112,24 @@ pub(crate) fn prepare(scenario: &Scenario, watch: &Watch<'_>) -> Result<Prepared
     };
     size::memory(&workload, &symmetry, &plans.dims).into_result()?;
     warnings.extend(size::many(&workload, &symmetry, &why));
-    Ok(Prepared { fabric, workload, compute, warnings, durations, placement, plans, faults, symmetry })
+    Ok(Prepared {
+        fabric,
+        workload,
+        memory,
+        compute_label: compute.label(),
+        compute,
+        warnings,
+        durations,
+        placement,
+        plans,
+        faults,
+        symmetry,
+        parts: Vec::new(),
+    })
 }
 
 /// A warning where operations are to be timed by a systolic array and none of them is known to be a matrix product.
-fn without_products(workload: &Workload, vector: bool) -> Diagnostics {
+fn without_products(workload: &syncline_workload::Workload, vector: bool) -> Diagnostics {
     let mut warnings = Diagnostics::new();
     let works = workload.classes.iter().flat_map(|graph| &graph.tasks);
     let mut ops = works.filter_map(|task| match &task.kind {
@@ -128,7 +154,11 @@ fn without_products(workload: &Workload, vector: bool) -> Diagnostics {
 }
 
 /// Duration of every compute task, by class.
-fn durations(workload: &Workload, compute: &ComputeModel, errors: &mut Diagnostics) -> Vec<Vec<Time>> {
+fn durations(
+    workload: &syncline_workload::Workload,
+    compute: &ComputeModel,
+    errors: &mut Diagnostics,
+) -> Vec<Vec<Time>> {
     let mut refused = false;
     workload
         .classes
@@ -168,9 +198,10 @@ impl Prepared {
             plans: self.plans.plans.clone(),
             plan_of: self.plans.plan_of.clone(),
             placement: self.placement.clone(),
+            starts: self.parts.iter().flat_map(|part| vec![part.start; part.share.ranks as usize]).collect(),
             symmetry: self.symmetry.clone(),
             // A limit on events counts those that are handled.
-            repeat: scenario.quotient && scenario.limits.events.is_none(),
+            repeat: scenario.quotient && scenario.limits.events.is_none() && self.parts.is_empty(),
             schedule: plans::schedule(&scenario.collectives),
             dims: self.plans.dims.clone(),
             traced,

@@ -2,12 +2,13 @@
 
 use crate::prepare::Prepared;
 use crate::scenario::{Network, Scenario, Workload};
+use crate::several::Member;
 use crate::unfold::{self, Row};
-use crate::{bottleneck, moments};
+use crate::{bottleneck, contention, moments};
 use syncline_engine::path::{MAX_TASKS, watched};
 use syncline_engine::record::{CollectiveRecord, MAX_COLLECTIVES, RankRecord};
-use syncline_engine::{Job, Record};
-use syncline_timeline::{DimSummary, Ended, Packets, Summary, Table, Timeline};
+use syncline_engine::{Contention, Job, Record};
+use syncline_timeline::{DimSummary, Ended, JobSummary, Packets, Summary, Table, Timeline};
 use syncline_workload::Part;
 
 /// Picoseconds in a second.
@@ -47,7 +48,8 @@ pub(crate) fn timeline(
     record.spans.dims = prepared.dim_names();
     let links = link_rows(prepared, network);
     let finished = unfold::collectives(prepared, std::mem::take(&mut record.collectives));
-    let summary = summary(scenario, prepared, &record, &links, &finished, network.packets());
+    let contention = network.contention();
+    let summary = summary(scenario, prepared, &record, &links, &finished, (network.packets(), &contention));
     let mut tables = vec![
         layers(prepared, &record),
         collectives(prepared, &finished),
@@ -57,6 +59,9 @@ pub(crate) fn timeline(
         moments::activity(prepared, &record, network),
         moments::critical_path(prepared, job, &record.path),
     ];
+    if matches!(scenario.network, Network::Flow(_)) {
+        tables.push(contention::table(prepared, contention));
+    }
     tables.extend(network.tables(record.finish));
     Timeline { summary, tables, spans: record.spans }
 }
@@ -121,7 +126,7 @@ fn summary(
     record: &Record,
     links: &[LinkRow],
     finished: &[Row<CollectiveRecord>],
-    packets: Option<Packets>,
+    (packets, contention): (Option<Packets>, &[Contention]),
 ) -> Summary {
     // Whole numbers, so that it does not matter in how many parts the ranks are summed.
     let mean = |of: fn(&RankRecord) -> u64| {
@@ -131,7 +136,15 @@ fn summary(
             / f64::from(prepared.workload.ranks.max(1))
     };
     let total = record.finish.as_s();
-    let of_several = Some(prepared.workload.micro_batches()).filter(|&number| number > 1);
+    let of_several = match scenario.workload {
+        Workload::Layers { micro_batches, .. } => Some(u64::from(micro_batches)).filter(|&number| number > 1),
+        _ => None,
+    };
+    // An iteration of the engine is a micro-batch, or a whole step of a pipeline.
+    let of_engine = of_several.unwrap_or(1) / u64::from(prepared.workload.micro_batches());
+    // Steps of several jobs are told job by job.
+    let steps =
+        if prepared.parts.is_empty() { record.iterations_done } else { record.iterations_done.min(1) };
     let exposed = mean(|rank| rank.exposed_communication.0);
     let dims = dim_summaries(prepared, record, links);
     let mut summary = Summary {
@@ -140,13 +153,13 @@ fn summary(
         simulated_ranks: record.ranks.len() as u64,
         npus: u64::from(prepared.fabric.npus()),
         parallelism: parallelism(scenario, prepared),
-        iterations: u64::from(record.iterations_done),
-        simulated_iterations: u64::from(record.iterations_done - record.iterations_repeated),
-        micro_batches: of_several.map(u64::from),
+        iterations: u64::from(steps),
+        simulated_iterations: u64::from(steps - record.iterations_repeated),
+        micro_batches: of_several,
         simulated_micro_batches: of_several
-            .map(|_| u64::from(record.micro_batches_done - record.micro_batches_repeated)),
+            .map(|_| of_engine * u64::from(record.micro_batches_done - record.micro_batches_repeated)),
         total_time_s: total,
-        step_time_s: total / f64::from(record.iterations_done.max(1)),
+        step_time_s: total / f64::from(steps.max(1)),
         compute_s: mean(|rank| rank.compute.0),
         exposed_communication_s: exposed,
         exposed_memory_s: mean(|rank| rank.exposed_memory.0),
@@ -163,11 +176,15 @@ fn summary(
         bottleneck: String::new(),
         reason: String::new(),
         network_model: scenario.network.name().to_owned(),
-        compute_model: prepared.compute.label(),
+        compute_model: prepared.compute_label.clone(),
+        jobs: jobs(prepared, record),
         calibrated: "no".to_owned(),
         notes: notes(scenario, prepared, record, links),
     };
     (summary.bottleneck, summary.reason) = bottleneck::bottleneck(&summary, prepared, record, finished);
+    if summary.dims.iter().any(|dim| dim.name == summary.bottleneck) {
+        summary.reason.push_str(&contention::sentence(prepared, contention));
+    }
     summary
 }
 
@@ -175,6 +192,93 @@ fn summary(
 pub(crate) fn compare(summary: &mut Summary, healthy: Option<f64>) {
     summary.healthy_step_time_s = healthy;
     summary.fault_cost_s = healthy.map(|healthy| summary.step_time_s - healthy);
+}
+
+/// The answer for each of several jobs.
+fn jobs(prepared: &Prepared, record: &Record) -> Vec<JobSummary> {
+    let summary = |part: &Member| {
+        let share = &part.share;
+        let ranks = &record.ranks[share.first_rank as usize..(share.first_rank + share.ranks) as usize];
+        let mean = |of: fn(&RankRecord) -> u64| {
+            let sum: u128 = ranks.iter().map(|rank| u128::from(of(rank))).sum();
+            sum as f64 / PS / ranks.len().max(1) as f64
+        };
+        // A rank that was cut off has no end of its own.
+        let last = match record.ended {
+            Ended::Finished => ranks.iter().map(|rank| rank.finish).max().unwrap_or_default(),
+            _ => record.finish,
+        };
+        let finish = last.max(part.start);
+        let spent = finish.saturating_sub(part.start).as_s();
+        let iterations = steps_of(part, record);
+        let exposed = mean(|rank| rank.exposed_communication.0);
+        JobSummary {
+            name: share.name.clone(),
+            ranks: u64::from(share.ranks),
+            iterations: u64::from(iterations),
+            start_s: part.start.as_s(),
+            finish_s: finish.as_s(),
+            step_time_s: spent / f64::from(iterations.max(1)),
+            compute_s: mean(|rank| rank.compute.0),
+            exposed_communication_s: exposed,
+            exposed_fraction: if spent > 0.0 { exposed / spent } else { 0.0 },
+            communication_s: mean(|rank| rank.communication.0),
+            sent_bytes: ranks.iter().map(|rank| rank.sent).sum(),
+            alone_step_time_s: None,
+            slowdown: None,
+        }
+    };
+    prepared.parts.iter().map(summary).collect()
+}
+
+/// Training iterations of one of several jobs that were completed; of a run that was cut off, those that all jobs have.
+fn steps_of(part: &Member, record: &Record) -> u32 {
+    if record.ended == Ended::Finished { part.share.iterations } else { record.iterations_done }
+}
+
+/// Says how several jobs slow each other down: `alone` are their step times without the others, as far as they are known.
+pub(crate) fn interference(timeline: &mut Timeline, alone: &[Option<f64>]) {
+    let jobs = &mut timeline.summary.jobs;
+    for (job, &alone) in jobs.iter_mut().zip(alone) {
+        job.alone_step_time_s = alone;
+        job.slowdown = alone.filter(|&alone| alone > 0.0).map(|alone| job.step_time_s / alone);
+    }
+    let jobs = &timeline.summary.jobs;
+    let float = |of: fn(&JobSummary) -> f64| jobs.iter().map(of).collect::<Vec<f64>>();
+    let int = |of: fn(&JobSummary) -> u64| jobs.iter().map(|job| of(job) as i64).collect::<Vec<i64>>();
+    let known = |of: fn(&JobSummary) -> Option<f64>| {
+        jobs.iter().map(|job| of(job).unwrap_or(f64::NAN)).collect::<Vec<f64>>()
+    };
+    let table = Table::new("jobs", "One of several jobs; times are means over its ranks")
+        .with("job", "Name of the job", jobs.iter().map(|job| job.name.clone()).collect::<Vec<_>>())
+        .with(
+            "ranks",
+            "Its ranks; those of the jobs before it have the numbers before its own",
+            int(|job| job.ranks),
+        )
+        .with("iterations", "Training iterations that its ranks completed", int(|job| job.iterations))
+        .with("start_s", "When it began", float(|job| job.start_s))
+        .with("finish_s", "When its last rank finished", float(|job| job.finish_s))
+        .with("step_time_s", "Time from start to finish over iterations", float(|job| job.step_time_s))
+        .with("compute_s", "Time in which compute was busy", float(|job| job.compute_s))
+        .with(
+            "exposed_communication_s",
+            "Time in which compute was idle only because it waited for communication",
+            float(|job| job.exposed_communication_s),
+        )
+        .with(
+            "communication_s",
+            "Time in which a communication was under way",
+            float(|job| job.communication_s),
+        )
+        .with("sent_bytes", "Bytes that its ranks sent", int(|job| job.sent_bytes))
+        .with(
+            "alone_step_time_s",
+            "Step time of the same job alone on the fabric; not a number where a limit kept it from being found",
+            known(|job| job.alone_step_time_s),
+        )
+        .with("slowdown", "Step time over that alone", known(|job| job.slowdown));
+    timeline.tables.push(table);
 }
 
 /// How many ranks share a copy of the model, and how many copies there are.
@@ -255,18 +359,30 @@ fn notes(scenario: &Scenario, prepared: &Prepared, record: &Record, links: &[Lin
 
 fn layers(prepared: &Prepared, record: &Record) -> Table {
     let workload = &prepared.workload;
-    let per = |sum: u128| {
-        sum as f64 / PS / f64::from(workload.ranks.max(1)) / f64::from(record.iterations_done.max(1))
-    };
     let unnamed = record.layers.last().is_some_and(|layer| *layer != Default::default());
     let rows: Vec<_> = record.layers.iter().take(workload.layers.len() + usize::from(unnamed)).collect();
+    // Ranks and iterations of the job that each layer is of.
+    let means: Vec<(u32, u32)> = (0..rows.len() as u32)
+        .map(|layer| {
+            let of = |part: &&Member| (layer.wrapping_sub(part.share.first_layer)) < part.share.layers;
+            match prepared.parts.iter().find(of) {
+                Some(part) => (part.share.ranks, steps_of(part, record)),
+                None => (workload.ranks, record.iterations_done),
+            }
+        })
+        .map(|(ranks, iterations)| (ranks.max(1), iterations.max(1)))
+        .collect();
+    let per = |(row, sum): (usize, u128)| {
+        let (ranks, iterations) = means[row];
+        sum as f64 / PS / f64::from(ranks) / f64::from(iterations)
+    };
     let name =
         |index: usize| workload.layers.get(index).cloned().unwrap_or_else(|| "(other tasks)".to_owned());
     let parts = |of: fn(&syncline_engine::record::LayerRecord) -> &[u128; 5], part: Part| -> Vec<f64> {
-        rows.iter().map(|layer| per(of(layer)[part as usize])).collect()
+        rows.iter().map(|layer| of(layer)[part as usize]).enumerate().map(per).collect()
     };
     let sum = |of: fn(&syncline_engine::record::LayerRecord) -> &[u128; 5]| -> Vec<f64> {
-        rows.iter().map(|layer| per(of(layer).iter().sum())).collect()
+        rows.iter().map(|layer| of(layer).iter().sum()).enumerate().map(per).collect()
     };
     Table::new("layers", "A layer; times are means over ranks and iterations")
         .with("layer", "Name of the layer", (0..rows.len()).map(name).collect::<Vec<_>>())
@@ -306,17 +422,20 @@ fn layers(prepared: &Prepared, record: &Record) -> Table {
         .with(
             "exposed_communication_s",
             "Time in which compute was idle only because it waited for this layer's communication",
-            rows.iter().map(|l| per(l.exposed)).collect::<Vec<_>>(),
+            rows.iter().map(|l| l.exposed).enumerate().map(per).collect::<Vec<_>>(),
         )
         .with(
             "collective_bytes",
             "Size of the layer's collectives, per rank and iteration",
             rows.iter()
-                .map(|l| {
-                    (l.bytes / u128::from(workload.ranks.max(1)) / u128::from(record.iterations_done.max(1)))
-                        as i64
-                })
+                .zip(&means)
+                .map(|(l, &(ranks, iterations))| (l.bytes / u128::from(ranks) / u128::from(iterations)) as i64)
                 .collect::<Vec<i64>>(),
+        )
+        .with(
+            "exposed_at_end_s",
+            "Part of exposed_communication_s after a rank's last compute: with what a run ends, however long it is",
+            rows.iter().map(|l| l.exposed_at_end).enumerate().map(per).collect::<Vec<_>>(),
         )
 }
 
@@ -517,5 +636,10 @@ fn ranks(prepared: &Prepared, record: &Record) -> Table {
             "ranks",
             "Ranks that the row stands for: more than 1 only in tables that would be too long",
             unfolded.iter().map(|r| i64::from(r.members)).collect::<Vec<i64>>(),
+        )
+        .with(
+            "exposed_at_end_s",
+            "Part of exposed_communication_s after its last compute",
+            rows.iter().map(|r| r.exposed_at_end.as_s()).collect::<Vec<_>>(),
         )
 }

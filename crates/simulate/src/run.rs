@@ -1,13 +1,14 @@
 //! The run loop: steps the engine, watches limits, reports progress.
 
 use crate::prepare::{Prepared, prepare};
-use crate::scenario::{Network, Scenario, Traced};
+use crate::scenario::{self, Network, Scenario, Traced, Workload};
 use crate::watch::{Stop, Watch};
-use crate::{Control, Progress, Run, report};
+use crate::{Control, Progress, Run, report, several};
 use std::time::{Duration, Instant};
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 use syncline_engine::{Engine, Job, Step};
 use syncline_net_analytical::{Links, Model};
+use syncline_net_flow::Flows;
 use syncline_net_packet::Packets;
 use syncline_timeline::Ended;
 use syncline_units::Time;
@@ -31,7 +32,28 @@ pub fn run(scenario: &Scenario, mut control: Control<'_>) -> Result<Run> {
     if !scenario.faults.is_empty() && run.timeline.summary.ended == Ended::Finished {
         report::compare(&mut run.timeline.summary, healthy(scenario, &watch, &mut control)?);
     }
+    if let Workload::Jobs { jobs } = &scenario.workload {
+        let alone = match run.timeline.summary.ended {
+            Ended::Finished => beside(scenario, jobs, &watch, &mut control)?,
+            _ => Vec::new(),
+        };
+        report::interference(&mut run.timeline, &alone);
+    }
     Ok(run)
+}
+
+/// The step time of each of several jobs alone on the fabric, as far as no limit is reached.
+fn beside(
+    scenario: &Scenario,
+    jobs: &[scenario::Job],
+    watch: &Watch<'_>,
+    control: &mut Control<'_>,
+) -> Result<Vec<Option<f64>>> {
+    let alone = |job: &scenario::Job| {
+        let summary = once(&several::alone(scenario, job), watch, control)?.timeline.summary;
+        Ok((summary.ended == Ended::Finished).then_some(summary.step_time_s))
+    };
+    jobs.iter().map(alone).collect()
 }
 
 /// The step time of the same job on a cluster without faults, unless a limit is reached first.
@@ -59,8 +81,12 @@ fn once(scenario: &Scenario, watch: &Watch<'_>, control: &mut Control<'_>) -> Re
             finish(links(&prepared, Model::Analytical), &prepared, &job, scenario, watch, control)
         }
         Network::Queued => finish(links(&prepared, Model::Queued), &prepared, &job, scenario, watch, control),
-        Network::Packet(parameters) => {
-            let packets = Packets::new(&prepared.fabric, *parameters);
+        Network::Flow(settings) => {
+            let flows = Flows::new(&prepared.fabric, prepared.symmetry.clone(), settings);
+            finish(flows, &prepared, &job, scenario, watch, control)
+        }
+        Network::Packet(settings) => {
+            let packets = Packets::new(&prepared.fabric, settings);
             finish(packets, &prepared, &job, scenario, watch, control)
         }
     }

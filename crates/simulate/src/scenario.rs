@@ -7,13 +7,16 @@ mod limit;
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-pub use syncline_fabric::Direction;
-use syncline_net_packet::Parameters;
+pub use syncline_fabric::build::Spec as Built;
+pub use syncline_fabric::{Direction, Spread};
+use syncline_net_flow::Settings as FlowSettings;
+use syncline_net_packet::Settings;
 use syncline_units::{
     Bytes, CollectiveKind, DataType, DimKind, FlopRate, Flops, Frequency, RankId, Rate, Time,
 };
 pub use syncline_workload::layer::{
-    Axes, BackwardOrder, Comm, Layer, LayerCommunication, Parallel, Sharding, Work,
+    Axes, BackwardOrder, Comm, Kind, Kinds, Layer, LayerCommunication, Optimizer, Parallel, Recompute,
+    Schedule, Sharding, Work,
 };
 pub use syncline_workload::product::Product;
 
@@ -34,6 +37,9 @@ pub struct Scenario {
     /// What turns work into time.
     #[serde(default)]
     pub compute: Compute,
+    /// Memory of an NPU; absent means that it is not checked whether the job fits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub npu_memory: Option<Bytes>,
     /// The network.
     pub fabric: Fabric,
     /// Which NPU each rank runs on.
@@ -89,6 +95,12 @@ pub enum Workload {
         /// Element type of parameters, activations and gradients.
         #[serde(default = "fp32")]
         data_type: DataType,
+        /// What updates parameters, for the memory that it takes.
+        #[serde(default, skip_serializing_if = "is_sgd")]
+        optimizer: Optimizer,
+        /// Samples of a micro-batch, for what is said about smaller ones.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        batch_per_npu: Option<u32>,
     },
     /// Collectives alone, one after the other, over all ranks.
     Collectives {
@@ -106,6 +118,11 @@ pub enum Workload {
         #[serde(default)]
         groups: Option<String>,
     },
+    /// Several jobs, each with NPUs of its own or with some that it shares.
+    Jobs {
+        /// One or more of them.
+        jobs: Vec<Job>,
+    },
     /// An ASTRA-sim 1 text workload.
     AstraText {
         /// Path of the file.
@@ -116,12 +133,37 @@ pub enum Workload {
     },
 }
 
+/// One of several jobs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Job {
+    /// Its name, unlike those of the others.
+    pub name: String,
+    /// What it does.
+    pub workload: Box<Workload>,
+    /// What turns its work into time.
+    #[serde(default)]
+    pub compute: Compute,
+    /// Which NPU each of its ranks runs on.
+    #[serde(default)]
+    pub placement: Placement,
+    /// When it begins.
+    #[serde(default)]
+    pub start: Time,
+    /// How its collectives are carried out, where not as the scenario says. Endpoints schedule as the scenario says.
+    #[serde(default)]
+    pub collectives: Option<Collectives>,
+}
+
 const fn one() -> u32 {
     1
 }
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 const fn is_one(number: &u32) -> bool {
     *number == 1
+}
+fn is_sgd(optimizer: &Optimizer) -> bool {
+    *optimizer == Optimizer::Sgd
 }
 const fn fp32() -> DataType {
     DataType::Float32
@@ -171,6 +213,16 @@ pub enum Compute {
         /// Added to each pass of each layer.
         #[serde(default)]
         delay: Time,
+        /// What all times are divided by.
+        #[serde(default = "unity")]
+        compute_power: f64,
+    },
+    /// Matrix products at a fixed rate, all else at memory bandwidth (dlrm2020 Table IV).
+    Throughput {
+        /// Rate of operations.
+        rate: FlopRate,
+        /// Memory bandwidth.
+        memory: Rate,
         /// What all times are divided by.
         #[serde(default = "unity")]
         compute_power: f64,
@@ -258,6 +310,8 @@ pub enum Fabric {
     Dims(Vec<Dim>),
     /// Any graph.
     Graph(Graph),
+    /// A family of graphs, from a few numbers.
+    Built(Box<Built>),
 }
 
 /// One dimension of a regular fabric.
@@ -276,6 +330,9 @@ pub struct Dim {
     /// Whether rings run both ways. Other shapes are always full duplex.
     #[serde(default)]
     pub direction: Direction,
+    /// What chooses among several switches. Other shapes have none.
+    #[serde(default)]
+    pub spread: Spread,
     /// Rate of one link. Exactly one of this and `rate_per_npu`.
     #[serde(default)]
     pub rate: Option<Rate>,
@@ -328,8 +385,18 @@ pub enum Routing {
     /// Fewest links; ties go to the smaller vertex numbers.
     #[default]
     Shortest,
+    /// Fewest links; ties are broken for each flow by a hash.
+    Ecmp(Ecmp),
     /// These paths, as vertices from source to destination; every other pair is routed by `Shortest`.
     Explicit(Vec<Vec<u32>>),
+}
+
+/// Equal-cost multi-path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Ecmp {
+    /// Seed of the hash. Without it, the scenario's.
+    pub seed: Option<u64>,
 }
 
 /// Which NPU each rank runs on.
@@ -359,6 +426,8 @@ pub struct Collectives {
     pub logical: Option<Vec<u32>>,
     /// Chunks that a set is cut into (astra2020 `preferred-set-splits`).
     pub chunks: u32,
+    /// The same by collective, where it is another number.
+    pub chunks_of: BTreeMap<CollectiveKind, u32>,
     /// Smallest chunk: a set is cut into fewer chunks rather than into smaller ones.
     pub min_chunk: Bytes,
     /// Element size by which data is cut.
@@ -400,6 +469,7 @@ impl Default for Collectives {
             plans: BTreeMap::new(),
             logical: None,
             chunks: 16,
+            chunks_of: BTreeMap::new(),
             min_chunk: Bytes(4096),
             element: Bytes(4),
             order: Order::Fifo,
@@ -431,7 +501,7 @@ pub enum Order {
 }
 
 /// What turns messages into delivery times.
-#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 #[serde(tag = "model", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Network {
     /// Latency times hops plus bytes over rate, with busy ports.
@@ -439,8 +509,10 @@ pub enum Network {
     Analytical,
     /// FIFO links, messages stored and forwarded.
     Queued,
-    /// Packets, switches with finite buffers, TCP.
-    Packet(Parameters),
+    /// Fluid that shares links fairly.
+    Flow(FlowSettings),
+    /// Packets, switches with finite buffers, TCP or RDMA.
+    Packet(Box<Settings>),
 }
 
 impl Network {
@@ -449,6 +521,7 @@ impl Network {
         match self {
             Self::Analytical => "analytical",
             Self::Queued => "queued",
+            Self::Flow(_) => "flow",
             Self::Packet(_) => "packet",
         }
     }

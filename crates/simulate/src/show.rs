@@ -7,12 +7,18 @@ use crate::watch::Watch;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use syncline_diagnostics::Result;
+use syncline_fabric::Fabric;
+use syncline_fabric::measure::Method;
+use syncline_fabric::parts::{Layout, LinkKind, VertexKind};
 use syncline_units::LinkId;
 use syncline_workload::graph::describe;
-use syncline_workload::{TaskKind, Work};
+use syncline_workload::memory::Footprint;
+use syncline_workload::{Peer, TaskKind, Work};
 
-/// Most links or tasks that are listed one by one.
+/// Most tasks and ranks that are listed one by one.
 const LISTED: usize = 256;
+/// Most links that are listed: those of a fabric that a picture can hold.
+const LINKS: u32 = 4096;
 
 /// A part of a scenario as JSON.
 ///
@@ -22,7 +28,7 @@ pub fn show(scenario: &Scenario, what: Show) -> Result<String> {
     let prepared = prepare(scenario, &Watch::default())?;
     let text = match what {
         Show::Fabric => serde_json::to_string(&fabric(&prepared)),
-        Show::Workload => serde_json::to_string(&workload(&prepared)),
+        Show::Workload => serde_json::to_string(&workload(scenario, &prepared)),
         Show::Plan => serde_json::to_string(&plans(&prepared)),
     };
     Ok(text.expect("views are plain data"))
@@ -35,8 +41,58 @@ struct FabricView {
     switches: u32,
     links: u32,
     dims: Vec<DimView>,
-    /// Links of a graph, as far as they are listed.
+    /// How a graph's paths are found.
+    routing: Option<RoutingView>,
+    /// The family that a graph is of; empty where it was given link by link.
+    family: String,
+    /// Sorts of vertices, the NPUs first.
+    levels: Vec<LevelView>,
+    /// Sorts of links.
+    tiers: Vec<TierView>,
+    /// Names and sizes of the axes in which NPUs are naturally arranged.
+    axes: Vec<(String, u32)>,
+    /// How a picture arranges the vertices.
+    layout: Layout,
+    /// Links between the two NPUs that are farthest apart; absent where that is not known.
+    diameter: Option<u32>,
+    /// What halves of the NPUs can send each other.
+    bisection: Option<BisectionView>,
+    /// Links, as far as they are listed: all of a small fabric, the first of a large graph.
     listed: Vec<LinkView>,
+}
+
+#[derive(Serialize)]
+struct LevelView {
+    name: String,
+    kind: VertexKind,
+    height: i8,
+    first: u32,
+    count: u32,
+    /// How many belong together.
+    group: u32,
+    /// Links that leave the vertex with the fewest, and with the most.
+    degree: [u32; 2],
+}
+
+#[derive(Serialize)]
+struct TierView {
+    name: String,
+    kind: LinkKind,
+    /// Number of the first directed one.
+    first: u32,
+    /// Directed ones.
+    links: u32,
+    rate_bytes_per_s: f64,
+    latency_s: f64,
+}
+
+#[derive(Serialize)]
+struct BisectionView {
+    /// One way.
+    rate_bytes_per_s: f64,
+    /// What half of the NPUs can send into the network.
+    ideal_bytes_per_s: f64,
+    method: Method,
 }
 
 #[derive(Serialize)]
@@ -46,12 +102,22 @@ struct DimView {
     size: u32,
     count: u32,
     one_way: bool,
+    spread: syncline_fabric::Spread,
     links_per_npu: u32,
     lanes: u32,
     stride: u32,
     rate_bytes_per_s: f64,
     rate_per_npu_bytes_per_s: f64,
     latency_s: f64,
+}
+
+#[derive(Serialize)]
+struct RoutingView {
+    policy: &'static str,
+    /// What hashes begin with.
+    seed: Option<u64>,
+    /// Pairs that have a path of their own.
+    explicit: usize,
 }
 
 #[derive(Serialize)]
@@ -64,8 +130,25 @@ struct LinkView {
 
 fn fabric(prepared: &Prepared) -> FabricView {
     let fabric = &prepared.fabric;
-    let listed = if fabric.is_graph() { fabric.links().min(LISTED as u32) } else { 0 };
+    // Of a regular fabric, dimensions say more than some of its links.
+    let listed = match fabric.links() {
+        all if all <= LINKS => all,
+        _ if fabric.is_graph() => LINKS,
+        _ => 0,
+    };
+    let parts = fabric.parts().into_owned();
     FabricView {
+        levels: levels(fabric),
+        tiers: tiers(fabric),
+        family: if fabric.is_graph() { parts.family } else { String::new() },
+        axes: parts.axes,
+        layout: parts.layout,
+        diameter: fabric.diameter(),
+        bisection: fabric.bisection().map(|found| BisectionView {
+            rate_bytes_per_s: found.rate.as_bytes_per_s(),
+            ideal_bytes_per_s: found.ideal.as_bytes_per_s(),
+            method: found.method,
+        }),
         shape: fabric.shape().map(|shape| shape.to_string()),
         npus: fabric.npus(),
         switches: fabric.vertices() - fabric.npus(),
@@ -79,6 +162,7 @@ fn fabric(prepared: &Prepared) -> FabricView {
                 size: dim.size,
                 count: dim.count,
                 one_way: dim.direction == syncline_fabric::Direction::OneWay,
+                spread: dim.spread,
                 links_per_npu: dim.egress_links(),
                 lanes: dim.lanes(),
                 stride: dim.stride(),
@@ -87,6 +171,15 @@ fn fabric(prepared: &Prepared) -> FabricView {
                 latency_s: dim.latency.as_s(),
             })
             .collect(),
+        routing: fabric.is_graph().then(|| RoutingView {
+            policy: match fabric.ecmp() {
+                Some(_) => "ecmp",
+                None if fabric.in_dimension_order() => "dimension_order",
+                None => "shortest",
+            },
+            seed: fabric.ecmp(),
+            explicit: fabric.explicit_paths(),
+        }),
         listed: (0..listed)
             .map(|id| {
                 let link = fabric.link(LinkId(id));
@@ -101,6 +194,40 @@ fn fabric(prepared: &Prepared) -> FabricView {
     }
 }
 
+/// Sorts of vertices, with their degrees.
+fn levels(fabric: &Fabric) -> Vec<LevelView> {
+    let parts = fabric.parts();
+    let view =
+        |(level, degree): (&syncline_fabric::parts::Level, syncline_fabric::measure::Degree)| LevelView {
+            name: level.name.clone(),
+            kind: level.kind,
+            height: level.height,
+            first: level.first,
+            count: level.count,
+            group: level.group,
+            degree: [degree.least, degree.most],
+        };
+    parts.levels.iter().zip(fabric.degrees()).map(view).collect()
+}
+
+/// Sorts of links; those of one sort are alike, but where nothing is known of them.
+fn tiers(fabric: &Fabric) -> Vec<TierView> {
+    let parts = fabric.parts();
+    let known = parts.tiers.iter().filter(|tier| tier.kind != LinkKind::Other && tier.links > 0);
+    let view = |tier: &syncline_fabric::parts::Tier| {
+        let link = fabric.link(LinkId(tier.first));
+        TierView {
+            name: tier.name.clone(),
+            kind: tier.kind,
+            first: tier.first,
+            links: tier.links,
+            rate_bytes_per_s: link.rate.as_bytes_per_s(),
+            latency_s: link.latency.as_s(),
+        }
+    };
+    known.map(view).collect()
+}
+
 #[derive(Serialize)]
 struct WorkloadView {
     name: String,
@@ -113,6 +240,26 @@ struct WorkloadView {
     roles: Vec<RoleView>,
     classes: Vec<ClassView>,
     compute_model: String,
+    /// What a rank of each stage holds, where layers say it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    memory: Vec<MemoryView>,
+    /// What an NPU has, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    npu_memory_bytes: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct MemoryView {
+    stage: u32,
+    parameters_bytes: u64,
+    gathered_bytes: u64,
+    gradients_bytes: u64,
+    optimizer_bytes: u64,
+    /// Where every layer says what it keeps.
+    activations_bytes: Option<u64>,
+    /// Micro-batches, or parts of them, under way at once.
+    live: u32,
+    total_bytes: u64,
 }
 
 #[derive(Serialize)]
@@ -133,6 +280,9 @@ struct ClassView {
     compute_s: f64,
     /// Number and bytes of collectives of one iteration, by kind and role.
     collectives: Vec<CollectiveView>,
+    /// Messages of one iteration outside collectives, by direction and peer.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    messages: Vec<MessageView>,
     listed: Vec<TaskView>,
 }
 
@@ -140,6 +290,15 @@ struct ClassView {
 struct CollectiveView {
     kind: &'static str,
     role: String,
+    count: u64,
+    bytes: u64,
+}
+
+#[derive(Serialize)]
+struct MessageView {
+    /// `send to` or `receive from`.
+    what: &'static str,
+    peer: String,
     count: u64,
     bytes: u64,
 }
@@ -157,7 +316,7 @@ struct TaskView {
     waits_for: Vec<String>,
 }
 
-fn workload(prepared: &Prepared) -> WorkloadView {
+fn workload(scenario: &Scenario, prepared: &Prepared) -> WorkloadView {
     let workload = &prepared.workload;
     let roles = workload.roles.iter().map(|role| RoleView {
         name: role.name.clone(),
@@ -175,7 +334,22 @@ fn workload(prepared: &Prepared) -> WorkloadView {
         layers: workload.layers.len(),
         roles: roles.collect(),
         classes: classes.collect(),
-        compute_model: prepared.compute.label(),
+        compute_model: prepared.compute_label.clone(),
+        memory: prepared.memory.iter().map(memory_view).collect(),
+        npu_memory_bytes: scenario.npu_memory.map(|bytes| bytes.0),
+    }
+}
+
+fn memory_view(of: &Footprint) -> MemoryView {
+    MemoryView {
+        stage: of.stage,
+        parameters_bytes: of.parameters.0,
+        gathered_bytes: of.gathered.0,
+        gradients_bytes: of.gradients.0,
+        optimizer_bytes: of.optimizer.0,
+        activations_bytes: of.activations.map(|bytes| bytes.0),
+        live: of.live,
+        total_bytes: of.total().0,
     }
 }
 
@@ -186,12 +360,18 @@ fn class_view(prepared: &Prepared, class: usize) -> ClassView {
     let ends = workload.class_runs.iter().skip(1).map(|run| run.0).chain([workload.ranks]);
     let ranks = workload.class_runs.iter().zip(ends).filter(|(run, _)| run.1 as usize == class);
     let mut collectives: BTreeMap<(&'static str, u16), (u64, u64)> = BTreeMap::new();
+    let mut messages: BTreeMap<(&'static str, Peer), (u64, u64)> = BTreeMap::new();
     let mut flop = 0u64;
     for (index, task) in (0u32..).zip(&graph.tasks) {
         let times = u64::from(graph.times_a_step(index));
         match &task.kind {
             &TaskKind::Collective { role, kind, bytes, .. } => {
                 let sum = collectives.entry((kind.name(), role.0)).or_default();
+                *sum = (sum.0 + times, sum.1.saturating_add(bytes.0.saturating_mul(times)));
+            }
+            &TaskKind::Send { to: peer, bytes, .. } | &TaskKind::Receive { from: peer, bytes, .. } => {
+                let sends = matches!(task.kind, TaskKind::Send { .. });
+                let sum = messages.entry((if sends { "send to" } else { "receive from" }, peer)).or_default();
                 *sum = (sum.0 + times, sum.1.saturating_add(bytes.0.saturating_mul(times)));
             }
             TaskKind::Compute(Work::Ops { flop: ops, .. }) => {
@@ -255,6 +435,11 @@ fn class_view(prepared: &Prepared, class: usize) -> ClassView {
                 count,
                 bytes,
             })
+            .collect(),
+        messages: messages
+            .into_iter()
+            .take(LISTED)
+            .map(|((what, peer), (count, bytes))| MessageView { what, peer: peer.to_string(), count, bytes })
             .collect(),
         listed: (0..graph.tasks.len().min(LISTED)).map(view).collect(),
     }

@@ -10,6 +10,7 @@
 //! - the plans along it follow from one rank's ([`Algorithm::turn`](syncline_plan::Algorithm::turn)), all by the same
 //!   turn, and no phase singles out coordinate 0;
 //! - every block is as long as its neighbours: what is cut along it divides evenly;
+//! - it looks the same after the turn: not where the pair of NPUs chooses among switches, as a rule;
 //! - its links have latency, or nothing shares them: between events of one time, the order of ranks must not count.
 
 use crate::plans::Plans;
@@ -17,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use syncline_engine::{CollectivePlan, Slowdowns};
 use syncline_fabric::{Dimension, Fabric, Symmetry};
 use syncline_units::{DimKind, NpuId, RankId, Turn};
-use syncline_workload::{Role, TaskGraph, TaskKind, Workload};
+use syncline_workload::{Peer, Role, TaskGraph, TaskKind, Workload};
 
 /// Finds the dimensions that may be turned, and marks the phases that run along them; and says why others may not.
 pub(crate) fn find(
@@ -32,6 +33,7 @@ pub(crate) fn find(
     if let Some(why) = whole(fabric, workload, placement) {
         return (Symmetry::none(fabric), why.to_owned());
     }
+    search.pairs();
     search.latencies();
     search.classes();
     search.slow(slow);
@@ -65,7 +67,7 @@ pub(crate) fn find(
 /// What stands against turning anything.
 fn whole(fabric: &Fabric, workload: &Workload, placement: &[NpuId]) -> Option<&'static str> {
     if fabric.is_graph() {
-        return Some("the fabric is given link by link");
+        return Some("the fabric is a graph");
     }
     if fabric.is_damaged() {
         return Some("links are slow or dead");
@@ -146,6 +148,11 @@ impl Search<'_> {
         None
     }
 
+    fn pairs(&mut self) {
+        // Whatever the turn is: where the sum of coordinates decides, none keeps more than this one.
+        self.keep_where("the pair of NPUs chooses the switch", |dim| !dim.turns(Turn::Cyclic));
+    }
+
     fn latencies(&mut self) {
         self.keep_where("links that are shared have no latency", |dim| {
             dim.latency.is_zero() && dim.size > 1 && dim.kind != DimKind::FullyConnected
@@ -153,7 +160,7 @@ impl Search<'_> {
     }
 
     fn classes(&mut self) {
-        let peers: Vec<Vec<RankId>> = self.workload.classes.iter().map(TaskGraph::peers).collect();
+        let peers: Vec<Vec<Peer>> = self.workload.classes.iter().map(TaskGraph::peers).collect();
         let alone = peers.iter().all(Vec::is_empty);
         if self.workload.class_runs.len() < 2 && alone {
             return;
@@ -168,8 +175,10 @@ impl Search<'_> {
                 if peers[class].is_empty() && peers[of_first].is_empty() {
                     return class == of_first;
                 }
-                peers[class].iter().all(|peer| dim.coordinate(peer.0) == dim.coordinate(rank))
-                    && graphs[class].is_like(RankId(rank), &graphs[of_first], RankId(first))
+                let relative = || peers[class].iter().all(|peer| matches!(peer, Peer::Ahead(_)));
+                peers[class].iter().all(|peer| dim.coordinate(peer.of(rank).0) == dim.coordinate(rank))
+                    && (class == of_first && relative()
+                        || graphs[class].is_like(RankId(rank), &graphs[of_first], RankId(first)))
             };
             !(0..workload.ranks).all(same)
         });

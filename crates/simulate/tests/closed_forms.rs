@@ -36,7 +36,7 @@ const NS: u64 = 1_000;
 
 #[test]
 fn ring_all_reduce_is_two_passes_around() {
-    for network in ["analytical", "queued"] {
+    for network in ["analytical", "queued", "flow"] {
         let chunk = at_50(1_000_000) + 500 * NS + 10 * NS;
         let one = r#"{"chunks": 1, "endpoint_delay": "10ns"}"#;
         assert_eq!(collective("all_reduce", "8MB", RING8, one, network), 14 * chunk);
@@ -54,7 +54,7 @@ fn two_chunks_use_both_ways_round() {
 
 #[test]
 fn direct_on_full_connection_takes_two_rounds() {
-    for network in ["analytical", "queued"] {
+    for network in ["analytical", "queued", "flow"] {
         let round = at_50(1_000_000) + 500 * NS;
         assert_eq!(collective("all_reduce", "8MB", FC8, r#"{"chunks": 1}"#, network), 2 * round);
     }
@@ -68,6 +68,25 @@ fn no_result_beats_a_network_interface() {
     assert_eq!(analytical, 2 * (7 * at_50(1_000_000) + 1_000 * NS));
     let queued = collective("all_reduce", "8MB", SWITCH8, direct, "queued");
     assert_eq!(queued, 2 * (8 * at_50(1_000_000) + 1_000 * NS));
+}
+
+#[test]
+fn a_pair_that_chooses_its_switch_may_share_a_link() {
+    // Everybody sends 1 MB to each other. By lanes the seven messages of an NPU take the seven switches. By pairs those of
+    // NPUs 1 to 6 to NPUs 0 and 7 take the same one (dlrm2020 III-C.2: (0 + s) mod 7 = (7 + s) mod 7), and so do theirs to
+    // them.
+    let switches = |spread: &str| {
+        let dim =
+            r#"{"name": "d", "shape": "switch", "size": 8, "count": 7, "rate": "50GB/s", "latency": "500ns""#;
+        format!(r#"{dim}, "spread": "{spread}"}}"#)
+    };
+    let direct = r#"{"chunks": 1, "algorithms": {"d": {"all_to_all": "direct"}}}"#;
+    for (network, spread, transfers) in
+        [("analytical", "lane", 1), ("analytical", "pair", 2), ("queued", "lane", 2), ("queued", "pair", 3)]
+    {
+        let time = collective("all_to_all", "8MB", &switches(spread), direct, network);
+        assert_eq!(time, transfers * at_50(1_000_000) + 1_000 * NS, "{network} {spread}");
+    }
 }
 
 #[test]

@@ -104,6 +104,22 @@ fn a_table_gives_each_pass_its_time() {
 }
 
 #[test]
+fn a_throughput_times_products_by_operations_and_the_rest_by_the_slower_side() {
+    let gpu = r#"{"model": "throughput", "rate": "60TFLOP/s", "memory": "600GB/s"}"#;
+    // 38.4 MFLOP three times.
+    assert_eq!(compute(LINEAR, gpu), (3 * 640_000, "throughput (60TFLOP/s, memory 600GB/s)".to_owned()));
+    // Two model-parallel halves of it, and a lookup that is no product.
+    let halves = LINEAR.replace(
+        r#""name": "first""#,
+        r#""name": "first", "forward": {"ops": {"flop": "60kFLOP", "memory": "6MB"}}"#,
+    );
+    let parallel = format!(r#"{halves}, "parallel": {{"model": "all", "data": "none"}}"#);
+    assert_eq!(compute(&parallel, gpu).0, 3 * 160_000 + 2_500_000);
+    let refused = simulate(LINEAR, &gpu.replace("60T", "0T")).unwrap_err();
+    assert!(refused.contains("compute.rate"), "{refused}");
+}
+
+#[test]
 fn work_without_shapes_is_noted() {
     let layers = r#""layers": [{"name": "a", "forward": {"ops": {"flop": "512GFLOP", "memory": "1B"}}}]"#;
     let run = simulate(layers, &array("900GB/s", "")).unwrap();

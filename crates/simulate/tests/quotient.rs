@@ -49,8 +49,17 @@ fn compare_tracing(value: &Value, traced: u64) -> u64 {
     summary.simulated_iterations = full.summary.simulated_iterations;
     summary.simulated_micro_batches = full.summary.simulated_micro_batches;
     assert_eq!(summary, full.summary, "{value}");
+    let flow = value["network"]["model"] == "flow";
     for (mine, other) in quotient.tables.iter().zip(&full.tables) {
+        // One of alike links is told in the quotient.
+        if mine.name == "contention" {
+            continue;
+        }
         for (column, same) in mine.columns.iter().zip(&other.columns) {
+            // Of several links on a way that are all full, any may be the one that is waited for.
+            if flow && column.name == "waiting_s" {
+                continue;
+            }
             assert!(column == same, "{}.{} {mine:#?} {other:#?} {value}", mine.name, column.name);
         }
     }

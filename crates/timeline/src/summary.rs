@@ -37,10 +37,13 @@ pub struct DimSummary {
 pub struct Packets {
     /// Packets that NPUs sent, acknowledgements included.
     pub sent: u64,
-    /// Packets that found no room in a queue.
+    /// Packets that found no room in a queue, or were dropped early.
     pub dropped: u64,
     /// Packets that a queue marked (ECN).
     pub marked: u64,
+    /// Times that a port was told to pause (priority flow control).
+    #[serde(default)]
+    pub pauses: u64,
     /// Segments that were sent again.
     pub retransmissions: u64,
     /// Retransmission time-outs.
@@ -51,6 +54,37 @@ pub struct Packets {
     pub rtt_p50_s: f64,
     /// 99th percentile over connections.
     pub rtt_p99_s: f64,
+}
+
+/// One of several jobs. Times are means over its ranks unless said otherwise.
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
+pub struct JobSummary {
+    /// Its name.
+    pub name: String,
+    /// Its ranks.
+    pub ranks: u64,
+    /// Training iterations that its ranks completed.
+    pub iterations: u64,
+    /// When it began.
+    pub start_s: f64,
+    /// When its last rank finished.
+    pub finish_s: f64,
+    /// From start to finish over iterations.
+    pub step_time_s: f64,
+    /// Time in which compute was busy.
+    pub compute_s: f64,
+    /// Time in which compute was idle only because it waited for communication.
+    pub exposed_communication_s: f64,
+    /// The same over the time from start to finish.
+    pub exposed_fraction: f64,
+    /// Time in which at least one communication of the rank was under way.
+    pub communication_s: f64,
+    /// Bytes that its ranks sent.
+    pub sent_bytes: u64,
+    /// Step time of the same job alone on the fabric; none where a run was cut off.
+    pub alone_step_time_s: Option<f64>,
+    /// Step time over that alone.
+    pub slowdown: Option<f64>,
 }
 
 /// The answer. Times are means over ranks unless said otherwise.
@@ -101,6 +135,9 @@ pub struct Summary {
     /// What the faults cost: step time beyond that.
     #[serde(default)]
     pub fault_cost_s: Option<f64>,
+    /// The jobs, where there are several on the fabric; else none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub jobs: Vec<JobSummary>,
     /// Messages delivered.
     pub messages: u64,
     /// Bytes sent.

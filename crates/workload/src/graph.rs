@@ -40,6 +40,42 @@ impl Part {
     }
 }
 
+/// The other end of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Peer {
+    /// This rank.
+    Rank(RankId),
+    /// The rank whose number is larger by this, so that all ranks of a class have one task graph.
+    Ahead(i32),
+}
+
+impl Peer {
+    /// The peer of `rank`. One that would have a negative number is `u32::MAX`, which no job has.
+    #[inline]
+    pub fn of(self, rank: u32) -> RankId {
+        match self {
+            Self::Rank(peer) => peer,
+            Self::Ahead(by) => RankId(rank.checked_add_signed(by).unwrap_or(u32::MAX)),
+        }
+    }
+    /// How far it is ahead of `rank`.
+    fn ahead(self, rank: RankId) -> i64 {
+        match self {
+            Self::Rank(peer) => i64::from(peer.0) - i64::from(rank.0),
+            Self::Ahead(by) => i64::from(by),
+        }
+    }
+}
+
+impl std::fmt::Display for Peer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Rank(peer) => peer.fmt(f),
+            Self::Ahead(by) => write!(f, "rank {by:+}"),
+        }
+    }
+}
+
 /// What a task does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TaskKind {
@@ -60,7 +96,7 @@ pub enum TaskKind {
     /// Sends to another rank. Done when the message has left.
     Send {
         /// Receiver.
-        to: RankId,
+        to: Peer,
         /// Size.
         bytes: Bytes,
         /// Sends and receives of equal ranks and tag match in order.
@@ -69,7 +105,7 @@ pub enum TaskKind {
     /// Receives from another rank.
     Receive {
         /// Sender.
-        from: RankId,
+        from: Peer,
         /// Size.
         bytes: Bytes,
         /// As for a send.
@@ -161,9 +197,7 @@ impl TaskGraph {
     /// Whether a rank with this graph and a rank with `other` do the same, with peers as far from `rank` as those of the
     /// other are from `other_rank`.
     pub fn is_like(&self, rank: RankId, other: &Self, other_rank: RankId) -> bool {
-        let peer = |a: RankId, b: RankId| {
-            i64::from(a.0) - i64::from(rank.0) == i64::from(b.0) - i64::from(other_rank.0)
-        };
+        let peer = |a: Peer, b: Peer| a.ahead(rank) == b.ahead(other_rank);
         let same = |(one, two): (&Task, &Task)| {
             let kinds = match (&one.kind, &two.kind) {
                 (
@@ -186,14 +220,14 @@ impl TaskGraph {
             && self.tasks.iter().zip(&other.tasks).all(same)
     }
 
-    /// The ranks that tasks send to or receive from, outside collectives, in ascending order.
-    pub fn peers(&self) -> Vec<RankId> {
+    /// Those that tasks send to or receive from, outside collectives, each once.
+    pub fn peers(&self) -> Vec<Peer> {
         let peer = |task: &Task| match task.kind {
             TaskKind::Send { to, .. } => Some(to),
             TaskKind::Receive { from, .. } => Some(from),
             _ => None,
         };
-        let mut peers: Vec<RankId> = self.tasks.iter().filter_map(peer).collect();
+        let mut peers: Vec<Peer> = self.tasks.iter().filter_map(peer).collect();
         peers.sort_unstable();
         peers.dedup();
         peers

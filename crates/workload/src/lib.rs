@@ -6,18 +6,36 @@
 //! - [`graph`]: tasks, dependencies, and iterations without copies;
 //! - [`role`]: process groups, by grid axes or by lists;
 //! - [`product`]: shapes of matrix products;
-//! - [`layer`]: layers with their work and communication;
-//! - [`training`]: layers and a parallelisation into a task graph;
+//! - [`layer`]: layers with their work and communication, and what parallelism does to them;
+//! - [`grid`]: which dimensions hold parts of the model, copies of it, and stages;
+//! - [`step`]: a layer with its parallelisation settled;
+//! - [`training`]: the task graph where every rank has a part of each layer;
+//! - [`schedule`]: in which order a stage of a pipeline works;
+//! - [`pipeline`]: the task graphs of stages;
+//! - [`memory`]: what ranks of each stage hold;
+//! - [`remedy`]: what would make a job fit;
+//! - [`job`]: layers and a parallelisation into a whole job;
+//! - [`mod@join`]: several jobs as one;
 //! - [`matching`]: proof, before the run, that every send has its receive and that groups agree.
 
 pub mod graph;
+pub mod grid;
+pub mod job;
+pub mod join;
 pub mod layer;
 pub mod matching;
+pub mod memory;
+mod passes;
+pub mod pipeline;
 pub mod product;
+pub mod remedy;
 pub mod role;
+pub mod schedule;
+pub mod step;
 pub mod training;
 
-pub use graph::{Dependency, GraphBuilder, Part, Task, TaskGraph, TaskKind};
+pub use graph::{Dependency, GraphBuilder, Part, Peer, Task, TaskGraph, TaskKind};
+pub use join::{Share, join};
 pub use layer::Work;
 pub use product::Product;
 pub use role::{Axis, Role, RoleId, Seating};

@@ -161,12 +161,14 @@ fn messages_match(workload: &Workload, found: &mut Diagnostics) {
             let task = &workload.classes[class].tasks[index as usize];
             let peer = match task.kind {
                 TaskKind::Send { to, bytes, tag } => {
-                    channels.entry((rank, to.0, tag)).or_default().sent.push((bytes.0, index));
-                    to.0
+                    let to = to.of(rank).0;
+                    channels.entry((rank, to, tag)).or_default().sent.push((bytes.0, index));
+                    to
                 }
                 TaskKind::Receive { from, bytes, tag } => {
-                    channels.entry((from.0, rank, tag)).or_default().expected.push((bytes.0, index));
-                    from.0
+                    let from = from.of(rank).0;
+                    channels.entry((from, rank, tag)).or_default().expected.push((bytes.0, index));
+                    from
                 }
                 _ => continue,
             };
@@ -213,7 +215,7 @@ fn bad_peer(workload: &Workload, rank: u32, task: u32, peer: u32) -> Diagnostic 
 mod tests {
     use super::*;
     use crate::Source;
-    use crate::graph::{GraphBuilder, NO_LAYER, Part, Task};
+    use crate::graph::{GraphBuilder, NO_LAYER, Part, Peer, Task};
     use crate::role::{Role, RoleId};
     use syncline_units::RankId;
 
@@ -251,8 +253,9 @@ mod tests {
             bytes: Bytes(bytes),
             blocking: false,
         };
-        let send = |to, bytes| TaskKind::Send { to: RankId(to), bytes: Bytes(bytes), tag: 0 };
-        let receive = |from, bytes| TaskKind::Receive { from: RankId(from), bytes: Bytes(bytes), tag: 0 };
+        let send = |to, bytes| TaskKind::Send { to: Peer::Rank(RankId(to)), bytes: Bytes(bytes), tag: 0 };
+        let receive =
+            |from, bytes| TaskKind::Receive { from: Peer::Rank(RankId(from)), bytes: Bytes(bytes), tag: 0 };
         assert!(two(&[reduce(8), send(1, 4)], &[receive(0, 4), reduce(8)]).0.is_empty());
         let text = |d: Diagnostics| d.to_string();
         assert!(

@@ -9,6 +9,7 @@ from experiments.astra2020 import training
 from experiments.harness import plot
 from experiments.harness.claim import Claim, Verdict
 from experiments.harness.experiment import Choice, Experiment, Findings
+from experiments.harness.rows import layers, rows
 from experiments.harness.table import Table
 from syncline.report.quantity import percent, time
 
@@ -36,7 +37,7 @@ NEAR = 0.1
 def measure(runner: Runner) -> Findings:
     """Sums raw communication over the layers of each block."""
     result = runner.simulate(TRANSFORMER)
-    found = training.layers(result)
+    found = layers(result)
     sums = [training.by_part(found, f"{each}_communication_s") for each in EXCHANGES]
     sizes = training.by_part(found, "collective_bytes")
     blocks = Table(
@@ -65,7 +66,7 @@ def _uniform(result: Result, blocks: Table) -> Verdict:
     spread = totals[most] / totals[least] - 1
     named = f" ({most.replace('block', 'layer ')})" if spread > 0 else ""
     # Those of rank 0; other ranks are in groups of their own, which do the same.
-    sets = [each for each in training.rows(result, "collectives") if each["group"] in ("model.0", "data.0")]
+    sets = [each for each in rows(result, "collectives") if each["group"] in ("model.0", "data.0")]
     waited = [(each["issue_s"], each["finish_s"]) for each in sets if each["part"] != "weight grad"]
     every = [(each["issue_s"], each["finish_s"]) for each in sets]
     share = 1 - sum(blocks.column("weight_grad_s")) / sum(blocks.column("total_s"))

@@ -9,6 +9,7 @@ from experiments.astra2020 import training
 from experiments.harness import plot
 from experiments.harness.claim import Claim, Verdict
 from experiments.harness.experiment import Experiment, Findings
+from experiments.harness.rows import layers, rows
 from experiments.harness.table import Table
 from syncline.report.quantity import percent, time
 
@@ -30,7 +31,7 @@ GRADIENTS = Claim(
 def measure(runner: Runner) -> Findings:
     """Raw communication of each layer, and summed over stages."""
     result = runner.simulate(training.RESNET50)
-    found = training.layers(result)
+    found = layers(result)
     detail = Table(
         "layers",
         "Raw communication of each layer in two iterations, from issue to result",
@@ -60,7 +61,7 @@ def measure(runner: Runner) -> Findings:
 def _gradients(result: Result, detail: Table) -> Verdict:
     activations = sum(detail.column("forward_communication_s")) + sum(detail.column("input_grad_communication_s"))
     weights = sum(detail.column("weight_grad_communication_s"))
-    sets = training.rows(result, "collectives")
+    sets = rows(result, "collectives")
     under_way = training.overlapping((each["issue_s"], each["finish_s"]) for each in sets)
     step = result.summary
     return GRADIENTS.judged(

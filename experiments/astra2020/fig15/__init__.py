@@ -9,6 +9,7 @@ from experiments.astra2020 import training
 from experiments.harness import plot
 from experiments.harness.claim import Claim, Verdict
 from experiments.harness.experiment import Experiment, Findings
+from experiments.harness.rows import layers
 from experiments.harness.table import Table
 from syncline.report.quantity import percent, time
 
@@ -35,7 +36,7 @@ EXPOSED = 0.95
 def measure(runner: Runner) -> Findings:
     """Compute, raw and exposed communication of each layer, and summed over stages."""
     result = runner.simulate(training.RESNET50)
-    found = training.layers(result)
+    found = layers(result)
     columns = (*(f"{each}_compute_s" for each in COMPUTE), "communication_s", "exposed_communication_s")
     detail = Table(
         "layers", "Compute and communication of each layer in two iterations", ("layer", *columns), listed=False

@@ -10,6 +10,7 @@ from experiments.astra2020.delays import PARTS, delays, parts
 from experiments.harness import plot
 from experiments.harness.claim import Claim, Verdict
 from experiments.harness.experiment import Choice, Experiment, Findings
+from experiments.harness.rows import layers, rows
 from experiments.harness.table import Table
 from syncline.report.quantity import percent, time
 
@@ -46,12 +47,12 @@ def measure(runner: Runner) -> Findings:
         ("order", "layer", *PARTS),
         listed=False,
     )
-    raw = {order: [layer["communication_s"] for layer in training.layers(results[order])] for order in ORDERS}
+    raw = {order: [layer["communication_s"] for layer in layers(results[order])] for order in ORDERS}
     apart = max(abs(left - right) for left, right in zip(*raw.values(), strict=True)) / max(raw[ORDERS[0]])
     for order, result in results.items():
         answer = result.summary
         answers.add(order, answer.total_time_s, answer.exposed_communication_s, sum(raw[order]), apart)
-        pairs = zip(training.rows(result, "collectives"), delays(result), strict=True)
+        pairs = zip(rows(result, "collectives"), delays(result), strict=True)
         first = [(each["issue_s"], each["layer"], delay) for each, delay in pairs if each["iteration"] == 0]
         for _, layer, delay in sorted(first):
             detail.add(order, layer, *delay)
@@ -76,7 +77,7 @@ def _same(lifo: Result, answers: Table) -> Verdict:
 
     total, raw = difference("total_s"), difference("raw_communication_s")
     (layer, _) = answers.column("layers_apart_fraction")
-    sets = training.rows(lifo, "collectives")
+    sets = rows(lifo, "collectives")
     under_way = training.overlapping((each["issue_s"], each["finish_s"]) for each in sets)
     return SAME.judged(
         max(total, raw, layer) <= NEARLY,

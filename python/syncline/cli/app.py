@@ -63,7 +63,7 @@ Set = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help="Change a value: fabric.dims.2.rate=50GB/s. May be repeated."),
 ]
 Network = Annotated[
-    str | None, typer.Option("--network", metavar="MODEL", help="Network model: analytical, queued, packet.")
+    str | None, typer.Option("--network", metavar="MODEL", help="Network model: analytical, queued, flow, packet.")
 ]
 Json = Annotated[bool, typer.Option("--json", metavar="", help="Print one JSON object.")]
 NoColour = Annotated[
@@ -154,13 +154,16 @@ def show(
     scenario: Scenario,
     network: Network = None,
     set_: Set = None,
+    svg: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Also write a picture of the fabric, as FILE.svg.")
+    ] = None,
     json: Json = False,
     no_color: NoColour = False,
 ) -> int:
     """List and draw a part of a scenario: its fabric, its workload, or the plans of its collectives."""
     from syncline.cli.show import show as call
 
-    return call(part.value, scenario, set_ or [], network, as_json=json)
+    return call(part.value, scenario, set_ or [], network, svg, as_json=json)
 
 
 @app.command()
@@ -172,7 +175,7 @@ def init(
             "--template",
             "-t",
             metavar="TEMPLATE",
-            help="What to start from: all-reduce-3d, resnet50-torus or transformer-hybrid.",
+            help="What to start from: all-reduce-3d, dlrm, resnet50-torus or transformer-hybrid.",
         ),
     ] = "resnet50-torus",
     list_: Annotated[bool, typer.Option("--list", metavar="", help="List the templates.")] = False,

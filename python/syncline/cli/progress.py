@@ -63,11 +63,11 @@ class Waiting(_Line):
     """A callback of work in parts."""
 
     def __call__(self, done: float, part: str) -> None:
-        """Shows how much is done, and the part that is next."""
-        if self._due is not None:
+        """Shows how much is done, how long the rest will take, and the part that is next."""
+        if (elapsed := self._due) is not None:
             from syncline.report.quantity import percent
 
-            self._show(f"{percent(done)} done, {part}")
+            self._show(", ".join([f"{percent(done)} done", *left(elapsed, done), part]))
 
 
 def line(elapsed_s: float, simulated_s: float, events: int, done: float) -> str:
@@ -78,8 +78,12 @@ def line(elapsed_s: float, simulated_s: float, events: int, done: float) -> str:
     parts = [f"{percent(done)} done", f"{shown(simulated_s)} simulated"]
     if elapsed_s > 0:
         parts.append(f"{scaled(events / elapsed_s, 'events/s')}")
-    if done > 0:
-        left = round(elapsed_s * (1 - done) / done)
-        minutes, seconds = divmod(left, 60)
-        parts.append(f"{minutes} min {seconds} s left" if minutes else f"{seconds} s left")
-    return ", ".join(parts)
+    return ", ".join([*parts, *left(elapsed_s, done)])
+
+
+def left(elapsed_s: float, done: float) -> list[str]:
+    """``2 min 5 s left``; nothing before anything is done."""
+    if done <= 0:
+        return []
+    minutes, seconds = divmod(round(elapsed_s * (1 - done) / done), 60)
+    return [f"{minutes} min {seconds} s left" if minutes else f"{seconds} s left"]

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from syncline import _core
 from syncline.cli.options import overrides
+from syncline.cli.streams import say, show_json
 from syncline.cli.streams import show as print_data
-from syncline.cli.streams import show_json
 from syncline.config.load import load
+from syncline.config.node import Mark, Text
+from syncline.config.problem import error, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -17,14 +20,22 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 
-def show(part: str, scenario: str, sets: Iterable[str], network: str | None, *, as_json: bool) -> int:
-    """Prints a part of a scenario."""
+def show(
+    part: str, scenario: str, sets: Iterable[str], network: str | None, picture: str | None = None, *, as_json: bool
+) -> int:
+    """Prints a part of a scenario, and keeps a picture of its fabric where one is asked for."""
+    if picture is not None and part != "fabric":
+        refuse(
+            error("SL0102", "only a fabric has a picture", key="--svg", help=f"syncline show fabric {scenario} --svg F")
+        )
     loaded = load(scenario, overrides(sets, {"--network": ("network", network)}))
     view = json.loads(loaded.call(_core.show, part))
     if part == "workload":
         from syncline.report.work import work
 
         view["work"] = work(loaded.resolved["workload"], view)
+    if picture is not None:
+        _keep(view, loaded.name, picture)
     if as_json:
         show_json({part: view})
         return 0
@@ -33,3 +44,24 @@ def show(part: str, scenario: str, sets: Iterable[str], network: str | None, *, 
     draw: Callable[[Any], Iterator[RenderableType]] = getattr(views, part)
     print_data(*draw(view))
     return 0
+
+
+def _keep(view: dict[str, Any], name: str, file: str) -> None:
+    from syncline.report.picture import MOST_LINKS, svg
+
+    if view["links"] > MOST_LINKS:
+        refuse(
+            error(
+                "SL0102",
+                "the fabric has too many links for a picture",
+                found=str(view["links"]),
+                allowed=f"at most {MOST_LINKS}",
+                help="draw a smaller one of its kind: --set changes its sizes",
+            )
+        )
+    try:
+        Path(file).write_text(svg(view, name), "utf-8")
+    except OSError as problem:
+        reason = (problem.strerror or str(problem)).lower()
+        refuse(error("SL0801", f"cannot be written: {reason}", mark=Mark(Text(file, ()), 0, 0, 0)))
+    say(f"The picture is in {file}")

@@ -52,7 +52,7 @@ def form(*, word: bool, default: str | None = None, **by_key: str) -> Callable[[
         if isinstance(value, dict):
             return next((tag for key, tag in by_key.items() if key in value), default)
         if isinstance(value, BaseModel):
-            return next((tag for key, tag in by_key.items() if key in type(value).model_fields), None)
+            return next((tag for key, tag in by_key.items() if key in type(value).model_fields), default)
         return None
 
     return choose

@@ -201,7 +201,8 @@ def _no_form(source: Source, place: _Place, details: ErrorDetails, key: str) -> 
     forms = [member for _, member in _members(place.chosen)]
     value = details["input"]
     words = [str(word) for member in forms if get_origin(member) is Literal for word in get_args(member)]
-    known = list(dict.fromkeys(_discriminator(member) for member in forms if _is_model(member)))
+    words += ["a list"] * any(get_origin(member) is list for member in forms)
+    known = list(dict.fromkeys(key for member in forms if _is_model(member) for key in _discriminators(member)))
     one = f"the key {known[0]}" if len(known) == 1 else f"one of the keys {', '.join(known)}"
     if isinstance(value, dict):
         near = next((each for bad in value if (each := nearest(str(bad), known))), None)
@@ -227,10 +228,13 @@ def _is_model(member: Any) -> bool:
     return isinstance(member, type) and issubclass(member, BaseModel)
 
 
-def _discriminator(member: Any) -> str:
-    """The key by which a form is told: its first required one, or ``links`` for a graph."""
-    fields = member.model_fields
-    return "links" if "links" in fields and "npus" in fields else str(next(iter(fields)))
+def _discriminators(member: Any) -> tuple[str, ...]:
+    """The keys by which a form is told: its first required one, or ``links`` for a graph; or any of the families."""
+    if families := getattr(member, "FAMILIES", None):
+        return tuple(families)
+    fields = {field.alias or name: field for name, field in member.model_fields.items()}
+    required = (name for name, field in fields.items() if field.is_required())
+    return ("links" if "links" in fields and "npus" in fields else next(required, next(iter(fields))),)
 
 
 _PLAIN = {

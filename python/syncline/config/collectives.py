@@ -14,8 +14,8 @@ Positive = Annotated[int, Field(ge=1, le=2**32 - 1)]
 Unlimited = Annotated[Literal["unlimited"] | Positive, either("unlimited, or a whole number of at least 1")]
 
 
-class Collectives(Strict):
-    """How collectives are carried out."""
+class JobCollectives(Strict):
+    """How the collectives of one of several jobs are planned, where that is not as the scenario says."""
 
     all_reduce: Literal[
         "baseline", "enhanced", "hierarchical_2n", "hierarchical_2n_merged", "hierarchical", "hierarchical_optimal"
@@ -35,10 +35,17 @@ class Collectives(Strict):
     """Sizes of the logical grid that plans assume, lowest dimension first, where it is not the fabric's."""
     chunks: Positive = 16
     """Chunks that a set is cut into."""
+    chunks_of: dict[Collective, Positive] = {}
+    """The same by collective, where it is another number."""
     min_chunk: Bytes = "4KiB"
     """Smallest chunk: a set is cut into fewer chunks rather than into smaller ones."""
     element: Bytes = "4B"
     """Element size by which data is cut."""
+
+
+class Collectives(JobCollectives):
+    """How collectives are carried out."""
+
     order: Literal["fifo", "lifo", "priority"] = "fifo"
     """Which set goes first: the one issued first, the one issued last, or all-to-all before all others."""
     issue_threshold: Unlimited = 8
@@ -46,7 +53,8 @@ class Collectives(Strict):
     issue_batch: Unlimited = 16
     """How many chunks are issued at once (P of astra2020)."""
     queues: Annotated[Literal["per_link"] | Positive, either("per_link, or a whole number of at least 1")] = "per_link"
-    """Logical scheduling queues of a phase; `per_link` is one for each ring or switch of the dimension."""
+    """Logical scheduling queues of a phase; `per_link` is one for each ring or switch of the dimension, and one where
+    the pair chooses the switch."""
     active_chunks: Unlimited = 4
     """Running chunks of a queue."""
     outstanding: Unlimited = "unlimited"

@@ -9,7 +9,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from syncline.config import limits
 from syncline.config.base import Strict, either, wrong
-from syncline.config.quantity import FlopRate, Flops, Frequency, Rate, Time
+from syncline.config.quantity import Bytes, FlopRate, Flops, Frequency, Rate, Time
 
 Fraction = Annotated[float, Field(gt=0, le=1)]
 Power = Annotated[float, Field(ge=1e-6, le=1e6)]
@@ -40,7 +40,8 @@ class Roofline(Strict):
     model: Literal["roofline"]
     """The compute model's name."""
     accelerator: str | None = None
-    """Name of an accelerator whose data sheet syncline knows, such as `A100`. Gives `peak` and `memory`."""
+    """Name of an accelerator whose data sheet syncline knows, such as `A100`. Gives `peak`, `memory` and
+    `memory_capacity`."""
     peak: FlopRate | None = None
     """Peak rate for the workload's data type, such as `312TFLOP/s`."""
     memory: Rate | None = None
@@ -49,6 +50,8 @@ class Roofline(Strict):
     """Fraction of the peak that is reached, above 0 to 1: one for all tasks, or a curve by their operations."""
     compute_power: Power = 1.0
     """What all compute times are divided by: 2 is an NPU that is twice as fast."""
+    memory_capacity: Bytes | None = None
+    """Memory of an NPU, such as `80GB`. A job that does not fit is refused."""
 
     @model_validator(mode="after")
     def _complete(self) -> Roofline:
@@ -84,6 +87,25 @@ class Systolic(Strict):
     """Added to each pass of each layer."""
     compute_power: Power = 1.0
     """What all compute times are divided by: 2 is an NPU that is twice as fast."""
+    memory_capacity: Bytes | None = None
+    """Memory of an NPU, such as `80GB`. A job that does not fit is refused."""
+
+
+class Throughput(Strict):
+    """Matrix products at a fixed rate, whatever their shape and traffic; other work by the larger of two times."""
+
+    model: Literal["throughput"]
+    """The compute model's name."""
+    rate: FlopRate
+    """Rate of operations, such as `60TFLOP/s`. A pass with matrix products takes their operations at this rate, and no
+    time for anything else."""
+    memory: Rate
+    """Memory bandwidth, such as `600GB/s`. A pass without matrix products takes its bytes at this rate, or its
+    operations at the other, whichever takes longer."""
+    compute_power: Power = 1.0
+    """What all compute times are divided by: 2 is an NPU that is twice as fast."""
+    memory_capacity: Bytes | None = None
+    """Memory of an NPU, such as `80GB`. A job that does not fit is refused."""
 
 
 class Table(Strict):
@@ -95,6 +117,8 @@ class Table(Strict):
     """Path of the table, in YAML or CSV."""
     compute_power: Power = 1.0
     """What all compute times are divided by: 2 is an NPU that is twice as fast."""
+    memory_capacity: Bytes | None = None
+    """Memory of an NPU, such as `80GB`. A job that does not fit is refused."""
 
 
 class Given(Strict):
@@ -104,6 +128,8 @@ class Given(Strict):
     """The compute model's name."""
     compute_power: Power = 1.0
     """What all compute times are divided by: 2 is an NPU that is twice as fast."""
+    memory_capacity: Bytes | None = None
+    """Memory of an NPU, such as `80GB`. A job that does not fit is refused."""
 
 
 class _Unknown(Strict):
@@ -111,10 +137,10 @@ class _Unknown(Strict):
 
     model_config = ConfigDict(extra="allow")
 
-    model: Literal["given", "roofline", "systolic", "table"]
+    model: Literal["given", "roofline", "systolic", "throughput", "table"]
 
 
-_MODELS = ("given", "roofline", "systolic", "table")
+_MODELS = ("given", "roofline", "systolic", "throughput", "table")
 
 
 def _choose(value: Any) -> str | None:
@@ -134,6 +160,7 @@ Compute = Annotated[
     | Annotated[Given, Tag("given")]
     | Annotated[Roofline, Tag("roofline")]
     | Annotated[Systolic, Tag("systolic")]
+    | Annotated[Throughput, Tag("throughput")]
     | Annotated[Table, Tag("table")]
     | Annotated[SkipJsonSchema[_Unknown], Tag("unknown")],
     Discriminator(_choose),

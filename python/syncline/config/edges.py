@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from syncline import _core
+from syncline.config import limits
+from syncline.config.built import Ecmp
 from syncline.config.check import check, in_order
 from syncline.config.edges_csv import read
-from syncline.config.fabric import FileFabric, GraphFabric
+from syncline.config.fabric import FileFabric, GraphFabric, Link
 from syncline.config.node import Path, dotted
 from syncline.config.problem import error, nearest, refuse
 from syncline.config.source import Source, from_file
@@ -48,6 +51,7 @@ def graph(
         return 0
 
     links: list[dict[str, Any]] = []
+    first: dict[tuple[Any, ...], int] = {}
     for index, link in enumerate(fabric.links):
         path = (*at, "links", index)
         known = len(problems)
@@ -64,11 +68,28 @@ def graph(
                     allowed="another vertex than `from` names",
                 )
             )
-        for start, end in (ends, ends[::-1]) if link.duplex else (ends,):
+        # What says the same as an earlier one is far more often an error than a second cable, which `count` says.
+        same = (*(sorted(ends) if link.duplex else ends), link.duplex, *_speed(link))
+        if first.setdefault(same, index) != index and len(problems) == known:
+            problems.append(_again(source, path, (*at, "links", first[same])))
+        cables = link.count if len(links) <= 2 * limits.MAX_EDGES else 1
+        for start, end in ((ends, ends[::-1]) if link.duplex else (ends,)) * cables:
             for prefix in (("fabric", "links"), ("fabric", "graph", "links")):
                 origins.move((*prefix, len(links)), path, source)
             links.append({"from": start, "to": end, "rate": link.rate, "latency": link.latency})
-    routing: Any = "shortest"
+    if len(links) > 2 * limits.MAX_EDGES:
+        links_at = (*at, "links")
+        problems.append(
+            error(
+                "SL0201",
+                "a fabric has too many links",
+                mark=source.mark(links_at, key=True),
+                key=dotted(links_at),
+                found=f"{len(links)} directed ones, parallel ones included",
+                allowed=f"at most {2 * limits.MAX_EDGES}",
+            )
+        )
+    routing: Any = fabric.routing
     route_source, route_at = paths or (source, (*at, "routing"))
     if isinstance(fabric.routing, list):
         routing = {
@@ -77,6 +98,8 @@ def graph(
                 for row, path in enumerate(fabric.routing)
             ]
         }
+    elif fabric.routing != "shortest":
+        routing = {"ecmp": {"seed": fabric.routing.seed if isinstance(fabric.routing, Ecmp) else None}}
     for key in ("npus", "switches"):
         origins.move(("fabric", "graph", key), (*at, key), source)
     for resolved in (("fabric", "graph", "routing"), ("fabric", "graph", "routing", "explicit")):
@@ -84,6 +107,25 @@ def graph(
     if problems:
         refuse(*in_order(problems))
     return {"npus": len(npus), "switches": len(switches), "links": links, "routing": routing}
+
+
+def _speed(link: Link) -> tuple[int, int]:
+    """Rate and latency as numbers, however they are written."""
+    return _core.parse_quantity("rate", link.rate), _core.parse_quantity("time", link.latency)
+
+
+def _again(source: Source, path: Path, before: Path) -> Diagnostic:
+    """What is wrong with a link that is given twice."""
+    earlier = source.mark(before)
+    line = f"line {earlier.line}" if earlier is not None and earlier.line else dotted(before)
+    return error(
+        "SL0201",
+        "a link is given twice",
+        mark=source.mark(path),
+        key=dotted(path),
+        notes=[f"the first is in {line}"],
+        help="leave it out, or say `count: 2` once for two parallel cables",
+    )
 
 
 def _vertices(given: int | Sequence[str], word: str) -> Sequence[str]:

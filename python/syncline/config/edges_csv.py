@@ -39,13 +39,14 @@ def _value(key: str, cell: str, mark: Mark, problems: list[Diagnostic]) -> str |
             problem = "a link runs both ways, or it does not"
             problems.append(error("SL0102", problem, mark=mark, key=key, found=shown(cell), allowed=", ".join(_DUPLEX)))
         return _DUPLEX.get(cell.lower(), True)
-    return int(cell) if key in ("from", "to") and cell.isascii() and cell.isdigit() and len(cell) < 11 else cell
+    whole = key in ("from", "to", "count") and cell.isascii() and cell.isdigit() and len(cell) < 11
+    return int(cell) if whole else cell
 
 
 _FORM = Form(
-    columns=("from", "to", "rate", "latency", "duplex"),
+    columns=("from", "to", "rate", "latency", "duplex", "count"),
     required=("from", "to", "rate"),
-    help="the first line is from,to,rate, with latency and duplex where they are needed",
+    help="the first line is from,to,rate, with latency, duplex and count where they are needed",
     row="link",
     max_rows=limits.MAX_EDGES,
     max_bytes=limits.MAX_EDGE_FILE_BYTES,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from syncline import _core
 from syncline.config import times
-from syncline.config.compute import Given, Roofline, Systolic, Table
+from syncline.config.compute import Given, Roofline, Systolic, Table, Throughput
 from syncline.config.problem import error, refuse, shown
 from syncline.config.quantity import decimal
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 def expand(compute: Compute, workload: Expanded, origins: Origins) -> dict[str, Any]:
     """The resolved compute model."""
     match compute:
-        case Given():
-            return compute.model_dump()
+        case Given() | Throughput():
+            return compute.model_dump(exclude={"memory_capacity"})
         case Roofline():
             return _roofline(compute, workload, origins)
         case Systolic():
@@ -29,7 +29,21 @@ def expand(compute: Compute, workload: Expanded, origins: Origins) -> dict[str, 
         case Table():
             return _table(compute, workload, origins)
         case _:
-            return Given(model="given").model_dump()
+            return Given(model="given").model_dump(exclude={"memory_capacity"})
+
+
+def memory(compute: Compute, origins: Origins) -> str | None:
+    """What an NPU has, if it is said: by itself, or by the name of an accelerator."""
+    given = getattr(compute, "memory_capacity", None)
+    if given is not None:
+        origins.move(("npu_memory",), ("compute", "memory_capacity"))
+        return str(given)
+    if isinstance(compute, Roofline) and compute.accelerator is not None:
+        from syncline.models.accelerators import find
+
+        origins.move(("npu_memory",), ("compute", "accelerator"))
+        return decimal(find(compute.accelerator).memory_bytes, "B")
+    return None
 
 
 def _roofline(compute: Roofline, workload: Expanded, origins: Origins) -> dict[str, Any]:
@@ -62,7 +76,7 @@ def _roofline(compute: Roofline, workload: Expanded, origins: Origins) -> dict[s
 
 
 def _systolic(compute: Systolic) -> dict[str, Any]:
-    resolved = compute.model_dump()
+    resolved = compute.model_dump(exclude={"memory_capacity"})
     if compute.vector == "free":
         resolved["vector"] = None
     elif compute.vector is None:

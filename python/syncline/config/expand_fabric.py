@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from syncline import _core
+from syncline.config import expand_built
+from syncline.config.built import BuiltFabric
 from syncline.config.edges import graph, read_edges
 from syncline.config.fabric import (
     AllToAllFabric,
@@ -40,6 +42,8 @@ def expand(fabric: Fabric, origins: Origins) -> dict[str, Any]:
             return {"dims": _alltoall(fabric, origins)}
         case GraphFabric():
             return {"graph": graph(fabric, origins, origins.source, ("fabric",))}
+        case BuiltFabric():
+            return expand_built.expand(fabric, origins)
         case FileFabric():
             return {"graph": read_edges(fabric, origins)}
 
@@ -63,6 +67,7 @@ def _dim(index: int, dim: Dim, origins: Origins) -> dict[str, Any]:
         "size": dim.size,
         "count": dim.rings or dim.links or dim.switches or 1,
         "direction": dim.direction,
+        **({"spread": dim.spread} if dim.spread else {}),
         **_rates(dim),
     }
 

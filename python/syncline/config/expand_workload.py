@@ -9,7 +9,8 @@ from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any, cast
 
 from syncline import _core
-from syncline.config.problem import error, refuse, shown
+from syncline.config import model_file
+from syncline.config.problem import error, nearest, refuse, shown
 from syncline.config.workload import (
     AstraTextWorkload,
     Axes,
@@ -35,43 +36,61 @@ if TYPE_CHECKING:
     from syncline.config.origin import Origins
     from syncline.config.source import Source
     from syncline.errors import Diagnostic
+    from syncline.models.info import ModelInfo
     from syncline.models.layer import Layer as BuiltLayer
 
 _AT: Path = ("workload",)
 _OWN = tuple(ModelWorkload.model_fields)
 
 
-def model(source: Source) -> tuple[list[BuiltLayer], list[Diagnostic]]:
-    """The layers of the model that the workload names, if it names one; what is wrong with the keys of its own."""
-    from syncline.models import MODELS
-    from syncline.models.registry import request
+@dataclass(frozen=True)
+class Built:
+    """The model that a workload names."""
+
+    layers: list[BuiltLayer]
+    """From input to output."""
+    info: ModelInfo
+    """What it may be told."""
+    name: str
+    """For people."""
+
+
+def model(source: Source) -> tuple[Built | None, list[Diagnostic]]:
+    """The model that the workload names, if it names one; and what is wrong with the keys of its own."""
+    from syncline.models import registry
 
     node = source.root.at(_AT)
     values = node.plain() if node else None
     if not isinstance(values, dict) or not isinstance(values.get("model"), str):
-        return [], []
-    name = values["model"]
-    built, found = request(name, {key: value for key, value in values.items() if key not in _OWN})
+        return None, []
+    asked = values["model"]
+    name, info = asked, registry.MODELS.get(asked)
+    if model_file.names_file(asked):
+        path = source.relative(asked)
+        try:
+            name, info = model_file.name(path), model_file.read(path)
+        except SynclineError as problem:
+            return None, list(problem.diagnostics)
+    built, found = registry.request(info or asked, {key: value for key, value in values.items() if key not in _OWN})
+    known = info.parameters if info else {}
     problems = []
     for each in found:
         key, _, rest = each.key.partition("[")
-        path = (*_AT, key, int(rest[:-1])) if rest else (*_AT, key)
-        unknown = name in MODELS and key != "model" and key not in MODELS[name].parameters
-        own = [*_OWN, *MODELS[name].parameters] if unknown else []
-        from syncline.config.problem import nearest
-
+        path_of = (*_AT, key, int(rest[:-1])) if rest else (*_AT, key)
+        unknown = info is not None and key != "model" and key not in known
+        own = [*_OWN, *known] if unknown else []
         problems.append(
             error(
                 "SL0101" if unknown else "SL0102",
                 f"unknown key `{key}`" if unknown else "value not allowed",
-                mark=source.mark(path, key=unknown),
-                key=".".join(str(part) for part in path),
+                mark=source.mark(path_of, key=unknown),
+                key=".".join(str(part) for part in path_of),
                 found=shown(each.found),
                 allowed=", ".join(own) if unknown else each.allowed,
                 nearest=nearest(key, own) if unknown else each.nearest,
             )
         )
-    return built, problems
+    return (Built(built, info, name) if info else None), problems
 
 
 @dataclass(frozen=True)
@@ -89,16 +108,17 @@ class Expanded:
         return str(self.resolved.get("data_type", "fp32"))
 
 
-def expand(workload: Workload, origins: Origins, built: list[BuiltLayer]) -> Expanded:
+def expand(workload: Workload, origins: Origins, built: Built | None) -> Expanded:
     """The resolved workload; ``built`` is what :func:`model` gave."""
     match workload:
         case ModelWorkload():
-            return _model(workload, origins, built)
+            return _model(workload, origins, cast("Built", built))
         case ModuleWorkload():
             return _module(workload, origins)
         case LayersWorkload():
             layers = [_layer(layer, workload.data_type) for layer in workload.layers]
-            return Expanded(_layers(layers, workload, workload.data_type))
+            memory = {"optimizer": workload.optimizer} if workload.optimizer != "sgd" else {}
+            return Expanded({**_layers(layers, workload, workload.data_type), **memory})
         case CollectiveWorkload():
             origins.move(("workload", "collectives", 0), ("workload",))
             origins.move(("workload", "collectives", 0, "kind"), ("workload", "collective"))
@@ -118,16 +138,18 @@ def expand(workload: Workload, origins: Origins, built: list[BuiltLayer]) -> Exp
             return Expanded({"source": "astra_text", "file": file, "iterations": workload.iterations})
 
 
-def _model(workload: ModelWorkload, origins: Origins, built: list[BuiltLayer]) -> Expanded:
-    from syncline.models import MODELS
-
+def _model(workload: ModelWorkload, origins: Origins, built: Built) -> Expanded:
     given = workload.model_extra or {}
-    defaults = MODELS[workload.model].parameters
+    defaults = built.info.parameters
     batch = given.get("batch_per_npu", defaults["batch_per_npu"].default)
     element = str(given.get("data_type", defaults["data_type"].default))
     origins.move(("workload", "layers"), ("workload", "model"))
-    resolved = _layers([layer.scenario(element) for layer in built], workload, element)
-    return Expanded({**resolved, "model": workload.model}, int(batch))
+    resolved = _layers([layer.scenario(element) for layer in built.layers], workload, element)
+    optimizer = given.get("optimizer", defaults["optimizer"].default)
+    memory = {"optimizer": optimizer} if optimizer != "sgd" else {}
+    if any(layer.kept for layer in built.layers):
+        memory["batch_per_npu"] = batch
+    return Expanded({**resolved, "model": built.name, **memory}, int(batch))
 
 
 def _module(workload: ModuleWorkload, origins: Origins) -> Expanded:
@@ -232,7 +254,9 @@ def _layer(layer: Layer, element: str) -> dict[str, Any]:
     if given := layer.communication:
         comms = ((key, getattr(given, key)) for key in ("forward", "input_grad", "weight_grad"))
         resolved["communication"] = {key: _comm(comm) for key, comm in comms if comm}
-    return resolved
+    marks = ("needed_by", "block", "heads", "tokens", "kept", "kept_selective", "shares")
+    resolved.update({key: value for key in marks if (value := getattr(layer, key)) is not None})
+    return {**resolved, "selective": True} if layer.selective else resolved
 
 
 def _axes(axes: Axes) -> Any:
@@ -242,4 +266,8 @@ def _axes(axes: Axes) -> Any:
 
 
 def _parallel(parallel: Parallel) -> dict[str, Any]:
-    return {"model": _axes(parallel.model), "data": _axes(parallel.data), "backward": parallel.backward}
+    resolved = {"model": _axes(parallel.model), "data": _axes(parallel.data), "backward": parallel.backward}
+    # What no pipeline needs is left out where it is not said.
+    said = parallel.model_dump(exclude_defaults=True, exclude={"model", "data", "backward", "pipeline"})
+    pipeline = {} if parallel.pipeline == "none" else {"pipeline": _axes(parallel.pipeline)}
+    return {**resolved, **pipeline, **said}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
 from syncline.config import limits
 from syncline.config.base import Strict, either, form, wrong
+from syncline.config.built import BuiltFabric, Ecmp, Vertex, routing_form
 from syncline.config.quantity import Rate, Time
 from syncline.config.shape import check_shape, check_sizes
 
@@ -37,6 +38,10 @@ class Dim(Strict):
     """Switches, each joined to every NPU. Only for a switch."""
     direction: Literal["both", "one-way"] = "both"
     """Whether each ring is a pair of rings, one each way, or runs one way. Other shapes are always full duplex."""
+    spread: Literal["lane", "pair"] | None = None
+    """What chooses among several switches. `lane`: the scheduling queue of a chunk, and how far round its message goes.
+    `pair`: (source + destination) mod switches, by coordinates in the dimension. Only for a switch, where it is `lane`
+    unless said otherwise."""
     rate: Rate | None = None
     """Rate of one link. Exactly one of this and `rate_per_npu`."""
     rate_per_npu: Rate | None = None
@@ -53,6 +58,9 @@ class Dim(Strict):
         for key in ("rings", "links", "switches"):
             if key != mine and getattr(self, key) is not None:
                 raise wrong(f"a dimension of shape {self.shape} has no `{key}`", allowed=mine)
+        if self.spread is not None and mine != "switches":
+            help = "leave it out: it says what chooses among several switches"
+            raise wrong(f"a dimension of shape {self.shape} has no `spread`", help=help)
         return self
 
 
@@ -150,16 +158,19 @@ class AllToAllFabric(Strict):
     """Links between an NPU and a switch."""
 
 
-Vertex = Annotated[
-    str | Annotated[int, Field(ge=0, le=2**32 - 1)], either("a vertex's number, or its name such as npu0 or switch0")
-]
 Vertices = Annotated[
     list[str] | Annotated[int, Field(ge=0, le=limits.MAX_VERTICES)],
     either(f"how many there are, at most {limits.MAX_VERTICES}, or a list of their names"),
 ]
+
+
 Routing = Annotated[
-    Literal["shortest"] | list[list[Vertex]], either("shortest, or a list of paths, each a list of vertices")
+    Annotated[Literal["shortest", "ecmp"], Tag("word")]
+    | Annotated[Ecmp, Tag("policy")]
+    | Annotated[list[list[Vertex]], Tag("paths")],
+    Discriminator(routing_form),
 ]
+"""How paths are found: a policy by its name or with its seed, or a list of paths."""
 
 
 class Link(Strict):
@@ -175,6 +186,8 @@ class Link(Strict):
     """Its latency."""
     duplex: bool = True
     """Whether there is a link of the same kind the other way."""
+    count: Annotated[int, Field(ge=1, le=2**16)] = 1
+    """How many of them, in parallel."""
 
 
 class GraphFabric(Strict):
@@ -187,8 +200,8 @@ class GraphFabric(Strict):
     links: Annotated[list[Link], Field(min_length=1)]
     """Its links."""
     routing: Routing = "shortest"
-    """`shortest`: fewest links, ties to the smaller vertex numbers. Or a list of paths, each a list of vertices from
-    source to destination; every other pair takes the shortest."""
+    """`shortest`: fewest links, ties to the smaller vertex numbers. `ecmp`: fewest links, ties by a hash of the flow.
+    Or a list of paths, each a list of vertices from source to destination; every other pair takes the shortest."""
 
 
 class FileFabric(Strict):
@@ -205,24 +218,34 @@ class FileFabric(Strict):
     """As for a fabric given link by link; in place of what a YAML file says."""
 
 
+_BY_KEY = form(
+    word=False,
+    dims="dims",
+    shape="shape",
+    torus="torus",
+    alltoall="alltoall",
+    file="file",
+    links="graph",
+    **dict.fromkeys(BuiltFabric.FAMILIES[:4], "built"),
+    **dict.fromkeys(BuiltFabric.FAMILIES[5:], "built"),
+)
+
+
+def _form(value: Any) -> str | None:
+    """Which form a value of ``fabric`` has. A torus is a mapping where all its links are alike, else text."""
+    uniform = isinstance(value, dict) and isinstance(value.get("torus"), dict)
+    return "built" if uniform or isinstance(value, BuiltFabric) else _BY_KEY(value)
+
+
 Fabric = Annotated[
     Annotated[DimsFabric, Tag("dims")]
     | Annotated[ShapeFabric, Tag("shape")]
     | Annotated[TorusFabric, Tag("torus")]
     | Annotated[AllToAllFabric, Tag("alltoall")]
     | Annotated[FileFabric, Tag("file")]
-    | Annotated[GraphFabric, Tag("graph")],
-    Discriminator(
-        form(
-            word=False,
-            dims="dims",
-            shape="shape",
-            torus="torus",
-            alltoall="alltoall",
-            file="file",
-            links="graph",
-        )
-    ),
+    | Annotated[GraphFabric, Tag("graph")]
+    | Annotated[BuiltFabric, Tag("built")],
+    Discriminator(_form),
 ]
 """One of several forms, told apart by their first key."""
 

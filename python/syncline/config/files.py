@@ -16,15 +16,22 @@ def moved(resolved: dict[str, Any], start: str | Path, end: str | Path) -> dict[
     Absolute paths stay. ``end`` need not exist yet.
     """
     changed = dict(resolved)
+    if isinstance(workload := resolved.get("workload"), dict) and isinstance(jobs := workload.get("jobs"), list):
+        own = [moved(job, start, end) if isinstance(job, dict) else job for job in jobs]
+        return {**changed, "workload": {**workload, "jobs": own}, **_plans(resolved, start, end)}
     if isinstance(workload := resolved.get("workload"), dict):
         files = {key: workload[key] for key in _OF_WORKLOADS if isinstance(workload.get(key), str)}
         changed["workload"] = {**workload, **{key: _moved(path, start, end) for key, path in files.items()}}
+    return {**changed, **_plans(resolved, start, end)}
+
+
+def _plans(resolved: dict[str, Any], start: str | Path, end: str | Path) -> dict[str, Any]:
+    """The section of collectives, where it names files."""
     collectives = resolved.get("collectives")
-    if isinstance(collectives, dict) and isinstance(plans := collectives.get("plans"), dict):
-        files = {kind: path for kind, path in plans.items() if isinstance(path, str)}
-        files = {kind: _moved(path, start, end) for kind, path in files.items()}
-        changed["collectives"] = {**collectives, "plans": {**plans, **files}}
-    return changed
+    if not isinstance(collectives, dict) or not isinstance(plans := collectives.get("plans"), dict):
+        return {}
+    files = {kind: _moved(path, start, end) for kind, path in plans.items() if isinstance(path, str)}
+    return {"collectives": {**collectives, "plans": {**plans, **files}}}
 
 
 def _moved(path: str, start: str | Path, end: str | Path) -> str:

@@ -21,6 +21,9 @@ MAX_VERTICES = 1_000_000
 MAX_EDGE_FILE_BYTES = 1 << 30
 """Size of an edge list in CSV form."""
 
+MAX_MODEL_FILE_BYTES = 1024 * 1024
+"""Size of a file that describes a model."""
+
 MAX_TIMES = 400_000
 """Times of a table of measured ones."""
 

@@ -10,7 +10,7 @@ from time import monotonic
 from typing import Any
 
 from syncline import _core
-from syncline.config import expand_compute, expand_fabric, expand_workload, faults, files, network
+from syncline.config import expand_compute, expand_fabric, expand_jobs, expand_workload, faults, files, network
 from syncline.config.check import collect, in_order
 from syncline.config.node import Mark, Node, Text, from_python
 from syncline.config.origin import Origins
@@ -123,19 +123,28 @@ def _written(source: Source) -> Loaded:
     """A scenario as users write it."""
     _drop_empty(source.root)
     scenario, problems = collect(source, Scenario)
+    several = source.root.at(("jobs",)) is not None
     built, found = expand_workload.model(source)
-    problems += found
+    of_jobs, more = expand_jobs.models(source) if several else ([], [])
+    problems += found + more
     if scenario is None or problems:
         refuse(*in_order(problems))
     origins = Origins(source)
     name = scenario.name or _name(source.file)
-    workload = expand_workload.expand(scenario.workload, origins, built)
+    if scenario.workload is None:
+        jobs = expand_jobs.expand(scenario, origins, of_jobs)
+        workload = expand_workload.Expanded(jobs)
+        compute: dict[str, Any] = {"model": "given"}
+    else:
+        workload = expand_workload.expand(scenario.workload, origins, built)
+        compute = expand_compute.expand(scenario.compute, workload, origins)
     resolved = {
         "schema": SCHEMA,
         "name": name,
         "seed": scenario.seed,
         "workload": workload.resolved,
-        "compute": expand_compute.expand(scenario.compute, workload, origins),
+        "compute": compute,
+        **_memory(scenario, origins),
         "fabric": expand_fabric.expand(scenario.fabric, origins),
         "placement": {"npus": scenario.placement} if isinstance(scenario.placement, list) else scenario.placement,
         "collectives": _collectives(scenario, source),
@@ -165,6 +174,11 @@ def _name(file: str) -> str:
     path = FilePath(file)
     folder = path.absolute().parent.name
     return folder if path.stem == "scenario" and folder else path.stem
+
+
+def _memory(scenario: Scenario, origins: Origins) -> dict[str, Any]:
+    memory = expand_compute.memory(scenario.compute, origins)
+    return {} if memory is None else {"npu_memory": memory}
 
 
 def _collectives(scenario: Scenario, source: Source) -> dict[str, Any]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from syncline.config.base import Strict, either
+from syncline.config.base import Strict, either, wrong
 from syncline.config.collectives import Collectives
 from syncline.config.compute import Compute
 from syncline.config.fabric import Fabric
 from syncline.config.faults import Fault, Index
+from syncline.config.jobs import Job
 from syncline.config.network import Network
 from syncline.config.quantity import LongTime, Time
 from syncline.config.workload import Workload
@@ -46,8 +47,10 @@ class Scenario(Strict):
     """A name for people; results go to a folder of that name. Without it, the file's name is taken."""
     seed: Annotated[int, Field(ge=0, le=2**63)] = 0
     """Seed of everything random."""
-    workload: Workload
-    """The job."""
+    workload: Workload | None = None
+    """The job. Exactly one of this and `jobs`."""
+    jobs: Annotated[list[Job], Field(max_length=1024)] = []
+    """Several jobs that share the fabric, in place of `workload` and `placement`."""
     compute: Compute = "given"
     """What turns work into time."""
     fabric: Fabric
@@ -70,3 +73,15 @@ class Scenario(Strict):
     """Whether ranks and iterations that are like others are left out of the simulation. The results are the same."""
     report: bool = True
     """Whether the results folder gets `report.html`."""
+
+    @model_validator(mode="after")
+    def _some_job(self) -> Scenario:
+        if self.workload is None and not self.jobs:
+            raise wrong(
+                "missing key `workload`", code="SL0103", help="add `workload` to the scenario, or several `jobs`"
+            )
+        if self.workload is not None and self.jobs:
+            raise wrong("both `workload` and `jobs` are given", help="one job is a `workload`; several are `jobs`")
+        if self.jobs and self.placement != "linear":
+            raise wrong("`placement` is that of one job, and `jobs` are several", help="give each job its `placement`")
+        return self

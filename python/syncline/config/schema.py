@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
-from syncline.config import collectives, compute, fabric, faults, network, scenario, workload
+from syncline.config import built, collectives, compute, fabric, faults, jobs, network, scenario, workload
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -81,7 +81,10 @@ def _add_parameters(made: dict[str, Any]) -> None:
         "integers": {"type": "array", "items": {"type": "integer"}},
         "choice": {"type": "string"},
     }
-    made["properties"]["model"]["enum"] = sorted(MODELS)
+    name = made["properties"]["model"]
+    del name["type"]
+    file = {"type": "string", "pattern": r"\.json$|/|\\", "examples": ["llama/config.json"]}
+    name["anyOf"] = [{"enum": sorted(MODELS)}, file]
     for info in MODELS.values():
         for name, parameter in info.parameters.items():
             described = {**types[parameter.type], "description": parameter.meaning}
@@ -90,7 +93,7 @@ def _add_parameters(made: dict[str, Any]) -> None:
 
 
 def _models() -> dict[str, type[BaseModel]]:
-    modules: tuple[ModuleType, ...] = (collectives, compute, fabric, faults, network, scenario, workload)
+    modules: tuple[ModuleType, ...] = (built, collectives, compute, fabric, faults, jobs, network, scenario, workload)
     found = (each for module in modules for each in vars(module).values() if inspect.isclass(each))
     return {each.__name__: each for each in found if issubclass(each, BaseModel)}
 

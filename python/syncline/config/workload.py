@@ -28,10 +28,35 @@ class Parallel(Strict):
     """Ranks that hold parts of one copy of the model: `all`, `none`, `rest`, a list of dimensions, or a number of
     ranks."""
     data: Axes = "rest"
-    """Ranks that hold copies of the model and reduce gradients: as for `model`. `rest` is what the other leaves."""
+    """Ranks that hold copies of the model and reduce gradients: as for `model`. `rest` is what the others leave."""
+    pipeline: Axes = "none"
+    """Ranks that hold the stages of a pipeline, each some of the layers: as for `model`."""
+    order: Annotated[list[Literal["model", "data", "pipeline"]], Field(min_length=3, max_length=3)] = [
+        "model",
+        "data",
+        "pipeline",
+    ]
+    """Where numbers of ranks are given: which kind fills the lowest dimensions, and which those above."""
     backward: Literal["weight_first", "input_first"] = "weight_first"
     """Order of a layer's two gradients in the backward pass. `weight_first` starts its all-reduce early; `input_first`
     overlaps the exchange of input gradients with the weight gradient."""
+    schedule: Literal["gpipe", "1f1b", "interleaved"] = "1f1b"
+    """In which order a stage works on micro-batches. `gpipe`: all forward, then all backward. `1f1b`: backward as soon
+    as possible. `interleaved`: the same with `virtual_stages`."""
+    virtual_stages: Annotated[int, Field(ge=1, le=2**16)] = 1
+    """Parts of the model in each stage, 2 or more with `interleaved`."""
+    zero: Annotated[int, Field(ge=0, le=3)] = 0
+    """Stage of ZeRO: what data-parallel ranks divide among them. 0: nothing. 1: states of the optimiser. 2: gradients
+    too. 3: parameters too."""
+    recompute: Literal["none", "selective", "full"] = "none"
+    """Activations that are computed again in the backward pass rather than kept for it. `selective`: scores of
+    attention and their softmax. `full`: all of a block, whose input is kept."""
+    divided_checkpoints: bool = False
+    """With `recompute: full`: whether model-parallel ranks divide the inputs of blocks that are kept, and gather them
+    before they compute a block again."""
+    sequence: bool = False
+    """Sequence parallelism: whether model-parallel ranks divide by tokens what each of them would do and keep whole,
+    such as norms. All-reduces become reduce-scatters and all-gathers."""
 
 
 class Comm(Strict):
@@ -119,23 +144,43 @@ class Layer(Strict):
     """Elements of the input activations."""
     outputs: Annotated[int, Field(ge=0, le=2**63)] = 0
     """Elements of the output activations."""
-    sharding: Literal["gather", "column", "row", "divided", "replicated"] = "gather"
-    """What model parallelism does to the layer. `gather`: outputs are all-gathered forward, input gradients all-reduced
+    sharding: Literal["gather", "column", "row", "divided", "replicated", "exchange"] = "gather"
+    """What parallelism does to the layer. `gather`: outputs are all-gathered forward, input gradients all-reduced
     backward. `column`: only the latter. `row`: outputs are all-reduced forward. `divided`: nothing is exchanged.
-    `replicated`: every rank does it whole."""
+    `replicated`: every rank does it whole. `exchange`, for the first layer: its parameters are divided among the
+    data-parallel ranks, and all-to-alls exchange outputs forward and their gradients backward."""
     communication: LayerCommunication | None = None
     """Communication given explicitly, in place of what the parallelisation would derive."""
+    needed_by: str | None = None
+    """Of the first layer: the layer that first needs its output, where that is not the next one. Those between them do
+    not wait for its exchange; backward, its exchange starts with the input gradient of that layer."""
+    block: Annotated[int, Field(ge=0, le=2**32 - 1)] | None = None
+    """Layers with one number, one behind the other, are a block: stages of a pipeline hold blocks whole, and
+    `recompute: full` keeps the input of each."""
+    heads: Annotated[int, Field(ge=1, le=2**32 - 1)] | None = None
+    """Parts, such as heads, that model-parallel ranks can divide the layer into."""
+    tokens: Annotated[int, Field(ge=1, le=2**32 - 1)] | None = None
+    """Tokens of a sample, which sequence parallelism divides."""
+    selective: bool = False
+    """Whether `recompute: selective` computes it again."""
+    kept: Bytes | None = None
+    """What its forward pass keeps in memory for its backward pass. Without it, activations are not counted."""
+    kept_selective: Bytes | None = None
+    """What it keeps where it is `selective` and computed again; without it, nothing."""
+    shares: str | None = None
+    """The layer whose parameters it uses, such as a table of embeddings; it has no `parameters` of its own. Where
+    another stage holds that layer, the two sum up their gradients."""
 
 
 class ModelWorkload(Strict):
-    """A model by its name. Further keys are the model's own parameters, such as `sequence` of a transformer."""
+    """A model by its name or file. Further keys are the model's own parameters, such as `sequence` of a transformer."""
 
     model_config = ConfigDict(extra="allow")
 
     __pydantic_extra__: dict[str, Any]
 
     model: str
-    """Name of a model that syncline can build, such as `resnet50`."""
+    """Name of a model that syncline can build, such as `resnet50`; or the path of a `config.json` of Hugging Face."""
     parallel: Parallel = Parallel(data="all")
     """Which ranks share what. Without it, all ranks are data-parallel."""
     iterations: Iterations = 1
@@ -200,6 +245,9 @@ class LayersWorkload(Strict):
     reduced, and parameters updated, in the last one only. Layers are given for one."""
     data_type: DataType = "fp32"
     """Element type of parameters, activations and gradients."""
+    optimizer: Literal["sgd", "adam", "none"] = "sgd"
+    """What updates parameters, for the memory that its states take: `adam`, 12 bytes a parameter with 16-bit types. The
+    time of updates is that of `update`."""
 
 
 class CollectiveWorkload(Comm):

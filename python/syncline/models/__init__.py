@@ -10,10 +10,12 @@ module             what it holds
 ================== ========================================================================
 ``calculus``       what one operation computes, moves and holds
 ``layer``          a chain of operations as one layer of a scenario
-``resnet50`` ...   one file for each model: ``vgg16``, ``transformer``, ``mlp``
+``resnet50`` ...   one file for each model: ``vgg16``, ``transformer``, ``decoder``, ``dlrm``, ``mlp``
+``optimizer``      what an update of the parameters takes
 ``parameters``     what a model may be told, and the check of it
 ``info``           what the registry knows about a model
 ``registry``       models by name: ``MODELS``, ``build``, ``layers``, ``check``
+``hugging_face``   decoders as ``config.json`` files describe them: ``from_config``
 ``accelerators``   peak rates, memory and links of accelerators, with sources
 ``data_types``     element types and their sizes
 ``traced``         PyTorch modules as models: ``from_torch``
@@ -24,6 +26,7 @@ module             what it holds
 from syncline.models.accelerators import Accelerator
 from syncline.models.data_types import DATA_TYPES
 from syncline.models.errors import ModelError
+from syncline.models.hugging_face import from_config
 from syncline.models.info import ModelInfo
 from syncline.models.layer import Layer
 from syncline.models.parameters import Parameter
@@ -41,6 +44,7 @@ __all__ = [
     "Traced",
     "build",
     "check",
+    "from_config",
     "from_torch",
     "layers",
 ]

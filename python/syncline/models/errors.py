@@ -24,6 +24,8 @@ class ModelError(ValueError):
         """What may be given, in words."""
         self.nearest = nearest
         """The nearest thing that may be given, or ``None`` where nothing is near."""
+        self.problem = problem
+        """What is wrong, where that says it better than what was given."""
         hint = f"; did you mean {nearest}?" if nearest is not None else ""
         super().__init__(f"{key}: {problem or f'found {_short(found)}'}, allowed is {allowed}{hint}")
 

@@ -23,7 +23,8 @@ class ModelInfo:
     source: str
     """Where its architecture is from."""
     layers: Callable[..., list[Layer]]
-    """The model's layers for checked parameters. Sizes are in elements, so ``data_type`` is not one of them."""
+    """The model's layers for checked parameters: all but ``data_type``, because sizes are in elements, and
+    ``optimizer``."""
     parameters: Mapping[str, Parameter]
     """What it may be told, by name; those common to all models come first."""
 
@@ -31,5 +32,5 @@ class ModelInfo:
 def model(
     description: str, source: str, layers: Callable[..., list[Layer]], parameters: Mapping[str, Parameter]
 ) -> ModelInfo:
-    """Describe a model that takes ``parameters`` and those common to all."""
+    """Describe a model that takes ``parameters`` and those common to all, which may have other defaults there."""
     return ModelInfo(description, source, layers, MappingProxyType({**COMMON, **parameters}))

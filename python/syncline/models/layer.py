@@ -7,7 +7,8 @@ one set. Its work in the scenario is the sum over its operations, divided among 
 * *weight gradient*: the weight gradients of all operations, and what has to be undone before the first of them can be
   had: the input gradients of the operations after the first one with parameters.
 * *input gradient*: the input gradients of the others.
-* *update*: plain stochastic gradient descent, ``w = w - rate * g``: 2 FLOP and 3 moved elements for each parameter.
+* *update*: what the optimiser does to each parameter that has a gradient (:mod:`~.optimizer`); unless told otherwise
+  plain stochastic gradient descent, ``w = w - rate * g``: 2 FLOP and 3 moved elements.
 """
 
 from __future__ import annotations
@@ -18,12 +19,30 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from syncline.models.calculus import NOTHING, Amount, Op
 from syncline.models.data_types import bytes_of
+from syncline.models.optimizer import SGD, Optimizer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-Sharding = Literal["gather", "column", "row", "divided", "replicated"]
-"""What model parallelism does to a layer; the words are the scenario's."""
+Sharding = Literal["gather", "column", "row", "divided", "replicated", "exchange"]
+"""What parallelism does to a layer; the words are the scenario's."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What stays in memory from a layer's forward pass until its backward pass."""
+
+    elements: int = 0
+    """Elements of the data type."""
+    wide: int = 0
+    """Elements of at least four bytes."""
+    masks: int = 0
+    """Elements of one byte: which values were dropped."""
+
+    def memory(self, data_type: str) -> int:
+        """Bytes where elements are of ``data_type``."""
+        size = bytes_of(data_type)
+        return size * self.elements + max(size, 4) * self.wide + self.masks
 
 
 @dataclass(frozen=True)
@@ -35,13 +54,33 @@ class Layer:
     ops: tuple[Op, ...]
     """In forward order."""
     sharding: Sharding = "gather"
-    """What model parallelism does to it."""
+    """What parallelism does to it."""
     reads_data: bool = False
     """Whether its inputs are the training data, which need no gradient."""
     borrowed: bool = False
     """Whether its weights are another layer's, which then holds, reduces and updates them."""
     hands_on: int | None = None
     """Elements of the output activations, where they are not the result of the last operation."""
+    updated: int | None = None
+    """Parameters that an update changes, where these are not all: those that were looked up."""
+    needed_by: str | None = None
+    """The layer that first needs the outputs, where that is not the next one."""
+    optimizer: Optimizer = SGD
+    """What updates the parameters."""
+    block: int | None = None
+    """Which block it belongs to: what a pipeline's stage holds whole."""
+    heads: int | None = None
+    """Parts into which model parallelism can divide it."""
+    tokens: int | None = None
+    """Tokens of a sample, by which sequence parallelism divides."""
+    selective: bool = False
+    """Whether it is computed again where recomputation is selective."""
+    kept: Kept | None = None
+    """What its forward pass keeps for its backward pass; nothing where that is not known."""
+    kept_selective: Kept | None = None
+    """What it keeps where it is computed again because it is :attr:`selective`."""
+    shares: str | None = None
+    """The layer whose weights it uses, where it is :attr:`borrowed`, for stages that do not hold that layer."""
 
     @cached_property
     def parameters(self) -> int:
@@ -80,10 +119,10 @@ class Layer:
         """Work of the weight gradient."""
         return _sum(op.weight_grad for op in self.ops) + _sum(op.input_grad for op in self.ops[self._pivot + 1 :])
 
-    @property
-    def update(self) -> Amount:
-        """Work of the parameter update."""
-        return Amount(2 * self.parameters, 3 * self.parameters)
+    def update(self, data_type: str) -> tuple[int, int]:
+        """Operations and moved bytes of the parameter update."""
+        updated = self.parameters if self.updated is None else self.updated
+        return updated * self.optimizer.flop, updated * self.optimizer.moved(data_type)
 
     @cached_property
     def _pivot(self) -> int:
@@ -92,16 +131,24 @@ class Layer:
 
     def scenario(self, data_type: str) -> dict[str, Any]:
         """Give the layer as a scenario holds it, where every element is of ``data_type``."""
+        marks = {key: getattr(self, key) for key in ("needed_by", "block", "heads", "tokens", "selective", "shares")}
+        flop, moved = self.update(data_type)
         return {
             "name": self.name,
             "forward": _work(self.forward, data_type),
             "input_grad": _work(self.input_grad, data_type),
             "weight_grad": _work(self.weight_grad, data_type),
-            "update": _work(self.update, data_type),
+            "update": {"ops": {"flop": f"{flop}FLOP", "memory": f"{moved}B"}} if moved else "none",
             "parameters": self.parameters,
             "inputs": self.inputs,
             "outputs": self.outputs,
             "sharding": self.sharding,
+            **{key: value for key, value in marks.items() if value},
+            **{
+                key: f"{kept.memory(data_type)}B"
+                for key, kept in (("kept", self.kept), ("kept_selective", self.kept_selective))
+                if kept is not None
+            },
         }
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from syncline.models.data_types import DATA_TYPES
 from syncline.models.errors import ModelError, unknown
+from syncline.models.optimizer import OPTIMIZERS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,6 +23,8 @@ class Parameter(NamedTuple):
     """What it is, with its unit."""
     range: tuple[Any, ...]
     """Smallest and largest whole number; or the values of a choice."""
+    shortest: int = 2
+    """Fewest entries of a list."""
 
 
 def integer(default: int, meaning: str, low: int, high: int) -> Parameter:
@@ -39,9 +42,9 @@ def choice(default: str, meaning: str, *values: str) -> Parameter:
     return Parameter("choice", default, meaning, values)
 
 
-def integers(default: tuple[int, ...], meaning: str, low: int, high: int) -> Parameter:
-    """Describe a list of 2 to :data:`LONGEST_LIST` whole numbers from ``low`` to ``high``."""
-    return Parameter("integers", default, meaning, (low, high))
+def integers(default: tuple[int, ...], meaning: str, low: int, high: int, *, shortest: int = 2) -> Parameter:
+    """Describe a list of ``shortest`` to :data:`LONGEST_LIST` whole numbers from ``low`` to ``high``."""
+    return Parameter("integers", default, meaning, (low, high), shortest)
 
 
 LONGEST_LIST = 10_000
@@ -53,6 +56,12 @@ COMMON: Mapping[str, Parameter] = {
         32, "samples that one NPU works on in one iteration, or in one of its micro-batches", 1, 1 << 20
     ),
     "data_type": choice("fp32", "element type of parameters, activations and gradients", *DATA_TYPES),
+    "optimizer": choice(
+        "sgd",
+        "what a parameter update takes: `sgd`, 2 FLOP and 3 moved elements for each parameter; `adam`, 14 FLOP and, in "
+        "fp16, bf16 and fp32, 28 bytes; `none`, no time",
+        *OPTIMIZERS,
+    ),
 }
 """What every model takes."""
 
@@ -68,9 +77,9 @@ def problem(key: str, parameter: Parameter, found: object) -> ModelError | None:
             known = isinstance(found, str) and found in parameter.range
             return None if known else unknown(key, found, parameter.range)
         case "integers":
-            if not isinstance(found, list | tuple) or not 2 <= len(found) <= LONGEST_LIST:
+            if not isinstance(found, list | tuple) or not parameter.shortest <= len(found) <= LONGEST_LIST:
                 low, high = parameter.range
-                allowed = f"a list of 2 to {LONGEST_LIST} whole numbers from {low} to {high}"
+                allowed = f"a list of {parameter.shortest} to {LONGEST_LIST} whole numbers from {low} to {high}"
                 return ModelError(key, found, allowed)
             entries = (_integer(f"{key}[{at}]", parameter, entry) for at, entry in enumerate(found))
             return next((entry for entry in entries if entry), None)

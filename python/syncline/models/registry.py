@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from syncline.models import mlp, resnet50, transformer, vgg16
+from syncline.models import decoder, dlrm, mlp, resnet50, transformer, vgg16
 from syncline.models.errors import ModelError, unknown
+from syncline.models.info import ModelInfo
+from syncline.models.optimizer import OPTIMIZERS
 from syncline.models.parameters import problem
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
-    from syncline.models.info import ModelInfo
     from syncline.models.layer import Layer
 
 MODELS: Mapping[str, ModelInfo] = MappingProxyType(
@@ -21,6 +23,11 @@ MODELS: Mapping[str, ModelInfo] = MappingProxyType(
         "vgg16": vgg16.INFO,
         "transformer": transformer.INFO,
         "transformer_big": transformer.BIG,
+        "decoder": decoder.INFO,
+        "transformer_17b": decoder.TURING,
+        "gpt3_175b": decoder.GPT3,
+        "transformer_1t": decoder.TRILLION,
+        "dlrm": dlrm.INFO,
         "mlp": mlp.INFO,
     }
 )
@@ -28,6 +35,17 @@ MODELS: Mapping[str, ModelInfo] = MappingProxyType(
 
 LARGEST = 1 << 63
 """No amount of a whole model may reach this: the simulation counts in unsigned 64-bit integers."""
+
+
+def countable(built: Iterable[Layer]) -> bool:
+    """Whether the operations of all layers, and their bytes in the widest data type, stay below :data:`LARGEST`."""
+    flop = moved = 0
+    for layer in built:
+        for work in (layer.forward, layer.input_grad, layer.weight_grad):
+            flop, moved = flop + work.flop, moved + work.memory("fp64")
+        updating = layer.update("fp64")
+        flop, moved = flop + updating[0], moved + updating[1]
+    return max(flop, moved) < LARGEST
 
 
 def build(name: str, /, **params: Any) -> list[dict[str, Any]]:
@@ -53,31 +71,35 @@ def check(name: str, params: Mapping[str, Any]) -> list[ModelError]:
     return request(name, params)[1]
 
 
-def request(name: str, params: Mapping[str, Any]) -> tuple[list[Layer], list[ModelError]]:
-    """The layers of model ``name``, and everything that is wrong with asking for them: one of the two is empty."""
-    if not isinstance(name, str) or name not in MODELS:
-        return [], [unknown("model", name, MODELS)]
-    known = MODELS[name].parameters
+def request(model: str | ModelInfo, params: Mapping[str, Any]) -> tuple[list[Layer], list[ModelError]]:
+    """The layers of a model, and everything that is wrong with asking for them: one of the two is empty.
+
+    The model is named, or described by what is no entry of :data:`MODELS`.
+    """
+    if not isinstance(model, ModelInfo):
+        if not isinstance(model, str) or model not in MODELS:
+            return [], [unknown("model", model, MODELS)]
+        name, model = model, MODELS[model]
+    else:
+        name = "this model"
+    known = model.parameters
     errors = [unknown(key, key, known, problem=f"not a parameter of {name}") for key in params if key not in known]
     errors += [error for key, found in params.items() if key in known and (error := problem(key, known[key], found))]
     if errors:
         return [], errors
     try:
-        return _layers(name, params), []
+        return _layers(model, name, params), []
     except ModelError as error:
         return [], [error]
 
 
-def _layers(name: str, params: Mapping[str, Any]) -> list[Layer]:
+def _layers(info: ModelInfo, name: str, params: Mapping[str, Any]) -> list[Layer]:
     """Give the layers for parameters that are valid one by one; the model checks how they fit together."""
-    info = MODELS[name]
     defaults = {key: parameter.default for key, parameter in info.parameters.items()}
     chosen = {**defaults, **params}
     del chosen["data_type"]
-    built = info.layers(**chosen)
-    passes = [work for layer in built for work in (layer.forward, layer.input_grad, layer.weight_grad, layer.update)]
-    widest = 8  # bytes of the largest data type
-    largest = max(sum(work.flop for work in passes), widest * sum(work.moved for work in passes))
-    if largest >= LARGEST:
+    optimizer = OPTIMIZERS[chosen.pop("optimizer")]
+    built = [replace(layer, optimizer=optimizer) for layer in info.layers(**chosen)]
+    if not countable(built):
         raise ModelError("model", name, "parameters whose work stays below 2^63 FLOP and bytes in one iteration")
     return built

@@ -46,6 +46,9 @@ def _parts(result: Result, width: int, *, ascii_only: bool) -> Iterator[Renderab
         yield Text(subject.NO_STEP, "bold yellow")
     yield ""
     yield Padding(_times(summary, width, ascii_only=ascii_only), (0, 0, 0, 2))
+    if summary.jobs:
+        yield ""
+        yield Padding(jobs(summary), (0, 0, 0, 2))
     if summary.dims:
         yield ""
         yield Padding(_dimensions(summary, width, ascii_only=ascii_only), (0, 0, 0, 2))
@@ -54,6 +57,8 @@ def _parts(result: Result, width: int, *, ascii_only: bool) -> Iterator[Renderab
     yield bottleneck.append(f". {summary.reason}")
     if summary.packets:
         yield Text(subject.packets(summary))
+    if worst := subject.worst_ports(result):
+        yield Text(worst)
     yield Text(
         f"Obtained by: network {summary.network_model}, compute {summary.compute_model}, "
         f"calibrated: {summary.calibrated}",
@@ -70,7 +75,7 @@ def _parts(result: Result, width: int, *, ascii_only: bool) -> Iterator[Renderab
     if details is not None:
         yield ""
         if summary.compute_s > 0:
-            each = "per step" if summary.iterations else "so far"
+            each = ("per step of its job" if summary.jobs else "per step") if summary.iterations else "so far"
             yield Text(f"Layers, {each}, alike ones together; communication may overlap other work", "dim")
         yield details
 
@@ -97,7 +102,7 @@ def _times(summary: Summary, width: int, *, ascii_only: bool) -> Table:
             cells.append("" if head else Text(bar(share, bars, ascii_only=ascii_only), style or "blue"))
         table.add_row(*cells)
 
-    whole = "step time" if summary.compute_s else "time"
+    whole = "step time" if summary.compute_s and not summary.jobs else "time"
     row(whole if summary.iterations else "time so far", summary.total_time_s, "bold", head=True)
     if summary.compute_s:
         row("  compute", summary.compute_s, "green")
@@ -106,6 +111,25 @@ def _times(summary: Summary, width: int, *, ascii_only: bool) -> Table:
         row("  exposed memory", summary.exposed_memory_s, "yellow")
     if summary.compute_s and summary.communication_s:
         row("communication under way", summary.communication_s)
+    return table
+
+
+def jobs(summary: Summary) -> Table:
+    """Several jobs: how long a step of each takes, what of it waits, and what the others cost it."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1), header_style="dim")
+    table.add_column("job", overflow="fold", min_width=9)
+    for heading in ("ranks", "start", "step time", "exposed", "alone", "slowdown"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for job in summary.jobs:
+        table.add_row(
+            job.name,
+            str(job.ranks),
+            time(job.start_s),
+            time(job.step_time_s),
+            percent(job.exposed_fraction),
+            "-" if job.alone_step_time_s is None else time(job.alone_step_time_s),
+            "-" if job.slowdown is None else f"{job.slowdown:.3f}",
+        )
     return table
 
 

@@ -69,7 +69,8 @@ def describe(dim: dict[str, Any]) -> str:
         case "fully_connected":
             what = f"all {size} joined" + (f" by {count} links a pair" if count > 1 else "")
         case _:
-            what = f"{size} on {'a switch' if count == 1 else f'{count} switches'}"
+            by = ", chosen by the pair" if count > 1 and dim["spread"] == "pair" else ""
+            what = f"{size} on {'a switch' if count == 1 else f'{count} switches'}{by}"
     return what
 
 

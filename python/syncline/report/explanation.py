@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from syncline.result import Result
-    from syncline.summary import Summary
+    from syncline.summary import JobSummary, Summary
 
 WAITING = 5
 """Layers that are named one by one."""
@@ -28,6 +28,7 @@ _TABLES = {
     "links": "every link with its load",
     "ranks": "every rank",
     "ports": "every queue, with what it dropped",
+    "queues": "queues and losses over time",
     "flows": "every connection, with what was sent again and its round trips",
     "activity": "when compute and every dimension were busy",
     "critical_path": "the chain of work and waiting that the first two iterations are as long as",
@@ -51,7 +52,7 @@ def explain(result: Result) -> list[Section]:
             "How long a step takes, and why" if result.summary.compute_s else "How long it takes, and why", _why(result)
         ),
         Section("Where compute waits", tuple(_waiting(result))),
-        Section("How the network is used", tuple(_network(result.summary))),
+        Section("How the network is used", tuple(_network(result))),
         Section("What collectives wait for", tuple(_collectives(result))),
         Section("How far to trust it", tuple(_trust(result))),
         Section("Where to look next", tuple(_next(result))),
@@ -69,6 +70,8 @@ def _job(result: Result) -> Iterator[str]:
         what = f"trains a model of {counted(len(workload['layers']), 'layer')}"
     elif sort == "collectives":
         what = f"runs {_kinds(workload['collectives'])} and nothing else"
+    elif sort == "jobs":
+        what = f"runs {counted(len(workload['jobs']), 'job')} at a time"
     else:
         what = {"chakra": "replays Chakra traces", "astra_text": "runs an ASTRA-sim 1 workload"}.get(sort, "runs a job")
     where = f"on {counted(summary.ranks, 'rank')}"
@@ -119,6 +122,11 @@ def _fabric(result: Result) -> dict[str, Any] | None:
     return view
 
 
+def _of_job(job: JobSummary) -> str:
+    cost = "" if job.slowdown is None else f", {job.slowdown:.3f} times as long as alone"
+    return f"A step of {job.name} takes {time(job.step_time_s)}{cost}."
+
+
 def _why(result: Result) -> tuple[str, ...]:
     summary = result.summary
     total = summary.total_time_s
@@ -128,6 +136,8 @@ def _why(result: Result) -> tuple[str, ...]:
         found.append(subject.ENDED[summary.ended] + ("" if summary.iterations else f" {subject.NO_STEP}"))
     if not summary.iterations:
         lead = f"The run reached {time(total)} of simulated time."
+    elif summary.jobs:
+        lead = f"All jobs together take {time(total)}. " + " ".join(_of_job(job) for job in summary.jobs)
     elif summary.compute_s:
         lead = f"A step takes {each}"
         lead += f": {counted(summary.iterations, 'iteration')} in {time(total)}." if summary.iterations > 1 else "."
@@ -182,9 +192,12 @@ def waits(result: Result) -> list[tuple[int, float]]:
     return sorted(((row, each) for row, each in enumerate(exposed) if each > 0), key=lambda each: (-each[1], each[0]))
 
 
-def _network(summary: Summary) -> Iterator[str]:
+def _network(result: Result) -> Iterator[str]:
+    summary = result.summary
     if summary.packets:
         yield subject.packets(summary)
+    if worst := subject.worst_ports(result):
+        yield worst
     for dim in summary.dims:
         busy = (
             f", and {percent(dim.utilization_while_busy)} in the time in which it has something to send"

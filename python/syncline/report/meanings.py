@@ -43,9 +43,15 @@ _PAGES = (
     (r"^total_time_s|finish_s", "docs/explanation/semantics.md", "Time"),
     (r"^simulated_", "docs/explanation/semantics.md", "Determinism"),
     (r"chunk", "docs/explanation/semantics.md", "The endpoint"),
+    (r"^alone_|^slowdown|^job", "docs/how-to/several-jobs.md", "Several jobs on one fabric"),
     (r"fault|healthy", "docs/how-to/stragglers.md", "Slow ranks and broken links"),
     (r"^network_model", "docs/explanation/models.md", "When each is valid"),
     (r"^compute_model", "docs/explanation/models.md", "Compute models"),
+    (
+        r"queue_bytes|limit_bytes|dropped|marked|pause|retransmissions|timeouts|recoveries|^rtt_",
+        "",
+        "Reading the numbers",
+    ),
     (r"^(algorithm|bus)_bytes_per_s|^bound_s|busy|utilization|^bytes$|_communication_s", "", "Reading the numbers"),
 )
 """Where more is said about names that a pattern finds. The first that fits counts."""
@@ -58,6 +64,7 @@ _TYPES = {
     "float | None": "optional_float",
     "tuple[str, ...]": "list of text",
     "tuple[Dimension, ...]": "list of dimensions",
+    "tuple[JobSummary, ...]": "list of jobs",
     "Packets | None": "packets",
 }
 """Python's types in the words of manifests."""
@@ -154,21 +161,28 @@ def _names(each: Meaning) -> set[str]:
 
 
 def _columns() -> Iterator[Meaning]:
-    run = _small_run()
-    for table, row in run.tables.items():
-        meanings, columns = run.meanings(table), run.table(table)
-        for column, values in columns.items():
-            yield Meaning(table, column, _type(values), meanings[column], row)
+    known: set[str] = set()
+    # Together these leave every table there is, none of them empty.
+    for network in ("packet", "flow"):
+        run = _small_run(network)
+        for table, row in run.tables.items():
+            if table in known:
+                continue
+            known.add(table)
+            meanings, columns = run.meanings(table), run.table(table)
+            for column, values in columns.items():
+                yield Meaning(table, column, _type(values), meanings[column], row)
 
 
-def _small_run() -> Result:
-    """A run that leaves every table there is, none of them empty."""
+def _small_run(network: str) -> Result:
+    """A run with collectives on a network model."""
     from syncline.api import simulate
 
     communication = {"weight_grad": {"collective": "all_reduce", "bytes": "2kB"}}
     layer = {"name": "layer", "forward": "1us", "weight_grad": "1us", "communication": communication}
     fabric = {"shape": "Ring(2)", "rate": "1GB/s"}
-    return simulate(workload={"layers": [layer]}, compute="given", fabric=fabric, network="packet")
+    jobs = [{"name": name, "workload": {"layers": [layer]}} for name in ("one", "two")]
+    return simulate(jobs=jobs, compute="given", fabric=fabric, network=network)
 
 
 def _type(values: list[Any]) -> str:
@@ -183,7 +197,12 @@ def _type(values: list[Any]) -> str:
 def _summary() -> Iterator[Meaning]:
     tree = ast.parse(inspect.getsource(summary_module))
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
-    for name, prefix in (("Summary", ""), ("Dimension", "dims[]."), ("Packets", "packets.")):
+    for name, prefix in (
+        ("Summary", ""),
+        ("Dimension", "dims[]."),
+        ("Packets", "packets."),
+        ("JobSummary", "jobs[]."),
+    ):
         about = " ".join((ast.get_docstring(classes[name]) or "").split()).rstrip(".")
         # An attribute's docstring is the expression after it.
         for node, below in itertools.pairwise(classes[name].body):

@@ -94,8 +94,49 @@ def packets(summary: Summary) -> str:
     else:
         what = f"none of {counted(counts.sent, 'packet')} lost"
     marked = f", {counts.marked} marked" if counts.marked else ""
+    marked += f", ports paused {counted(counts.pauses, 'time')}" if counts.pauses else ""
     trips = f"; round trips of {time(counts.rtt_mean_s)} (p99 {time(counts.rtt_p99_s)})" if counts.rtt_mean_s else ""
     return f"Packets: {what}{marked}{trips}."
+
+
+def worst_ports(result: Result) -> str:
+    """Where most packets were dropped, and which port was told to pause longest; empty where neither happened."""
+    summary = result.summary
+    if not summary.packets or "ports" not in result.tables:
+        return ""
+    ports = result.table("ports")
+    said = []
+    dropped, paused = ports["dropped"], ports.get("paused_s", [])
+    if any(dropped):
+        worst, whole = _worst(dropped), sum(dropped)
+        name, count = _port(result, worst), dropped[worst]
+        if count == whole:
+            said.append(f"All drops are at {name}.")
+        elif count > whole / 2:
+            said.append(f"Most drops are at {name}: {count} of {whole}.")
+        else:
+            said.append(f"No port drops more than {name}: {count} of {whole}.")
+    if any(paused):
+        worst = _worst(paused)
+        share = f" ({percent(paused[worst] / summary.total_time_s)} of the time)" if summary.total_time_s else ""
+        said.append(f"No port is paused longer than {_port(result, worst)}: {time(paused[worst])}{share}.")
+    return " ".join(said)
+
+
+def _worst(values: list[float]) -> int:
+    """The row with the largest value, the first of several."""
+    return max(range(len(values)), key=lambda row: (values[row], -row))
+
+
+def _port(result: Result, row: int) -> str:
+    """A port by its link, with its dimension where there are several."""
+    ports = result.table("ports")
+    name = f"{ports['from'][row]} -> {ports['to'][row]}"
+    links = result.table("links")
+    number = ports["link"][row]
+    if len(result.summary.dims) < 2 or number not in links["link"]:
+        return name
+    return f"{name} in {links['dimension'][links['link'].index(number)]}"
 
 
 def faults(summary: Summary) -> str:

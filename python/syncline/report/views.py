@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from syncline.report.drawing import describe, dimension, graph
-from syncline.report.quantity import counted, rate, scaled, size, time
+from syncline.report.quantity import counted, percent, rate, scaled, size, time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,11 +28,19 @@ def _table(*headings: str) -> Table:
     return table
 
 
+LINKS = 256
+"""Links of a graph that are listed on the screen."""
+
+
 def fabric(view: dict[str, Any]) -> Iterator[RenderableType]:
-    """Sizes, dimensions with their rates, and a drawing."""
-    switches = view["switches"]
+    """Sizes, how far and how much it carries, dimensions or sorts of links with their rates, and a drawing."""
+    switches = view["switches"] - sum(level["count"] for level in view["levels"] if level["kind"] == "nic")
     head = [counted(view["npus"], "NPU"), *([f"{switches} switch{'es' if switches > 1 else ''}"] if switches else [])]
-    yield Text.assemble((view["shape"] or "graph", "bold"), f"  {', '.join(head)}, {view['links']} directed links")
+    name = view["shape"] or view["family"] or "graph"
+    yield Text.assemble((name, "bold"), f"  {', '.join(head)}, {view['links']} directed links")
+    if view["routing"]:
+        yield Text(f"Routes: {routing(view['routing'])}", "dim")
+    yield Text(reach(view), "dim")
     yield ""
     if view["dims"]:
         table = _table("dimension", "what", "link", "latency", "NPU sends")
@@ -50,9 +58,51 @@ def fabric(view: dict[str, Any]) -> Iterator[RenderableType]:
             yield Text.assemble((dim["name"], "bold"), f"  {rate(dim['rate_bytes_per_s'])} a link", style="")
             for line in dimension(dim):
                 yield Text(f"  {line}", no_wrap=True, overflow="ellipsis")
+    elif view["family"]:
+        yield from _sorts(view)
     else:
-        for line in graph(view["listed"], view["links"]):
+        for line in graph(view["listed"][:LINKS], view["links"]):
             yield Text(f"  {line}", no_wrap=True, overflow="ellipsis")
+
+
+def _sorts(view: dict[str, Any]) -> Iterator[RenderableType]:
+    """Levels of vertices and tiers of links."""
+    table = _table("vertices", "count", "links each")
+    for level in view["levels"]:
+        least, most = level["degree"]
+        table.add_row(level["name"], str(level["count"]), str(most) if least == most else f"{least} to {most}")
+    yield table
+    yield ""
+    table = _table("cables", "count", "rate", "latency")
+    for tier in view["tiers"]:
+        table.add_row(tier["name"], str(tier["links"] // 2), rate(tier["rate_bytes_per_s"]), time(tier["latency_s"]))
+    yield table
+
+
+def reach(view: dict[str, Any]) -> str:
+    """Degree, diameter and bisection in one sentence."""
+    least, most = view["levels"][0]["degree"]
+    parts = [f"Degree of an NPU {least if least == most else f'{least} to {most}'}"]
+    if view["diameter"] is not None:
+        parts.append(f"diameter {counted(view['diameter'], 'link')}")
+    if found := view["bisection"]:
+        share = found["rate_bytes_per_s"] / found["ideal_bytes_per_s"] if found["ideal_bytes_per_s"] else 0.0
+        least_of_all = "" if found["method"] != "one_half" else "at most "
+        parts.append(
+            f"bisection {least_of_all}{rate(found['rate_bytes_per_s'])} each way"
+            f" ({percent(share)} of what half of the NPUs can send)"
+        )
+    return f"{'; '.join(parts)}"
+
+
+def routing(view: dict[str, Any]) -> str:
+    """How paths through a graph are found, in words."""
+    if view["policy"] == "ecmp":
+        return f"fewest links, ties by a hash of the flow (ecmp, seed {view['seed']})"
+    if view["policy"] == "dimension_order":
+        return "dimension by dimension, the lowest first"
+    given = f"; {counted(view['explicit'], 'pair')} by {'a given path' if view['explicit'] == 1 else 'given paths'}"
+    return f"fewest links, ties to the smaller vertex number{given if view['explicit'] else ''}"
 
 
 def workload(view: dict[str, Any]) -> Iterator[RenderableType]:
@@ -76,6 +126,9 @@ def workload(view: dict[str, Any]) -> Iterator[RenderableType]:
     if view["work"]:
         yield ""
         yield from _layers(view["work"])
+    if view.get("memory") and all(each["activations_bytes"] is not None for each in view["memory"]):
+        yield ""
+        yield from _memory(view["memory"], view.get("npu_memory_bytes"))
     each_time = "a micro-batch; in an iteration" if several else "an iteration,"
     for number, each in enumerate(view["classes"]):
         yield ""
@@ -89,6 +142,11 @@ def workload(view: dict[str, Any]) -> Iterator[RenderableType]:
             table.add_row(comm["kind"], comm["role"], str(comm["count"]), scaled(comm["bytes"], "B"))
         if each["collectives"]:
             yield table
+        messages = _table("messages", "", "count", "bytes")
+        for message in each.get("messages", ()):
+            messages.add_row(message["what"], message["peer"], str(message["count"]), scaled(message["bytes"], "B"))
+        if "messages" in each:
+            yield messages
 
 
 LAYERS = 8
@@ -114,6 +172,18 @@ def _layers(work: list[dict[str, Any]]) -> Iterator[RenderableType]:
     yield Text("FLOP, memory, parameters: for one NPU's samples, before model parallelism", "dim")
     if known:
         yield Text("compute: of one rank of class 0, in one iteration", "dim")
+
+
+def _memory(stages: list[dict[str, Any]], capacity: int | None) -> Iterator[RenderableType]:
+    """What ranks of each stage hold."""
+    table = _table("stage", "parameters", "gradients", "optimiser", "activations", "in all", "live")
+    for each in stages:
+        held = each["parameters_bytes"] + each["gathered_bytes"]
+        others = (each[f"{kind}_bytes"] for kind in ("gradients", "optimizer", "activations", "total"))
+        table.add_row(str(each["stage"]), *(scaled(number, "B") for number in (held, *others)), str(each["live"]))
+    yield table
+    has = f" of {scaled(capacity, 'B')}" if capacity is not None else ""
+    yield Text(f"memory of a rank{has}; live: micro-batches, or parts of them, at once", "dim")
 
 
 def ranks(listed: list[int], count: int) -> str:

@@ -13,11 +13,11 @@ def work(workload: dict[str, Any], view: dict[str, Any]) -> list[dict[str, Any]]
     """FLOP, memory traffic and parameters of each layer, and the compute time of one rank of the first class.
 
     The first three are those of the whole layer for the samples that one NPU works on at a time, before model
-    parallelism shards it. The time is that of an iteration; nothing where not all tasks are listed. Workloads without
-    layers give nothing.
+    parallelism shards it. The time is that of an iteration; nothing where not all tasks are listed, or ranks differ.
+    Workloads without layers give nothing.
     """
     first: dict[str, Any] = next(iter(view["classes"]), {"tasks": 0, "listed": ()})
-    whole = len(first["listed"]) == first["tasks"]
+    whole = len(first["listed"]) == first["tasks"] and len(view["classes"]) == 1
     seconds: dict[str, float] = {}
     for task in first["listed"] if whole else ():
         if task["what"] == "compute":

@@ -25,7 +25,7 @@ export function stack(rows: Row[], width: number, labels = 0): Stack {
   const narrow = width < 700;
   // Beside the names of wide pages there is room for labels.
   const left = narrow ? 24 + labels : 194;
-  const gap = narrow ? 22 : 10;
+  const gap = narrow ? 25 : 10;
   const tops: number[] = [];
   let bottom = 0;
   for (const row of rows) {
@@ -41,7 +41,7 @@ export function stack(rows: Row[], width: number, labels = 0): Stack {
       rows.map((row, at) => ({
         text: row.name,
         left: narrow ? left : 0,
-        top: narrow ? tops[at] - 20 : tops[at] + row.height / 2 - 12,
+        top: narrow ? tops[at] - 19 : tops[at] + row.height / 2 - 12,
         padding: [2, 0],
         textStyle: { color: look.text, fontSize: 12, fontWeight: 500, width: narrow ? width - left : 180, overflow: "truncate" },
       })),
@@ -60,6 +60,25 @@ export function stack(rows: Row[], width: number, labels = 0): Stack {
       };
     },
   };
+}
+
+/** Values that hold from the begin of a slice to its end. */
+export interface Slices {
+  start: number[];
+  end: number[];
+}
+
+/** A line in steps, from the begin of each slice to its end; to be drawn with `step: "end"`. */
+export function steps(slices: Slices, values: number[], factor: number): [number, number][] {
+  const points = slices.start.map((start, at): [number, number] => [start / factor, values[at]]);
+  const last = points.length - 1;
+  return last < 0 ? points : [...points, [slices.end[last] / factor, values[last]]];
+}
+
+/** The slice that holds a time: the last one that has begun. */
+export function sliceAt(slices: Slices, time: number): number {
+  const after = slices.start.findIndex((start) => start > time);
+  return Math.max((after < 0 ? slices.start.length : after) - 1, 0);
 }
 
 /** Lanes for blocks of one track that overlap: each takes the first lane that is free, the last one when all are. */

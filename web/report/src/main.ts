@@ -7,6 +7,7 @@ import { activity, dimensions } from "./charts/dimensions";
 import { fabric } from "./charts/fabric";
 import { communication, layers } from "./charts/layers";
 import { criticalPath, timeline } from "./charts/moments";
+import { losses, queues, roundTrips } from "./charts/packets";
 import { mount } from "./mount";
 import type { Mounted } from "./mount";
 import { DARK, LIGHT } from "./theme";
@@ -19,6 +20,9 @@ const VIEWS: Record<string, (data: any) => View> = {
   phases,
   dimensions,
   activity,
+  losses,
+  queues,
+  round_trips: roundTrips,
   timeline,
   fabric,
   critical_path: criticalPath,

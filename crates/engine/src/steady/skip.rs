@@ -72,12 +72,13 @@ impl<N: Network> Engine<'_, N> {
             shift_heap(&mut rank.held, |(priority, _)| shift_priority(priority, own));
             shift_heap(&mut rank.ready, |(priority, _)| shift_priority(priority, own));
             for queue in &mut rank.queues {
-                shift_heap(&mut queue.waiting, |(priority, sequence, _, run)| {
-                    let instance = self.runs[*run].instance;
+                let shift = |(mut priority, sequence, chunk, run): (u64, u32, u32, u32)| {
+                    let instance = self.runs[run].instance;
                     let role = usize::from(self.instances[instance].record.role);
-                    shift_priority(priority, own);
-                    *sequence = sequence.wrapping_add(sequences[role]);
-                });
+                    shift_priority(&mut priority, own);
+                    (priority, sequence.wrapping_add(sequences[role]), chunk, run)
+                };
+                queue.waiting = std::mem::take(&mut queue.waiting).into_iter().map(shift).collect();
             }
             later(&mut rank.reducer_free, by);
             for (at, since) in rank.channels.values_mut().flat_map(|channel| &mut channel.posted) {
@@ -130,13 +131,13 @@ impl<N: Network> Engine<'_, N> {
         let of_message = |id: u32, key: u64| if messages[id].target == NONE { key } else { shift_key(key) };
         let network = self.network.repeats();
         self.calendar.shift(by, |event| match event.kind() {
-            Kind::Network => {
+            Kind::Network | Kind::Settle => {
                 network.map_or(event.key(), |network| of_message(network.message(event.a), event.key()))
             }
             Kind::Deliver | Kind::Inject | Kind::Left => of_message(event.a, event.key()),
             Kind::Reduced | Kind::PhaseEnd => shift_key(event.key()),
             // Telling is done at the time at which it begins, and no time is under way here.
-            Kind::Admit | Kind::ComputeDone | Kind::MemoryDone | Kind::Sent => event.key(),
+            Kind::Admit | Kind::ComputeDone | Kind::MemoryDone | Kind::Sent | Kind::Begin => event.key(),
         });
         if let Some(network) = self.network.repeats_mut() {
             network.shift(by, &mut |id| messages[id].key);

@@ -100,10 +100,8 @@ impl<N: Network> Writer<'_, '_, N> {
         }
         self.push([rank.active_sets, rank.first_phase, rank.communicating].map(u64::from));
         for queue in &rank.queues {
-            let mut waiting: Vec<_> = queue.waiting.iter().map(|entry| entry.0).collect();
-            waiting.sort_unstable();
-            self.push([u64::from(queue.running), waiting.len() as u64]);
-            for (.., run) in waiting {
+            self.push([u64::from(queue.running), queue.waiting.len() as u64]);
+            for &(.., run) in &queue.waiting {
                 self.run_name(run);
             }
         }
@@ -256,7 +254,7 @@ impl<N: Network> Writer<'_, '_, N> {
         let kind = event.kind();
         self.push([self.ahead(event.time), kind as u64, u64::from(event.b)]);
         match kind {
-            Kind::Network => {
+            Kind::Network | Kind::Settle => {
                 if let Some(network) = self.engine.network.repeats() {
                     let id = network.pending(self.engine.now, event.a, &mut self.out);
                     self.message(&self.engine.messages[id]);
@@ -264,7 +262,7 @@ impl<N: Network> Writer<'_, '_, N> {
             }
             Kind::Deliver | Kind::Inject | Kind::Left => self.message(&self.engine.messages[event.a]),
             Kind::Reduced | Kind::PhaseEnd => self.run_name(event.a),
-            Kind::ComputeDone | Kind::MemoryDone => self.push([u64::from(event.a)]),
+            Kind::ComputeDone | Kind::MemoryDone | Kind::Begin => self.push([u64::from(event.a)]),
             Kind::Sent => {
                 let (rank, at) = self.engine.leaving[event.a];
                 self.push([u64::from(rank)]);

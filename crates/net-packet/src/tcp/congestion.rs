@@ -22,14 +22,20 @@ enum Kind {
 /// RFC 9438.
 #[derive(Clone, Debug, Default)]
 struct Cubic {
-    /// Window before the last reduction, in segments.
+    /// Where the present growth flattens, in segments (W_max).
     most: f64,
-    /// When the present growth began; 0 where it has not.
-    since: u64,
-    /// Seconds until the window is what it was.
+    /// Window before the last reduction, in segments (cwnd_prior).
+    prior: f64,
+    /// Time in which the present growth went on, without times in which the window was not what limited (5.8).
+    grown: u64,
+    /// Up to when that is counted; `None` where growth has not begun.
+    counted: Option<u64>,
+    /// Seconds until the window is `most` (K).
     period: f64,
-    /// What Reno would have by now, in segments.
+    /// What Reno would have by now, in segments (W_est).
     reno: f64,
+    /// Whether the last loss was found by the timer.
+    timed_out: bool,
 }
 
 /// RFC 8257.
@@ -41,7 +47,8 @@ struct Dctcp {
     marked: u64,
     /// The observation window ends when this is acknowledged.
     end: u64,
-    reduced: bool,
+    /// Marks met before this is acknowledged belong to the congestion that was answered.
+    answered: u64,
 }
 
 /// C of RFC 9438, in segments per second cubed.
@@ -59,6 +66,8 @@ pub(crate) struct Acknowledged {
     pub(crate) bytes: u64,
     /// Up to where.
     pub(crate) up_to: u64,
+    /// What was under way before it came.
+    pub(crate) flight: u64,
     /// What was sent up to now.
     pub(crate) sent: u64,
     /// Whether it says that data met congestion.
@@ -70,18 +79,20 @@ pub(crate) struct Acknowledged {
 impl Control {
     pub(crate) fn new(congestion: Congestion, initial: u64) -> Self {
         let kind = match congestion {
-            Congestion::NewReno => Kind::Reno,
             Congestion::Cubic => Kind::Cubic(Box::default()),
             // Alpha begins at 1 (RFC 8257, 4.2).
-            Congestion::Dctcp => Kind::Dctcp(Box::new(Dctcp {
-                alpha: 1.0,
-                acknowledged: 0,
-                marked: 0,
-                end: 0,
-                reduced: false,
-            })),
+            Congestion::Dctcp => {
+                Kind::Dctcp(Box::new(Dctcp { alpha: 1.0, acknowledged: 0, marked: 0, end: 0, answered: 0 }))
+            }
+            // What else there is belongs to RDMA.
+            _ => Kind::Reno,
         };
         Self { window: initial, threshold: u64::MAX, kind }
+    }
+
+    /// Whether a mark means what a loss means (RFC 3168).
+    pub(crate) fn answers_marks_as_losses(&self) -> bool {
+        !matches!(self.kind, Kind::Dctcp(_))
     }
 
     /// New data was acknowledged. `grow` is false while losses are repaired.
@@ -98,7 +109,16 @@ impl Control {
         if !grow {
             return;
         }
-        if self.window < self.threshold {
+        let slow_start = self.window < self.threshold;
+        // What the receiver or the application limits says nothing about the network (RFC 9438, 5.8; RFC 7661). In slow
+        // start, in which the window doubles each round trip, half of it is enough.
+        if ack.flight.saturating_add(mss) <= if slow_start { self.window / 2 } else { self.window } {
+            if let Kind::Cubic(state) = &mut self.kind {
+                state.rest(ack.now);
+            }
+            return;
+        }
+        if slow_start {
             // Slow start (RFC 5681, 3.1), not beyond the threshold.
             self.window += ack.bytes.min(mss);
             return;
@@ -106,21 +126,28 @@ impl Control {
         match &mut self.kind {
             Kind::Reno | Kind::Dctcp(_) => self.window += (mss * mss / self.window).max(1),
             Kind::Cubic(state) => {
-                let target = state.target(&ack, self.window as f64 / mss as f64);
+                let target = state.target(&ack, self.window as f64 / mss as f64, mss);
                 self.window = self.window.max((target * mss as f64) as u64);
             }
         }
     }
 
+    /// The application writes again, after a time without anything under way.
+    pub(crate) fn resume(&mut self, now: u64) {
+        if let Kind::Cubic(state) = &mut self.kind {
+            state.rest(now);
+        }
+    }
+
     /// A segment was lost, `flight` bytes were under way: the threshold, once a window (RFC 5681, eq. 4).
-    pub(crate) fn lost(&mut self, flight: u64, mss: u64) {
+    pub(crate) fn lost(&mut self, flight: u64, mss: u64, timed_out: bool) {
         let left = match &mut self.kind {
             Kind::Reno | Kind::Dctcp(_) => flight / 2,
             Kind::Cubic(state) => {
                 let window = self.window as f64 / mss as f64;
                 // Fast convergence (RFC 9438, 4.7).
                 state.most = if window < state.most { window * (1.0 + BETA) / 2.0 } else { window };
-                state.since = 0;
+                (state.prior, state.counted, state.timed_out) = (window, None, timed_out);
                 (flight as f64 * BETA) as u64
             }
         };
@@ -129,19 +156,31 @@ impl Control {
 }
 
 impl Cubic {
-    /// The window in segments (RFC 9438, 4.2 to 4.5).
-    fn target(&mut self, ack: &Acknowledged, window: f64) -> f64 {
-        if self.since == 0 {
-            self.since = ack.now.max(1);
-            self.most = self.most.max(window);
-            self.period = ((self.most - window) / C).cbrt();
-            self.reno = window;
+    /// Time up to now does not count.
+    fn rest(&mut self, now: u64) {
+        if let Some(counted) = &mut self.counted {
+            *counted = now;
         }
-        let rtt = ack.rtt as f64 / 1e12;
-        let at = (ack.now - self.since.min(ack.now)) as f64 / 1e12 + rtt;
+    }
+
+    /// The window in segments (RFC 9438, 4.2 to 4.5).
+    fn target(&mut self, ack: &Acknowledged, window: f64, mss: u64) -> f64 {
+        match &mut self.counted {
+            Some(counted) => self.grown += ack.now - std::mem::replace(counted, ack.now),
+            None => {
+                // After a time-out, growth is convex from where it begins (4.8).
+                self.most = if self.timed_out { window } else { self.most.max(window) };
+                self.period = ((self.most - window) / C).cbrt();
+                (self.grown, self.counted, self.reno) = (0, Some(ack.now), window);
+                // The first growth of all follows slow start (4.10).
+                self.prior = self.prior.max(window);
+            }
+        }
+        let at = (self.grown + ack.rtt) as f64 / 1e12;
         let cubic = C * (at - self.period).powi(3) + self.most;
-        // Reno-friendly region (4.3).
-        self.reno += 3.0 * (1.0 - BETA) / (1.0 + BETA) / window;
+        // Reno-friendly region (4.3), as fast as Reno from where the window was.
+        let alpha = if self.reno >= self.prior { 1.0 } else { 3.0 * (1.0 - BETA) / (1.0 + BETA) };
+        self.reno += alpha * ack.bytes as f64 / mss as f64 / window;
         if cubic < self.reno {
             return self.reno;
         }
@@ -151,19 +190,177 @@ impl Cubic {
 }
 
 impl Dctcp {
-    /// The extent of congestion, at the first mark of an observation window.
+    /// The extent of congestion, at a mark that is not of the window that was answered (RFC 8257, 3.3).
     fn observe(&mut self, ack: &Acknowledged) -> Option<f64> {
         self.acknowledged += ack.bytes;
         self.marked += if ack.echo { ack.bytes } else { 0 };
         if ack.up_to > self.end {
             let fraction = self.marked as f64 / self.acknowledged.max(1) as f64;
             self.alpha = (1.0 - GAIN) * self.alpha + GAIN * fraction;
-            (self.acknowledged, self.marked, self.end, self.reduced) = (0, 0, ack.sent, false);
+            (self.acknowledged, self.marked, self.end) = (0, 0, ack.sent);
         }
-        if ack.echo && !self.reduced {
-            self.reduced = true;
+        if ack.echo && ack.up_to > self.answered {
+            self.answered = ack.sent;
             return Some(self.alpha);
         }
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MSS: u64 = 1_000;
+    const SECOND: u64 = 1_000_000_000_000;
+
+    /// An acknowledgement of a segment while a whole window is under way, and another follows.
+    fn ack(now: u64, up_to: u64, window: u64) -> Acknowledged {
+        let sent = up_to + window;
+        Acknowledged { now, bytes: MSS, up_to, flight: window, sent, echo: false, rtt: SECOND / 10 }
+    }
+
+    fn segments(control: &Control) -> f64 {
+        control.window as f64 / MSS as f64
+    }
+
+    #[test]
+    fn slow_start_doubles_and_congestion_avoidance_adds_a_segment_in_a_round_trip() {
+        let mut control = Control::new(Congestion::NewReno, 10 * MSS);
+        (0..10).for_each(|at| control.acknowledged(ack(0, at, control.window), MSS, true));
+        assert_eq!(control.window, 20 * MSS);
+        control.threshold = 20 * MSS;
+        (0..20).for_each(|at| control.acknowledged(ack(0, at, control.window), MSS, true));
+        assert!((20.9..21.0).contains(&segments(&control)), "{}", segments(&control));
+        // While losses are repaired it stays (RFC 6675: the pipe says what may be sent).
+        let before = control.window;
+        control.acknowledged(ack(0, 0, before), MSS, false);
+        assert_eq!(control.window, before);
+    }
+
+    /// RFC 5681, eq. 4, and RFC 9438, 4.6.
+    #[test]
+    fn the_threshold_is_a_part_of_what_was_under_way() {
+        for (congestion, left) in
+            [(Congestion::NewReno, 50), (Congestion::Cubic, 70), (Congestion::Dctcp, 50)]
+        {
+            let mut control = Control::new(congestion, 100 * MSS);
+            control.lost(100 * MSS, MSS, false);
+            assert_eq!(control.threshold, left * MSS);
+            control.lost(MSS, MSS, false);
+            assert_eq!(control.threshold, 2 * MSS, "never less");
+        }
+    }
+
+    #[test]
+    fn a_window_that_does_not_limit_does_not_grow() {
+        for congestion in [Congestion::NewReno, Congestion::Cubic, Congestion::Dctcp] {
+            let mut control = Control::new(congestion, 100 * MSS);
+            let small = Acknowledged { flight: 49 * MSS, ..ack(0, 0, 0) };
+            control.acknowledged(small, MSS, true);
+            assert_eq!(control.window, 100 * MSS, "slow start");
+            control.threshold = 100 * MSS;
+            control.acknowledged(Acknowledged { flight: 99 * MSS, ..small }, MSS, true);
+            assert_eq!(control.window, 100 * MSS, "congestion avoidance");
+        }
+    }
+
+    /// Acknowledges whole windows, a round trip of a tenth of a second each, until a time.
+    fn grow(control: &mut Control, from: u64, until: u64) {
+        let mut now = from;
+        while now < until {
+            let count = control.window / MSS;
+            for at in 0..count {
+                control.acknowledged(ack(now + at * (SECOND / 10) / count, at, control.window), MSS, true);
+            }
+            now += SECOND / 10;
+        }
+    }
+
+    /// RFC 9438, 4.2: W(t) = C (t - K)^3 + W_max.
+    #[test]
+    fn cubic_is_a_cubic() {
+        let mut control = Control::new(Congestion::Cubic, 1_000 * MSS);
+        control.lost(1_000 * MSS, MSS, false);
+        control.window = control.threshold;
+        assert_eq!(segments(&control), 700.0);
+        let period = (300.0 / 0.4_f64).cbrt();
+        for (from, until) in [(0, 3), (3, 8), (8, 12)] {
+            grow(&mut control, from * SECOND, until * SECOND);
+            let due = 0.4 * (until as f64 - period).powi(3) + 1_000.0;
+            assert!(
+                (segments(&control) - due).abs() < 0.01 * due,
+                "{} at {until}, {due}",
+                segments(&control)
+            );
+        }
+    }
+
+    /// RFC 9438, 4.7 and 4.8.
+    #[test]
+    fn cubic_yields_to_new_flows_and_starts_flat_after_a_time_out() {
+        let mut control = Control::new(Congestion::Cubic, 1_000 * MSS);
+        control.lost(1_000 * MSS, MSS, false);
+        control.window = 700 * MSS;
+        control.lost(700 * MSS, MSS, false);
+        let Kind::Cubic(state) = &control.kind else { panic!() };
+        assert!((state.most - 595.0).abs() < 1e-9, "fast convergence: {}", state.most);
+        control.lost(490 * MSS, MSS, true);
+        control.window = control.threshold;
+        let start = segments(&control);
+        grow(&mut control, 0, 5 * SECOND);
+        let due = 0.4 * 5.0_f64.powi(3) + start;
+        assert!((segments(&control) - due).abs() < 0.01 * due, "{} for {due}", segments(&control));
+    }
+
+    /// RFC 9438, 5.8: what passes while the application sends nothing is not time to grow in.
+    #[test]
+    fn cubic_does_not_grow_while_it_rests() {
+        let mut control = Control::new(Congestion::Cubic, 1_000 * MSS);
+        control.lost(1_000 * MSS, MSS, false);
+        control.window = control.threshold;
+        let mut resting = control.clone();
+        grow(&mut control, 0, 4 * SECOND);
+        grow(&mut resting, 0, 2 * SECOND);
+        resting.resume(1_000 * SECOND);
+        grow(&mut resting, 1_000 * SECOND, 1_002 * SECOND);
+        let (went, rested) = (segments(&control), segments(&resting));
+        assert!((went - rested).abs() < 0.01 * went, "{went} {rested}");
+    }
+
+    /// RFC 8257, 3.3: alpha follows the part that is marked, and takes alpha / 2 of the window, once a window.
+    #[test]
+    fn dctcp_answers_by_the_extent_of_congestion() {
+        let mut control = Control::new(Congestion::Dctcp, 100 * MSS);
+        control.threshold = 100 * MSS;
+        let marked = |at: u64, echo| Acknowledged { echo, ..ack(0, at * MSS, 0) };
+        // Every fourth of 100 segments, for 80 windows, the window held: alpha comes near a quarter.
+        let mut at = 0;
+        for _ in 0..80 * 100 {
+            at += 1;
+            control.window = 100 * MSS;
+            control.acknowledged(
+                Acknowledged { sent: (at + 100) * MSS, ..marked(at, at % 4 == 0) },
+                MSS,
+                true,
+            );
+        }
+        let Kind::Dctcp(state) = &control.kind else { panic!() };
+        let alpha = state.alpha;
+        assert!((alpha - 0.25).abs() < 0.03, "{alpha}");
+        // The next window's first mark takes alpha / 2, its others nothing.
+        control.window = 100 * MSS;
+        let before = control.window as f64;
+        let mut cuts = Vec::new();
+        let sent = (at + 300) * MSS;
+        for next in at + 101..at + 290 {
+            let window = control.window;
+            control.acknowledged(Acknowledged { sent, flight: 0, ..marked(next, true) }, MSS, true);
+            if control.window < window {
+                cuts.push(control.window as f64 / before);
+            }
+        }
+        assert_eq!(cuts.len(), 1, "{cuts:?}");
+        assert!((cuts[0] - (1.0 - 0.25 / 2.0)).abs() < 0.04, "{cuts:?}");
     }
 }

@@ -39,7 +39,8 @@ impl Ranges {
                 }
                 let from = touched[0].0.min(start);
                 let to = touched[touched.len() - 1].1.max(end);
-                self.list.splice(first..behind, [(from, to, self.grown)]);
+                self.list[first] = (from, to, self.grown);
+                self.list.drain(first + 1..behind);
                 true
             }
         }
@@ -64,10 +65,15 @@ impl Ranges {
 
     /// The three that grew last, the last first; empty ones where there are fewer.
     pub fn latest(&self) -> Blocks {
-        let mut latest: Vec<_> = self.list.clone();
-        latest.sort_unstable_by_key(|&(.., grown)| std::cmp::Reverse(grown));
-        let block = |at: usize| latest.get(at).map_or((0, 0), |&(start, end, _)| (start, end));
-        [block(0), block(1), block(2)]
+        let mut latest = [(0, 0, 0); 3];
+        for &range in &self.list {
+            let place = latest.iter().position(|known| known.2 < range.2);
+            if let Some(place) = place {
+                latest[place..].rotate_right(1);
+                latest[place] = range;
+            }
+        }
+        latest.map(|(start, end, _)| (start, end))
     }
 
     /// Ranges as `(start, end)`, in ascending order.

@@ -22,8 +22,8 @@ pub(crate) struct Receiver {
 pub(crate) enum Answer {
     /// An acknowledgement, at once.
     Now,
-    /// One before this one, which does not count it, and one for it if that is due: the marks have changed.
-    Before(bool),
+    /// One for what was there before this one, because the marks have changed; this one waits for others.
+    Before,
     /// None yet.
     Later,
 }
@@ -41,9 +41,8 @@ impl Receiver {
         if start == self.expected && self.beyond.is_empty() {
             self.expected = end;
             self.unacknowledged += 1;
-            let due = self.unacknowledged >= every;
-            return match (changed, due) {
-                (true, due) => Answer::Before(due),
+            return match (changed, self.unacknowledged >= every) {
+                (true, _) => Answer::Before,
                 (false, true) => Answer::Now,
                 (false, false) => Answer::Later,
             };
@@ -61,6 +60,11 @@ impl Receiver {
     #[inline]
     pub(crate) fn acknowledged(&mut self) {
         self.unacknowledged = 0;
+    }
+
+    /// An acknowledgement is sent for all but the last segment, which has this stamp.
+    pub(crate) fn acknowledged_but_last(&mut self, stamp: u32) {
+        (self.unacknowledged, self.stamp) = (1, stamp);
     }
 
     /// Whether segments wait for their acknowledgement.

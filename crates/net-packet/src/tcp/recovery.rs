@@ -27,8 +27,12 @@ pub(crate) struct Recovery {
     /// What the receiver has beyond the first gap.
     pub(crate) held: Ranges,
     pub(crate) duplicates: u64,
-    /// The one segment that RFC 6675 allows when nothing else may be sent (NextSeg, rule 4) was sent.
-    pub(crate) rescued: bool,
+    /// Behind it, nothing is sent again because nothing else may be sent (RescueRxt).
+    pub(crate) rescue: u64,
+    /// The first segment is still to be sent again, whatever is under way (RFC 6675, 5, step 4.3).
+    pub(crate) entered: bool,
+    /// The segment that the timer sent again last, by its first byte.
+    pub(crate) timed: Option<u64>,
 }
 
 impl Default for Recovery {
@@ -39,7 +43,9 @@ impl Default for Recovery {
             again: 0,
             held: Ranges::default(),
             duplicates: 0,
-            rescued: false,
+            rescue: 0,
+            entered: false,
+            timed: None,
         }
     }
 }
@@ -49,6 +55,8 @@ impl Default for Recovery {
 pub(crate) enum Next {
     /// These bytes again.
     Again(u64, u64),
+    /// These too, but what was lost before them is still to be sent again (NextSeg, rule 4).
+    Rescue(u64, u64),
     /// What was never sent.
     New,
     /// Nothing.
@@ -93,29 +101,41 @@ impl Recovery {
 
     /// What to send next (NextSeg); `more` says whether there is data that was never sent.
     pub(crate) fn next(&self, una: u64, next: u64, mss: u64, more: bool) -> Next {
-        let lost = self.lost_before(una, mss);
-        // In fast recovery the first segment is lost even where only duplicates say so.
-        let lost = if self.repair == Repair::Fast { lost.max((una + mss).min(self.point)) } else { lost };
         let first = |limit: u64| self.missing_from(self.again.max(una), limit.min(next), mss);
-        match (first(lost), more) {
+        match (first(self.lost_before(una, mss)), more) {
             (Some((start, end)), _) => Next::Again(start, end),
             (None, true) => Next::New,
             (None, false) if self.repair == Repair::Fast => match self.held.iter().next_back() {
                 // Rule 3: what is not known to be lost, below what is held.
                 Some((start, _)) => {
-                    first(start).map_or_else(|| self.rescue(next, mss), |(a, b)| Next::Again(a, b))
+                    first(start).map_or_else(|| self.rescue(una, next, mss), |(a, b)| Next::Again(a, b))
                 }
-                None => self.rescue(next, mss),
+                None => self.rescue(una, next, mss),
             },
             (None, false) => Next::Nothing,
         }
     }
 
-    /// Rule 4: once a recovery, the last segment, so that the acknowledgements do not end.
-    fn rescue(&self, next: u64, mss: u64) -> Next {
-        let (start, end) = (next.saturating_sub(mss).max(self.again), next.min(self.point));
-        let held = self.held.bytes_before(end) > self.held.bytes_before(start);
-        if self.rescued || start >= end || held { Next::Nothing } else { Next::Again(start, end) }
+    /// Rule 4: once a recovery, what is last of the bytes that are not held, so that acknowledgements do not end.
+    fn rescue(&self, una: u64, next: u64, mss: u64) -> Next {
+        if una <= self.rescue {
+            return Next::Nothing;
+        }
+        let (mut start, mut end) = (una, next);
+        for (from, to) in self.held.iter().rev() {
+            if to < end {
+                start = to;
+                break;
+            }
+            end = from;
+        }
+        let start = start.max(end.saturating_sub(mss));
+        if start < end { Next::Rescue(start, end) } else { Next::Nothing }
+    }
+
+    /// The first segment, of what is not held.
+    pub(crate) fn head(&self, una: u64, next: u64, mss: u64) -> Option<(u64, u64)> {
+        self.missing_from(una, next, mss)
     }
 
     /// The first bytes from `from` on, of at most a segment, that are not held.
@@ -166,7 +186,11 @@ mod tests {
         let recovery = with(&[(100, 200), (300, 600)], Repair::Fast, 300, 700);
         assert_eq!(recovery.pipe(0, 700, 100), 300);
         assert_eq!(recovery.next(0, 700, 100, true), Next::New);
-        assert_eq!(recovery.next(0, 700, 100, false), Next::Again(600, 700));
+        // The rescue waits until more is acknowledged than what was sent again first.
+        let mut recovery = Recovery { rescue: 100, ..recovery };
+        assert_eq!(recovery.next(100, 700, 100, false), Next::Nothing);
+        recovery.held.forget(200);
+        assert_eq!(recovery.next(200, 700, 100, false), Next::Rescue(600, 700));
     }
 
     #[test]

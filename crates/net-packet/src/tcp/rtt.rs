@@ -19,8 +19,9 @@ pub struct Rtt {
 }
 
 impl Rtt {
-    /// Before the first sample: `initial` is the time-out, never shorter than `shortest`.
+    /// Before the first sample: `initial` is the time-out, never shorter than `shortest` or the clock's granularity.
     pub fn new(initial: u64, shortest: u64) -> Self {
+        let shortest = shortest.max(GRANULARITY);
         Self { smoothed: 0, variation: 0, timeout: initial.max(shortest), shortest }
     }
 
@@ -36,12 +37,12 @@ impl Rtt {
             self.smoothed = (7 * self.smoothed + rtt) / 8;
         }
         let timeout = self.smoothed + GRANULARITY.max(4 * self.variation);
-        self.timeout = timeout.clamp(self.shortest, LONGEST);
+        self.timeout = timeout.min(LONGEST).max(self.shortest);
     }
 
     /// The timer ran out (5.5).
     pub fn back_off(&mut self) {
-        self.timeout = self.timeout.saturating_mul(2).min(LONGEST);
+        self.timeout = self.timeout.saturating_mul(2).min(LONGEST).max(self.shortest);
     }
 }
 
@@ -59,6 +60,16 @@ mod tests {
         assert_eq!((rtt.smoothed, rtt.variation, rtt.timeout), (80 * MS, 40 * MS, 240 * MS));
         rtt.sample(160 * MS);
         assert_eq!((rtt.smoothed, rtt.variation, rtt.timeout), (90 * MS, 50 * MS, 290 * MS));
+    }
+
+    #[test]
+    fn no_time_out_is_nothing_and_the_shortest_may_be_long() {
+        assert_eq!(Rtt::new(0, 0).timeout, GRANULARITY);
+        let mut rtt = Rtt::new(0, 2 * LONGEST);
+        rtt.sample(MS);
+        assert_eq!(rtt.timeout, 2 * LONGEST);
+        rtt.back_off();
+        assert_eq!(rtt.timeout, 2 * LONGEST);
     }
 
     #[test]

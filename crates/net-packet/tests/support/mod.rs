@@ -3,7 +3,7 @@
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use syncline_net_packet::{Parameters, Simulation, Sink};
+use syncline_net_packet::{Layout, Link, Parameters, Simulation, Sink};
 use syncline_units::{Rate, Time};
 
 /// What came of messages, in the order in which it did.
@@ -33,13 +33,14 @@ pub(crate) struct Star {
 impl Star {
     /// Links of 100 Gb/s and 0.5 us; the switch's buffer is divided evenly among its ports.
     pub(crate) fn new(hosts: u32, parameters: Parameters) -> Self {
-        let mut simulation = Simulation::new(parameters);
         let (rate, latency) = (Rate(100_000_000_000), Time::from_ns(500));
-        let buffer = parameters.buffer.map(|buffer| buffer.0 / u64::from(hosts));
-        let up: Vec<u32> = (0..hosts).map(|_| simulation.port(rate, latency, None)).collect();
-        let down: Vec<u32> = (0..hosts).map(|_| simulation.port(rate, latency, buffer)).collect();
+        let link = |from, to| Link { rate, latency, from, to, set: 0 };
+        let up = (0..hosts).map(|_| link(None, Some(0)));
+        let down = (0..hosts).map(|_| link(Some(0), None));
+        let layout = Layout::new(vec![parameters], &[0], up.chain(down).collect());
+        let mut simulation = Simulation::new(&layout);
         let pairs = (0..hosts * hosts).map(|pair| (pair / hosts, pair % hosts));
-        let way = |from: u32, to: u32| [up[from as usize], down[to as usize]];
+        let way = |from: u32, to: u32| [from, hosts + to];
         let flows = pairs.map(|(from, to)| simulation.open(&way(from, to), &way(to, from))).collect();
         Self { simulation, hosts, flows }
     }

@@ -7,11 +7,15 @@
 //!   shorter than that may have no length; spans that touch still touch.
 //! - A span that moved bytes says how many in the debug annotation `bytes`. A message is an arrow from the span that
 //!   sent it to the span that received it.
-//! - A trace has a largest size. Spans are drawn in the order of their begin until it is reached; a slice over the
-//!   whole trace then says how many are left out.
+//! - Every dimension is a group of counters: how much of it is used, how long its queues are, what was lost there in a
+//!   slice of time. A value holds until the next one; the last one is zero, where what is known ends.
+//! - A trace has a largest size. Counters are drawn first, unless they alone are larger. Spans are then drawn
+//!   in the order of their begin until it is reached; a slice over the whole trace then says how many are left out.
 //!
-//! Modules: `wire` (protocol buffers), `packet` (Perfetto's messages), `lanes` (overlapping spans), `flows` (arrows).
+//! Modules: `wire` (protocol buffers), `packet` (Perfetto's messages), `lanes` (overlapping spans), `flows` (arrows),
+//! `counters`.
 
+mod counters;
 mod flows;
 mod lanes;
 mod packet;
@@ -19,7 +23,7 @@ mod wire;
 
 use packet::Name;
 use std::collections::BTreeMap;
-use syncline_timeline::{Span, Spans};
+use syncline_timeline::{Counter, Span, Spans};
 use wire::Message;
 
 /// The largest trace by default. Perfetto's web page holds a trace in memory several times over.
@@ -36,11 +40,11 @@ pub struct Trace {
     pub left_out: u64,
 }
 
-/// The spans as a trace of at most `max_bytes` bytes, or of the few hundred bytes that say that all were left out.
+/// Spans and counters as a trace of at most `max_bytes` bytes, or of the few hundred bytes that say that all were left out.
 ///
 /// Labels and dimensions that have no name get one; a flow to a span that does not exist is not drawn.
-pub fn encode(spans: &Spans, max_bytes: u64) -> Trace {
-    let drawing = Drawing::new(spans);
+pub fn encode(spans: &Spans, counters: &[Counter], max_bytes: u64) -> Trace {
+    let drawing = Drawing::new(spans, counters);
     let plan = drawing.plan(max_bytes);
     let left_out = spans.left_out + (spans.spans.len() as u64 - u64::from(plan.drawn));
     Trace { bytes: drawing.draw(&plan, left_out), spans: u64::from(plan.drawn), left_out }
@@ -63,13 +67,17 @@ struct Drawing<'a> {
     /// Track ids of ranks.
     ranks: BTreeMap<u32, u64>,
     arrows: Vec<flows::Arrow>,
+    /// All counters, encoded.
+    counters: Message,
 }
 
 /// What is drawn.
 struct Plan {
     /// The first so many spans are drawn.
     drawn: u32,
-    /// Their labels, encoded.
+    /// Whether counters are.
+    counters: bool,
+    /// The labels of spans, encoded.
     names: Message,
     /// Their ranks and tracks.
     ranks: BTreeMap<u32, u64>,
@@ -77,7 +85,7 @@ struct Plan {
 }
 
 impl<'a> Drawing<'a> {
-    fn new(spans: &'a Spans) -> Self {
+    fn new(spans: &'a Spans, counters: &[Counter]) -> Self {
         let order = lanes::sorted(&spans.spans);
         let places = lanes::places(&spans.spans, &order);
         let mut tracks: BTreeMap<_, u64> = places.iter().map(|&place| (place, 0)).collect();
@@ -97,7 +105,9 @@ impl<'a> Drawing<'a> {
         }
         let arrows =
             flows::arrows(&spans.flows, &position, |at| times(&spans.spans[order[at as usize] as usize]));
-        Self { spans, order, places, tracks, ranks, arrows }
+        // Behind the ids of ranks, tracks and the note.
+        let counters = counters::draw(counters, next + 2);
+        Self { spans, order, places, tracks, ranks, arrows, counters }
     }
 
     /// The span at a position in drawing order, and the id of its track.
@@ -120,13 +130,21 @@ impl<'a> Drawing<'a> {
         self.note_end(&mut scratch);
         // The names make the first packet longer, and with it the two lengths at its begin.
         let mut used = scratch.bytes().len() as u64 + 8;
+        let of_counters = self.counters.bytes().len() as u64;
+        let counters = used + of_counters <= max_bytes;
+        used += if counters { of_counters } else { 0 };
         let mut arrows_at = vec![0_u32; self.order.len()];
         for arrow in &self.arrows {
             arrows_at[arrow.complete_at() as usize] += 1;
         }
         let mut named = vec![false; self.spans.labels.len() + 1];
-        let mut plan =
-            Plan { drawn: 0, names: Message::default(), ranks: BTreeMap::new(), tracks: BTreeMap::new() };
+        let mut plan = Plan {
+            drawn: 0,
+            counters,
+            names: Message::default(),
+            ranks: BTreeMap::new(),
+            tracks: BTreeMap::new(),
+        };
         for at in 0..self.order.len() as u32 {
             let (span, uuid) = self.span(at);
             let place = self.places[at as usize];
@@ -171,6 +189,9 @@ impl<'a> Drawing<'a> {
         let mut trace = Message::default();
         packet::names(&mut trace, plan.names.bytes());
         packet::root(&mut trace);
+        if plan.counters {
+            trace.append(self.counters.bytes());
+        }
         for (&rank, &uuid) in &plan.ranks {
             packet::process(&mut trace, uuid, rank);
         }

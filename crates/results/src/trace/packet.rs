@@ -1,7 +1,8 @@
 //! The messages of a Perfetto trace that are used here, with the field numbers of `perfetto/trace/*.proto`.
 //!
 //! A trace is a list of packets. Names are sent once in [`names`] and then meant by number; tracks are declared by
-//! [`root`], [`process`], [`thread`] and [`global`]; [`begin`] and [`end`] make a slice on one.
+//! [`root`], [`process`], [`thread`], [`global`], [`group`] and [`counter`]; [`begin`] and [`end`] make a slice on one,
+//! [`value`] a value of a counter.
 
 use super::wire::Message;
 
@@ -116,6 +117,37 @@ pub(super) fn global(trace: &mut Message, uuid: u64, name: &str) {
     descriptor(trace, uuid, 0, |track| track.text(2, name));
 }
 
+/// Tracks below each other, in the order of their ranks, under a common name.
+pub(super) fn group(trace: &mut Message, uuid: u64, name: &str) {
+    descriptor(trace, uuid, 0, |track| {
+        track.text(2, name);
+        track.uint(11, EXPLICIT);
+    });
+}
+
+/// What the values of a counter are.
+pub(super) enum Unit {
+    /// `CounterDescriptor.Unit.UNIT_COUNT`.
+    Count,
+    /// `CounterDescriptor.Unit.UNIT_SIZE_BYTES`.
+    Bytes,
+    /// A unit of that name.
+    Named(&'static str),
+}
+
+/// A counter, in a group and with a rank in there.
+pub(super) fn counter(trace: &mut Message, uuid: u64, (group, rank): (u64, u64), name: &str, unit: &Unit) {
+    descriptor(trace, uuid, rank, |track| {
+        track.text(2, name);
+        track.uint(5, group);
+        track.message(8, |counter| match unit {
+            Unit::Count => counter.uint(3, 2),
+            Unit::Bytes => counter.uint(3, 3),
+            Unit::Named(name) => counter.text(6, name),
+        });
+    });
+}
+
 /// Perfetto takes process 0 for the idle process, so processes count from 1.
 fn pid(rank: u32) -> u64 {
     u64::from(rank) + 1
@@ -171,4 +203,9 @@ pub(super) fn begin(
 /// The end of the slice that is open on the track.
 pub(super) fn end(trace: &mut Message, (ns, uuid): (u64, u64), flows: &[u64]) {
     event(trace, ns, 2, uuid, flows, |_| {});
+}
+
+/// The value of a counter from a time on.
+pub(super) fn value(trace: &mut Message, (ns, uuid): (u64, u64), value: f64) {
+    event(trace, ns, 4, uuid, &[], |event| event.fixed64(44, value.to_bits()));
 }

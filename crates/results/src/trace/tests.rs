@@ -1,11 +1,18 @@
 //! The trace, read back by a decoder of its own and replayed as Perfetto does: a stack a track, flow ids by time.
 
 use super::wire::decode::{Value, fields};
-use super::{DEFAULT_TRACE_BYTES, encode, ns};
+use super::{DEFAULT_TRACE_BYTES, Trace, ns};
 use crate::testing::{any_spans, timeline};
 use proptest::prelude::*;
-use std::collections::BTreeMap;
-use syncline_timeline::{Flow, Spans, Track};
+use std::collections::{BTreeMap, BTreeSet};
+use syncline_timeline::counter::Unit;
+use syncline_timeline::{Counter, Flow, Spans, Track};
+use syncline_units::Time;
+
+/// A trace without counters.
+fn encode(spans: &Spans, max_bytes: u64) -> Trace {
+    super::encode(spans, &[], max_bytes)
+}
 
 #[derive(Debug, Default, PartialEq, Eq, Clone)]
 struct Slice {
@@ -23,6 +30,8 @@ struct Replay {
     slices: Vec<Slice>,
     /// Indices of slices, in the order of the ids.
     flows: Vec<(usize, usize)>,
+    /// Group, name and unit of each counter, with its values, in the order of their tracks.
+    counters: Vec<(String, Vec<(u64, f64)>)>,
 }
 
 fn number(message: &[u8], field: u64) -> Option<u64> {
@@ -49,6 +58,9 @@ fn replay(trace: &[u8]) -> Replay {
     let mut processes = BTreeMap::new();
     let mut tracks: BTreeMap<u64, (String, String)> = BTreeMap::new();
     let mut threads = Vec::new();
+    let mut ids = BTreeSet::new();
+    let mut groups: BTreeMap<u64, (String, u64)> = BTreeMap::new();
+    let mut counters: BTreeMap<u64, usize> = BTreeMap::new();
     let mut stacks: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
     let mut open: BTreeMap<u64, usize> = BTreeMap::new();
     let mut replay = Replay::default();
@@ -67,6 +79,7 @@ fn replay(trace: &[u8]) -> Replay {
         }
         if let Some(track) = inner(packet, 60) {
             let uuid = number(track, 1).unwrap();
+            assert!(ids.insert(uuid), "track {uuid} twice");
             if let Some(process) = inner(track, 3) {
                 processes.insert(number(process, 1).unwrap(), (uuid, text(process, 6).unwrap()));
             } else if let Some(thread) = inner(track, 4) {
@@ -74,6 +87,17 @@ fn replay(trace: &[u8]) -> Replay {
                 assert_eq!(number(track, 5), Some(*process));
                 threads.push(number(thread, 2).unwrap());
                 assert!(tracks.insert(uuid, (rank.clone(), text(thread, 5).unwrap())).is_none());
+            } else if let Some(counter) = inner(track, 8) {
+                let (group, below) = groups.get_mut(&number(track, 5).unwrap()).unwrap();
+                assert_eq!(number(track, 12), Some(*below), "ranks count from 0");
+                *below += 1;
+                let unit =
+                    text(counter, 6).unwrap_or_else(|| format!("unit {}", number(counter, 3).unwrap()));
+                let name = format!("{group} | {} | {unit}", text(track, 2).unwrap());
+                assert!(counters.insert(uuid, replay.counters.len()).is_none());
+                replay.counters.push((name, Vec::new()));
+            } else if number(track, 11).is_some() {
+                assert!(groups.insert(uuid, (text(track, 2).unwrap(), 0)).is_none());
             } else if uuid > 0 {
                 assert!(tracks.insert(uuid, (String::new(), text(track, 2).unwrap())).is_none());
             }
@@ -82,6 +106,14 @@ fn replay(trace: &[u8]) -> Replay {
         let time = number(packet, 8).unwrap();
         assert_eq!(number(packet, 13), Some(2));
         let uuid = number(event, 11).unwrap();
+        if number(event, 9) == Some(4) {
+            let value = fields(event).into_iter().find(|&(field, _)| field == 44);
+            let Some((_, Value::Fixed64(bits))) = value else { panic!("{value:?}") };
+            let values = &mut replay.counters[counters[&uuid]].1;
+            assert!(values.last().is_none_or(|&(before, _)| before <= time));
+            values.push((time, f64::from_bits(bits)));
+            continue;
+        }
         let (process, track) = tracks[&uuid].clone();
         // A track's events are in order of time.
         assert!(*clock.get(&uuid).unwrap_or(&0) <= time);
@@ -118,6 +150,49 @@ fn replay(trace: &[u8]) -> Replay {
     let largest = processes.keys().next_back().copied().unwrap_or(0);
     assert!(threads.iter().all(|&tid| tid > largest) && threads.is_sorted());
     replay
+}
+
+/// Two dimensions with counters of every unit.
+fn some_counters() -> Vec<Counter> {
+    let counter = |dimension: &str, name, unit, points: &[(u64, f64)]| Counter {
+        dimension: dimension.to_owned(),
+        name,
+        unit,
+        points: points.iter().map(|&(ns, value)| (Time::from_ns(ns), value)).collect(),
+    };
+    vec![
+        counter("local", "utilisation", Unit::Percent, &[(0, 12.5), (1000, 0.0)]),
+        counter("local", "longest queue", Unit::Bytes, &[(0, 0.0), (500, 65536.0), (1000, 0.0)]),
+        counter("scale-out", "time-outs", Unit::Count, &[(500, 1.0), (1000, 0.0)]),
+    ]
+}
+
+#[test]
+fn counters_are_drawn_in_groups_beside_the_spans() {
+    let mut spans = timeline().spans;
+    spans.left_out = 1;
+    let trace = super::encode(&spans, &some_counters(), DEFAULT_TRACE_BYTES);
+    let replay = replay(&trace.bytes);
+    let expected = [
+        ("local | utilisation | %", vec![(0, 12.5), (1000, 0.0)]),
+        ("local | longest queue | unit 3", vec![(0, 0.0), (500, 65536.0), (1000, 0.0)]),
+        ("scale-out | time-outs | unit 2", vec![(500, 1.0), (1000, 0.0)]),
+    ];
+    assert_eq!(replay.counters, expected.map(|(name, values)| (name.to_owned(), values)));
+    assert_eq!(replay.slices.len(), spans.spans.len() + 1);
+}
+
+#[test]
+fn counters_are_drawn_whole_or_not_at_all_and_the_limit_holds() {
+    let spans = timeline().spans;
+    let drawn = |limit: u64| {
+        let trace = super::encode(&spans, &some_counters(), limit);
+        assert!(trace.bytes.len() as u64 <= limit.max(400), "{} of {limit}", trace.bytes.len());
+        replay(&trace.bytes).counters.len()
+    };
+    let drawn: Vec<usize> = (0..2_000).step_by(7).map(drawn).collect();
+    assert!(drawn.is_sorted() && drawn.iter().all(|counters| [0, 3].contains(counters)));
+    assert_eq!((drawn.first(), drawn.last()), (Some(&0), Some(&3)));
 }
 
 fn shown(spans: &Spans, at: usize) -> (String, u64, Option<u64>, u64) {

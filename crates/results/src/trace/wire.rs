@@ -39,7 +39,7 @@ impl Message {
         self.varint(value);
     }
 
-    /// A `fixed64`.
+    /// A `fixed64`, or the bits of a `double`.
     pub(super) fn fixed64(&mut self, field: u32, value: u64) {
         self.varint(u64::from(field) << 3 | 1);
         self.0.extend_from_slice(&value.to_le_bytes());

@@ -6,7 +6,7 @@ use syncline_formats::chakra::{
     Collective, CollectiveType, Compute, Graph, NodeKind, Op, Traces, Work as NodeWork,
 };
 use syncline_units::{Bytes, CollectiveKind, Flops, RankId, Time};
-use syncline_workload::{TaskKind, Work};
+use syncline_workload::{Peer, TaskKind, Work};
 
 impl Job<'_> {
     /// What a node does.
@@ -40,9 +40,9 @@ impl Job<'_> {
                 }
                 let bytes = Bytes(bytes);
                 Ok(if sends {
-                    TaskKind::Send { to: RankId(peer), bytes, tag }
+                    TaskKind::Send { to: Peer::Rank(RankId(peer)), bytes, tag }
                 } else {
-                    TaskKind::Receive { from: RankId(peer), bytes, tag }
+                    TaskKind::Receive { from: Peer::Rank(RankId(peer)), bytes, tag }
                 })
             }
             NodeWork::Collective(collective) => self.collective(site, collective, teams),

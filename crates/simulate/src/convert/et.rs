@@ -9,7 +9,7 @@ use syncline_formats::astra2::Groups;
 use syncline_formats::chakra::load::rank_file;
 use syncline_formats::chakra::{CollectiveType, Metadata, Node, Writer};
 use syncline_units::{Bytes, CollectiveKind, Time};
-use syncline_workload::{Role, Task, TaskGraph, TaskKind, Workload};
+use syncline_workload::{Peer, Role, Task, TaskGraph, TaskKind, Workload};
 
 /// Picoseconds of a microsecond.
 const MICRO: u64 = 1_000_000;
@@ -255,7 +255,7 @@ impl<'a> Class<'a> {
                     true
                 }
                 TaskKind::Send { to: peer, bytes, tag } | TaskKind::Receive { from: peer, bytes, tag } => {
-                    if i32::try_from(peer.0).is_err()
+                    if matches!(peer, Peer::Rank(peer) if i32::try_from(peer.0).is_err())
                         || i32::try_from(tag).is_err()
                         || i64::try_from(bytes.0).is_err()
                     {
@@ -362,10 +362,10 @@ impl<'a> Class<'a> {
         let (own, wide) = (rank as i32, |bytes: Bytes| bytes.0 as i64);
         match task.kind {
             TaskKind::Send { to, bytes, tag } => {
-                Node::send(id, name, own, to.0 as i32, wide(bytes), tag as i32)
+                Node::send(id, name, own, to.of(rank).0 as i32, wide(bytes), tag as i32)
             }
             TaskKind::Receive { from, bytes, tag } => {
-                Node::receive(id, name, from.0 as i32, own, wide(bytes), tag as i32)
+                Node::receive(id, name, from.of(rank).0 as i32, own, wide(bytes), tag as i32)
             }
             TaskKind::Collective { role, kind, bytes, .. } => {
                 let shard = Bytes(shard(kind, bytes, self.sizes[role.index()]));

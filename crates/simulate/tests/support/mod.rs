@@ -23,15 +23,18 @@ pub(crate) fn dimension(round: bool) -> impl Strategy<Value = Value> {
         prop::sample::select(vec!["ring", "fully_connected", "switch"]),
         1u32..8,
         1u32..3,
-        any::<bool>(),
+        any::<[bool; 2]>(),
         number(round, &[25, 50, 100], 1..100),
         number(round, &[500, 700, 0], 0..2000),
     )
-        .prop_map(|(shape, size, count, one_way, rate, latency)| {
+        .prop_map(|(shape, size, count, [one_way, pair], rate, latency)| {
             let mut dim = json!({"shape": shape, "size": size, "count": count,
                 "rate": format!("{rate}GB/s"), "latency": format!("{latency}ns")});
             if one_way && shape == "ring" {
                 dim["direction"] = json!("one-way");
+            }
+            if pair && shape == "switch" {
+                dim["spread"] = json!("pair");
             }
             dim
         })
@@ -88,7 +91,7 @@ pub(crate) fn dimensions(round: bool, count: Range<usize>) -> impl Strategy<Valu
 }
 
 pub(crate) fn models() -> impl Strategy<Value = &'static str> {
-    prop::sample::select(vec!["analytical", "queued"])
+    prop::sample::select(vec!["analytical", "queued", "flow"])
 }
 
 /// A scenario; in half of them, sizes, rates and times are a few round numbers, so that much happens at the same time.
@@ -119,10 +122,16 @@ fn scenario_of(round: bool) -> impl Strategy<Value = Value> {
         1u32..4,
         // Mostly one.
         (0u32..6).prop_map(|number| number.saturating_sub(2).max(1)),
+        // The layer that needs the first one's exchange, if there is one.
+        0usize..10,
     )
-        .prop_map(|(mut layers, parallel, iterations, micro_batches)| {
+        .prop_map(|(mut layers, parallel, iterations, micro_batches, needed_by)| {
             for (index, layer) in layers.iter_mut().enumerate() {
                 layer["name"] = json!(format!("l{index}"));
+            }
+            if parallel == "data" && (1..layers.len()).contains(&needed_by) {
+                layers[0]["sharding"] = json!("exchange");
+                layers[0]["needed_by"] = json!(format!("l{needed_by}"));
             }
             let parallel = match parallel {
                 "data" => json!({"data": "all"}),

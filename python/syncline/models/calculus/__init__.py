@@ -3,24 +3,26 @@
 Start with :mod:`~syncline.models.calculus.op`, which states the rules (what a FLOP is, which traffic is counted).
 Every other module gives operations as small functions that return an :class:`Op`:
 
-============== ============================================================
-module         operations
-============== ============================================================
-``dense``      convolution and linear layer (matrix products with weights)
-``attention``  scores and context (matrix products without weights), softmax
-``norm``       batch norm and layer norm
-``pooling``    maximum and average pooling
-``pointwise``  activation, residual sum
-``embedding``  table lookup
-============== ============================================================
+=============== ===========================================================
+module          operations
+=============== ===========================================================
+``dense``       convolution and linear layer (matrix products with weights)
+``attention``   scores and context (products without weights), softmax, rotary positions
+``norm``        batch norm, layer norm and RMS norm
+``pooling``     maximum and average pooling
+``pointwise``   activations, residual sum, dropout
+``embedding``   table lookups, one by one or summed up; trained positions
+``interaction`` features of a recommendation model side by side or in pairs
+=============== ===========================================================
 """
 
-from syncline.models.calculus.attention import context, scores, softmax
+from syncline.models.calculus.attention import context, rotary, scores, softmax
 from syncline.models.calculus.dense import conv2d, linear
-from syncline.models.calculus.embedding import embedding
-from syncline.models.calculus.norm import batch_norm, layer_norm
+from syncline.models.calculus.embedding import embedding, embedding_bag, positions
+from syncline.models.calculus.interaction import concatenate, dots
+from syncline.models.calculus.norm import batch_norm, layer_norm, rms_norm
 from syncline.models.calculus.op import NOTHING, Amount, Image, Op, Product
-from syncline.models.calculus.pointwise import pointwise, relu, residual
+from syncline.models.calculus.pointwise import dropout, gated, gelu, pointwise, relu, residual, sigmoid, silu
 from syncline.models.calculus.pooling import average_pool, max_pool
 
 __all__ = [
@@ -31,15 +33,26 @@ __all__ = [
     "Product",
     "average_pool",
     "batch_norm",
+    "concatenate",
     "context",
     "conv2d",
+    "dots",
+    "dropout",
     "embedding",
+    "embedding_bag",
+    "gated",
+    "gelu",
     "layer_norm",
     "linear",
     "max_pool",
     "pointwise",
+    "positions",
     "relu",
     "residual",
+    "rms_norm",
+    "rotary",
     "scores",
+    "sigmoid",
+    "silu",
     "softmax",
 ]

@@ -2,21 +2,36 @@
 
 The projections to queries, keys and values and the one after the heads are :func:`~.dense.linear` layers. Heads divide
 the hidden size, so they change the number of scores but not the operations of the two products. No mask is assumed.
+
+With grouped queries (Ainslie et al. 2023), several heads share one head of keys and values: the products stay, and
+there are fewer keys and values to move.
 """
 
 from __future__ import annotations
 
-from syncline.models.calculus.op import NOTHING, Amount, Op, Product
+from syncline.models.calculus.op import NOTHING, Amount, Op, weightless
 
 
-def scores(batch: int, sequence: int, hidden: int, heads: int) -> Op:
-    """Multiply queries and keys: one score for each head and pair of tokens."""
+def rotary(tokens: int, width: int) -> Op:
+    """Turn each pair of a token's elements by an angle that its position gives (Su et al. 2021, RoPE).
+
+    FLOP per element: two multiplications and an addition, forward and backward. Backward turns the gradient back; no
+    input is needed for that. Sines and cosines, one for each position and element, are left out.
+    """
+    elements = tokens * width
+    each = Amount(3 * elements, 2 * elements)
+    return Op("rotary", 0, elements, elements, forward=each, input_grad=each, weight_grad=NOTHING)
+
+
+def scores(batch: int, sequence: int, hidden: int, heads: int, *, kv_heads: int | None = None) -> Op:
+    """Multiply queries and keys: one score for each head and pair of tokens. ``hidden`` is the width of all heads."""
     tokens = batch * sequence
-    return _weightless(
+    keys = hidden // heads * (kv_heads or heads)
+    return weightless(
         "scores",
         (sequence, hidden // heads, sequence),
         count=batch * heads,
-        inputs=2 * tokens * hidden,
+        inputs=tokens * (hidden + keys),
         outputs=heads * tokens * sequence,
     )
 
@@ -40,34 +55,14 @@ def softmax(rows: int, columns: int) -> Op:
     )
 
 
-def context(batch: int, sequence: int, hidden: int, heads: int) -> Op:
-    """Attention weights times values."""
+def context(batch: int, sequence: int, hidden: int, heads: int, *, kv_heads: int | None = None) -> Op:
+    """Attention weights times values. ``hidden`` is the width of all heads."""
     tokens = batch * sequence
-    return _weightless(
+    values = hidden // heads * (kv_heads or heads)
+    return weightless(
         "context",
         (sequence, sequence, hidden // heads),
         count=batch * heads,
-        inputs=heads * tokens * sequence + tokens * hidden,
+        inputs=heads * tokens * sequence + tokens * values,
         outputs=tokens * hidden,
-    )
-
-
-def _weightless(name: str, sizes: tuple[int, int, int], *, count: int, inputs: int, outputs: int) -> Op:
-    """Multiply two activations: both operands need a gradient, and each of the two costs the forward pass.
-
-    ``sizes`` are those of one head's product. The gradient of one operand reads the output gradient and the other
-    operand, and writes itself; the two together read the output gradient twice and touch every input element twice.
-    """
-    m, k, n = sizes
-    multiply_adds, moved = count * m * k * n, inputs + outputs
-    left, right = Product(m, n, k, moved, count), Product(k, m, n, moved, count)
-    return Op(
-        name,
-        parameters=0,
-        inputs=inputs,
-        outputs=outputs,
-        forward=Amount(2 * multiply_adds, moved, (Product(m, k, n, moved, count),)),
-        input_grad=Amount(4 * multiply_adds, 2 * moved, (left, right)),
-        weight_grad=NOTHING,
-        multiply_adds=multiply_adds,
     )

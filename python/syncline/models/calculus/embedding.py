@@ -1,4 +1,4 @@
-"""Table lookup."""
+"""Table lookups."""
 
 from __future__ import annotations
 
@@ -21,4 +21,42 @@ def embedding(rows: int, entries: int, width: int) -> Op:
         forward=Amount(0, rows + 2 * found),
         input_grad=NOTHING,
         weight_grad=Amount(found, rows + table + 3 * found),
+    )
+
+
+def positions(samples: int, sequence: int, width: int, entries: int) -> Op:
+    """Add to each token the trained vector of its position, of which there are ``entries``.
+
+    1 FLOP for each element forward and, where a table's gradient sums up those of the samples, backward. That gradient
+    is dense: it is cleared, and each output gradient is read and added to its vector (read and written).
+    """
+    elements = samples * sequence * width
+    return Op(
+        "positions",
+        parameters=entries * width,
+        inputs=elements,
+        outputs=elements,
+        forward=Amount(elements, 2 * elements + sequence * width),
+        input_grad=NOTHING,
+        weight_grad=Amount(elements, entries * width + 3 * elements),
+    )
+
+
+def embedding_bag(samples: int, tables: int, entries: int, width: int, pooling: int) -> Op:
+    """Look up ``pooling`` vectors of ``width`` elements in each of ``tables`` tables for each sample, and add them up.
+
+    Forward moves the vectors that are read: 1 FLOP for each element but the first of a sum. Identifiers and sums, which
+    are 1 / ``width`` and 1 / ``pooling`` of that, are left out, as in dlrm2020. Backward, the gradient of a sum is that
+    of every vector in it: it is read, and nothing is computed until the vectors are updated. Identifiers have no
+    gradient.
+    """
+    sums = samples * tables * width
+    return Op(
+        "embedding_bag",
+        parameters=tables * entries * width,
+        inputs=samples * tables * pooling,
+        outputs=sums,
+        forward=Amount((pooling - 1) * sums, pooling * sums),
+        input_grad=NOTHING,
+        weight_grad=Amount(0, sums),
     )

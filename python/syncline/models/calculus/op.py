@@ -108,6 +108,28 @@ class Op:
     """Multiply-adds of the forward pass, for matrix products; 0 for all others. Published counts add up these."""
 
 
+def weightless(name: str, sizes: tuple[int, int, int], *, count: int, inputs: int, outputs: int) -> Op:
+    """Multiply two activations: both operands need a gradient, and each of the two costs the forward pass.
+
+    ``sizes`` are m, k and n of one of ``count`` products. The gradient of one operand reads the output gradient and the
+    other operand, and writes itself; the two together read the output gradient twice and touch every input element
+    twice.
+    """
+    m, k, n = sizes
+    multiply_adds, moved = count * m * k * n, inputs + outputs
+    left, right = Product(m, n, k, moved, count), Product(k, m, n, moved, count)
+    return Op(
+        name,
+        parameters=0,
+        inputs=inputs,
+        outputs=outputs,
+        forward=Amount(2 * multiply_adds, moved, (Product(m, k, n, moved, count),)),
+        input_grad=Amount(4 * multiply_adds, 2 * moved, (left, right)),
+        weight_grad=NOTHING,
+        multiply_adds=multiply_adds,
+    )
+
+
 def product(name: str, *, rows: int, reduced: int, columns: int, parameters: int, inputs: int, outputs: int) -> Op:
     """Multiply activations with weights: ``rows`` x ``reduced`` times ``reduced`` x ``columns``.
 

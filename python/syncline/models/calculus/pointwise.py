@@ -26,6 +26,11 @@ def relu(elements: int) -> Op:
     return pointwise("relu", elements, forward=1, backward=1)
 
 
+def sigmoid(elements: int) -> Op:
+    """``1 / (1 + exp(-x))``; backward ``y (1 - y) dy``."""
+    return pointwise("sigmoid", elements, forward=4, backward=3)
+
+
 def residual(elements: int) -> Op:
     """Add the value that a block was given to what it computed.
 
@@ -34,3 +39,43 @@ def residual(elements: int) -> Op:
     """
     each = Amount(elements, 3 * elements)
     return Op("residual", 0, elements, elements, forward=each, input_grad=each, weight_grad=NOTHING)
+
+
+def gelu(elements: int) -> Op:
+    """``x/2 (1 + tanh(c (x + a x^3)))`` (Hendrycks and Gimpel 2016): 9 FLOP forward.
+
+    Backward 18: the tanh again (6), its derivative (7), that of its argument (3), a sum and the output gradient (2).
+    """
+    return pointwise("gelu", elements, forward=9, backward=18)
+
+
+def gated(activation: Op) -> Op:
+    """Multiply what ``activation`` makes of one half of the inputs with the other half (Shazeer 2020, GLU variants).
+
+    Forward reads both halves and writes the product: 1 FLOP more for each element. Backward reads both and the output
+    gradient and writes two gradients: the activation's value again, and two products.
+    """
+    elements = activation.outputs
+    return Op(
+        f"gated_{activation.name}",
+        parameters=0,
+        inputs=2 * elements,
+        outputs=elements,
+        forward=Amount(activation.forward.flop + elements, 3 * elements),
+        input_grad=Amount(activation.input_grad.flop + 3 * elements, 5 * elements),
+        weight_grad=NOTHING,
+    )
+
+
+def silu(elements: int) -> Op:
+    """``x sigmoid(x)``: 5 FLOP; backward ``s (1 + x (1 - s)) dy`` with the sigmoid again: 9."""
+    return pointwise("silu", elements, forward=5, backward=9)
+
+
+def dropout(elements: int) -> Op:
+    """Multiply each element by 0 or a constant (Srivastava et al. 2014): 1 FLOP, forward and backward.
+
+    The mask, one byte for each element, stays in memory until the backward pass. Making it and moving it are left out.
+    """
+    each = Amount(elements, 2 * elements)
+    return Op("dropout", 0, elements, elements, forward=each, input_grad=each, weight_grad=NOTHING)

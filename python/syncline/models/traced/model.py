@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from syncline.config.problem import error, nearest, refuse, shown
 from syncline.models.data_types import DATA_TYPES, bytes_of
-from syncline.models.registry import LARGEST
+from syncline.models.registry import countable
 from syncline.models.traced.failure import check_module, running
 from syncline.models.traced.package import torch as package
 from syncline.models.traced.record import Recorder
@@ -318,6 +318,5 @@ def _sharded(layers: list[Layer], sharding: Mapping[str, str]) -> list[Layer]:
 
 
 def _check_size(name: str, layers: list[Layer]) -> None:
-    passes = [work for each in layers for work in (each.forward, each.input_grad, each.weight_grad, each.update)]
-    if max(sum(work.flop for work in passes), 8 * sum(work.moved for work in passes)) >= LARGEST:
+    if not countable(layers):
         refuse(error("SL0301", f"the work of {name} is 2^63 FLOP or bytes in one iteration, or more"))

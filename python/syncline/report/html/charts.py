@@ -8,6 +8,7 @@ from syncline.report.html.collectives import collectives, phases
 from syncline.report.html.layers import communication, layers
 from syncline.report.html.moments import critical_path, timeline
 from syncline.report.html.network import activity, dimensions, fabric
+from syncline.report.html.packets import losses, queues, round_trips
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,6 +24,9 @@ CHARTS: dict[str, Callable[[Source], Chart | None]] = {
     "phases": phases,
     "dimensions": dimensions,
     "activity": activity,
+    "losses": losses,
+    "queues": queues,
+    "round_trips": round_trips,
     "fabric": fabric,
     "critical_path": critical_path,
 }

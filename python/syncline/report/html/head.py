@@ -24,13 +24,18 @@ def head(result: Result) -> str:
             '<section id="answer" aria-label="The answer">',
             f'<p class="lead">{_lead(summary)}</p>',
             f'<p class="reason">{escape(summary.reason)}</p>',
-            *([f'<p class="reason">{escape(subject.packets(summary))}</p>'] if summary.packets else []),
+            *([f'<p class="reason">{escape(_packets(result))}</p>'] if summary.packets else []),
             *([f'<p class="faults">{escape(subject.faults(summary))}</p>'] if summary.faults else []),
             *_bar(summary),
             *_figures(summary),
             "</section>",
         )
     )
+
+
+def _packets(result: Result) -> str:
+    """What became of packets, and where."""
+    return " ".join(filter(None, (subject.packets(result.summary), subject.worst_ports(result))))
 
 
 def _banner(summary: Summary) -> Iterator[str]:
@@ -44,6 +49,10 @@ def _lead(summary: Summary) -> str:
     each = f"<strong>{time(summary.total_time_s / steps)}</strong>"
     if not summary.iterations:
         what = f"After {each} of simulated time the run was stopped."
+    elif summary.jobs:
+        slow = (f"{escape(job.name)} {job.slowdown:.3f} times" for job in summary.jobs if job.slowdown is not None)
+        said = ", ".join(slow)
+        what = f"The jobs take {each}." + (f" Beside each alone, a step takes: {said} as long." if said else "")
     elif summary.compute_s:
         what = f"A training step takes {each}."
     else:

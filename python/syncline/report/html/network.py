@@ -151,8 +151,8 @@ def _sizes(source: Source) -> dict[str, int]:
 
 def _words(dim: dict[str, Any]) -> str:
     """What a dimension joins, in words."""
-    one_way = dim.get("direction", "both") != "both"
-    return describe({"kind": dim["shape"], "size": dim["size"], "count": dim.get("count", 1), "one_way": one_way})
+    how = {"one_way": dim.get("direction", "both") != "both", "spread": dim.get("spread", "lane")}
+    return describe({"kind": dim["shape"], "size": dim["size"], "count": dim.get("count", 1), **how})
 
 
 Edge = tuple[str, str, int, float, int]
@@ -241,10 +241,13 @@ def _alike(links: Sequence[Link]) -> dict[str, str]:
         same.setdefault(tuple(sorted(neighbours)), []).append(switch)
     named = {}
     for group in same.values():
-        numbers = sorted(int(switch.removeprefix("switch ")) for switch in group)
+        words = {switch.rpartition(" ")[0] for switch in group}
+        numbers = sorted(int(switch.rpartition(" ")[2]) for switch in group)
         # Only where the numbers follow each other does a name from the first to the last say which they are.
-        if len(group) > 1 and numbers[-1] - numbers[0] == len(group) - 1:
-            named.update(dict.fromkeys(group, f"switches {numbers[0]}-{numbers[-1]}"))
+        if len(group) > 1 and len(words) == 1 and numbers[-1] - numbers[0] == len(group) - 1:
+            word = words.pop()
+            several = "switches" if word == "switch" else f"{word}s"
+            named.update(dict.fromkeys(group, f"{several} {numbers[0]}-{numbers[-1]}"))
     return named
 
 

@@ -1,7 +1,8 @@
 // How much of each dimension is used: over the whole run, and over time.
 
 import { bytes, percent, time, timeUnit } from "../format";
-import { stack } from "../lanes";
+import { stack, steps } from "../lanes";
+import type { Slices } from "../lanes";
 import { dimension } from "../theme";
 import { base, legend, names, table, tip, values, zoom } from "../view";
 import type { View } from "../view";
@@ -75,12 +76,10 @@ export function dimensions(data: DimensionsData): View {
   };
 }
 
-interface Lane {
+interface Lane extends Slices {
   name: string;
   /** The place among the fabric's dimensions; compute has none. */
   dimension?: number;
-  start: number[];
-  end: number[];
   mean: number[];
   busiest: number[];
 }
@@ -99,12 +98,7 @@ export function activity(data: { lanes: Lane[] }): View {
     height: (width) => stack(lanes.map((lane) => ({ name: lane.name, height })), width, SHARES).height + 54,
     option: (look, width) => {
       const rows = stack(lanes.map((lane) => ({ name: lane.name, height })), width, SHARES);
-      const line = (lane: Lane, of: number[]) => {
-        // A step from the begin of each slice to its end.
-        const points = lane.start.map((start, at) => [start / factor, 100 * of[at]]);
-        const last = lane.end.length - 1;
-        return last < 0 ? points : [...points, [lane.end[last] / factor, 100 * of[last]]];
-      };
+      const line = (lane: Lane, of: number[]) => steps(lane, of.map((share) => 100 * share), factor);
       const colour = (lane: Lane) => (lane.dimension === undefined ? look.compute : dimension(look, lane.dimension));
       return {
         ...base(look),

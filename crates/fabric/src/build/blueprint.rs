@@ -1,0 +1,140 @@
+//! What a family draws: hosts, levels of switches, cables; and the graph that it becomes.
+
+use super::{Policy, Wire};
+use crate::measure::Known;
+use crate::parts::{Layout, Level, LinkKind, Parts, Tier, VertexKind};
+use crate::{Fabric, Graph, GraphLink, Passage, Routing};
+use syncline_diagnostics::{Code, Diagnostic, Result};
+
+/// Vertices are numbered in the order of levels, the hosts first.
+#[derive(Debug)]
+pub(super) struct Blueprint {
+    /// Name of the family.
+    pub(super) family: &'static str,
+    /// Sorts of vertices; the first are the hosts.
+    pub(super) levels: Vec<Sort>,
+    /// Sorts of cables.
+    pub(super) tiers: Vec<Cables>,
+    /// How many hosts follow each other on one switch; `None` where hosts are routers themselves.
+    pub(super) hosts_per_leaf: Option<u32>,
+    /// What may pass through vertices; empty where everything may.
+    pub(super) passages: Vec<Passage>,
+    /// Sizes of the grid that hosts stand in, lowest dimension first, where their paths may take it dimension by dimension.
+    pub(super) grid: Option<Vec<u32>>,
+    /// Names and sizes of the axes in which ranks are naturally arranged, lowest first; empty where they are one.
+    pub(super) axes: Vec<(String, u32)>,
+    /// How a picture arranges it.
+    pub(super) layout: Layout,
+    /// What formulas say of it.
+    pub(super) known: Known,
+}
+
+/// A sort of vertices.
+#[derive(Clone, Debug)]
+pub(super) struct Sort {
+    pub(super) name: &'static str,
+    pub(super) kind: VertexKind,
+    pub(super) height: i8,
+    pub(super) count: u32,
+    /// How many belong together.
+    pub(super) group: u32,
+}
+
+impl Sort {
+    pub(super) fn hosts(count: u32) -> Self {
+        Self { name: "NPU", kind: VertexKind::Npu, height: 0, count, group: count }
+    }
+
+    pub(super) fn switches(name: &'static str, height: i8, count: u32, group: u32) -> Self {
+        Self { name, kind: VertexKind::Switch, height, count, group }
+    }
+}
+
+/// A sort of cables, each with a link each way.
+#[derive(Debug)]
+pub(super) struct Cables {
+    pub(super) name: &'static str,
+    pub(super) kind: LinkKind,
+    pub(super) wire: Wire,
+    pub(super) ends: Vec<(u32, u32)>,
+}
+
+impl Blueprint {
+    /// Number of hosts.
+    pub(super) fn hosts(&self) -> u32 {
+        self.levels[0].count
+    }
+
+    /// The graph, with what its parts are.
+    pub(super) fn into_fabric(self, routing: Option<&Policy>, seed: u64) -> Result<Fabric> {
+        let npus = self.hosts();
+        let switches = self.levels[1..].iter().map(|level| level.count).sum();
+        let mut links = Vec::with_capacity(2 * self.tiers.iter().map(|tier| tier.ends.len()).sum::<usize>());
+        let mut tiers = Vec::new();
+        for Cables { name, kind, wire, ends } in self.tiers {
+            let first = links.len() as u32;
+            for (a, b) in ends {
+                for (from, to) in [(a, b), (b, a)] {
+                    links.push(GraphLink { from, to, rate: wire.rate, latency: wire.latency });
+                }
+            }
+            let links = links.len() as u32 - first;
+            if links > 0 {
+                tiers.push(Tier { name: name.to_owned(), kind, first, links });
+            }
+        }
+        let mut first = 0;
+        let levels = self.levels.into_iter().map(|Sort { name, kind, height, count, group }| {
+            first += count;
+            Level { name: name.to_owned(), kind, height, first: first - count, count, group }
+        });
+        let mut levels: Vec<Level> = levels.collect();
+        levels.retain(|level| level.count > 0);
+        let parts =
+            Parts { family: self.family.to_owned(), levels, tiers, axes: self.axes, layout: self.layout };
+        let routing = match (routing, self.grid) {
+            (Some(Policy::Shortest), _) => Routing::Shortest,
+            (Some(Policy::Ecmp { seed: own }), _) => Routing::Ecmp { seed: own.unwrap_or(seed) },
+            (Some(Policy::Explicit(paths)), _) => Routing::Explicit(named(paths, &parts)?),
+            (None | Some(Policy::DimensionOrder), Some(sizes)) => Routing::DimensionOrder(sizes),
+            (None, None) => Routing::Ecmp { seed },
+            (Some(Policy::DimensionOrder), None) => {
+                let message = "the dimensions of this fabric cannot be taken in order";
+                return Err(Diagnostic::error(Code::BadFabric, message)
+                    .key("fabric.built.routing")
+                    .found("dimension_order")
+                    .allowed("shortest, ecmp")
+                    .help("it is for a `mesh` without nodes; a torus and a hypercube without nodes always take it")
+                    .into());
+            }
+        };
+        let graph = Graph::new(npus, switches, links, routing).map_err(|mut errors| {
+            for error in &mut errors.0 {
+                error.key = error.key.take().map(|key| key.replacen("fabric.graph.", "fabric.built.", 1));
+            }
+            errors
+        })?;
+        let graph = if self.passages.is_empty() { graph } else { graph.with_passages(self.passages) };
+        Ok(Fabric::built(graph, parts, self.known))
+    }
+}
+
+/// Paths by the names of their vertices, as numbers.
+fn named(paths: &[Vec<String>], parts: &Parts) -> Result<Vec<Vec<u32>>> {
+    let vertices = parts.levels.iter().map(|level| level.first + level.count).max().unwrap_or(0);
+    let number = |name: &String, path: usize, at: usize| {
+        let known =
+            parts.vertex(name).or_else(|| name.parse().ok().filter(|&number: &u32| number < vertices));
+        known.ok_or_else(|| {
+            Diagnostic::error(Code::BadFabric, "no such vertex")
+                .key(format!("fabric.built.routing.explicit.{path}.{at}"))
+                .found(&**name)
+                .allowed(format!("{}, or a number below {vertices}", parts.names()))
+                .into()
+        })
+    };
+    let path = |(path, names): (usize, &Vec<String>)| {
+        names.iter().enumerate().map(|(at, name)| number(name, path, at)).collect()
+    };
+    paths.iter().enumerate().map(path).collect()
+}

@@ -1,0 +1,73 @@
+//! The k-ary fat-tree of Al-Fares, Loukissas and Vahdat (SIGCOMM 2008): three levels of switches with k ports.
+//!
+//! k pods of k/2 edge and k/2 aggregation switches, (k/2)² cores, k/2 hosts on each edge switch: k³/4 hosts. With an
+//! oversubscription of n:1, an edge switch has (k/2)/n uplinks instead of k/2, and what these do not need is left out: k/2n
+//! aggregation switches a pod remain, and (k/2)²/n cores. That is how the field builds it: uplinks at the top of the rack
+//! are omitted (topoopt2022, 5.1), which saves switches; slower links would save none. Every other ratio is had by
+//! `uplink_rate`.
+
+use super::clos::{Clos, Names};
+use super::{Drawn, Wire, bad, one, rates};
+use serde::{Deserialize, Serialize};
+use syncline_units::{Rate, Time};
+
+/// A k-ary fat-tree.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FatTree {
+    /// Ports of a switch; even.
+    pub k: u32,
+    /// Rate of the hosts' links over that of their switch's uplinks, by fewer uplinks; a divisor of k/2.
+    #[serde(default = "one")]
+    pub oversubscription: u32,
+    /// Rate of a link.
+    pub rate: Rate,
+    /// Latency of a link.
+    #[serde(default)]
+    pub latency: Time,
+    /// Rate of links between switches, where it is another.
+    #[serde(default)]
+    pub uplink_rate: Option<Rate>,
+    /// Latency of links between switches, where it is another.
+    #[serde(default)]
+    pub uplink_latency: Option<Time>,
+}
+
+pub(super) fn draw(spec: &FatTree) -> Drawn {
+    let &FatTree { k, oversubscription, rate, latency, uplink_rate, uplink_latency } = spec;
+    if k < 2 || !k.is_multiple_of(2) {
+        return Err(bad("k", "the switches of a fat-tree have an even number of ports")
+            .found(k.to_string())
+            .allowed("an even number, at least 2")
+            .help("half of the ports lead down, and half lead up"));
+    }
+    let half = k / 2;
+    if oversubscription == 0 || !half.is_multiple_of(oversubscription) {
+        let divisors: Vec<String> =
+            (1..=half.min(1 << 16)).filter(|n| half.is_multiple_of(*n)).map(|n| n.to_string()).collect();
+        return Err(bad("oversubscription", format!("the {half} uplinks of a switch are not divided by it"))
+            .found(oversubscription.to_string())
+            .allowed(divisors.join(", "))
+            .help("other ratios are had by slower uplinks: `uplink_rate`"));
+    }
+    rates(&[("rate", Some(rate)), ("uplink_rate", uplink_rate)])?;
+    let hosts = Wire { rate, latency };
+    let uplinks = hosts.or(uplink_rate, uplink_latency);
+    let spines = half / oversubscription;
+    Clos {
+        names: Names {
+            family: "fat_tree",
+            levels: ["edge", "aggregation", "core"],
+            tiers: ["host-edge", "edge-aggregation", "aggregation-core"],
+        },
+        pods: k,
+        leaves: half,
+        hosts_per_leaf: half,
+        spines,
+        cables: 1,
+        // More would not fit 32 bits; what is too large is refused by its hosts.
+        cores: spines.saturating_mul(half),
+        wires: [hosts, uplinks, uplinks],
+    }
+    .draw()
+}

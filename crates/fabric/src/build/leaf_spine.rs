@@ -1,0 +1,90 @@
+//! Leaf and spine switches: a folded Clos network of two levels, or of three where cores join pods of it.
+//!
+//! Every leaf is joined to every spine of its pod. With several pods, the cores fall into as many planes as a pod has spines,
+//! and a core is joined to the spine of its plane in each pod.
+
+use super::clos::{Clos, Names};
+use super::{Drawn, Wire, at_least, bad, one, rates};
+use serde::{Deserialize, Serialize};
+use syncline_units::{Rate, Time};
+
+/// A leaf-spine network.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LeafSpine {
+    /// Leaves of a pod.
+    pub leaves: u32,
+    /// Hosts on each leaf.
+    pub hosts_per_leaf: u32,
+    /// Spines of a pod. None only where hosts pass on what leaves do not.
+    pub spines: u32,
+    /// Pods.
+    #[serde(default = "one")]
+    pub pods: u32,
+    /// Cores, a multiple of `spines`; 0 with one pod.
+    #[serde(default)]
+    pub cores: u32,
+    /// Parallel cables between a leaf and a spine.
+    #[serde(default = "one")]
+    pub cables: u32,
+    /// Rate of a link.
+    pub rate: Rate,
+    /// Latency of a link.
+    #[serde(default)]
+    pub latency: Time,
+    /// Rate of links between leaves and spines, where it is another.
+    #[serde(default)]
+    pub uplink_rate: Option<Rate>,
+    /// Latency of links between leaves and spines, where it is another.
+    #[serde(default)]
+    pub uplink_latency: Option<Time>,
+    /// Rate of links between spines and cores, where it is not that of the uplinks.
+    #[serde(default)]
+    pub core_rate: Option<Rate>,
+    /// Latency of links between spines and cores, where it is not that of the uplinks.
+    #[serde(default)]
+    pub core_latency: Option<Time>,
+}
+
+pub(super) fn draw(spec: &LeafSpine) -> Drawn {
+    let &LeafSpine { leaves, hosts_per_leaf, spines, pods, cores, cables, .. } = spec;
+    at_least(
+        1,
+        &[("leaves", leaves), ("hosts_per_leaf", hosts_per_leaf), ("pods", pods), ("cables", cables)],
+    )?;
+    rates(&[("rate", Some(spec.rate)), ("uplink_rate", spec.uplink_rate), ("core_rate", spec.core_rate)])?;
+    if pods == 1 && cores > 0 {
+        return Err(bad("cores", "cores join pods, and there is one pod")
+            .found(cores.to_string())
+            .allowed("0")
+            .help("say how many `pods` there are, or leave `cores` out"));
+    }
+    if pods > 1 && (cores == 0 || spines == 0 || !cores.is_multiple_of(spines)) {
+        return Err(bad("cores", "cores come in planes, one for each spine of a pod")
+            .found(cores.to_string())
+            .allowed(if spines == 0 {
+                "pods with spines".to_owned()
+            } else {
+                format!("a multiple of {spines}")
+            })
+            .help("a core is joined to one spine of each pod"));
+    }
+    let hosts = Wire { rate: spec.rate, latency: spec.latency };
+    let uplinks = hosts.or(spec.uplink_rate, spec.uplink_latency);
+    let top = uplinks.or(spec.core_rate, spec.core_latency);
+    Clos {
+        names: Names {
+            family: "leaf_spine",
+            levels: ["leaf", "spine", "core"],
+            tiers: ["host-leaf", "leaf-spine", "spine-core"],
+        },
+        pods,
+        leaves,
+        hosts_per_leaf,
+        spines,
+        cables,
+        cores,
+        wires: [hosts, uplinks, top],
+    }
+    .draw()
+}

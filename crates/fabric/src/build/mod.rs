@@ -1,0 +1,206 @@
+//! Families of fabrics that are built from a few numbers.
+//!
+//! - [`Spec`]: what a scenario says, a family with its numbers and perhaps nodes; [`build`] makes it a [`Fabric`];
+//! - [`fat_tree`], [`leaf_spine`]: switches in levels, on `clos`;
+//! - [`dragonfly`], [`expander`]: switches of one level;
+//! - [`grid`]: torus, mesh, hypercube, where hosts are routers; [`star`]: one switch;
+//! - [`nodes`]: nodes of several NPUs, whose network cards are the hosts of any of them;
+//! - `blueprint`: what all of them draw, and how it becomes a graph.
+
+mod blueprint;
+mod clos;
+pub mod dragonfly;
+pub mod expander;
+pub mod fat_tree;
+pub mod grid;
+pub mod leaf_spine;
+pub mod nodes;
+pub mod star;
+
+pub use dragonfly::Dragonfly;
+pub use expander::Expander;
+pub use fat_tree::FatTree;
+pub use grid::{Hypercube, Mesh, Torus};
+pub use leaf_spine::LeafSpine;
+pub use nodes::Nodes;
+pub use star::Star;
+
+use crate::Fabric;
+use blueprint::Blueprint;
+use serde::{Deserialize, Serialize};
+use syncline_diagnostics::{Code, Diagnostic, Result};
+use syncline_units::{Rate, Time};
+
+/// Most directed links of a fabric that is built: they are held one by one.
+pub const MOST_LINKS: u64 = 1 << 24;
+
+/// A family, nodes and routes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Spec {
+    /// What joins the hosts.
+    pub network: Network,
+    /// What the hosts are, where they are no single NPUs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<Nodes>,
+    /// How paths are found; without it, as the family has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub routing: Option<Policy>,
+}
+
+/// A family with its numbers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Network {
+    /// Three levels of equal switches.
+    FatTree(FatTree),
+    /// Two or three levels of switches.
+    LeafSpine(LeafSpine),
+    /// Groups of routers.
+    Dragonfly(Dragonfly),
+    /// A random regular graph.
+    Expander(Expander),
+    /// A grid with wrap-around.
+    Torus(Torus),
+    /// A grid without.
+    Mesh(Mesh),
+    /// A grid of two in every dimension.
+    Hypercube(Hypercube),
+    /// One switch.
+    Switch(Star),
+}
+
+impl Network {
+    /// The family's name, which is its key in a scenario.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::FatTree(_) => "fat_tree",
+            Self::LeafSpine(_) => "leaf_spine",
+            Self::Dragonfly(_) => "dragonfly",
+            Self::Expander(_) => "expander",
+            Self::Torus(_) => "torus",
+            Self::Mesh(_) => "mesh",
+            Self::Hypercube(_) => "hypercube",
+            Self::Switch(_) => "switch",
+        }
+    }
+}
+
+/// How paths are found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Policy {
+    /// Fewest links; ties go to the smaller vertex numbers.
+    Shortest,
+    /// Fewest links; ties by a hash of the flow.
+    Ecmp {
+        /// What hashes begin with; without it, the scenario's seed.
+        #[serde(default)]
+        seed: Option<u64>,
+    },
+    /// Dimension by dimension, the lowest first. Only for a mesh.
+    DimensionOrder,
+    /// These paths, as names or numbers of vertices; every other pair by `Shortest`.
+    Explicit(Vec<Vec<String>>),
+}
+
+/// Builds a fabric. What is random follows from `seed`, where the family has none of its own, and so do hashes.
+///
+/// # Errors
+/// Everything that is impossible about it. Keys begin with `fabric.built`.
+pub fn build(spec: &Spec, seed: u64) -> Result<Fabric> {
+    let key = |error: Diagnostic| {
+        let below = error.key.as_deref().map_or(String::new(), |key| format!(".{key}"));
+        error.key(format!("fabric.built.network.{}{below}", spec.network.name()))
+    };
+    let blueprint = draw(&spec.network, seed).map_err(key)?;
+    let blueprint = match &spec.nodes {
+        Some(nodes) => nodes::fill(blueprint, nodes).map_err(|error| match &error.key {
+            Some(below) => {
+                let key = format!("fabric.built.nodes.{below}");
+                error.key(key)
+            }
+            None => error.key("fabric.built.nodes"),
+        })?,
+        None => blueprint,
+    };
+    blueprint.into_fabric(spec.routing.as_ref(), seed)
+}
+
+fn draw(network: &Network, seed: u64) -> Drawn {
+    match network {
+        Network::FatTree(spec) => fat_tree::draw(spec),
+        Network::LeafSpine(spec) => leaf_spine::draw(spec),
+        Network::Dragonfly(spec) => dragonfly::draw(spec),
+        Network::Expander(spec) => expander::draw(spec, seed),
+        Network::Torus(spec) => grid::draw_torus(spec),
+        Network::Mesh(spec) => grid::draw_mesh(spec),
+        Network::Hypercube(spec) => grid::draw_hypercube(spec),
+        Network::Switch(spec) => star::draw(spec),
+    }
+}
+
+/// A family drawn, or why it is impossible; the key is that below the family's.
+type Drawn = std::result::Result<Blueprint, Diagnostic>;
+
+fn bad(key: &str, message: impl Into<String>) -> Diagnostic {
+    Diagnostic::error(Code::BadFabric, message).key(key)
+}
+
+/// Refuses numbers below what is needed.
+fn at_least(least: u32, values: &[(&str, u32)]) -> std::result::Result<(), Diagnostic> {
+    match values.iter().find(|(_, value)| *value < least) {
+        None => Ok(()),
+        Some((key, value)) => Err(bad(key, format!("`{key}` is too small"))
+            .found(value.to_string())
+            .allowed(format!("at least {least}"))),
+    }
+}
+
+/// Refuses rates of zero.
+fn rates(values: &[(&str, Option<Rate>)]) -> std::result::Result<(), Diagnostic> {
+    match values.iter().find(|(_, rate)| rate.is_some_and(Rate::is_zero)) {
+        None => Ok(()),
+        Some((key, _)) => Err(bad(key, "a link needs a rate above zero").found("0b/s")),
+    }
+}
+
+/// Refuses what is too large to be held, before it is built.
+fn holdable(vertices: u128, cables: u128) -> std::result::Result<(), Diagnostic> {
+    let links = cables.saturating_mul(2);
+    if links <= u128::from(MOST_LINKS) && vertices <= u128::from(MOST_LINKS) {
+        return Ok(());
+    }
+    Err(Diagnostic::error(Code::BadFabric, "the fabric is too large to be built link by link")
+        .found(format!("{vertices} hosts and switches, {links} directed links"))
+        .allowed(format!("at most {MOST_LINKS} of either"))
+        .help(
+            "a regular fabric (`dims`, `shape`, `torus`) is never written out, and may have millions of NPUs",
+        ))
+}
+
+/// A product that is as large as it can be where it is too large.
+fn product(factors: &[u32]) -> u128 {
+    factors.iter().fold(1, |product: u128, &factor| product.saturating_mul(u128::from(factor)))
+}
+
+/// Rate and latency of cables.
+#[derive(Clone, Copy, Debug)]
+struct Wire {
+    rate: Rate,
+    latency: Time,
+}
+
+impl Wire {
+    /// This wire with what others have otherwise.
+    fn or(self, rate: Option<Rate>, latency: Option<Time>) -> Self {
+        Self { rate: rate.unwrap_or(self.rate), latency: latency.unwrap_or(self.latency) }
+    }
+}
+
+const fn one() -> u32 {
+    1
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

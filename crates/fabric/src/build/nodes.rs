@@ -1,0 +1,210 @@
+//! Nodes of several NPUs, as NVIDIA's DGX and HGX: switches inside, and network cards that are the hosts of a family.
+//!
+//! NPUs are numbered node by node. An NPU that has cards of its own is a host itself; where NPUs share cards, or `pcie_rate` is
+//! given, cards are vertices between the NPUs and their leaf. Card i of node n is host n · cards + i; with rails it is one of
+//! leaf i in the group of leaves that the node belongs to, so cards of the same number are one switch apart.
+//!
+//! Nothing passes through an NPU on its way to another, and a card does not join the NPUs that share it: within a node, all
+//! goes over its switches. With `forward`, an NPU passes on what is for others (as NCCL's PXN does), so that what is for
+//! another rail may change the rail inside the node.
+
+use super::blueprint::{Blueprint, Cables, Sort};
+use super::{Drawn, Wire, at_least, bad, holdable, one, product, rates};
+use crate::Passage;
+use crate::measure::Known;
+use crate::parts::{LinkKind, VertexKind};
+use serde::{Deserialize, Serialize};
+use syncline_units::{Rate, Time};
+
+/// What hosts are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Nodes {
+    /// NPUs of a node.
+    pub npus: u32,
+    /// Switches inside, each joined to every NPU.
+    #[serde(default = "one")]
+    pub switches: u32,
+    /// Rate of a link between an NPU and a switch. Exactly one of this and `rate_per_npu`.
+    #[serde(default)]
+    pub rate: Option<Rate>,
+    /// What an NPU sends to all switches of the node together.
+    #[serde(default)]
+    pub rate_per_npu: Option<Rate>,
+    /// Latency of such a link.
+    #[serde(default)]
+    pub latency: Time,
+    /// Network cards of a node; without it, one for each NPU.
+    #[serde(default)]
+    pub nics: Option<u32>,
+    /// Rate of the link between an NPU and a card, where cards are vertices.
+    #[serde(default)]
+    pub pcie_rate: Option<Rate>,
+    /// Latency of such a link.
+    #[serde(default)]
+    pub pcie_latency: Option<Time>,
+    /// Whether card i of each node is on leaf i of its group of leaves.
+    #[serde(default)]
+    pub rails: bool,
+    /// Whether NPUs pass on what is for others.
+    #[serde(default)]
+    pub forward: bool,
+}
+
+/// Makes nodes of the hosts.
+pub(super) fn fill(outer: Blueprint, spec: &Nodes) -> Drawn {
+    let &Nodes { npus, switches, rate, rate_per_npu, nics, rails, forward, .. } = spec;
+    let nics = nics.unwrap_or(npus);
+    at_least(1, &[("npus", npus), ("nics", nics), ("switches", switches)])?;
+    // One NPU alone has nothing to be joined with.
+    let switches = if npus > 1 { switches } else { 0 };
+    rates(&[("rate", rate), ("rate_per_npu", rate_per_npu), ("pcie_rate", spec.pcie_rate)])?;
+    if !npus.is_multiple_of(nics) && !nics.is_multiple_of(npus) {
+        return Err(bad("nics", "NPUs share cards evenly, or have equally many each")
+            .found(nics.to_string())
+            .allowed(format!("a divisor or a multiple of {npus}")));
+    }
+    let inside = match (rate, rate_per_npu) {
+        (Some(rate), None) => rate,
+        (None, Some(rate)) => Rate(rate.0 / u64::from(switches.max(1))),
+        _ => {
+            return Err(bad("rate", "the rate inside a node is given once")
+                .help("give either `rate` or `rate_per_npu`"));
+        }
+    };
+    let shared = nics < npus;
+    if shared && spec.pcie_rate.is_none() {
+        return Err(bad("pcie_rate", format!("{npus} NPUs share {nics} cards, over links that need a rate"))
+            .help("add `pcie_rate`, such as `pcie_rate: 64GB/s`"));
+    }
+    if let (Some(_), None) = (spec.pcie_latency, spec.pcie_rate) {
+        return Err(bad("pcie_latency", "an NPU that has cards of its own has no link to them")
+            .help("give `pcie_rate` too, or leave it out"));
+    }
+    if outer.hosts_per_leaf.is_none() && nics > npus && spec.pcie_rate.is_none() {
+        return Err(bad("nics", "hosts of this network are routers, and an NPU is one at most")
+            .found(nics.to_string())
+            .allowed(format!("at most {npus}"))
+            .help("with `pcie_rate`, cards are routers of their own"));
+    }
+    let hosts = outer.hosts();
+    if !hosts.is_multiple_of(nics) {
+        return Err(bad("nics", format!("the {hosts} hosts of the network are no whole number of nodes"))
+            .found(format!("{nics} a node"))
+            .help("hosts of the network are the nodes' cards: change its sizes, or the number of cards"));
+    }
+    let count = hosts / nics;
+    let order = Order::new(&outer, nics, rails)?;
+    let cards = if spec.pcie_rate.is_some() { hosts } else { 0 };
+    let all = product(&[count, npus]);
+    let more =
+        product(&[count, npus, switches]).saturating_add(u128::from(cards).max(all * u128::from(cards > 0)));
+    let known: u128 = outer.tiers.iter().map(|tier| tier.ends.len() as u128).sum();
+    holdable(all + product(&[count, switches]) + u128::from(hosts), more + known)?;
+
+    // NPUs, switches of nodes, cards, then what there was.
+    let total = count * npus;
+    let first_card = total + count * switches;
+    let first_above = first_card + cards;
+    let host = |host: u32| {
+        let card = order.card(host);
+        if cards > 0 { first_card + card } else { card / nics * npus + card % nics / (nics / npus) }
+    };
+    let vertex = |vertex: u32| if vertex < hosts { host(vertex) } else { first_above + vertex - hosts };
+    let inner =
+        (0..total).flat_map(|npu| (0..switches).map(move |at| (npu, total + npu / npus * switches + at)));
+    let mut tiers = vec![Cables {
+        name: "scale-up",
+        kind: LinkKind::ScaleUp,
+        wire: Wire { rate: inside, latency: spec.latency },
+        ends: inner.collect(),
+    }];
+    if let Some(rate) = spec.pcie_rate {
+        // Every card has as many NPUs, or every NPU as many cards.
+        let pairs = u32::max(npus, nics);
+        let ends = (0..count).flat_map(|node| {
+            (0..pairs).map(move |at| {
+                (node * npus + at / (pairs / npus), first_card + node * nics + at / (pairs / nics))
+            })
+        });
+        let wire = Wire { rate, latency: spec.pcie_latency.unwrap_or_default() };
+        tiers.push(Cables { name: "pcie", kind: LinkKind::Pcie, wire, ends: ends.collect() });
+    }
+    tiers.extend(outer.tiers.into_iter().map(|mut tier| {
+        tier.ends.iter_mut().for_each(|(a, b)| (*a, *b) = (vertex(*a), vertex(*b)));
+        tier
+    }));
+    let direct = outer.hosts_per_leaf.is_none();
+    let above = outer.levels[1..].iter().map(|level| level.count).sum::<u32>();
+    let npu = if forward || (direct && cards == 0) { Passage::Through } else { Passage::No };
+    let card = if direct { Passage::Router } else { Passage::Across };
+    let passages =
+        [(npu, total), (Passage::Through, count * switches), (card, cards), (Passage::Through, above)];
+    let sort = |name, kind, height, count, group| Sort { name, kind, height, count, group };
+    let mut levels = vec![
+        sort("NPU", VertexKind::Npu, 0, total, npus),
+        sort("NVSwitch", VertexKind::Switch, -1, count * switches, switches),
+        sort("NIC", VertexKind::Nic, 1, cards, nics),
+    ];
+    let lift = i8::from(cards > 0);
+    levels
+        .extend(outer.levels.into_iter().skip(1).map(|level| Sort { height: level.height + lift, ..level }));
+    Ok(Blueprint {
+        family: outer.family,
+        levels,
+        tiers,
+        hosts_per_leaf: outer.hosts_per_leaf,
+        passages: passages.into_iter().flat_map(|(each, count)| vec![each; count as usize]).collect(),
+        grid: None,
+        axes: vec![("node".to_owned(), npus), ("network".to_owned(), count)],
+        layout: outer.layout,
+        // A cut between nodes is one between hosts where every leaf has whole nodes.
+        known: Known {
+            diameter: None,
+            bisection: outer
+                .known
+                .bisection
+                .filter(|_| !rails && !forward && outer.known.whole.is_multiple_of(nics)),
+            whole: npus,
+        },
+    })
+}
+
+/// Which card is which host.
+struct Order {
+    nics: u32,
+    /// Hosts of a leaf, where cards are on rails.
+    rail: Option<u32>,
+}
+
+impl Order {
+    fn new(outer: &Blueprint, nics: u32, rails: bool) -> std::result::Result<Self, super::Diagnostic> {
+        if !rails {
+            return Ok(Self { nics, rail: None });
+        }
+        let Some(below) = outer.hosts_per_leaf else {
+            return Err(bad(
+                "rails",
+                "rails need leaves, and the hosts of this network are routers themselves",
+            )
+            .found("true")
+            .help("leave `rails` out, or take a network of switches, such as `leaf_spine`"));
+        };
+        let leaves = outer.hosts() / below;
+        if !leaves.is_multiple_of(nics) {
+            return Err(bad("rails", format!("each of {nics} cards of a node needs a leaf of its own"))
+                .found(format!("{leaves} leaves"))
+                .allowed(format!("a multiple of {nics}"))
+                .help("change the number of leaves, or of cards"));
+        }
+        Ok(Self { nics, rail: Some(below) })
+    }
+
+    /// The card that is a host: node by node.
+    fn card(&self, host: u32) -> u32 {
+        let Some(below) = self.rail else { return host };
+        let (leaf, place) = (host / below, host % below);
+        let node = leaf / self.nics * below + place;
+        node * self.nics + leaf % self.nics
+    }
+}

@@ -1,0 +1,49 @@
+//! One abstract switch that joins all hosts: the ideal network, as fast as its hosts' links.
+
+use super::blueprint::{Blueprint, Cables, Sort};
+use super::{Drawn, Wire, at_least, holdable, rates};
+use crate::measure::{Known, Method};
+use crate::parts::{Layout, LinkKind};
+use serde::{Deserialize, Serialize};
+use syncline_units::{Rate, Time};
+
+/// One switch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Star {
+    /// Hosts.
+    pub hosts: u32,
+    /// Rate of a link.
+    pub rate: Rate,
+    /// Latency of a link.
+    #[serde(default)]
+    pub latency: Time,
+}
+
+pub(super) fn draw(spec: &Star) -> Drawn {
+    let &Star { hosts, rate, latency } = spec;
+    at_least(1, &[("hosts", hosts)])?;
+    rates(&[("rate", Some(rate))])?;
+    holdable(u128::from(hosts) + 1, u128::from(hosts))?;
+    let half = Rate(rate.0.saturating_mul(u64::from(hosts / 2)));
+    Ok(Blueprint {
+        family: "switch",
+        levels: vec![Sort::hosts(hosts), Sort::switches("switch", 1, 1, 1)],
+        tiers: vec![Cables {
+            name: "host-switch",
+            kind: LinkKind::Host,
+            wire: Wire { rate, latency },
+            ends: (0..hosts).map(|host| (host, hosts)).collect(),
+        }],
+        hosts_per_leaf: Some(hosts),
+        passages: Vec::new(),
+        grid: None,
+        axes: Vec::new(),
+        layout: Layout::Levels,
+        known: Known {
+            diameter: Some(if hosts > 1 { 2 } else { 0 }),
+            bisection: (hosts > 1).then_some((half, Method::Formula)),
+            whole: 1,
+        },
+    })
+}

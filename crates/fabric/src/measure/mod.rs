@@ -1,0 +1,243 @@
+//! Degree, diameter and bisection of a fabric.
+//!
+//! Where a family has a formula, it gives the answer. Else the diameter is found by walking the graph, and the bisection by
+//! maximum flows: between all halves of a few NPUs, which is exact, or between one pair of halves of many, which no bisection is
+//! above.
+
+mod bisection;
+mod flow;
+
+use crate::graph::{Graph, NOWHERE};
+use crate::{Dimension, Direction, Fabric, Kind, Parts};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use syncline_units::{DimKind, LinkId, Rate};
+
+/// Most steps that walking a graph may take.
+const STEPS: u64 = 1 << 30;
+
+/// What formulas say of a fabric.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Known {
+    pub(crate) diameter: Option<u32>,
+    pub(crate) bisection: Option<(Rate, Method)>,
+    /// NPUs that halves keep together: those of a node. Before nodes are made of hosts: hosts of a leaf.
+    pub(crate) whole: u32,
+}
+
+/// How a bisection was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Method {
+    /// By the family's formula: exact.
+    Formula,
+    /// By maximum flows between all halves: exact.
+    AllHalves,
+    /// Between one pair of halves, or a few: by the links across a dimension, or by a maximum flow between the halves that
+    /// NPU numbers make. The bisection is at most that.
+    OneHalf,
+}
+
+/// How many links leave the vertices of a level.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Degree {
+    /// Name of the level.
+    pub level: String,
+    /// Vertices of it.
+    pub count: u32,
+    /// Links that leave the vertex with the fewest.
+    pub least: u32,
+    /// And with the most.
+    pub most: u32,
+}
+
+/// The least that two halves of the NPUs can send each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bisection {
+    /// From one half to the other, one way.
+    pub rate: Rate,
+    /// How it was found.
+    pub method: Method,
+    /// What half of the NPUs could send at most: the sum of their links into the network.
+    pub ideal: Rate,
+}
+
+impl Fabric {
+    /// Degrees, level by level.
+    pub fn degrees(&self) -> Vec<Degree> {
+        let parts = self.parts();
+        if let Kind::Regular(dims) = &self.kind {
+            return regular_degrees(dims, &parts);
+        }
+        let mut out = vec![0u32; self.vertices() as usize];
+        for id in 0..self.links() {
+            out[self.link(LinkId(id)).from as usize] += 1;
+        }
+        let degree = |level: &crate::parts::Level| {
+            let range = &out[level.first as usize..(level.first + level.count) as usize];
+            Degree {
+                level: level.name.clone(),
+                count: level.count,
+                least: range.iter().copied().min().unwrap_or(0),
+                most: range.iter().copied().max().unwrap_or(0),
+            }
+        };
+        parts.levels.iter().map(degree).collect()
+    }
+
+    /// Links on the way between the two NPUs that are farthest apart, by shortest paths; `None` where a path is lacking, or
+    /// where the graph is too large to be walked.
+    pub fn diameter(&self) -> Option<u32> {
+        match (&self.kind, self.built.as_ref().and_then(|built| built.known.diameter)) {
+            _ if self.is_damaged() => None,
+            (_, Some(diameter)) => Some(diameter),
+            (Kind::Regular(dims), _) => {
+                Some(dims.iter().map(|dim| farthest(dim.kind, dim.size, dim.direction)).sum())
+            }
+            (Kind::Graph(graph), _) => walked(graph),
+        }
+    }
+
+    /// The bisection; `None` for one NPU, and where the fabric is too large for a maximum flow. With nodes, they are not
+    /// split.
+    pub fn bisection(&self) -> Option<Bisection> {
+        let whole = self.built.as_ref().map_or(1, |built| {
+            if built.parts.axes.first().is_some_and(|(name, _)| name == "node") {
+                built.known.whole
+            } else {
+                1
+            }
+        });
+        if self.is_damaged() || self.npus / whole < 2 {
+            return None;
+        }
+        let known =
+            self.built.as_ref().and_then(|built| built.known.bisection).or_else(|| self.regular_bisection());
+        let (rate, method) = match known {
+            Some(known) => known,
+            None => bisection::of_all_halves(self, whole)
+                .or_else(|| self.across())
+                .or_else(|| bisection::of_one_half(self, whole))?,
+        };
+        Some(Bisection { rate, method, ideal: self.ideal(whole) })
+    }
+
+    /// What a grid with equal links in all dimensions, or one dimension alone, is known to have.
+    fn regular_bisection(&self) -> Option<(Rate, Method)> {
+        let dims: Vec<_> = self.dims().iter().filter(|dim| dim.size > 1).collect();
+        let first = dims.first()?;
+        let alike = dims.iter().all(|dim| {
+            dim.rate == first.rate
+                && dim.count == first.count
+                && dim.direction == first.direction
+                && dim.kind == first.kind
+        });
+        let half = |links: u64| Some((Rate(first.rate.0.saturating_mul(links)), Method::Formula));
+        let count = u64::from(first.count);
+        match first.kind {
+            _ if !alike => None,
+            DimKind::Ring if first.direction == Direction::Both => {
+                let sizes: Vec<u32> = dims.iter().map(|dim| dim.size).collect();
+                crate::build::grid::bisection(&sizes, first.rate, 2 * first.count)
+            }
+            // A hypercube (Leighton 1992, 3.1), and one dimension alone.
+            DimKind::FullyConnected if dims.iter().all(|dim| dim.size == 2) => {
+                half(u64::from(self.npus / 2) * count)
+            }
+            DimKind::FullyConnected if dims.len() == 1 => {
+                half(u64::from(first.size / 2) * u64::from(first.size.div_ceil(2)) * count)
+            }
+            DimKind::Switch if dims.len() == 1 => half(u64::from(first.size / 2) * count),
+            _ => None,
+        }
+    }
+
+    /// What a cut across a dimension of even size lets through, at the least: no bisection is above it.
+    fn across(&self) -> Option<(Rate, Method)> {
+        let cut = |dim: &Dimension| {
+            let half = u64::from(dim.size / 2);
+            let links = match dim.kind {
+                DimKind::Ring => u64::from(dim.ways()),
+                DimKind::FullyConnected => half.saturating_mul(half),
+                DimKind::Switch => half,
+            };
+            let rows = u64::from(self.npus / dim.size).saturating_mul(u64::from(dim.count));
+            Rate(dim.rate.0.saturating_mul(rows.saturating_mul(links)))
+        };
+        let even = self.dims().iter().filter(|dim| dim.size.is_multiple_of(2));
+        even.map(cut).min().map(|rate| (rate, Method::OneHalf))
+    }
+
+    /// What half of the NPUs can send into the network: with nodes, over the cards of half of the nodes.
+    fn ideal(&self, whole: u32) -> Rate {
+        let halves = self.npus / whole / 2 * whole;
+        let inside = |parts: &Parts, id: u32| whole > 1 && parts.tier(LinkId(id)).name == "scale-up";
+        let parts = self.parts();
+        let mut sum = 0u64;
+        let dims = self.dims();
+        if !dims.is_empty() {
+            let one = dims.iter().filter(|dim| dim.size > 1).map(|dim| dim.rate_per_npu().0);
+            return Rate(one.fold(0, u64::saturating_add).saturating_mul(u64::from(halves)));
+        }
+        for id in 0..self.links() {
+            let link = self.link(LinkId(id));
+            if link.from < halves && !inside(&parts, id) {
+                sum = sum.saturating_add(link.rate.0);
+            }
+        }
+        Rate(sum)
+    }
+}
+
+/// Of a regular fabric, by arithmetic.
+fn regular_degrees(dims: &[Dimension], parts: &Parts) -> Vec<Degree> {
+    let used = || dims.iter().filter(|dim| dim.size > 1);
+    let npu = used().map(|dim| dim.egress_links()).fold(0, u32::saturating_add);
+    let switches = || used().filter(|dim| dim.kind == DimKind::Switch).map(|dim| dim.size);
+    let degree = |level: &crate::parts::Level| Degree {
+        level: level.name.clone(),
+        count: level.count,
+        least: if level.first == 0 { npu } else { switches().min().unwrap_or(0) },
+        most: if level.first == 0 { npu } else { switches().max().unwrap_or(0) },
+    };
+    parts.levels.iter().map(degree).collect()
+}
+
+fn farthest(kind: DimKind, size: u32, direction: Direction) -> u32 {
+    match (size, kind, direction) {
+        (1, ..) => 0,
+        (_, DimKind::Ring, Direction::Both) => size / 2,
+        (_, DimKind::Ring, Direction::OneWay) => size - 1,
+        (_, DimKind::FullyConnected, _) => 1,
+        (_, DimKind::Switch, _) => 2,
+    }
+}
+
+/// The diameter of a graph, from the vertices of the core that NPUs are, or have for a gate.
+fn walked(graph: &Graph) -> Option<u32> {
+    let npus = graph.npus();
+    // Of each, how many NPUs it is the gate of.
+    let mut goals: BTreeMap<u32, u32> = BTreeMap::new();
+    for npu in 0..npus {
+        *goals.entry(graph.gate(npu).unwrap_or(npu)).or_default() += u32::from(graph.gate(npu).is_some());
+    }
+    if goals.len() as u64 * graph.links().len() as u64 > STEPS {
+        return None;
+    }
+    let beyond = |goal: u32, behind: u32| u32::from(behind > 0 || goal >= npus);
+    let mut diameter = 0;
+    for (&goal, &behind) in &goals {
+        let (distance, _) = graph.distances(goal);
+        for (&from, &before) in &goals {
+            let found = distance[graph.in_core(from)];
+            let ends = match () {
+                () if found == NOWHERE => return None,
+                () if from != goal => beyond(from, before) + beyond(goal, behind),
+                () if behind > 1 => 2,
+                () => u32::from(behind == 1 && goal < npus),
+            };
+            diameter = diameter.max(found + ends);
+        }
+    }
+    Some(diameter)
+}

@@ -1,0 +1,189 @@
+//! What the vertices and links of a fabric are: levels of vertices, tiers of links.
+//!
+//! Prices, pictures and reports need more than a graph: which switches are spines, which links leave a building block. The
+//! vertices of a level have numbers that follow each other, and so have the links of a tier.
+
+use crate::Dimension;
+use serde::Serialize;
+use syncline_units::{DimKind, LinkId};
+
+/// What a vertex is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum VertexKind {
+    /// An accelerator.
+    Npu,
+    /// A network card that is a vertex of its own, because NPUs share it or reach it over links of their own.
+    Nic,
+    /// A switch or router.
+    Switch,
+}
+
+/// What a link is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LinkKind {
+    /// Within a node, between NPUs and the switches that join them there (NVLink).
+    ScaleUp,
+    /// Between an NPU and a network card that is a vertex of its own (PCIe).
+    Pcie,
+    /// Between a host (a network card, or an NPU that has its own) and its first switch.
+    Host,
+    /// Between two levels of switches.
+    Uplink,
+    /// Between switches of one group, or of one level.
+    Local,
+    /// Between groups of switches.
+    Global,
+    /// Between hosts, without a switch.
+    Direct,
+    /// Not known.
+    Other,
+}
+
+/// Vertices of one sort, numbered one after the other.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Level {
+    /// What people call one of them, such as `leaf`; the number within the level follows.
+    pub name: String,
+    /// What they are.
+    pub kind: VertexKind,
+    /// How high above the NPUs, which are at 0; for pictures.
+    pub height: i8,
+    /// Number of the first one.
+    pub first: u32,
+    /// How many.
+    pub count: u32,
+    /// How many of them belong together, such as the leaves of a pod; `count` where that is no matter.
+    pub group: u32,
+}
+
+/// Links of one sort, numbered one after the other.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Tier {
+    /// What people call them, such as `leaf-spine`.
+    pub name: String,
+    /// What they are for.
+    pub kind: LinkKind,
+    /// Number of the first directed one.
+    pub first: u32,
+    /// How many directed ones.
+    pub links: u32,
+}
+
+/// How the vertices of a picture are arranged.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Layout {
+    /// Levels above each other.
+    Levels,
+    /// The switches, or NPUs, in a circle, by groups.
+    Circle,
+    /// In a grid of these sizes, lowest dimension first.
+    Grid(Vec<u32>),
+}
+
+/// Levels and tiers of a fabric, in the order of their numbers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Parts {
+    /// The family that the fabric is of, such as `fat_tree`; empty where it was given link by link.
+    pub family: String,
+    /// Sorts of vertices. The first is the NPUs.
+    pub levels: Vec<Level>,
+    /// Sorts of links.
+    pub tiers: Vec<Tier>,
+    /// Names and sizes of the axes in which NPUs are naturally arranged, lowest first, where they are not one alone.
+    pub axes: Vec<(String, u32)>,
+    /// How a picture arranges them.
+    pub layout: Layout,
+}
+
+impl Parts {
+    /// The parts of a fabric of which nothing is known but its numbers.
+    pub fn unknown(npus: u32, switches: u32, links: u32) -> Self {
+        let level = |name: &str, kind, height, first, count| Level {
+            name: name.to_owned(),
+            kind,
+            height,
+            first,
+            count,
+            group: count,
+        };
+        let mut levels = vec![level("NPU", VertexKind::Npu, 0, 0, npus)];
+        if switches > 0 {
+            levels.push(level("switch", VertexKind::Switch, 1, npus, switches));
+        }
+        let tiers = vec![Tier { name: "network".to_owned(), kind: LinkKind::Other, first: 0, links }];
+        Self { family: String::new(), levels, tiers, axes: Vec::new(), layout: Layout::Circle }
+    }
+
+    /// The parts of a regular fabric: its switches are of one level, its links of a tier for each dimension.
+    pub(crate) fn regular(npus: u32, dims: &[Dimension]) -> Self {
+        let switches = dims.iter().map(|dim| dim.switches(npus)).sum();
+        let tiers = dims.iter().map(|dim| Tier {
+            name: dim.name.clone(),
+            kind: if dim.kind == DimKind::Switch { LinkKind::Host } else { LinkKind::Direct },
+            first: dim.first_link,
+            links: npus * dim.links_per_npu(),
+        });
+        let layout = Layout::Grid(dims.iter().map(|dim| dim.size).collect());
+        let axes = dims.iter().map(|dim| (dim.name.clone(), dim.size)).collect();
+        let tiers = tiers.filter(|tier| tier.links > 0).collect();
+        Self { family: "dims".to_owned(), tiers, axes, layout, ..Self::unknown(npus, switches, 0) }
+    }
+
+    /// The level of a vertex.
+    pub fn level(&self, vertex: u32) -> &Level {
+        &self.levels[self.levels.partition_point(|level| level.first <= vertex) - 1]
+    }
+
+    /// The tier of a link.
+    pub fn tier(&self, link: LinkId) -> &Tier {
+        &self.tiers[self.tiers.partition_point(|tier| tier.first <= link.0) - 1]
+    }
+
+    /// What people call a vertex: `NPU 3`, `spine 0`.
+    pub fn vertex_name(&self, vertex: u32) -> String {
+        let level = self.level(vertex);
+        format!("{} {}", level.name, vertex - level.first)
+    }
+
+    /// The vertex that people call `name`, whatever letters are capital.
+    pub fn vertex(&self, name: &str) -> Option<u32> {
+        self.levels.iter().find_map(|level| {
+            let start = name.get(..level.name.len())?;
+            let rest = &name[level.name.len()..];
+            let number: u32 = rest.trim().parse().ok().filter(|_| start.eq_ignore_ascii_case(&level.name))?;
+            (number < level.count).then_some(level.first + number)
+        })
+    }
+
+    /// Which names there are: `NPU 0 to NPU 7, switch 0`.
+    pub fn names(&self) -> String {
+        let range = |level: &Level| match level.count {
+            1 => format!("{} 0", level.name),
+            count => format!("{} 0 to {} {}", level.name, level.name, count - 1),
+        };
+        self.levels.iter().map(range).collect::<Vec<_>>().join(", ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_lead_to_their_vertices() {
+        let mut parts = Parts::unknown(4, 3, 14);
+        parts.levels[1].name = "leaf".to_owned();
+        for vertex in 0..7 {
+            assert_eq!(parts.vertex(&parts.vertex_name(vertex)), Some(vertex));
+        }
+        assert_eq!(parts.vertex("npu 2"), Some(2));
+        assert_eq!(parts.vertex("LEAF2"), Some(6));
+        for wrong in ["leaf 3", "leaf", "spine 0", "NPU -1", "", "NP\u{fffd}U 0"] {
+            assert_eq!(parts.vertex(wrong), None, "{wrong}");
+        }
+        assert_eq!(parts.names(), "NPU 0 to NPU 3, leaf 0 to leaf 2");
+    }
+}

@@ -1,0 +1,232 @@
+//! Flows that share links: CPU time, flows a second and peak memory. `cargo bench -p syncline-net-flow --bench sharing`;
+//! with `-- --json` a line of JSON for each case, and with `--dump FOLDER` its links, flows and answers in files there, as
+//! `benches/flow.py` sets them beside SimGrid.
+
+use cpu_time::ProcessTime;
+use peak_alloc::PeakAlloc;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::fmt::Write;
+use std::path::Path;
+use syncline_fabric::{Fabric, Graph, GraphLink, Routing};
+use syncline_net_flow::sharing::Sharing;
+use syncline_units::{Bytes, LinkId, NpuId, Rate, Time};
+
+#[global_allocator]
+static MEMORY: PeakAlloc = PeakAlloc;
+
+const RATE: Rate = Rate(100_000_000_000);
+const LATENCY: Time = Time(500_000);
+/// Ports of a switch of the fat tree: 1,024 hosts.
+const PORTS: u32 = 16;
+
+/// Links both ways between vertices.
+fn duplex(npus: u32, switches: u32, pairs: impl IntoIterator<Item = (u32, u32)>) -> Fabric {
+    let link = |from, to| GraphLink { from, to, rate: RATE, latency: LATENCY };
+    let links = pairs.into_iter().flat_map(|(a, b)| [link(a, b), link(b, a)]).collect();
+    Fabric::graph(Graph::new(npus, switches, links, Routing::Ecmp { seed: 1 }).expect("it is connected"))
+}
+
+/// Hosts around a switch.
+fn star(hosts: u32) -> Fabric {
+    duplex(hosts, 1, (0..hosts).map(|host| (host, hosts)))
+}
+
+/// A fat tree of switches with `k` ports (Al-Fares et al. 2008): `k^3 / 4` hosts.
+fn fat_tree(k: u32) -> Fabric {
+    let half = k / 2;
+    let (hosts, edges) = (k * half * half, k * half);
+    let (edge, aggregation, core) = (hosts, hosts + edges, hosts + 2 * edges);
+    let mut pairs: Vec<(u32, u32)> = (0..hosts).map(|host| (host, edge + host / half)).collect();
+    for pod in 0..k {
+        for (a, b) in (0..half).flat_map(|a| (0..half).map(move |b| (a, b))) {
+            pairs.push((edge + pod * half + a, aggregation + pod * half + b));
+            pairs.push((aggregation + pod * half + a, core + a * half + b));
+        }
+    }
+    duplex(hosts, 2 * edges + half * half, pairs)
+}
+
+/// A flow before it begins.
+#[derive(Clone, Copy)]
+struct Flow {
+    from: u32,
+    to: u32,
+    bytes: u64,
+}
+
+/// A case: flows of a fabric, of which each host has at most `window` under way.
+struct Case {
+    name: &'static str,
+    fabric: Fabric,
+    /// By host.
+    flows: Vec<Vec<Flow>>,
+    window: usize,
+    precision: Option<u32>,
+    /// Whether weights are the inverse of latency, as SimGrid has them.
+    by_latency: bool,
+}
+
+/// Sizes and peers of `peers` flows of each host; a size is within `spread` of `bytes`.
+fn flows(hosts: u32, peers: u32, bytes: f64, spread: f64, in_turn: bool) -> Vec<Vec<Flow>> {
+    let mut random = ChaCha8Rng::seed_from_u64(1);
+    let mut flow = |from: u32, peer: u32| {
+        let ahead = if in_turn { peer % (hosts - 1) + 1 } else { random.random_range(1..hosts) };
+        let bytes = bytes * (1.0 + spread * (2.0 * random.random::<f64>() - 1.0));
+        Flow { from, to: (from + ahead) % hosts, bytes: bytes as u64 }
+    };
+    (0..hosts).map(|host| (0..peers).map(|peer| flow(host, peer)).collect()).collect()
+}
+
+fn cases() -> Vec<Case> {
+    let case = |name, fabric, flows, window, precision, by_latency| Case {
+        name,
+        fabric,
+        flows,
+        window,
+        precision,
+        by_latency,
+    };
+    let (star, tree, all) = (|| star(128), || fat_tree(PORTS), usize::MAX);
+    let random = || flows(128, 127, 62_500.0, 0.5, true);
+    let equal = || flows(1024, 64, 8192.0, 0.0, true);
+    let million = || flows(1024, 977, 1e6, 0.5, false);
+    vec![
+        case("all-to-all of 128 hosts, all sizes different", star(), random(), all, None, true),
+        case("all-to-all of 128 hosts, all sizes different, 0.1 %", star(), random(), all, Some(10), true),
+        case("65,536 equal flows, fat tree of 1,024 hosts", tree(), equal(), all, None, true),
+        case("a million random flows, fat tree, 16 a host, 0.1 %", tree(), million(), 16, Some(10), false),
+        case("a million random flows, fat tree, 16 a host", tree(), million(), 16, None, false),
+    ]
+}
+
+/// When each flow was through, by host and number.
+type Ends = Vec<Vec<Time>>;
+
+/// Plays a case; a flow begins once the latency of its way is over.
+fn play(case: &Case) -> Ends {
+    let rates = (0..case.fabric.links()).map(|link| case.fabric.speed(LinkId(link)).0);
+    let mut sharing = Sharing::new(rates, 1, false, case.precision);
+    let mut ends: Ends = case.flows.iter().map(|flows| vec![Time::ZERO; flows.len()]).collect();
+    // Flows to begin: when, host and number.
+    let mut coming: BinaryHeap<Reverse<(Time, u32, u32)>> = BinaryHeap::new();
+    let mut begun = vec![0; case.flows.len()];
+    let mut bundles: BTreeMap<(u32, u32), u32> = BTreeMap::new();
+    let mut pairs: Vec<(u32, u32)> = Vec::new();
+    let mut under_way: Vec<(u32, u32)> = Vec::new();
+    let mut way = Vec::new();
+    let mut next = |host: u32, now: Time, coming: &mut BinaryHeap<_>| {
+        let number: &mut u32 = &mut begun[host as usize];
+        if let Some(flow) = case.flows[host as usize].get(*number as usize) {
+            way.clear();
+            case.fabric.route(NpuId(flow.from), NpuId(flow.to), 0, &mut way);
+            coming.push(Reverse((Time(now.0 + LATENCY.0 * way.len() as u64), host, *number)));
+            *number += 1;
+        }
+    };
+    for (host, flows) in (0u32..).zip(&case.flows) {
+        (0..flows.len().min(case.window)).for_each(|_| next(host, Time::ZERO, &mut coming));
+    }
+    let (mut through, mut closed, mut path) = (Vec::new(), Vec::new(), Vec::new());
+    loop {
+        let first = coming.peek().map(|&Reverse((time, ..))| time);
+        let Some(now) = first.into_iter().chain(sharing.next()).min() else { return ends };
+        sharing.finish(now, |flow| through.push(flow), |bundle| closed.push(bundle));
+        for bundle in closed.drain(..) {
+            bundles.remove(&pairs[bundle as usize]);
+        }
+        for flow in through.drain(..) {
+            let (host, number) = under_way[flow as usize];
+            ends[host as usize][number as usize] = now;
+            next(host, now, &mut coming);
+        }
+        while let Some(&Reverse((time, host, number))) =
+            coming.peek().filter(|Reverse((time, ..))| *time <= now)
+        {
+            coming.pop();
+            let flow = case.flows[host as usize][number as usize];
+            let bundle = *bundles.entry((flow.from, flow.to)).or_insert_with(|| {
+                path.clear();
+                case.fabric.route(NpuId(flow.from), NpuId(flow.to), 0, &mut path);
+                let links: Vec<(u32, u32)> = path.iter().map(|link| (link.0, 1)).collect();
+                let weight = if case.by_latency { 12 / links.len() as u32 } else { 1 };
+                let bundle = sharing.open(&links, weight, 0);
+                if pairs.len() <= bundle as usize {
+                    pairs.resize(bundle as usize + 1, (0, 0));
+                }
+                pairs[bundle as usize] = (flow.from, flow.to);
+                bundle
+            });
+            sharing.start(time, bundle, Bytes(flow.bytes), under_way.len() as u32);
+            under_way.push((host, number));
+        }
+        sharing.settle(now);
+    }
+}
+
+/// A case as text: the number of hosts, the rate of each link and its latency, and of each flow its ends, bytes, when it was
+/// through, and its links.
+fn dump(case: &Case, ends: &Ends, file: &Path) {
+    let mut text = format!("{} {}\n", case.fabric.npus(), case.fabric.links());
+    for link in 0..case.fabric.links() {
+        let (rate, latency) = case.fabric.speed(LinkId(link));
+        writeln!(text, "{} {}", rate.as_bytes_per_s(), latency.as_s()).expect("a string takes all");
+    }
+    for (flow, end) in case.flows.iter().flatten().zip(ends.iter().flatten()) {
+        let mut path = Vec::new();
+        case.fabric.route(NpuId(flow.from), NpuId(flow.to), 0, &mut path);
+        write!(text, "{} {} {} {:e} {}", flow.from, flow.to, flow.bytes, end.as_s(), path.len())
+            .expect("as above");
+        path.iter().for_each(|link| write!(text, " {}", link.0).expect("as above"));
+        text.push('\n');
+    }
+    std::fs::write(file, text).expect("the folder is there");
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    let json = arguments.iter().any(|argument| argument == "--json");
+    let folder =
+        arguments.iter().position(|argument| argument == "--dump").map(|at| arguments[at + 1].clone());
+    // The long one is for those who ask for it.
+    let all = arguments.iter().any(|argument| argument == "--all");
+    for (number, case) in cases().into_iter().enumerate() {
+        let flows: usize = case.flows.iter().map(Vec::len).sum();
+        if case.precision.is_none() && flows > 500_000 && !all {
+            continue;
+        }
+        let (mut best, mut ends) = (f64::INFINITY, Ends::new());
+        MEMORY.reset_peak_usage();
+        for _ in 0..if flows > 500_000 { 1 } else { 3 } {
+            let started = ProcessTime::now();
+            ends = play(&case);
+            best = f64::min(best, started.elapsed().as_secs_f64());
+        }
+        let memory = MEMORY.peak_usage();
+        let last = ends.iter().flatten().max().copied().unwrap_or_default();
+        if let (Some(folder), true) = (&folder, case.by_latency && case.precision.is_none()) {
+            dump(&case, &ends, &Path::new(folder).join(format!("{number}.txt")));
+        }
+        let name = case.name;
+        report(&if json {
+            format!(
+                r#"{{"number": {number}, "name": "{name}", "flows": {flows}, "cpu_s": {best}, "memory_bytes": {memory}, "done_ps": {}}}"#,
+                last.0
+            )
+        } else {
+            let rate = flows as f64 / best;
+            format!(
+                "{name}: {best:.3} CPU s, {rate:.0} flows/s, {:.0} MB; {:.4} ms",
+                memory as f64 / 1e6,
+                last.as_s() * 1e3
+            )
+        });
+    }
+}
+
+#[allow(clippy::print_stdout)]
+fn report(line: &str) {
+    println!("{line}");
+}

@@ -1,0 +1,195 @@
+//! One direction of a connection: its way, its messages, and its transport.
+
+use crate::parameters::Transport;
+use crate::profile::Profile;
+use crate::rdma;
+use crate::tcp;
+use crate::ways::Bundle;
+use std::collections::VecDeque;
+use syncline_units::Rate;
+
+/// No time.
+pub(crate) const NEVER: u64 = u64::MAX;
+
+/// A segment to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Segment {
+    /// Offset of its first byte.
+    pub(crate) start: u64,
+    /// Bytes.
+    pub(crate) length: u64,
+    /// Whether it was sent before.
+    pub(crate) again: bool,
+}
+
+/// What a sender counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Repairs {
+    /// Segments sent again.
+    pub retransmissions: u64,
+    /// Retransmission time-outs.
+    pub timeouts: u64,
+    /// Fast recoveries; with RDMA, how often it went back to a missing packet.
+    pub recoveries: u64,
+}
+
+/// A message on its connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Message {
+    /// Offset behind its last byte.
+    pub(crate) end: u64,
+    pub(crate) id: u32,
+    pub(crate) key: u64,
+}
+
+/// Samples of a flow's round-trip time, one a millisecond of simulated time (dlrm2020, Fig. 9).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RoundTrips {
+    /// Sum in picoseconds.
+    pub sum: u128,
+    /// Samples.
+    pub count: u64,
+    /// When the next one is taken.
+    due: u64,
+}
+
+/// Picoseconds between two samples of a round-trip time.
+const SAMPLE: u64 = 1_000_000_000;
+
+impl RoundTrips {
+    /// Their mean, in seconds; `None` where there is no sample.
+    pub fn mean_s(&self) -> Option<f64> {
+        (self.count > 0).then(|| self.sum as f64 / self.count as f64 / 1e12)
+    }
+
+    /// Takes a sample, if one is due.
+    #[inline]
+    pub(crate) fn sample(&mut self, now: u64, rtt: u64) {
+        if now >= self.due {
+            self.sum += u128::from(rtt);
+            self.count += 1;
+            self.due = now + SAMPLE;
+        }
+    }
+}
+
+/// Both halves of a TCP connection.
+#[derive(Debug)]
+pub(crate) struct Tcp {
+    pub(crate) sender: tcp::sender::Sender,
+    pub(crate) receiver: tcp::receiver::Receiver,
+    /// When a held-back acknowledgement is due.
+    pub(crate) owed: u64,
+}
+
+/// Both halves of an RDMA connection.
+#[derive(Debug)]
+pub(crate) struct Rdma {
+    pub(crate) sender: rdma::sender::Sender,
+    pub(crate) receiver: rdma::receiver::Receiver,
+}
+
+/// What carries the messages of a flow.
+#[derive(Debug)]
+pub(crate) enum Connection {
+    Tcp(Tcp),
+    Rdma(Rdma),
+}
+
+impl Connection {
+    /// An idle one, whose first link has a rate of `line`.
+    pub(crate) fn new(profile: &Profile, line: Rate) -> Self {
+        match profile.transport {
+            Transport::Tcp => Self::Tcp(Tcp {
+                sender: tcp::sender::Sender::new(profile),
+                receiver: tcp::receiver::Receiver::default(),
+                owed: NEVER,
+            }),
+            Transport::Rdma => Self::Rdma(Rdma {
+                sender: rdma::sender::Sender::new(profile, line),
+                receiver: rdma::receiver::Receiver::default(),
+            }),
+        }
+    }
+
+    /// What it had to send again.
+    pub(crate) fn repairs(&self) -> Repairs {
+        match self {
+            Self::Tcp(tcp) => tcp.sender.repairs,
+            Self::Rdma(rdma) => rdma.sender.repairs,
+        }
+    }
+
+    /// Bytes that were written to it.
+    pub(crate) fn written(&self) -> u64 {
+        match self {
+            Self::Tcp(tcp) => tcp.sender.end,
+            Self::Rdma(rdma) => rdma.sender.end,
+        }
+    }
+
+    /// Bytes that are acknowledged, without a gap.
+    pub(crate) fn acknowledged(&self) -> u64 {
+        match self {
+            Self::Tcp(tcp) => tcp.sender.una,
+            Self::Rdma(rdma) => rdma.sender.una,
+        }
+    }
+
+    /// Bytes that have come, without a gap.
+    #[inline]
+    pub(crate) fn expected(&self) -> u64 {
+        match self {
+            Self::Tcp(tcp) => tcp.receiver.expected,
+            Self::Rdma(rdma) => rdma.receiver.expected,
+        }
+    }
+
+    /// Whether all that was written is acknowledged.
+    pub(crate) fn is_idle(&self) -> bool {
+        match self {
+            Self::Tcp(tcp) => tcp.sender.is_idle(),
+            Self::Rdma(rdma) => rdma.sender.is_idle(),
+        }
+    }
+
+    /// When one of its timers runs out.
+    #[inline]
+    pub(crate) fn deadline(&self) -> u64 {
+        match self {
+            Self::Tcp(tcp) => tcp.sender.deadline.min(tcp.owed),
+            Self::Rdma(rdma) => rdma.sender.deadline,
+        }
+    }
+}
+
+/// One direction of a connection.
+#[derive(Debug)]
+pub(crate) struct Flow {
+    pub(crate) connection: Connection,
+    /// Its set of parameters.
+    pub(crate) set: u16,
+    /// What a packet of it has on the wire beside its payload.
+    pub(crate) overhead: u32,
+    pub(crate) there: Bundle,
+    pub(crate) back: Bundle,
+    /// Messages that are not there yet.
+    pub(crate) messages: VecDeque<Message>,
+    /// How many of them have left.
+    pub(crate) left: u32,
+    /// When its timer will be looked at; [`NEVER`] where there is none.
+    pub(crate) timer: u64,
+    pub(crate) round_trips: RoundTrips,
+    /// Packets of it that were dropped, acknowledgements included.
+    pub(crate) dropped: u64,
+    /// Packets that came marked.
+    pub(crate) marked: u64,
+}
+
+impl Flow {
+    /// The end of the message in which the byte at `offset` is.
+    pub(crate) fn end_of_message(&self, offset: u64) -> u64 {
+        let at = self.messages.partition_point(|message| message.end <= offset);
+        self.messages.get(at).map_or_else(|| self.connection.written(), |message| message.end)
+    }
+}

@@ -1,0 +1,146 @@
+//! Hosts of RDMA: what they send when their port is free, and what comes to them.
+
+use super::receiver::Answer;
+use crate::flow::{Connection, NEVER};
+use crate::gate::Waiting;
+use crate::packet::{Packet, age, offset, stamp};
+use crate::port::NONE;
+use crate::queue::{Event, Kind};
+use crate::simulation::{Simulation, Sink};
+
+impl Simulation {
+    /// Lists a connection at its port if it may send now, or sees to it that this is asked again when its rate allows it.
+    pub(crate) fn list(&mut self, flow: u32) {
+        let state = &mut self.flows[flow as usize];
+        let profile = &self.profiles[state.set as usize];
+        let Connection::Rdma(rdma) = &mut state.connection else { return };
+        let sender = &mut rdma.sender;
+        if sender.listed || !sender.wants(profile) {
+            return;
+        }
+        let allowed = sender.allowed(self.now);
+        if allowed > self.now {
+            // The rate may rise before.
+            let due =
+                sender.rate.as_ref().map_or(allowed, |rate| allowed.min(rate.next_rise().max(self.now + 1)));
+            if due < sender.due {
+                sender.due = due;
+                let packet = Packet { flow, ..Packet::default() };
+                self.queue.push(Event { time: due, port: NONE, kind: Kind::Paced, packet });
+            }
+            return;
+        }
+        sender.listed = true;
+        let port = self.ways.first(&state.there);
+        self.gate(port).ready.push_back(flow);
+        self.start(port);
+    }
+
+    /// A connection may be listed now.
+    pub(crate) fn paced(&mut self, flow: u32) {
+        if let Connection::Rdma(rdma) = &mut self.flows[flow as usize].connection {
+            if rdma.sender.due > self.now {
+                // It was to be asked earlier, and has been.
+                return;
+            }
+            rdma.sender.due = NEVER;
+        }
+        self.list(flow);
+    }
+
+    /// The next packet of the connections that are listed at a port, each in its turn.
+    pub(crate) fn pull(&mut self, port: u32) -> Option<Waiting> {
+        loop {
+            let flow = self.gate(port).ready.pop_front()?;
+            let state = &mut self.flows[flow as usize];
+            let Connection::Rdma(rdma) = &mut state.connection else { continue };
+            let profile = &self.profiles[state.set as usize];
+            rdma.sender.listed = false;
+            if !rdma.sender.wants(profile) {
+                continue;
+            }
+            if rdma.sender.allowed(self.now) > self.now {
+                // It was told to slow down while it was listed.
+                self.list(flow);
+                continue;
+            }
+            let next = rdma.sender.next;
+            let message = state.end_of_message(next);
+            let overhead = u64::from(state.overhead);
+            let Connection::Rdma(rdma) = &mut state.connection else { continue };
+            let segment = rdma.sender.packet(self.now, message, overhead, profile);
+            let last = segment.start + segment.length == message;
+            if segment.again {
+                self.meter.at(self.now, state.set).retransmissions += 1;
+            }
+            let packet = Packet {
+                flow,
+                sequence: segment.start as u32,
+                stamp: stamp(self.now),
+                length: segment.length as u16,
+                hop: state.there.take(),
+                flags: if segment.again { Packet::AGAIN } else { 0 } | if last { Packet::LAST } else { 0 },
+            };
+            let bytes = u32::from(packet.length) + state.overhead;
+            self.under_way += 1;
+            self.sent += 1;
+            self.set_timer(flow);
+            return Some(Waiting { packet, bytes, from: NONE, came: self.now });
+        }
+    }
+
+    /// Data has come to its receiver.
+    pub(crate) fn rdma_received(&mut self, packet: Packet, sink: &mut impl Sink) {
+        let state = &mut self.flows[packet.flow as usize];
+        let profile = &self.profiles[state.set as usize];
+        let Connection::Rdma(rdma) = &mut state.connection else { return };
+        let receiver = &mut rdma.receiver;
+        let start = offset(receiver.expected, packet.sequence);
+        let last = packet.is(Packet::LAST);
+        let answer = receiver.data(start, u64::from(packet.length), last, profile.segments_per_ack);
+        let expected = receiver.expected;
+        let notifies = packet.is(Packet::MARKED)
+            && profile.dcqcn.is_some_and(|of| receiver.notifies(self.now, of.cnp_interval.0));
+        let back = self.ways.first(&state.back);
+        let reply = Packet {
+            flow: packet.flow,
+            sequence: expected as u32,
+            stamp: packet.stamp,
+            length: 0,
+            hop: state.back.take(),
+            flags: Packet::ACKNOWLEDGES,
+        };
+        if notifies {
+            self.begin(back, Packet { flags: reply.flags | Packet::NOTIFIES, ..reply });
+        }
+        match answer {
+            Answer::None => {}
+            Answer::Acknowledge => self.begin(back, reply),
+            Answer::Missing => self.begin(back, Packet { flags: reply.flags | Packet::LAST, ..reply }),
+        }
+        self.hand_over(packet.flow, sink);
+    }
+
+    /// An acknowledgement or a notification has come to the sender.
+    pub(crate) fn rdma_acknowledged(&mut self, packet: Packet) {
+        let state = &mut self.flows[packet.flow as usize];
+        let profile = &self.profiles[state.set as usize];
+        let Connection::Rdma(rdma) = &mut state.connection else { return };
+        let sender = &mut rdma.sender;
+        if packet.is(Packet::NOTIFIES) {
+            if let Some(rate) = &mut sender.rate {
+                rate.notified(self.now);
+            }
+            return;
+        }
+        let was_idle = sender.is_idle();
+        let ack = offset(sender.una, packet.sequence);
+        if ack > sender.una {
+            state.round_trips.sample(self.now, age(self.now, packet.stamp));
+        }
+        sender.acknowledge(self.now, ack, packet.is(Packet::LAST), profile);
+        self.busy -= u32::from(!was_idle && sender.is_idle());
+        self.set_timer(packet.flow);
+        self.list(packet.flow);
+    }
+}

@@ -1,0 +1,124 @@
+//! The sending half of a connection.
+
+use super::dcqcn::Control;
+use crate::flow::{NEVER, Repairs, Segment};
+use crate::profile::Profile;
+use syncline_units::Rate;
+
+/// Time-outs in a row without an answer after which a connection is given up (InfiniBand: the retry count has 3 bits).
+const RETRIES: u32 = 7;
+
+/// The sending half.
+#[derive(Clone, Debug)]
+pub(crate) struct Sender {
+    /// Everything before it is acknowledged.
+    pub(crate) una: u64,
+    /// What is sent next: after a loss, what was sent before.
+    pub(crate) next: u64,
+    /// Everything before it was sent at least once.
+    highest: u64,
+    /// What the application has written up to now.
+    pub(crate) end: u64,
+    /// None sends at the rate of the link.
+    pub(crate) rate: Option<Box<Control>>,
+    /// When and of how many bytes on the wire the last packet was sent.
+    last: (u64, u64),
+    /// When the retransmission timer runs out.
+    pub(crate) deadline: u64,
+    /// Time-outs since something was acknowledged.
+    tries: u32,
+    /// Whether the port knows that it may send.
+    pub(crate) listed: bool,
+    /// When it will be looked at whether it may send, where that is later.
+    pub(crate) due: u64,
+    pub(crate) repairs: Repairs,
+}
+
+impl Sender {
+    /// One that sends over a link of `line`.
+    pub(crate) fn new(profile: &Profile, line: Rate) -> Self {
+        Self {
+            una: 0,
+            next: 0,
+            highest: 0,
+            end: 0,
+            rate: profile.dcqcn.map(|of| Box::new(Control::new(of, line))),
+            last: (0, 0),
+            deadline: NEVER,
+            tries: 0,
+            listed: false,
+            due: NEVER,
+            repairs: Repairs::default(),
+        }
+    }
+
+    /// Whether all that was written is acknowledged.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.una == self.end
+    }
+
+    /// Whether the connection was given up: nobody answers.
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.tries > RETRIES
+    }
+
+    /// Whether there is something to send that the window has room for.
+    pub(crate) fn wants(&self, profile: &Profile) -> bool {
+        let length = profile.segment.min(self.end - self.next);
+        let flight = self.next - self.una;
+        length > 0 && (flight == 0 || flight + length <= profile.window) && !self.is_given_up()
+    }
+
+    /// When its rate lets it send again, as far as is known at `now`.
+    pub(crate) fn allowed(&mut self, now: u64) -> u64 {
+        let Some(rate) = &mut self.rate else { return 0 };
+        rate.catch_up(now);
+        match rate.spacing(self.last.1) {
+            0 => 0,
+            spacing => self.last.0.saturating_add(spacing),
+        }
+    }
+
+    /// The next packet, of `wire` bytes more than its payload: no longer than up to `message`, the end of the message that
+    /// it begins in.
+    pub(crate) fn packet(&mut self, now: u64, message: u64, overhead: u64, profile: &Profile) -> Segment {
+        let (start, length) = (self.next, profile.segment.min(message - self.next));
+        let again = start < self.highest;
+        self.next += length;
+        self.highest = self.highest.max(self.next);
+        self.repairs.retransmissions += u64::from(again);
+        self.last = (now, length + overhead);
+        if let Some(rate) = &mut self.rate {
+            rate.sent(length + overhead);
+        }
+        if self.deadline == NEVER {
+            self.deadline = now.saturating_add(profile.min_timeout);
+        }
+        Segment { start, length, again }
+    }
+
+    /// Everything before `ack` has come; `missing` says that what comes next was not in sequence (NAK).
+    pub(crate) fn acknowledge(&mut self, now: u64, ack: u64, missing: bool, profile: &Profile) {
+        if ack > self.highest || ack < self.una {
+            return;
+        }
+        if ack > self.una {
+            (self.una, self.tries) = (ack, 0);
+            self.next = self.next.max(ack);
+            self.deadline =
+                if self.una == self.highest { NEVER } else { now.saturating_add(profile.min_timeout) };
+        }
+        if missing && self.next > ack {
+            self.next = ack;
+            self.repairs.recoveries += 1;
+        }
+    }
+
+    /// The retransmission timer has run out.
+    pub(crate) fn time_out(&mut self, now: u64, profile: &Profile) {
+        self.next = self.una;
+        self.repairs.timeouts += 1;
+        self.tries += 1;
+        self.deadline = if self.is_given_up() { NEVER } else { now.saturating_add(profile.min_timeout) };
+    }
+}

@@ -1,0 +1,175 @@
+//! Ports with gates: their switches' buffers, when they send, and who is told to pause (priority flow control, IEEE
+//! 802.1Qbb).
+
+use crate::gate::{Gate, Waiting};
+use crate::packet::Packet;
+use crate::port::NONE;
+use crate::queue::{Event, Kind};
+use crate::simulation::{Simulation, Sink};
+use syncline_units::Time;
+
+impl Simulation {
+    /// The gate of a port that has one.
+    #[inline]
+    pub(crate) fn gate(&mut self, port: u32) -> &mut Gate {
+        &mut self.gates[self.ports[port as usize].gate as usize]
+    }
+
+    /// A packet of `bytes` on the wire comes to a port, from a link or, where that is [`NONE`], from its own host.
+    pub(crate) fn enter_gate(&mut self, port: u32, mut packet: Packet, bytes: u32, from: u32) {
+        let now = self.now;
+        let size = u64::from(bytes);
+        let state = &mut self.ports[port as usize];
+        let gate = &mut self.gates[state.gate as usize];
+        let switch = self.switch_of[port as usize];
+        let (queue, marks) = (gate.bytes, state.count.marks);
+        let room = switch == NONE || self.buffers[switch as usize].takes(queue, size);
+        let dropped = !room || (switch != NONE && state.is_dropped_early(now, &mut packet, queue));
+        if switch != NONE {
+            let sample = self.meter.at(now, state.set);
+            sample.longest = sample.longest.max(queue);
+            sample.drops += u64::from(dropped);
+            sample.marks += state.count.marks - marks;
+        }
+        if dropped {
+            if room {
+                self.buffers[switch as usize].gives(size);
+            }
+            state.count.drops += 1;
+            self.forget(packet);
+            return;
+        }
+        state.count.longest = state.count.longest.max((queue as f64 / state.speed) as u64);
+        gate.bytes += size;
+        let waiting = Waiting { packet, bytes, from, came: now };
+        if packet.is(Packet::NOTIFIES) {
+            gate.urgent.push_back(waiting)
+        } else {
+            gate.queue.push_back(waiting)
+        }
+        if switch != NONE && from != NONE {
+            let ingress = &mut self.ingress[from as usize];
+            ingress.bytes += size;
+            let buffer = &self.buffers[switch as usize];
+            if buffer.pauses && !ingress.pausing && buffer.is_too_much(ingress.bytes) {
+                ingress.pausing = true;
+                let time = now.saturating_add(ingress.delay);
+                self.tell(time, from, Kind::Pause);
+            }
+        }
+        self.start(port);
+    }
+
+    /// Tells a port to pause, or that it may send again.
+    fn tell(&mut self, time: u64, port: u32, kind: Kind) {
+        self.queue.push(Event { time, port, kind, packet: Packet::default() });
+    }
+
+    /// Sends the next packet, if the port is free.
+    pub(crate) fn start(&mut self, port: u32) {
+        let gate = self.gate(port);
+        if gate.sending.is_some() {
+            return;
+        }
+        let waiting = match (gate.urgent.pop_front(), gate.paused) {
+            (Some(urgent), _) => urgent,
+            (None, Some(_)) => return,
+            (None, None) => match gate.queue.pop_front() {
+                Some(waiting) => waiting,
+                None => match self.pull(port) {
+                    Some(pulled) => {
+                        self.gate(port).bytes += u64::from(pulled.bytes);
+                        pulled
+                    }
+                    None => return,
+                },
+            },
+        };
+        let now = self.now;
+        let state = &mut self.ports[port as usize];
+        let time = state.time(waiting.bytes);
+        let waited = now - waiting.came;
+        state.book(waiting.bytes, time, waited);
+        let there = state.send(now, time);
+        let (left, set, switched) = (state.drained(), state.set, state.switched);
+        self.activity.book(port as usize, &mut state.recent, Time(now), Time(left));
+        if switched {
+            self.meter.at(now, set).queued += u128::from(waited) * u128::from(waiting.bytes);
+        }
+        self.gate(port).sending = Some(waiting);
+        // In this order: what has left is told of before what has come.
+        self.queue.push(Event { time: left, port, kind: Kind::Left, packet: Packet::default() });
+        self.queue.push(Event { time: there, port, kind: Kind::Arrive, packet: waiting.packet });
+        if self.is_begun(waiting.packet) {
+            self.list(waiting.packet.flow);
+        }
+    }
+
+    /// Whether a packet is data at its own host.
+    fn is_begun(&self, packet: Packet) -> bool {
+        !packet.is(Packet::ACKNOWLEDGES) && self.flows[packet.flow as usize].there.is_first(packet.hop)
+    }
+
+    /// The packet that a port was sending has left.
+    pub(crate) fn left(&mut self, port: u32, sink: &mut impl Sink) {
+        let gate = self.gate(port);
+        let Some(sent) = gate.sending.take() else { return };
+        let bytes = u64::from(sent.bytes);
+        gate.bytes -= bytes;
+        let switch = self.switch_of[port as usize];
+        if switch != NONE {
+            self.buffers[switch as usize].gives(bytes);
+            if sent.from != NONE {
+                self.drain(switch, sent.from, bytes);
+            }
+        }
+        let packet = sent.packet;
+        if packet.length > 0 && self.is_begun(packet) {
+            let near = self.flows[packet.flow as usize].connection.acknowledged();
+            let end = crate::packet::offset(near, packet.sequence) + u64::from(packet.length);
+            self.leave(packet.flow, end, self.now, sink);
+        }
+        self.start(port);
+    }
+
+    /// Bytes that came over a link have left the switch at its end.
+    fn drain(&mut self, switch: u32, link: u32, bytes: u64) {
+        let ingress = &mut self.ingress[link as usize];
+        ingress.bytes -= bytes;
+        let packet = self.longest_packet;
+        if ingress.pausing && self.buffers[switch as usize].is_little(ingress.bytes, packet) {
+            ingress.pausing = false;
+            let time = self.now.saturating_add(ingress.delay);
+            self.tell(time, link, Kind::Resume);
+        }
+    }
+
+    /// A port is told to pause.
+    pub(crate) fn pause(&mut self, port: u32) {
+        let now = self.now;
+        let gate = self.gate(port);
+        if gate.paused.is_none() {
+            gate.paused = Some(now);
+        }
+        let state = &mut self.ports[port as usize];
+        state.count.pauses += 1;
+        let set = state.set;
+        self.meter.at(now, set).pauses += 1;
+    }
+
+    /// A port is told that it may send again.
+    pub(crate) fn resume(&mut self, port: u32) {
+        let now = self.now;
+        if let Some(since) = self.gate(port).paused.take() {
+            self.ports[port as usize].count.paused += now - since;
+        }
+        self.start(port);
+    }
+
+    /// Ports that were told to pause and hold packets, with how many bytes.
+    pub fn stuck(&self) -> Vec<(u32, u64)> {
+        let ports = self.ports.iter().zip(0..).filter(|(port, _)| port.gate != NONE);
+        let held = ports.map(|(port, number)| (number, &self.gates[port.gate as usize]));
+        held.filter(|(_, gate)| gate.paused.is_some()).map(|(number, gate)| (number, gate.bytes)).collect()
+    }
+}

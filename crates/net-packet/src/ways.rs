@@ -1,0 +1,139 @@
+//! The ways of a connection: the ports that its packets come to, one after the other. Where there are several, packets take
+//! them in turn (packet spraying), each its own to the end.
+//!
+//! A packet holds where it is in 8 bits, so all ways of a connection in one direction are found in 256 places: the ports of
+//! the first way, its end, the ports of the second, and so on.
+
+/// Places that a packet can tell apart.
+const PLACES: u32 = 1 << u8::BITS;
+
+/// Behind the last port of a way.
+const END: u32 = u32::MAX;
+
+/// How many ways of so many links a connection can have; `None` where not even one.
+pub(crate) fn most(links: usize) -> Option<u32> {
+    let each = u32::try_from(links).ok()?.checked_add(1)?;
+    (each <= PLACES).then_some(PLACES / each)
+}
+
+/// All ways of all connections.
+#[derive(Debug, Default)]
+pub(crate) struct Ways {
+    ports: Vec<u32>,
+}
+
+/// The ways of a connection in one direction.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bundle {
+    /// Its first place in the list of all.
+    start: u32,
+    /// Places of one way.
+    each: u16,
+    /// Places of all of them.
+    all: u16,
+    /// Where the next packet begins.
+    turn: u16,
+}
+
+impl Ways {
+    /// Adds ways that are equally long and begin with the same port, at most [`most`] of them.
+    pub(crate) fn add(&mut self, ways: &[impl AsRef<[u32]>]) -> Bundle {
+        let start = self.ports.len() as u32;
+        for way in ways {
+            self.ports.extend_from_slice(way.as_ref());
+            self.ports.push(END);
+        }
+        let (first, all) = (ways[0].as_ref(), self.ports.len() - start as usize);
+        debug_assert!(!first.is_empty() && all <= PLACES as usize, "the ways are checked");
+        debug_assert!(
+            ways.iter().map(AsRef::as_ref).all(|way| way.len() == first.len() && way[0] == first[0])
+        );
+        Bundle { start, each: first.len() as u16 + 1, all: all as u16, turn: 0 }
+    }
+
+    /// The port with which all ways begin.
+    #[inline]
+    pub(crate) fn first(&self, of: &Bundle) -> u32 {
+        self.ports[of.start as usize]
+    }
+
+    /// The port at a place; none at the end of a way.
+    #[inline]
+    pub(crate) fn port(&self, of: &Bundle, place: u8) -> Option<u32> {
+        let port = self.ports[of.start as usize + usize::from(place)];
+        (port != END).then_some(port)
+    }
+}
+
+impl Bundle {
+    /// Where the next packet begins.
+    #[inline]
+    pub(crate) fn take(&mut self) -> u8 {
+        if self.each == self.all {
+            return 0;
+        }
+        let place = self.turn as u8;
+        self.turn += self.each;
+        if self.turn == self.all {
+            self.turn = 0;
+        }
+        place
+    }
+
+    /// Whether a packet is at the first port of its way.
+    #[inline]
+    pub(crate) fn is_first(&self, place: u8) -> bool {
+        place == 0 || u16::from(place).is_multiple_of(self.each)
+    }
+
+    /// How many ways there are.
+    pub(crate) fn count(&self) -> u32 {
+        u32::from(self.all / self.each)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The ports that the next packet comes to.
+    fn walked(ways: &Ways, of: &mut Bundle) -> Vec<u32> {
+        let mut place = of.take();
+        assert!(of.is_first(place));
+        let mut ports = Vec::new();
+        while let Some(port) = ways.port(of, place) {
+            ports.push(port);
+            place += 1;
+            assert!(!of.is_first(place));
+        }
+        ports
+    }
+
+    #[test]
+    fn packets_take_ways_in_turn() {
+        let mut ways = Ways::default();
+        let (mut alone, mut three) = (ways.add(&[[7, 8]]), ways.add(&[[1, 2, 9], [1, 4, 9], [1, 6, 9]]));
+        let taken = [(); 5].map(|()| walked(&ways, &mut three));
+        assert_eq!(taken, [[1, 2, 9], [1, 4, 9], [1, 6, 9], [1, 2, 9], [1, 4, 9]]);
+        assert_eq!([(); 2].map(|()| walked(&ways, &mut alone)), [[7, 8]; 2]);
+        assert_eq!((ways.first(&alone), ways.first(&three)), (7, 1));
+        assert_eq!((alone.count(), three.count()), (1, 3));
+    }
+
+    #[test]
+    fn as_many_as_places_can_be_told_apart() {
+        for links in [1, 2, 4, 6, 100, 127, 128, 255] {
+            let mut ways = Ways::default();
+            let count = most(links).unwrap();
+            let last = |way: u32| (0..links).map(|hop| if hop + 1 == links { way } else { 0 }).collect();
+            let many: Vec<Vec<u32>> =
+                (0..count).map(|way| if links == 1 { vec![0] } else { last(way) }).collect();
+            let mut bundle = ways.add(&many);
+            assert_eq!(bundle.count(), count);
+            for way in many.iter().chain(&many) {
+                assert_eq!(walked(&ways, &mut bundle), *way);
+            }
+        }
+        assert_eq!([4, 6, 255, 256, usize::MAX].map(most), [Some(51), Some(36), Some(1), None, None]);
+    }
+}

@@ -1,0 +1,266 @@
+//! RDMA: what lossless switches promise, and what DCQCN does about queues.
+
+#[allow(dead_code)]
+mod support;
+
+use proptest::prelude::*;
+use support::{Star, Told};
+use syncline_net_packet::{Congestion, Layout, Link, Marking, Parameters, Sharing, Simulation, Transport};
+use syncline_units::{Bytes, Rate, Time};
+
+fn rdma() -> Parameters {
+    Parameters { transport: Transport::Rdma, congestion: Some(Congestion::None), ..Parameters::default() }
+}
+
+/// All hosts but the last send `bytes` to the last.
+fn incast(parameters: Parameters, hosts: u32, bytes: u64) -> (Star, Told) {
+    let mut star = Star::new(hosts, parameters);
+    let mut told = Told::default();
+    for from in 0..hosts - 1 {
+        star.simulation.write(Time::ZERO, star.flow(from, hosts - 1), bytes, from, 0, &mut told);
+    }
+    star.run(&mut told);
+    assert_eq!(told.delivered.len() as u32, hosts - 1);
+    (star, told)
+}
+
+fn drops(star: &Star) -> u64 {
+    (0..2 * star.hosts).map(|port| star.simulation.count(port).drops).sum()
+}
+
+fn repairs(star: &Star) -> (u64, u64) {
+    let all = star.simulation.flows().map(|(repairs, _)| (repairs.retransmissions, repairs.timeouts));
+    all.fold((0, 0), |sum, each| (sum.0 + each.0, sum.1 + each.1))
+}
+
+/// Time at which the last message came, in seconds.
+fn end(told: &Told) -> f64 {
+    told.delivered.iter().map(|&(time, _)| time.as_s()).fold(0.0, f64::max)
+}
+
+/// Bytes of a full packet on the wire over those of its payload.
+fn wire_over_payload(parameters: &Parameters) -> f64 {
+    (parameters.mtu.0 + parameters.framing.0) as f64 / parameters.segment() as f64
+}
+
+#[test]
+fn a_single_connection_fills_its_link() {
+    for mtu in [1500, 9000] {
+        let parameters = Parameters { mtu: Bytes(mtu), ..rdma() };
+        let bytes = 100_000_000;
+        let (star, told) = incast(parameters, 2, bytes);
+        let rate = bytes as f64 * 8.0 * wire_over_payload(&parameters) / end(&told) / 100e9;
+        assert!(rate > 0.999 && rate <= 1.0, "{rate}");
+        assert_eq!((drops(&star), repairs(&star)), (0, (0, 0)));
+    }
+}
+
+#[test]
+fn an_incast_loses_nothing_where_senders_are_paused_and_keeps_its_link_busy() {
+    for sharing in [Sharing::Even, Sharing::Dynamic] {
+        let parameters = Parameters { buffer: Some(Bytes(1 << 20)), sharing, ..rdma() };
+        let (star, told) = incast(parameters, 17, 1_000_000);
+        assert_eq!((drops(&star), repairs(&star)), (0, (0, 0)), "{sharing:?}");
+        let pauses: u64 = (0..17).map(|host| star.simulation.count(host).pauses).sum();
+        assert!(pauses > 0, "{sharing:?}: nobody was paused");
+        let ideal = 16.0 * 1e6 * 8.0 * wire_over_payload(&parameters) / 100e9;
+        assert!(end(&told) > ideal && end(&told) < 1.02 * ideal, "{sharing:?}: {} {ideal}", end(&told));
+    }
+}
+
+#[test]
+fn without_pauses_it_goes_back_to_what_was_lost() {
+    let parameters = Parameters {
+        buffer: Some(Bytes(17 * 20_000)),
+        pfc: Some(false),
+        min_timeout: Time::from_ns(500_000),
+        ..rdma()
+    };
+    let (star, _) = incast(parameters, 17, 200_000);
+    assert!(drops(&star) > 0);
+    let (again, _) = repairs(&star);
+    // Everything that was under way behind a loss is sent again, not only what was lost.
+    assert!(again > drops(&star) / 2, "{again} {}", drops(&star));
+}
+
+/// Where ports have equal parts of a buffer, no queue is longer than its part; else no limit is told.
+#[test]
+fn a_port_tells_how_long_its_queue_may_be() {
+    let limits = |parameters: Parameters| {
+        let (star, _) = incast(parameters, 17, 200_000);
+        let port = star.down(16);
+        assert_eq!(star.simulation.limit(0), None, "a host's queue has no end");
+        (star.simulation.limit(port), star.simulation.longest_queue(port))
+    };
+    let buffer = Some(Bytes(17 * 20_000));
+    let tcp = Parameters { buffer, min_timeout: Time::from_ns(500_000), ..Parameters::default() };
+    let lossy = Parameters { pfc: Some(false), transport: Transport::Rdma, ..tcp };
+    for even in [tcp, lossy] {
+        let (limit, longest) = limits(even);
+        assert_eq!(limit, Some(20_000));
+        assert!(longest > 18_000 && longest <= 20_000, "{longest}");
+    }
+    let large = Some(Bytes(1 << 20));
+    let dynamic = Parameters { sharing: Sharing::Dynamic, ..tcp };
+    for other in [dynamic, Parameters { buffer: None, ..tcp }, Parameters { buffer: large, ..rdma() }] {
+        assert_eq!(limits(other).0, None);
+    }
+}
+
+/// With DCQCN the queue falls below where it would pause senders, and the link stays busy.
+#[test]
+fn dcqcn_keeps_the_queue_short() {
+    let loose = Parameters { buffer: Some(Bytes(32 << 20)), ..rdma() };
+    let marks =
+        Marking { from: Bytes(100_000), to: Bytes(400_000), probability: 0.1, weight: 1.0, drop: false };
+    let tight = Parameters { congestion: Some(Congestion::Dcqcn), mark: Some(marks), ..loose };
+    let mean = |parameters: Parameters| {
+        let (star, told) = incast(parameters, 5, 25_000_000);
+        let queued = star.simulation.count(star.down(4)).queued as f64 / 1e12;
+        (queued / end(&told), end(&told), star.simulation.count(star.down(4)).marks)
+    };
+    let (without, ideal, _) = mean(loose);
+    let (with, time, marks) = mean(tight);
+    assert!(marks > 0);
+    assert!(with < 100_000.0 && without > 10e6, "{with} against {without} B");
+    // The first notifications halve every rate; coming back takes milliseconds.
+    assert!(time < 1.6 * ideal, "{time} against {ideal} s");
+}
+
+/// Connections of one host take turns: those of equal length end within a packet or two of each.
+#[test]
+fn connections_of_a_host_take_turns() {
+    let mut star = Star::new(5, rdma());
+    let mut told = Told::default();
+    for to in 1..5 {
+        star.simulation.write(Time::ZERO, star.flow(0, to), 1_000_000, to, 0, &mut told);
+    }
+    star.run(&mut told);
+    let times: Vec<f64> = told.delivered.iter().map(|&(time, _)| time.as_s()).collect();
+    let packet = 1502.0 * 8.0 / 100e9;
+    assert!(times[3] - times[0] < 6.0 * packet, "{times:?}");
+}
+
+/// Eight connections share a link: Jain's index of what each has sent while all send.
+#[test]
+fn dcqcn_shares_a_link() {
+    let marks =
+        Marking { from: Bytes(100_000), to: Bytes(400_000), probability: 0.1, weight: 1.0, drop: false };
+    let parameters =
+        Parameters { congestion: Some(Congestion::Dcqcn), mark: Some(marks), segments_per_ack: 4, ..rdma() };
+    let mut star = Star::new(9, parameters);
+    let mut told = Told::default();
+    for from in 0..8 {
+        for message in 0..64 {
+            star.simulation.write(
+                Time::ZERO,
+                star.flow(from, 8),
+                1_000_000,
+                from << 8 | message,
+                0,
+                &mut told,
+            );
+        }
+    }
+    let until = Time::from_ns(20_000_000);
+    while star.simulation.next_time().is_some_and(|time| time <= until) {
+        star.simulation.step(until, &mut told);
+    }
+    let mut sent = [0.0; 8];
+    told.delivered.iter().for_each(|&(_, id)| sent[(id >> 8) as usize] += 1.0);
+    let (sum, squares) = (sent.iter().sum::<f64>(), sent.iter().map(|x| x * x).sum::<f64>());
+    let jain = sum * sum / (8.0 * squares);
+    assert!(jain > 0.9, "{jain} {sent:?}");
+    // 20 ms of 100 Gb/s are 250 MB; the first milliseconds go to coming back from the first notifications.
+    assert!(sum > 0.7 * 250.0, "{sum} MB");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
+
+    /// Whatever is sent, a switch that pauses its senders drops nothing, and everything comes.
+    #[test]
+    fn lossless_switches_lose_nothing(
+        hosts in 2u32..9,
+        (mtu, slack) in (prop::sample::select(vec![576u64, 1500, 9000]), 1u64..100),
+        dynamic in any::<bool>(),
+        tcp in any::<bool>(),
+        dcqcn in any::<bool>(),
+        alpha in 0.05f64..4.0,
+        messages in prop::collection::vec((0u32..8, 1u32..8, 0u64..300_000, 0u64..2_000), 1..40),
+    ) {
+        let congestion = match (tcp, dcqcn) {
+            (true, _) => Congestion::NewReno,
+            (false, true) => Congestion::Dcqcn,
+            (false, false) => Congestion::None,
+        };
+        let parameters = Parameters {
+            mtu: Bytes(mtu),
+            transport: if tcp { Transport::Tcp } else { Transport::Rdma },
+            congestion: Some(congestion),
+            pfc: Some(true),
+            // Headroom is 25 kB a link and four packets at most; what is above that is shared.
+            buffer: Some(Bytes(u64::from(hosts) * (26_000 + 4 * (mtu + 2) + slack * mtu))),
+            sharing: if dynamic { Sharing::Dynamic } else { Sharing::Even },
+            alpha,
+            ..Parameters::default()
+        };
+        let mut star = Star::new(hosts, parameters);
+        let mut told = Told::default();
+        let mut now = Time::ZERO;
+        for (id, &(from, away, bytes, later)) in (0u32..).zip(&messages) {
+            now += Time::from_ns(later);
+            while star.simulation.next_time().is_some_and(|time| time <= now) {
+                star.simulation.step(now, &mut told);
+            }
+            let (from, to) = (from % hosts, (from % hosts + 1 + (away - 1) % (hosts - 1)) % hosts);
+            star.simulation.write(now, star.flow(from, to), bytes, id, 0, &mut told);
+        }
+        while star.simulation.next_time().is_some() {
+            star.simulation.step(Time::MAX, &mut told);
+            prop_assert!(star.simulation.events() < 5_000_000, "it does not end");
+        }
+        prop_assert_eq!(told.delivered.len(), messages.len());
+        prop_assert_eq!(told.left.len(), messages.len());
+        prop_assert_eq!((drops(&star), repairs(&star)), (0, (0, 0)));
+        for &(time, id) in &told.delivered {
+            prop_assert!(told.left.iter().any(|&(left, other)| other == id && left <= time));
+        }
+    }
+}
+
+/// Three switches in a circle, each with a host that sends to the one after the next: with pauses, packets that wait for
+/// each other in a circle come to a halt, and the network says so; with rates that fall before
+/// that nothing does.
+#[test]
+fn a_circle_of_pauses_is_told_of() {
+    let run = |congestion: Congestion, buffer: u64| {
+        let parameters = Parameters { buffer: Some(Bytes(buffer)), congestion: Some(congestion), ..rdma() };
+        let (rate, latency) = (Rate(100_000_000_000), Time::from_ns(500));
+        let link = |from, to| Link { rate, latency, from, to, set: 0 };
+        // Links 0 to 2 from hosts, 3 to 5 to hosts, 6 to 8 round the circle, 9 to 11 the other way round.
+        let mut links: Vec<Link> = (0..3).map(|at| link(None, Some(at))).collect();
+        links.extend((0..3).map(|at| link(Some(at), None)));
+        links.extend((0..3).map(|at| link(Some(at), Some((at + 1) % 3))));
+        links.extend((0..3).map(|at| link(Some(at), Some((at + 2) % 3))));
+        let mut simulation = Simulation::new(&Layout::new(vec![parameters], &[0, 0, 0], links));
+        let mut told = Told::default();
+        for at in 0..3 {
+            let (next, to) = ((at + 1) % 3, (at + 2) % 3);
+            let flow = simulation.open(&[at, 6 + at, 6 + next, 3 + to], &[to, 9 + to, 9 + next, 3 + at]);
+            simulation.write(Time::ZERO, flow, 20_000_000, at, 0, &mut told);
+        }
+        while simulation.next_time().is_some() {
+            simulation.step(Time::MAX, &mut told);
+            assert!(simulation.events() < 10_000_000, "it does not end");
+        }
+        let drops: u64 = (0..12).map(|port| simulation.count(port).drops).sum();
+        (told.delivered.len(), simulation.stuck(), drops)
+    };
+    let (came, stuck, drops) = run(Congestion::None, 400_000);
+    assert_eq!((came, drops), (0, 0));
+    let round: Vec<u32> = stuck.iter().map(|&(port, _)| port).filter(|port| (6..9).contains(port)).collect();
+    assert_eq!(round, [6, 7, 8], "every port of the circle waits: {stuck:?}");
+    let (came, stuck, drops) = run(Congestion::Dcqcn, 16 << 20);
+    assert_eq!((came, stuck.len(), drops), (3, 0, 0));
+}

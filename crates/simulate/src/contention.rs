@@ -1,0 +1,109 @@
+//! Which links held back whose messages.
+
+use crate::prepare::Prepared;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use syncline_engine::{Contention, Owner};
+use syncline_timeline::Table;
+use syncline_units::LinkId;
+
+/// Most rows of the table; those that waited least are left out first.
+const ROWS: usize = 1 << 20;
+/// Most owners that a sentence names.
+const NAMED: usize = 3;
+
+/// The name of a link by its ends.
+fn ends(prepared: &Prepared, link: LinkId) -> (String, String) {
+    let built = prepared.fabric.link(link);
+    (prepared.fabric.vertex_name(built.from), prepared.fabric.vertex_name(built.to))
+}
+
+/// A layer's name; empty where there is none.
+fn layer(prepared: &Prepared, owner: Owner) -> String {
+    prepared.workload.layers.get(owner.layer as usize).cloned().unwrap_or_default()
+}
+
+/// What a message belongs to: a collective, or nothing but itself.
+fn kind(owner: Owner) -> &'static str {
+    owner.kind.map_or("point_to_point", |kind| kind.name())
+}
+
+/// Each link that held back messages, by what they were for.
+pub(crate) fn table(prepared: &Prepared, mut found: Vec<Contention>) -> Table {
+    if found.len() > ROWS {
+        found.sort_by_key(|row| (Reverse(row.delay), row.link, row.owner));
+        found.truncate(ROWS);
+    }
+    found.sort_by_key(|row| (row.link, row.owner));
+    let names = prepared.dim_names();
+    let links: Vec<_> = found.iter().map(|row| ends(prepared, row.link)).collect();
+    let members = i64::from(prepared.symmetry.members());
+    Table::new(
+        "contention",
+        "A link and what it held back, with `flow`: one of each kind of links that are alike",
+    )
+    .with("link", "Number of the link", found.iter().map(|row| i64::from(row.link.0)).collect::<Vec<i64>>())
+    .with("links", "How many links are like it", vec![members; found.len()])
+    .with(
+        "dimension",
+        "Dimension that it belongs to",
+        found
+            .iter()
+            .map(|row| names[usize::from(prepared.fabric.link(row.link).dim)].clone())
+            .collect::<Vec<String>>(),
+    )
+    .with("from", "Vertex that sends", links.iter().map(|link| link.0.clone()).collect::<Vec<String>>())
+    .with("to", "Vertex that receives", links.iter().map(|link| link.1.clone()).collect::<Vec<String>>())
+    .with(
+        "layer",
+        "Layer that the messages are for",
+        found.iter().map(|row| layer(prepared, row.owner)).collect::<Vec<String>>(),
+    )
+    .with(
+        "kind",
+        "Collective that they belong to, or `point_to_point`",
+        found.iter().map(|row| kind(row.owner).to_owned()).collect::<Vec<String>>(),
+    )
+    .with(
+        "messages",
+        "Messages whose last bytes it held back",
+        found.iter().map(|row| row.messages as i64).collect::<Vec<i64>>(),
+    )
+    .with("sent_bytes", "Their bytes", found.iter().map(|row| row.bytes as i64).collect::<Vec<i64>>())
+    .with(
+        "waiting_s",
+        "How much later they were through than if each had been alone on its way, summed",
+        found.iter().map(|row| row.delay.as_s()).collect::<Vec<f64>>(),
+    )
+}
+
+/// Which link messages waited for most, and which messages that were: a sentence with a space before it, or nothing.
+pub(crate) fn sentence(prepared: &Prepared, found: &[Contention]) -> String {
+    let mut of_links: BTreeMap<LinkId, u64> = BTreeMap::new();
+    for row in found {
+        let sum = of_links.entry(row.link).or_default();
+        *sum = sum.saturating_add(row.delay.0);
+    }
+    let worst = of_links.iter().max_by_key(|&(&link, &delay)| (delay, Reverse(link)));
+    let Some((&link, &all)) = worst.filter(|&(_, &delay)| delay > 0) else { return String::new() };
+    let mut owners: Vec<&Contention> =
+        found.iter().filter(|row| row.link == link && !row.delay.is_zero()).collect();
+    owners.sort_by_key(|row| (Reverse(row.delay), row.owner));
+    let share = |delay: u64| format!("{:.0} %", delay as f64 / all as f64 * 100.0);
+    let mut told: Vec<String> = owners
+        .iter()
+        .take(NAMED)
+        .map(|row| {
+            let name = match layer(prepared, row.owner) {
+                name if name.is_empty() => kind(row.owner).to_owned(),
+                name => format!("{name} ({})", kind(row.owner)),
+            };
+            format!("{name} {}", share(row.delay.0))
+        })
+        .collect();
+    if owners.len() > NAMED {
+        told.push(format!("{} others", owners.len() - NAMED));
+    }
+    let (from, to) = ends(prepared, link);
+    format!(" Messages waited for each other most at {from} -> {to}: {}.", told.join(", "))
+}

@@ -1,0 +1,102 @@
+//! The `flow` model under whole jobs: times by hand where messages share links, and what is said of who waited for whom.
+
+use serde_json::{Value, json};
+use syncline_simulate::scenario::Scenario;
+use syncline_simulate::{Control, Run, run};
+
+fn simulate(value: &Value) -> Run {
+    let scenario: Scenario = serde_json::from_value(value.clone()).unwrap();
+    run(&scenario, Control::default()).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn picoseconds(run: &Run) -> u64 {
+    (run.timeline.summary.total_time_s * 1e12).round() as u64
+}
+
+/// An all-to-all among four, each block 1 MB, sent directly.
+fn all_to_all(fabric: &Value, network: &Value) -> Value {
+    json!({"schema": "syncline/1", "fabric": fabric, "network": network,
+        "workload": {"source": "collectives", "collectives": [{"kind": "all_to_all", "bytes": "4MB"}]},
+        "collectives": {"chunks": 1, "algorithms": {"default": {"all_to_all": "direct"}}}})
+}
+
+fn ring() -> Value {
+    json!({"dims": [{"name": "d", "shape": "ring", "size": 4, "direction": "one-way", "rate": "10GB/s", "latency": "1us"}]})
+}
+
+/// Time of 1 MB at 10 GB/s.
+const MB: u64 = 100_000_000;
+
+/// Messages to the next, second and third rank load each link of a one-way ring with 1 + 2 + 3 of them, which go on at a sixth of
+/// its rate. The longest path has three links.
+#[test]
+fn messages_on_a_ring_share_its_links() {
+    let whole = simulate(&all_to_all(&ring(), &json!({"model": "flow"})));
+    // A sixth is rounded down.
+    assert_eq!(picoseconds(&whole), 6 * MB + 3_000_000 + 1);
+    assert_eq!(whole.timeline.summary.simulated_ranks, 1);
+    let dim = &whole.timeline.summary.dims[0];
+    assert_eq!((dim.name.as_str(), dim.bytes), ("d", 4 * 6_000_000));
+    assert!(dim.busiest_link_busy > 0.99 && dim.busiest_link_busy <= 1.0);
+    // Each of three messages took six times as long as alone.
+    let table = whole.timeline.tables.iter().find(|table| table.name == "contention").unwrap();
+    assert!(format!("{:?}", table.columns).contains(&format!("{:?}", 3.0 * 5e-4)), "{table:?}");
+    let reason = &whole.timeline.summary.reason;
+    assert!(reason.contains("waited for each other most at NPU 0 -> NPU 1: "), "{reason}");
+    // A model that knows no sharing inside the network is faster, which cannot be.
+    assert!(picoseconds(&simulate(&all_to_all(&ring(), &json!({"model": "analytical"})))) < 6 * MB);
+}
+
+/// Two rings: two equal paths that share no link, but the NPU sends by one of them.
+#[test]
+fn every_rank_says_the_same_as_one() {
+    let mut value = all_to_all(&ring(), &json!({"model": "flow"}));
+    let one = picoseconds(&simulate(&value));
+    value["quotient"] = json!(false);
+    let all = simulate(&value);
+    assert_eq!((picoseconds(&all), all.timeline.summary.simulated_ranks), (one, 4));
+}
+
+/// Four hosts below each of two leaves, and two spines: two equal paths between leaves.
+fn leaf_spine() -> Value {
+    let mut links = Vec::new();
+    let mut duplex = |a: u32, b: u32| {
+        for (from, to) in [(a, b), (b, a)] {
+            links.push(json!({"from": from, "to": to, "rate": "10GB/s", "latency": "1us"}));
+        }
+    };
+    (0..4).for_each(|host| duplex(host, 4 + host / 2));
+    (0..2).for_each(|leaf| (0..2).for_each(|spine| duplex(4 + leaf, 6 + spine)));
+    json!({"graph": {"npus": 4, "switches": 4, "links": links, "routing": {"ecmp": {"seed": 1}}}})
+}
+
+/// With both paths in equal parts no link between leaves is fuller than those of the hosts, which carry three messages each.
+#[test]
+fn several_paths_share_evenly() {
+    let split = simulate(&all_to_all(&leaf_spine(), &json!({"model": "flow", "paths": 2})));
+    // The messages within a leaf are through, and leave the host's links to the two others: all of them are full to the end.
+    assert_eq!(picoseconds(&split), 3 * MB + 4_000_000 + 1);
+    let single = simulate(&all_to_all(&leaf_spine(), &json!({"model": "flow"})));
+    assert!(picoseconds(&single) >= picoseconds(&split));
+    let near = simulate(&all_to_all(&leaf_spine(), &json!({"model": "flow", "precision": 0.001})));
+    assert!((picoseconds(&near) as f64 / picoseconds(&single) as f64 - 1.0).abs() < 0.001);
+}
+
+#[test]
+fn impossible_settings_are_refused() {
+    for (network, key) in [
+        (json!({"model": "flow", "precision": 0.5}), "network.precision"),
+        (json!({"model": "flow", "paths": 0}), "network.paths"),
+        (json!({"model": "flow", "weights": {"all_to_all": 0}}), "network.weights.all_to_all"),
+        (json!({"model": "flow", "priority": ["reduce", "reduce"]}), "network.priority.1"),
+    ] {
+        let scenario: Scenario = serde_json::from_value(all_to_all(&ring(), &network)).unwrap();
+        let refused = run(&scenario, Control::default()).expect_err("it is refused");
+        assert!(refused.0.iter().any(|each| each.key.as_deref() == Some(key)), "{refused}");
+    }
+    let mut fast = ring();
+    fast["dims"][0]["rate"] = json!("1000000GB/s");
+    let scenario: Scenario = serde_json::from_value(all_to_all(&fast, &json!({"model": "flow"}))).unwrap();
+    let refused = run(&scenario, Control::default()).expect_err("it is refused").to_string();
+    assert!(refused.contains("faster than the model can count"), "{refused}");
+}

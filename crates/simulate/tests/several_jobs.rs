@@ -1,0 +1,247 @@
+//! Several jobs on one fabric: what they cost each other, and what they do not.
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use syncline_simulate::{Control, Scenario, run};
+use syncline_timeline::{Ended, JobSummary, Summary};
+
+fn scenario(jobs: Value, more: Value) -> Scenario {
+    let mut scenario = json!({
+        "schema": "syncline/1",
+        "workload": { "source": "jobs", "jobs": jobs },
+        "fabric": { "dims": [{ "name": "d", "shape": "switch", "size": 8, "rate": "8Gb/s", "latency": "1us" }] },
+        "network": { "model": "queued" }
+    });
+    for (key, value) in more.as_object().unwrap() {
+        scenario[key] = value.clone();
+    }
+    serde_json::from_value(scenario).unwrap()
+}
+
+fn all_reduce(name: &str, npus: &[u32], more: Value) -> Value {
+    let comm = json!({ "kind": "all_reduce", "bytes": "1MiB" });
+    let mut job = json!({
+        "name": name,
+        "workload": { "source": "collectives", "collectives": [comm], "iterations": 3 },
+        "placement": { "npus": npus }
+    });
+    for (key, value) in more.as_object().unwrap() {
+        job[key] = value.clone();
+    }
+    job
+}
+
+fn summary(scenario: &Scenario) -> Summary {
+    let summary =
+        run(scenario, Control::default()).unwrap_or_else(|error| panic!("{error}")).timeline.summary;
+    assert_eq!(summary.ended, Ended::Finished);
+    summary
+}
+
+fn slowdowns(summary: &Summary) -> Vec<f64> {
+    summary.jobs.iter().map(|job: &JobSummary| job.slowdown.unwrap()).collect()
+}
+
+const LEFT: [u32; 4] = [0, 1, 2, 3];
+const RIGHT: [u32; 4] = [4, 5, 6, 7];
+
+/// Jobs that share no link are as fast as alone, under every network model, whenever they begin.
+#[test]
+fn jobs_apart_do_not_slow_each_other_down() {
+    for model in ["analytical", "queued", "packet"] {
+        let jobs =
+            json!([all_reduce("a", &LEFT, json!({})), all_reduce("b", &RIGHT, json!({ "start": "123us" }))]);
+        let found = summary(&scenario(jobs, json!({ "network": { "model": model } })));
+        assert_eq!(slowdowns(&found), [1.0, 1.0], "{model}");
+        let [a, b] = &found.jobs[..] else { panic!() };
+        assert_eq!((a.step_time_s, b.start_s, a.iterations), (b.step_time_s, 123e-6, 3));
+        assert!((b.finish_s - a.finish_s - 123e-6).abs() < 1e-12, "{model}");
+        assert_eq!(found.total_time_s, b.finish_s);
+        assert_eq!(a.sent_bytes, b.sent_bytes);
+    }
+}
+
+/// Two equal jobs on the same NPUs have half of every link each, but for their latencies.
+#[test]
+fn jobs_on_shared_npus_share_their_links() {
+    for model in ["analytical", "queued", "packet"] {
+        let jobs = json!([all_reduce("a", &LEFT, json!({})), all_reduce("b", &LEFT, json!({}))]);
+        let found = summary(&scenario(jobs, json!({ "network": { "model": model } })));
+        for slowdown in slowdowns(&found) {
+            assert!((1.8..2.1).contains(&slowdown), "{model}: {slowdown}");
+        }
+    }
+}
+
+/// A job that begins when the other has finished meets nobody.
+#[test]
+fn jobs_one_after_the_other_do_not_meet() {
+    let jobs = json!([all_reduce("a", &LEFT, json!({})), all_reduce("b", &LEFT, json!({ "start": "1s" }))]);
+    let found = summary(&scenario(jobs, json!({})));
+    assert_eq!(slowdowns(&found), [1.0, 1.0]);
+    assert!(found.jobs[0].finish_s < 1.0 && found.jobs[1].finish_s > 1.0);
+    // Waiting for the begin is no exposed communication.
+    assert_eq!(found.jobs[1].exposed_communication_s, found.jobs[0].exposed_communication_s);
+}
+
+/// A lone job in the list is what it is without the list.
+#[test]
+fn one_job_is_itself() {
+    let job = all_reduce("only", &LEFT, json!({}));
+    let several = run(&scenario(json!([job]), json!({})), Control::default()).unwrap().timeline;
+    let mut alone = scenario(json!([job]), json!({}));
+    let syncline_simulate::scenario::Workload::Jobs { jobs } = alone.workload.clone() else { panic!() };
+    alone.workload = (*jobs[0].workload).clone();
+    alone.placement = jobs[0].placement.clone();
+    let alone = run(&alone, Control::default()).unwrap().timeline;
+    let only = &several.summary.jobs[0];
+    assert_eq!(only.step_time_s, alone.summary.step_time_s);
+    assert_eq!(only.exposed_communication_s, alone.summary.exposed_communication_s);
+    assert_eq!(several.summary.messages, alone.summary.messages);
+    let links = |timeline: &syncline_timeline::Timeline| {
+        timeline.tables.iter().find(|table| table.name == "links").unwrap().clone()
+    };
+    assert_eq!(links(&several), links(&alone));
+}
+
+/// Jobs may differ in all: compute, iterations, how collectives are planned.
+#[test]
+fn jobs_have_plans_and_iterations_of_their_own() {
+    let layer = json!({ "name": "l", "forward": { "time": "1ms" }, "input_grad": "none", "weight_grad": { "time": "1ms" },
+        "update": "none", "parameters": 100_000, "inputs": 0, "outputs": 0 });
+    let training = json!({ "source": "layers", "layers": [layer], "iterations": 2 });
+    let mut second = all_reduce(
+        "b",
+        &RIGHT,
+        json!({ "collectives": { "chunks": 1, "algorithms": {
+        "default": { "all_reduce": "halving_doubling" } }, "all_reduce": "baseline" } }),
+    );
+    second["workload"]["iterations"] = json!(5);
+    let jobs = json!([{ "name": "a", "workload": training, "placement": { "npus": LEFT } }, second]);
+    let timeline = run(&scenario(jobs, json!({})), Control::default()).unwrap().timeline;
+    let [a, b] = &timeline.summary.jobs[..] else { panic!() };
+    assert_eq!((a.iterations, b.iterations), (2, 5));
+    assert!((a.compute_s - 4e-3).abs() < 1e-12 && b.compute_s == 0.0);
+    let text = |table: &str, column: &str| -> Vec<String> {
+        let table = timeline.tables.iter().find(|each| each.name == table).unwrap();
+        match &table.columns.iter().find(|each| each.name == column).unwrap().data {
+            syncline_timeline::Data::Text(values) => values.clone(),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(text("layers", "layer"), ["a/l", "b/all_reduce 1MiB"]);
+    assert!(text("collectives", "algorithm").iter().any(|name| name.contains("halving_doubling")));
+    assert!(text("collectives", "group").contains(&"b/all.0".to_owned()));
+    assert_eq!(text("jobs", "job"), ["a", "b"]);
+}
+
+#[test]
+fn what_is_wrong_with_a_job_says_which_one() {
+    let cases = [
+        (json!([]), json!({}), "workload.jobs", "one job or more"),
+        (
+            json!([all_reduce("a", &LEFT, json!({})), all_reduce("a", &RIGHT, json!({}))]),
+            json!({}),
+            "workload.jobs.1.name",
+            "two jobs are named `a`",
+        ),
+        (
+            json!([all_reduce("a", &[0, 9], json!({}))]),
+            json!({}),
+            "workload.jobs.0.placement.1",
+            "which does not exist",
+        ),
+        (
+            json!([
+                all_reduce("a", &LEFT, json!({})),
+                all_reduce("b", &LEFT, json!({ "collectives": { "chunks": 0 } }))
+            ]),
+            json!({}),
+            "workload.jobs.1.collectives.chunks",
+            "at least 1",
+        ),
+        (
+            json!([all_reduce("a", &LEFT, json!({}))]),
+            json!({ "faults": [{ "rank": [0], "factor": 2.0 }] }),
+            "faults.0",
+            "only links",
+        ),
+        (
+            json!([
+                all_reduce("a", &LEFT, json!({})),
+                all_reduce("b", &LEFT, json!({ "workload": { "source": "jobs", "jobs": [] } }))
+            ]),
+            json!({}),
+            "workload.jobs.1.workload",
+            "no other jobs",
+        ),
+    ];
+    for (jobs, more, key, message) in cases {
+        let error = run(&scenario(jobs, more), Control::default()).unwrap_err().0.remove(0);
+        assert_eq!(error.key.as_deref(), Some(key));
+        assert!(error.message.contains(message), "{}", error.message);
+    }
+    // What all share is said once.
+    let jobs = json!([all_reduce("a", &LEFT, json!({})), all_reduce("b", &RIGHT, json!({}))]);
+    let bad =
+        json!({ "fabric": { "dims": [{ "name": "d", "shape": "switch", "size": 8, "rate": "0Gb/s" }] } });
+    assert_eq!(run(&scenario(jobs, bad), Control::default()).unwrap_err().0.len(), 1);
+}
+
+/// A run that is cut off knows no slowdowns.
+#[test]
+fn a_limit_leaves_slowdowns_out() {
+    let jobs = json!([all_reduce("a", &LEFT, json!({})), all_reduce("b", &RIGHT, json!({ "start": "1s" }))]);
+    let found =
+        run(&scenario(jobs, json!({ "limits": { "sim_time": "100us" } })), Control::default()).unwrap();
+    let summary = found.timeline.summary;
+    assert_eq!(summary.ended, Ended::LimitReached);
+    assert!(summary.jobs.iter().all(|job| job.slowdown.is_none() && job.finish_s >= job.start_s));
+}
+
+/// Dead links cost all jobs, alone or not.
+#[test]
+fn links_may_be_slow() {
+    let jobs = json!([all_reduce("a", &LEFT, json!({})), all_reduce("b", &RIGHT, json!({}))]);
+    let faults = json!({ "faults": [{ "link": ["NPU 0", "switch 0"], "factor": 4.0 }] });
+    let found = summary(&scenario(jobs, faults));
+    assert_eq!(slowdowns(&found), [1.0, 1.0]);
+    assert!(found.jobs[0].step_time_s > 2.0 * found.jobs[1].step_time_s);
+    assert!(found.fault_cost_s.unwrap() > 0.0);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    /// Whatever jobs share, runs repeat, bytes are those of the jobs alone, and with the order of jobs only names change places.
+    #[test]
+    fn jobs_finish_and_repeat(
+        sizes in prop::collection::vec(2usize..6, 1..4), shift in 0u32..8, start in 0u32..50, model in 0usize..2
+    ) {
+        let placed = |index: usize, size: usize| -> Vec<u32> {
+            (0..size as u32).map(|npu| (npu + shift * index as u32) % 8).collect()
+        };
+        let jobs: Vec<Value> = sizes
+            .iter()
+            .enumerate()
+            .map(|(index, &size)| {
+                let start = json!({ "start": format!("{}us", start * index as u32) });
+                all_reduce(&format!("job{index}"), &placed(index, size), start)
+            })
+            .collect();
+        let name = ["queued", "analytical"][model];
+        let network = json!({ "network": { "model": name } });
+        let scenario = scenario(json!(jobs), network);
+        let [one, two] = [(); 2].map(|()| run(&scenario, Control::default()).unwrap().timeline);
+        prop_assert_eq!(&one.summary, &two.summary);
+        prop_assert_eq!(&one.tables, &two.tables);
+        for (job, &size) in one.summary.jobs.iter().zip(&sizes) {
+            // Every rank of a ring sends 2 (n - 1) / n of the vector in every iteration.
+            let n = size as f64;
+            let sent = 3.0 * 2.0 * (n - 1.0) * f64::from(1 << 20);
+            prop_assert!((job.sent_bytes as f64 - sent).abs() <= 64.0 * n * 6.0, "{} of {sent}", job.sent_bytes);
+            // Order changes with company, which may help a little.
+            prop_assert!(job.slowdown.unwrap() > 0.9, "{:?}", job);
+        }
+    }
+}

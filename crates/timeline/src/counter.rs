@@ -1,0 +1,163 @@
+//! Numbers over time: what tables hold slice by slice, as values that hold from one moment to the next.
+
+use crate::table::{Data, Table};
+use syncline_units::Time;
+
+/// What a counter's values are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Percent of what could be.
+    Percent,
+    /// Bytes.
+    Bytes,
+    /// How many, in a slice of time.
+    Count,
+}
+
+/// A number that changes with time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Counter {
+    /// The dimension of the fabric that it is about.
+    pub dimension: String,
+    /// What it says.
+    pub name: &'static str,
+    /// Its unit.
+    pub unit: Unit,
+    /// In order of time: from when on it has which value. The last value is zero, at the end of what the table knows.
+    pub points: Vec<(Time, f64)>,
+}
+
+/// Table, column, name and unit of each counter, in the order in which those of a dimension are shown.
+const COLUMNS: [(&str, &str, &str, Unit); 9] = [
+    ("activity", "utilization", "utilisation", Unit::Percent),
+    ("activity", "busiest_utilization", "utilisation of the busiest link", Unit::Percent),
+    ("queues", "mean_queue_bytes", "mean queue of a port", Unit::Bytes),
+    ("queues", "longest_queue_bytes", "longest queue", Unit::Bytes),
+    ("queues", "dropped", "dropped packets", Unit::Count),
+    ("queues", "marked", "marked packets", Unit::Count),
+    ("queues", "retransmissions", "segments sent again", Unit::Count),
+    ("queues", "timeouts", "retransmission time-outs", Unit::Count),
+    ("queues", "pauses", "pauses", Unit::Count),
+];
+
+/// The counters of each dimension that its rows of `activity` and `queues` hold, in the order of dimensions there.
+///
+/// A column that is zero throughout gives none, and so does a table that is not there.
+pub fn counters(tables: &[Table]) -> Vec<Counter> {
+    let mut found: Vec<Counter> = Vec::new();
+    let mut dimensions: Vec<&str> = Vec::new();
+    for (table, column, name, unit) in COLUMNS {
+        let Some(table) = tables.iter().find(|each| each.name == table) else { continue };
+        let Some((names, slices)) = slices(table, column) else { continue };
+        for (dimension, (start, end, value)) in names.iter().zip(slices) {
+            // Compute is no dimension: its spans say when it is busy.
+            if dimension == "compute" {
+                continue;
+            }
+            if !dimensions.contains(&dimension.as_str()) {
+                dimensions.push(dimension);
+            }
+            let value = if unit == Unit::Percent { 100.0 * value } else { value };
+            match found.iter_mut().find(|each| each.name == name && each.dimension == *dimension) {
+                Some(counter) => counter.add(start, end, value),
+                None => {
+                    let mut counter =
+                        Counter { dimension: dimension.clone(), name, unit, points: Vec::new() };
+                    counter.add(start, end, value);
+                    found.push(counter);
+                }
+            }
+        }
+    }
+    found.retain(|counter| counter.points.iter().any(|&(_, value)| value != 0.0));
+    // Stable: what is said of a dimension stays in its order.
+    found.sort_by_key(|counter| dimensions.iter().position(|&each| each == counter.dimension));
+    found
+}
+
+impl Counter {
+    /// Adds a slice; those of a counter come in order of time.
+    fn add(&mut self, start: Time, end: Time, value: f64) {
+        // The slice before ended with zero, which is where this one begins unless there is a gap.
+        if self.points.last().is_some_and(|&(time, _)| time == start) {
+            self.points.pop();
+        }
+        if self.points.last().is_none_or(|&(_, before)| before != value) {
+            self.points.push((start, value));
+        }
+        if value != 0.0 {
+            self.points.push((end, 0.0));
+        }
+    }
+}
+
+/// Begin, end and value of a row.
+type Slice = (Time, Time, f64);
+
+/// The dimension of each row, and what the row holds.
+fn slices<'a>(table: &'a Table, column: &str) -> Option<(&'a [String], Vec<Slice>)> {
+    let Data::Text(names) = &table.column("dimension")?.data else { return None };
+    let (start, end) = (numbers(table, "start_s")?, numbers(table, "end_s")?);
+    let rows = start.into_iter().zip(end).zip(numbers(table, column)?);
+    Some((names, rows.map(|((start, end), value)| (time(start), time(end), value)).collect()))
+}
+
+fn numbers(table: &Table, column: &str) -> Option<Vec<f64>> {
+    match &table.column(column)?.data {
+        Data::Float(values) => Some(values.clone()),
+        Data::Int(values) => Some(values.iter().map(|&value| value as f64).collect()),
+        _ => None,
+    }
+}
+
+/// Seconds, as tables have them, to the nearest picosecond.
+fn time(seconds: f64) -> Time {
+    Time((seconds * 1e12).round() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Counter, Unit, counters};
+    use crate::table::Table;
+    use syncline_units::Time;
+
+    /// A table of slices of a microsecond of two dimensions, the second of which is idle.
+    fn table(name: &'static str, column: &'static str, values: [f64; 4]) -> Table {
+        let slices = values.len() as u32;
+        let names = ["local", "idle"].map(|name| vec![name.to_owned(); values.len()]).concat();
+        let at = |shift: u32| (0..slices).map(|slice| f64::from(slice + shift) * 1e-6).collect::<Vec<_>>();
+        Table::new(name, "A slice")
+            .with("dimension", "Its name", names)
+            .with("start_s", "Begin", at(0).repeat(2))
+            .with("end_s", "End", at(1).repeat(2))
+            .with(column, "A number", [values.to_vec(), vec![0.0; values.len()]].concat())
+    }
+
+    #[test]
+    fn a_value_holds_until_the_next() {
+        let found = counters(&[table("activity", "utilization", [0.5, 0.5, 0.0, 0.25])]);
+        let us = |time: u64| Time(time * 1_000_000);
+        let points = vec![(us(0), 50.0), (us(2), 0.0), (us(3), 25.0), (us(4), 0.0)];
+        let expected =
+            Counter { dimension: "local".into(), name: "utilisation", unit: Unit::Percent, points };
+        assert_eq!(found, [expected]);
+    }
+
+    #[test]
+    fn counters_stand_by_dimension_then_as_they_are_read() {
+        let queues = table("queues", "longest_queue_bytes", [0.0, 1.0, 2.0, 3.0]);
+        let mut queues = queues.with("timeouts", "Time-outs", vec![0_i64, 0, 0, 1, 0, 0, 0, 2]);
+        let found = counters(&[queues.clone(), table("activity", "utilization", [1.0; 4])]);
+        let said: Vec<_> = found.iter().map(|each| (each.dimension.as_str(), each.name)).collect();
+        let expected = [
+            ("local", "utilisation"),
+            ("local", "longest queue"),
+            ("local", "retransmission time-outs"),
+            ("idle", "retransmission time-outs"),
+        ];
+        assert_eq!(said, expected);
+        queues.columns.retain(|column| column.name != "end_s");
+        assert!(counters(&[queues]).is_empty());
+        assert!(counters(&[]).is_empty());
+    }
+}

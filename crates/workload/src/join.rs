@@ -1,0 +1,169 @@
+//! Several jobs as one: what the engine executes where they share a fabric.
+//!
+//! Ranks, roles and layers of a job are numbered after those of the jobs before it. Nothing else is shared: a group is one
+//! job's, and so is every message.
+
+use crate::{Peer, Role, RoleId, Source, TaskGraph, TaskKind, Workload};
+use syncline_diagnostics::{Code, Diagnostic};
+use syncline_units::RankId;
+
+/// Where a job's numbers begin, and how many there are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// Its name.
+    pub name: String,
+    /// Its first rank.
+    pub first_rank: u32,
+    /// How many it has.
+    pub ranks: u32,
+    /// Its first layer.
+    pub first_layer: u32,
+    /// How many it has.
+    pub layers: u32,
+    /// Its training iterations.
+    pub iterations: u32,
+}
+
+/// Joins jobs, and says which share of the numbers each has. Names of roles and layers begin with the job's.
+///
+/// # Errors
+/// More ranks than 32 bits or more roles than 16 bits can number; jobs that differ in the micro-batches of an iteration.
+pub fn join(jobs: &[(&str, Workload)]) -> Result<(Workload, Vec<Share>), Diagnostic> {
+    let bad = |message: &str| Diagnostic::error(Code::BadWorkload, message).key("workload.jobs");
+    let ranks = jobs.iter().try_fold(0u32, |sum, (_, job)| sum.checked_add(job.ranks));
+    let ranks = ranks.ok_or_else(|| bad("the jobs have more ranks than 32 bits can number"))?;
+    let roles: usize = jobs.iter().map(|(_, job)| job.roles.len()).sum();
+    if roles > usize::from(u16::MAX) {
+        return Err(bad("the jobs have more process groups than can be told apart")
+            .found(roles.to_string())
+            .allowed(format!("at most {}", u16::MAX)));
+    }
+    let mut micro_batches: Vec<u32> = jobs.iter().map(|(_, job)| job.micro_batches()).collect();
+    micro_batches.dedup();
+    if micro_batches.len() > 1 {
+        let found: Vec<String> = micro_batches.iter().map(u32::to_string).collect();
+        return Err(bad("jobs of one scenario have equally many micro-batches in an iteration")
+            .found(found.join(", "))
+            .help("give all jobs the same `micro_batches`"));
+    }
+    let mut shares: Vec<Share> = Vec::new();
+    let mut all = Workload {
+        name: jobs.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(" + "),
+        ranks: 0,
+        classes: Vec::new(),
+        class_runs: Vec::new(),
+        roles: Vec::new(),
+        layers: Vec::new(),
+        iterations: jobs.iter().map(|(_, job)| job.iterations).max().unwrap_or(1),
+        source: Source::Built,
+    };
+    for (name, job) in jobs {
+        let share = Share {
+            name: (*name).to_owned(),
+            first_rank: all.ranks,
+            ranks: job.ranks,
+            first_layer: all.layers.len() as u32,
+            layers: job.layers.len() as u32,
+            iterations: job.iterations,
+        };
+        let first_class = all.classes.len() as u32;
+        let first_role = all.roles.len() as u16;
+        all.class_runs.extend(
+            job.class_runs.iter().map(|&(rank, class)| (share.first_rank + rank, first_class + class)),
+        );
+        let moved = |graph: &TaskGraph| moved(graph, share.first_rank, first_role, share.first_layer);
+        all.classes.extend(job.classes.iter().map(moved));
+        for role in &job.roles {
+            all.roles.push(moved_role(role, name, share.first_rank, ranks)?);
+        }
+        all.layers.extend(job.layers.iter().map(|layer| format!("{name}/{layer}")));
+        all.ranks += job.ranks;
+        shares.push(share);
+    }
+    Ok((all, shares))
+}
+
+/// A graph whose peers, roles and layers are numbered later.
+fn moved(graph: &TaskGraph, ranks: u32, roles: u16, layers: u32) -> TaskGraph {
+    let mut graph = graph.clone();
+    for task in &mut graph.tasks {
+        match &mut task.kind {
+            TaskKind::Collective { role, .. } => *role = RoleId(role.0 + roles),
+            TaskKind::Send { to: peer, .. } | TaskKind::Receive { from: peer, .. } => {
+                // One that is so far ahead of the rank stays so.
+                if let Peer::Rank(peer) = peer {
+                    *peer = RankId(peer.0 + ranks);
+                }
+            }
+            TaskKind::Compute(_) | TaskKind::Memory(_) | TaskKind::Join => {}
+        }
+        if task.layer != crate::graph::NO_LAYER {
+            task.layer += layers;
+        }
+    }
+    graph
+}
+
+/// A role of ranks that are numbered later, as lists: no arithmetic leads from one to the other any more.
+fn moved_role(role: &Role, job: &str, first: u32, ranks: u32) -> Result<Role, Diagnostic> {
+    let groups =
+        (0..role.groups()).map(|group| role.ranks(group).into_iter().map(|rank| first + rank).collect());
+    Role::lists(&format!("{job}/{}", role.name), groups.collect(), role.axes.clone(), ranks)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::{NO_LAYER, Part, Peer};
+    use crate::{GraphBuilder, Task};
+    use syncline_units::{Bytes, CollectiveKind};
+
+    fn job(ranks: u32, peer: u32) -> Workload {
+        let mut builder = GraphBuilder::new();
+        let kinds = [
+            TaskKind::Collective {
+                role: RoleId(0),
+                kind: CollectiveKind::AllReduce,
+                bytes: Bytes(8),
+                blocking: true,
+            },
+            TaskKind::Send { to: Peer::Rank(RankId(peer)), bytes: Bytes(8), tag: 0 },
+            TaskKind::Join,
+        ];
+        for (layer, kind) in [0, 0, NO_LAYER].into_iter().zip(kinds) {
+            builder.task(Task { kind, layer, part: Part::Other, name: String::new() });
+        }
+        let role = Role::grid("all", &[ranks], &[None], &[0]);
+        Workload::uniform(
+            "job".to_owned(),
+            ranks,
+            builder.build(2).unwrap(),
+            vec![role],
+            vec!["layer".to_owned()],
+        )
+    }
+
+    #[test]
+    fn everything_is_numbered_after_what_was_before() {
+        let (all, shares) = join(&[("a", job(2, 1)), ("b", job(3, 2))]).unwrap();
+        assert_eq!((all.ranks, all.class_of(1), all.class_of(2)), (5, 0, 1));
+        assert_eq!(all.layers, ["a/layer", "b/layer"]);
+        assert_eq!((shares[1].first_rank, shares[1].ranks, shares[1].first_layer), (2, 3, 1));
+        let second = &all.classes[1].tasks;
+        assert!(matches!(second[0].kind, TaskKind::Collective { role: RoleId(1), .. }));
+        assert!(matches!(second[1].kind, TaskKind::Send { to: Peer::Rank(RankId(4)), .. }));
+        assert_eq!((second[1].layer, second[2].layer), (1, NO_LAYER));
+        assert_eq!((all.roles[1].ranks(0), all.roles[1].seat(1)), (vec![2, 3, 4], None));
+        assert_eq!(all.roles[0].seat(4), None);
+    }
+
+    #[test]
+    fn what_cannot_be_joined_is_refused() {
+        let mut builder = GraphBuilder::new();
+        builder.task(Task { kind: TaskKind::Join, layer: NO_LAYER, part: Part::Other, name: String::new() });
+        let graph = builder.build_steps(1, 4).unwrap();
+        let four = Workload::uniform(String::new(), 2, graph, Vec::new(), Vec::new());
+        let error = join(&[("a", job(2, 1)), ("b", four)]).unwrap_err();
+        assert_eq!(error.found.as_deref(), Some("1, 4"));
+    }
+}

@@ -1,0 +1,277 @@
+//! What a rank of each stage holds in its NPU's memory.
+//!
+//! - *Parameters and gradients* take an element each. *Optimiser states* are Adam's two moments in fp32, and a copy of the
+//!   parameters in fp32 where their own type has fewer than four bytes: with 16-bit types 2 + 2 + 12 bytes a parameter
+//!   (Rajbhandari et al. 2020, 3.1). ZeRO divides the last by the number of copies in stage 1, the last two in stage 2,
+//!   all in stage 3, which besides gathers the parameters of two blocks at a time: the one that is computed and the next.
+//! - *Activations* are what layers keep from their forward for their backward pass ([`Layer::kept`]), for as many
+//!   micro-batches as the schedule has under way. What model-parallel ranks divide follows from the layer: inputs of
+//!   column layers and of those that are done whole are kept whole (Korthikanti et al. 2022, 4.1), unless sequence
+//!   parallelism divides them too (4.2.2). With full recomputation blocks keep their input, and one block at a time what
+//!   it computes again; with selective recomputation layers that are marked keep less (5).
+//!
+//! Buffers of communication, fragmentation, and what libraries need are left out.
+
+use crate::job::Training;
+use crate::layer::{Layer, Optimizer, Recompute, Sharding};
+use crate::step::Division;
+use std::ops::Range;
+use syncline_units::Bytes;
+
+/// What a rank of a stage holds, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Footprint {
+    /// Which stage.
+    pub stage: u32,
+    /// Its parameters, or its share of them.
+    pub parameters: Bytes,
+    /// Parameters that are gathered from other ranks for a time.
+    pub gathered: Bytes,
+    /// Gradients.
+    pub gradients: Bytes,
+    /// States of the optimiser.
+    pub optimizer: Bytes,
+    /// Activations; `None` where a layer does not say what it keeps.
+    pub activations: Option<Bytes>,
+    /// Micro-batches whose activations are kept at once, at most; parts of the model count one by one.
+    pub live: u32,
+}
+
+impl Footprint {
+    /// All of it, without activations where these are not known.
+    pub fn total(&self) -> Bytes {
+        let parts = [self.parameters, self.gathered, self.gradients, self.optimizer];
+        let known = parts.into_iter().chain(self.activations);
+        Bytes(known.fold(0, |sum: u64, part| sum.saturating_add(part.0)))
+    }
+}
+
+/// What ranks of each stage of a training job hold.
+pub fn footprints(training: &Training<'_>, optimizer: Optimizer) -> Vec<Footprint> {
+    (0..training.stages.pipeline.stages).map(|stage| footprint(training, optimizer, stage)).collect()
+}
+
+fn footprint(training: &Training<'_>, optimizer: Optimizer, stage: u32) -> Footprint {
+    let by = &training.division;
+    let layers = training.stages.held(training.layers);
+    let chunks: Vec<Range<usize>> = training.stages.chunks(stage).collect();
+    let mine = || chunks.iter().flat_map(|chunk| &layers[chunk.clone()]);
+    // Of a layer's parameters, what a rank has where copies divide them from the given stage of ZeRO on.
+    let held = |layer: &Layer, from: u8| {
+        let copies = u64::from(by.data.1);
+        match layer.sharding {
+            Sharding::Exchange => layer.parameters.div_ceil(copies),
+            _ if by.zero >= from && by.shards(layer) => by.parameters(layer).div_ceil(copies),
+            _ => by.parameters(layer),
+        }
+    };
+    let sum = |from: u8, bytes: u64| {
+        let parameters = mine().fold(0u64, |sum, layer| sum.saturating_add(held(layer, from)));
+        Bytes(parameters.saturating_mul(bytes))
+    };
+    // Gradients of tables that are exchanged are those of what was looked up.
+    let dense = mine().filter(|layer| layer.sharding != Sharding::Exchange);
+    let gradients = dense.fold(0u64, |sum, layer| sum.saturating_add(held(layer, 2)));
+    let pipeline = &training.stages.pipeline;
+    let several = pipeline.stages > 1;
+    let live = if several { pipeline.peak(stage, |_| 1) as u32 } else { 1 };
+    Footprint {
+        stage,
+        parameters: sum(3, by.element),
+        gathered: gathered(&layers, &chunks, by),
+        gradients: Bytes(gradients.saturating_mul(by.element)),
+        optimizer: sum(1, optimizer.bytes(by.element)),
+        activations: activations(training, &chunks, stage),
+        live,
+    }
+}
+
+/// The parameters of two blocks, one behind the other, where they are gathered.
+fn gathered(layers: &[std::borrow::Cow<'_, Layer>], chunks: &[Range<usize>], by: &Division) -> Bytes {
+    if by.zero < 3 || by.data.1 == 1 {
+        return Bytes(0);
+    }
+    let of = |block: &Range<usize>| {
+        let shared = layers[block.clone()].iter().filter(|layer| by.shards(layer));
+        shared.fold(0u64, |sum, layer| sum.saturating_add(by.parameters(layer)))
+    };
+    let pairs = chunks.iter().flat_map(|chunk| {
+        let of: Vec<u64> = blocks(layers, chunk.clone()).iter().map(of).collect();
+        (0..of.len()).map(move |at| of[at].saturating_add(of.get(at + 1).copied().unwrap_or(0)))
+    });
+    Bytes(pairs.max().unwrap_or(0).saturating_mul(by.element))
+}
+
+/// Blocks among `layers`; a layer that belongs to none is one by itself.
+fn blocks(layers: &[std::borrow::Cow<'_, Layer>], chunk: Range<usize>) -> Vec<Range<usize>> {
+    let mut found: Vec<Range<usize>> = Vec::new();
+    for index in chunk {
+        let block = layers[index].block;
+        match found.last_mut() {
+            Some(last) if block.is_some() && layers[last.start].block == block => last.end = index + 1,
+            _ => found.push(index..index + 1),
+        }
+    }
+    found
+}
+
+fn activations(training: &Training<'_>, chunks: &[Range<usize>], stage: u32) -> Option<Bytes> {
+    let layers = training.layers;
+    let by = &training.division;
+    if chunks.iter().any(|chunk| layers[chunk.clone()].iter().any(|layer| layer.kept.is_none())) {
+        return None;
+    }
+    let shared: Vec<std::borrow::Cow<'_, Layer>> = layers.iter().map(std::borrow::Cow::Borrowed).collect();
+    let all =
+        |layers: &[Layer]| layers.iter().map(|layer| u128::from(kept(layer, by).unwrap_or(0))).sum::<u128>();
+    let (mut each, mut again) = (Vec::new(), 0);
+    for chunk in chunks {
+        let mut of_chunk = 0u128;
+        for block in blocks(&shared, chunk.clone()) {
+            let block = &layers[block];
+            let whole = all(block);
+            let left = match by.recompute {
+                Recompute::Full if block[0].block.is_some() => u128::from(checkpoint(&block[0], by)),
+                Recompute::Selective => {
+                    block.iter().map(|layer| u128::from(less(layer, by).unwrap_or(0))).sum()
+                }
+                Recompute::None | Recompute::Full => whole,
+            };
+            of_chunk += left;
+            // The input is there once.
+            again = again.max(if left == whole { 0 } else { whole.saturating_sub(left) });
+        }
+        each.push(of_chunk);
+    }
+    let pipeline = &training.stages.pipeline;
+    let live = match pipeline.stages {
+        1 => each.iter().sum(),
+        _ => pipeline.peak(stage, |chunk| each[chunk as usize]),
+    };
+    Some(Bytes(u64::try_from(live + again).unwrap_or(u64::MAX)))
+}
+
+/// A rank's share of what model-parallel ranks divide where `layer` divides it, or where they divide tokens.
+fn share(bytes: Bytes, layer: &Layer, by: &Division) -> u64 {
+    let divided = by.sequence || matches!(layer.sharding, Sharding::Row | Sharding::Divided);
+    if divided { bytes.0.div_ceil(u64::from(by.model.1)) } else { bytes.0 }
+}
+
+/// What a rank keeps of a layer for one micro-batch, in bytes.
+fn kept(layer: &Layer, by: &Division) -> Option<u64> {
+    layer.kept.map(|bytes| share(bytes, layer, by))
+}
+
+/// The same where what is marked is computed again.
+fn less(layer: &Layer, by: &Division) -> Option<u64> {
+    let left = if layer.selective { layer.kept_selective.or(Some(Bytes(0))) } else { layer.kept };
+    left.map(|bytes| share(bytes, layer, by))
+}
+
+/// What a rank keeps of a block's input, which all of them have unless they divide it.
+fn checkpoint(first: &Layer, by: &Division) -> u64 {
+    let bytes = first.inputs.saturating_mul(by.element);
+    if by.sequence || by.divided_checkpoints { bytes.div_ceil(u64::from(by.model.1)) } else { bytes }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::grid::GridAxis;
+    use crate::layer::{Axes, Parallel, Schedule};
+
+    fn axes(ranks: u32) -> Vec<GridAxis> {
+        vec![GridAxis { name: "d".to_owned(), size: ranks, dim: Some(0) }]
+    }
+
+    fn of(layers: &[Layer], ranks: u32, parallel: &Parallel, micro_batches: u32) -> Vec<Footprint> {
+        let training = Training::new(layers, &axes(ranks), parallel, (1, micro_batches), 2).unwrap();
+        footprints(&training, Optimizer::Adam)
+    }
+
+    #[test]
+    fn stages_of_zero_hold_what_rajbhandari_says() {
+        // Figure 1: 7.5 billion parameters, 64 copies, Adam in mixed precision: 120, 31.4, 16.6 and 1.9 GB.
+        let layer = Layer { name: "l".to_owned(), parameters: 7_500_000_000, ..Layer::default() };
+        let state = |zero: u8| {
+            let found = of(std::slice::from_ref(&layer), 64, &Parallel { zero, ..Parallel::default() }, 1)[0];
+            found.parameters.0 + found.gradients.0 + found.optimizer.0
+        };
+        let gigabytes = [0, 1, 2, 3].map(|zero| (state(zero) as f64 / 1e8).round() / 10.0);
+        assert_eq!(gigabytes, [120.0, 31.4, 16.6, 1.9]);
+        // While it is computed, the layer is there whole.
+        let found = of(std::slice::from_ref(&layer), 64, &Parallel { zero: 3, ..Parallel::default() }, 1)[0];
+        assert_eq!((found.gathered, found.activations), (Bytes(15_000_000_000), None));
+    }
+
+    #[test]
+    fn states_of_the_optimiser_follow_the_data_type() {
+        let bytes = |optimizer: Optimizer| [1, 2, 4, 8].map(|element| optimizer.bytes(element));
+        assert_eq!(bytes(Optimizer::Adam), [12, 12, 8, 16]);
+        assert_eq!(bytes(Optimizer::Sgd), [0; 4]);
+    }
+
+    /// Eight blocks of a layer that is done whole and one that is divided.
+    fn blocks() -> Vec<Layer> {
+        let layer = |block: u32, name: &str, sharding| Layer {
+            name: format!("{name}{block}"),
+            parameters: 100,
+            inputs: 40,
+            outputs: 40,
+            kept: Some(Bytes(1000)),
+            kept_selective: Some(Bytes(200)),
+            selective: sharding == Sharding::Divided,
+            sharding,
+            block: Some(block),
+            ..Layer::default()
+        };
+        (0..8)
+            .flat_map(|b| [layer(b, "whole", Sharding::Replicated), layer(b, "part", Sharding::Divided)])
+            .collect()
+    }
+
+    #[test]
+    fn schedules_differ_in_what_is_under_way() {
+        let kept = |schedule, virtual_stages, micro_batches| {
+            let parallel = Parallel {
+                pipeline: Axes::All,
+                data: Axes::None,
+                schedule,
+                virtual_stages,
+                ..Parallel::default()
+            };
+            let found = of(&blocks(), 4, &parallel, micro_batches);
+            found.iter().map(|each| each.activations.unwrap().0).collect::<Vec<_>>()
+        };
+        // Two blocks of 2,000 bytes in each stage.
+        assert_eq!(kept(Schedule::GPipe, 1, 12), [48_000; 4]);
+        assert_eq!(kept(Schedule::OneForwardOneBackward, 1, 12), [16_000, 12_000, 8_000, 4_000]);
+        assert_eq!(kept(Schedule::OneForwardOneBackward, 1, 2), [8_000, 8_000, 8_000, 4_000]);
+        // 2 (p - 1) + p + 1 = 11 parts of one block in the first stage.
+        assert_eq!(kept(Schedule::Interleaved, 2, 12), [22_000, 18_000, 14_000, 10_000]);
+    }
+
+    #[test]
+    fn what_is_divided_and_what_is_computed_again() {
+        let kept = |model: u32, recompute, sequence, divided_checkpoints| {
+            let parallel = Parallel {
+                model: Axes::Degree(model),
+                recompute,
+                sequence,
+                divided_checkpoints,
+                ..Parallel::default()
+            };
+            of(&blocks(), model, &parallel, 1)[0].activations.unwrap().0
+        };
+        let (none, selective, full) = (Recompute::None, Recompute::Selective, Recompute::Full);
+        assert_eq!(kept(1, none, false, false), 8 * 2000);
+        assert_eq!(kept(4, none, false, false), 8 * 1250);
+        assert_eq!(kept(4, none, true, false), 8 * 500);
+        // What one block computes again is there besides.
+        assert_eq!(kept(1, selective, false, false), 8 * 1200 + 800);
+        assert_eq!(kept(4, selective, true, false), 8 * 300 + 200);
+        assert_eq!(kept(1, full, false, false), 8 * 80 + 1920);
+        assert_eq!(kept(4, full, false, false), 8 * 80 + 1170);
+        assert_eq!(kept(4, full, false, true), 8 * 20 + 1230);
+    }
+}

@@ -1,0 +1,339 @@
+//! Forward and backward passes through layers, as tasks: what every training loop is made of.
+//!
+//! Compute tasks form a chain, and each awaits the exchanges that give what it works on. The rules of blocking follow
+//! ASTRA-sim's training loops (astra2020 III-A, III-E): forward exchanges block the next layer; weight gradients are
+//! reduced in the background, and only the layer's own next forward pass waits for them; input-gradient exchanges block
+//! the layer below. Parameters that are gathered (ZeRO stage 3) are so while the block before is computed.
+
+use crate::graph::{GraphBuilder, Part, Peer, Task, TaskKind};
+use crate::layer::{BackwardOrder, Comm, Recompute, Work};
+use crate::step::{GroupComm, Step};
+use std::ops::Range;
+use syncline_units::Bytes;
+
+/// When gradients are reduced, and parameters updated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reduction {
+    /// In the last micro-batch, where the graph is one micro-batch.
+    InLast,
+    /// Now.
+    Now,
+    /// Later.
+    Later,
+}
+
+/// A message to or from another stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Message {
+    pub(crate) peer: Peer,
+    pub(crate) bytes: Bytes,
+    pub(crate) tag: u32,
+}
+
+/// Parameters that another stage has too: both sum up their gradients before they are reduced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shared {
+    /// The layer here.
+    pub(crate) step: usize,
+    pub(crate) message: Message,
+}
+
+/// Passes under construction.
+pub(crate) struct Passes<'a> {
+    pub(crate) graph: GraphBuilder,
+    /// All layers of the model.
+    pub(crate) steps: &'a [Step],
+    backward: BackwardOrder,
+    recompute: Recompute,
+    /// The last compute task.
+    pub(crate) chain: Option<u32>,
+    /// What the next compute task must await besides.
+    pub(crate) awaited: Vec<u32>,
+    /// The first compute task.
+    first: Option<u32>,
+    /// Of each layer, the first task of an iteration that needs its parameters.
+    needs: Vec<Option<u32>>,
+    /// The last compute task when the present block began: what the next one gathers is gathered from then on.
+    began: Option<u32>,
+    /// The first layer of the block that was gathered last.
+    gathered: Option<usize>,
+    /// Tasks that wait for the end of the iteration before.
+    early: Vec<u32>,
+    /// The layer whose input gradient gives that of layer 0, where that is not layer 1; and the exchange of the latter.
+    pub(crate) before_first: Option<usize>,
+    pub(crate) first_exchange: Option<u32>,
+}
+
+impl<'a> Passes<'a> {
+    pub(crate) fn new(steps: &'a [Step], backward: BackwardOrder, recompute: Recompute) -> Self {
+        Self {
+            graph: GraphBuilder::new(),
+            steps,
+            backward,
+            recompute,
+            chain: None,
+            awaited: Vec::new(),
+            first: None,
+            needs: vec![None; steps.len()],
+            began: None,
+            gathered: None,
+            early: Vec::new(),
+            before_first: None,
+            first_exchange: None,
+        }
+    }
+
+    /// The graph, whose next iteration begins where compute and blocking exchanges of this one end.
+    pub(crate) fn finish(mut self) -> GraphBuilder {
+        for task in self.first.into_iter().chain(self.early) {
+            for on in self.chain.into_iter().chain(self.awaited.iter().copied()) {
+                self.graph.after_previous(task, on);
+            }
+        }
+        self.graph
+    }
+
+    pub(crate) fn add(&mut self, layer: usize, part: Part, kind: TaskKind) -> u32 {
+        self.graph.task(Task { kind, layer: layer as u32, part, name: String::new() })
+    }
+
+    /// The next compute task; also stands for work that takes no time, so that order is kept.
+    fn compute(&mut self, layer: usize, part: Part, work: &Work) -> u32 {
+        let kind = if *work == Work::None { TaskKind::Join } else { TaskKind::Compute(work.clone()) };
+        let task = self.add(layer, part, kind);
+        for on in self.chain.into_iter().chain(self.awaited.drain(..)) {
+            self.graph.after(task, on);
+        }
+        self.first.get_or_insert(task);
+        self.chain = Some(task);
+        task
+    }
+
+    /// A collective that starts when the chain's last task is done.
+    pub(crate) fn exchange(
+        &mut self,
+        layer: usize,
+        part: Part,
+        comm: Option<GroupComm>,
+        blocking: bool,
+    ) -> Option<u32> {
+        let (role, Comm { kind, bytes }) = comm?;
+        let task = self.add(layer, part, TaskKind::Collective { role, kind, bytes, blocking });
+        match self.chain {
+            Some(on) => self.graph.after(task, on),
+            None => self.early.push(task),
+        }
+        Some(task)
+    }
+
+    /// A collective on what the next compute task awaits, which then awaits it.
+    fn exchange_awaited(&mut self, layer: usize, part: Part, comm: Option<GroupComm>) {
+        if let Some(task) = self.exchange(layer, part, comm, true) {
+            for &on in &self.awaited {
+                self.graph.after(task, on);
+            }
+            self.awaited = vec![task];
+        }
+    }
+
+    /// Receives what the next compute task works on.
+    pub(crate) fn receive(&mut self, layer: usize, part: Part, message: Message) {
+        let Message { peer, bytes, tag } = message;
+        let task = self.add(layer, part, TaskKind::Receive { from: peer, bytes, tag });
+        match self.chain {
+            Some(on) => self.graph.after(task, on),
+            None => self.early.push(task),
+        }
+        self.awaited.push(task);
+    }
+
+    /// Sends what the last compute task and its exchange have made.
+    pub(crate) fn send(&mut self, layer: usize, part: Part, message: Message) {
+        let Message { peer, bytes, tag } = message;
+        let task = self.add(layer, part, TaskKind::Send { to: peer, bytes, tag });
+        for on in self.chain.into_iter().chain(self.awaited.iter().copied()) {
+            self.graph.after(task, on);
+        }
+    }
+
+    /// Gathers the parameters of `layers` while the block before is computed, and gives the collectives by layer.
+    fn gather(&mut self, layers: Range<usize>, part: Part) -> Vec<Option<u32>> {
+        // The block that was just computed is let go first.
+        let again = self.gathered.replace(layers.start) == Some(layers.start);
+        let began = std::mem::replace(&mut self.began, self.chain);
+        let before = if again { self.chain } else { began };
+        let one = |this: &mut Self, layer: usize| {
+            let (role, Comm { kind, bytes }) = this.steps[layer].gather?;
+            let task = this.add(layer, part, TaskKind::Collective { role, kind, bytes, blocking: true });
+            match before {
+                Some(on) => this.graph.after(task, on),
+                None => this.early.push(task),
+            }
+            this.needs[layer].get_or_insert(task);
+            Some(task)
+        };
+        layers.map(|layer| one(self, layer)).collect()
+    }
+
+    /// The forward pass through one layer; gives its compute task, and its exchange if the next layer is to await it.
+    pub(crate) fn forward_step(&mut self, layer: usize) -> (u32, Option<u32>) {
+        let steps = self.steps;
+        self.exchange_awaited(layer, Part::Forward, steps[layer].before_forward);
+        let task = self.compute(layer, Part::Forward, &steps[layer].forward);
+        self.needs[layer].get_or_insert(task);
+        (task, self.exchange(layer, Part::Forward, steps[layer].forward_comm, true))
+    }
+
+    /// The forward pass through `layers`.
+    pub(crate) fn forward(&mut self, layers: Range<usize>) {
+        for block in blocks(self.steps, layers) {
+            let gathered = self.gather(block.clone(), Part::Forward);
+            for (layer, gathered) in block.zip(gathered) {
+                self.awaited.extend(gathered);
+                let exchange = self.forward_step(layer).1;
+                self.awaited.extend(exchange);
+            }
+        }
+    }
+
+    /// The backward pass through `layers`, from the last to the first.
+    pub(crate) fn backward(&mut self, layers: Range<usize>, reduction: Reduction, shared: &[Shared]) {
+        for block in blocks(self.steps, layers).into_iter().rev() {
+            let gathered = self.gather(block.clone(), Part::InputGrad);
+            if self.recompute == Recompute::Full && self.steps[block.start].block.is_some() {
+                self.awaited.extend(gathered.into_iter().flatten());
+                self.exchange_awaited(block.start, Part::InputGrad, self.steps[block.start].checkpoint);
+                self.again(block.clone());
+                for layer in block.rev() {
+                    self.backward_step(layer, reduction, shared);
+                }
+                continue;
+            }
+            for (layer, gathered) in block.clone().zip(gathered).rev() {
+                self.awaited.extend(gathered);
+                let ends_run = |layer: usize| layer + 1 == block.end || !self.steps[layer + 1].selective;
+                if self.recompute == Recompute::Selective && self.steps[layer].selective && ends_run(layer) {
+                    let run = (block.start..=layer).rev().take_while(|&at| self.steps[at].selective).count();
+                    self.again(layer + 1 - run..layer + 1);
+                }
+                self.backward_step(layer, reduction, shared);
+            }
+        }
+    }
+
+    /// Computes `layers` again, for their backward pass.
+    fn again(&mut self, layers: Range<usize>) {
+        for layer in layers {
+            let exchange = self.forward_step(layer).1;
+            self.awaited.extend(exchange);
+        }
+    }
+
+    /// The backward pass of one layer.
+    pub(crate) fn backward_step(&mut self, layer: usize, reduction: Reduction, shared: &[Shared]) {
+        let step = &self.steps[layer];
+        self.exchange_awaited(layer, Part::InputGrad, step.before_backward);
+        let inputs = self.exchange(layer, Part::WeightGrad, step.before_weight_grad, true);
+        match self.backward {
+            BackwardOrder::WeightFirst => {
+                self.awaited.extend(inputs);
+                self.weight_grad(layer, reduction, shared);
+                self.input_grad(layer);
+            }
+            BackwardOrder::InputFirst => {
+                self.input_grad(layer);
+                // The exchange of the input gradient overlaps the same layer's weight gradient.
+                let exchange = if layer > 0 { std::mem::take(&mut self.awaited) } else { Vec::new() };
+                self.awaited.extend(inputs);
+                self.weight_grad(layer, reduction, shared);
+                self.awaited.extend(exchange);
+            }
+        }
+    }
+
+    fn input_grad(&mut self, layer: usize) {
+        // Nobody needs the gradient with respect to the samples.
+        if layer > 0 {
+            self.compute(layer, Part::InputGrad, &self.steps[layer].input_grad);
+            let exchange = self.exchange(layer, Part::InputGrad, self.steps[layer].input_grad_comm, true);
+            self.awaited.extend(exchange);
+        }
+        if self.before_first == Some(layer) {
+            self.first_exchange = self.exchange(0, Part::InputGrad, self.steps[0].input_grad_comm, true);
+        }
+    }
+
+    fn weight_grad(&mut self, layer: usize, reduction: Reduction, shared: &[Shared]) {
+        let step = &self.steps[layer];
+        self.compute(layer, Part::WeightGrad, &step.weight_grad);
+        let in_last = reduction == Reduction::InLast;
+        if reduction == Reduction::Later {
+            if step.each_micro_batch {
+                self.exchange(layer, Part::WeightGrad, step.weight_grad_comm, false);
+            }
+            return;
+        }
+        // Sums with ranks that share the model, and with another stage, come before those over copies.
+        let mut on: Vec<u32> = Vec::new();
+        if let Some(sum) = self.exchange(layer, Part::WeightGrad, step.partial_sum, false) {
+            if in_last {
+                self.graph.only_in_last(sum);
+            }
+            on.push(sum);
+        }
+        for &Shared { message: Message { peer, bytes, tag }, .. } in
+            shared.iter().filter(|shared| shared.step == layer)
+        {
+            let sent = self.add(layer, Part::WeightGrad, TaskKind::Send { to: peer, bytes, tag });
+            let received = self.add(layer, Part::WeightGrad, TaskKind::Receive { from: peer, bytes, tag });
+            for task in [sent, received] {
+                self.chain.into_iter().for_each(|on| self.graph.after(task, on));
+            }
+            on.push(received);
+        }
+        if let Some(exchange) = self.exchange(layer, Part::WeightGrad, step.weight_grad_comm, false) {
+            on.drain(..).for_each(|on| self.graph.after(exchange, on));
+            if in_last && !step.each_micro_batch {
+                self.graph.only_in_last(exchange);
+            }
+            on.push(exchange);
+        }
+        if on.is_empty() {
+            on.extend(self.chain);
+        }
+        if step.update != Work::None {
+            on = vec![self.follow(layer, TaskKind::Compute(step.update.clone()), &on, in_last)];
+        }
+        if let Some((role, Comm { kind, bytes })) = step.publish {
+            let kind = TaskKind::Collective { role, kind, bytes, blocking: false };
+            on = vec![self.follow(layer, kind, &on, in_last)];
+        }
+        if let Some(first) = self.needs[layer] {
+            on.into_iter().for_each(|on| self.graph.after_previous(first, on));
+        }
+    }
+
+    /// A task of the update, after others.
+    fn follow(&mut self, layer: usize, kind: TaskKind, after: &[u32], in_last: bool) -> u32 {
+        let task = self.add(layer, Part::Update, kind);
+        if in_last {
+            self.graph.only_in_last(task);
+        }
+        after.iter().for_each(|&on| self.graph.after(task, on));
+        task
+    }
+}
+
+/// The blocks among `layers`, in order; a layer that belongs to none is one by itself.
+pub(crate) fn blocks(steps: &[Step], layers: Range<usize>) -> Vec<Range<usize>> {
+    let mut found: Vec<Range<usize>> = Vec::new();
+    for layer in layers {
+        match found.last_mut() {
+            Some(last) if steps[layer].block.is_some() && steps[last.start].block == steps[layer].block => {
+                last.end = layer + 1;
+            }
+            _ => found.push(layer..layer + 1),
+        }
+    }
+    found
+}

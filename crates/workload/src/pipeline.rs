@@ -1,0 +1,278 @@
+//! The task graphs of a pipeline's stages.
+//!
+//! A model is cut into parts of equally many blocks, one after the other: part k is the (k / p)-th chunk of stage k mod p
+//! (Narayanan et al. 2021, 2.2). Ranks of a stage are a class with one task graph, which is a whole training step, because
+//! micro-batches are not alike: the first fill the pipeline and the last empty it. Between parts, activations are sent
+//! forward and their gradients backward; a stage that works on one micro-batch receives the next meanwhile.
+
+use crate::graph::{Part, Peer, TaskGraph};
+use crate::layer::Layer;
+use crate::passes::{Message, Passes, Reduction, Shared};
+use crate::schedule::{Pipeline, Turn};
+use crate::step::{Division, Step, settle};
+use crate::training::Rules;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use syncline_diagnostics::{Code, Diagnostic};
+use syncline_units::Bytes;
+
+/// Most tasks of all stages, roughly: a step is written out in full.
+const TASKS: u64 = 1 << 22;
+
+/// A model cut into the parts of a pipeline.
+#[derive(Clone, Debug)]
+pub struct Stages {
+    /// In which order stages work.
+    pub pipeline: Pipeline,
+    /// Layers of each part.
+    parts: Vec<Range<usize>>,
+    /// Layers that share parameters, and whose these are.
+    shared: Vec<(usize, usize)>,
+}
+
+impl Stages {
+    /// Cuts `layers` into the parts of `pipeline`: by blocks, where layers belong to some; else by layers. What comes
+    /// before the first block belongs to the first part, and what follows the last one to the last.
+    ///
+    /// # Errors
+    /// Blocks that do not divide; a cut at a layer of which it is not known what it hands on; more tasks than can be held.
+    pub fn new(pipeline: Pipeline, layers: &[Layer]) -> Result<Self, Diagnostic> {
+        let parts = pipeline.parts() as usize;
+        let blocks = blocks(layers);
+        let bad =
+            |message: String| Diagnostic::error(Code::BadWorkload, message).key("workload.parallel.pipeline");
+        if !blocks.len().is_multiple_of(parts) || blocks.is_empty() {
+            let what = if layers.iter().any(|layer| layer.block.is_some()) { "blocks" } else { "layers" };
+            let fitting: Vec<String> = (1..=blocks.len())
+                .filter(|by| blocks.len().is_multiple_of(*by))
+                .map(|by| by.to_string())
+                .collect();
+            let of = if pipeline.chunks > 1 {
+                format!("{} stages of {} virtual ones", pipeline.stages, pipeline.chunks)
+            } else {
+                format!("{} stages", pipeline.stages)
+            };
+            return Err(bad(format!("{} {what} do not divide into {parts} equal parts", blocks.len()))
+                .found(of)
+                .allowed(format!("{} parts", fitting.join(", "))));
+        }
+        let tasks = 4 * layers.len() as u64 * u64::from(pipeline.micro_batches);
+        if parts > 1 && tasks > TASKS {
+            return Err(Diagnostic::error(
+                Code::BadWorkload,
+                "a step of this pipeline has more tasks than can be held",
+            )
+            .key("workload.micro_batches")
+            .found(format!("{} micro-batches of {} layers", pipeline.micro_batches, layers.len()))
+            .allowed(format!("at most {}", TASKS / (4 * layers.len() as u64)))
+            .help("simulate fewer micro-batches: those in the middle of a step are alike"));
+        }
+        let each = blocks.len() / parts;
+        let end = |part: usize| match blocks.get((part + 1) * each) {
+            Some(next) if part + 1 < parts => next.start,
+            _ => layers.len(),
+        };
+        let mut start = 0;
+        let parts: Vec<Range<usize>> =
+            (0..parts).map(|part| std::mem::replace(&mut start, end(part))..end(part)).collect();
+        if let Some(cut) = parts.iter().rev().skip(1).find(|part| layers[part.end - 1].outputs == 0) {
+            let layer = &layers[cut.end - 1];
+            return Err(bad(format!("layer `{}` ends a stage, and does not say its `outputs`", layer.name))
+                .key(format!("workload.layers.{}.outputs", cut.end - 1))
+                .found("0")
+                .help("give the elements that it hands on: they are sent to the next stage"));
+        }
+        Ok(Self { pipeline, parts, shared: shared(layers)? })
+    }
+
+    /// Layers of each of a stage's chunks.
+    pub fn chunks(&self, stage: u32) -> impl Iterator<Item = Range<usize>> {
+        let stride = self.pipeline.stages as usize;
+        self.parts.iter().skip(stage as usize).step_by(stride).cloned()
+    }
+
+    /// The stage of a layer.
+    pub fn stage(&self, layer: usize) -> u32 {
+        (self.parts.partition_point(|part| part.end <= layer) as u32) % self.pipeline.stages
+    }
+
+    /// The layers as a stage holds them: parameters that a layer shares with one of another stage are a copy there.
+    pub fn held<'a>(&self, layers: &'a [Layer]) -> Vec<Cow<'a, Layer>> {
+        let mut held: Vec<Cow<'a, Layer>> = layers.iter().map(Cow::Borrowed).collect();
+        for &(layer, lender) in self.shared.iter().filter(|pair| self.stage(pair.0) != self.stage(pair.1)) {
+            let Layer { parameters, update, .. } = &layers[lender];
+            let copy = Layer { parameters: *parameters, update: update.clone(), ..layers[layer].clone() };
+            held[layer] = Cow::Owned(copy);
+        }
+        held
+    }
+
+    /// The task graphs of all stages. `ranks` gives the first rank of each stage: others of a stage are as far from their
+    /// peers.
+    ///
+    /// # Errors
+    /// As [`GraphBuilder::build`](crate::GraphBuilder::build).
+    pub fn graphs(
+        &self,
+        layers: &[Layer],
+        by: &Division,
+        rules: Rules,
+        ranks: &[u32],
+        iterations: u32,
+    ) -> Result<Vec<TaskGraph>, Diagnostic> {
+        let steps: Vec<Step> = self.held(layers).iter().map(|layer| settle(layer, by)).collect();
+        let between = Between { stages: self, layers, by, ranks };
+        (0..self.pipeline.stages)
+            .map(|stage| {
+                let mut passes = Passes::new(&steps, rules.backward, rules.recompute);
+                between.step(&mut passes, stage);
+                passes.finish().build(iterations)
+            })
+            .collect()
+    }
+}
+
+/// The blocks that parts are made of: where no layer belongs to one, each layer is.
+fn blocks(layers: &[Layer]) -> Vec<Range<usize>> {
+    let any = layers.iter().any(|layer| layer.block.is_some());
+    let mut found: Vec<Range<usize>> = Vec::new();
+    for (index, layer) in layers.iter().enumerate() {
+        match (layer.block, found.last_mut()) {
+            (None, _) if any => {}
+            (Some(block), Some(last)) if layers[last.start].block == Some(block) => last.end = index + 1,
+            _ => found.push(index..index + 1),
+        }
+    }
+    found
+}
+
+/// Layers that share the parameters of another, and that layer.
+fn shared(layers: &[Layer]) -> Result<Vec<(usize, usize)>, Diagnostic> {
+    if layers.iter().all(|layer| layer.shares.is_none()) {
+        return Ok(Vec::new());
+    }
+    let names: BTreeMap<&str, usize> = layers.iter().map(|layer| layer.name.as_str()).zip(0..).collect();
+    let mut found = Vec::new();
+    for (index, layer) in layers.iter().enumerate() {
+        let Some(name) = &layer.shares else { continue };
+        match names.get(name.as_str()) {
+            Some(&lender) if lender != index => found.push((index, lender)),
+            _ => {
+                let others =
+                    layers.iter().map(|other| other.name.as_str()).filter(|other| *other != layer.name);
+                return Err(Diagnostic::error(Code::BadWorkload, "no other layer has this name")
+                    .key(format!("workload.layers.{index}.shares"))
+                    .one_of(name, others));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// What stages exchange.
+struct Between<'a> {
+    stages: &'a Stages,
+    layers: &'a [Layer],
+    by: &'a Division,
+    ranks: &'a [u32],
+}
+
+/// Which way a message goes: with the part that it belongs to, its tag.
+#[derive(Clone, Copy)]
+enum Way {
+    Forward = 0,
+    Backward = 1,
+    Sum = 2,
+}
+
+impl Between<'_> {
+    /// A training step of `stage`.
+    fn step(&self, passes: &mut Passes<'_>, stage: u32) {
+        let pipeline = &self.stages.pipeline;
+        let turns = pipeline.turns(stage);
+        // Of each chunk, the last backward turn: there gradients are complete.
+        let last = |chunk: u32| turns.iter().rposition(|turn| turn.backward && turn.chunk == chunk);
+        let last: Vec<Option<usize>> = (0..pipeline.chunks).map(last).collect();
+        for (at, &turn) in turns.iter().enumerate() {
+            let part = (turn.chunk * pipeline.stages + stage) as usize;
+            if turn.backward {
+                let reduction = match last[turn.chunk as usize] == Some(at) {
+                    true => Reduction::Now,
+                    false => Reduction::Later,
+                };
+                self.backward(passes, stage, part, turn, reduction);
+            } else {
+                self.forward(passes, stage, part);
+            }
+        }
+    }
+
+    fn forward(&self, passes: &mut Passes<'_>, stage: u32, part: usize) {
+        let layers = self.stages.parts[part].clone();
+        if part > 0 {
+            let message = self.message(part - 1, stage, self.stage(part - 1), Way::Forward);
+            passes.receive(layers.start, Part::Forward, message);
+        }
+        passes.forward(layers.clone());
+        if part + 1 < self.stages.parts.len() {
+            let message = self.message(part, stage, self.stage(part + 1), Way::Forward);
+            passes.send(layers.end - 1, Part::Forward, message);
+        }
+    }
+
+    fn backward(&self, passes: &mut Passes<'_>, stage: u32, part: usize, turn: Turn, reduction: Reduction) {
+        debug_assert!(turn.backward);
+        let layers = self.stages.parts[part].clone();
+        if part + 1 < self.stages.parts.len() {
+            let message = self.message(part, stage, self.stage(part + 1), Way::Backward);
+            passes.receive(layers.end - 1, Part::InputGrad, message);
+        }
+        let shared = self.shared(&layers, stage);
+        passes.backward(layers.clone(), reduction, &shared);
+        if part > 0 {
+            let message = self.message(part - 1, stage, self.stage(part - 1), Way::Backward);
+            passes.send(layers.start, Part::InputGrad, message);
+        }
+    }
+
+    fn stage(&self, part: usize) -> u32 {
+        part as u32 % self.stages.pipeline.stages
+    }
+
+    fn peer(&self, from: u32, to: u32) -> Peer {
+        Peer::Ahead((i64::from(self.ranks[to as usize]) - i64::from(self.ranks[from as usize])) as i32)
+    }
+
+    /// What `stage` exchanges with `other` for the outputs of `part`, or their gradients.
+    fn message(&self, part: usize, stage: u32, other: u32, way: Way) -> Message {
+        let outputs = self.layers[self.stages.parts[part].end - 1].outputs;
+        // By tokens, each rank has and sends its own.
+        let share = if self.by.sequence { outputs.div_ceil(u64::from(self.by.model.1)) } else { outputs };
+        Message {
+            peer: self.peer(stage, other),
+            bytes: Bytes(share.saturating_mul(self.by.element)),
+            tag: tag(part, way),
+        }
+    }
+
+    /// What `stage` exchanges for parameters of its `layers` that another stage has too.
+    fn shared(&self, layers: &Range<usize>, stage: u32) -> Vec<Shared> {
+        let mut found = Vec::new();
+        for &(borrower, lender) in &self.stages.shared {
+            let bytes = Bytes(self.by.parameters(&self.layers[lender]).saturating_mul(self.by.element));
+            for (step, other) in [(borrower, lender), (lender, borrower)] {
+                let to = self.stages.stage(other);
+                if layers.contains(&step) && to != stage && !bytes.is_zero() {
+                    let message = Message { peer: self.peer(stage, to), bytes, tag: tag(lender, Way::Sum) };
+                    found.push(Shared { step, message });
+                }
+            }
+        }
+        found
+    }
+}
+
+const fn tag(of: usize, way: Way) -> u32 {
+    3 * of as u32 + way as u32
+}

@@ -1,0 +1,344 @@
+//! A job that does not fit into memory is refused, with the nearest changes that make it fit.
+
+use crate::grid::GridAxis;
+use crate::job::Training;
+use crate::layer::{Axes, Layer, Optimizer, Parallel, Recompute};
+use crate::memory::{Footprint, footprints};
+use std::borrow::Cow;
+use syncline_diagnostics::{Code, Diagnostic};
+use syncline_units::Bytes;
+
+/// A training job, as far as its memory goes.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    /// From input to output.
+    pub layers: &'a [Layer],
+    /// Where ranks can be.
+    pub axes: &'a [GridAxis],
+    /// Which of them share what.
+    pub parallel: &'a Parallel,
+    /// What updates parameters.
+    pub optimizer: Optimizer,
+    /// Samples of a micro-batch, where that is known.
+    pub batch: Option<u32>,
+    /// Micro-batches of a step.
+    pub micro_batches: u32,
+    /// Bytes of an element.
+    pub element: u64,
+}
+
+/// A change of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Change {
+    Zero(u8),
+    Recompute(Recompute),
+    Sequence,
+    Batch(u32),
+    Model(u32),
+    Pipeline(u32),
+}
+
+impl Change {
+    /// As a scenario says it.
+    fn said(self) -> String {
+        match self {
+            Self::Zero(stage) => format!("zero: {stage}"),
+            Self::Recompute(Recompute::Selective) => "recompute: selective".to_owned(),
+            Self::Recompute(_) => "recompute: full".to_owned(),
+            Self::Sequence => "sequence: true".to_owned(),
+            Self::Batch(batch) => format!("batch_per_npu: {batch}"),
+            Self::Model(degree) => format!("model: {degree}"),
+            Self::Pipeline(stages) => format!("pipeline: {stages}"),
+        }
+    }
+    /// Changes of one kind are alternatives.
+    const fn kind(self) -> u8 {
+        match self {
+            Self::Zero(_) => 0,
+            Self::Recompute(_) => 1,
+            Self::Sequence => 2,
+            Self::Batch(_) => 3,
+            Self::Model(_) => 4,
+            Self::Pipeline(_) => 5,
+        }
+    }
+}
+
+/// Most remedies that are told.
+const TOLD: usize = 4;
+/// Most changes that are tried together.
+const TOGETHER: usize = 3;
+
+/// Bytes for people: four digits and a decimal prefix, as data sheets have them.
+fn said(bytes: Bytes) -> String {
+    let mut scaled = bytes.0 as f64;
+    let mut units = ["B", "kB", "MB", "GB", "TB", "PB"].into_iter();
+    let mut unit = units.next().unwrap_or_default();
+    while scaled >= 999.95
+        && let Some(larger) = units.next()
+    {
+        (scaled, unit) = (scaled / 1000.0, larger);
+    }
+    let digits = if scaled >= 100.0 { 1 } else { 2 };
+    let text = format!("{scaled:.digits$}");
+    let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    format!("{text} {unit}")
+}
+
+/// Checks that every stage fits into `capacity`.
+///
+/// # Errors
+/// The stage that needs most, with its parts and with what would make the job fit.
+pub fn fits(asked: &Asked<'_>, found: &[Footprint], capacity: Bytes) -> Result<(), Diagnostic> {
+    let Some(worst) = found.iter().max_by_key(|each| each.total()) else { return Ok(()) };
+    if worst.total() <= capacity {
+        return Ok(());
+    }
+    let stage = if found.len() > 1 { format!(" of stage {}", worst.stage) } else { String::new() };
+    let mut parts = vec![
+        format!("parameters {}", said(worst.parameters)),
+        format!("gradients {}", said(worst.gradients)),
+        format!("optimiser states {}", said(worst.optimizer)),
+    ];
+    if !worst.gathered.is_zero() {
+        parts.push(format!("gathered parameters {}", said(worst.gathered)));
+    }
+    match worst.activations {
+        Some(bytes) if worst.live > 1 => {
+            parts.push(format!("activations {} of {} at once", said(bytes), worst.live))
+        }
+        Some(bytes) => parts.push(format!("activations {}", said(bytes))),
+        None => {}
+    }
+    let problem = Diagnostic::error(
+        Code::DoesNotFit,
+        format!("a rank{stage} needs {}, and an NPU has {}", said(worst.total()), said(capacity)),
+    )
+    .key("workload.parallel")
+    .found(parts.join(", "))
+    .allowed(format!("{} together", said(capacity)));
+    let problem = match worst.activations {
+        Some(_) => problem,
+        None => problem.note("activations are not counted: not every layer says what it keeps"),
+    };
+    let remedies = asked.remedies(capacity);
+    Err(problem.help(if remedies.is_empty() {
+        format!("no {TOGETHER} changes together make it fit: take more NPUs, or a smaller model")
+    } else {
+        let said: Vec<String> = remedies
+            .iter()
+            .map(|(changes, total)| {
+                let changes: Vec<String> = changes.iter().map(|change| change.said()).collect();
+                format!("`{}` ({})", changes.join(", "), said(*total))
+            })
+            .collect();
+        format!("it fits with {}", said.join("; or "))
+    }))
+}
+
+impl Asked<'_> {
+    /// Sets of few changes with which the job fits, and what its largest stage then needs. Fewer changes come first; of a
+    /// kind of change, the smallest that does.
+    fn remedies(&self, capacity: Bytes) -> Vec<(Vec<Change>, Bytes)> {
+        let changes = self.changes();
+        for number in 1..=TOGETHER {
+            let mut fitting: Vec<(Vec<Change>, Bytes)> = Vec::new();
+            self.try_all(&changes, number, 0, &mut Vec::new(), capacity, &mut fitting);
+            if !fitting.is_empty() {
+                fitting.truncate(TOLD);
+                return fitting;
+            }
+        }
+        Vec::new()
+    }
+
+    /// Tries all sets of `number` changes that add to `chosen`.
+    fn try_all(
+        &self,
+        changes: &[Change],
+        number: usize,
+        from: usize,
+        chosen: &mut Vec<Change>,
+        capacity: Bytes,
+        fitting: &mut Vec<(Vec<Change>, Bytes)>,
+    ) {
+        if chosen.len() == number {
+            let kinds = |set: &[Change]| set.iter().map(|change| change.kind()).collect::<Vec<_>>();
+            if fitting.iter().any(|(set, _)| kinds(set) == kinds(chosen)) || fitting.len() == TOLD {
+                return;
+            }
+            if let Some(total) = self.total(chosen).filter(|&total| total <= capacity) {
+                fitting.push((chosen.clone(), total));
+            }
+            return;
+        }
+        for (at, &change) in changes.iter().enumerate().skip(from) {
+            if chosen.iter().all(|other| other.kind() != change.kind()) {
+                chosen.push(change);
+                self.try_all(changes, number, at + 1, chosen, capacity, fitting);
+                chosen.pop();
+            }
+        }
+    }
+
+    /// Changes that may help, those of a kind from small to large.
+    fn changes(&self) -> Vec<Change> {
+        let Parallel { zero, recompute, sequence, .. } = *self.parallel;
+        let mut found: Vec<Change> = (zero + 1..=3).map(Change::Zero).collect();
+        if recompute == Recompute::None {
+            found.push(Change::Recompute(Recompute::Selective));
+        }
+        if recompute != Recompute::Full {
+            found.push(Change::Recompute(Recompute::Full));
+        }
+        if !sequence && self.layers.iter().any(|layer| layer.tokens.is_some()) {
+            found.push(Change::Sequence);
+        }
+        let batch = self.batch.unwrap_or(1);
+        found.extend((1..32).map(|by| batch >> by).take_while(|&batch| batch > 0).map(Change::Batch));
+        let Ok(now) = self.training(&[]) else { return found };
+        let ranks: u32 = now.grid.sizes.iter().product();
+        let [model, stages] = [now.division.model.1, now.stages.pipeline.stages];
+        let larger =
+            |degree: u32| (1..32).filter_map(move |by| degree.checked_shl(by).filter(|&more| more <= ranks));
+        let larger = |degree: u32| larger(degree).take_while(move |&more| more > degree);
+        found.extend(larger(model).map(Change::Model));
+        found.extend(larger(stages).map(Change::Pipeline));
+        found
+    }
+
+    fn changed(&self, changes: &[Change]) -> Parallel {
+        let mut parallel = self.parallel.clone();
+        for &change in changes {
+            match change {
+                Change::Zero(stage) => parallel.zero = stage,
+                Change::Recompute(what) => parallel.recompute = what,
+                Change::Sequence => parallel.sequence = true,
+                Change::Model(degree) => parallel.model = Axes::Degree(degree),
+                Change::Pipeline(stages) => parallel.pipeline = Axes::Degree(stages),
+                Change::Batch(_) => {}
+            }
+        }
+        parallel
+    }
+
+    /// The job with these changes, if there is one; its layers are for as many samples as before.
+    fn training(&self, changes: &[Change]) -> Result<Training<'_>, syncline_diagnostics::Diagnostics> {
+        let parallel = self.changed(changes);
+        Training::new(self.layers, self.axes, &parallel, (1, self.micro_batches), self.element)
+    }
+
+    /// What the largest stage needs with these changes; nothing where they cannot be.
+    fn total(&self, changes: &[Change]) -> Option<Bytes> {
+        let parallel = self.changed(changes);
+        let layers = match changes.iter().find_map(|&change| match change {
+            Change::Batch(batch) => Some(batch),
+            _ => None,
+        }) {
+            Some(batch) => Cow::Owned(fewer(self.layers, batch, self.batch?)),
+            None => Cow::Borrowed(self.layers),
+        };
+        let training =
+            Training::new(&layers, self.axes, &parallel, (1, self.micro_batches), self.element).ok()?;
+        // A change that changes nothing is none.
+        let useless = changes.iter().any(|change| match *change {
+            Change::Zero(_) => training.division.data.1 == 1,
+            Change::Sequence => training.division.model.1 == 1,
+            _ => false,
+        });
+        let largest = footprints(&training, self.optimizer).iter().map(Footprint::total).max();
+        largest.filter(|_| !useless)
+    }
+}
+
+/// Layers for `batch` samples that are given for `of`.
+fn fewer(layers: &[Layer], batch: u32, of: u32) -> Vec<Layer> {
+    let part = |amount: u64| (u128::from(amount) * u128::from(batch)).div_ceil(u128::from(of.max(1))) as u64;
+    let part_of = |bytes: Option<Bytes>| bytes.map(|bytes| Bytes(part(bytes.0)));
+    let one = |layer: &Layer| Layer {
+        inputs: part(layer.inputs),
+        outputs: part(layer.outputs),
+        kept: part_of(layer.kept),
+        kept_selective: part_of(layer.kept_selective),
+        ..layer.clone()
+    };
+    layers.iter().map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layer::Sharding;
+
+    /// Four blocks of 1,000 parameters and 12,000 bytes of activations for 8 samples.
+    fn layers() -> Vec<Layer> {
+        let layer = |block: u32| Layer {
+            name: format!("l{block}"),
+            parameters: 1000,
+            inputs: 400,
+            outputs: 400,
+            kept: Some(Bytes(12_000)),
+            block: Some(block),
+            heads: Some(4),
+            sharding: Sharding::Divided,
+            ..Layer::default()
+        };
+        (0..4).map(layer).collect()
+    }
+
+    fn refusal(capacity: u64, parallel: &Parallel) -> Option<Diagnostic> {
+        let (layers, element) = (layers(), 2);
+        let axes = [GridAxis { name: "d".to_owned(), size: 8, dim: Some(0) }];
+        let asked = Asked {
+            layers: &layers,
+            axes: &axes,
+            parallel,
+            optimizer: Optimizer::Adam,
+            batch: Some(8),
+            micro_batches: 4,
+            element,
+        };
+        let training = Training::new(&layers, &axes, parallel, (1, 4), element).unwrap();
+        fits(&asked, &footprints(&training, Optimizer::Adam), Bytes(capacity)).err()
+    }
+
+    #[test]
+    fn a_job_that_does_not_fit_is_told_what_would() {
+        // 64,000 bytes of state and 48,000 of activations.
+        assert_eq!(refusal(112_000, &Parallel::default()), None);
+        let refused = refusal(111_999, &Parallel::default()).unwrap();
+        assert_eq!(refused.code, Code::DoesNotFit);
+        assert_eq!(refused.message, "a rank needs 112 kB, and an NPU has 112 kB");
+        let refused = refusal(100_000, &Parallel::default()).unwrap();
+        assert_eq!(refused.message, "a rank needs 112 kB, and an NPU has 100 kB");
+        assert_eq!(
+            refused.found.as_deref(),
+            Some("parameters 8 kB, gradients 8 kB, optimiser states 48 kB, activations 48 kB")
+        );
+        // One change of each kind, the smallest that does: an eighth of 48 kB of states; 4 x 800 + 11,200 of
+        // activations; half of them; half of everything.
+        assert_eq!(
+            refused.help.as_deref(),
+            Some(
+                "it fits with `zero: 1` (70 kB); or `recompute: full` (78.4 kB); or `batch_per_npu: 4` (88 kB); or \
+                 `model: 2` (56 kB)"
+            )
+        );
+    }
+
+    #[test]
+    fn changes_are_put_together_where_none_is_enough() {
+        let help = |capacity| refusal(capacity, &Parallel::default()).unwrap().help.unwrap();
+        // Two copies of a quarter each: 4 kB, half of 12 kB, and a quarter of 48 kB.
+        assert!(help(25_000).starts_with("it fits with `zero: 1, model: 4` (22 kB); or `zero: 2, batch"));
+        assert!(help(10).starts_with("no 3 changes together make it fit"), "{}", help(10));
+    }
+
+    #[test]
+    fn the_largest_stage_is_named() {
+        let parallel = Parallel { pipeline: Axes::Degree(4), ..Parallel::default() };
+        let refused = refusal(50_000, &parallel).unwrap();
+        assert_eq!(refused.message, "a rank of stage 0 needs 64 kB, and an NPU has 50 kB");
+        assert!(refused.found.unwrap().ends_with("activations 48 kB of 4 at once"));
+    }
+}

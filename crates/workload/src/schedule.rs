@@ -1,0 +1,242 @@
+//! In which order a stage of a pipeline works on the micro-batches of a training step.
+//!
+//! With p stages, m micro-batches, v parts of the model in each stage and communication that is free, a step lasts the work
+//! of m micro-batches and (p - 1) / v more of them: the *bubble* (Narayanan et al. 2021, 2.2). The schedules differ in
+//! how many micro-batches are under way in a stage, whose activations it keeps: all m with GPipe, at most p with 1F1B.
+
+use crate::layer::{Parallel, Schedule};
+use syncline_diagnostics::{Code, Diagnostic};
+
+/// One piece of a stage's work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// Whether it is the backward pass.
+    pub backward: bool,
+    /// Of which micro-batch.
+    pub micro_batch: u32,
+    /// Through which of the stage's parts of the model, from its input to its output.
+    pub chunk: u32,
+}
+
+/// A pipeline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pipeline {
+    /// In which order stages work.
+    pub schedule: Schedule,
+    /// Stages.
+    pub stages: u32,
+    /// Parts of the model that each stage holds.
+    pub chunks: u32,
+    /// Micro-batches of a training step.
+    pub micro_batches: u32,
+}
+
+impl Pipeline {
+    /// The pipeline of `stages` ranks that `parallel` asks for.
+    ///
+    /// # Errors
+    /// Several parts in a stage without a schedule for them, and the reverse; micro-batches that do not divide.
+    pub fn new(parallel: &Parallel, stages: u32, micro_batches: u32) -> Result<Self, Diagnostic> {
+        let (schedule, chunks) = (parallel.schedule, parallel.virtual_stages);
+        let bad = |key: &str, message: String| {
+            Diagnostic::error(Code::BadWorkload, message).key(format!("workload.{key}"))
+        };
+        let interleaved = schedule == Schedule::Interleaved;
+        if chunks == 0 || interleaved != (chunks > 1) {
+            let allowed = if interleaved { "at least 2" } else { "1" };
+            return Err(bad(
+                "parallel.virtual_stages",
+                format!("the schedule {} has another number of virtual stages", schedule.name()),
+            )
+            .found(chunks.to_string())
+            .allowed(allowed)
+            .help("several parts of a model in each stage, and `schedule: interleaved`, go together"));
+        }
+        if stages == 1 && chunks > 1 {
+            return Err(bad("parallel.virtual_stages", "virtual stages need a pipeline".to_owned())
+                .found(chunks.to_string())
+                .help("give `pipeline` at least 2 ranks"));
+        }
+        // Narayanan et al. 2021, 2.2.2: "the number of microbatches in a batch [is] an integer multiple" of the stages.
+        if interleaved && !micro_batches.is_multiple_of(stages) {
+            let (below, above) = (micro_batches / stages * stages, micro_batches.next_multiple_of(stages));
+            let near = if below == 0 { above.to_string() } else { format!("{below} or {above}") };
+            return Err(bad(
+                "micro_batches",
+                "an interleaved schedule needs a multiple of the stages".to_owned(),
+            )
+            .found(micro_batches.to_string())
+            .allowed(format!("multiples of {stages}, such as {near}")));
+        }
+        Ok(Self { schedule, stages, chunks, micro_batches })
+    }
+
+    /// Parts of the model over all stages.
+    pub const fn parts(&self) -> u32 {
+        self.stages * self.chunks
+    }
+
+    /// What `stage` does in a training step, in order.
+    pub fn turns(&self, stage: u32) -> Vec<Turn> {
+        let (m, p, v) = (self.micro_batches, self.stages, self.chunks);
+        let forward = |at| self.turn(at, false);
+        let backward = |at| self.turn(at, true);
+        let all = m * v;
+        let warm_up = match self.schedule {
+            Schedule::GPipe => {
+                // The last micro-batch comes back first.
+                return (0..m).map(forward).chain((0..m).rev().map(backward)).collect();
+            }
+            Schedule::OneForwardOneBackward => p - 1 - stage,
+            // With as many micro-batches as stages, all of the first go through all chunks before any comes back.
+            Schedule::Interleaved if m == p => all,
+            Schedule::Interleaved => 2 * (p - 1 - stage) + (v - 1) * p,
+        };
+        let warm_up = warm_up.min(all);
+        let steady = (0..all - warm_up).flat_map(|at| [forward(warm_up + at), backward(at)]);
+        (0..warm_up).map(forward).chain(steady).chain((all - warm_up..all).map(backward)).collect()
+    }
+
+    /// The `at`-th forward or backward turn: groups of as many micro-batches as there are stages go through one chunk
+    /// after the other.
+    const fn turn(&self, at: u32, backward: bool) -> Turn {
+        if self.chunks == 1 {
+            return Turn { backward, micro_batch: at, chunk: 0 };
+        }
+        let (p, v) = (self.stages, self.chunks);
+        let chunk = at % (p * v) / p;
+        Turn {
+            backward,
+            micro_batch: at / (p * v) * p + at % p,
+            chunk: if backward { v - 1 - chunk } else { chunk },
+        }
+    }
+
+    /// Most that `stage` keeps at once, where a micro-batch leaves `kept` of each chunk between its two passes.
+    pub fn peak(&self, stage: u32, kept: impl Fn(u32) -> u128) -> u128 {
+        let (mut now, mut most) = (0u128, 0);
+        for turn in self.turns(stage) {
+            if turn.backward {
+                now -= kept(turn.chunk);
+            } else {
+                now += kept(turn.chunk);
+                most = most.max(now);
+            }
+        }
+        most
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn pipeline(schedule: Schedule, stages: u32, chunks: u32, micro_batches: u32) -> Pipeline {
+        Pipeline { schedule, stages, chunks, micro_batches }
+    }
+
+    /// When the last stage is done where forward turns take `f`, backward ones `b`, and messages no time.
+    fn length(pipeline: &Pipeline, f: u64, b: u64) -> u64 {
+        let parts = pipeline.parts() as usize;
+        let m = pipeline.micro_batches as usize;
+        // When a micro-batch has left a part, forward and backward.
+        let mut done = vec![[None; 2]; parts * m];
+        let mut queues: Vec<std::collections::VecDeque<Turn>> =
+            (0..pipeline.stages).map(|stage| pipeline.turns(stage).into()).collect();
+        let mut free = vec![0; pipeline.stages as usize];
+        while queues.iter().any(|queue| !queue.is_empty()) {
+            let mut moved = false;
+            for stage in 0..pipeline.stages as usize {
+                let Some(turn) = queues[stage].front().copied() else { continue };
+                let part = turn.chunk as usize * pipeline.stages as usize + stage;
+                let at = |part: usize, pass: usize| done[part * m + turn.micro_batch as usize][pass];
+                let needs = match (turn.backward, part) {
+                    (false, 0) => Some(0),
+                    (false, _) => at(part - 1, 0),
+                    (true, _) if part + 1 == parts => at(part, 0),
+                    (true, _) => at(part + 1, 1),
+                };
+                let Some(ready) = needs else { continue };
+                let end = free[stage].max(ready) + if turn.backward { b } else { f };
+                free[stage] = end;
+                done[part * m + turn.micro_batch as usize][usize::from(turn.backward)] = Some(end);
+                queues[stage].pop_front();
+                moved = true;
+            }
+            assert!(moved, "{pipeline:?} waits for ever");
+        }
+        free.into_iter().max().unwrap()
+    }
+
+    #[test]
+    fn the_bubble_is_that_of_narayanan() {
+        // 2.2.1: (p - 1)(f + b) beside m (f + b); 2.2.2: divided by v.
+        for (p, m) in [(1, 1), (1, 5), (2, 1), (2, 7), (4, 4), (4, 8), (4, 9), (8, 64)] {
+            for schedule in [Schedule::GPipe, Schedule::OneForwardOneBackward] {
+                let found = length(&pipeline(schedule, p, 1, m), 10, 20);
+                assert_eq!(found, u64::from(m + p - 1) * 30, "{schedule:?} {p} {m}");
+            }
+        }
+        for (p, v, m) in [(2, 2, 2), (2, 3, 4), (4, 2, 8), (4, 4, 16), (8, 2, 64), (8, 4, 8)] {
+            let found = length(&pipeline(Schedule::Interleaved, p, v, m), 10, 20);
+            assert_eq!(found, u64::from(m * v + p - 1) * 30, "{p} {v} {m}");
+        }
+    }
+
+    #[test]
+    fn live_micro_batches_are_m_with_gpipe_and_at_most_p_with_1f1b() {
+        for (p, m) in [(1, 1), (2, 7), (4, 2), (4, 4), (4, 9), (8, 64)] {
+            for stage in 0..p {
+                let peak = |schedule| pipeline(schedule, p, 1, m).peak(stage, |_| 1);
+                assert_eq!(peak(Schedule::GPipe), u128::from(m));
+                assert_eq!(peak(Schedule::OneForwardOneBackward), u128::from(m.min(p - stage)));
+            }
+        }
+        // Interleaved, the first stage: 2 (p - 1) + (v - 1) p + 1 chunks, each a v-th of its part of the model.
+        assert_eq!(pipeline(Schedule::Interleaved, 4, 2, 16).peak(0, |_| 1), 11);
+        assert_eq!(pipeline(Schedule::Interleaved, 4, 2, 4).peak(0, |_| 1), 8);
+    }
+
+    proptest! {
+        #[test]
+        fn every_chunk_of_every_micro_batch_goes_forward_then_backward(
+            which in 0..3usize, p in 1..6u32, v in 2..4u32, m in 1..12u32
+        ) {
+            let schedules = [Schedule::GPipe, Schedule::OneForwardOneBackward, Schedule::Interleaved];
+            let schedule = schedules[which];
+            let (v, p) = if schedule == Schedule::Interleaved { (v, p.max(2)) } else { (1, p) };
+            let m = if v > 1 { m * p } else { m };
+            let pipeline = pipeline(schedule, p, v, m);
+            for stage in 0..p {
+                let turns = pipeline.turns(stage);
+                prop_assert_eq!(turns.len() as u32, 2 * m * v);
+                for chunk in 0..v {
+                    for micro_batch in 0..m {
+                        let at = |backward| turns.iter().position(|t| *t == Turn { backward, micro_batch, chunk });
+                        prop_assert!(at(false).unwrap() < at(true).unwrap());
+                    }
+                }
+            }
+            length(&pipeline, 3, 5);
+        }
+    }
+
+    #[test]
+    fn pipelines_that_cannot_be_are_refused() {
+        let of = |schedule, virtual_stages| Parallel { schedule, virtual_stages, ..Parallel::default() };
+        for (parallel, stages, micro_batches, key, message) in [
+            (of(Schedule::Interleaved, 1), 4, 8, "parallel.virtual_stages", "another number"),
+            (of(Schedule::GPipe, 2), 4, 8, "parallel.virtual_stages", "another number"),
+            (of(Schedule::GPipe, 0), 4, 8, "parallel.virtual_stages", "another number"),
+            (of(Schedule::Interleaved, 2), 1, 8, "parallel.virtual_stages", "need a pipeline"),
+            (of(Schedule::Interleaved, 2), 4, 6, "micro_batches", "a multiple of the stages"),
+        ] {
+            let error = Pipeline::new(&parallel, stages, micro_batches).unwrap_err();
+            assert!(error.message.contains(message), "{error}");
+            assert_eq!(error.key.as_deref(), Some(&*format!("workload.{key}")));
+        }
+        let error = Pipeline::new(&of(Schedule::Interleaved, 2), 4, 6).unwrap_err();
+        assert_eq!(error.allowed.as_deref(), Some("multiples of 4, such as 4 or 8"));
+    }
+}

@@ -1,0 +1,293 @@
+//! A layer with its parallelisation settled: one rank's share of the work, and every exchange with its group and bytes.
+
+use crate::layer::{Comm, Layer, Recompute, Sharding, Work};
+use crate::product::Cut;
+use crate::role::RoleId;
+use syncline_units::{Bytes, CollectiveKind, Flops, Time};
+
+/// A collective of a layer: among which group, what, how much.
+pub type GroupComm = (RoleId, Comm);
+
+/// A layer with its work and communication settled.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Step {
+    /// Name of the layer.
+    pub name: String,
+    /// Forward pass.
+    pub forward: Work,
+    /// Gradient with respect to the input.
+    pub input_grad: Work,
+    /// Gradient with respect to the parameters.
+    pub weight_grad: Work,
+    /// Parameter update.
+    pub update: Work,
+    /// Exchange after the forward pass; the next layer waits for it.
+    pub forward_comm: Option<GroupComm>,
+    /// Exchange after the input gradient; the layer below waits for it.
+    pub input_grad_comm: Option<GroupComm>,
+    /// Exchange after the weight gradient; the layer's next forward pass waits for it.
+    pub weight_grad_comm: Option<GroupComm>,
+    /// Whether weight gradients are exchanged in each micro-batch, not only in the last one.
+    pub each_micro_batch: bool,
+    /// Exchange that gives the inputs of the forward pass.
+    pub before_forward: Option<GroupComm>,
+    /// Exchange that gives the gradient of the output.
+    pub before_backward: Option<GroupComm>,
+    /// Exchange that gives the inputs again, for the weight gradient.
+    pub before_weight_grad: Option<GroupComm>,
+    /// Sum of weight gradients over ranks that share a copy of the model, before the exchange with other copies.
+    pub partial_sum: Option<GroupComm>,
+    /// Exchange that gives the parameters, before each use.
+    pub gather: Option<GroupComm>,
+    /// Exchange that gives the parameters that others have updated.
+    pub publish: Option<GroupComm>,
+    /// Exchange that gives the input that is kept for recomputation, where the layer begins a block.
+    pub checkpoint: Option<GroupComm>,
+    /// Which block the layer belongs to.
+    pub block: Option<u32>,
+    /// Whether it is computed again where recomputation is selective.
+    pub selective: bool,
+}
+
+/// How layers are divided among ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Division {
+    /// Ranks that hold parts of a copy of the model.
+    pub model: (RoleId, u32),
+    /// Ranks that hold copies.
+    pub data: (RoleId, u32),
+    /// Bytes of a parameter, activation or gradient.
+    pub element: u64,
+    /// What of the training state copies divide among them: 0 to 3.
+    pub zero: u8,
+    /// Whether ranks of a copy divide by tokens what they would all do.
+    pub sequence: bool,
+    /// Whether they divide the inputs of blocks that are kept for recomputation.
+    pub divided_checkpoints: bool,
+    /// What is computed again.
+    pub recompute: Recompute,
+}
+
+impl Division {
+    /// Whole training states, and nothing recomputed.
+    pub const fn plain(model: (RoleId, u32), data: (RoleId, u32), element: u64) -> Self {
+        Self {
+            model,
+            data,
+            element,
+            zero: 0,
+            sequence: false,
+            divided_checkpoints: false,
+            recompute: Recompute::None,
+        }
+    }
+
+    /// Whether the ranks of a copy divide `layer`: its parameters, at least.
+    pub fn divides(&self, layer: &Layer) -> bool {
+        self.model.1 > 1 && layer.sharding != Sharding::Replicated
+    }
+
+    /// Parameters of `layer` that a rank of a copy uses.
+    pub fn parameters(&self, layer: &Layer) -> u64 {
+        if self.divides(layer) {
+            layer.parameters.div_ceil(u64::from(self.model.1))
+        } else {
+            layer.parameters
+        }
+    }
+
+    /// Whether copies divide the state of `layer`: where it is reduced at all.
+    pub fn shards(&self, layer: &Layer) -> bool {
+        let given = layer.communication.is_some();
+        self.zero > 0
+            && self.data.1 > 1
+            && layer.parameters > 0
+            && !given
+            && layer.sharding != Sharding::Exchange
+    }
+
+    fn comm(&self, role: RoleId, kind: CollectiveKind, elements: u64) -> Option<GroupComm> {
+        let bytes = Bytes(elements.saturating_mul(self.element));
+        (!bytes.is_zero()).then_some((role, Comm { kind, bytes }))
+    }
+}
+
+/// What a division makes of a layer: its share of the work, and its exchanges.
+///
+/// Exchanges of data-parallel ranks are those of ZeRO (Rajbhandari et al. 2020, 7): with stage 1 and 2, gradients are
+/// scattered where they were all-reduced, and updated parameters gathered; with stage 3, parameters are gathered before
+/// each use. Those of sequence parallelism are Korthikanti et al. 2022, 4.2.2: an all-reduce becomes a reduce-scatter,
+/// and an all-gather on the other side of what is done by tokens.
+pub fn settle(layer: &Layer, by: &Division) -> Step {
+    let (model_role, degree) = by.model;
+    let (data_role, copies) = by.data;
+    let mut step =
+        Step { name: layer.name.clone(), block: layer.block, selective: layer.selective, ..share(layer, by) };
+    let exchanges = layer.sharding == Sharding::Exchange;
+    let parameters = by.parameters(layer);
+    if copies > 1 && !exchanges {
+        let over_all = |kind| by.comm(data_role, kind, parameters);
+        if by.shards(layer) {
+            step.weight_grad_comm = over_all(CollectiveKind::ReduceScatter);
+            step.each_micro_batch = by.zero > 1;
+            let gathered = over_all(CollectiveKind::AllGather);
+            if by.zero > 2 { step.gather = gathered } else { step.publish = gathered }
+        } else {
+            step.weight_grad_comm = over_all(CollectiveKind::AllReduce);
+        }
+    }
+    let of_model = |kind, elements| by.comm(model_role, kind, elements);
+    let (inputs, outputs) = (layer.inputs, layer.outputs);
+    match layer.sharding {
+        Sharding::Exchange if copies > 1 => {
+            let to_all = by.comm(data_role, CollectiveKind::AllToAll, outputs);
+            (step.forward_comm, step.input_grad_comm) = (to_all, to_all);
+        }
+        Sharding::Gather if degree > 1 => {
+            step.forward_comm = of_model(CollectiveKind::AllGather, outputs);
+            step.input_grad_comm = of_model(CollectiveKind::AllReduce, inputs);
+        }
+        Sharding::Column if degree > 1 && by.sequence => {
+            step.before_forward = of_model(CollectiveKind::AllGather, inputs);
+            step.before_weight_grad = step.before_forward;
+            step.input_grad_comm = of_model(CollectiveKind::ReduceScatter, inputs);
+        }
+        Sharding::Row if degree > 1 && by.sequence => {
+            step.forward_comm = of_model(CollectiveKind::ReduceScatter, outputs);
+            step.before_backward = of_model(CollectiveKind::AllGather, outputs);
+        }
+        Sharding::Column if degree > 1 => {
+            step.input_grad_comm = of_model(CollectiveKind::AllReduce, inputs);
+        }
+        Sharding::Row if degree > 1 => step.forward_comm = of_model(CollectiveKind::AllReduce, outputs),
+        Sharding::Replicated if degree > 1 && by.sequence => {
+            step.partial_sum = of_model(CollectiveKind::AllReduce, parameters);
+        }
+        _ => {}
+    }
+    if degree > 1 && by.recompute == Recompute::Full && by.divided_checkpoints && !by.sequence {
+        step.checkpoint = of_model(CollectiveKind::AllGather, inputs);
+    }
+    if let Some(given) = &layer.communication {
+        let over = |role, comm: Option<Comm>| comm.filter(|c| !c.bytes.is_zero()).map(|comm| (role, comm));
+        step.forward_comm = over(model_role, given.forward);
+        step.input_grad_comm = over(model_role, given.input_grad);
+        step.weight_grad_comm = over(data_role, given.weight_grad);
+        (step.before_forward, step.before_backward, step.before_weight_grad) = (None, None, None);
+        step.partial_sum = None;
+    }
+    step
+}
+
+/// One rank's share of a layer's work.
+fn share(layer: &Layer, by: &Division) -> Step {
+    let degree = by.model.1;
+    let whole = degree == 1 || layer.sharding == Sharding::Replicated && !by.sequence;
+    let share = |work: &Work, outputs: Cut, inputs: Cut| match layer.sharding {
+        _ if whole => work.clone(),
+        Sharding::Gather | Sharding::Column => divide(work, degree, outputs),
+        Sharding::Row => divide(work, degree, inputs),
+        Sharding::Divided | Sharding::Replicated | Sharding::Exchange => divide(work, degree, Cut::Count),
+    };
+    let update =
+        if by.divides(layer) { divide(&layer.update, degree, Cut::Count) } else { layer.update.clone() };
+    Step {
+        forward: share(&layer.forward, Cut::N, Cut::K),
+        input_grad: share(&layer.input_grad, Cut::K, Cut::N),
+        weight_grad: share(&layer.weight_grad, Cut::N, Cut::M),
+        update: if by.shards(layer) { divide(&update, by.data.1, Cut::Count) } else { update },
+        ..Step::default()
+    }
+}
+
+/// One rank's share of `work` where `by` ranks divide it. `cut` says what of its matrix products they divide.
+fn divide(work: &Work, by: u32, cut: Cut) -> Work {
+    let share = |amount: u64| amount.div_ceil(u64::from(by));
+    match work {
+        Work::None => Work::None,
+        Work::Time(time) => Work::Time(Time(share(time.0))),
+        Work::Ops { flop, memory, products } => Work::Ops {
+            flop: Flops(share(flop.0)),
+            memory: Bytes(share(memory.0)),
+            products: products.iter().map(|product| product.share(by, cut)).collect(),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::product::Product;
+
+    fn layer(name: &str) -> Layer {
+        let work = Work::Time(Time(8_000));
+        Layer {
+            name: name.to_owned(),
+            forward: work.clone(),
+            input_grad: work.clone(),
+            weight_grad: work,
+            parameters: 100,
+            inputs: 10,
+            outputs: 20,
+            ..Layer::default()
+        }
+    }
+
+    fn by(degree: u32, copies: u32, element: u64) -> Division {
+        Division::plain((RoleId(0), degree), (RoleId(1), copies), element)
+    }
+
+    #[test]
+    fn model_parallelism_follows_the_sharding() {
+        let settle_as = |sharding| {
+            let layer = Layer { sharding, ..layer("l") };
+            settle(&layer, &by(4, 2, 2))
+        };
+        let kinds = |step: &Step| {
+            [step.forward_comm, step.input_grad_comm, step.weight_grad_comm]
+                .map(|comm| comm.map(|(role, comm)| (role.0, comm.kind.name(), comm.bytes.0)))
+        };
+        let grads = |bytes| Some((1, "all_reduce", bytes));
+        assert_eq!(
+            kinds(&settle_as(Sharding::Gather)),
+            [Some((0, "all_gather", 40)), Some((0, "all_reduce", 20)), grads(50)]
+        );
+        assert_eq!(kinds(&settle_as(Sharding::Column)), [None, Some((0, "all_reduce", 20)), grads(50)]);
+        assert_eq!(kinds(&settle_as(Sharding::Row)), [Some((0, "all_reduce", 40)), None, grads(50)]);
+        assert_eq!(kinds(&settle_as(Sharding::Divided)), [None, None, grads(50)]);
+        assert_eq!(kinds(&settle_as(Sharding::Replicated)), [None, None, grads(200)]);
+        assert_eq!(settle_as(Sharding::Replicated).forward, Work::Time(Time(8_000)));
+        assert_eq!(settle_as(Sharding::Row).forward, Work::Time(Time(2_000)));
+    }
+
+    #[test]
+    fn matrix_products_are_divided_as_their_operands_are() {
+        let product = |m, k, n| Product { m, k, n, count: 1, memory: Bytes(400) };
+        let work =
+            |product| Work::Ops { flop: Flops(8_000), memory: Bytes(800), products: Box::new([product]) };
+        // 100 rows, 20 inputs, 40 outputs.
+        let shares = |sharding| {
+            let layer = Layer {
+                sharding,
+                forward: work(product(100, 20, 40)),
+                input_grad: work(product(100, 40, 20)),
+                weight_grad: work(product(20, 100, 40)),
+                ..layer("l")
+            };
+            let step = settle(&layer, &by(4, 2, 2));
+            [step.forward, step.input_grad, step.weight_grad].map(|work| match work {
+                Work::Ops { flop: Flops(2_000), memory: Bytes(200), products } => {
+                    assert_eq!(products[0].memory, Bytes(100));
+                    (products[0].m, products[0].k, products[0].n)
+                }
+                other => panic!("{other:?}"),
+            })
+        };
+        let by_outputs = [(100, 20, 10), (100, 10, 20), (20, 100, 10)];
+        assert_eq!(shares(Sharding::Gather), by_outputs);
+        assert_eq!(shares(Sharding::Column), by_outputs);
+        assert_eq!(shares(Sharding::Row), [(100, 5, 40), (100, 40, 5), (5, 100, 40)]);
+        // Attention's products are divided by heads; one alone is divided by rows.
+        assert_eq!(shares(Sharding::Divided), [(25, 20, 40), (25, 40, 20), (5, 100, 40)]);
+    }
+}

@@ -1,0 +1,222 @@
+"""A single all-reduce on 128 nodes around one switch: the 24 runs that Figures 7 to 10 show, and other readings."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+from experiments.harness.experiment import Choice
+from experiments.harness.table import Table
+from syncline.plans import plan, receive, send, wait
+from syncline.report.quantity import size as shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from experiments.harness.case import Case
+    from experiments.harness.runner import Runner
+    from syncline import Result
+    from syncline.plans import Instruction
+    from syncline.summary import Packets
+
+FOLDER = Path(__file__).parent / "fig07"
+SCENARIOS = {"DBT": FOLDER / "dbt.yaml", "A2A": FOLDER / "a2a.yaml"}
+"""The two algorithms of the study (Table II)."""
+BUFFERS = {"64 MB": 512 << 10, "1 GB": 8 << 20}
+"""Buffers of the switch, and the part of each of its 128 ports (IV.A: 512 KB of 64 MB)."""
+MB = 1_000_000
+SIZES = tuple(8 * MB << step for step in range(6))
+"""8 to 256 MB: 2 x 8 MB over 100 Gb/s are the paper's 1.28 ms."""
+NODES, FEW_NODES = 128, 8
+"""Nodes of the study, and of a quick run."""
+BYTES_PER_S = 12.5e9
+"""Of a link: 100 Gb/s."""
+FRAME = 1502
+"""Bytes of a full packet on the wire, where it may be 1500 B."""
+BYTES, BUFFER = "workload.layers.matrix.communication.weight_grad.bytes", "network.buffer"
+
+
+@dataclass(frozen=True)
+class Single:
+    """One of the runs."""
+
+    algorithm: str
+    buffer: str
+    """Of the whole switch, as the paper calls it."""
+    size: int
+    result: Result
+
+    @property
+    def analytical_s(self) -> float:
+        """2 D / bandwidth, which ignores the network (IV.A.1)."""
+        return 2 * self.size / BYTES_PER_S
+
+    @property
+    def completion_s(self) -> float:
+        """From the first node's start to the last node's end; the mean where there are several all-reduces."""
+        return fmean(self.result.table("collectives")["duration_s"])
+
+    @property
+    def over_analytical(self) -> float:
+        """How many times as long as analytical it takes."""
+        return self.completion_s / self.analytical_s
+
+    @property
+    def utilization(self) -> float:
+        """Bytes on the wire over what all links could have carried since the first node's start (Fig. 8)."""
+        answer = self.result.summary
+        started: float = self.result.table("collectives")["issue_s"][0]
+        return answer.dims[0].utilization * answer.total_time_s / (answer.total_time_s - started)
+
+    @property
+    def packets(self) -> Packets:
+        """What became of packets: retransmissions, time-outs, round-trip times."""
+        found = self.result.summary.packets
+        assert found is not None, "the network model has packets"  # noqa: S101 - as `networks` below says
+        return found
+
+    @cached_property
+    def longest_queue(self) -> int:
+        """Bytes of the longest queue at a port of the switch."""
+        ports = self.result.table("ports")
+        pairs: Iterable[tuple[str, int]] = zip(ports["from"], ports["longest_queue_bytes"], strict=True)
+        return max(queue for place, queue in pairs if place.startswith("switch"))
+
+
+class Grid:
+    """The runs, each simulated when it is asked for."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
+        self.nodes = FEW_NODES if runner.quick else NODES
+        """Around the switch."""
+        self.sizes = _sizes(runner)
+        """Sizes of the all-reduce: all, or those that claims are about."""
+        self._known: dict[tuple[str, str, int], Single] = {}
+
+    def __getitem__(self, which: tuple[str, str, int]) -> Single:
+        """The run of an algorithm, a buffer and a size."""
+        if which not in self._known:
+            algorithm, buffer, size = which
+            result = self._runner.simulate(SCENARIOS[algorithm], self._changes(buffer, size))
+            self._known[which] = Single(algorithm, buffer, size, result)
+        return self._known[which]
+
+    def line(self, algorithm: str, buffer: str) -> list[Single]:
+        """The runs of all sizes."""
+        return [self[algorithm, buffer, size] for size in self.sizes]
+
+    def cases(self) -> list[Case]:
+        """What is simulated. Trees take about twice as long as all-to-all, for they send in 1024 chunks."""
+        weight = {"DBT": 2, "A2A": 1}
+        return [
+            self._runner.case(SCENARIOS[algorithm], self._changes(buffer, size), weight=weight[algorithm] * size)
+            for algorithm, buffer in configurations()
+            for size in self.sizes
+        ]
+
+    def _changes(self, buffer: str, size: int) -> dict[str, Any]:
+        few = {} if self.nodes == NODES else {"fabric.dims.scale_out.size": self.nodes}
+        # Fewer ports share a buffer that is as much smaller.
+        return {**few, BYTES: f"{size}B", BUFFER: f"{BUFFERS[buffer] * self.nodes}B"}
+
+    def table(self, name: str, title: str, unit: str, value: Callable[[Single], float], *, first: str = "") -> Table:
+        """A row for each size: ``value`` of each configuration, in columns that end in ``unit``."""
+        columns = [column(algorithm, buffer, unit) for algorithm, buffer in configurations()]
+        table = Table(name, f"{title}; {self.nodes} nodes", ("size_bytes", *([first] if first else []), *columns))
+        for size in self.sizes:
+            runs = [self[algorithm, buffer, size] for algorithm, buffer in configurations()]
+            table.add(size, *([runs[0].analytical_s] if first else []), *map(value, runs))
+        return table
+
+
+def configurations() -> Iterator[tuple[str, str]]:
+    """Algorithm and buffer of each line of the figures."""
+    return ((algorithm, buffer) for algorithm in SCENARIOS for buffer in BUFFERS)
+
+
+def column(algorithm: str, buffer: str, unit: str) -> str:
+    """Name of a configuration's column, such as ``dbt_64MB_ratio``."""
+    return f"{algorithm.lower()}_{buffer.replace(' ', '')}{unit}"
+
+
+def cases(runner: Runner) -> Sequence[Case]:
+    """What Figures 7 to 10 simulate."""
+    return Grid(runner).cases()
+
+
+def _sizes(runner: Runner) -> tuple[int, ...]:
+    if runner.quick:
+        return SIZES[:3]
+    return SIZES if runner.usual else (*SIZES[:3], SIZES[-1])
+
+
+def near(measured: float, paper: float) -> bool:
+    """Whether a value is the paper's, which it gives in two or three digits of one run: within 10 %."""
+    return abs(measured / paper - 1) <= 0.1
+
+
+def of_magnitude(measured: float, paper: float) -> bool:
+    """Whether a count is of the paper's magnitude: within a factor of 3."""
+    return paper / 3 <= measured <= 3 * paper
+
+
+def lost(run: Single) -> str:
+    """What was lost in a run, in a sentence."""
+    packets, room = run.packets, shown(BUFFERS[run.buffer])
+    if not packets.dropped:
+        alone = run.longest_queue < 2 * FRAME
+        why = "; no two nodes send to the same one at a time" if alone else ""
+        return f"No packet is lost: the longest queue of a port is {shown(run.longest_queue)} of {room}{why}."
+    return (
+        f"{packets.dropped} packets find the {room} of their port full; {packets.retransmissions} are sent again, and "
+        f"{packets.timeouts} times nothing behind a lost one tells the sender, which waits for 50 ms or longer."
+    )
+
+
+SKEW_S = 2e-6
+"""How far apart nodes start under the choice of that name."""
+
+
+def apart(seconds: float) -> Mapping[str, Any]:
+    """Nodes start up to ``seconds`` apart, drawn evenly: each computes that long, and up to twice as long, before."""
+    draw = random.Random(0)  # noqa: S311 - the same for everybody
+    slow = [{"rank": node, "factor": round(1 + draw.random(), 6)} for node in range(NODES)]
+    return {"workload.layers.matrix.weight_grad": f"{seconds * 1e12:.0f}ps", "faults": slow}
+
+
+def shuffled(folder: Path) -> Mapping[str, Any]:
+    """A2A in which each node serves the others in an order of its own, which is drawn."""
+
+    def program(rank: int, ranks: int) -> Iterator[Instruction]:
+        others = [other for other in range(ranks) if other != rank]
+        random.Random(rank).shuffle(others)  # noqa: S311 - the same for everybody
+        for other in others:
+            yield send(other, block=other)
+            yield receive(other, block=rank, reduce=True)
+        yield wait()
+        for other in others:
+            yield send(other, block=rank)
+            yield receive(other, block=other)
+
+    folder.mkdir(parents=True, exist_ok=True)
+    path = plan("shuffled", "all_reduce", NODES, program).save(folder / "shuffled.json")
+    return {"a2a:collectives.plans": {"all_reduce": str(path.absolute())}}
+
+
+NETWORKS = ("packet",)
+"""The network model that has packets."""
+CHOICES = (
+    Choice("nodes start up to 2 us apart", apart(SKEW_S)),
+    Choice("A2A: each node serves the others in an order of its own", shuffled),
+    Choice("packets of 9000 B", {"network.mtu": "9000B"}),
+    Choice("initial window of 0.5 MB", {"network.initial_window": (512 << 10) // 1448}),
+    Choice("CUBIC", {"network.congestion": "cubic"}),
+    Choice("16 chunks of A2A, 128 of DBT", {"a2a:collectives.chunks": 16, "dbt:collectives.chunks": 128}),
+    Choice("two all-reduces, one after the other", {"workload.iterations": 2}),
+)
+"""Other readings of what the paper leaves open about a single all-reduce."""

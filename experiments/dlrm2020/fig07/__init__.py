@@ -1,0 +1,212 @@
+"""Figure 7: how long a single all-reduce takes, and how far that is from the analytical model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from experiments.dlrm2020.all_reduce import (
+    BYTES,
+    CHOICES,
+    FOLDER,
+    NETWORKS,
+    SCENARIOS,
+    SIZES,
+    Grid,
+    Single,
+    apart,
+    cases,
+    column,
+    configurations,
+    lost,
+    near,
+)
+from experiments.harness import plot
+from experiments.harness.claim import Claim, Verdict
+from experiments.harness.experiment import Experiment, Findings
+from experiments.harness.table import Table
+from syncline.report.quantity import percent, size, time
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from matplotlib.figure import Figure
+
+    from experiments.harness.case import Case
+    from experiments.harness.runner import Runner
+
+SKEWS_S = (0.0, 1e-7, 5e-7, 2e-6, 2e-5)
+"""How far apart nodes start, from not at all to much longer than a round trip."""
+
+INSERTION = Claim(
+    "dlrm-01",
+    "IV.A.1",
+    "one all-reduce of 8 MB over links of 100 Gb/s, analytically: the insertion delay 2 x 8 MB / 100 Gb/s is 1.28 ms.",
+)
+MILD = Claim(
+    "dlrm-02",
+    "Fig. 7, obs. 1",
+    "A2A, 128 nodes on one switch, 64 MB of switch buffer, 8 MB: it takes 1.37 times the analytical time.",
+)
+COLLAPSE = Claim(
+    "dlrm-05",
+    "obs. 1",
+    "A2A, 64 MB of switch buffer, 16 MB: it takes more than 50 times the analytical time.",
+)
+CROSSING = Claim(
+    "dlrm-07",
+    "obs. 2",
+    "64 MB of switch buffer: DBT is better for smaller all-reduces, A2A for larger ones.",
+)
+CLOSE = Claim(
+    "dlrm-09",
+    "obs. 3",
+    "DBT, 1 GB of switch buffer, 8 to 256 MB: within 16 % of the analytical time, links nearly 100 % used, and no "
+    "retransmission.",
+)
+
+
+def measure(runner: Runner) -> Findings:
+    """Times both algorithms with both buffers at every size."""
+    grid = Grid(runner)
+    tables = [
+        grid.table(
+            "completion",
+            "From the first node's start to the last node's end; analytical: 2 D / 100 Gb/s",
+            "_s",
+            lambda run: run.completion_s,
+            first="analytical_s",
+        ),
+        grid.table("deviation", "Completion over analytical", "_ratio", lambda run: run.over_analytical),
+    ]
+    if runner.usual and not runner.quick:
+        tables.append(_skew(runner))
+    verdicts = [_insertion(runner, grid), _mild(grid), _collapse(grid), _crossing(grid), _close(grid)]
+    return Findings(tables, verdicts)
+
+
+def simulated(runner: Runner) -> Sequence[Case]:
+    """What all four figures simulate, and what is simulated for the starts apart."""
+    starts = [runner.case(SCENARIOS["A2A"], _start(skew), weight=SIZES[0]) for skew in SKEWS_S]
+    return [*cases(runner), *(starts if runner.usual and not runner.quick else [])]
+
+
+def _start(skew: float) -> Mapping[str, Any]:
+    return {BYTES: f"{SIZES[0]}B", **(apart(skew) if skew else {})}
+
+
+def _skew(runner: Runner) -> Table:
+    """What becomes of the claim's 8 MB where nodes do not start at once."""
+    table = Table(
+        "skew",
+        "A2A of 8 MB, 64 MB of switch buffer, where nodes start so far apart",
+        ("start_skew_s", "completion_s", "over_analytical_ratio", "longest_queue_bytes", "retransmissions", "timeouts"),
+    )
+    for skew in SKEWS_S:
+        run = Single("A2A", "64 MB", SIZES[0], runner.simulate(SCENARIOS["A2A"], _start(skew)))
+        again, timeouts = run.packets.retransmissions, run.packets.timeouts
+        table.add(skew, run.completion_s, run.over_analytical, run.longest_queue, again, timeouts)
+    return table
+
+
+def _insertion(runner: Runner, grid: Grid) -> Verdict:
+    first = grid["A2A", "64 MB", grid.sizes[0]]
+    models = [
+        Single(
+            name, first.buffer, first.size, runner.simulate(scenario, {BYTES: f"{first.size}B"}, network="analytical")
+        )
+        for name, scenario in SCENARIOS.items()
+    ]
+    both = " and ".join(f"{time(run.completion_s)} for {run.algorithm}" for run in models)
+    return INSERTION.judged(
+        near(first.analytical_s, 1.28e-3) and all(near(run.completion_s, 1.28e-3) for run in models),
+        f"{time(first.analytical_s)}; the network model analytical simulates {both}",
+        "A node sends 2 x 127/128 of 8 MB with A2A, and at most 2 x 8 MB over both trees of DBT; latency is the rest. "
+        "Headers are left out: a segment of 1448 B is 1502 B on the wire.",
+    )
+
+
+def _mild(grid: Grid) -> Verdict:
+    run = grid["A2A", "64 MB", SIZES[0]]
+    return MILD.judged(
+        near(run.over_analytical, 1.37),
+        f"{run.over_analytical:.3g} ({time(run.completion_s)})",
+        lost(run),
+    )
+
+
+def _collapse(grid: Grid) -> Verdict:
+    run = grid["A2A", "64 MB", SIZES[1]]
+    return COLLAPSE.judged(
+        run.over_analytical > 50,
+        f"{run.over_analytical:.3g} ({time(run.completion_s)})",
+        lost(run),
+    )
+
+
+def _crossing(grid: Grid) -> Verdict:
+    pairs = list(zip(grid.line("DBT", "64 MB"), grid.line("A2A", "64 MB"), strict=True))
+    trees = [tree.size for tree, direct in pairs if tree.completion_s < direct.completion_s]
+    holds = 0 < len(trees) < len(pairs) and trees == list(grid.sizes[: len(trees)])
+    ratios = ", ".join(
+        f"{tree.over_analytical:.3g} and {direct.over_analytical:.3g} at {size(tree.size)}" for tree, direct in pairs
+    )
+    faster = f"DBT is faster at {_listed(trees)}" if trees else "A2A is faster at every size"
+    tree, direct = pairs[-1]
+    return CROSSING.judged(
+        holds,
+        f"{faster}; DBT and A2A over analytical: {ratios}",
+        f"At {size(tree.size)}, DBT: {lost(tree)} A2A: {lost(direct)}",
+    )
+
+
+def _listed(sizes: Sequence[int]) -> str:
+    return ", ".join(size(each) for each in sizes)
+
+
+def _close(grid: Grid) -> Verdict:
+    runs = grid.line("DBT", "1 GB")
+    worst, used = max(run.over_analytical for run in runs), min(run.utilization for run in runs)
+    again = sum(run.packets.retransmissions for run in runs)
+    longest = max(runs, key=lambda run: run.longest_queue)
+    return CLOSE.judged(
+        worst <= 1.16 and used >= 0.95 and again == 0,
+        f"at most {worst:.3g}, at least {percent(used)} used, {again} retransmissions, over "
+        f"{_listed([run.size for run in runs])}",
+        f"{lost(longest)} Headers and acknowledgements take links for longer than the data alone (1502 + 54 B for 1448 "
+        "B, or 7.5 %); the rest is the way up and down the trees, during which some links are idle.",
+    )
+
+
+def draw(findings: Findings) -> Figure:
+    """Completion on the left, its ratio to the analytical time on the right."""
+    times, ratios = findings.table("completion"), findings.table("deviation")
+    figure, (left, right) = plot.new(2, height=3.2)
+    x = times.column("size_bytes")
+    for index, (algorithm, buffer) in enumerate(configurations()):
+        label = f"{algorithm}, {buffer}"
+        plot.line(left, x, [1e3 * value for value in times.column(column(algorithm, buffer, "_s"))], label, index)
+        plot.line(right, x, ratios.column(column(algorithm, buffer, "_ratio")), label, index)
+    analytical = [1e3 * value for value in times.column("analytical_s")]
+    left.plot(x, analytical, color=plot.BLACK, linestyle="--", label="analytical", linewidth=1)
+    right.axhline(1, color=plot.BLACK, linestyle="--", linewidth=1)
+    left.set_ylabel("completion [ms]")
+    right.set_ylabel("completion over analytical")
+    for axes in (left, right):
+        axes.set_yscale("log")
+        plot.plain(axes.yaxis)
+        plot.sizes_below(axes, x)
+    left.legend()
+    figure.supxlabel("size of the all-reduce", fontsize=9)
+    return figure
+
+
+EXPERIMENT = Experiment(
+    FOLDER,
+    "a single all-reduce on 128 nodes around one switch: completion, and deviation from the analytical model",
+    (INSERTION, MILD, COLLAPSE, CROSSING, CLOSE),
+    measure,
+    draw,
+    CHOICES,
+    NETWORKS,
+    simulated,
+)

@@ -1,0 +1,123 @@
+"""Figure 8: how much of the links the all-reduces of Figure 7 use, and how often senders time out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from experiments.dlrm2020.all_reduce import (
+    CHOICES,
+    NETWORKS,
+    SIZES,
+    Grid,
+    cases,
+    column,
+    configurations,
+    lost,
+    near,
+    of_magnitude,
+)
+from experiments.harness import plot
+from experiments.harness.claim import Claim, Verdict
+from experiments.harness.experiment import Experiment, Findings
+from syncline.report.quantity import percent, size
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from experiments.harness.runner import Runner
+
+USED = Claim("dlrm-03", "Fig. 8", "A2A, 64 MB of switch buffer, 8 MB: the average link utilisation is 81 %.")
+TIMEOUTS = Claim("dlrm-06", "obs. 1", "A2A, 64 MB of switch buffer, 16 MB: there are 997 RTO events.")
+HANDFUL = Claim(
+    "dlrm-08",
+    "obs. 2",
+    "64 MB of switch buffer, 32 MB: 5 RTO events collapse the utilisation of DBT; A2A has 2000 with slightly less.",
+)
+HALF = Claim("dlrm-10", "obs. 3", "A2A, 1 GB of switch buffer, 256 MB: the link utilisation falls to 52 %.")
+
+
+def measure(runner: Runner) -> Findings:
+    """Takes the utilisation and the time-outs of every run."""
+    grid = Grid(runner)
+    tables = [
+        grid.table(
+            "utilization",
+            "Bytes on the wire over what all links could have carried, headers and acknowledgements included",
+            "_fraction",
+            lambda run: run.utilization,
+        ),
+        grid.table(
+            "timeouts", "Retransmission time-outs (RTO) of all connections", "", lambda run: run.packets.timeouts
+        ),
+    ]
+    return Findings(tables, [_used(grid), _timeouts(grid), _handful(grid), _half(grid)])
+
+
+def _used(grid: Grid) -> Verdict:
+    run = grid["A2A", "64 MB", SIZES[0]]
+    return USED.judged(near(run.utilization, 0.81), percent(run.utilization), lost(run))
+
+
+def _timeouts(grid: Grid) -> Verdict:
+    run = grid["A2A", "64 MB", SIZES[1]]
+    return TIMEOUTS.judged(of_magnitude(run.packets.timeouts, 997), f"{run.packets.timeouts} time-outs", lost(run))
+
+
+def _handful(grid: Grid) -> Verdict:
+    tree, direct = (grid[algorithm, "64 MB", SIZES[2]] for algorithm in ("DBT", "A2A"))
+    like = of_magnitude(tree.packets.timeouts, 5) and of_magnitude(direct.packets.timeouts, 2000)
+    collapsed = direct.utilization <= tree.utilization < 0.5
+    return HANDFUL.judged(
+        like and collapsed,
+        f"DBT {tree.packets.timeouts} time-outs, {percent(tree.utilization)} used; A2A {direct.packets.timeouts}, "
+        f"{percent(direct.utilization)}",
+        f"DBT: {lost(tree)} Whoever waits for that sender waits too, up the tree and down again. A2A: {lost(direct)}",
+    )
+
+
+def _half(grid: Grid) -> Verdict:
+    run = grid["A2A", "1 GB", grid.sizes[-1]]
+    return HALF.judged(near(run.utilization, 0.52), f"{percent(run.utilization)} at {size(run.size)}", lost(run))
+
+
+def draw(findings: Findings) -> Figure:
+    """Utilisation as bars, time-outs above them."""
+    used, timeouts = findings.table("utilization"), findings.table("timeouts")
+    figure, (above, below) = plot.new(1, 2, height=4.6, sharex=True)
+    plot.grouped(
+        below,
+        {
+            f"{algorithm}, {buffer}": [100 * each for each in used.column(column(algorithm, buffer, "_fraction"))]
+            for algorithm, buffer in configurations()
+        },
+    )
+    plot.grouped(
+        above,
+        {
+            f"{algorithm}, {buffer}": timeouts.column(column(algorithm, buffer, ""))
+            for algorithm, buffer in configurations()
+        },
+    )
+    above.set_yscale("symlog", linthresh=1)
+    plot.plain(above.yaxis)
+    above.set_ylabel("RTO events")
+    below.set_ylabel("average link utilisation [%]")
+    below.set_ylim(0, 105)
+    sizes = used.column("size_bytes")
+    below.set_xticks(range(len(sizes)), labels=[size(each) for each in sizes])
+    above.legend(ncols=2)
+    figure.supxlabel("size of the all-reduce", fontsize=9)
+    return figure
+
+
+EXPERIMENT = Experiment(
+    Path(__file__).parent,
+    "average link utilisation and time-outs of the all-reduces of Figure 7",
+    (USED, TIMEOUTS, HANDFUL, HALF),
+    measure,
+    draw,
+    CHOICES,
+    NETWORKS,
+    cases,
+)

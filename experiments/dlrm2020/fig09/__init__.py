@@ -1,0 +1,87 @@
+"""Figure 9: round-trip times of the connections in the all-reduces of Figure 7, median and tail."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from experiments.dlrm2020.all_reduce import (
+    CHOICES,
+    NETWORKS,
+    SIZES,
+    Grid,
+    cases,
+    column,
+    configurations,
+    lost,
+)
+from experiments.harness import plot
+from experiments.harness.claim import Claim, Verdict
+from experiments.harness.experiment import Experiment, Findings
+from syncline.report.quantity import time
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from experiments.harness.runner import Runner
+
+SHOOTS_UP = Claim(
+    "dlrm-fig09",
+    "Fig. 9, obs. 1",
+    "A2A, 64 MB of switch buffer: from 8 MB to 16 MB the average round-trip time shoots up.",
+)
+
+
+def measure(runner: Runner) -> Findings:
+    """Takes the percentiles of the round-trip times of every run."""
+    grid = Grid(runner)
+    tables = [
+        grid.table("rtt_p50", f"Round-trip time, 50th percentile {_OVER}", "_s", lambda run: run.packets.rtt_p50_s),
+        grid.table("rtt_p99", f"Round-trip time, 99th percentile {_OVER}", "_s", lambda run: run.packets.rtt_p99_s),
+    ]
+    return Findings(tables, [_shoots_up(grid)])
+
+
+_OVER = "over connections of means of samples, one a millisecond"
+
+
+def _shoots_up(grid: Grid) -> Verdict:
+    first, second = (grid["A2A", "64 MB", size] for size in SIZES[:2])
+    before, after = first.packets.rtt_mean_s, second.packets.rtt_mean_s
+    return SHOOTS_UP.judged(
+        after >= 2 * before,
+        f"{time(before)} at 8 MB, {time(after)} at 16 MB: {after / before:.3g} times",
+        f"At 16 MB: {lost(second)} A round trip leads through the sender's own queue, which holds a window for each "
+        "other node; that grows until windows are full, with the switch or without it.",
+    )
+
+
+def draw(findings: Findings) -> Figure:
+    """Median on the left, tail on the right."""
+    figure, panels = plot.new(2, height=3.0, sharey=True)
+    for axes, name in zip(panels, ("rtt_p50", "rtt_p99"), strict=True):
+        table = findings.table(name)
+        x = table.column("size_bytes")
+        for index, (algorithm, buffer) in enumerate(configurations()):
+            values = [1e6 * value for value in table.column(column(algorithm, buffer, "_s"))]
+            plot.line(axes, x, values, f"{algorithm}, {buffer}", index)
+        axes.set_yscale("log")
+        plot.plain(axes.yaxis)
+        axes.set_title(name.replace("rtt_", ""))
+        plot.sizes_below(axes, x)
+    panels[0].set_ylabel("round-trip time [µs]")
+    panels[0].legend()
+    figure.supxlabel("size of the all-reduce", fontsize=9)
+    return figure
+
+
+EXPERIMENT = Experiment(
+    Path(__file__).parent,
+    "round-trip times, median and 99th percentile, of the all-reduces of Figure 7",
+    (SHOOTS_UP,),
+    measure,
+    draw,
+    CHOICES,
+    NETWORKS,
+    cases,
+)

@@ -1,0 +1,116 @@
+"""Figure 15: exposed communication of DLRM for several buffers of the scale-out switch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from experiments.dlrm2020.training import (
+    BUFFERS,
+    NETWORKS,
+    SYSTEMS,
+    Runs,
+    Training,
+    compared,
+    drawn,
+    listed,
+    lost,
+    named,
+)
+from experiments.harness.claim import Claim, Verdict
+from experiments.harness.experiment import Experiment, Findings
+from experiments.harness.table import Table
+from syncline.report.quantity import percent, size
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from matplotlib.figure import Figure
+
+    from experiments.harness.case import Case
+    from experiments.harness.runner import Runner
+
+SMALL, LARGE = "64 MB", "1 GB"
+INSENSITIVE_BY = 0.05
+"""A system is insensitive to buffers if iterations with any two of them take as long but for a twentieth."""
+
+INSENSITIVE = Claim(
+    "dlrm-15",
+    "Fig. 15, obs. 10",
+    "flat100 and flat800 are insensitive to the size of the switch buffer, from 64 MB to 1 GB.",
+)
+NEEDED = Claim(
+    "dlrm-fig15",
+    "Fig. 15, obs. 10",
+    "hierOpt: increasing the buffer of the scale-out switch from 64 MB to 1 GB increases the part of compute.",
+)
+
+
+def measure(runner: Runner) -> Findings:
+    """Shares of exposed communication with every buffer, and how full ports become."""
+    runs = Runs(runner)
+    found = {(system, buffer): runs.training(system, buffer=buffer) for system in SYSTEMS for buffer in BUFFERS}
+    table = compared("Compute and exposed communication", "switch_buffer", found)
+    queues = Table(
+        "queues",
+        "The longest queue of a port of the scale-out switch, beside its part of the buffer",
+        ("system", *(f"{buffer.replace(' ', '')}_bytes" for buffer in BUFFERS)),
+    )
+    for system in SYSTEMS:
+        queues.add(system, *(longest(found[system, buffer]) for buffer in BUFFERS))
+    return Findings([table, queues], [_insensitive(found), _needed(found)])
+
+
+def longest(run: Training) -> int:
+    """Bytes of the longest queue of a port of the scale-out switches."""
+    links, ports = run.result.table("links"), run.result.table("ports")
+    places = zip(links["link"], links["dimension"], links["from"], strict=True)
+    mine = {link for link, dim, place in places if dim == "scale_out" and place.startswith("switch")}
+    queues = zip(ports["link"], ports["longest_queue_bytes"], strict=True)
+    return max(int(queue) for link, queue in queues if link in mine)
+
+
+def simulated(runner: Runner) -> Sequence[Case]:
+    """What is simulated."""
+    runs = Runs(runner)
+    return [runs.case(system, buffer=buffer) for system in SYSTEMS for buffer in BUFFERS]
+
+
+def _insensitive(found: Mapping[tuple[str, str], Training]) -> Verdict:
+    flats = [system for system in SYSTEMS if system.startswith("flat")]
+    spread = {}
+    for system in flats:
+        times = [found[system, buffer].iteration_s for buffer in BUFFERS]
+        spread[system] = max(times) / min(times) - 1
+    return INSENSITIVE.judged(
+        all(each <= INSENSITIVE_BY for each in spread.values()),
+        f"iterations differ by {listed(spread)}",
+        f"The longest queue of a port is {size(max(longest(found[s, LARGE]) for s in flats))} where it may be "
+        f"{size(BUFFERS[LARGE])}. {lost(named(found, *flats))}",
+    )
+
+
+def _needed(found: Mapping[tuple[str, str], Training]) -> Verdict:
+    compute = {buffer: 1 - found["hierOpt", buffer].share for buffer in BUFFERS}
+    return NEEDED.judged(
+        compute[LARGE] > compute[SMALL],
+        f"part of compute: {', '.join(f'{percent(share)} with {buffer}' for buffer, share in compute.items())}",
+        f"The longest queue of a port is {size(longest(found['hierOpt', LARGE]))} where it may be "
+        f"{size(BUFFERS[LARGE])}, and its part of {SMALL} is {size(BUFFERS[SMALL])}. {lost(named(found, 'hierOpt'))}",
+    )
+
+
+def draw(findings: Findings) -> Figure:
+    """A panel for each system."""
+    return drawn(findings.table("shares"), "switch_buffer", "buffer of the scale-out switch")
+
+
+EXPERIMENT = Experiment(
+    Path(__file__).parent,
+    "exposed communication of DLRM beside its compute, for several switch buffers",
+    (INSENSITIVE, NEEDED),
+    measure,
+    draw,
+    networks=NETWORKS,
+    cases=simulated,
+)

@@ -1,0 +1,100 @@
+"""Figure 16: exposed communication of DLRM for several numbers of chunks, and of chunks under way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from experiments.dlrm2020.training import NETWORKS, Runs, Training, compared, drawn, lost, named
+from experiments.harness.claim import Claim, Verdict
+from experiments.harness.experiment import Experiment, Findings
+from syncline.report.quantity import percent
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from matplotlib.figure import Figure
+
+    from experiments.harness.case import Case
+    from experiments.harness.runner import Runner
+
+STUDIED = ("hierOpt", "flat800")
+CHUNKS = (1024, 128, 32)
+UNDER_WAY = (64, 128)
+ALL_TO_ALL_CHUNKS = 64
+"""Chunks of an all-to-all on flat, at most."""
+
+VARIES = Claim(
+    "dlrm-fig16",
+    "Fig. 16, obs. 11",
+    "exposed communication varies much on flat800, and less on hierOpt, with the number of chunks and of those under "
+    "way.",
+)
+
+
+def measure(runner: Runner) -> Findings:
+    """Shares of exposed communication for every number of chunks, and of those under way."""
+    runs = Runs(runner)
+    found = {
+        (system, _word(*schedule)): runs.training(system, _changes(system, *schedule))
+        for system in STUDIED
+        for schedule in _schedules()
+    }
+    table = compared("Compute and exposed communication; chunks of a set / chunks under way", "schedule", found)
+    return Findings([table], [_varies(found)])
+
+
+def simulated(runner: Runner) -> Sequence[Case]:
+    """What is simulated."""
+    runs = Runs(runner)
+    return [runs.case(system, _changes(system, *schedule)) for system in STUDIED for schedule in _schedules()]
+
+
+def _schedules() -> list[tuple[int, int]]:
+    return [(chunks, under_way) for chunks in CHUNKS for under_way in UNDER_WAY]
+
+
+def _word(chunks: int, under_way: int) -> str:
+    return f"{chunks}/{under_way}"
+
+
+def _changes(system: str, chunks: int, under_way: int) -> dict[str, Any]:
+    changes: dict[str, Any] = {"collectives.chunks": chunks, "collectives.outstanding": under_way}
+    if system.startswith("flat") and chunks < ALL_TO_ALL_CHUNKS:
+        changes["collectives.chunks_of.all_to_all"] = chunks
+    return changes
+
+
+def _varies(found: Mapping[tuple[str, str], Training]) -> Verdict:
+    shares_of = {
+        system: {word: run.share for (which, word), run in found.items() if which == system} for system in STUDIED
+    }
+    spread = {system: max(of.values()) - min(of.values()) for system, of in shares_of.items()}
+
+    def between(system: str) -> str:
+        of = shares_of[system]
+        least, most = (by(of, key=lambda word: of[word]) for by in (min, max))
+        return f"{system} {percent(of[least])} ({least}) to {percent(of[most])} ({most})"
+
+    return VARIES.judged(
+        spread["flat800"] > spread["hierOpt"],
+        f"exposed: {', '.join(between(system) for system in STUDIED)} (chunks/under way)",
+        "Large chunks fill pipelines late and hold up all-to-alls for longer; small ones have more headers, and more "
+        f"messages under way meet in the switch. {lost(named(found))}",
+    )
+
+
+def draw(findings: Findings) -> Figure:
+    """A panel for each system."""
+    return drawn(findings.table("shares"), "schedule", "chunks of a set / chunks under way")
+
+
+EXPERIMENT = Experiment(
+    Path(__file__).parent,
+    "exposed communication of DLRM beside its compute, for several schedules",
+    (VARIES,),
+    measure,
+    draw,
+    networks=NETWORKS,
+    cases=simulated,
+)

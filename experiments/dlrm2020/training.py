@@ -1,0 +1,265 @@
+"""Two iterations of DLRM on four systems: what Figures 11 to 16 simulate, and what they read from a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from experiments.harness import plot, rows
+from experiments.harness.experiment import Choice
+from experiments.harness.table import Table
+from syncline.report.quantity import counted, percent, time
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from matplotlib.figure import Figure
+
+    from experiments.harness.case import Case
+    from experiments.harness.runner import Runner
+    from syncline import Result
+    from syncline.summary import Packets
+
+FOLDER = Path(__file__).parent / "fig11"
+FLAT, HIERARCHICAL = FOLDER / "flat.yaml", FOLDER / "hierarchical.yaml"
+SYSTEMS: Mapping[str, tuple[Path, Mapping[str, Any]]] = {
+    "hier": (HIERARCHICAL, {"collectives.all_reduce": "hierarchical"}),
+    "hierOpt": (HIERARCHICAL, {}),
+    "flat100": (FLAT, {}),
+    "flat800": (FLAT, {"fabric.dims.scale_out.rate": "800Gb/s"}),
+}
+"""The four systems of IV.B, by the paper's names: a scenario and what differs."""
+NODES, FEW_NODES = 128, 16
+"""Nodes of a system, and of a quick run."""
+BUFFERS = {"64 MB": 512 << 10, "128 MB": 1 << 20, "1 GB": 8 << 20}
+"""Buffers of the scale-out switch, and the part of each of its 128 ports."""
+USUAL_BUFFER = "1 GB"
+
+_PORTS = {FLAT: NODES, HIERARCHICAL: 16}
+"""Ports of a scale-out switch. Eight of 16 ports stand for the paper's one of 128: i-th nodes send to i-th nodes."""
+_FEW_PORTS = {FLAT: FEW_NODES, HIERARCHICAL: 4}
+_FEW: Mapping[Path, Mapping[str, Any]] = {
+    FLAT: {"fabric.dims.scale_out.size": FEW_NODES},
+    HIERARCHICAL: {"fabric.dims.scale_up.size": 4, "fabric.dims.scale_out.size": 4},
+}
+_SMALL: Mapping[str, Any] = {
+    "workload.bottom_mlp": [512],
+    "workload.top_mlp": [512, 512, 512],
+    "workload.batch_per_npu": 64,
+    "collectives.chunks": 16,
+}
+"""The model of a quick run."""
+_WEIGHTS = {"hier": 1.4, "hierOpt": 1.0, "flat100": 2.5, "flat800": 2.4}
+"""About how long a run takes, beside others."""
+
+
+@dataclass(frozen=True)
+class Training:
+    """Two iterations on a system."""
+
+    system: str
+    result: Result
+
+    @property
+    def compute_s(self) -> float:
+        """Compute of a node in both iterations, mean over nodes."""
+        return self.result.summary.compute_s
+
+    @property
+    def at_end_s(self) -> float:
+        """What a node waits for after its last compute: the reductions of the last iteration."""
+        return float(sum(layer["exposed_at_end_s"] for layer in self.layers))
+
+    @property
+    def exposed_s(self) -> float:
+        """Exposed communication without that: what holds compute up."""
+        return self.result.summary.exposed_communication_s - self.at_end_s
+
+    @property
+    def share(self) -> float:
+        """Exposed communication over compute and exposed communication."""
+        return self.exposed_s / (self.compute_s + self.exposed_s)
+
+    @property
+    def share_with_end(self) -> float:
+        """The same, where the reductions that a run ends with count too."""
+        exposed = self.exposed_s + self.at_end_s
+        return exposed / (self.compute_s + exposed)
+
+    @property
+    def iteration_s(self) -> float:
+        """Compute and exposed communication of one iteration."""
+        return (self.compute_s + self.exposed_s) / self.result.summary.iterations
+
+    @property
+    def packets(self) -> Packets:
+        """What became of packets."""
+        found = self.result.summary.packets
+        assert found is not None, "the network model has packets"  # noqa: S101 - as `NETWORKS` below says
+        return found
+
+    @cached_property
+    def layers(self) -> list[dict[str, Any]]:
+        """The layers from input to output, with times summed over both iterations."""
+        return rows.layers(self.result)
+
+    def of(self, part: str) -> list[dict[str, Any]]:
+        """The layers of a part of the model: ``embedding``, ``bottom`` or ``top``."""
+        return [layer for layer in self.layers if layer["layer"].rstrip("0123456789") == part]
+
+    def exchange_s(self, way: str) -> float:
+        """Raw time of the all-to-all ``forward`` or ``backward``, mean over iterations."""
+        column = {"forward": "forward_communication_s", "backward": "input_grad_communication_s"}[way]
+        return float(self.layers[0][column]) / self.result.summary.iterations
+
+    def beside_s(self, way: str) -> float:
+        """Compute of the bottom perceptron that runs beside that all-to-all."""
+        passes = {"forward": ("forward",), "backward": ("weight_grad", "input_grad")}[way]
+        sums = (layer[f"{each}_compute_s"] for layer in self.of("bottom") for each in passes)
+        return float(sum(sums)) / self.result.summary.iterations
+
+
+WAYS = ("forward", "backward")
+"""The two all-to-alls of an iteration."""
+
+
+class Runs:
+    """Runs of the systems, each simulated when it is asked for."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
+        self.nodes = FEW_NODES if runner.quick else NODES
+        """Nodes of every system."""
+
+    def training(
+        self, system: str, changes: Mapping[str, Any] | None = None, *, buffer: str = USUAL_BUFFER
+    ) -> Training:
+        """A system with other values, and so much buffer in its scale-out switch."""
+        return Training(system, self._runner.simulate(*self._settings(system, changes or {}, buffer)))
+
+    def case(self, system: str, changes: Mapping[str, Any] | None = None, *, buffer: str = USUAL_BUFFER) -> Case:
+        """What that simulates."""
+        return self._runner.case(*self._settings(system, changes or {}, buffer), weight=_WEIGHTS[system])
+
+    def alone(self, system: str, changes: Mapping[str, Any]) -> Result:
+        """Something short on a system, by messages alone."""
+        scenario, merged = self._settings(system, changes, USUAL_BUFFER)
+        merged = {key: value for key, value in merged.items() if not key.startswith(("workload.", "network."))}
+        return self._runner.simulate(scenario, merged, network="analytical")
+
+    def all(self) -> list[Training]:
+        """The four systems with the paper's defaults."""
+        return [self.training(system) for system in SYSTEMS]
+
+    def _settings(self, system: str, changes: Mapping[str, Any], buffer: str) -> tuple[Path, dict[str, Any]]:
+        scenario, own = SYSTEMS[system]
+        quick = self._runner.quick
+        few = {**_SMALL, **_FEW[scenario]} if quick else {}
+        ports = (_FEW_PORTS if quick else _PORTS)[scenario]
+        size = {"network.buffer": f"{BUFFERS[buffer] * ports}B"} if quick or buffer != USUAL_BUFFER else {}
+        return scenario, {**few, **own, **size, **changes}
+
+
+def cases(runner: Runner) -> Sequence[Case]:
+    """What Figures 11 to 13 simulate."""
+    runs = Runs(runner)
+    return [runs.case(system) for system in SYSTEMS]
+
+
+def shares(name: str, title: str, *first: str) -> Table:
+    """An empty table of runs; :func:`shared` makes its rows."""
+    said = (
+        f"{title} in two iterations, mean over nodes; the share is of both. At end: what is waited for after the last "
+        "compute, which only the share `with end` holds"
+    )
+    columns = ("exposed_s", "share_fraction", "iteration_s", "at_end_s", "with_end_fraction", "timeouts")
+    return Table(name, said, (*first, *columns))
+
+
+def shared(run: Training) -> tuple[float, ...]:
+    """A row of :func:`shares`, without its first values."""
+    return (run.exposed_s, run.share, run.iteration_s, run.at_end_s, run.share_with_end, run.packets.timeouts)
+
+
+def compared(title: str, by: str, found: Mapping[tuple[str, str], Training]) -> Table:
+    """:func:`shares` of runs by system and ``by``."""
+    table = shares("shares", title, "system", by)
+    for of, run in found.items():
+        table.add(*of, *shared(run))
+    return table
+
+
+def lost(runs: Mapping[str, Training]) -> str:
+    """What was lost in some runs, by their names, in a sentence."""
+    losses = {name: run.packets for name, run in runs.items() if run.packets.dropped}
+    if not losses:
+        return f"No packet is lost in {counted(len(runs), 'run')}."
+    said = (
+        f"{name} {packets.dropped} packets, {packets.retransmissions} sent again, "
+        f"{counted(packets.timeouts, 'time-out')}"
+        for name, packets in losses.items()
+    )
+    return f"Lost: {'; '.join(said)}."
+
+
+def named(found: Mapping[tuple[str, str], Training], *systems: str) -> dict[str, Training]:
+    """Runs by system and another word, by both in one name; those of some systems, or all."""
+    return {f"{system} with {word}": run for (system, word), run in found.items() if system in (systems or SYSTEMS)}
+
+
+def waits(run: Training, count: int = 3) -> str:
+    """The layers that compute waits for most, and for how long in both iterations."""
+    held = {layer["layer"]: layer["exposed_communication_s"] - layer["exposed_at_end_s"] for layer in run.layers}
+    most = [layer for layer in sorted(held, key=lambda layer: -held[layer])[:count] if held[layer] > 0]
+    return ", ".join(f"{layer} {time(held[layer])}" for layer in most) or "none"
+
+
+def listed(values: Mapping[str, float]) -> str:
+    """Shares by name: ``hier 73.5 %, flat800 0.0 %``."""
+    return ", ".join(f"{name} {percent(value)}" for name, value in values.items())
+
+
+_FEW_BARS = 4
+"""Words below more of them are small."""
+
+
+def drawn(table: Table, by: str, label: str) -> Figure:
+    """Compute and exposed communication as parts of their sum: a panel for each system, a bar for each of ``by``."""
+    systems = list(dict.fromkeys(table.column("system")))
+    figure, panels = plot.new(len(systems), height=2.9, sharey=True, squeeze=False)
+    for system, axes in zip(systems, panels[0], strict=True):
+        exposed = [100 * share for share in table.column("share_fraction", system=system)]
+        at = range(len(exposed))
+        parts = [
+            plot.Part("compute", [100 - share for share in exposed], plot.GREY),
+            plot.Part("exposed communication", exposed, plot.ORANGE, "////"),
+        ]
+        plot.stacked(axes, at, parts)
+        for place, share in zip(at, exposed, strict=True):
+            axes.text(place, 101, f"{share:.1f}", ha="center", va="bottom", fontsize=7)
+        axes.set_title(system)
+        axes.set_xticks(at, labels=table.column(by, system=system))
+        axes.tick_params(axis="x", labelsize=7 if len(exposed) > _FEW_BARS else None)
+        axes.set_ylim(0, 112)
+        axes.set_yticks(range(0, 101, 20))
+    panels[0][0].set_ylabel("part of an iteration [%]")
+    handles, names = panels[0][0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside upper center", ncols=2)
+    figure.supxlabel(label, fontsize=9)
+    return figure
+
+
+NETWORKS = ("packet",)
+"""The network model that has packets."""
+CHOICES = (
+    Choice("chunks of 32 KiB and more", {"collectives.min_chunk": "32KiB"}),
+    Choice("flat: all-to-alls in 512 chunks too", {"flat:collectives.chunks_of": {}}),
+    Choice("32 chunks under way", {"collectives.outstanding": 32}),
+    Choice("updates of perceptrons and tables take time", {"workload.optimizer": "sgd"}),
+    Choice("lookups at 900 GB/s", {"compute.memory": "900GB/s"}),
+    Choice("input gradient before weight gradient", {"workload.parallel": {"data": "all", "backward": "input_first"}}),
+    Choice("packets of 9000 B", {"network.mtu": "9000B"}),
+)
+"""Other readings of what the paper leaves open about training."""

@@ -1,0 +1,118 @@
+"""Keeps the results of runs: in memory, and in a folder from which a later command takes them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from experiments.harness import processes
+from syncline import Result, SynclineError, api
+from syncline.report.quantity import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from experiments.harness.case import Case
+
+
+@dataclass
+class Effort:
+    """What it took to have the results that were asked for."""
+
+    simulated: int = 0
+    kept: int = 0
+    """Runs whose results an earlier command left."""
+    seconds: float = 0.0
+    """Spent simulating."""
+    peak_bytes: int = 0
+    """Most memory that one run in a process of its own took."""
+
+    def told(self) -> str:
+        """``24 runs in 1 min 35 s, at most 251 MiB each; 3 results from before``."""
+        minutes, seconds = divmod(round(self.seconds), 60)
+        took = f"{minutes} min {seconds} s" if minutes else f"{self.seconds:.1f} s"
+        said = [f"{counted(self.simulated, 'run')} in {took}"] if self.simulated else []
+        if self.peak_bytes:
+            said[0] += f", at most {self.peak_bytes >> 20} MiB each"
+        if self.kept:
+            said.append(f"{counted(self.kept, 'result')} from before")
+        return "; ".join(said)
+
+
+@dataclass
+class Store:
+    """Results by what was simulated."""
+
+    folder: Path | None = None
+    """Where they are kept; without it, they are forgotten with the store."""
+    processes: int = 1
+    """Runs at a time, each in a process of its own; a single one is simulated in this process."""
+    fresh: bool = False
+    """Whether results of earlier commands do not count."""
+    effort: Effort = field(default_factory=Effort)
+    _known: dict[str, Result] = field(default_factory=dict)
+    _passing: TemporaryDirectory[str] | None = None
+
+    @property
+    def place(self) -> Path:
+        """The folder, or one that is removed with the store."""
+        if self.folder is not None:
+            return self.folder
+        self._passing = self._passing or TemporaryDirectory(prefix="syncline-")
+        return Path(self._passing.name)
+
+    def result(self, case: Case) -> Result:
+        """The result of a case; simulated in this process if it is not there."""
+        found = self._found(case)
+        if found is None:
+            started = monotonic()
+            found = api.run(case.loaded)
+            self.effort.simulated += 1
+            self.effort.seconds += monotonic() - started
+            if self.folder is not None:
+                found.save(self.folder / case.name)
+            self._known[case.name] = found
+        return found
+
+    def results(self, cases: Sequence[Case], tell: Callable[[float], object]) -> list[Result]:
+        """The results of all cases, in their order. ``tell`` gets the part that is done, from 0 to 1.
+
+        Those that are not there are simulated in that order, in as many processes as the store has, and each is kept as
+        soon as it is done.
+        """
+        missing = {case.name: case for case in cases if self._found(case) is None}
+        if self.processes > 1 and missing:
+            self._beside(missing, tell)
+        else:
+            whole, done = sum(case.weight for case in missing.values()), 0.0
+            for case in missing.values():
+                tell(done / whole)
+                self.result(case)
+                done += case.weight
+        return [self._known[case.name] for case in cases]
+
+    def _beside(self, missing: Mapping[str, Case], tell: Callable[[float], object]) -> None:
+        """Simulates in other processes."""
+        started = monotonic()
+        peak = processes.simulate(list(missing.values()), self.place, self.processes, tell)
+        self.effort.simulated += len(missing)
+        self.effort.seconds += monotonic() - started
+        self.effort.peak_bytes = max(self.effort.peak_bytes, peak)
+        self._known.update({name: Result.load(self.place / name) for name in missing})
+
+    def _found(self, case: Case) -> Result | None:
+        if case.name not in self._known and self.folder is not None and not self.fresh:
+            try:
+                kept = Result.load(self.folder / case.name, verify=True)
+            except SynclineError:
+                # Nothing is there, or nothing that can be used.
+                return None
+            if kept.summary.ended != "finished":
+                # A limit on wall time, or Ctrl-C, may cut it off elsewhere today.
+                return None
+            self._known[case.name] = kept
+            self.effort.kept += 1
+        return self._known.get(case.name)

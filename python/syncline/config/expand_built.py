@@ -1,0 +1,76 @@
+"""Families of fabrics into the resolved form: what the core builds, or dimensions where a family is regular."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from syncline.config.built import BuiltFabric, Ecmp
+from syncline.config.problem import error, refuse
+from syncline.config.shape import sizes
+
+if TYPE_CHECKING:
+    from syncline.config.origin import Origins
+
+
+def expand(fabric: BuiltFabric, origins: Origins) -> dict[str, Any]:
+    """The resolved fabric. A torus, a hypercube and a switch are dimensions, unless they join nodes."""
+    family = next(name for name in fabric.FAMILIES if getattr(fabric, name) is not None)
+    numbers = {key: value for key, value in getattr(fabric, family).model_dump().items() if value is not None}
+    if "sizes" in numbers:
+        numbers["sizes"] = sizes(numbers["sizes"])
+    if fabric.nodes is None and family in ("torus", "hypercube", "switch"):
+        if fabric.routing not in (None, "dimension_order"):
+            at = ("fabric", "routing")
+            refuse(
+                error(
+                    "SL0102",
+                    f"messages in a {family} without nodes go dimension by dimension",
+                    mark=origins.source.mark(at),
+                    key="fabric.routing",
+                    allowed="dimension_order",
+                    help="leave `routing` out, or give the fabric link by link",
+                )
+            )
+        return {"dims": _dims(family, numbers, origins)}
+    built: dict[str, Any] = {"network": {family: numbers}}
+    origins.move(("fabric", "built", "network", family), ("fabric", family))
+    origins.move(("fabric", "built", "network"), ("fabric", family))
+    for key in ("nodes", "routing"):
+        origins.move(("fabric", "built", key), ("fabric", key))
+    origins.move(("fabric", "built", "routing", "explicit"), ("fabric", "routing"))
+    if fabric.nodes is not None:
+        built["nodes"] = {key: value for key, value in fabric.nodes.model_dump().items() if value is not None}
+    match fabric.routing:
+        case None:
+            pass
+        case "ecmp":
+            built["routing"] = {"ecmp": {}}
+        case Ecmp(seed=seed):
+            built["routing"] = {"ecmp": {} if seed is None else {"seed": seed}}
+        case list(paths):
+            built["routing"] = {"explicit": [[str(vertex) for vertex in path] for path in paths]}
+        case word:
+            built["routing"] = word
+    return {"built": built}
+
+
+def _dims(family: str, numbers: dict[str, Any], origins: Origins) -> list[dict[str, Any]]:
+    along = {
+        "torus": ("ring", numbers.get("sizes", []), "sizes"),
+        "hypercube": ("fully_connected", [2] * numbers.get("dimensions", 0), "dimensions"),
+        "switch": ("switch", [numbers.get("hosts")], "hosts"),
+    }
+    shape, found, key = along[family]
+    for index in range(len(found)):
+        origins.move(("fabric", "dims", index), ("fabric", family))
+        origins.move(("fabric", "dims", index, "size"), ("fabric", family, key))
+    return [
+        {
+            "name": f"dim{index + 1}",
+            "shape": shape,
+            "size": size,
+            "rate": numbers["rate"],
+            "latency": numbers["latency"],
+        }
+        for index, size in enumerate(found)
+    ]

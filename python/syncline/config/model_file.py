@@ -1,0 +1,73 @@
+"""Files that describe a model: ``config.json`` of Hugging Face."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from syncline.config import limits
+from syncline.config.node import Mark, Text
+from syncline.config.problem import error, refuse, shown
+from syncline.config.source import read_file
+
+if TYPE_CHECKING:
+    from syncline.models.info import ModelInfo
+
+
+def names_file(model: str) -> bool:
+    """Whether the name of a model is the path of a file."""
+    return model.endswith(".json") or "/" in model or "\\" in model
+
+
+def read(path: str) -> ModelInfo:
+    """The model that a file describes. Raises :class:`SynclineError` with the place of what is wrong."""
+    from syncline.models import ModelError
+    from syncline.models.hugging_face import MISSING, model
+
+    text = read_file(path, limits.MAX_MODEL_FILE_BYTES)
+    file = Text(path, text.splitlines())
+    whole = Mark(file, 0, 0, 0)
+    try:
+        config = json.loads(text)
+    except json.JSONDecodeError as problem:
+        mark = Mark(file, problem.lineno, problem.colno, 1)
+        refuse(error("SL0106", f"not well-formed JSON: {problem.msg[:1].lower()}{problem.msg[1:]}", mark=mark))
+    except (ValueError, RecursionError):  # integers of thousands of digits, brackets in thousands of brackets
+        refuse(error("SL0106", "not well-formed JSON: a number is too long, or values are nested too deep", mark=whole))
+    if not isinstance(config, dict):
+        help = "name the `config.json` of a model"
+        refuse(error("SL0106", "not a model's configuration", mark=whole, found=shown(config), help=help))
+    try:
+        return model(config, name(path))
+    except ModelError as problem:
+        wrong = error(
+            "SL0103" if problem.problem == MISSING else "SL0102",
+            f"missing key `{problem.key}`"
+            if problem.problem == MISSING
+            else problem.problem or f"`{problem.key}` of this model is not supported",
+            mark=_mark(file, problem.key) or whole,
+            key=problem.key,
+            allowed=problem.allowed,
+            nearest=problem.nearest,
+        )
+        if problem.problem != MISSING:
+            wrong["found"] = shown(problem.found)
+        refuse(wrong)
+
+
+def name(path: str) -> str:
+    """What a model is called: as its file, or as the folder of a file that is just called ``config.json``."""
+    file = Path(path)
+    folder = file.absolute().parent.name
+    return folder if file.stem == "config" and folder else file.stem
+
+
+def _mark(file: Text, key: str) -> Mark | None:
+    """The first line that gives ``key`` a value."""
+    pattern = re.compile(rf'"{re.escape(key)}"\s*:\s*([^,}}]*)')
+    for number, line in enumerate(file.lines, start=1):
+        if found := pattern.search(line):
+            return Mark(file, number, found.start(1) + 1, len(found[1].rstrip()))
+    return None

@@ -1,0 +1,339 @@
+"""Decoder-only transformers (GPT: Radford et al. 2018), divided as in Megatron-LM.
+
+Tokens become vectors (``embedding``, and ``positions`` where these are trained), ``layers`` blocks follow, then a last
+norm, the projection to the vocabulary, and the loss's softmax. A block is attention and a perceptron, each of which
+takes normalised values and adds its result to what it was given (norm first: Radford et al. 2019, 2.3). Parameters with
+hidden size *d*, feed-forward size *f*, *n* blocks, vocabulary *V*, *P* trained positions, layer norms and all biases::
+
+    V d + P d + n (4 d^2 + 4 d + 2 d f + f + d + 4 d) + 2 d        12 n d^2 and little more, for f = 4 d
+
+What models do otherwise, each a parameter of its own: fewer heads of keys and values than of queries (Ainslie et al.
+2023), heads of another size than hidden / heads, a gated perceptron with three matrices (Shazeer 2020), RMS norms
+(Zhang and Sennrich 2019), positions by rotation (Su et al. 2021), attention and perceptron side by side (Wang and
+Komatsuzaki 2021, GPT-J), norms behind both too (four in a block), norms of queries and keys, no biases, a projection of
+its own.
+
+**Division** (Shoeybi et al. 2019, section 3): as for the encoder in :mod:`~.transformer`: queries, keys and values by
+heads (*column*), the projection behind them by *row*; the perceptron likewise; two all-reduces forward and two backward
+in a block. Where both stand side by side, their sums are exchanged together: one each way. Norms, sums and trained
+positions are done whole by every rank. The bias of a row layer, which Megatron-LM keeps whole, is divided with its
+matrix.
+
+**Memory.** A layer keeps what its backward pass reads, as Korthikanti et al. 2022, 4.1 count: inputs of norms, products
+and activations, queries, keys and values, the softmax's results before and after dropout, a byte for each element that
+may be dropped; logits in fp32. With layer norms, dropout, 16-bit elements, hidden size *h* and *a* heads, a block keeps
+``s b h (34 + 5 a s / h)`` bytes of *b* samples of *s* tokens.
+
+**Counts.** The attention of a decoder masks what comes later; as in published counts (Narayanan et al. 2021, section 3)
+and as matrix units do, all scores are computed. A window of attention is left out. Nothing is fused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from syncline.models import calculus
+from syncline.models.data_types import DATA_TYPES
+from syncline.models.errors import ModelError
+from syncline.models.info import model
+from syncline.models.layer import Kept, Layer
+from syncline.models.optimizer import OPTIMIZERS
+from syncline.models.parameters import COMMON, Parameter, boolean, choice, integer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from syncline.models.calculus import Op
+    from syncline.models.info import ModelInfo
+    from syncline.models.layer import Sharding
+
+_ACTIVATIONS = {"gelu": calculus.gelu, "silu": calculus.silu, "relu": calculus.relu}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decoder:
+    """A decoder and what it is given; all fields are parameters of the same name (:func:`parameters`)."""
+
+    batch_per_npu: int
+    layers: int
+    hidden: int
+    heads: int
+    kv_heads: int
+    head_size: int
+    feed_forward: int
+    gated: bool
+    activation: str
+    block: str
+    norm: str
+    norms: int
+    norm_parameters: bool
+    qk_norm: bool
+    positions: int
+    rotary: bool
+    sequence: int
+    vocabulary: int
+    attention_bias: bool
+    output_bias: bool
+    mlp_bias: bool
+    projection_bias: bool
+    tied_embeddings: bool
+    dropout: bool
+
+    def check(self) -> None:
+        """Raise :class:`~.errors.ModelError` for the first parameters that do not fit together."""
+        if not self.head_size and self.hidden % self.heads:
+            raise ModelError("heads", self.heads, f"a divisor of hidden, which is {self.hidden}, or give head_size")
+        if self.kv_heads and self.heads % self.kv_heads:
+            raise ModelError("kv_heads", self.kv_heads, f"a divisor of heads, which is {self.heads}")
+        if self.positions and self.sequence > self.positions:
+            allowed = f"at most positions, which is {self.positions}: later ones have no trained vector"
+            raise ModelError("sequence", self.sequence, allowed)
+        side_by_side = self.block == "parallel"
+        few, many = (1, 2) if side_by_side else (2, 4)
+        if self.norms not in (few, many):
+            raise ModelError("norms", self.norms, f"{few} or {many} where block is {self.block}")
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of a batch."""
+        return self.batch_per_npu * self.sequence
+
+    @property
+    def width(self) -> int:
+        """Elements of the queries of a token: those of all heads."""
+        return self.heads * (self.head_size or self.hidden // self.heads)
+
+    @property
+    def kv_width(self) -> int:
+        """Elements of the keys of a token, and of its values."""
+        return self.width // self.heads * (self.kv_heads or self.heads)
+
+    def built(self) -> list[Layer]:
+        """``embedding``, ``block1.norm1`` to ``block1.sum``, ..., ``norm``, ``projection``, ``loss``."""
+        self.check()
+        values = self.tokens * self.hidden
+        embedding = calculus.embedding(self.tokens, self.vocabulary, self.hidden)
+        first = [Layer("embedding", (embedding,), "row", reads_data=True, tokens=self.sequence, kept=Kept())]
+        if self.positions:
+            add = calculus.positions(self.batch_per_npu, self.sequence, self.hidden, self.positions)
+            first.append(Layer("positions", (add,), "replicated", kept=Kept()))
+        if self.dropout:
+            first.append(Layer("dropout", (calculus.dropout(values),), "replicated", kept=Kept(masks=values)))
+        shares = first[0].name if self.tied_embeddings else None
+        project = calculus.linear(self.tokens, self.hidden, self.vocabulary, bias=self.projection_bias)
+        loss = calculus.softmax(self.tokens, self.vocabulary)
+        # Blocks differ in nothing but their names, so their operations are made once.
+        block = self._block()
+        return [
+            *first,
+            *(
+                Layer(
+                    f"block{index}.{part.name}",
+                    part.ops,
+                    part.sharding,
+                    block=index,
+                    heads=part.heads,
+                    selective=part.selective,
+                    kept=part.kept,
+                    kept_selective=part.kept_selective,
+                )
+                for index in range(1, self.layers + 1)
+                for part in block
+            ),
+            Layer("norm", (self._norm(),), "replicated", kept=Kept(values)),
+            Layer("projection", (project,), "column", borrowed=self.tied_embeddings, shares=shares, kept=Kept(values)),
+            Layer("loss", (loss,), "divided", kept=Kept(wide=self.tokens * self.vocabulary)),
+        ]
+
+    def _norm(self) -> Op:
+        make = calculus.rms_norm if self.norm == "rms" else calculus.layer_norm
+        return make(self.tokens, self.hidden, affine=self.norm_parameters)
+
+    def _sum(self) -> tuple[Op, ...]:
+        """What becomes of a result: a part of it is dropped, and what the block was given is added."""
+        values = self.tokens * self.hidden
+        dropped = (calculus.dropout(values),) if self.dropout else ()
+        after = (self._norm(),) if self.norms == 4 else ()
+        return (*after, *dropped, calculus.residual(values))
+
+    def _block(self) -> list[_Part]:
+        """Layers of a block."""
+        tokens, inner = self.tokens, self.feed_forward or 4 * self.hidden
+        parallel = self.block == "parallel"
+        activate = _ACTIVATIONS[self.activation](tokens * inner)
+        up = calculus.linear(tokens, self.hidden, inner * (1 + self.gated), bias=self.mlp_bias)
+        down = calculus.linear(tokens, inner, self.hidden, bias=self.mlp_bias)
+        output = calculus.linear(tokens, self.width, self.hidden, bias=self.output_bias)
+        norm, last = self._norm(), self._sum()
+        values = tokens * self.hidden
+        beside = (*last, calculus.residual(values))
+        # The input of a norm behind a result, and which elements of it were dropped.
+        left = Kept(values if self.norms == 4 else 0, masks=values if self.dropout else 0)
+        norms = self.norms if parallel else 1
+        return [
+            # Norms side by side have one input.
+            _Part("norm1", (norm,) * norms, "replicated", kept=Kept(values)),
+            *self._attention(norms),
+            # Side by side, the results of both are summed up before they are exchanged, and so are the gradients.
+            _Part("output", (output,), "divided" if parallel else "row", kept=Kept(tokens * self.width)),
+            *([] if parallel else [_Part("norm2", (*last, norm), "replicated", kept=_with(left, values))]),
+            _Part(
+                "mlp1",
+                (up,),
+                "divided" if parallel else "column",
+                # Side by side, what it works on is kept with the input of attention, which every rank has whole.
+                kept=Kept() if parallel else Kept(values),
+            ),
+            _Part(
+                "activation",
+                (calculus.gated(activate) if self.gated else activate,),
+                "divided",
+                kept=Kept(tokens * inner * (1 + self.gated)),
+            ),
+            _Part("mlp2", (down,), "row", kept=Kept(tokens * inner)),
+            _Part("sum", beside if parallel else last, "replicated", kept=left),
+        ]
+
+    def _attention(self, inputs: int) -> list[_Part]:
+        """Layers from a block's normalised values to what its heads give; ``inputs`` of these values are kept."""
+        batch, sequence, tokens, heads = self.batch_per_npu, self.sequence, self.tokens, self.heads
+        width, kv_heads = self.width, self.kv_heads or self.heads
+        before: list[Op] = []
+        if self.qk_norm:
+            rows = tokens * heads, tokens * kv_heads
+            before += [calculus.rms_norm(each, width // heads, affine=self.norm_parameters) for each in rows]
+        if self.rotary:
+            before.append(calculus.rotary(tokens, width + self.kv_width))
+        project = calculus.linear(tokens, self.hidden, width + 2 * self.kv_width, bias=self.attention_bias)
+        scores = calculus.scores(batch, sequence, width, heads, kv_heads=kv_heads)
+        context = calculus.context(batch, sequence, width, heads, kv_heads=kv_heads)
+        weights = (calculus.softmax(tokens * heads, sequence),)
+        dropped = (calculus.dropout(tokens * heads * sequence),) if self.dropout else ()
+        # Queries and keys, before their norms too; then the softmax's results, which were dropped, and what is left.
+        turned = Kept(tokens * (width + self.kv_width) * (1 + self.qk_norm))
+        each = tokens * heads * sequence
+        return [
+            _Part("qkv", (project,), "column", kv_heads, kept=Kept(tokens * self.hidden * inputs)),
+            _Part(
+                "scores",
+                (*before, scores),
+                "divided",
+                kv_heads,
+                selective=True,
+                kept=turned,
+                kept_selective=turned,
+            ),
+            _Part(
+                "softmax",
+                (*weights, *dropped),
+                "divided",
+                heads,
+                selective=True,
+                kept=Kept(2 * each, masks=each) if self.dropout else Kept(each),
+                kept_selective=Kept(),
+            ),
+            _Part(
+                "context",
+                (context,),
+                "divided",
+                kv_heads,
+                selective=True,
+                kept=Kept(tokens * self.kv_width),
+                kept_selective=Kept(tokens * self.kv_width),
+            ),
+        ]
+
+
+class _Part(NamedTuple):
+    """A layer of a block."""
+
+    name: str
+    ops: tuple[Op, ...]
+    sharding: Sharding
+    heads: int | None = None
+    selective: bool = False
+    kept: Kept = Kept()
+    kept_selective: Kept | None = None
+
+
+def _with(kept: Kept, values: int) -> Kept:
+    """More elements kept."""
+    return replace(kept, elements=kept.elements + values)
+
+
+def layers(**sizes: Any) -> list[Layer]:
+    """The layers of a decoder with these parameters."""
+    return Decoder(**sizes).built()
+
+
+def parameters(**defaults: Any) -> Mapping[str, Parameter]:
+    """What a decoder may be told; ``defaults`` take the place of GPT-2's own."""
+    widest, longest = 1 << 20, 1 << 24
+    known = {
+        "batch_per_npu": integer(
+            1, "samples that a copy of the model works on in one iteration, or in one of its micro-batches", 1, 1 << 20
+        ),
+        "data_type": choice("bf16", COMMON["data_type"].meaning, *DATA_TYPES),
+        "optimizer": choice("adam", COMMON["optimizer"].meaning, *OPTIMIZERS),
+        "layers": integer(12, "blocks", 1, 10_000),
+        "hidden": integer(768, "elements of a token's vector", 1, widest),
+        "heads": integer(12, "attention heads; divides hidden where head_size is 0", 1, widest),
+        "kv_heads": integer(0, "heads of keys and values, which divides heads; 0: as many", 0, widest),
+        "head_size": integer(0, "elements of a head; 0: hidden / heads", 0, widest),
+        "feed_forward": integer(0, "elements between the matrices of a block's perceptron; 0: 4 hidden", 0, longest),
+        "gated": boolean("whether the perceptron is gated, with three matrices", default=False),
+        "activation": choice("gelu", "activation of the perceptron", *_ACTIVATIONS),
+        "block": choice("sequential", "perceptron behind attention, or side by side", "sequential", "parallel"),
+        "norm": choice("layer", "layer norms, or RMS norms", "layer", "rms"),
+        "norms": integer(2, "norms of a block: 2 or 4, or side by side 1 or 2", 1, 4),
+        "norm_parameters": boolean("whether norms are trained", default=True),
+        "qk_norm": boolean("whether queries and keys have an RMS norm", default=False),
+        "positions": integer(1024, "positions that have a trained vector; 0: none have", 0, longest),
+        "rotary": boolean("whether queries and keys are turned by their position", default=False),
+        "sequence": integer(1024, "tokens of a sample", 1, widest),
+        "vocabulary": integer(50_257, "different tokens", 1, longest),
+        "attention_bias": boolean("whether the projections to queries, keys and values have a bias", default=True),
+        "output_bias": boolean("whether the projection behind the heads has a bias", default=True),
+        "mlp_bias": boolean("whether the perceptron has biases", default=True),
+        "projection_bias": boolean("whether the projection to the vocabulary has a bias", default=False),
+        "tied_embeddings": boolean("whether embedding and projection share one table", default=True),
+        "dropout": boolean("whether elements are dropped by chance", default=True),
+    }
+    return {key: parameter._replace(default=defaults.get(key, parameter.default)) for key, parameter in known.items()}
+
+
+def preset(description: str, source: str, **defaults: Any) -> ModelInfo:
+    """A decoder with its own default sizes."""
+    return model(description, source, layers, parameters(**defaults))
+
+
+INFO = preset(
+    "Decoder of any sizes; as it stands, GPT-2 with 124.4 M parameters", "Radford et al. 2019, 2.3 and Table 2"
+)
+TURING = preset(
+    "Transformer-17B of hier2021: Turing-NLG, 17.2 G parameters",
+    "Rosset 2020 (Turing-NLG): 78 layers, hidden 4256, 28 heads, 1024 tokens; hier2021 Table IV",
+    layers=78,
+    hidden=4256,
+    heads=28,
+)
+GPT3 = preset(
+    "GPT-3, 174.6 G parameters",
+    "Brown et al. 2020, Table 2.1; hier2021 Table IV",
+    layers=96,
+    hidden=12_288,
+    heads=96,
+    positions=2048,
+    sequence=2048,
+)
+TRILLION = preset(
+    "Transformer-1T of hier2021, 1.016 T parameters",
+    "hier2021 Table IV, which gives 1,024 G parameters and 128 model-parallel ranks; hidden size of the layer file "
+    "published with LIBRA; layers and heads that fit both",
+    layers=140,
+    hidden=24_576,
+    heads=128,
+    positions=2048,
+    sequence=2048,
+)

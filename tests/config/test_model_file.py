@@ -1,0 +1,132 @@
+"""Models that are described by a file: where errors stand, and what they say."""
+
+import json
+
+import pytest
+
+from syncline.config import limits
+from syncline.config.load import load
+from syncline.errors import SynclineError
+
+GPT2 = {
+    "model_type": "gpt2",
+    "n_embd": 768,
+    "n_layer": 12,
+    "n_head": 12,
+    "n_positions": 1024,
+    "vocab_size": 50257,
+    "n_ctx": 1024,
+    "rope_scaling": None,
+}
+
+
+def scenario(model, **more):
+    return {
+        "workload": {"model": model, **more},
+        "compute": {"model": "roofline", "accelerator": "H100"},
+        "fabric": {"shape": "Ring(4)", "rate": "1GB/s"},
+    }
+
+
+def refused(model, **more):
+    with pytest.raises(SynclineError) as caught:
+        load(scenario(str(model), **more))
+    return caught.value.diagnostics
+
+
+@pytest.fixture
+def file(tmp_path):
+    def write(text, name="gpt2.json"):
+        path = tmp_path / name
+        path.write_text(text if isinstance(text, str) else json.dumps(text, indent=2))
+        return path
+
+    return write
+
+
+def test_a_file_is_a_model_by_its_name(file):
+    loaded = load(scenario(str(file(GPT2)), sequence=256, batch_per_npu=2))
+    workload = loaded.resolved["workload"]
+    assert (workload["model"], workload["data_type"]) == ("gpt2", "bf16")
+    assert sum(layer["parameters"] for layer in workload["layers"]) == 124_439_808
+    assert workload["layers"][0]["outputs"] == 2 * 256 * 768
+
+
+def test_a_file_that_is_called_config_is_named_after_its_folder(tmp_path):
+    folder = tmp_path / "gpt2-small"
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(GPT2))
+    assert load(scenario(str(folder / "config.json"))).resolved["workload"]["model"] == "gpt2-small"
+
+
+def test_paths_are_relative_to_the_scenario(tmp_path, monkeypatch):
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner" / "gpt2.json").write_text(json.dumps(GPT2))
+    (tmp_path / "inner" / "s.yaml").write_text(json.dumps(scenario("gpt2.json")))
+    monkeypatch.chdir(tmp_path)
+    assert load("inner/s.yaml").resolved["workload"]["model"] == "gpt2"
+
+
+def test_errors_name_the_line_of_the_file(file):
+    text = json.dumps({**GPT2, "n_head": "twelve"}, indent=2)
+    (found,) = refused(path := file(text))
+    assert (found["code"], found["key"], found["found"]) == ("SL0102", "n_head", "twelve")
+    assert (found["place"]["file"], found["place"]["line"]) == (path.as_posix(), 5)
+    assert found["place"]["text"][found["place"]["column"] - 1 :].startswith('"twelve"')
+
+
+def test_a_missing_key_is_named(file):
+    (found,) = refused(file({key: value for key, value in GPT2.items() if key != "n_layer"}))
+    assert (found["code"], found["message"]) == ("SL0103", "missing key `n_layer`")
+    assert found["allowed"] == "a whole number from 1 to 10000"
+
+
+def test_an_unknown_kind_has_the_nearest_and_experts_are_refused_by_name(file):
+    (found,) = refused(file({**GPT2, "model_type": "gtp2"}))
+    assert found["nearest"] == "gpt2"
+    (found,) = refused(file({**GPT2, "model_type": "mixtral"}))
+    assert found["message"] == "mixtral is mixture of experts, which is not modelled"
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "said"),
+    [
+        ("", "SL0106", "not well-formed JSON"),
+        ("{", "SL0106", "not well-formed JSON"),
+        ('{"model_type": "gpt2",}', "SL0106", "not well-formed JSON"),
+        ("model_type: gpt2", "SL0106", "not well-formed JSON"),
+        ("[1, 2]", "SL0106", "not a model's configuration"),
+        ("null", "SL0106", "not a model's configuration"),
+        ("[" * 100_000, "SL0106", "nested too deep"),
+        ('{"n_layer": ' + "9" * 5000 + "}", "SL0106", "a number is too long"),
+        ("{}", "SL0103", "missing key `model_type`"),
+        ("\ufeff" + json.dumps({"model_type": "gpt3"}), "SL0102", "`model_type` of this model is not supported"),
+    ],
+)
+def test_what_is_no_description_is_refused(file, text, code, said):
+    (found,) = refused(file(text))
+    assert found["code"] == code
+    assert said in found["message"]
+    assert found["place"]["file"]
+
+
+def test_files_that_are_not_there_or_too_large(file, tmp_path):
+    file(GPT2)
+    (found,) = refused(tmp_path / "gpt.json")
+    assert (found["code"], found["message"]) == ("SL0105", "no such file")
+    assert "gpt2.json" in found["help"]
+    (found,) = refused(tmp_path / "no/folder")
+    assert found["code"] == "SL0105"
+    text = json.dumps(GPT2)
+    assert load(scenario(str(file(text.ljust(limits.MAX_MODEL_FILE_BYTES)))))
+    (found,) = refused(file(text.ljust(limits.MAX_MODEL_FILE_BYTES + 1)))
+    assert (found["code"], found["message"]) == ("SL0106", "larger than 1 MiB")
+
+
+def test_keys_of_the_scenario_are_checked_too(file):
+    path = file(GPT2)
+    (found,) = refused(path, sequense=12)
+    assert (found["code"], found["nearest"]) == ("SL0101", "sequence")
+    (found,) = refused(path, sequence=2048)
+    assert (found["key"], found["found"]) == ("workload.sequence", "2048")
+    assert found["allowed"].startswith("at most positions, which is 1024")

@@ -1,0 +1,258 @@
+"""Figures 11 to 16 of dlrm2020: what is read from a run, and verdicts that go either way, on runs that were made up."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from experiments.dlrm2020 import fig11, fig12, fig13, fig14, fig15, fig16, training
+from experiments.dlrm2020.training import SYSTEMS, Training
+from experiments.harness.runner import Runner
+from experiments.harness.table import Table
+
+MS = 1e-3
+COMPUTE_S = 6 * MS
+LAYERS = ("embedding", "bottom0", "bottom1", "top0", "top1", "top2", "top3")
+
+
+def trained(system="flat100", *, exposed=0.0, at_end=0.0, dropped=0, queue=1000, exchange=(0.3, 0.4)):
+    """Two iterations with so much exposed communication, in seconds; ``exchange`` is milliseconds of each way."""
+    count = len(LAYERS)
+    columns = {
+        "layer": list(LAYERS),
+        "collective_bytes": [8 << 20, 100, 100, 900, 500, 500, 10],
+        "compute_s": [MS, *[0.2 * MS] * 2, MS, *[0.5 * MS] * 3],
+        **{f"{each}_compute_s": [0.1 * MS] * count for each in ("forward", "input_grad", "weight_grad")},
+        "forward_communication_s": [exchange[0] * MS, *[0.0] * (count - 1)],
+        "input_grad_communication_s": [exchange[1] * MS, *[0.0] * (count - 1)],
+        "weight_grad_communication_s": [0.0, *[MS] * (count - 1)],
+        # The table holds means over two iterations.
+        "exposed_communication_s": [0.0, 0.0, 0.0, (exposed + at_end) / 2, 0.0, 0.0, 0.0],
+        "exposed_at_end_s": [0.0, 0.0, 0.0, at_end / 2, 0.0, 0.0, 0.0],
+    }
+    ports = {"link": [0, 1, 2], "longest_queue_bytes": [1 << 30, queue, 1 << 30]}
+    links = {
+        "link": [0, 1, 2],
+        "dimension": ["scale_out", "scale_out", "scale_up"],
+        "from": ["NPU 0", "switch 0", "switch 1"],
+    }
+    packets = SimpleNamespace(dropped=dropped, retransmissions=dropped, timeouts=dropped // 100)
+    summary = SimpleNamespace(
+        compute_s=COMPUTE_S,
+        exposed_communication_s=exposed + at_end,
+        iterations=2,
+        packets=packets,
+        dims=[SimpleNamespace(name="scale_out", bytes=1000)],
+    )
+    tables = {"layers": columns, "links": links, "ports": ports}
+    return Training(system, SimpleNamespace(summary=summary, table=tables.get))
+
+
+def with_share(system, share):
+    """A run of which such a part is exposed."""
+    return trained(system, exposed=COMPUTE_S * share / (1 - share))
+
+
+def test_what_is_waited_for_at_the_end_is_told_apart():
+    run = trained(exposed=2 * MS, at_end=4 * MS)
+    assert run.exposed_s == pytest.approx(2 * MS)
+    assert run.at_end_s == pytest.approx(4 * MS)
+    assert run.share == pytest.approx(2 / 8)
+    assert run.share_with_end == pytest.approx(6 / 12)
+    assert run.iteration_s == pytest.approx(4 * MS)
+    assert training.waits(run) == "top0 2 ms"
+    assert training.waits(trained()) == "none"
+
+
+def test_all_to_alls_and_what_runs_beside_them_are_those_of_one_iteration():
+    run = trained(exchange=(0.3, 0.4))
+    assert [run.exchange_s(way) for way in training.WAYS] == pytest.approx([0.3 * MS, 0.4 * MS])
+    assert [run.beside_s(way) for way in training.WAYS] == pytest.approx([0.2 * MS, 0.4 * MS])
+
+
+def test_losses_are_told_by_name():
+    assert training.lost({"a": trained(), "b": trained()}) == "No packet is lost in 2 runs."
+    lossy = {"a": trained(), "b": trained(dropped=200)}
+    assert training.lost(lossy) == "Lost: b 200 packets, 200 sent again, 2 time-outs."
+    found = {("hier", "64 MB"): trained("hier"), ("flat100", "64 MB"): trained()}
+    assert list(training.named(found)) == ["hier with 64 MB", "flat100 with 64 MB"]
+    assert list(training.named(found, "hier")) == ["hier with 64 MB"]
+
+
+def raw(**changes):
+    """The table of Figure 11 in which everything is as the paper says, but for changes by collective."""
+    times = {
+        "embedding forward": {"hier": 3, "hierOpt": 3, "flat100": 2, "flat800": 1},
+        "embedding backward": {"hier": 4, "hierOpt": 4, "flat100": 3, "flat800": 2},
+        "top0": dict.fromkeys(SYSTEMS, 5) | {"hierOpt": 4},
+        "top1": dict.fromkeys(SYSTEMS, 6) | {"hierOpt": 5},
+        "top2": dict.fromkeys(SYSTEMS, 7) | {"hierOpt": 6},
+        "top3": dict.fromkeys(SYSTEMS, 0.01),
+    }
+    table = Table("raw", "", ("collective", "size_bytes", *(f"{system}_s" for system in SYSTEMS)))
+    for name, of in times.items():
+        table.add(name, 100, *(of | changes.get(name.replace(" ", "_"), {})).values())
+    return table
+
+
+RUNS = [trained(system) for system in SYSTEMS]
+
+
+@pytest.mark.parametrize(
+    ("judge", "changes", "holds"),
+    [
+        (fig11._first, {}, True),
+        (fig11._first, {"top3": {"hier": 1}}, False),
+        (fig11._lifo, {}, True),
+        (fig11._lifo, {"top1": {"hierOpt": 6.5}}, False),
+        (fig11._exchange, {}, True),
+        (fig11._exchange, {"embedding_forward": {"hierOpt": 0.5}, "embedding_backward": {"hierOpt": 0.5}}, False),
+        (fig11._exchange, {"embedding_backward": {"flat100": 9}}, False),
+    ],
+)
+def test_figure_11(judge, changes, holds):
+    assert judge(raw(**changes)).holds == holds
+
+
+def test_figure_11_with_runs():
+    assert fig11._backward(RUNS, raw()).holds
+    assert not fig11._backward(RUNS, raw(embedding_backward={"flat800": 0.5})).holds
+    assert fig11._reduce(RUNS, raw()).holds
+    assert not fig11._reduce(RUNS, raw(top0={"flat800": 0.1}, top1={"flat800": 0.1})).holds
+    assert fig11._largest(trained()).holds
+    other = trained()
+    other.layers[4]["collective_bytes"] = 1000
+    assert not fig11._largest(other).holds
+
+
+def exposed(**changes):
+    """The table of Figure 12 in which compute waits for the top layer 0, and on all but flat800 for the embedding."""
+    waits = {"embedding": dict.fromkeys(SYSTEMS, 1.0) | {"flat800": 0.0}, "bottom0": dict.fromkeys(SYSTEMS, 0.1)}
+    waits["top0"] = dict.fromkeys(SYSTEMS, 0.5)
+    table = Table("exposed", "", ("layer", "compute_s", *(f"{system}_s" for system in SYSTEMS)))
+    for layer, of in waits.items():
+        table.add(layer, 1.0, *(of | changes.get(layer, {})).values())
+    return table
+
+
+def beside(**changes):
+    """All-to-alls of 2 s beside 1 s of compute, but for changes by system."""
+    ways = [f"{what}_{way}_s" for way in training.WAYS for what in ("all_to_all", "bottom")]
+    table = Table("exchanges", "", ("system", *ways))
+    for system in SYSTEMS:
+        table.add(system, *changes.get(system, (2.0, 1.0, 2.0, 1.0)))
+    return table
+
+
+def test_figure_12():
+    assert fig12._stall(RUNS, exposed()).holds
+    assert not fig12._stall(RUNS, exposed(bottom0={"hier": 0.6})).holds
+    nowhere = {layer: {"flat800": 0.0} for layer in ("embedding", "bottom0", "top0")}
+    assert "flat800 none" in fig12._stall(RUNS, exposed(**nowhere)).measured
+    assert fig12._exposed(exposed(), beside(), 1 << 20).holds
+    assert not fig12._exposed(exposed(embedding={"flat800": 0.1}), beside(), 1 << 20).holds
+    assert not fig12._exposed(exposed(), beside(hierOpt=(0.9, 1.0, 2.0, 1.0)), 1 << 20).holds
+
+
+@pytest.mark.parametrize(
+    ("judge", "shares", "holds"),
+    [
+        (fig13._flat, {"flat100": 0.75}, True),
+        (fig13._flat, {"flat100": 0.6}, False),
+        (fig13._faster, {"flat100": 0.731, "flat800": 0.2}, True),
+        (fig13._faster, {"flat100": 0.731, "flat800": 0.0}, False),
+        (fig13._faster, {"flat100": 0.9, "flat800": 0.2}, False),
+        (fig13._optimal, {"hier": 0.732, "hierOpt": 0.221}, True),
+        (fig13._optimal, {"hier": 0.732, "hierOpt": 0.16}, False),
+        (fig13._optimal, {"hier": 0.5, "hierOpt": 0.221}, False),
+        (fig13._same, {"hierOpt": 0.22, "flat800": 0.2}, True),
+        (fig13._same, {"hierOpt": 0.3, "flat800": 0.2}, False),
+    ],
+)
+def test_figure_13(judge, shares, holds):
+    assert judge({system: with_share(system, share) for system, share in shares.items()}).holds == holds
+
+
+def test_figure_14():
+    steps = Table("steps", "", ("system", "steps"))
+    for system in SYSTEMS:
+        steps.add(system, 10 if system.startswith("hier") else 14)
+    runs = SimpleNamespace(nodes=128)
+    assert fig14._counted(runs, steps).holds
+    steps.rows[0] = ("hier", 14)
+    assert not fig14._counted(runs, steps).holds
+
+    def fall(**last):
+        ends = {"hier": (0.73, 0.75), "hierOpt": (0.2, 0.4), "flat100": (0.73, 0.99), "flat800": (0.2, 0.99)} | last
+        return fig14._falls(
+            {
+                (system, said): with_share(system, before if said == "10 ns" else after)
+                for system, (before, after) in ends.items()
+                for said in fig14.LATENCIES
+            }
+        )
+
+    assert fall().holds
+    assert not fall(hierOpt=(0.2, 0.99)).holds
+    assert not fall(flat100=(0.73, 0.74)).holds
+    assert not fall(flat800=(0.2, 0.2)).holds
+
+
+def test_figure_15():
+    def buffers(system, shares, **more):
+        return {
+            (system, buffer): trained(system, exposed=COMPUTE_S * share / (1 - share), **more)
+            for buffer, share in zip(training.BUFFERS, shares, strict=True)
+        }
+
+    flats = buffers("flat100", (0.73, 0.73, 0.73)) | buffers("flat800", (0.2, 0.21, 0.2))
+    assert fig15._insensitive(flats).holds
+    verdict = fig15._insensitive(flats | buffers("flat800", (0.9, 0.21, 0.2), dropped=300))
+    assert not verdict.holds
+    assert "flat800 with 64 MB 300 packets, 300 sent again, 3 time-outs" in verdict.why
+    assert fig15._needed(buffers("hierOpt", (0.5, 0.2, 0.2))).holds
+    assert not fig15._needed(buffers("hierOpt", (0.2, 0.2, 0.2))).holds
+    assert fig15.longest(trained(queue=777)) == 777
+
+
+def test_figure_16():
+    def varied(**shares):
+        words = [fig16._word(*schedule) for schedule in fig16._schedules()]
+        return {
+            (system, word): with_share(system, shares[system] if word == words[0] else 0.2)
+            for system in fig16.STUDIED
+            for word in words
+        }
+
+    assert fig16._varies(varied(flat800=0.6, hierOpt=0.3)).holds
+    assert not fig16._varies(varied(flat800=0.3, hierOpt=0.6)).holds
+
+
+def test_systems_are_those_of_the_paper():
+    """dlrm2020, Tables III and IV."""
+    runs = training.Runs(Runner())
+    for system in SYSTEMS:
+        resolved = runs.case(system).loaded.resolved
+        dims = {dim["name"]: dim for dim in resolved["fabric"]["dims"]}
+        nodes = 1
+        for dim in dims.values():
+            nodes *= dim["size"]
+        assert nodes == training.NODES
+        assert dims["scale_out"]["rate"] == ("800Gb/s" if system == "flat800" else "100Gb/s")
+        assert {dim["latency"] for dim in dims.values()} == {"0.5us"}
+        collectives, network = resolved["collectives"], resolved["network"]
+        assert (collectives["order"], collectives["outstanding"]) == ("priority", 64)
+        assert collectives["injection_latency"] == "10ns"
+        assert (network["window"], network["min_timeout"]) == ("512KiB", "50ms")
+        flat = len(dims) == 1
+        assert collectives["chunks"] == (1024 if flat else 128)
+        # 1 GB for 128 ports.
+        assert network["buffer"] == ("1GiB" if flat else "128MiB")
+        assert training.BUFFERS["1 GB"] * training.NODES == 1 << 30
+        if not flat:
+            assert (dims["scale_up"]["rate_per_npu"], dims["scale_up"]["count"]) == ("1200Gb/s", 7)
+            assert (dims["scale_up"]["size"], dims["scale_out"]["size"]) == (8, 16)
+    smaller = runs.case("hierOpt", buffer="64 MB").loaded.resolved
+    assert smaller["network"]["buffer"] == f"{16 * (512 << 10)}B"
+    assert runs.case("flat100", buffer="64 MB").loaded.resolved["network"]["buffer"] == f"{64 << 20}B"

@@ -1,0 +1,214 @@
+"""Decoders: parameter formula, published counts of parameters and operations, division, message sizes of hier2021."""
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from syncline.models import ModelError, build, layers
+
+
+def parameters(name="decoder", **params):
+    return sum(layer.parameters for layer in layers(name, **params))
+
+
+def named(**params):
+    return {layer.name: layer for layer in layers("decoder", **params)}
+
+
+@given(
+    n=st.integers(1, 6),
+    heads=st.integers(1, 8),
+    per_head=st.integers(1, 64),
+    f=st.integers(1, 4096),
+    v=st.integers(1, 50_000),
+    trained=st.sampled_from([0, 1024, 5000]),
+    tied=st.booleans(),
+)
+def test_parameter_formula(n, heads, per_head, f, v, trained, tied):
+    d = heads * per_head
+    expected = (v + trained) * d + n * (4 * d * d + 4 * d + 2 * d * f + f + d + 4 * d) + 2 * d + v * d * (not tied)
+    sizes = {"layers": n, "hidden": d, "heads": heads, "feed_forward": f, "vocabulary": v, "positions": trained}
+    assert parameters(**sizes, tied_embeddings=tied) == expected
+
+
+@pytest.mark.parametrize(
+    ("sizes", "published"),
+    [
+        # The checkpoints' counts; Radford et al. 2019 Table 2 rounds others (its first column predates a correction).
+        ((12, 768, 12), 124_439_808),
+        ((24, 1024, 16), 354_823_168),
+        ((36, 1280, 20), 774_030_080),
+        ((48, 1600, 25), 1_557_611_200),
+    ],
+)
+def test_gpt2_has_its_published_parameters(sizes, published):
+    assert parameters(**dict(zip(("layers", "hidden", "heads"), sizes, strict=True))) == published
+
+
+@pytest.mark.parametrize(
+    ("sizes", "millions"),
+    [
+        # Brown et al. 2020, Table D.1, in millions: layers, hidden, heads as in its Table 2.1.
+        ((12, 768, 12), 125),
+        ((24, 1024, 16), 356),
+        ((24, 1536, 16), 760),
+        ((32, 2560, 32), 2_651),
+        ((32, 4096, 32), 6_658),
+        ((96, 12_288, 96), 174_600),
+    ],
+)
+def test_gpt3_has_its_published_parameters(sizes, millions):
+    sizes = dict(zip(("layers", "hidden", "heads"), sizes, strict=True))
+    assert parameters("gpt3_175b", **sizes) / 1e6 == pytest.approx(millions, rel=2e-3)
+
+
+def test_presets_of_hier2021():
+    # hier2021 Table IV: 17, 175 and 1,024 billion.
+    found = [parameters(name) / 1e9 for name in ("transformer_17b", "gpt3_175b", "transformer_1t")]
+    assert found == [pytest.approx(17, rel=0.011), pytest.approx(175, rel=0.003), pytest.approx(1024, rel=0.008)]
+
+
+@pytest.mark.parametrize(
+    ("layers_", "hidden", "heads", "billions"),
+    # Narayanan et al. 2021, Table 1: parameters and sizes; equation 3 with s = 2048, V = 51,200.
+    [(24, 2304, 24, 1.7), (96, 12_288, 96, 174.6), (128, 25_600, 160, 1008.0)],
+)
+def test_parameters_and_operations_of_narayanan(layers_, hidden, heads, billions):
+    s, v = 2048, 51_200
+    built = layers("gpt3_175b", layers=layers_, hidden=hidden, heads=heads, vocabulary=v)
+    assert sum(layer.parameters for layer in built) / 1e9 == pytest.approx(billions, abs=0.05)
+    # Equation 3 without recomputation: 72 B s l h^2 (1 + s / 6h + V / 12lh) for forward and backward.
+    products = 6 * sum(layer.multiply_adds for layer in built)
+    assert products == 72 * s * layers_ * hidden**2 + 12 * s * s * layers_ * hidden + 6 * s * hidden * v
+
+
+def test_a_block_without_biases_and_norms_has_twelve_squares():
+    # hier2021's rule, and that of the layer files of its successor: 12 d^2 parameters of a layer.
+    d = 12_288
+    block = [x for x in layers("gpt3_175b", layers=1, **BARE) if x.name.startswith("block1.")]
+    assert sum(layer.parameters for layer in block) == 12 * d * d
+
+
+BARE = {"attention_bias": False, "output_bias": False, "mlp_bias": False, "norm_parameters": False}
+
+
+def test_division_is_megatrons():
+    assert {name: layer.sharding for name, layer in named(layers=1).items()} == {
+        "embedding": "row",
+        "positions": "replicated",
+        "dropout": "replicated",
+        "block1.norm1": "replicated",
+        "block1.qkv": "column",
+        "block1.scores": "divided",
+        "block1.softmax": "divided",
+        "block1.context": "divided",
+        "block1.output": "row",
+        "block1.norm2": "replicated",
+        "block1.mlp1": "column",
+        "block1.activation": "divided",
+        "block1.mlp2": "row",
+        "block1.sum": "replicated",
+        "norm": "replicated",
+        "projection": "column",
+        "loss": "divided",
+    }
+
+
+def test_layers_say_what_pipelines_and_recomputation_need():
+    built = named(layers=2, kv_heads=4)
+    blocks = {layer.block: name.split(".")[0] for name, layer in built.items() if layer.block}
+    assert blocks == {1: "block1", 2: "block2"}
+    assert [name for name, layer in built.items() if layer.selective and layer.block == 2] == [
+        "block2.scores",
+        "block2.softmax",
+        "block2.context",
+    ]
+    assert {name: layer.heads for name, layer in built.items() if layer.heads and layer.block == 1} == {
+        "block1.qkv": 4,
+        "block1.scores": 4,
+        "block1.softmax": 12,
+        "block1.context": 4,
+    }
+    assert built["embedding"].tokens == 1024
+    assert built["projection"].shares == "embedding"
+    assert named(layers=1, tied_embeddings=False)["projection"].shares is None
+
+
+def test_attention_and_perceptron_side_by_side_exchange_once():
+    built = named(layers=1, block="parallel", norms=1, positions=0, rotary=True)
+    sharding = [built[f"block1.{name}"].sharding for name in ("qkv", "output", "mlp1", "mlp2")]
+    assert sharding == ["column", "divided", "divided", "row"]
+    assert "block1.norm2" not in built
+    assert built["block1.norm1"].parameters == 2 * 768
+
+
+SHAPES = [
+    {},
+    {"positions": 0, "rotary": True, "norm": "rms", "gated": True, "activation": "silu", "feed_forward": 2048},
+    {"kv_heads": 4, "head_size": 96, "qk_norm": True},
+    {"block": "parallel", "norms": 2, "dropout": False},
+    {"norms": 4, "norm": "rms"},
+]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_outputs_feed_the_next_layer(shape):
+    built = layers("decoder", batch_per_npu=3, layers=2, sequence=40, **shape)
+    tokens, width = 3 * 40, 12 * shape.get("head_size", 64)
+    values = tokens * width // 12 * shape.get("kv_heads", 12)
+    for one, following in itertools.pairwise(built):
+        # Queries, keys and values leave together; values join again at the context.
+        kind = one.name.split(".")[-1]
+        difference = {"qkv": values, "softmax": -values}.get(kind, 0)
+        if shape.get("block") == "parallel" and kind == "output":
+            assert following.inputs == one.outputs
+        if shape.get("qk_norm") and kind == "qkv":
+            # The first operation is the norm of the queries.
+            difference += values
+        assert one.outputs - following.inputs == difference, one.name
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_backward_costs_about_twice_the_forward_pass(shape):
+    built = layers("decoder", layers=2, **shape)
+    forward = sum(layer.forward.flop for layer in built)
+    backward = sum(layer.input_grad.flop + layer.weight_grad.flop for layer in built)
+    assert 1.9 * forward < backward < 2.05 * forward
+
+
+def test_a_shared_table_is_reduced_once():
+    tied, free = named(layers=1), named(layers=1, tied_embeddings=False)
+    assert (tied["projection"].parameters, free["projection"].parameters) == (0, 50_257 * 768)
+    assert tied["projection"].weight_grad == free["projection"].weight_grad
+
+
+def test_messages_of_the_layer_files_of_hier2021():
+    """A layer's input gradients, outputs and weight gradients in bytes: GPT-3 over 16 ranks, the 1T model over 128."""
+    for name, batch, ranks, gradient in (("gpt3_175b", 16, 16, 226_492_416), ("transformer_1t", 8, 128, 113_246_208)):
+        block = {x.name: x for x in layers(name, batch_per_npu=batch, layers=1, **BARE)}
+        block = {key[7:]: layer for key, layer in block.items() if key.startswith("block1.")}
+        forward = [2 * block[key].outputs for key in ("output", "mlp2")]
+        backward = [2 * block[key].inputs for key in ("qkv", "mlp1")]
+        assert forward == backward == [805_306_368] * 2
+        assert sum(layer.parameters for layer in block.values()) * 2 // ranks == gradient
+
+
+@pytest.mark.parametrize(
+    ("params", "key", "allowed"),
+    [
+        ({"heads": 7}, "heads", "a divisor of hidden"),
+        ({"kv_heads": 5}, "kv_heads", "a divisor of heads"),
+        ({"sequence": 1025}, "sequence", "at most positions, which is 1024"),
+        ({"norms": 1}, "norms", "2 or 4"),
+        ({"norms": 4, "block": "parallel"}, "norms", "1 or 2"),
+        ({"activation": "gelo"}, "activation", "one of gelu, silu, relu"),
+        ({"layers": 10_000, "hidden": 1 << 20, "heads": 1, "batch_per_npu": 1 << 20}, "model", "2^63"),
+    ],
+)
+def test_sizes_that_do_not_fit_together_are_refused(params, key, allowed):
+    with pytest.raises(ModelError) as caught:
+        build("decoder", **params)
+    assert caught.value.key == key
+    assert allowed in caught.value.allowed
