@@ -15,13 +15,13 @@ from syncline.comparison.inputs import foremost, tally
 from syncline.comparison.pairs import alike_collectives, alike_layers
 from syncline.report import subject
 from syncline.report.prose import lines
-from syncline.report.quantity import counted, digits, percent, signed, time
+from syncline.report.quantity import counted, digits, percent, signed, time, worth
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from syncline.comparison.comparison import Comparison
-    from syncline.comparison.pairs import LayerPair, Pair
+    from syncline.comparison.pairs import LayerPair, Pair, Worth
 
 LAYERS = 8
 SETS = 8
@@ -114,7 +114,20 @@ def _step(found: Comparison) -> Table:
     for number, each in enumerate(parts):
         name = each.name if number else _whole(found)
         table.add_row(f"  {name}" if number else Text(name, "bold"), *_cells(each))
+    for row in found.worths:
+        table.add_row(*_worth(row))
     return table
+
+
+def _worth(each: Worth) -> list[RenderableType]:
+    """What the fabric costs, or what that buys. More performance is better, more cost is not."""
+    difference = each.difference
+    cell = Text("-", "dim")
+    if difference is not None:
+        better = difference if each.key.startswith("iterations") else -difference
+        cell = Text(worth(each.key, difference, signed=True), _style(-better))
+    ratio = "-" if each.ratio is None else f"{digits(each.ratio)}x"
+    return [each.name, worth(each.key, each.a), worth(each.key, each.b), cell, ratio]
 
 
 def _whole(found: Comparison) -> str:

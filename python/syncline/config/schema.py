@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
-from syncline.config import built, collectives, compute, fabric, faults, jobs, network, scenario, workload
+from syncline.config import built, collectives, compute, fabric, faults, jobs, network, prices, scenario, workload
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -93,7 +93,18 @@ def _add_parameters(made: dict[str, Any]) -> None:
 
 
 def _models() -> dict[str, type[BaseModel]]:
-    modules: tuple[ModuleType, ...] = (built, collectives, compute, fabric, faults, jobs, network, scenario, workload)
+    modules: tuple[ModuleType, ...] = (
+        built,
+        collectives,
+        compute,
+        fabric,
+        faults,
+        jobs,
+        network,
+        prices,
+        scenario,
+        workload,
+    )
     found = (each for module in modules for each in vars(module).values() if inspect.isclass(each))
     return {each.__name__: each for each in found if issubclass(each, BaseModel)}
 

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from syncline.report.drawing import describe, dimension, graph
-from syncline.report.quantity import counted, percent, rate, scaled, size, time
+from syncline.report.quantity import component, counted, money, percent, rate, scaled, size, time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,6 +63,39 @@ def fabric(view: dict[str, Any]) -> Iterator[RenderableType]:
     else:
         for line in graph(view["listed"][:LINKS], view["links"]):
             yield Text(f"  {line}", no_wrap=True, overflow="ellipsis")
+    if bill := view.get("bill"):
+        yield ""
+        yield from _bill(bill)
+
+
+def _bill(bill: dict[str, Any]) -> Iterator[RenderableType]:
+    """What the fabric costs, item by item, with its total."""
+    watts = "" if bill["watts"] is None else f", {scaled(bill['watts'], 'W')}"
+    each = f"{money(bill['usd'] / bill['npus'])} an NPU"
+    yield Text.assemble((f"costs {money(bill['usd'])}", "bold"), f"  {each}{watts}, by prices of {bill['name']}")
+    powered = bill["watts"] is not None
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1), header_style="dim")
+    table.add_column("bought", overflow="fold", min_width=8)
+    table.add_column("for", overflow="fold", min_width=6)
+    table.add_column("which", overflow="fold", min_width=16)
+    for heading in ("number", "each", "in all", *(["power"] if powered else []), "share"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for item in bill["items"]:
+        watts = "-" if item["watts"] is None else scaled(item["watts"], "W")
+        table.add_row(
+            component(item["component"]),
+            item["part"],
+            item["description"],
+            f"{item['quantity']:,}",
+            money(item["unit_usd"]),
+            money(item["usd"]),
+            *([watts] if powered else []),
+            percent(item["usd"] / bill["usd"]),
+        )
+    yield table
+    for note in bill["notes"]:
+        yield Text(f"Note: {note}", "dim")
+    yield Text(f"Prices of {bill['year']}: {bill['source']}", "dim")
 
 
 def _sorts(view: dict[str, Any]) -> Iterator[RenderableType]:
