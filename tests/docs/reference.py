@@ -49,6 +49,11 @@ PARTS = {
     "RandomRanks": ("Ranks by chance", "ranks by chance"),
     "BrokenLink": ("Broken links", "broken links"),
     "RandomLinks": ("Links by chance", "links by chance"),
+    "PriceList": ("A price list", "price list"),
+    "ChosenPrices": ("A changed list", "changed list"),
+    "Components": ("Components", "components"),
+    "Price": ("A price", "price"),
+    "PricedKind": ("A price", "kind"),
     "Limits": ("Limits", "mapping"),
     "Trace": ("Trace", "mapping"),
     "Parallel": ("Parallelism", "parallelism"),
@@ -104,6 +109,12 @@ SOURCES = {
     "Collectives.endpoint_delay": "astra2020 `endpoint-delay`",
     "Collectives.injection_latency": "dlrm2020 III-C",
     "Dim.rate_per_npu": "hier2021 Eq. 8",
+    "Dim.tier": "LIBRA `CostDimension`",
+    "Price.usd_per_GBps": "hier2021 Table II",
+    "Price.by_rate": "topoopt2022 Table 3",
+    "Price.at": "hier2021 V-B (`switches`)",
+    "Price.each_way": "LIBRA",
+    "PriceList.direct": "topoopt2022 4, Fig. 10 (`look_ahead`, `ocs`)",
     "Dim.spread": "dlrm2020 III-C.2 (`pair`)",
     "Dim.shape": "hier2021 Fig. 6, astra2020 Fig. 3",
     "ShapeFabric.shape": "hier2021 III-A",
@@ -315,6 +326,20 @@ def accelerators() -> list[str]:
     return table(["names", "peak, dense", "memory bandwidth", "source"], rows)
 
 
+def prices() -> list[str]:
+    """The shipped price lists."""
+    from syncline.config.expand_prices import price_list, shipped
+
+    rows = []
+    for name in shipped():
+        found = price_list(name)
+        tiers = [tier for tier, section in found["tiers"].items() if section != "none"]
+        known = [*found["components"], *({each: 0 for tier in tiers for each in found["tiers"][tier]})]
+        by = f" by tier ({', '.join(f'`{tier}`' for tier in tiers)})" if tiers else ""
+        rows.append([f"`{name}`", str(found["year"]), ", ".join(f"`{each}`" for each in known) + by, found["source"]])
+    return table(["name", "year", "prices of", "source"], rows)
+
+
 def limits() -> list[str]:
     """What a user's file may hold."""
     import ast
@@ -371,7 +396,7 @@ def manifest() -> dict[str, Any]:
         fabric = {"switch": {"hosts": 4, "rate": "100Gb/s", "latency": "1us"}}
         for network in ("packet", "flow"):
             run = Path(folder) / network
-            syncline.simulate(jobs=jobs, fabric=fabric, network=network).save(run)
+            syncline.simulate(jobs=jobs, fabric=fabric, network=network, prices="hier2021").save(run)
             made.append(json.loads((run / "manifest.json").read_text("utf-8")))
     first, second = made
     known = {each["name"] for each in first["tables"]}
@@ -474,6 +499,7 @@ def fabrics() -> list[str]:
 
 GENERATORS: dict[str, Callable[..., list[str]]] = {
     "accelerators": accelerators,
+    "prices": prices,
     "commands": commands,
     "errors": errors,
     "fabrics": fabrics,

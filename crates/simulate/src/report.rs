@@ -285,8 +285,8 @@ pub(crate) fn interference(timeline: &mut Timeline, alone: &[Option<f64>]) {
         .with("slowdown", "Step time over that alone", known(|job| job.slowdown))
         .with(
             "iterations_per_s_per_usd",
-            "Training iterations a second over the price of the whole fabric; empty without prices",
-            jobs.iter().map(|job| job.iterations_per_s_per_usd).collect::<Vec<Option<f64>>>(),
+            "Training iterations a second over the price of the whole fabric; not a number without prices",
+            known(|job| job.iterations_per_s_per_usd),
         );
     timeline.tables.push(table);
 }

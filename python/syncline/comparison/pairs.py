@@ -146,10 +146,10 @@ def parts(a: Summary, b: Summary) -> tuple[Pair, ...]:
 
 
 _WORTHS = (
-    ("cost_usd", "cost of the fabric"),
-    ("power_w", "power of the fabric"),
-    ("iterations_per_s_per_usd", "performance per dollar"),
-    ("iterations_per_s_per_w", "performance per watt"),
+    ("cost_usd", "cost of the network"),
+    ("power_w", "power of the network"),
+    ("iterations_per_s_per_usd", "iterations/s per $1 M"),
+    ("iterations_per_s_per_w", "iterations/s per kW"),
 )
 """Keys of the summary, and what they are called."""
 

@@ -58,6 +58,7 @@ def _parts(found: Comparison, width: int) -> Iterator[RenderableType]:
     if found.identical:
         return
     for title, table in (
+        ("What the networks cost, and the training that this buys", _worths(found)),
         ("How much of the network is used", _dimensions(found)),
         ("Layers, in a step: compute and exposed communication, and how much each of the two changed", _layers(found)),
         ("Collectives, from first issue to last result", _collectives(found)),
@@ -114,8 +115,15 @@ def _step(found: Comparison) -> Table:
     for number, each in enumerate(parts):
         name = each.name if number else _whole(found)
         table.add_row(f"  {name}" if number else Text(name, "bold"), *_cells(each))
-    for row in found.worths:
-        table.add_row(*_worth(row))
+    return table
+
+
+def _worths(found: Comparison) -> Table | None:
+    if not found.worths:
+        return None
+    table = _table("", "A", "B", "difference", "B / A")
+    for each in found.worths:
+        table.add_row(*_worth(each))
     return table
 
 

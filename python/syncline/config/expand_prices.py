@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from syncline.config import limits, yaml
 from syncline.config.check import check
-from syncline.config.prices import Chosen, PriceList, Prices
+from syncline.config.prices import ChosenPrices, PriceList, Prices
 from syncline.config.problem import error, nearest, refuse, shown
 from syncline.config.source import Source, read_file
 
@@ -38,7 +38,7 @@ def expand(prices: Prices, origins: Origins) -> dict[str, Any]:
     match prices:
         case PriceList():
             return _plain(prices, "prices")
-        case Chosen():
+        case ChosenPrices():
             resolved = _found(prices.list_, ("prices", "list"), origins)
             changed = prices.model_dump(by_alias=True, exclude_unset=True)
             for key in ("components", "tiers"):

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import Discriminator, Field, Tag, WithJsonSchema
 
 from syncline.config.base import Strict, form
 from syncline.config.quantity import Rate
 
-Amount = float
-"""Of dollars, metres or watts. The core says what is out of range."""
+Amount = Annotated[float, WithJsonSchema({"type": "number", "exclusiveMinimum": 0, "maximum": 1e12})]
+"""Of dollars, metres or watts. The core refuses what is out of range, and says what to write instead."""
 Ports = Annotated[int, Field(ge=0, le=2**32 - 1)]
 
 
-class Kind(Strict):
+class PricedKind(Strict):
     """One kind of a component that is made."""
 
     rate: Rate
@@ -27,18 +27,18 @@ class Kind(Strict):
     """Its power."""
 
 
-class Spec(Strict):
+class Price(Strict):
     """What a component costs: exactly one of `usd`, `usd_per_GBps`, `usd_per_m` and `by_rate`."""
 
     usd: Amount | None = None
-    """Price of one, whatever its rate."""
+    """PriceOrNone of one, whatever its rate."""
     usd_per_gbps: Annotated[Amount | None, Field(alias="usd_per_GBps")] = None
-    """Price of one for each GB/s of its rate; of a switch, for each GB/s of each of its ports."""
+    """PriceOrNone of one for each GB/s of its rate; of a switch, for each GB/s of each of its ports."""
     usd_per_m: Amount | None = None
-    """Price of a metre. Only of a fibre, and with `length_m`."""
+    """PriceOrNone of a metre. Only of a fibre, and with `length_m`."""
     length_m: Amount | None = None
     """Mean length of a fibre, in metres."""
-    by_rate: list[Kind] | None = None
+    by_rate: list[PricedKind] | None = None
     """Prices of the kinds that are made. The next rate up is taken; above the largest, several of the largest in
     parallel."""
     watts: Amount | None = None
@@ -52,8 +52,8 @@ class Spec(Strict):
     a NIC."""
 
 
-Price = Annotated[
-    Annotated[Literal["none"], Tag("word")] | Annotated[Spec, Tag("spec")],
+PriceOrNone = Annotated[
+    Annotated[Literal["none"], Tag("word")] | Annotated[Price, Tag("spec")],
     Discriminator(form(word=True, default="spec")),
 ]
 
@@ -61,25 +61,25 @@ Price = Annotated[
 class Components(Strict):
     """Prices by component. One that is absent is not needed, or the fabric has none of it."""
 
-    npu: Price | None = None
+    npu: PriceOrNone | None = None
     """An NPU, or the machine that it stands for."""
-    nic: Price | None = None
+    nic: PriceOrNone | None = None
     """A network card."""
-    switch: Price | None = None
+    switch: PriceOrNone | None = None
     """A switch: by radix times rate (`usd_per_GBps`), or the cheapest of `by_rate` that has enough ports."""
-    switch_port: Price | None = None
+    switch_port: PriceOrNone | None = None
     """A port of a switch."""
-    link: Price | None = None
+    link: PriceOrNone | None = None
     """A cable with all that is at its ends."""
-    transceiver: Price | None = None
+    transceiver: PriceOrNone | None = None
     """A transceiver, at each end of a cable."""
-    fibre: Price | None = None
+    fibre: PriceOrNone | None = None
     """A fibre between two transceivers."""
-    patch_panel_port: Price | None = None
+    patch_panel_port: PriceOrNone | None = None
     """A port of a patch panel."""
-    ocs_port: Price | None = None
+    ocs_port: PriceOrNone | None = None
     """A port of an optical circuit switch."""
-    optical_switch: Price | None = None
+    optical_switch: PriceOrNone | None = None
     """A switch that joins one fibre to either of two (1x2)."""
 
 
@@ -114,7 +114,7 @@ class PriceList(Strict):
     of links, or a kind of links such as `scale_up` and `pcie`. `none` where these are not to be paid for."""
 
 
-class Chosen(Strict):
+class ChosenPrices(Strict):
     """A price list, with some things changed."""
 
     list_: Annotated[str, Field(alias="list", min_length=1)]
@@ -129,7 +129,7 @@ class Chosen(Strict):
 
 Prices = Annotated[
     Annotated[Annotated[str, Field(min_length=1)], Tag("word")]
-    | Annotated[Chosen, Tag("chosen")]
+    | Annotated[ChosenPrices, Tag("chosen")]
     | Annotated[PriceList, Tag("own")],
     Discriminator(form(word=True, default="own", list="chosen")),
 ]

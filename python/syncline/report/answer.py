@@ -14,14 +14,14 @@ from rich.text import Text
 from syncline.report import subject
 from syncline.report.bar import bar
 from syncline.report.layers import layers
-from syncline.report.quantity import digits, percent, scaled, time
+from syncline.report.quantity import percent, scaled, time
 from syncline.report.sets import sets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from syncline.result import Result
-    from syncline.summary import JobSummary, Summary
+    from syncline.summary import Summary
 
 
 def answer(result: Result, width: int, *, ascii_only: bool = False) -> RenderableType:
@@ -57,8 +57,8 @@ def _parts(result: Result, width: int, *, ascii_only: bool) -> Iterator[Renderab
     yield bottleneck.append(f". {summary.reason}")
     if summary.cost_usd is not None:
         said = Text(subject.cost(summary))
-        if worth := subject.value(summary):
-            said.append(" Performance: ").append(", ".join(worth), "bold")
+        if worth := subject.values(summary):
+            said.append(" Performance: ").append(worth, "bold").append(".")
         yield said
     if summary.packets:
         yield Text(subject.packets(summary))
@@ -123,8 +123,7 @@ def jobs(summary: Summary) -> Table:
     """Several jobs: how long a step of each takes, what of it waits, and what the others cost it."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1), header_style="dim")
     table.add_column("job", overflow="fold", min_width=9)
-    priced = summary.cost_usd is not None
-    for heading in ("ranks", "start", "step time", "exposed", "alone", "slowdown", *(["per $1 M"] if priced else [])):
+    for heading in ("ranks", "start", "step time", "exposed", "alone", "slowdown"):
         table.add_column(heading, justify="right", no_wrap=True)
     for job in summary.jobs:
         table.add_row(
@@ -135,15 +134,8 @@ def jobs(summary: Summary) -> Table:
             percent(job.exposed_fraction),
             "-" if job.alone_step_time_s is None else time(job.alone_step_time_s),
             "-" if job.slowdown is None else f"{job.slowdown:.3f}",
-            *([_worth(job)] if priced else []),
         )
     return table
-
-
-def _worth(job: JobSummary) -> str:
-    """Iterations a second per million dollars."""
-    worth = job.iterations_per_s_per_usd
-    return "-" if worth is None else f"{digits(worth * 1e6)}/s"
 
 
 def _dimensions(summary: Summary, width: int, *, ascii_only: bool) -> Table:

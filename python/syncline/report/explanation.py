@@ -115,11 +115,8 @@ def _cost(summary: Summary) -> Iterator[str]:
     if summary.cost_usd is None:
         return
     yield subject.cost(summary)
-    if worth := subject.value(summary):
-        yield f"For that it completes {listed(worth)}."
-    for job in summary.jobs:
-        if worth := subject.value(job):
-            yield f"- {job.name}: {listed(worth)}."
+    if worth := subject.values(summary):
+        yield f"Performance: {worth}."
 
 
 def _fabric(result: Result) -> dict[str, Any] | None:

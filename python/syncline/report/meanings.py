@@ -38,6 +38,7 @@ _UNITS = {
 """By the end of a name. The first that fits counts."""
 
 _PAGES = (
+    (r"usd|^power_w|_per_w$|^prices", "docs/how-to/cost.md", "What a dollar buys"),
     (r"exposed|^communication_s", "docs/explanation/semantics.md", "Exposed communication"),
     (r"queue_delay_s|network_delay_s|reduction_s", "docs/explanation/semantics.md", "Delays of a message"),
     (r"^bottleneck|^reason", "docs/explanation/semantics.md", "The bottleneck in one sentence"),
@@ -48,7 +49,6 @@ _PAGES = (
     (r"chunk", "docs/explanation/semantics.md", "The endpoint"),
     (r"^alone_|^slowdown|^job", "docs/how-to/several-jobs.md", "Several jobs on one fabric"),
     (r"fault|healthy", "docs/how-to/stragglers.md", "Slow ranks and broken links"),
-    (r"usd|^power_w|_per_w$|^prices", "docs/how-to/cost.md", "What a dollar buys"),
     (r"^network_model", "docs/explanation/models.md", "When each is valid"),
     (r"^compute_model", "docs/explanation/models.md", "Compute models"),
     (

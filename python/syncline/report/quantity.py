@@ -57,7 +57,7 @@ def component(name: str) -> str:
 
 
 def worth(key: str, value: float | None, *, signed: bool = False) -> str:
-    """A key of the summary about cost: ``$2,220``, ``12 kW``, ``3.2 /s per $1 M``, ``0.4 /s per kW``."""
+    """A key of the summary about cost: ``$2,220``, ``12 kW``; iterations a second per million dollars, per kilowatt."""
     if value is None:
         return "-"
     sign = ("+" if value > 0 else "-" if value < 0 else "") if signed else ""
@@ -68,9 +68,9 @@ def worth(key: str, value: float | None, *, signed: bool = False) -> str:
         case "power_w":
             return f"{sign}{scaled(value, 'W')}"
         case "iterations_per_s_per_w":
-            return f"{sign}{digits(value * 1e3)} /s per kW"
+            return f"{sign}{digits(value * 1e3)}"
         case _:
-            return f"{sign}{digits(value * 1e6)} /s per $1 M"
+            return f"{sign}{digits(value * 1e6)}"
 
 
 def per_million(per_usd: float) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from syncline.report.quantity import counted, money, per_kilowatt, per_million, percent, scaled, time
+from syncline.report.quantity import counted, listed, money, per_kilowatt, per_million, percent, scaled, time
 
 if TYPE_CHECKING:
     from syncline.result import Result
@@ -118,6 +118,12 @@ def value(summary: Summary | JobSummary) -> list[str]:
     if summary.iterations_per_s_per_w is not None:
         worth.append(per_kilowatt(summary.iterations_per_s_per_w))
     return worth
+
+
+def values(summary: Summary) -> str:
+    """What a dollar and a watt buy, in words; of several jobs, of each."""
+    each = [(f"{job.name} ", value(job)) for job in summary.jobs] or [("", value(summary))]
+    return "; ".join(f"{name}{listed(worth)}" for name, worth in each if worth)
 
 
 def worst_ports(result: Result) -> str:

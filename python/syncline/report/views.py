@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
@@ -75,23 +76,27 @@ def _bill(bill: dict[str, Any]) -> Iterator[RenderableType]:
     yield Text.assemble((f"costs {money(bill['usd'])}", "bold"), f"  {each}{watts}, by prices of {bill['name']}")
     powered = bill["watts"] is not None
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1), header_style="dim")
-    table.add_column("bought", overflow="fold", min_width=8)
-    table.add_column("for", overflow="fold", min_width=6)
-    table.add_column("which", overflow="fold", min_width=16)
+    table.add_column("what, and for what", overflow="fold", min_width=18)
+    table.add_column("which", overflow="fold", min_width=12)
     for heading in ("number", "each", "in all", *(["power"] if powered else []), "share"):
         table.add_column(heading, justify="right", no_wrap=True)
-    for item in bill["items"]:
-        watts = "-" if item["watts"] is None else scaled(item["watts"], "W")
-        table.add_row(
-            component(item["component"]),
-            item["part"],
-            item["description"],
-            f"{item['quantity']:,}",
-            money(item["unit_usd"]),
-            money(item["usd"]),
-            *([watts] if powered else []),
-            percent(item["usd"] / bill["usd"]),
-        )
+
+    def row(name: Text, item: dict[str, Any] | None, items: list[dict[str, Any]], style: str = "") -> None:
+        """A line of the bill, or the sum of several."""
+        usd = sum(each["usd"] for each in items)
+        known = [each["watts"] for each in items if each["watts"] is not None]
+        one = ["", "", ""] if item is None else [item["description"], f"{item['quantity']:,}", money(item["unit_usd"])]
+        power = [scaled(sum(known), "W") if known else "-"] if powered else []
+        table.add_row(name, *one, money(usd), *power, percent(usd / bill["usd"]), style=style)
+
+    for name, found in groupby(bill["items"], key=lambda each: str(each["component"])):
+        items = list(found)
+        alone = len(items) == 1
+        head = (component(name), "bold")
+        row(Text.assemble(head, f", {items[0]['part']}" if alone else ""), items[0] if alone else None, items)
+        for each in () if alone else items:
+            row(Text(f"  {each['part']}"), each, [each], "dim")
+    row(Text("total", "bold"), None, bill["items"])
     yield table
     for note in bill["notes"]:
         yield Text(f"Note: {note}", "dim")

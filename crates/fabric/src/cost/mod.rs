@@ -150,7 +150,7 @@ impl<'a> Making<'a> {
             .found(wanted.as_str())
             .allowed(known().collect::<Vec<_>>().join(", "))
             .help(
-                "say the dimension's tier, such as `tier: inter_node`, or give the list `components` for all",
+                "say the dimension's tier, such as `tier: inter_node`, or call the dimension so; or give the list `components` for all",
             );
         error.nearest = nearest(wanted, known()).map(str::to_owned);
         self.errors.push(error);

@@ -26,10 +26,21 @@ pub(super) fn bits(rate: Rate) -> String {
     format!("{} Gb/s", number(rate.0 as f64 / 1e9))
 }
 
-/// A number without digits that say nothing.
+/// A number without digits that say nothing, and with a comma before each three of the others.
 fn number(value: f64) -> String {
     let text = format!("{value:.3}");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    let (whole, part) = text.split_once('.').unwrap_or((&text, ""));
+    let mut grouped = String::new();
+    for (index, digit) in whole.chars().enumerate() {
+        if index > 0 && (whole.len() - index) % 3 == 0 {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    match part.trim_end_matches('0') {
+        "" => grouped,
+        part => format!("{grouped}.{part}"),
+    }
 }
 
 /// Rate that prices by GB/s count.
@@ -58,7 +69,7 @@ pub(super) fn piece(spec: &Spec, rate: Rate) -> Piece {
         let share = f64::from(kind.ports);
         let mut said = named(class, parallel, rate);
         if kind.ports > 1 {
-            let _ = write!(said, ", one of {} for ${}", kind.ports, number(kind.usd));
+            let _ = write!(said, ", 1/{} of ${}", kind.ports, number(kind.usd));
         }
         let watts = kind.watts.map(|watts| watts / share).or(watts);
         return Piece { said, usd: kind.usd / share, watts, parallel };

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from syncline.report import subject
 from syncline.report.html.chart import Chart, rounded
-from syncline.report.quantity import component, counted, listed, money, percent
+from syncline.report.quantity import component, counted, money, percent
 
 if TYPE_CHECKING:
     from syncline.report.html.source import Source
@@ -28,8 +28,8 @@ def cost(source: Source) -> Chart | None:
     for name, usd in zip(table["component"], table["cost_usd"], strict=True):
         sums[name] = sums.get(name, 0.0) + usd
     dearest = max(sums, key=lambda name: sums[name])
-    worth = subject.value(source.summary)
-    buys = f" With it, training completes {listed(worth)}." if worth else ""
+    worth = subject.values(source.summary)
+    buys = f" Performance: {worth}." if worth else ""
     prices = source.scenario.get("prices", {})
     left = len(lines) - len(shown)
     return Chart(
