@@ -132,6 +132,7 @@ SOURCES = {
     "Parallel.recompute": "Chen et al. 2016 (`full`), Korthikanti et al. 2022, 5 (`selective`)",
     "Parallel.divided_checkpoints": "Rajbhandari et al. 2020, 6.1; hier2021",
     "Parallel.sequence": "Korthikanti et al. 2022, 4.2.2",
+    "Parallel.overlap": "hier2021 VI (`none`)",
     "Layer.heads": "Shoeybi et al. 2019",
     "Layer.kept": "Korthikanti et al. 2022, 4.1",
     "LayersWorkload.optimizer": "Rajbhandari et al. 2020, 3.1",

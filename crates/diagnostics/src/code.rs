@@ -138,6 +138,8 @@ codes! {
         "Something that should be impossible happened. This is a bug; please report it with the input.";
     MissingPackage = "0902", Config, "a package is not installed",
         "What was asked for needs a Python package that is optional and not installed here, or that cannot be imported.";
+    Infeasible = "1001", AnswerNo, "constraints cannot be met",
+        "What is searched for does not exist: a budget is smaller than what bounds ask for together, or bounds contradict each other. The notes name the constraint.";
 }
 
 impl Serialize for Code {

@@ -93,7 +93,7 @@ def load(given: str | FilePath | Mapping[str, Any], overrides: Iterable[Override
         )
     source.override(overrides)
     workload = source.root.at(("workload", "source"))
-    return replace(_resolved(source) if workload else _written(source), started=started)
+    return replace(_resolved(source) if workload else resolve(source), started=started)
 
 
 def _of_run(folder: FilePath) -> FilePath:
@@ -131,7 +131,7 @@ def _resolved(source: Source) -> Loaded:
     return Loaded(str(resolved.get("name") or "run"), resolved, origins)
 
 
-def _written(source: Source) -> Loaded:
+def resolve(source: Source) -> Loaded:
     """A scenario as users write it."""
     _drop_empty(source.root)
     scenario, problems = collect(source, Scenario)
