@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 MARKED = re.compile(r"(<!-- generated: ([\w-]+)(?: ([\w-]+))? -->\n).*?(<!-- end -->)", re.S)
 
 SCHEMA = json.loads((ROOT / "syncline.schema.json").read_text("utf-8"))
+DESIGN = json.loads((ROOT / "syncline-design.schema.json").read_text("utf-8"))
 
 QUANTITIES = {
     "0.5us": "time",
@@ -95,6 +96,14 @@ PARTS = {
     "Nodes": ("Nodes", "nodes"),
 }
 """Where the page describes each part of the schema, and what it is called in a table."""
+
+DESIGN_PARTS = {
+    "Shapes": ("Shapes", "shapes"),
+    "Budget": ("Budget", "budget"),
+    "Bounds": ("Bounds", "bounds"),
+    "WeightedJob": ("Several jobs", "job"),
+}
+"""The same for what is asked of a search."""
 
 SOURCES = {
     "Collectives.all_reduce": "astra2020 III-D, hier2021 III-B, dlrm2020 Table II",
@@ -178,7 +187,15 @@ def _cell(text: str) -> str:
 
 def keys(name: str) -> list[str]:
     """The keys of one part of the schema."""
-    part = SCHEMA if name == "Scenario" else SCHEMA["definitions"][name]
+    return _keys(SCHEMA if name == "Scenario" else SCHEMA["definitions"][name], name)
+
+
+def design(name: str) -> list[str]:
+    """The keys of one part of what is asked of a search."""
+    return _keys(DESIGN if name == "Spec" else DESIGN["definitions"][name], name)
+
+
+def _keys(part: dict[str, Any], name: str) -> list[str]:
     required = part.get("required", [])
     rows = []
     for key, entry in part["properties"].items():
@@ -194,7 +211,7 @@ def _default(entry: dict[str, Any]) -> str:
     if default is None:
         return "none"
     if isinstance(default, dict) and default:
-        own = SCHEMA["definitions"][_reference(entry) or ""]["properties"]
+        own = _definition(_reference(entry) or "")["properties"]
         unlike = {key: value for key, value in default.items() if value != own[key].get("default")}
         return f"`{_shown(unlike)}`" if unlike else "the defaults of its keys"
     return f"`{_shown(default)}`"
@@ -208,6 +225,10 @@ def _shown(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
+def _definition(name: str) -> Any:
+    return (SCHEMA["definitions"] | DESIGN["definitions"])[name]
+
+
 def _reference(entry: dict[str, Any]) -> str | None:
     found = [each["$ref"] for each in (*entry.get("allOf", []), entry) if "$ref" in each]
     return found[0].rpartition("/")[2] if found else None
@@ -215,12 +236,14 @@ def _reference(entry: dict[str, Any]) -> str | None:
 
 def _type(entry: dict[str, Any]) -> str:
     if name := _reference(entry):
-        heading, word = PARTS[name]
+        heading, word = (PARTS | DESIGN_PARTS)[name]
         return f"[{word}](#{re.sub(r'[^a-z0-9-]', '', heading.lower().replace(' ', '-'))})"
     for joint in ("anyOf", "oneOf"):
         if joint in entry:
             kinds = [_type(each) for each in entry[joint] if each.get("type") != "null"]
             return "; or ".join(dict.fromkeys(kinds))
+    if not {"type", "enum", "const"} & entry.keys():
+        return "as in [a scenario](scenario.md)"
     if "const" in entry:
         return f"`{entry['const']}`"
     if "enum" in entry:
@@ -502,6 +525,7 @@ GENERATORS: dict[str, Callable[..., list[str]]] = {
     "accelerators": accelerators,
     "prices": prices,
     "commands": commands,
+    "design": design,
     "errors": errors,
     "fabrics": fabrics,
     "fidelity": models_compared,

@@ -296,7 +296,7 @@ def bandwidth(
     spec: Annotated[str, typer.Argument(metavar="SPEC", help="What is asked for: jobs, shapes, budget.")],
     set_: Set = None,
     out: Annotated[
-        str | None, typer.Option("--out", "-o", metavar="DIR", help="Folder for what is found; else runs/NAME.")
+        str | None, typer.Option("--out", "-o", metavar="DIR", help="Folder for what is found; else runs/design-NAME.")
     ] = None,
     json: Json = False,
     quiet: Quiet = False,

@@ -20,7 +20,7 @@ def bandwidth(spec: str, sets: Iterable[str], out: str | None, *, as_json: bool,
     from syncline.design.candidate import read
 
     request = read(spec, overrides(sets, {}))
-    folder = chosen(out, of_name(request.name))
+    folder = chosen(out, of_name(f"design-{request.name}"))
     with Waiting(quiet=quiet or as_json) as progress:
         found = search(request, progress)
     files = keep.keep(found, folder)

@@ -10,4 +10,5 @@
 - :mod:`~syncline.design.bandwidth`: the search: from what is asked for to what is found
 - :mod:`~syncline.design.screen`, :mod:`~syncline.design.plot`: what was found, for people
 - :mod:`~syncline.design.keep`: the same as files
+- :mod:`~syncline.design.schema`: the form of what is asked for, for editors
 """

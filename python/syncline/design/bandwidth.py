@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     Told = Callable[[float, str], object]
 
 OPTIMUM = "optimum"
+_TIE = 1e-4
+"""Shapes whose times or costs differ by less than this part are as good."""
+_CHEAPEST = 20
+"""A network that costs this much less than the fastest ends the front."""
 _NOMINAL = 8 * 10**11
 """Bits per second of a dimension where no budget of bandwidth is given; the exchanges of a job do not hang on it."""
 
@@ -47,6 +51,8 @@ class Allocation:
     """Bytes over what the dimensions that exchanges use could have carried meanwhile, 0 to 1."""
     usd: float | None
     """What the fabric costs."""
+    npus_usd: float
+    """What the NPUs cost, where that is given."""
     case: str = ""
     """Of SmartBW: which case of the closed form holds."""
     broken: tuple[str, ...] = ()
@@ -58,8 +64,8 @@ class Allocation:
 
     @property
     def per_cost(self) -> float | None:
-        """Steps of all jobs, by weight, per second and dollar."""
-        return 1 / (self.total_s * self.usd) if self.usd and self.total_s else None
+        """Steps of all jobs, by weight, per second and dollar of fabric and NPUs."""
+        return 1 / (self.total_s * (self.usd + self.npus_usd)) if self.usd and self.total_s else None
 
     @property
     def shares(self) -> tuple[float, ...]:
@@ -95,6 +101,7 @@ class _Case:
     jobs: list[tuple[float, Demand]]
     limits: Limits
     price: Price | None
+    npus_usd: float
 
     def allocation(self, scheme: str, rates: Sequence[float], case: str = "") -> Allocation:
         rates = [readable(rate) for rate in rates]
@@ -110,6 +117,7 @@ class _Case:
             total,
             utilization(together(self.jobs), rates),
             self.price.usd(rates) if self.price else None,
+            self.npus_usd,
             case,
             tuple(self.limits.broken(rates)),
             tuple(self.limits.reached(rates)) if scheme == OPTIMUM else (),
@@ -182,10 +190,14 @@ def search(request: Request, told: Told | None = None) -> Found:
     best = []
     for at, case in enumerate(cases):
         say(0.6 + 0.1 * at / len(cases), f"optimum of {case.candidate.shape}")
-        rates = optimum(case.jobs, case.limits, per_cost=objective != "time")
+        rates = optimum(case.jobs, case.limits, per_cost=_per_cost(request), besides=case.npus_usd)
         best.append((case, case.allocation(OPTIMUM, rates)))
     front = _front(request, cases, say) if objective == "pareto" else []
-    best.sort(key=lambda pair: _badness(pair[1], objective))
+    best.sort(key=lambda pair: _badness(pair[1], per_cost=_per_cost(request)))
+    # Of shapes that are as good, the one with the fewest dimensions.
+    most = _badness(best[0][1], per_cost=_per_cost(request)) * (1 + _TIE)
+    ties = [pair for pair in best if _badness(pair[1], per_cost=_per_cost(request)) <= most]
+    best.sort(key=lambda pair: pair not in ties or len(pair[1].rates) > min(len(each.rates) for _, each in ties))
     case, winner = best[0]
     allocations = [*case.schemes(), winner]
     # A scheme that is as good is the simpler answer; the optimum stays the winner.
@@ -204,14 +216,19 @@ def _case(request: Request, candidate: Candidate) -> _Case:
         if priced is None and request.spec.prices is not None:
             priced = price(loaded, request.source.mark(("prices",)))
         jobs.append((job.weight, demand(loaded, rates)))
-    return _Case(candidate, jobs, limits(request, candidate, priced), priced)
+    npus_usd = request.spec.npu_usd * candidate.npus
+    return _Case(candidate, jobs, limits(request, candidate, priced), priced, npus_usd)
 
 
-def _badness(allocation: Allocation, objective: str) -> float:
+def _per_cost(request: Request) -> bool:
+    """Whether the best is what has the most performance per cost; of all trade-offs, where NPUs have a price."""
+    spec = request.spec
+    return spec.objective == "performance_per_cost" or (spec.objective == "pareto" and spec.npu_usd > 0)
+
+
+def _badness(allocation: Allocation, *, per_cost: bool) -> float:
     """What is to be small."""
-    if objective == "time":
-        return allocation.total_s
-    return allocation.total_s * (allocation.usd or 0.0)
+    return allocation.total_s * ((allocation.usd or 0.0) + allocation.npus_usd) if per_cost else allocation.total_s
 
 
 def _front(request: Request, cases: Sequence[_Case], say: Told) -> list[Allocation]:
@@ -224,7 +241,7 @@ def _front(request: Request, cases: Sequence[_Case], say: Told) -> list[Allocati
         found.append(fastest)
         if case.price is None or not fastest.usd:
             continue
-        low = max(case.price.usd(case.limits.least) * (1 + 1e-6), fastest.usd / 100)
+        low = max(case.price.usd(case.limits.least) * (1 + 1e-6), fastest.usd / _CHEAPEST)
         steps = (low * (fastest.usd / low) ** (step / (points - 1)) for step in range(points - 1))
         found += [case.allocation(OPTIMUM, optimum(case.jobs, case.limits, usd=usd)) for usd in steps]
     found.sort(key=lambda each: (each.usd or 0.0, each.total_s))
@@ -267,12 +284,20 @@ def _note(found: Found, case: _Case) -> None:
             "predictions put compute and exchanges one after the other; in the simulation they overlap as the workload "
             "says (`parallel.overlap`)"
         )
-    times = [sum(each.simulated) for each in found.allocations if each.simulated and not each.broken]
-    if times and sum(found.winner.simulated) > min(times) * (1 + 1e-3):
-        best = min(
-            (each for each in found.allocations if each.simulated and not each.broken), key=lambda a: sum(a.simulated)
+    if (
+        _per_cost(found.request)
+        and not found.request.spec.npu_usd
+        and "budget.rate_per_npu" not in found.winner.reached
+    ):
+        found.notes.append(
+            "cost counts the network only, so that a slower one often buys more per dollar: `npu_usd` counts NPUs too, "
+            "and bounds from below hold"
         )
-        found.notes.append(f"simulated, {best.scheme} on {best.shape} is faster than what is predicted to be best")
+    allowed = [each for each in found.allocations if each.simulated and not each.broken]
+    if allowed and not _per_cost(found.request):
+        best = min(allowed, key=lambda each: sum(each.simulated))
+        if sum(found.winner.simulated) > sum(best.simulated) * (1 + 1e-3):
+            found.notes.append(f"simulated, {best.scheme} on {best.shape} is faster than what is predicted to be best")
 
 
 def _refuse(request: Request, reasons: Sequence[str], skipped: Sequence[tuple[str, str]]) -> None:

@@ -137,6 +137,7 @@ def _allocation(each: Allocation) -> dict[str, Any]:
         "total_predicted_s": each.total_s,
         "utilization": each.utilization,
         "cost_usd": each.usd,
+        "npus_usd": each.npus_usd,
         "steps_per_s_per_usd": each.per_cost,
         "case": each.case,
         "breaks": list(each.broken),

@@ -37,11 +37,17 @@ def solver() -> Any:
 
 
 def optimum(
-    jobs: Sequence[Weighted], limits: Limits, *, per_cost: bool = False, usd: float | None = None
+    jobs: Sequence[Weighted],
+    limits: Limits,
+    *,
+    per_cost: bool = False,
+    besides: float = 0.0,
+    usd: float | None = None,
 ) -> list[float]:
     """Rates, in bytes per second of one NPU, with which all steps take least; with ``per_cost``, least time times cost.
 
-    ``usd`` is a budget in place of that of the limits, which must be feasible (:meth:`Limits.problem`).
+    ``besides`` are dollars of what is no network, which cost counts too. ``usd`` is a budget in place of that of the
+    limits, which must be feasible (:meth:`Limits.problem`).
     """
     cp = solver()
     dims = len(limits.names)
@@ -82,7 +88,7 @@ def optimum(
         cost = sum(parts)
         if budget is not None:
             constraints.append(cost / budget <= 1.0)
-    objective = total * cost if per_cost and cost is not None else total
+    objective = total * (cost + besides if besides else cost) if per_cost and cost is not None else total
     problem = cp.Problem(cp.Minimize(objective), constraints)
     problem.solve(gp=True, solver=cp.CLARABEL)
     if problem.status not in ("optimal", "optimal_inaccurate"):

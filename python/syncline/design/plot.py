@@ -40,6 +40,7 @@ def draw(found: Found, file: Path) -> None:
     """Writes the picture: schemes and optima by cost and predicted time, and the front. Same search, same bytes."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter
 
     with mpl.rc_context(_STYLE):
         figure = Figure(figsize=(6.4, 4.0))
@@ -71,9 +72,20 @@ def draw(found: Found, file: Path) -> None:
             )
             shown.add(label)
         axes.set_xscale("log")
+        axes.set_yscale("log")
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_formatter(FuncFormatter(_number))
+            axis.set_minor_formatter(FuncFormatter(_number))
+            axis.set_tick_params(which="minor", labelsize=7)
         axes.set_xlabel("cost of the fabric [million $]")
         axes.set_ylabel("predicted time of a step [ms]")
         axes.set_title(f"{found.request.name}: {found.winner.shape}", loc="left", fontsize=9.5, fontweight="bold")
         axes.legend()
         metadata = {"Date": None} if file.suffix == ".svg" else None
         figure.savefig(file, metadata=metadata)
+
+
+def _number(value: float, _: int) -> str:
+    """A number at an axis, where its first digit is 1, 2 or 5."""
+    text = f"{value:.3g}"
+    return f"{value:g}" if text.strip("0.")[:1] in ("1", "2", "5") and len(text.strip("0.")) == 1 else ""

@@ -14,7 +14,7 @@ from syncline.report.prose import lines
 from syncline.report.quantity import counted, digits, listed, percent, rate, scaled, time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from syncline.design.bandwidth import Allocation, Found
 
@@ -47,7 +47,7 @@ def usd(amount: float) -> str:
 
 
 def _parts(found: Found, width: int) -> Iterator[RenderableType]:
-    spec, winner = found.request.spec, found.winner
+    winner = found.winner
     yield Text.assemble((found.request.name, "bold"), (f"  {_subject(found)}", "dim"))
     yield ""
     yield Text(lines(answer(found), width), "bold")
@@ -81,7 +81,6 @@ def _parts(found: Found, width: int) -> Iterator[RenderableType]:
         )
     for note in found.notes:
         yield Text(lines(f"Note: {note}", width), "dim")
-    del spec
 
 
 def _subject(found: Found) -> str:
@@ -103,10 +102,13 @@ def answer(found: Found) -> str:
     spec = found.request.spec
     steps = "A step takes" if not spec.jobs else "The steps take"
     took = _total(found, winner)
-    text += f" {steps} {time(took)}, {digits(_total(found, even) / took)}x as fast as with equal bandwidths"
-    if winner.usd and even.usd and winner.per_cost and even.per_cost:
-        ratio = (_total(found, even) * even.usd) / (took * winner.usd)
-        text += f", for {usd(winner.usd)} in place of {usd(even.usd)}: {digits(ratio)}x the performance per dollar"
+    ratio = _total(found, even) / took
+    beside = f"{digits(ratio)}x as fast as" if ratio >= 1 else f"{digits(1 / ratio)}x as long as"
+    text += f" {steps} {time(took)}, {beside} with equal bandwidths"
+    if winner.usd and even.usd:
+        ratio *= (even.usd + even.npus_usd) / (winner.usd + winner.npus_usd)
+        text += f", with a network for {usd(winner.usd)} in place of {usd(even.usd)}"
+        text += f": {digits(ratio)}x the performance per dollar" + (" of network and NPUs" if winner.npus_usd else "")
     return f"{text}."
 
 
@@ -122,31 +124,30 @@ def _table() -> Table:
 
 
 def _allocations(allocations: Sequence[Allocation], found: Found) -> Table:
+    """A column for each scheme."""
     table = _table()
     table.add_column("", no_wrap=True)
-    for name in found.winner.names:
-        table.add_column(name, justify="right")
-    table.add_column("predicted", justify="right")
-    table.add_column("simulated", justify="right")
-    table.add_column("used", justify="right")
-    priced = found.winner.usd is not None
-    if priced:
-        table.add_column("cost", justify="right")
-        table.add_column("steps/s/M$", justify="right")
-    cases = any(each.case or each.broken for each in allocations)
-    if cases:
-        table.add_column("", overflow="fold")
     for each in allocations:
-        cells = [each.scheme]
-        cells += [f"{rate(one)} {percent(share)}" for one, share in zip(each.rates, each.shares, strict=True)]
-        cells += [time(each.total_s), time(_total(found, each)) if each.simulated else "", percent(each.utilization)]
-        if priced:
-            cells += [usd(each.usd or 0.0), digits(1e6 * (each.per_cost or 0.0))]
-        if cases:
-            said = [f"breaks {_said(key)}" for key in each.broken]
-            said += [each.case if " " in each.case else f"case {each.case}"] if each.case else []
-            cells.append(", ".join(said))
-        table.add_row(*cells, style="bold" if each is found.winner else "dim" if each.broken else "")
+        best = each is found.winner
+        table.add_column(
+            each.scheme, justify="right", header_style="bold" if best else "dim", style="bold" if best else ""
+        )
+
+    def row(name: str, cell: Callable[[Allocation], str]) -> None:
+        table.add_row(name, *map(cell, allocations))
+
+    for at, name in enumerate(found.winner.names):
+        row(name, lambda each, at=at: f"{rate(each.rates[at])} {percent(each.shares[at]):>7}")  # type: ignore[misc]
+    row("predicted", lambda each: time(each.total_s))
+    row("simulated", lambda each: time(_total(found, each)) if each.simulated else "")
+    row("bandwidth used", lambda each: percent(each.utilization))
+    if found.winner.usd is not None:
+        row("cost of the network", lambda each: usd(each.usd or 0.0))
+        row("steps/s for $1 M", lambda each: digits(1e6 * (each.per_cost or 0.0)))
+    if any(each.case for each in allocations):
+        row("case", lambda each: each.case)
+    if any(each.broken for each in allocations):
+        row("breaks", lambda each: ", ".join(map(_said, each.broken)))
     return table
 
 
@@ -159,7 +160,7 @@ def _shapes(allocations: Sequence[Allocation], found: Found) -> Table:
     priced = found.winner.usd is not None
     if priced:
         table.add_column("cost", justify="right")
-        table.add_column("steps/s/M$", justify="right")
+        table.add_column("steps/s for $1 M", justify="right")
     for each in allocations:
         cells = [each.shape, ", ".join(rate(one) for one in each.rates), time(each.total_s)]
         cells.append(time(_total(found, each)) if each.simulated else "")
@@ -171,16 +172,19 @@ def _shapes(allocations: Sequence[Allocation], found: Found) -> Table:
 
 def _front(front: Sequence[Allocation]) -> Table:
     table = _table()
-    for name in ("cost", "predicted", "steps/s/M$"):
+    for name in ("cost", "predicted", "steps/s for $1 M"):
         table.add_column(name, justify="right")
-    table.add_column("shape", overflow="fold")
+    several = len({each.shape for each in front}) > 1
+    if several:
+        table.add_column("shape", overflow="fold")
     table.add_column("rates", overflow="fold")
     step = max(1, -(-len(front) // FRONT))
     best = max(front, key=lambda each: each.per_cost or 0.0)
     for at, each in enumerate(front):
         if at % step and each is not best and at != len(front) - 1:
             continue
-        cells = [usd(each.usd or 0.0), time(each.total_s), digits(1e6 * (each.per_cost or 0.0)), each.shape]
+        cells = [usd(each.usd or 0.0), time(each.total_s), digits(1e6 * (each.per_cost or 0.0))]
+        cells += [each.shape] if several else []
         table.add_row(*cells, ", ".join(rate(one) for one in each.rates), style="bold" if each is best else "")
     return table
 

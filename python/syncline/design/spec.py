@@ -140,11 +140,13 @@ class Spec(Strict):
     """`descending`: no dimension has more than the one below it."""
     objective: Literal["time", "performance_per_cost", "pareto"] = "time"
     """What is best: the shortest time of all jobs' steps, the most steps per second and dollar, or all trade-offs
-    between time and cost."""
+    between time and the cost of the network."""
     points: Annotated[int, Field(ge=2, le=200)] = 16
     """With `pareto`: how many budgets are tried."""
     prices: Any = None
     """What parts cost, as in a scenario."""
+    npu_usd: Annotated[float, Field(ge=0, le=1e9, strict=False)] = 0.0
+    """What an NPU costs, with its part of a host: performance per cost counts it besides the network."""
     collectives: Any = None
     """How collectives are carried out, as in a scenario."""
     network: Any = None
