@@ -11,6 +11,7 @@ import syncline
 from syncline.report.html.charts import CHARTS
 from syncline.report.html.page import report
 from syncline.report.html.source import Source
+from syncline.report.quantity import per_million
 from tests.conftest import RING, Cli
 
 POWER = {
@@ -114,7 +115,8 @@ def test_the_report_has_the_bill() -> None:
     assert "64.9 % of it is NIC: $1,440." in chart.finding
     page = report(found).decode()
     assert "What the network costs" in page
-    assert 'data-key="iterations_per_s_per_usd"' in page
+    assert 'data-key="cost_usd" data-value="2220.0">$2,220<' in page
+    assert f"<dd class='more'>{per_million(found.summary.iterations_per_s_per_usd or 0.0)}<" in page
     assert found.plot("cost")
 
 

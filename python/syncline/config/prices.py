@@ -9,7 +9,7 @@ from pydantic import Discriminator, Field, Tag, WithJsonSchema
 from syncline.config.base import Strict, form
 from syncline.config.quantity import Rate
 
-Amount = Annotated[float, WithJsonSchema({"type": "number", "exclusiveMinimum": 0, "maximum": 1e12})]
+Amount = Annotated[float, WithJsonSchema({"type": "number", "exclusiveMinimum": 0, "maximum": 10**12})]
 """Of dollars, metres or watts. The core refuses what is out of range, and says what to write instead."""
 Ports = Annotated[int, Field(ge=0, le=2**32 - 1)]
 
@@ -31,11 +31,11 @@ class Price(Strict):
     """What a component costs: exactly one of `usd`, `usd_per_GBps`, `usd_per_m` and `by_rate`."""
 
     usd: Amount | None = None
-    """PriceOrNone of one, whatever its rate."""
+    """Price of one, whatever its rate."""
     usd_per_gbps: Annotated[Amount | None, Field(alias="usd_per_GBps")] = None
-    """PriceOrNone of one for each GB/s of its rate; of a switch, for each GB/s of each of its ports."""
+    """Price of one for each GB/s of its rate; of a switch, for each GB/s of each of its ports."""
     usd_per_m: Amount | None = None
-    """PriceOrNone of a metre. Only of a fibre, and with `length_m`."""
+    """Price of a metre. Only of a fibre, and with `length_m`."""
     length_m: Amount | None = None
     """Mean length of a fibre, in metres."""
     by_rate: list[PricedKind] | None = None

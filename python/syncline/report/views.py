@@ -78,7 +78,7 @@ def _bill(bill: dict[str, Any]) -> Iterator[RenderableType]:
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1), header_style="dim")
     table.add_column("what, and for what", overflow="fold", min_width=18)
     table.add_column("which", overflow="fold", min_width=12)
-    for heading in ("number", "each", "in all", *(["power"] if powered else []), "share"):
+    for heading in ("number", "each", "in all", "power" if powered else "share"):
         table.add_column(heading, justify="right", no_wrap=True)
 
     def row(name: Text, item: dict[str, Any] | None, items: list[dict[str, Any]], style: str = "") -> None:
@@ -86,8 +86,8 @@ def _bill(bill: dict[str, Any]) -> Iterator[RenderableType]:
         usd = sum(each["usd"] for each in items)
         known = [each["watts"] for each in items if each["watts"] is not None]
         one = ["", "", ""] if item is None else [item["description"], f"{item['quantity']:,}", money(item["unit_usd"])]
-        power = [scaled(sum(known), "W") if known else "-"] if powered else []
-        table.add_row(name, *one, money(usd), *power, percent(usd / bill["usd"]), style=style)
+        power = scaled(sum(known), "W") if known else "-"
+        table.add_row(name, *one, money(usd), power if powered else percent(usd / bill["usd"]), style=style)
 
     for name, found in groupby(bill["items"], key=lambda each: str(each["component"])):
         items = list(found)

@@ -6,7 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from syncline.report import subject
-from syncline.report.quantity import digits, money, per_kilowatt, percent, scaled, time
+from syncline.report.quantity import money, per_kilowatt, per_million, percent, scaled, time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -117,12 +117,9 @@ def _cost(summary: Summary) -> Iterator[str]:
     """What the fabric costs and draws, and what that buys."""
     if summary.cost_usd is None:
         return
-    each = f"{money(summary.cost_per_npu_usd)} an NPU, " if summary.cost_per_npu_usd is not None else ""
-    more = f"{each}prices of {summary.prices}"
+    worth = summary.iterations_per_s_per_usd
+    more = f"by prices of {summary.prices}" if worth is None else per_million(worth)
     yield figure("Cost of the network", money(summary.cost_usd), more, "cost_usd", summary.cost_usd)
-    if (worth := summary.iterations_per_s_per_usd) is not None:
-        value = f"{digits(worth * 1e6)} /s per $1 M"
-        yield figure("Performance per dollar", value, "training iterations", "iterations_per_s_per_usd", worth)
     if summary.power_w is not None:
         per_watt = summary.iterations_per_s_per_w
         more = "" if per_watt is None else per_kilowatt(per_watt)

@@ -27,7 +27,8 @@ function short(text: string, width: number): string {
 
 /** Price of each line, coloured by what is bought. */
 export function cost(data: CostData): View {
-  const label = data.component.map((component, at) => `${component}, ${data.part[at]}`);
+  const parts = new Set(data.part).size > 1;
+  const label = data.component.map((component, at) => (parts ? `${component}, ${data.part[at]}` : component));
   const kinds = [...new Set(data.component)];
   const share = (at: number) => percent(data.usd[at] / data.total);
   const powered = data.watts.some((watts) => watts !== null);
