@@ -652,6 +652,11 @@ impl Sharing {
         self.nodes[first..first + self.classes as usize].iter().map(|node| node.carried).sum()
     }
 
+    /// How long `link` takes to carry so many bytes, rounded down.
+    pub fn time_of(&self, link: u32, bytes: Bytes) -> Time {
+        self.busy(link, u128::from(bytes.0) * 8 * BIT)
+    }
+
     /// How long `link` takes to carry so much.
     pub fn busy(&self, link: u32, carried: u128) -> Time {
         let rate = self.shares[(link * self.classes) as usize].capacity;
