@@ -192,9 +192,11 @@ fn main() {
         arguments.iter().position(|argument| argument == "--dump").map(|at| arguments[at + 1].clone());
     // The long one is for those who ask for it.
     let all = arguments.iter().any(|argument| argument == "--all");
+    let only: Vec<usize> = arguments.iter().filter_map(|argument| argument.parse().ok()).collect();
     for (number, case) in cases().into_iter().enumerate() {
         let flows: usize = case.flows.iter().map(Vec::len).sum();
-        if case.precision.is_none() && flows > 500_000 && !all {
+        let long = case.precision.is_none() && flows > 500_000;
+        if if only.is_empty() { long && !all } else { !only.contains(&number) } {
             continue;
         }
         let (mut best, mut ends) = (f64::INFINITY, Ends::new());
