@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUST := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: help setup demo test test-rust test-python test-random test-slow test-torch bench bench-flow bench-packet reference-packet experiments-astra2020 experiments-dlrm2020 lint wheel web schema transcripts clean
+.PHONY: help setup demo test test-rust test-python test-random test-slow test-torch bench bench-flow bench-packet reference-packet experiments-astra2020 experiments-dlrm2020 experiments-hier2021 lint wheel web schema transcripts clean
 .DEFAULT_GOAL := help
 
 help: ## list the commands
@@ -67,6 +67,9 @@ experiments-astra2020: setup ## figures of astra2020 again, claims judged; FIG=9
 experiments-dlrm2020: setup ## figures of dlrm2020 again, packet by packet; FIG=7 for one
 	$(BIN)/python -m experiments dlrm2020 $(FIG)
 
+experiments-hier2021: setup ## figures of hier2021 again: bandwidth divided three ways; FIG=13 for one
+	$(BIN)/python -m experiments hier2021 $(FIG)
+
 lint: setup ## formatting, lints, types
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked --quiet -- -D warnings
@@ -80,8 +83,9 @@ wheel: $(VENV)/.tools ## a wheel for this platform, in dist/
 web: ## build the script of report.html anew; needs npm
 	cd web/report && npm ci --no-audit --no-fund --silent && npm run --silent check && npm run --silent build
 
-schema: setup ## write syncline.schema.json anew
+schema: setup ## write the JSON schemas anew
 	$(BIN)/python -c "from syncline.config import schema; print(schema.text(), end='')" > syncline.schema.json
+	$(BIN)/python -c "from syncline.design import schema; print(schema.text(), end='')" > syncline-design.schema.json
 
 transcripts: setup ## write the transcripts of the examples and the generated parts of the docs anew
 	UPDATE=1 $(BIN)/python -m pytest -q tests/examples tests/docs

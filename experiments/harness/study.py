@@ -51,7 +51,8 @@ class Study:
     def obtained(self) -> str:
         """How the numbers were obtained."""
         settings = "quick settings" if self.quick else "full settings"
-        return f"Obtained by: network {self.network}, compute {self.compute}, calibrated: no; {settings}"
+        compute = f", compute {self.compute}" if self.compute else ""
+        return f"Obtained by: network {self.network}{compute}, calibrated: no; {settings}"
 
 
 def study(

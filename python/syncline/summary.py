@@ -79,6 +79,10 @@ class JobSummary:
     """Step time of the same job alone on the fabric; none where a run was cut off."""
     slowdown: float | None
     """Step time over that alone: what the other jobs cost it."""
+    iterations_per_s_per_usd: float | None = None
+    """Its training iterations a second over the price of the whole fabric; none without prices, or without a step."""
+    iterations_per_s_per_w: float | None = None
+    """Its training iterations a second over the power of the whole fabric; none where no price list says power."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +128,19 @@ class Summary:
     """Step time of the same job on a cluster without these faults; none where there are none, or a run was cut off."""
     fault_cost_s: float | None = field(default=None, kw_only=True)
     """What the faults cost: step time beyond that."""
+    prices: str | None = field(default=None, kw_only=True)
+    """Name of the price list; only where the scenario has ``prices``, as all that is said of cost and power."""
+    cost_usd: float | None = field(default=None, kw_only=True)
+    """Price of the fabric; the table ``costs`` has it item by item."""
+    cost_per_npu_usd: float | None = field(default=None, kw_only=True)
+    """The same over the number of NPUs in the fabric."""
+    power_w: float | None = field(default=None, kw_only=True)
+    """Power of the fabric, as far as the price list says it; none where it says nothing of power."""
+    iterations_per_s_per_usd: float | None = field(default=None, kw_only=True)
+    """Performance per dollar: training iterations a second, ``1 / step_time_s``, over ``cost_usd``. None where no step
+    was completed, or where several jobs have steps of their own."""
+    iterations_per_s_per_w: float | None = field(default=None, kw_only=True)
+    """Performance per watt: the same over ``power_w``."""
     jobs: tuple[JobSummary, ...] = field(default=(), kw_only=True)
     """The jobs, where there are several on the fabric. Then ``iterations`` is 1 once every job has completed one, and
     the step time is the total time."""
@@ -153,11 +170,14 @@ class Summary:
 
     def plain(self) -> dict[str, Any]:
         """The keys of ``summary.json``, with tuples for lists."""
-        several = self.micro_batches is not None
-        values = asdict(self)
+        left_out: set[str] = set()
+        if self.micro_batches is None:
+            left_out.update(_OF_SEVERAL)
         if not self.jobs:
-            del values["jobs"]
-        return {key: value for key, value in values.items() if several or key not in _OF_SEVERAL}
+            left_out.add("jobs")
+        if self.prices is None:
+            left_out.update(_OF_PRICES)
+        return {key: value for key, value in asdict(self).items() if key not in left_out}
 
     @classmethod
     def from_json(cls, text: str) -> Summary:
@@ -174,6 +194,16 @@ class Summary:
 
 _OF_SEVERAL = ("micro_batches", "simulated_micro_batches")
 """Keys that are left out where an iteration has one micro-batch."""
+
+_OF_PRICES = (
+    "prices",
+    "cost_usd",
+    "cost_per_npu_usd",
+    "power_w",
+    "iterations_per_s_per_usd",
+    "iterations_per_s_per_w",
+)
+"""Keys that are left out where the scenario has no prices."""
 
 
 def _known(kind: type, values: dict[str, Any]) -> dict[str, Any]:

@@ -215,6 +215,7 @@ class TestJson:
             "a",
             "b",
             "parts",
+            "worths",
             "inputs",
             "dimensions",
             "layers",

@@ -13,11 +13,14 @@ from syncline import _core
 from syncline.config import quantity, schema
 from syncline.config.load import load
 from syncline.config.source import from_file
+from syncline.design import schema as designs
 from syncline.errors import SynclineError
 from tests.config.test_errors import CASES
 from tests.conftest import ROOT
 
-EXAMPLES = sorted((ROOT / "examples").glob("*/*.yaml"))
+WRITTEN = sorted((ROOT / "examples").glob("*/*.yaml"))
+DESIGNS = [path for path in WRITTEN if "schema: syncline-design/" in path.read_text("utf-8")]
+EXAMPLES = [path for path in WRITTEN if path not in DESIGNS]
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +37,20 @@ def test_the_file_is_current() -> None:
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.parent.name)
 def test_it_accepts_the_examples(path: Path, validator: jsonschema.Draft7Validator) -> None:
     assert [error.message for error in validator.iter_errors(from_file(str(path)).root.plain())] == []
+
+
+def test_the_file_of_designs_is_current() -> None:
+    assert (ROOT / designs.FILE).read_text("utf-8") == designs.text(), "run `make schema`"
+
+
+@pytest.mark.parametrize("path", DESIGNS, ids=lambda path: path.parent.name)
+def test_that_of_designs_accepts_the_examples(path: Path) -> None:
+    built = designs.build()
+    jsonschema.Draft7Validator.check_schema(built)
+    value = from_file(str(path)).root.plain()
+    validator = jsonschema.Draft7Validator(built)
+    assert [error.message for error in validator.iter_errors(value)] == []
+    assert [error.message for error in validator.iter_errors({**value, "bugdet": {}})]
 
 
 @pytest.mark.parametrize("case", ["an unknown key", "a bare number", "a missing key", "a number out of range"])

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 MARKED = re.compile(r"(<!-- generated: ([\w-]+)(?: ([\w-]+))? -->\n).*?(<!-- end -->)", re.S)
 
 SCHEMA = json.loads((ROOT / "syncline.schema.json").read_text("utf-8"))
+DESIGN = json.loads((ROOT / "syncline-design.schema.json").read_text("utf-8"))
 
 QUANTITIES = {
     "0.5us": "time",
@@ -49,6 +50,11 @@ PARTS = {
     "RandomRanks": ("Ranks by chance", "ranks by chance"),
     "BrokenLink": ("Broken links", "broken links"),
     "RandomLinks": ("Links by chance", "links by chance"),
+    "PriceList": ("A price list", "price list"),
+    "ChosenPrices": ("A changed list", "changed list"),
+    "Components": ("Components", "components"),
+    "Price": ("A price", "price"),
+    "PricedKind": ("A price", "kind"),
     "Limits": ("Limits", "mapping"),
     "Trace": ("Trace", "mapping"),
     "Parallel": ("Parallelism", "parallelism"),
@@ -91,6 +97,14 @@ PARTS = {
 }
 """Where the page describes each part of the schema, and what it is called in a table."""
 
+DESIGN_PARTS = {
+    "Shapes": ("Shapes", "shapes"),
+    "Budget": ("Budget", "budget"),
+    "Bounds": ("Bounds", "bounds"),
+    "WeightedJob": ("Several jobs", "job"),
+}
+"""The same for what is asked of a search."""
+
 SOURCES = {
     "Collectives.all_reduce": "astra2020 III-D, hier2021 III-B, dlrm2020 Table II",
     "Collectives.algorithms": "hier2021 Table I (default)",
@@ -104,6 +118,12 @@ SOURCES = {
     "Collectives.endpoint_delay": "astra2020 `endpoint-delay`",
     "Collectives.injection_latency": "dlrm2020 III-C",
     "Dim.rate_per_npu": "hier2021 Eq. 8",
+    "Dim.tier": "LIBRA `CostDimension`",
+    "Price.usd_per_GBps": "hier2021 Table II",
+    "Price.by_rate": "topoopt2022 Table 3",
+    "Price.at": "hier2021 V-B (`switches`)",
+    "Price.each_way": "LIBRA",
+    "PriceList.direct": "topoopt2022 4, Fig. 10 (`look_ahead`, `ocs`)",
     "Dim.spread": "dlrm2020 III-C.2 (`pair`)",
     "Dim.shape": "hier2021 Fig. 6, astra2020 Fig. 3",
     "ShapeFabric.shape": "hier2021 III-A",
@@ -121,6 +141,7 @@ SOURCES = {
     "Parallel.recompute": "Chen et al. 2016 (`full`), Korthikanti et al. 2022, 5 (`selective`)",
     "Parallel.divided_checkpoints": "Rajbhandari et al. 2020, 6.1; hier2021",
     "Parallel.sequence": "Korthikanti et al. 2022, 4.2.2",
+    "Parallel.overlap": "hier2021 VI (`none`)",
     "Layer.heads": "Shoeybi et al. 2019",
     "Layer.kept": "Korthikanti et al. 2022, 4.1",
     "LayersWorkload.optimizer": "Rajbhandari et al. 2020, 3.1",
@@ -166,7 +187,15 @@ def _cell(text: str) -> str:
 
 def keys(name: str) -> list[str]:
     """The keys of one part of the schema."""
-    part = SCHEMA if name == "Scenario" else SCHEMA["definitions"][name]
+    return _keys(SCHEMA if name == "Scenario" else SCHEMA["definitions"][name], name)
+
+
+def design(name: str) -> list[str]:
+    """The keys of one part of what is asked of a search."""
+    return _keys(DESIGN if name == "Spec" else DESIGN["definitions"][name], name)
+
+
+def _keys(part: dict[str, Any], name: str) -> list[str]:
     required = part.get("required", [])
     rows = []
     for key, entry in part["properties"].items():
@@ -182,7 +211,7 @@ def _default(entry: dict[str, Any]) -> str:
     if default is None:
         return "none"
     if isinstance(default, dict) and default:
-        own = SCHEMA["definitions"][_reference(entry) or ""]["properties"]
+        own = _definition(_reference(entry) or "")["properties"]
         unlike = {key: value for key, value in default.items() if value != own[key].get("default")}
         return f"`{_shown(unlike)}`" if unlike else "the defaults of its keys"
     return f"`{_shown(default)}`"
@@ -196,6 +225,10 @@ def _shown(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
+def _definition(name: str) -> Any:
+    return (SCHEMA["definitions"] | DESIGN["definitions"])[name]
+
+
 def _reference(entry: dict[str, Any]) -> str | None:
     found = [each["$ref"] for each in (*entry.get("allOf", []), entry) if "$ref" in each]
     return found[0].rpartition("/")[2] if found else None
@@ -203,12 +236,14 @@ def _reference(entry: dict[str, Any]) -> str | None:
 
 def _type(entry: dict[str, Any]) -> str:
     if name := _reference(entry):
-        heading, word = PARTS[name]
+        heading, word = (PARTS | DESIGN_PARTS)[name]
         return f"[{word}](#{re.sub(r'[^a-z0-9-]', '', heading.lower().replace(' ', '-'))})"
     for joint in ("anyOf", "oneOf"):
         if joint in entry:
             kinds = [_type(each) for each in entry[joint] if each.get("type") != "null"]
             return "; or ".join(dict.fromkeys(kinds))
+    if not {"type", "enum", "const"} & entry.keys():
+        return "as in [a scenario](scenario.md)"
     if "const" in entry:
         return f"`{entry['const']}`"
     if "enum" in entry:
@@ -315,6 +350,20 @@ def accelerators() -> list[str]:
     return table(["names", "peak, dense", "memory bandwidth", "source"], rows)
 
 
+def prices() -> list[str]:
+    """The shipped price lists."""
+    from syncline.config.expand_prices import price_list, shipped
+
+    rows = []
+    for name in shipped():
+        found = price_list(name)
+        tiers = [tier for tier, section in found["tiers"].items() if section != "none"]
+        known = [*found["components"], *({each: 0 for tier in tiers for each in found["tiers"][tier]})]
+        by = f" by tier ({', '.join(f'`{tier}`' for tier in tiers)})" if tiers else ""
+        rows.append([f"`{name}`", str(found["year"]), ", ".join(f"`{each}`" for each in known) + by, found["source"]])
+    return table(["name", "year", "prices of", "source"], rows)
+
+
 def limits() -> list[str]:
     """What a user's file may hold."""
     import ast
@@ -371,7 +420,7 @@ def manifest() -> dict[str, Any]:
         fabric = {"switch": {"hosts": 4, "rate": "100Gb/s", "latency": "1us"}}
         for network in ("packet", "flow"):
             run = Path(folder) / network
-            syncline.simulate(jobs=jobs, fabric=fabric, network=network).save(run)
+            syncline.simulate(jobs=jobs, fabric=fabric, network=network, prices="hier2021").save(run)
             made.append(json.loads((run / "manifest.json").read_text("utf-8")))
     first, second = made
     known = {each["name"] for each in first["tables"]}
@@ -474,7 +523,9 @@ def fabrics() -> list[str]:
 
 GENERATORS: dict[str, Callable[..., list[str]]] = {
     "accelerators": accelerators,
+    "prices": prices,
     "commands": commands,
+    "design": design,
     "errors": errors,
     "fabrics": fabrics,
     "fidelity": models_compared,

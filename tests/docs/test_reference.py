@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from tests.docs.pages import PAGES, ROOT, UPDATE, name
-from tests.docs.reference import GENERATORS, MARKED, PARTS, SCHEMA, SOURCES, build, manifest
+from tests.docs.reference import DESIGN, DESIGN_PARTS, GENERATORS, MARKED, PARTS, SCHEMA, SOURCES, build, manifest
 
 GENERATED = [page for page in PAGES if MARKED.search(page.read_text("utf-8"))]
 REFERENCE = ROOT / "docs" / "reference"
@@ -39,6 +39,14 @@ def test_every_part_of_the_schema_is_described():
     headings = set(re.findall(r"^#+ (.+)$", text, re.M))
     assert set(PARTS) == set(SCHEMA["definitions"])
     assert {heading for heading, _ in PARTS.values()} <= headings
+
+
+def test_every_part_of_a_design_is_described():
+    text = (REFERENCE / "design.md").read_text("utf-8")
+    described = {found[3] for found in MARKED.finditer(text) if found[2] == "design"}
+    assert described == {"Spec", *DESIGN["definitions"]}
+    assert set(DESIGN_PARTS) == set(DESIGN["definitions"])
+    assert {heading for heading, _ in DESIGN_PARTS.values()} <= set(re.findall(r"^#+ (.+)$", text, re.M))
 
 
 def test_sources_are_of_keys_that_exist():

@@ -29,6 +29,7 @@ SMALL: dict[str, Any] = {
     "compute": "given",
     "fabric": {"shape": "Ring(4)_Switch(2)", "rate": "25GB/s", "latency": "1us"},
     "network": "queued",
+    "prices": {"list": "hier2021", "components": {"nic": {"usd_per_GBps": 48, "watts": 20}}},
 }
 """Three layers with awkward names."""
 
@@ -38,8 +39,8 @@ OF_PACKETS = ("losses", "queues", "round_trips")
 
 
 def resnet() -> syncline.Result:
-    """The example that the documentation shows."""
-    return syncline.simulate(ROOT / "examples" / "resnet50-torus" / "scenario.yaml")
+    """The example that the documentation shows, with prices."""
+    return syncline.simulate(ROOT / "examples" / "resnet50-torus" / "scenario.yaml", prices="hier2021")
 
 
 def packets(**network: Any) -> syncline.Result:
@@ -60,6 +61,7 @@ def packets(**network: Any) -> syncline.Result:
         collectives={"algorithms": {"default": direct}, "chunks": 4},
         network={"model": "packet", "buffer": "32KiB", "min_timeout": "1ms", **network},
         faults=[{"rank": 3, "factor": 2}],
+        prices="hier2021",
     )
 
 

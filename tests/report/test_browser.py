@@ -214,6 +214,7 @@ def test_a_thousand_layers_and_npus_open_quickly(browser: Any, tmp_path: Path) -
         compute="given",
         fabric={"shape": "Ring(8)_Ring(8)_Ring(16)", "rate": "100GB/s", "latency": "100ns"},
         collectives={"chunks": 1},
+        prices="hier2021",
     )
     file = tmp_path / "report.html"
     file.write_bytes(report(result))

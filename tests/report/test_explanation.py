@@ -24,9 +24,11 @@ def test_a_training_step() -> None:
         "Where compute waits",
         "How the network is used",
         "What collectives wait for",
+        "What the network costs",
         "How far to trust it",
         "Where to look next",
     ]
+    assert text["What the network costs"].startswith("Cost: $32,000, $1,000 an NPU (prices of hier2021).")
     assert text["What was simulated"].startswith("resnet50-torus trains resnet50 on 32 ranks (data 32), for 2 iter")
     assert "vertical, 2 rings of 4, both ways, 23.5 GB/s and 200 ns a link" in text["What was simulated"]
     assert "A step takes 33.35 ms: 2 iterations in 66.71 ms." in text["How long a step takes, and why"]

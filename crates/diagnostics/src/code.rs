@@ -76,6 +76,8 @@ codes! {
         "Two NPUs that must exchange messages are not connected by the fabric's links.";
     BadPlacement = "0203", Config, "impossible placement",
         "Every rank needs an NPU of its own that exists in the fabric.";
+    NoPrice = "0204", Config, "no price",
+        "The fabric has something for which the price list has no price: a component, a tier of links, or a switch with so many ports.";
     BadWorkload = "0301", Config, "impossible workload",
         "The workload's layers, sizes or parallelisation contradict each other.";
     BadGroup = "0302", Config, "impossible process group",
@@ -136,6 +138,8 @@ codes! {
         "Something that should be impossible happened. This is a bug; please report it with the input.";
     MissingPackage = "0902", Config, "a package is not installed",
         "What was asked for needs a Python package that is optional and not installed here, or that cannot be imported.";
+    Infeasible = "1001", AnswerNo, "constraints cannot be met",
+        "What is searched for does not exist: a budget is smaller than what bounds ask for together, or bounds contradict each other. The notes name the constraint.";
 }
 
 impl Serialize for Code {

@@ -50,8 +50,12 @@ pub struct Dimension {
     pub spread: Spread,
     /// Payload rate of one link.
     pub rate: Rate,
+    /// Rate of one link with headers and all: what is paid for.
+    pub wire_rate: Rate,
     /// Latency of one link.
     pub latency: Time,
+    /// By which name price lists know it; empty where they know it by its own.
+    pub tier: String,
     pub(crate) stride: u32,
     pub(crate) first_link: u32,
     /// [`Dimension::links_per_npu`], known once the dimension is part of a fabric.
@@ -80,7 +84,9 @@ impl Dimension {
             direction: Direction::Both,
             spread: Spread::Lane,
             rate: Rate(0),
+            wire_rate: Rate(0),
             latency: Time::ZERO,
+            tier: String::new(),
             stride: 1,
             first_link: 0,
             per_npu: 0,
@@ -109,12 +115,26 @@ impl Dimension {
     #[must_use]
     pub fn with_rate(mut self, rate: Rate) -> Self {
         self.rate = rate;
+        self.wire_rate = rate;
         self
     }
     /// Divides what one NPU sends into this dimension evenly over its links (hier2021 Eq. 8).
     #[must_use]
     pub fn with_rate_per_npu(mut self, rate: Rate) -> Self {
         self.rate = Rate(rate.0 / u64::from(self.egress_links()));
+        self.wire_rate = self.rate;
+        self
+    }
+    /// Sets the payload rate of one link, where headers take some of its rate.
+    #[must_use]
+    pub fn with_payload(mut self, rate: Rate) -> Self {
+        self.rate = rate;
+        self
+    }
+    /// Sets the name by which price lists know it.
+    #[must_use]
+    pub fn with_tier(mut self, tier: String) -> Self {
+        self.tier = tier;
         self
     }
     /// Sets the latency of one link.

@@ -9,11 +9,13 @@
 //! - [`parts`]: what vertices and links are: levels and tiers;
 //! - [`build`](mod@build): families of fabrics, from a few numbers;
 //! - [`measure`]: degree, diameter, bisection;
+//! - [`cost`]: price lists, and what a fabric costs by them;
 //! - [`Fabric`]: either of them behind one interface: links by number, routes between NPUs.
 //!
 //! A regular fabric is never written out: links are numbered by arithmetic, so a million NPUs cost nothing.
 
 pub mod build;
+pub mod cost;
 mod damage;
 pub mod dimension;
 pub mod graph;

@@ -41,6 +41,22 @@ pub enum LinkKind {
     Other,
 }
 
+impl LinkKind {
+    /// Its name in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ScaleUp => "scale_up",
+            Self::Pcie => "pcie",
+            Self::Host => "host",
+            Self::Uplink => "uplink",
+            Self::Local => "local",
+            Self::Global => "global",
+            Self::Direct => "direct",
+            Self::Other => "other",
+        }
+    }
+}
+
 /// Vertices of one sort, numbered one after the other.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Level {

@@ -1,6 +1,6 @@
 //! Simulating, checking and describing a resolved scenario.
 
-use crate::errors::detached;
+use crate::errors::{detached, internal};
 use crate::run::Run;
 use crate::watch::{Listeners, News, watched};
 use pyo3::exceptions::PyValueError;
@@ -14,6 +14,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(simulate, module)?)?;
     module.add_function(wrap_pyfunction!(check, module)?)?;
     module.add_function(wrap_pyfunction!(show, module)?)?;
+    module.add_function(wrap_pyfunction!(cost, module)?)?;
     module.add_function(wrap_pyfunction!(defaults, module)?)?;
     Ok(())
 }
@@ -73,6 +74,22 @@ fn show(py: Python<'_>, scenario: &str, what: &str) -> PyResult<String> {
         other => return Err(PyValueError::new_err(format!("nothing is called {other}"))),
     };
     detached(py, || syncline_simulate::show(&read(scenario)?, what))
+}
+
+/// The bill of a fabric, as JSON: its `items`, their sums `usd` and `watts`. `fabric` and `prices` are the sections of a
+/// resolved scenario, as JSON.
+#[pyfunction]
+fn cost(py: Python<'_>, fabric: &str, prices: &str) -> PyResult<String> {
+    let wrong = |key: &str, error: &serde_json::Error| {
+        let message = format!("not the section of a resolved scenario: {error}");
+        Diagnostics::from(Diagnostic::error(Code::BadValue, message).key(key))
+    };
+    detached(py, || {
+        let fabric = serde_json::from_str(fabric).map_err(|error| wrong("fabric", &error))?;
+        let prices = serde_json::from_str(prices).map_err(|error| wrong("prices", &error))?;
+        let bill = syncline_simulate::cost(&fabric, &prices)?;
+        serde_json::to_string(&bill).map_err(|error| internal(error.to_string()).into())
+    })
 }
 
 /// The defaults of `collectives`, `limits` and `trace`, as a JSON object.

@@ -58,6 +58,7 @@ pub fn astra_scenario(files: &AstraFiles<'_>, network: Network) -> Result<(Scena
             rate_per_npu: None,
             latency: Time((dim.latency * 1e3).round() as u64),
             efficiency: 1.0,
+            tier: String::new(),
         })
         .collect();
     let kinds = [
@@ -106,6 +107,7 @@ pub fn astra_scenario(files: &AstraFiles<'_>, network: Network) -> Result<(Scena
     };
     let scenario = Scenario {
         faults: Vec::new(),
+        prices: None,
         quotient: true,
         report: true,
         schema: "syncline/1".to_owned(),

@@ -6,7 +6,8 @@
 //! - `faults`: what is slow or broken; `several`: jobs that share the fabric;
 //! - `symmetry`: which ranks stand for others; `unfold`: the way back;
 //! - [`run()`]: the run loop; `watch`: its clock; `report`: from the engine's record to tables and a summary;
-//!   `bottleneck`: what bounds the step, `contention`: which links held back what, `moments`: what happened when;
+//!   `bottleneck`: what bounds the step, `contention`: which links held back what, `moments`: what happened when,
+//!   [`cost()`]: what the fabric costs, and what a dollar buys;
 //! - [`check`], [`show`]: what can be said without running;
 //! - [`mod@convert`]: one file form into another.
 
@@ -17,6 +18,7 @@ mod chakra;
 mod compute;
 mod contention;
 pub mod convert;
+mod cost;
 mod faults;
 mod jobs;
 mod moments;
@@ -37,6 +39,7 @@ mod watch;
 
 pub use astra_native::{AstraFiles, astra_scenario};
 pub use convert::convert;
+pub use cost::cost;
 pub use own_plan::{plan_file, plan_to_msccl};
 pub use run::run;
 pub use scenario::Scenario;

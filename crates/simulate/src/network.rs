@@ -70,10 +70,14 @@ fn dimension(dim: &Dim) -> std::result::Result<Dimension, Diagnostic> {
         .with_count(dim.count)
         .with_direction(dim.direction)
         .with_spread(dim.spread)
-        .with_latency(dim.latency);
+        .with_latency(dim.latency)
+        .with_tier(dim.tier.clone());
     let built = match (dim.rate, dim.rate_per_npu) {
-        (Some(rate), None) => built.with_rate(rate.scaled(dim.efficiency)),
-        (None, Some(rate)) => built.with_rate_per_npu(rate.scaled(dim.efficiency)),
+        (Some(rate), None) => built.with_rate(rate).with_payload(rate.scaled(dim.efficiency)),
+        (None, Some(rate)) => {
+            let payload = built.clone().with_rate_per_npu(rate.scaled(dim.efficiency)).rate;
+            built.with_rate_per_npu(rate).with_payload(payload)
+        }
         (Some(_), Some(_)) => {
             return Err(bad("rate", "both `rate` and `rate_per_npu` are given")
                 .help("`rate` is per link, `rate_per_npu` over all links of an NPU: give one"));

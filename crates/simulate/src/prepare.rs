@@ -8,6 +8,7 @@ use crate::{compute, jobs, network, placement, plans, size, symmetry};
 use syncline_compute::{ComputeModel, Timing};
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 use syncline_engine::{Job, Lanes};
+use syncline_fabric::cost::{Bill, bill};
 use syncline_fabric::{Fabric, Symmetry};
 use syncline_units::{NpuId, Time};
 use syncline_workload::memory::Footprint;
@@ -26,6 +27,8 @@ pub(crate) struct Prepared {
     pub(crate) warnings: Diagnostics,
     pub(crate) durations: Vec<Vec<Time>>,
     pub(crate) placement: Vec<NpuId>,
+    /// What the fabric costs, where there are prices.
+    pub(crate) bill: Option<Bill>,
     pub(crate) plans: plans::Plans,
     pub(crate) faults: Faults,
     /// Which ranks stand for others.
@@ -54,6 +57,8 @@ pub(crate) fn prepare(scenario: &Scenario, watch: &Watch<'_>) -> Result<Prepared
     let fabric = network::fabric(&scenario.fabric, scenario.seed)?;
     watch.look("building the fabric")?;
     placement::check(&scenario.placement, &fabric)?;
+    let bill = scenario.prices.as_ref().map(|prices| bill(&fabric, prices)).transpose();
+    watch.look("pricing the fabric")?;
     let (workload, memory) = jobs::workload(scenario, &compute, &fabric, watch)?;
     watch.look("building the workload")?;
     let (fabric, faults) = faults::apply(&scenario.faults, scenario.seed, workload.ranks, fabric)?;
@@ -61,6 +66,10 @@ pub(crate) fn prepare(scenario: &Scenario, watch: &Watch<'_>) -> Result<Prepared
     size::bytes(&workload).into_result()?;
     let mut errors = matching::check(&workload);
     watch.look("matching sends and receives")?;
+    let bill = bill.unwrap_or_else(|found| {
+        errors.extend(found);
+        None
+    });
     let placement = match placement::npus(&scenario.placement, workload.ranks, &fabric) {
         Ok(placement) => {
             errors.extend(network::check_connected(&fabric, workload.ranks, &placement));
@@ -121,6 +130,7 @@ pub(crate) fn prepare(scenario: &Scenario, watch: &Watch<'_>) -> Result<Prepared
         warnings,
         durations,
         placement,
+        bill,
         plans,
         faults,
         symmetry,

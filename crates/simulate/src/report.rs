@@ -4,7 +4,7 @@ use crate::prepare::Prepared;
 use crate::scenario::{Network, Scenario, Workload};
 use crate::several::Member;
 use crate::unfold::{self, Row};
-use crate::{bottleneck, contention, moments};
+use crate::{bottleneck, contention, cost, moments};
 use syncline_engine::path::{MAX_TASKS, watched};
 use syncline_engine::record::{CollectiveRecord, MAX_COLLECTIVES, RankRecord};
 use syncline_engine::{Contention, Job, Record};
@@ -63,6 +63,7 @@ pub(crate) fn timeline(
         tables.push(contention::table(prepared, contention));
     }
     tables.extend(network.tables(record.finish));
+    tables.extend(prepared.bill.as_ref().map(cost::table));
     Timeline { summary, tables, spans: record.spans }
 }
 
@@ -180,7 +181,9 @@ fn summary(
         jobs: jobs(prepared, record),
         calibrated: "no".to_owned(),
         notes: notes(scenario, prepared, record, links),
+        ..Summary::default()
     };
+    cost::value(&mut summary, prepared);
     (summary.bottleneck, summary.reason) = bottleneck::bottleneck(&summary, prepared, record, finished);
     if summary.dims.iter().any(|dim| dim.name == summary.bottleneck) {
         summary.reason.push_str(&contention::sentence(prepared, contention));
@@ -226,6 +229,8 @@ fn jobs(prepared: &Prepared, record: &Record) -> Vec<JobSummary> {
             sent_bytes: ranks.iter().map(|rank| rank.sent).sum(),
             alone_step_time_s: None,
             slowdown: None,
+            iterations_per_s_per_usd: None,
+            iterations_per_s_per_w: None,
         }
     };
     prepared.parts.iter().map(summary).collect()
@@ -277,7 +282,12 @@ pub(crate) fn interference(timeline: &mut Timeline, alone: &[Option<f64>]) {
             "Step time of the same job alone on the fabric; not a number where a limit kept it from being found",
             known(|job| job.alone_step_time_s),
         )
-        .with("slowdown", "Step time over that alone", known(|job| job.slowdown));
+        .with("slowdown", "Step time over that alone", known(|job| job.slowdown))
+        .with(
+            "iterations_per_s_per_usd",
+            "Training iterations a second over the price of the whole fabric; not a number without prices",
+            known(|job| job.iterations_per_s_per_usd),
+        );
     timeline.tables.push(table);
 }
 

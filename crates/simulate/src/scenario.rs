@@ -8,6 +8,7 @@ mod limit;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 pub use syncline_fabric::build::Spec as Built;
+pub use syncline_fabric::cost::PriceList;
 pub use syncline_fabric::{Direction, Spread};
 use syncline_net_flow::Settings as FlowSettings;
 use syncline_net_packet::Settings;
@@ -57,6 +58,9 @@ pub struct Scenario {
     /// What is slow or broken.
     #[serde(default)]
     pub faults: Vec<Fault>,
+    /// What the parts of the network cost; absent means that nothing is said of its cost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prices: Option<PriceList>,
     /// What the trace shows.
     #[serde(default)]
     pub trace: Trace,
@@ -345,6 +349,9 @@ pub struct Dim {
     /// Payload over all bits on the wire, above 0 to 1.
     #[serde(default = "unity")]
     pub efficiency: f64,
+    /// By which name price lists know it; empty where they know it by its own.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub tier: String,
 }
 
 /// A fabric given link by link. Vertices `0..npus` are NPUs, the next `switches` are switches.

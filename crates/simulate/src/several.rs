@@ -178,6 +178,7 @@ fn joined(
         warnings,
         durations,
         placement,
+        bill: first.bill,
         plans,
         faults,
         symmetry,

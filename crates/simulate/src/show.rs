@@ -8,6 +8,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use syncline_diagnostics::Result;
 use syncline_fabric::Fabric;
+use syncline_fabric::cost::Bill;
 use syncline_fabric::measure::Method;
 use syncline_fabric::parts::{Layout, LinkKind, VertexKind};
 use syncline_units::LinkId;
@@ -57,6 +58,9 @@ struct FabricView {
     diameter: Option<u32>,
     /// What halves of the NPUs can send each other.
     bisection: Option<BisectionView>,
+    /// What it costs, where there are prices.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bill: Option<Bill>,
     /// Links, as far as they are listed: all of a small fabric, the first of a large graph.
     listed: Vec<LinkView>,
 }
@@ -180,6 +184,7 @@ fn fabric(prepared: &Prepared) -> FabricView {
             seed: fabric.ecmp(),
             explicit: fabric.explicit_paths(),
         }),
+        bill: prepared.bill.clone(),
         listed: (0..listed)
             .map(|id| {
                 let link = fabric.link(LinkId(id));

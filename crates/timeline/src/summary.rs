@@ -85,6 +85,12 @@ pub struct JobSummary {
     pub alone_step_time_s: Option<f64>,
     /// Step time over that alone.
     pub slowdown: Option<f64>,
+    /// Its training iterations a second over the price of the whole fabric; none without prices, or without a step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub iterations_per_s_per_usd: Option<f64>,
+    /// Its training iterations a second over the power of the whole fabric, likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub iterations_per_s_per_w: Option<f64>,
 }
 
 /// The answer. Times are means over ranks unless said otherwise.
@@ -135,6 +141,25 @@ pub struct Summary {
     /// What the faults cost: step time beyond that.
     #[serde(default)]
     pub fault_cost_s: Option<f64>,
+    /// Name of the price list; none where the scenario has no prices.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prices: Option<String>,
+    /// Price of the fabric.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<f64>,
+    /// The same over the number of its NPUs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_per_npu_usd: Option<f64>,
+    /// Power of the fabric, as far as the list says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub power_w: Option<f64>,
+    /// Performance per dollar: training iterations a second over `cost_usd`. None where no step was completed, or where
+    /// several jobs have steps of their own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub iterations_per_s_per_usd: Option<f64>,
+    /// The same over `power_w`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub iterations_per_s_per_w: Option<f64>,
     /// The jobs, where there are several on the fabric; else none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub jobs: Vec<JobSummary>,

@@ -170,6 +170,20 @@ pub struct Parallel {
     /// Whether model-parallel ranks divide by tokens what they would otherwise all do (Korthikanti et al. 2022, 4.2.2).
     #[serde(skip_serializing_if = "is_false")]
     pub sequence: bool,
+    /// What is reduced while the backward pass goes on.
+    #[serde(skip_serializing_if = "is_default")]
+    pub overlap: Overlap,
+}
+
+/// What communication goes on while compute does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Overlap {
+    /// Gradients are reduced while those of layers below are computed.
+    #[default]
+    Gradients,
+    /// None: every exchange blocks, and gradients are reduced when the backward pass is over.
+    None,
 }
 
 impl Default for Parallel {
@@ -186,6 +200,7 @@ impl Default for Parallel {
             recompute: Recompute::None,
             divided_checkpoints: false,
             sequence: false,
+            overlap: Overlap::default(),
         }
     }
 }

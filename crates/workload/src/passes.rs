@@ -3,11 +3,13 @@
 //! Compute tasks form a chain, and each awaits the exchanges that give what it works on. The rules of blocking follow
 //! ASTRA-sim's training loops (astra2020 III-A, III-E): forward exchanges block the next layer; weight gradients are
 //! reduced in the background, and only the layer's own next forward pass waits for them; input-gradient exchanges block
-//! the layer below. Parameters that are gathered (ZeRO stage 3) are so while the block before is computed.
+//! the layer below. Parameters that are gathered (ZeRO stage 3) are so while the block before is computed. Without overlap
+//! every exchange blocks, and gradients are reduced when the backward pass is over.
 
 use crate::graph::{GraphBuilder, Part, Peer, Task, TaskKind};
-use crate::layer::{BackwardOrder, Comm, Recompute, Work};
+use crate::layer::{BackwardOrder, Comm, Overlap, Recompute, Work};
 use crate::step::{GroupComm, Step};
+use crate::training::Rules;
 use std::ops::Range;
 use syncline_units::Bytes;
 
@@ -38,6 +40,14 @@ pub(crate) struct Shared {
     pub(crate) message: Message,
 }
 
+/// Gradients of a layer that are to be reduced.
+#[derive(Debug)]
+struct Deferred {
+    layer: usize,
+    reduction: Reduction,
+    shared: Vec<Shared>,
+}
+
 /// Passes under construction.
 pub(crate) struct Passes<'a> {
     pub(crate) graph: GraphBuilder,
@@ -45,6 +55,9 @@ pub(crate) struct Passes<'a> {
     pub(crate) steps: &'a [Step],
     backward: BackwardOrder,
     recompute: Recompute,
+    overlap: Overlap,
+    /// Reductions of gradients that wait for the end of the backward pass.
+    deferred: Vec<Deferred>,
     /// The last compute task.
     pub(crate) chain: Option<u32>,
     /// What the next compute task must await besides.
@@ -65,12 +78,14 @@ pub(crate) struct Passes<'a> {
 }
 
 impl<'a> Passes<'a> {
-    pub(crate) fn new(steps: &'a [Step], backward: BackwardOrder, recompute: Recompute) -> Self {
+    pub(crate) fn new(steps: &'a [Step], rules: Rules) -> Self {
         Self {
             graph: GraphBuilder::new(),
             steps,
-            backward,
-            recompute,
+            backward: rules.backward,
+            recompute: rules.recompute,
+            overlap: rules.overlap,
+            deferred: Vec::new(),
             chain: None,
             awaited: Vec::new(),
             first: None,
@@ -161,7 +176,7 @@ impl<'a> Passes<'a> {
         // The block that was just computed is let go first.
         let again = self.gathered.replace(layers.start) == Some(layers.start);
         let began = std::mem::replace(&mut self.began, self.chain);
-        let before = if again { self.chain } else { began };
+        let before = if again || self.overlap == Overlap::None { self.chain } else { began };
         let one = |this: &mut Self, layer: usize| {
             let (role, Comm { kind, bytes }) = this.steps[layer].gather?;
             let task = this.add(layer, part, TaskKind::Collective { role, kind, bytes, blocking: true });
@@ -243,7 +258,8 @@ impl<'a> Passes<'a> {
             BackwardOrder::InputFirst => {
                 self.input_grad(layer);
                 // The exchange of the input gradient overlaps the same layer's weight gradient.
-                let exchange = if layer > 0 { std::mem::take(&mut self.awaited) } else { Vec::new() };
+                let overlaps = layer > 0 && self.overlap == Overlap::Gradients;
+                let exchange = if overlaps { std::mem::take(&mut self.awaited) } else { Vec::new() };
                 self.awaited.extend(inputs);
                 self.weight_grad(layer, reduction, shared);
                 self.awaited.extend(exchange);
@@ -264,18 +280,45 @@ impl<'a> Passes<'a> {
     }
 
     fn weight_grad(&mut self, layer: usize, reduction: Reduction, shared: &[Shared]) {
-        let step = &self.steps[layer];
-        self.compute(layer, Part::WeightGrad, &step.weight_grad);
-        let in_last = reduction == Reduction::InLast;
-        if reduction == Reduction::Later {
-            if step.each_micro_batch {
-                self.exchange(layer, Part::WeightGrad, step.weight_grad_comm, false);
+        self.compute(layer, Part::WeightGrad, &self.steps[layer].weight_grad);
+        match self.overlap {
+            Overlap::Gradients => {
+                self.reduce(layer, reduction, shared);
             }
-            return;
+            Overlap::None => {
+                let shared = shared.iter().copied().filter(|shared| shared.step == layer).collect();
+                self.deferred.push(Deferred { layer, reduction, shared });
+            }
+        }
+    }
+
+    /// Reduces the gradients that have waited for the end of the backward pass. What is computed next awaits that.
+    pub(crate) fn reduce_deferred(&mut self) {
+        let mut ends = Vec::new();
+        for Deferred { layer, reduction, shared } in std::mem::take(&mut self.deferred) {
+            ends.extend(self.reduce(layer, reduction, &shared));
+        }
+        self.awaited.extend(ends);
+    }
+
+    /// Reduces the gradients of a layer and updates its parameters; gives the tasks that end it.
+    fn reduce(&mut self, layer: usize, reduction: Reduction, shared: &[Shared]) -> Vec<u32> {
+        let step = &self.steps[layer];
+        let in_last = reduction == Reduction::InLast;
+        let behind = match self.overlap {
+            Overlap::Gradients => Vec::new(),
+            Overlap::None => self.awaited.clone(),
+        };
+        if reduction == Reduction::Later {
+            let comm = step.weight_grad_comm.filter(|_| step.each_micro_batch);
+            let exchange = self.exchange(layer, Part::WeightGrad, comm, false);
+            exchange.iter().for_each(|&task| self.after_all(task, &behind));
+            return exchange.into_iter().collect();
         }
         // Sums with ranks that share the model, and with another stage, come before those over copies.
         let mut on: Vec<u32> = Vec::new();
         if let Some(sum) = self.exchange(layer, Part::WeightGrad, step.partial_sum, false) {
+            self.after_all(sum, &behind);
             if in_last {
                 self.graph.only_in_last(sum);
             }
@@ -288,11 +331,13 @@ impl<'a> Passes<'a> {
             let received = self.add(layer, Part::WeightGrad, TaskKind::Receive { from: peer, bytes, tag });
             for task in [sent, received] {
                 self.chain.into_iter().for_each(|on| self.graph.after(task, on));
+                self.after_all(task, &behind);
             }
             on.push(received);
         }
         if let Some(exchange) = self.exchange(layer, Part::WeightGrad, step.weight_grad_comm, false) {
-            on.drain(..).for_each(|on| self.graph.after(exchange, on));
+            self.after_all(exchange, if on.is_empty() { &behind } else { &on });
+            on.clear();
             if in_last && !step.each_micro_batch {
                 self.graph.only_in_last(exchange);
             }
@@ -300,6 +345,7 @@ impl<'a> Passes<'a> {
         }
         if on.is_empty() {
             on.extend(self.chain);
+            on.extend(behind);
         }
         if step.update != Work::None {
             on = vec![self.follow(layer, TaskKind::Compute(step.update.clone()), &on, in_last)];
@@ -309,8 +355,13 @@ impl<'a> Passes<'a> {
             on = vec![self.follow(layer, kind, &on, in_last)];
         }
         if let Some(first) = self.needs[layer] {
-            on.into_iter().for_each(|on| self.graph.after_previous(first, on));
+            on.iter().for_each(|&on| self.graph.after_previous(first, on));
         }
+        on
+    }
+
+    fn after_all(&mut self, task: u32, others: &[u32]) {
+        others.iter().for_each(|&on| self.graph.after(task, on));
     }
 
     /// A task of the update, after others.
@@ -319,7 +370,7 @@ impl<'a> Passes<'a> {
         if in_last {
             self.graph.only_in_last(task);
         }
-        after.iter().for_each(|&on| self.graph.after(task, on));
+        self.after_all(task, after);
         task
     }
 }

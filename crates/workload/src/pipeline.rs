@@ -125,7 +125,7 @@ impl Stages {
         let between = Between { stages: self, layers, by, ranks };
         (0..self.pipeline.stages)
             .map(|stage| {
-                let mut passes = Passes::new(&steps, rules.backward, rules.recompute);
+                let mut passes = Passes::new(&steps, rules);
                 between.step(&mut passes, stage);
                 passes.finish().build(iterations)
             })
@@ -234,6 +234,7 @@ impl Between<'_> {
             let message = self.message(part - 1, stage, self.stage(part - 1), Way::Backward);
             passes.send(layers.start, Part::InputGrad, message);
         }
+        passes.reduce_deferred();
     }
 
     fn stage(&self, part: usize) -> u32 {

@@ -3,7 +3,7 @@
 //! An iteration of the graph is a micro-batch: all of the forward pass, then all of the backward pass.
 
 use crate::graph::TaskGraph;
-use crate::layer::{BackwardOrder, Layer, Parallel, Recompute, Sharding};
+use crate::layer::{BackwardOrder, Layer, Overlap, Parallel, Recompute, Sharding};
 use crate::passes::{Passes, Reduction};
 use crate::step::Step;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics};
@@ -18,6 +18,8 @@ pub struct Rules {
     pub last_bottom: Option<u32>,
     /// What is computed again in the backward pass.
     pub recompute: Recompute,
+    /// What is reduced while the backward pass goes on.
+    pub overlap: Overlap,
 }
 
 impl Rules {
@@ -28,7 +30,12 @@ impl Rules {
     /// Layers that have no place in such a loop, or no other layer that could need them; a model that is divided besides
     /// (`degree` above 1), so that several ranks would need the same share of an exchange.
     pub fn new(parallel: &Parallel, layers: &[Layer], degree: u32) -> Result<Self, Diagnostics> {
-        let rules = Self { backward: parallel.backward, last_bottom: None, recompute: parallel.recompute };
+        let rules = Self {
+            backward: parallel.backward,
+            last_bottom: None,
+            recompute: parallel.recompute,
+            overlap: parallel.overlap,
+        };
         let mut problems = Diagnostics::new();
         let bad = |index: usize, key: &str, message: &str| {
             Diagnostic::error(Code::BadWorkload, message).key(format!("workload.layers.{index}.{key}"))
@@ -103,7 +110,7 @@ pub fn training_loop(
     rules: Rules,
     (iterations, micro_batches): (u32, u32),
 ) -> Result<TaskGraph, Diagnostic> {
-    let mut passes = Passes::new(steps, rules.backward, rules.recompute);
+    let mut passes = Passes::new(steps, rules);
     match rules.last_bottom {
         None => {
             passes.forward(0..steps.len());
@@ -111,6 +118,7 @@ pub fn training_loop(
         }
         Some(last) => recommendation_loop(&mut passes, last as usize),
     }
+    passes.reduce_deferred();
     passes.finish().build_steps(iterations, micro_batches)
 }
 
@@ -188,6 +196,21 @@ mod tests {
         assert_eq!(waits(&graph, 1, Part::InputGrad, true), ["1input grad compute"]);
         assert_eq!(waits(&graph, 1, Part::WeightGrad, false), ["1input grad compute"]);
         assert_eq!(waits(&graph, 0, Part::WeightGrad, false), ["1input grad comm", "1weight grad compute"]);
+    }
+
+    #[test]
+    fn without_overlap_gradients_are_reduced_when_the_backward_pass_is_over() {
+        let steps: Vec<Step> = ["a", "b"].iter().map(|name| settle(&layer(name), &by(1, 4, 4))).collect();
+        let rules = Rules { overlap: Overlap::None, ..Rules::default() };
+        let graph = training_loop(&steps, rules, (2, 1)).unwrap();
+        for layer in [0, 1] {
+            assert_eq!(waits(&graph, layer, Part::WeightGrad, true), ["0weight grad compute"]);
+        }
+        // The next forward pass begins when all of them are reduced.
+        assert_eq!(
+            waits(&graph, 0, Part::Forward, false),
+            ["0weight grad comm'", "0weight grad compute'", "1weight grad comm'"]
+        );
     }
 
     /// An embedding that is exchanged, a bottom and a top layer.

@@ -287,6 +287,30 @@ def explain(
     return call(what, as_json=json)
 
 
+_design = typer.Typer(no_args_is_help=True, help="Search for a better cluster.", cls=_Commands)
+app.add_typer(_design, name="design")
+
+
+@_design.command()
+def bandwidth(
+    spec: Annotated[str, typer.Argument(metavar="SPEC", help="What is asked for: jobs, shapes, budget.")],
+    set_: Set = None,
+    out: Annotated[
+        str | None, typer.Option("--out", "-o", metavar="DIR", help="Folder for what is found; else runs/design-NAME.")
+    ] = None,
+    json: Json = False,
+    quiet: Quiet = False,
+    no_color: NoColour = False,
+) -> int:
+    """Divide a budget among the dimensions of a fabric: bandwidth, dollars, or both.
+
+    Exit status: 0 done, 1 nothing keeps to all constraints, 2 configuration, 3 input, 70 bug, 130 Ctrl-C.
+    """
+    from syncline.cli.design import bandwidth as call
+
+    return call(spec, set_ or [], out, as_json=json, quiet=quiet)
+
+
 @app.command()
 def doctor(json: Json = False) -> int:
     """Look whether this installation works, and say what is missing."""

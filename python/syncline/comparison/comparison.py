@@ -16,7 +16,7 @@ from syncline.result import Result
 if TYPE_CHECKING:
     from syncline.comparison.facts import Fact
     from syncline.comparison.inputs import Change
-    from syncline.comparison.pairs import CollectivePair, DimensionPair, LayerPair, Pair, PhasePair
+    from syncline.comparison.pairs import CollectivePair, DimensionPair, LayerPair, Pair, PhasePair, Worth
 
 
 class Comparison:
@@ -29,6 +29,8 @@ class Comparison:
         """The second run."""
         self.parts: tuple[Pair, ...] = pairs.parts(a.summary, b.summary)
         """The step, and what it is made of."""
+        self.worths: tuple[Worth, ...] = pairs.worths(a.summary, b.summary)
+        """What the fabrics cost, and what training a dollar buys."""
         self.changes: tuple[Change, ...] | None = None
         """What differs in the scenarios, in their order; nothing where one of them is not known."""
         if a.scenario and b.scenario:
@@ -88,6 +90,17 @@ class Comparison:
             "a": side(self.a, self.labels[0]),
             "b": side(self.b, self.labels[1]),
             "parts": [{"name": each.name, **pair(each)} for each in self.parts],
+            "worths": [
+                {
+                    "key": each.key,
+                    "name": each.name,
+                    "a": each.a,
+                    "b": each.b,
+                    "difference": each.difference,
+                    "ratio": each.ratio,
+                }
+                for each in self.worths
+            ],
             "inputs": None if self.changes is None else [asdict(each) for each in self.changes],
             "dimensions": [
                 {

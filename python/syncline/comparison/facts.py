@@ -23,6 +23,7 @@ _ABOUT = (
     ("calibrated", "calibrated"),
     ("ended", "how it ended"),
     ("bottleneck", "bottleneck"),
+    ("prices", "price list"),
     ("faults", "faults"),
     ("fault_cost_s", "cost of faults"),
     ("notes", "assumptions"),

@@ -60,9 +60,19 @@ class Change:
 def changes(a: dict[str, Any], b: dict[str, Any]) -> list[Change]:
     """Every difference, in the order of the scenarios."""
     found: dict[tuple[str, ...], list[tuple[tuple[str, ...], Any, Any]]] = {}
+    a, b = _named(a, b)
     for path, one, other in _differences(a, b, (), ()):
         found.setdefault(path[1], []).append((path[0], one, other))
     return [_change(template, each) for template, each in found.items()]
+
+
+def _named(a: dict[str, Any], b: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Price lists that are not the same one by their names: key by key, they have little in common."""
+    one, other = ((each.get("prices") or {}).get("name") for each in (a, b))
+    if one == other:
+        return a, b
+    first, second = ({**each, "prices": name} if name else each for each, name in ((a, one), (b, other)))
+    return first, second
 
 
 def foremost(found: Sequence[Change]) -> tuple[list[Change], int]:

@@ -13,13 +13,13 @@ from syncline.report import subject
 from syncline.report.html.head import step_bar
 from syncline.report.html.page import document, section
 from syncline.report.html.plot import frame
-from syncline.report.quantity import counted, digits, signed, time
+from syncline.report.quantity import counted, digits, signed, time, worth
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from syncline.comparison.comparison import Comparison
-    from syncline.comparison.pairs import Pair
+    from syncline.comparison.pairs import Pair, Worth
     from syncline.report.html.chart import Chart
 
 
@@ -77,6 +77,8 @@ def _head(found: Comparison) -> str:
 def _bars(found: Comparison) -> Iterator[str]:
     longest = max(found.step.a_s, found.step.b_s)
     if not longest or not any(each.summary.compute_s for each in (found.a, found.b)):
+        if found.worths:
+            yield _parts(found)
         return
     yield '<div class="runs">'
     for letter, result in zip("AB", (found.a, found.b), strict=True):
@@ -101,7 +103,15 @@ def _parts(found: Comparison) -> str:
         ratio = "-" if each.ratio is None else f"{digits(each.ratio)}x"
         return [f"{dot}{escape(each.name)}", time(each.a_s), time(each.b_s), signed(each.difference_s), ratio]
 
-    return _table("parts", ["", "A", "B", "difference", "B / A"], [row(each) for each in found.parts])
+    rows = [row(each) for each in found.parts] + [_worth(each) for each in found.worths]
+    return _table("parts", ["", "A", "B", "difference", "B / A"], rows)
+
+
+def _worth(each: Worth) -> list[str]:
+    """What the fabric costs, or what that buys."""
+    difference = "-" if each.difference is None else worth(each.key, each.difference, signed=True)
+    ratio = "-" if each.ratio is None else f"{digits(each.ratio)}x"
+    return [escape(each.name), worth(each.key, each.a), worth(each.key, each.b), difference, ratio]
 
 
 def _table(kind: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

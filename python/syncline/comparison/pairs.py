@@ -36,6 +36,27 @@ class Pair:
 
 
 @dataclass(frozen=True)
+class Worth:
+    """What the fabric costs, or what that buys, in both runs; nothing where a run does not say it."""
+
+    key: str
+    """A key of the summary."""
+    name: str
+    a: float | None
+    b: float | None
+
+    @property
+    def difference(self) -> float | None:
+        """B less A."""
+        return None if self.a is None or self.b is None else self.b - self.a
+
+    @property
+    def ratio(self) -> float | None:
+        """B over A; nothing where A is nothing."""
+        return self.b / self.a if self.a and self.b is not None else None
+
+
+@dataclass(frozen=True)
 class LayerPair:
     """A layer in both runs: seconds in a step, means over ranks."""
 
@@ -122,6 +143,21 @@ def parts(a: Summary, b: Summary) -> tuple[Pair, ...]:
     found = [pair(name, attrgetter(key)) for name, key in keys.items()]
     found.append(pair("idle", idle))
     return pair("step", lambda summary: summary.total_time_s), *(each for each in found if each.a_s or each.b_s)
+
+
+_WORTHS = (
+    ("cost_usd", "cost of the network"),
+    ("power_w", "power of the network"),
+    ("iterations_per_s_per_usd", "iterations/s per $1 M"),
+    ("iterations_per_s_per_w", "iterations/s per kW"),
+)
+"""Keys of the summary, and what they are called."""
+
+
+def worths(a: Summary, b: Summary) -> tuple[Worth, ...]:
+    """Cost and performance per dollar, where at least one of the runs has prices."""
+    found = (Worth(key, name, getattr(a, key), getattr(b, key)) for key, name in _WORTHS)
+    return tuple(each for each in found if each.a is not None or each.b is not None)
 
 
 def layers(a: Result, b: Result, step_difference_s: float) -> tuple[LayerPair, ...]:

@@ -15,13 +15,13 @@ from syncline.comparison.inputs import foremost, tally
 from syncline.comparison.pairs import alike_collectives, alike_layers
 from syncline.report import subject
 from syncline.report.prose import lines
-from syncline.report.quantity import counted, digits, percent, signed, time
+from syncline.report.quantity import counted, digits, percent, signed, time, worth
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from syncline.comparison.comparison import Comparison
-    from syncline.comparison.pairs import LayerPair, Pair
+    from syncline.comparison.pairs import LayerPair, Pair, Worth
 
 LAYERS = 8
 SETS = 8
@@ -58,6 +58,7 @@ def _parts(found: Comparison, width: int) -> Iterator[RenderableType]:
     if found.identical:
         return
     for title, table in (
+        ("What the networks cost, and the training that this buys", _worths(found)),
         ("How much of the network is used", _dimensions(found)),
         ("Layers, in a step: compute and exposed communication, and how much each of the two changed", _layers(found)),
         ("Collectives, from first issue to last result", _collectives(found)),
@@ -115,6 +116,26 @@ def _step(found: Comparison) -> Table:
         name = each.name if number else _whole(found)
         table.add_row(f"  {name}" if number else Text(name, "bold"), *_cells(each))
     return table
+
+
+def _worths(found: Comparison) -> Table | None:
+    if not found.worths:
+        return None
+    table = _table("", "A", "B", "difference", "B / A")
+    for each in found.worths:
+        table.add_row(*_worth(each))
+    return table
+
+
+def _worth(each: Worth) -> list[RenderableType]:
+    """What the fabric costs, or what that buys. More performance is better, more cost is not."""
+    difference = each.difference
+    cell = Text("-", "dim")
+    if difference is not None:
+        better = difference if each.key.startswith("iterations") else -difference
+        cell = Text(worth(each.key, difference, signed=True), _style(-better))
+    ratio = "-" if each.ratio is None else f"{digits(each.ratio)}x"
+    return [each.name, worth(each.key, each.a), worth(each.key, each.b), cell, ratio]
 
 
 def _whole(found: Comparison) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from syncline.comparison.inputs import LAYERS
 from syncline.comparison.pairs import alike_layers
 from syncline.report import subject
-from syncline.report.quantity import counted, listed, percent, time
+from syncline.report.quantity import counted, digits, listed, money, percent, time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,6 +44,7 @@ def sentences(found: Comparison) -> Iterator[str]:
         return
     yield _lead(found)
     yield from _because(found)
+    yield from _cost(found)
     yield _inputs(found)
 
 
@@ -87,6 +88,24 @@ def _because(found: Comparison) -> Iterator[str]:
     else:
         much = f"The largest part of that ({percent(share)}) is"
     yield f"{much} {part.name}, {moved}{_of_layers(found, part)}{more}."
+
+
+def _cost(found: Comparison) -> Iterator[str]:
+    """What the networks cost, and which of them buys more training for a dollar."""
+    worths = {each.key: each for each in found.worths}
+    cost, buys = worths.get("cost_usd"), worths.get("iterations_per_s_per_usd")
+    if cost is None or cost.a is None or cost.b is None or cost.ratio is None:
+        return
+    if abs(cost.ratio - 1) <= ALIKE:
+        said = f"Both networks cost {money(cost.a)}"
+    else:
+        said = f"B's network costs {money(cost.b)} instead of {money(cost.a)} ({digits(cost.ratio)}x)"
+    if buys is None or buys.ratio is None:
+        yield f"{said}."
+    elif abs(buys.ratio - 1) <= ALIKE:
+        yield f"{said}; a dollar buys as much training in both."
+    else:
+        yield f"{said}; a dollar buys {digits(buys.ratio)}x the training in B."
 
 
 def _of_layers(found: Comparison, part: Pair) -> str:

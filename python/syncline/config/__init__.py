@@ -6,7 +6,8 @@ In reading order:
 module               what it holds
 ==================== ==================================================================
 ``scenario``         a whole scenario as users write it; its parts are in ``workload``,
-                     ``compute``, ``fabric``, ``collectives``, ``faults``
+                     ``compute``, ``fabric``, ``collectives``, ``faults``,
+                     ``prices``
 ``base, quantity,    what the parts have in common: strictness, units, shapes
 shape``
 ``node, yaml,        values with their places, read from a file, changed by ``--set``
@@ -15,6 +16,7 @@ source``
 ``problem``          how a diagnostic is made
 ``expand_workload,   shorthands into the resolved form
 expand_fabric,
+expand_prices,
 edges, edges_csv``
 ``origin``           what the core reports, mapped back to file and line
 ``load``             all of it in order

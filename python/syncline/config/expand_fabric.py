@@ -69,6 +69,7 @@ def _dim(index: int, dim: Dim, origins: Origins) -> dict[str, Any]:
         "direction": dim.direction,
         **({"spread": dim.spread} if dim.spread else {}),
         **_rates(dim),
+        **({"tier": dim.tier} if dim.tier else {}),
     }
 
 

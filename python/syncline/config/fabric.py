@@ -50,6 +50,8 @@ class Dim(Strict):
     """Latency of one link."""
     efficiency: Efficiency = 1.0
     """Payload over all bits on the wire, above 0 to 1."""
+    tier: Annotated[str, Field(min_length=1)] | None = None
+    """By which name price lists know it, such as `inter_node`. Without it, by its own name."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Dim:

@@ -24,6 +24,9 @@ MAX_EDGE_FILE_BYTES = 1 << 30
 MAX_MODEL_FILE_BYTES = 1024 * 1024
 """Size of a file that describes a model."""
 
+MAX_PRICE_FILE_BYTES = 1024 * 1024
+"""Size of a file of prices."""
+
 MAX_TIMES = 400_000
 """Times of a table of measured ones."""
 

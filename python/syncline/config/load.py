@@ -10,7 +10,16 @@ from time import monotonic
 from typing import Any
 
 from syncline import _core
-from syncline.config import expand_compute, expand_fabric, expand_jobs, expand_workload, faults, files, network
+from syncline.config import (
+    expand_compute,
+    expand_fabric,
+    expand_jobs,
+    expand_prices,
+    expand_workload,
+    faults,
+    files,
+    network,
+)
 from syncline.config.check import collect, in_order
 from syncline.config.node import Mark, Node, Text, from_python
 from syncline.config.origin import Origins
@@ -84,7 +93,7 @@ def load(given: str | FilePath | Mapping[str, Any], overrides: Iterable[Override
         )
     source.override(overrides)
     workload = source.root.at(("workload", "source"))
-    return replace(_resolved(source) if workload else _written(source), started=started)
+    return replace(_resolved(source) if workload else resolve(source), started=started)
 
 
 def _of_run(folder: FilePath) -> FilePath:
@@ -116,10 +125,13 @@ def _resolved(source: Source) -> Loaded:
         resolved = files.moved(resolved, source.folder, "")
     if isinstance(resolved.get("network"), str):
         resolved["network"] = network.resolved(resolved["network"])
-    return Loaded(str(resolved.get("name") or "run"), resolved, Origins(source))
+    origins = Origins(source)
+    if isinstance(resolved.get("prices"), str):
+        resolved["prices"] = expand_prices.expand(resolved["prices"], origins)
+    return Loaded(str(resolved.get("name") or "run"), resolved, origins)
 
 
-def _written(source: Source) -> Loaded:
+def resolve(source: Source) -> Loaded:
     """A scenario as users write it."""
     _drop_empty(source.root)
     scenario, problems = collect(source, Scenario)
@@ -150,6 +162,7 @@ def _written(source: Source) -> Loaded:
         "collectives": _collectives(scenario, source),
         "network": network.resolved(scenario.network),
         "faults": [faults.resolved(each) for each in scenario.faults],
+        **({} if scenario.prices is None else {"prices": expand_prices.expand(scenario.prices, origins)}),
         "limits": scenario.limits.model_dump(),
         "trace": scenario.trace.model_dump(),
         "quotient": scenario.quotient,
@@ -161,7 +174,7 @@ def _written(source: Source) -> Loaded:
 def _drop_empty(root: Node) -> None:
     """A section without anything in it, such as ``limits:`` alone, is as good as absent."""
     if isinstance(root.value, dict):
-        for key in ("limits", "trace", "collectives", "faults"):
+        for key in ("limits", "trace", "collectives", "faults", "prices"):
             node = root.value.get(key)
             if node is not None and node.value is None:
                 del root.value[key]

@@ -13,6 +13,7 @@ from syncline.config.fabric import Fabric
 from syncline.config.faults import Fault, Index
 from syncline.config.jobs import Job
 from syncline.config.network import Network
+from syncline.config.prices import Prices
 from syncline.config.quantity import LongTime, Time
 from syncline.config.workload import Workload
 
@@ -65,6 +66,9 @@ class Scenario(Strict):
     """What turns messages into delivery times."""
     faults: list[Fault] = []
     """What is slow or broken: ranks and links."""
+    prices: Prices | None = None
+    """What the parts of the network cost: the name of a shipped list, the path of a YAML file, or a list of one's own.
+    Results then say what the fabric costs, and what training a dollar buys."""
     limits: Limits = Limits()
     """When to stop early."""
     trace: Trace = Trace()

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
-from syncline.config import built, collectives, compute, fabric, faults, jobs, network, scenario, workload
+from syncline.config import built, collectives, compute, fabric, faults, jobs, network, prices, scenario, workload
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from types import ModuleType
 
 FILE = "syncline.schema.json"
@@ -25,22 +25,31 @@ FILE = "syncline.schema.json"
 
 def text() -> str:
     """The schema as a file holds it."""
-    return json.dumps(build(), indent=2, ensure_ascii=False) + "\n"
+    return as_text(build())
+
+
+def as_text(schema: dict[str, Any]) -> str:
+    """A schema as a file holds it."""
+    return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
 
 
 def build() -> dict[str, Any]:
     """The schema, made from the models; their docstrings are its descriptions."""
-    made = scenario.Scenario.model_json_schema(
-        by_alias=True, ref_template="#/definitions/{model}", schema_generator=_Draft7
-    )
+    modules = (built, collectives, compute, fabric, faults, jobs, network, prices, scenario, workload)
+    return build_of(scenario.Scenario, "syncline scenario", modules)
+
+
+def build_of(root: type[BaseModel], title: str, modules: Iterable[ModuleType]) -> dict[str, Any]:
+    """The schema of a form; ``modules`` hold the models that it is made of."""
+    made = root.model_json_schema(by_alias=True, ref_template="#/definitions/{model}", schema_generator=_Draft7)
     definitions = made.pop("$defs")
-    for name, model in _models().items():
+    for name, model in _models(modules).items():
         # Forms that only exist to be refused are not part of it.
-        if model is scenario.Scenario or name in definitions:
-            _describe(made if model is scenario.Scenario else definitions[name], model)
+        if model is root or name in definitions:
+            _describe(made if model is root else definitions[name], model)
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
-        "title": "syncline scenario",
+        "title": title,
         **{key: value for key, value in made.items() if key != "title"},
         "definitions": definitions,
     }
@@ -92,8 +101,7 @@ def _add_parameters(made: dict[str, Any]) -> None:
     made["additionalProperties"] = False
 
 
-def _models() -> dict[str, type[BaseModel]]:
-    modules: tuple[ModuleType, ...] = (built, collectives, compute, fabric, faults, jobs, network, scenario, workload)
+def _models(modules: Iterable[ModuleType]) -> dict[str, type[BaseModel]]:
     found = (each for module in modules for each in vars(module).values() if inspect.isclass(each))
     return {each.__name__: each for each in found if issubclass(each, BaseModel)}
 

@@ -57,6 +57,9 @@ class Parallel(Strict):
     sequence: bool = False
     """Sequence parallelism: whether model-parallel ranks divide by tokens what each of them would do and keep whole,
     such as norms. All-reduces become reduce-scatters and all-gathers."""
+    overlap: Literal["gradients", "none"] = "gradients"
+    """What communication goes on while compute does. `gradients`: those of a layer are reduced as soon as they are
+    there. `none`: every exchange blocks, and gradients are reduced when the backward pass is over."""
 
 
 class Comm(Strict):

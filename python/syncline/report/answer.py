@@ -55,6 +55,11 @@ def _parts(result: Result, width: int, *, ascii_only: bool) -> Iterator[Renderab
     yield ""
     bottleneck = Text.assemble("Bottleneck: ", (summary.bottleneck, "bold"))
     yield bottleneck.append(f". {summary.reason}")
+    if summary.cost_usd is not None:
+        said = Text(subject.cost(summary))
+        if worth := subject.values(summary):
+            said.append(" Performance: ").append(worth, "bold").append(".")
+        yield said
     if summary.packets:
         yield Text(subject.packets(summary))
     if worst := subject.worst_ports(result):

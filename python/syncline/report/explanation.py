@@ -27,6 +27,7 @@ _TABLES = {
     "phases": "queue and network delays",
     "links": "every link with its load",
     "ranks": "every rank",
+    "costs": "what the fabric costs, item by item",
     "ports": "every queue, with what it dropped",
     "queues": "queues and losses over time",
     "flows": "every connection, with what was sent again and its round trips",
@@ -54,6 +55,7 @@ def explain(result: Result) -> list[Section]:
         Section("Where compute waits", tuple(_waiting(result))),
         Section("How the network is used", tuple(_network(result))),
         Section("What collectives wait for", tuple(_collectives(result))),
+        Section("What the network costs", tuple(_cost(result.summary))),
         Section("How far to trust it", tuple(_trust(result))),
         Section("Where to look next", tuple(_next(result))),
     )
@@ -107,6 +109,14 @@ def _cluster(result: Result) -> Iterator[str]:
     ]
     count = counted(len(dims), "dimension")
     yield f"The cluster has {counted(summary.npus, 'NPU')} in {count}: {'; '.join(dims)}."
+
+
+def _cost(summary: Summary) -> Iterator[str]:
+    if summary.cost_usd is None:
+        return
+    yield subject.cost(summary)
+    if worth := subject.values(summary):
+        yield f"Performance: {worth}."
 
 
 def _fabric(result: Result) -> dict[str, Any] | None:

@@ -29,12 +29,16 @@ _UNITS = {
     "bytes_per_s": "bytes per second",
     "bytes": "bytes",
     "flop": "floating-point operations",
+    "iterations_per_s_per_usd": "iterations per second per US dollar",
+    "iterations_per_s_per_w": "iterations per second per watt",
     "usd": "US dollars",
+    "power_w": "watts",
     "s": "seconds",
 }
 """By the end of a name. The first that fits counts."""
 
 _PAGES = (
+    (r"usd|^power_w|_per_w$|^prices", "docs/how-to/cost.md", "What a dollar buys"),
     (r"exposed|^communication_s", "docs/explanation/semantics.md", "Exposed communication"),
     (r"queue_delay_s|network_delay_s|reduction_s", "docs/explanation/semantics.md", "Delays of a message"),
     (r"^bottleneck|^reason", "docs/explanation/semantics.md", "The bottleneck in one sentence"),
@@ -58,6 +62,7 @@ _PAGES = (
 
 _TYPES = {
     "str": "text",
+    "str | None": "optional_text",
     "int": "int",
     "float": "float",
     "int | None": "optional_int",
@@ -182,7 +187,7 @@ def _small_run(network: str) -> Result:
     layer = {"name": "layer", "forward": "1us", "weight_grad": "1us", "communication": communication}
     fabric = {"shape": "Ring(2)", "rate": "1GB/s"}
     jobs = [{"name": name, "workload": {"layers": [layer]}} for name in ("one", "two")]
-    return simulate(jobs=jobs, compute="given", fabric=fabric, network=network)
+    return simulate(jobs=jobs, compute="given", fabric=fabric, network=network, prices="hier2021")
 
 
 def _type(values: list[Any]) -> str:

@@ -43,6 +43,46 @@ def scaled(value: float, unit: str) -> str:
     return f"{digits(value / factor)} {prefix}{unit}"
 
 
+def money(usd: float) -> str:
+    """``$2,220``, ``$31.25``, ``$4.536 M``."""
+    for factor, unit in ((1e9, " G"), (1e6, " M")):
+        if usd >= factor * 0.99995:
+            return f"${digits(usd / factor)}{unit}"
+    return f"${usd:,.0f}" if usd >= 1000 or usd == int(usd) else f"${usd:,.2f}"
+
+
+def component(name: str) -> str:
+    """A component of a bill as people call it: ``NIC``, ``switch port``."""
+    return name.upper() if name in ("nic", "npu") else name.replace("_", " ").replace("ocs", "OCS")
+
+
+def worth(key: str, value: float | None, *, signed: bool = False) -> str:
+    """A key of the summary about cost: ``$2,220``, ``12 kW``; iterations a second per million dollars, per kilowatt."""
+    if value is None:
+        return "-"
+    sign = ("+" if value > 0 else "-" if value < 0 else "") if signed else ""
+    value = abs(value)
+    match key:
+        case "cost_usd":
+            return f"{sign}{money(value)}"
+        case "power_w":
+            return f"{sign}{scaled(value, 'W')}"
+        case "iterations_per_s_per_w":
+            return f"{sign}{digits(value * 1e3)}"
+        case _:
+            return f"{sign}{digits(value * 1e6)}"
+
+
+def per_million(per_usd: float) -> str:
+    """Training iterations a second for each dollar, as people can read them: ``3.2 iterations/s per $1 M``."""
+    return f"{digits(per_usd * 1e6)} iterations/s per $1 M"
+
+
+def per_kilowatt(per_w: float) -> str:
+    """Training iterations a second for each watt: ``0.4 iterations/s per kW``."""
+    return f"{digits(per_w * 1e3)} iterations/s per kW"
+
+
 def percent(fraction: float) -> str:
     """``3.2 %``; what is neither nothing nor all is never shown as such."""
     text = f"{100 * fraction:.1f}"

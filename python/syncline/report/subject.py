@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from syncline.report.quantity import counted, percent, time
+from syncline.report.quantity import counted, listed, money, per_kilowatt, per_million, percent, scaled, time
 
 if TYPE_CHECKING:
     from syncline.result import Result
-    from syncline.summary import Summary
+    from syncline.summary import JobSummary, Summary
 
 ENDED = {
     "limit_reached": "A limit was reached: all numbers describe the time before it.",
@@ -97,6 +97,33 @@ def packets(summary: Summary) -> str:
     marked += f", ports paused {counted(counts.pauses, 'time')}" if counts.pauses else ""
     trips = f"; round trips of {time(counts.rtt_mean_s)} (p99 {time(counts.rtt_p99_s)})" if counts.rtt_mean_s else ""
     return f"Packets: {what}{marked}{trips}."
+
+
+def cost(summary: Summary) -> str:
+    """What the fabric costs and draws, and what that buys; empty where the scenario has no prices."""
+    if summary.prices is None or summary.cost_usd is None:
+        return ""
+    each = "" if summary.cost_per_npu_usd is None else f", {money(summary.cost_per_npu_usd)} an NPU"
+    said = f"Cost: {money(summary.cost_usd)}{each} (prices of {summary.prices})"
+    if summary.power_w is not None:
+        said += f"; {scaled(summary.power_w, 'W')}"
+    return f"{said}."
+
+
+def value(summary: Summary | JobSummary) -> list[str]:
+    """What a dollar and a watt buy."""
+    worth = []
+    if summary.iterations_per_s_per_usd is not None:
+        worth.append(per_million(summary.iterations_per_s_per_usd))
+    if summary.iterations_per_s_per_w is not None:
+        worth.append(per_kilowatt(summary.iterations_per_s_per_w))
+    return worth
+
+
+def values(summary: Summary) -> str:
+    """What a dollar and a watt buy, in words; of several jobs, of each."""
+    each = [(f"{job.name} ", value(job)) for job in summary.jobs] or [("", value(summary))]
+    return "; ".join(f"{name}{listed(worth)}" for name, worth in each if worth)
 
 
 def worst_ports(result: Result) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
@@ -9,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from syncline.report.drawing import describe, dimension, graph
-from syncline.report.quantity import counted, percent, rate, scaled, size, time
+from syncline.report.quantity import component, counted, money, percent, rate, scaled, size, time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,6 +64,43 @@ def fabric(view: dict[str, Any]) -> Iterator[RenderableType]:
     else:
         for line in graph(view["listed"][:LINKS], view["links"]):
             yield Text(f"  {line}", no_wrap=True, overflow="ellipsis")
+    if bill := view.get("bill"):
+        yield ""
+        yield from _bill(bill)
+
+
+def _bill(bill: dict[str, Any]) -> Iterator[RenderableType]:
+    """What the fabric costs, item by item, with its total."""
+    watts = "" if bill["watts"] is None else f", {scaled(bill['watts'], 'W')}"
+    each = f"{money(bill['usd'] / bill['npus'])} an NPU"
+    yield Text.assemble((f"costs {money(bill['usd'])}", "bold"), f"  {each}{watts}, by prices of {bill['name']}")
+    powered = bill["watts"] is not None
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1), header_style="dim")
+    table.add_column("what, and for what", overflow="fold", min_width=18)
+    table.add_column("which", overflow="fold", min_width=12)
+    for heading in ("number", "each", "in all", "power" if powered else "share"):
+        table.add_column(heading, justify="right", no_wrap=True)
+
+    def row(name: Text, item: dict[str, Any] | None, items: list[dict[str, Any]], style: str = "") -> None:
+        """A line of the bill, or the sum of several."""
+        usd = sum(each["usd"] for each in items)
+        known = [each["watts"] for each in items if each["watts"] is not None]
+        one = ["", "", ""] if item is None else [item["description"], f"{item['quantity']:,}", money(item["unit_usd"])]
+        power = scaled(sum(known), "W") if known else "-"
+        table.add_row(name, *one, money(usd), power if powered else percent(usd / bill["usd"]), style=style)
+
+    for name, found in groupby(bill["items"], key=lambda each: str(each["component"])):
+        items = list(found)
+        alone = len(items) == 1
+        head = (component(name), "bold")
+        row(Text.assemble(head, f", {items[0]['part']}" if alone else ""), items[0] if alone else None, items)
+        for each in () if alone else items:
+            row(Text(f"  {each['part']}"), each, [each], "dim")
+    row(Text("total", "bold"), None, bill["items"])
+    yield table
+    for note in bill["notes"]:
+        yield Text(f"Note: {note}", "dim")
+    yield Text(f"Prices of {bill['year']}: {bill['source']}", "dim")
 
 
 def _sorts(view: dict[str, Any]) -> Iterator[RenderableType]:

@@ -27,6 +27,15 @@ export function scaled(value: number, unit: string): string {
 export const bytes = (value: number): string => scaled(value, "B");
 export const rate = (value: number): string => scaled(value, "B/s");
 
+/** `$2,220`, `$31.25`, `$4.536 M`. */
+export function money(usd: number): string {
+  for (const [factor, unit] of [[1e9, " G"], [1e6, " M"]] as [number, string][]) {
+    if (usd >= factor * 0.99995) return `$${digits(usd / factor)}${unit}`;
+  }
+  const cents = usd >= 1000 || Number.isInteger(usd) ? 0 : 2;
+  return `$${usd.toLocaleString("en", { minimumFractionDigits: cents, maximumFractionDigits: cents })}`;
+}
+
 /** `3.2 %`; what is neither nothing nor all is never shown as such. */
 export function percent(fraction: number): string {
   const text = (100 * fraction).toFixed(1);

@@ -3,6 +3,7 @@
 
 import { collectives, phases } from "./charts/collectives";
 import { pairedBars, pairedLayers } from "./charts/compare";
+import { cost } from "./charts/cost";
 import { activity, dimensions } from "./charts/dimensions";
 import { fabric } from "./charts/fabric";
 import { communication, layers } from "./charts/layers";
@@ -25,6 +26,7 @@ const VIEWS: Record<string, (data: any) => View> = {
   round_trips: roundTrips,
   timeline,
   fabric,
+  cost,
   critical_path: criticalPath,
   compare_layers: pairedLayers,
   compare_difference: pairedBars,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from syncline.report.html.collectives import collectives, phases
+from syncline.report.html.cost import cost
 from syncline.report.html.layers import communication, layers
 from syncline.report.html.moments import critical_path, timeline
 from syncline.report.html.network import activity, dimensions, fabric
@@ -28,6 +29,7 @@ CHARTS: dict[str, Callable[[Source], Chart | None]] = {
     "queues": queues,
     "round_trips": round_trips,
     "fabric": fabric,
+    "cost": cost,
     "critical_path": critical_path,
 }
 """By name. Each gives nothing where the run has no such data."""

@@ -6,7 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from syncline.report import subject
-from syncline.report.quantity import percent, scaled, time
+from syncline.report.quantity import money, per_kilowatt, per_million, percent, scaled, time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -107,13 +107,28 @@ def _bar(summary: Summary) -> Iterator[str]:
     yield "</ul>"
 
 
+def figure(name: str, value: str, more: str, key: str, raw: float) -> str:
+    """A key figure, with what is said below it."""
+    note = f"<dd class='more'>{escape(more)}</dd>" if more else ""
+    return f'<div><dt>{name}</dt><dd data-key="{key}" data-value="{raw!r}">{escape(value)}</dd>{note}</div>'
+
+
+def _cost(summary: Summary) -> Iterator[str]:
+    """What the fabric costs and draws, and what that buys."""
+    if summary.cost_usd is None:
+        return
+    worth = summary.iterations_per_s_per_usd
+    more = f"by prices of {summary.prices}" if worth is None else per_million(worth)
+    yield figure("Cost of the network", money(summary.cost_usd), more, "cost_usd", summary.cost_usd)
+    if summary.power_w is not None:
+        per_watt = summary.iterations_per_s_per_w
+        more = "" if per_watt is None else per_kilowatt(per_watt)
+        yield figure("Power of the network", scaled(summary.power_w, "W"), more, "power_w", summary.power_w)
+
+
 def _figures(summary: Summary) -> Iterator[str]:
     steps = max(summary.iterations, 1)
     total = summary.total_time_s
-
-    def figure(name: str, value: str, more: str, key: str, raw: float) -> str:
-        note = f"<dd class='more'>{escape(more)}</dd>" if more else ""
-        return f'<div><dt>{name}</dt><dd data-key="{key}" data-value="{raw!r}">{escape(value)}</dd>{note}</div>'
 
     def share(seconds: float) -> str:
         return f"{percent(seconds / total)} of the time" if total else ""
@@ -144,6 +159,8 @@ def _figures(summary: Summary) -> Iterator[str]:
             "communication_s",
             summary.communication_s,
         )
+    if summary.cost_usd is not None:
+        yield from _cost(summary)
     yield figure(
         "Sent", scaled(summary.bytes, "B"), f"by {summary.ranks} ranks, all iterations", "bytes", summary.bytes
     )

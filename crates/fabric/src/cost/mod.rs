@@ -1,0 +1,397 @@
+//! What a fabric costs, item by item, and what power it takes.
+//!
+//! - [`list`]: a price list: data with its source and year;
+//! - `inventory`: what a fabric consists of: cables, ports of hosts, switches; by arithmetic where it is regular;
+//! - `parts`: which parts of a list make a port or a cable of some rate;
+//! - [`bill`]: the one priced by the other.
+//!
+//! Two kinds of price mix in one list: per GB/s of a link's rate (hier2021 Table II), and by discrete parts that are made
+//! for some rates (topoopt2022 Table 3). What is counted:
+//!
+//! - A *cable* is a link each way between the same two vertices, at its rate one way. It is a `link`, or transceivers at both
+//!   ends and a `fibre` between them, whichever of these the list has.
+//! - A *NIC* stands where a host, which is an NPU or a card that NPUs share, is joined to a switch. Where NPUs are joined
+//!   directly it stands only if the list says so.
+//! - A *switch* is paid for by radix times rate, as a box that has enough ports, or port by port.
+//! - Hosts that are joined without a switch may be joined over patch panels or optical circuit switches ([`list::Direct`]).
+//!
+//! A fabric with broken links costs what it did when it was whole.
+
+mod inventory;
+pub mod list;
+mod parts;
+
+pub use list::{Component, PriceList};
+
+use crate::Fabric;
+use crate::parts::LinkKind;
+use inventory::{Ends, Inventory, Port};
+use list::{Components, Direct, Price, Section};
+use parts::{Piece, box_for, cards_for, piece};
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result, nearest};
+use syncline_units::Rate;
+
+/// One line of a bill.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Item {
+    /// What is bought.
+    pub component: Component,
+    /// Which part of the fabric it is for: a dimension, a tier of links, or a level of switches.
+    pub part: String,
+    /// Which one it is, and why that one.
+    pub description: String,
+    /// How many.
+    pub quantity: u64,
+    /// Price of one.
+    pub unit_usd: f64,
+    /// Price of all.
+    pub usd: f64,
+    /// Power of all; none where the list does not say it.
+    pub watts: Option<f64>,
+}
+
+/// What a fabric costs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Bill {
+    /// Name of the price list.
+    pub name: String,
+    /// Where its prices are from.
+    pub source: String,
+    /// The year that they are of.
+    pub year: u32,
+    /// What is bought, by component and then by part of the fabric.
+    pub items: Vec<Item>,
+    /// Price of everything.
+    pub usd: f64,
+    /// Power of everything of which the list says it; none where it says none.
+    pub watts: Option<f64>,
+    /// NPUs of the fabric.
+    pub npus: u64,
+    /// What was decided or left out, a sentence each.
+    pub notes: Vec<String>,
+}
+
+impl Bill {
+    /// Price over the number of NPUs.
+    pub fn usd_per_npu(&self) -> f64 {
+        self.usd / self.npus as f64
+    }
+}
+
+/// What `fabric` costs by `prices`.
+///
+/// # Errors
+/// Everything that is wrong with the list, and every component of the fabric that it has no price for. Keys begin with
+/// `prices`.
+pub fn bill(fabric: &Fabric, prices: &PriceList) -> Result<Bill> {
+    prices.check().into_result()?;
+    let inventory = Inventory::of(fabric);
+    let mut made =
+        Making { prices, lines: BTreeMap::new(), notes: BTreeSet::new(), errors: Diagnostics::new() };
+    let used: BTreeSet<usize> = inventory.cables.iter().map(|cable| cable.tier).collect();
+    let tiers = inventory.tiers.iter().enumerate();
+    let components: Vec<Option<&Components>> =
+        tiers.map(|(index, tier)| if used.contains(&index) { made.prices_of(tier) } else { None }).collect();
+    made.cables(&inventory, &components);
+    made.hosts(&inventory, &components);
+    made.switches(&inventory, &components);
+    if let Some(Price::Priced(spec)) = &prices.components.npu {
+        let one = piece(spec, Rate(0));
+        made.add(Component::Npu, (0, "all"), Rate(0), &one, u64::from(fabric.npus()));
+    }
+    made.finish(fabric)
+}
+
+/// A bill in the making.
+struct Making<'a> {
+    prices: &'a PriceList,
+    /// By component, number of the part, rate, description.
+    lines: BTreeMap<(Component, usize, Rate, String), Line>,
+    notes: BTreeSet<String>,
+    errors: Diagnostics,
+}
+
+struct Line {
+    part: String,
+    quantity: u64,
+    usd: f64,
+    watts: Option<f64>,
+}
+
+impl<'a> Making<'a> {
+    /// The prices for the links of a tier: those of the tier that its dimension names, of its own name, of its kind, or
+    /// those for all. Nothing where they are not to be paid for, which a note says, or where there are none.
+    fn prices_of(&mut self, tier: &inventory::Tier) -> Option<&'a Components> {
+        let PriceList { tiers, components, .. } = self.prices;
+        let named = if tier.tier.is_empty() { None } else { tiers.get(&tier.tier) };
+        let own = named.or_else(|| tiers.get(&tier.name)).or_else(|| tiers.get(tier.kind.name()));
+        match own {
+            Some(Section::Absent(_)) => {
+                self.notes.insert(format!("{} links are not paid for by this list", tier.name));
+                return None;
+            }
+            Some(Section::Priced(own)) => return Some(own),
+            None if !components.is_empty() => {
+                if !tier.tier.is_empty() && !tiers.is_empty() {
+                    let note = format!("the list has no tier {}: its prices for all are used", tier.tier);
+                    self.notes.insert(note);
+                }
+                return Some(components);
+            }
+            None => {}
+        }
+        let wanted = if tier.tier.is_empty() { &tier.name } else { &tier.tier };
+        let message = format!("no prices for the links of {}: the list has prices by tier alone", tier.name);
+        let known = || tiers.keys().map(String::as_str);
+        let mut error = Diagnostic::error(Code::NoPrice, message)
+            .key(tier.key.clone().unwrap_or_else(|| "prices.tiers".to_owned()))
+            .found(wanted.as_str())
+            .allowed(known().collect::<Vec<_>>().join(", "))
+            .help(
+                "say the dimension's tier, such as `tier: inter_node`, or call the dimension so; or give the list `components` for all",
+            );
+        error.nearest = nearest(wanted, known()).map(str::to_owned);
+        self.errors.push(error);
+        None
+    }
+
+    /// A line, or more of it.
+    fn add(&mut self, component: Component, part: (usize, &str), rate: Rate, piece: &Piece, quantity: u64) {
+        let key = (component, part.0, rate, piece.said.clone());
+        let line = self.lines.entry(key).or_insert_with(|| Line {
+            part: part.1.to_owned(),
+            quantity: 0,
+            usd: piece.usd,
+            watts: piece.watts,
+        });
+        line.quantity += quantity;
+    }
+
+    /// Says that a component has no price, once for each part of the fabric.
+    fn missing(&mut self, wanted: &[Component], part: &str, what: &str) {
+        let names: Vec<String> = wanted.iter().map(|each| format!("`{}`", each.name())).collect();
+        let names = names.join(" or ");
+        let error =
+            Diagnostic::error(Code::NoPrice, format!("the list has no price of {names}, which {part} needs"))
+                .key("prices.components")
+                .note(what)
+                .help(format!(
+                    "add {names} to the list, with a price, or with `none` where it is not to be paid for"
+                ));
+        if !self.errors.0.contains(&error) {
+            self.errors.push(error);
+        }
+    }
+
+    /// Pieces of a component for a rate; nothing where the list has none of it, or says that it has none.
+    fn buy(
+        &mut self,
+        price: Option<&Price>,
+        component: Component,
+        part: (usize, &str),
+        rate: Rate,
+        quantity: u64,
+    ) {
+        if let Some(Price::Priced(spec)) = price {
+            let one = piece(spec, rate);
+            self.add(component, part, rate, &one, quantity * u64::from(one.parallel));
+        }
+    }
+
+    fn cables(&mut self, inventory: &Inventory, components: &[Option<&Components>]) {
+        for cable in &inventory.cables {
+            let Some(prices) = components[cable.tier] else { continue };
+            let tier = &inventory.tiers[cable.tier];
+            let part = (cable.tier, tier.name.as_str());
+            let (rate, count) = (cable.rate, cable.count);
+            if prices.link.is_none() && prices.transceiver.is_none() && prices.fibre.is_none() {
+                let what = format!("{count} cables of {rate}");
+                self.missing(&[Component::Link, Component::Transceiver, Component::Fibre], &tier.name, &what);
+            }
+            let twice = match &prices.link {
+                Some(Price::Priced(spec)) => spec.each_way && cable.ends == Ends::Hosts && cable.duplex,
+                _ => false,
+            };
+            let links = if twice { 2 * count } else { count };
+            self.buy(prices.link.as_ref(), Component::Link, part, rate, links);
+            if tier.kind == LinkKind::Pcie {
+                continue;
+            }
+            self.buy(prices.transceiver.as_ref(), Component::Transceiver, part, rate, 2 * count);
+            // Transceivers side by side have a fibre each.
+            let beside = match &prices.transceiver {
+                Some(Price::Priced(spec)) => u64::from(piece(spec, rate).parallel),
+                _ => 1,
+            };
+            let direct = if cable.ends == Ends::Hosts { self.prices.direct } else { Direct::Cable };
+            let fibres = if direct == Direct::Cable { 1 } else { 2 };
+            self.buy(prices.fibre.as_ref(), Component::Fibre, part, rate, fibres * beside * count);
+            let panels: &[(Component, Option<&Price>, u64)] = &[
+                (
+                    Component::PatchPanelPort,
+                    prices.patch_panel_port.as_ref(),
+                    match direct {
+                        Direct::PatchPanel => 2,
+                        Direct::LookAhead => 4,
+                        Direct::Cable | Direct::Ocs => 0,
+                    },
+                ),
+                (
+                    Component::OpticalSwitch,
+                    prices.optical_switch.as_ref(),
+                    if direct == Direct::LookAhead { 2 } else { 0 },
+                ),
+                (Component::OcsPort, prices.ocs_port.as_ref(), if direct == Direct::Ocs { 2 } else { 0 }),
+            ];
+            for &(component, price, each) in panels.iter().filter(|each| each.2 > 0) {
+                if price.is_none() {
+                    let what = format!("hosts are joined by `{}`", direct.name());
+                    self.missing(&[component], &tier.name, &what);
+                }
+                self.buy(price, component, part, rate, each * beside * count);
+            }
+        }
+    }
+
+    fn hosts(&mut self, inventory: &Inventory, components: &[Option<&Components>]) {
+        for (ports, count) in &inventory.hosts {
+            for port in ports {
+                let Some(prices) = components[port.tier] else { continue };
+                let part = (port.tier, inventory.tiers[port.tier].name.as_str());
+                match &prices.nic {
+                    Some(Price::Priced(spec)) => {
+                        if port.to_host && !spec.wants_all() {
+                            continue;
+                        }
+                        for (card, cards) in cards_for(spec, port.rate, port.count) {
+                            self.add(Component::Nic, part, port.rate, &card, cards * count);
+                        }
+                    }
+                    Some(Price::Absent(_)) => {}
+                    None if port.to_host => {}
+                    None => {
+                        let what = format!("{} NPUs or cards are joined to a switch", count);
+                        self.missing(&[Component::Nic], part.1, &what);
+                    }
+                }
+            }
+        }
+    }
+
+    fn switches(&mut self, inventory: &Inventory, components: &[Option<&Components>]) {
+        // Levels come after tiers, so that switches of one level stand together.
+        let first = inventory.tiers.len();
+        for ((level, ports), count) in &inventory.switches {
+            let name = inventory.levels[*level].as_str();
+            let paid: Vec<(&Port, &Components)> =
+                ports.iter().filter_map(|port| Some((port, components[port.tier]?))).collect();
+            let part = (first + level, name);
+            let mut whole: Vec<(&list::Spec, Rate, u32)> = Vec::new();
+            for (port, prices) in &paid {
+                if prices.switch.is_none() && prices.switch_port.is_none() {
+                    let tier = &inventory.tiers[port.tier].name;
+                    self.missing(
+                        &[Component::Switch, Component::SwitchPort],
+                        name,
+                        &format!("{count} x {name}, for {tier}"),
+                    );
+                }
+                let all = count * u64::from(port.count);
+                self.buy(prices.switch_port.as_ref(), Component::SwitchPort, part, port.rate, all);
+                if let Some(Price::Priced(spec)) = &prices.switch
+                    && spec.by_rate.is_none()
+                {
+                    match whole.iter_mut().find(|each| each.0 == &**spec && each.1 == port.rate) {
+                        Some(alike) => alike.2 += port.count,
+                        None => whole.push((spec, port.rate, port.count)),
+                    }
+                }
+            }
+            for (spec, rate, ports) in whole {
+                self.whole(spec, (rate, ports), part, *count);
+            }
+            self.boxed(&paid, part, *count);
+        }
+    }
+
+    /// The part of switches that has these ports, paid for by radix times rate, or at a price for any switch.
+    fn whole(&mut self, spec: &list::Spec, (rate, ports): (Rate, u32), part: (usize, &str), count: u64) {
+        let one = piece(spec, rate);
+        let times = if spec.usd_per_gbps.is_some() { f64::from(ports) } else { 1.0 };
+        let one = Piece {
+            usd: one.usd * times,
+            watts: one.watts.map(|watts| watts * times),
+            said: format!("radix {ports}, {}", one.said),
+            ..one
+        };
+        self.add(Component::Switch, part, rate, &one, count);
+    }
+
+    /// Switches that are bought as boxes with all their ports.
+    fn boxed(&mut self, paid: &[(&Port, &Components)], part: (usize, &str), count: u64) {
+        let mut wanted: Vec<(Rate, u32)> = Vec::new();
+        let mut boxes = None;
+        for (port, prices) in paid {
+            if let Some(Price::Priced(spec)) = &prices.switch
+                && spec.by_rate.is_some()
+            {
+                wanted.push((port.rate, port.count));
+                // Of several tiers, the fastest ports say which list it is.
+                boxes = match boxes {
+                    Some((rate, known)) if rate >= port.rate => Some((rate, known)),
+                    _ => Some((port.rate, spec)),
+                };
+            }
+        }
+        let Some((rate, spec)) = boxes else { return };
+        match box_for(spec, &wanted) {
+            Ok(found) => self.add(Component::Switch, part, rate, &found, count),
+            Err(error) => {
+                let error = error.key("prices.components.switch").note(format!("{count} x {}", part.1));
+                if !self.errors.0.contains(&error) {
+                    self.errors.push(error);
+                }
+            }
+        }
+    }
+
+    fn finish(self, fabric: &Fabric) -> Result<Bill> {
+        let Self { prices, lines, notes, errors, .. } = self;
+        errors.into_result()?;
+        let items: Vec<Item> = lines
+            .into_iter()
+            .map(|((component, _, _, description), line)| Item {
+                component,
+                part: line.part,
+                description,
+                quantity: line.quantity,
+                unit_usd: line.usd,
+                usd: line.usd * line.quantity as f64,
+                watts: line.watts.map(|watts| watts * line.quantity as f64),
+            })
+            .collect();
+        let mut notes: Vec<String> = notes.into_iter().collect();
+        let powered = items.iter().filter(|item| item.watts.is_some()).count();
+        if powered > 0 && powered < items.len() {
+            let unknown: BTreeSet<&str> =
+                items.iter().filter(|item| item.watts.is_none()).map(|item| item.component.name()).collect();
+            let unknown: Vec<&str> = unknown.into_iter().collect();
+            notes.push(format!("the list says no power of: {}", unknown.join(", ")));
+        }
+        Ok(Bill {
+            name: prices.name.clone(),
+            source: prices.source.clone(),
+            year: prices.year,
+            usd: items.iter().map(|item| item.usd).sum(),
+            watts: (powered > 0).then(|| items.iter().filter_map(|item| item.watts).sum()),
+            items,
+            npus: u64::from(fabric.npus()),
+            notes,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,183 @@
+//! Which parts of a list make a port or a cable of some rate.
+//!
+//! Of parts that are made for some rates, the next rate up is taken; above the largest, as many of the largest in parallel as
+//! carry the rate. Ports of one host are put on the cards that are cheapest by the port, the rest on the cheapest card that
+//! holds them. A switch is the cheapest box whose ports are fast enough and enough.
+
+use super::list::{Kind, Spec};
+use std::cmp::Ordering;
+use std::fmt::Write as _;
+use syncline_diagnostics::{Code, Diagnostic};
+use syncline_units::Rate;
+
+/// A part that is bought.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Piece {
+    /// Which one it is, and why that one.
+    pub(super) said: String,
+    pub(super) usd: f64,
+    pub(super) watts: Option<f64>,
+    /// How many of them are needed for one.
+    pub(super) parallel: u32,
+}
+
+/// Rate in the words of those who sell parts for it.
+pub(super) fn bits(rate: Rate) -> String {
+    format!("{} Gb/s", number(rate.0 as f64 / 1e9))
+}
+
+/// A number without digits that say nothing, and with a comma before each three of the others.
+fn number(value: f64) -> String {
+    let text = format!("{value:.3}");
+    let (whole, part) = text.split_once('.').unwrap_or((&text, ""));
+    let mut grouped = String::new();
+    for (index, digit) in whole.chars().enumerate() {
+        if index > 0 && (whole.len() - index) % 3 == 0 {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    match part.trim_end_matches('0') {
+        "" => grouped,
+        part => format!("{grouped}.{part}"),
+    }
+}
+
+/// Rate that prices by GB/s count.
+fn gbps(rate: Rate) -> f64 {
+    rate.0 as f64 / 8e9
+}
+
+/// What carries `rate`.
+pub(super) fn piece(spec: &Spec, rate: Rate) -> Piece {
+    if let Some(each) = spec.usd_per_gbps {
+        let watts = spec.watts_per_gbps.map(|watts| watts * gbps(rate)).or(spec.watts);
+        let said = format!("{} GB/s at ${} a GB/s", number(gbps(rate)), number(each));
+        return Piece { said, usd: each * gbps(rate), watts, parallel: 1 };
+    }
+    let watts = spec.watts.or_else(|| spec.watts_per_gbps.map(|watts| watts * gbps(rate)));
+    if let (Some(each), Some(length)) = (spec.usd_per_m, spec.length_m) {
+        let said = format!("{} m at ${} a metre", number(length), number(each));
+        return Piece { said, usd: each * length, watts, parallel: 1 };
+    }
+    if let Some(kinds) = &spec.by_rate {
+        let (class, parallel) = class(kinds, rate);
+        // Of equal rate, the cheapest by the port.
+        let mut alike = kinds.iter().filter(|kind| kind.rate == class);
+        let Some(first) = alike.next() else { return nothing() };
+        let kind = alike.fold(first, |best, kind| if by_port(kind, best).is_lt() { kind } else { best });
+        let share = f64::from(kind.ports);
+        let mut said = named(class, parallel, rate);
+        if kind.ports > 1 {
+            let _ = write!(said, ", 1/{} of ${}", kind.ports, number(kind.usd));
+        }
+        let watts = kind.watts.map(|watts| watts / share).or(watts);
+        return Piece { said, usd: kind.usd / share, watts, parallel };
+    }
+    Piece { said: "any rate".to_owned(), usd: spec.usd.unwrap_or(0.0), watts, parallel: 1 }
+}
+
+fn nothing() -> Piece {
+    Piece { said: String::new(), usd: 0.0, watts: None, parallel: 1 }
+}
+
+/// The rate of the parts that carry `rate`, and how many of them do side by side.
+fn class(kinds: &[Kind], rate: Rate) -> (Rate, u32) {
+    let next = kinds.iter().map(|kind| kind.rate).filter(|&class| class >= rate).min();
+    let largest = kinds.iter().map(|kind| kind.rate).max().unwrap_or(Rate(1));
+    match next {
+        Some(class) => (class, 1),
+        None => (largest, u32::try_from(rate.0.div_ceil(largest.0)).unwrap_or(u32::MAX)),
+    }
+}
+
+/// What a part is called, and why it was taken where that is not plain.
+fn named(class: Rate, parallel: u32, rate: Rate) -> String {
+    match (parallel, class == rate) {
+        (1, true) => bits(class),
+        (1, false) => format!("{}, next above {}", bits(class), bits(rate)),
+        _ => format!("{}, {parallel} in parallel for {}", bits(class), bits(rate)),
+    }
+}
+
+/// By price of a port, then by fewer ports.
+fn by_port(a: &Kind, b: &Kind) -> Ordering {
+    let each = |kind: &Kind| kind.usd / f64::from(kind.ports);
+    each(a).total_cmp(&each(b)).then(a.ports.cmp(&b.ports))
+}
+
+/// Cards for `ports` ports of one host, of one kind after the other.
+pub(super) fn cards_for(spec: &Spec, rate: Rate, ports: u32) -> Vec<(Piece, u64)> {
+    let Some(kinds) = &spec.by_rate else { return vec![(piece(spec, rate), u64::from(ports))] };
+    let (class, parallel) = class(kinds, rate);
+    let mut offered: Vec<&Kind> = kinds.iter().filter(|kind| kind.rate == class).collect();
+    offered.sort_by(|a, b| by_port(a, b));
+    let mut left = u64::from(ports) * u64::from(parallel);
+    let mut bought: Vec<(Piece, u64)> = Vec::new();
+    let mut buy = |kind: &Kind, cards: u64| {
+        let mut said = named(class, parallel, rate);
+        if kind.ports > 1 {
+            let _ = write!(said, ", {} ports", kind.ports);
+        }
+        bought.push((Piece { said, usd: kind.usd, watts: kind.watts, parallel: 1 }, cards));
+    };
+    while left > 0 {
+        // Cards that would be filled, cheapest by the port first; unless one that is not filled costs less for all.
+        let filled = offered.iter().find(|kind| u64::from(kind.ports) <= left);
+        let whole = offered
+            .iter()
+            .filter(|kind| u64::from(kind.ports) >= left)
+            .min_by(|a, b| a.usd.total_cmp(&b.usd));
+        match (filled, whole) {
+            (Some(kind), Some(one)) if one.usd <= kind.usd * left.div_ceil(u64::from(kind.ports)) as f64 => {
+                buy(one, 1);
+                left = 0;
+            }
+            (Some(kind), _) => {
+                let cards = left / u64::from(kind.ports);
+                buy(kind, cards);
+                left -= cards * u64::from(kind.ports);
+            }
+            (None, Some(one)) => {
+                buy(one, 1);
+                left = 0;
+            }
+            (None, None) => left = 0,
+        }
+    }
+    bought
+}
+
+/// The box that has ports of these rates, as many of each.
+pub(super) fn box_for(spec: &Spec, wanted: &[(Rate, u32)]) -> Result<Piece, Diagnostic> {
+    let kinds = spec.by_rate.as_deref().unwrap_or_default();
+    let fastest = wanted.iter().map(|each| each.0).max().unwrap_or(Rate(0));
+    let (least, _) = class(kinds, fastest);
+    let ports: u64 =
+        wanted.iter().map(|&(rate, count)| u64::from(count) * u64::from(class(kinds, rate).1)).sum();
+    let fits = kinds.iter().filter(|kind| kind.rate >= least && u64::from(kind.ports) >= ports);
+    let found =
+        fits.min_by(|a, b| a.usd.total_cmp(&b.usd).then(a.rate.cmp(&b.rate)).then(a.ports.cmp(&b.ports)));
+    let rates: Vec<String> =
+        wanted.iter().map(|(rate, count)| format!("{count} x {}", bits(*rate))).collect();
+    let rates = rates.join(" + ");
+    match found {
+        Some(kind) => Ok(Piece {
+            said: format!("{} ports of {} for {rates}", kind.ports, bits(kind.rate)),
+            usd: kind.usd,
+            watts: kind.watts,
+            parallel: 1,
+        }),
+        None => {
+            let largest =
+                kinds.iter().filter(|kind| kind.rate >= least).map(|kind| kind.ports).max().unwrap_or(0);
+            Err(Diagnostic::error(Code::NoPrice, "no switch of the list has enough ports")
+                .found(format!("{ports} ports of {} ({rates})", bits(least)))
+                .allowed(format!("at most {largest} ports of {}", bits(least)))
+                .help(
+                    "build the fabric of switches that the list has, such as a `leaf_spine` or `fat_tree`, or give the list a \
+                     price by the port: `switch_port`",
+                ))
+        }
+    }
+}

@@ -1,0 +1,394 @@
+//! Bills against what papers say, and against each other.
+
+use super::*;
+use crate::build::tests::built;
+use crate::{Dimension, Direction, Graph, GraphLink, Routing};
+use proptest::prelude::*;
+use std::collections::BTreeSet as Set;
+use syncline_units::{DimKind, LinkId, NpuId};
+
+fn list(components: &str) -> PriceList {
+    serde_json::from_str(&format!(
+        r#"{{"name": "test", "source": "here", "year": 2024, "components": {components}}}"#
+    ))
+    .unwrap()
+}
+
+/// hier2021 Table II.
+fn hier2021() -> PriceList {
+    list(r#"{"link": {"usd_per_GBps": 2}, "nic": {"usd_per_GBps": 48}, "switch": {"usd_per_GBps": 24}}"#)
+}
+
+/// The columns of topoopt2022 Table 3 at 100 and 200 Gb/s.
+fn topoopt2022(direct: Direct) -> PriceList {
+    let prices = r#"{
+        "transceiver": {"by_rate": [{"rate": "100Gb/s", "usd": 99}, {"rate": "200Gb/s", "usd": 198}]},
+        "nic": {"at": "everything", "by_rate": [{"rate": "100Gb/s", "usd": 660}, {"rate": "200Gb/s", "usd": 790}]},
+        "switch_port": {"by_rate": [{"rate": "100Gb/s", "usd": 225}, {"rate": "200Gb/s", "usd": 450}]},
+        "patch_panel_port": {"usd": 100}, "ocs_port": {"usd": 520}, "optical_switch": {"usd": 25},
+        "fibre": {"usd_per_m": 0.3, "length_m": 500}}"#;
+    PriceList { direct, ..list(prices) }
+}
+
+fn rate(text: &str) -> Rate {
+    text.parse().unwrap()
+}
+
+fn dim(name: &str, kind: DimKind, size: u32, rate: Rate) -> Dimension {
+    Dimension::new(name.to_owned(), kind, size).with_rate(rate)
+}
+
+fn refused(fabric: &Fabric, list: &PriceList) -> Diagnostics {
+    bill(fabric, list).unwrap_err()
+}
+
+fn pieces(bill: &Bill, component: Component) -> u64 {
+    bill.items.iter().filter(|item| item.component == component).map(|item| item.quantity).sum()
+}
+
+/// hier2021 Fig. 12: three NPUs on a switch by links of 10 GB/s cost 60 + 1440 + 720 dollars.
+#[test]
+fn the_example_of_hier2021() {
+    let fabric = Fabric::regular(vec![dim("dim1", DimKind::Switch, 3, rate("10GB/s"))]).unwrap();
+    let bill = bill(&fabric, &hier2021()).unwrap();
+    let lines: Vec<_> =
+        bill.items.iter().map(|item| (item.component, item.quantity, item.unit_usd, item.usd)).collect();
+    let expected = [
+        (Component::Nic, 3, 480.0, 1440.0),
+        (Component::Switch, 1, 720.0, 720.0),
+        (Component::Link, 3, 20.0, 60.0),
+    ];
+    assert_eq!(lines, expected);
+    assert_eq!((bill.usd, bill.watts, bill.usd_per_npu()), (2220.0, None, 740.0));
+}
+
+/// By GB/s, a ring and a full connection cost a dollar for each GB/s that an NPU sends, since a cable is one for both ways
+/// (the reading by which the largest ratios of hier2021 VI-C come out); LIBRA counts each way.
+#[test]
+fn rings_and_full_connections_by_the_rate_of_an_npu() {
+    for kind in [DimKind::Ring, DimKind::FullyConnected] {
+        let spread = Dimension::new("a".into(), kind, 8).with_rate_per_npu(rate("70GB/s"));
+        let fabric = Fabric::regular(vec![spread]).unwrap();
+        let once = bill(&fabric, &hier2021()).unwrap();
+        assert_eq!(once.items.len(), 1);
+        assert!((once.usd - 8.0 * 70.0).abs() < 1e-6, "{}", once.usd);
+        let libra = list(r#"{"link": {"usd_per_GBps": 4, "each_way": true}}"#);
+        assert!((bill(&fabric, &libra).unwrap().usd - 4.0 * 8.0 * 70.0).abs() < 1e-6);
+    }
+    let one_way = dim("a", DimKind::Ring, 8, rate("10GB/s")).with_direction(Direction::OneWay);
+    let cost = bill(&Fabric::regular(vec![one_way]).unwrap(), &hier2021()).unwrap();
+    assert_eq!((pieces(&cost, Component::Link), cost.usd), (8, 160.0));
+}
+
+/// What a server costs in the fabrics of topoopt2022, by its Table 3: per interface a NIC, a transceiver, a fibre, two ports of
+/// patch panels and a 1x2 switch, or a port of an OCS; in a fat-tree a NIC, 6 transceivers, 5 switch ports, 3 fibres.
+#[test]
+fn servers_of_topoopt2022() {
+    let each = |fabric: &Fabric, direct| bill(fabric, &topoopt2022(direct)).unwrap().usd_per_npu();
+    let joined = |degree: u32, rate: &str| {
+        built(&format!(
+            r#"{{"network": {{"expander": {{"hosts": 128, "degree": {degree}, "rate": "{rate}"}}}}}}"#
+        ))
+    };
+    for (degree, at, look_ahead, ocs) in
+        [(4, "100Gb/s", 4536.0, 5716.0), (8, "200Gb/s", 10904.0, 13264.0), (8, "100Gb/s", 9072.0, 11432.0)]
+    {
+        let fabric = joined(degree, at);
+        assert_eq!(each(&fabric, Direct::LookAhead), look_ahead, "{degree} x {at}");
+        assert_eq!(each(&fabric, Direct::Ocs), ocs, "{degree} x {at}");
+    }
+    // A cable needs half of the fibres and no ports between its ends: the expander is the cheapest.
+    assert_eq!(each(&joined(4, "100Gb/s"), Direct::Cable), 4.0 * (660.0 + 99.0 + 75.0));
+    assert_eq!(each(&joined(4, "100Gb/s"), Direct::PatchPanel), 4.0 * (660.0 + 99.0 + 150.0 + 100.0));
+    let tree = |rate: &str, more: &str| {
+        built(&format!(r#"{{"network": {{"fat_tree": {{"k": 8, "rate": "{rate}"{more}}}}}}}"#))
+    };
+    // A NIC, 6 transceivers, 5 switch ports, 3 fibres; twice of all where a port of 400 Gb/s is two of 200.
+    assert_eq!(each(&tree("200Gb/s", ""), Direct::Cable), 4678.0);
+    assert_eq!(each(&tree("400Gb/s", ""), Direct::Cable), 9356.0);
+    assert_eq!(each(&joined(4, "400Gb/s"), Direct::LookAhead), 10904.0);
+    // 192 Gb/s are sold as 200.
+    assert_eq!(each(&tree("192Gb/s", ""), Direct::Cable), 4678.0);
+    assert_eq!(
+        each(&tree("200Gb/s", r#", "oversubscription": 2"#), Direct::Cable),
+        790.0 + 4.0 * 198.0 + 3.0 * 450.0 + 2.0 * 150.0
+    );
+}
+
+/// luo2020 6.1.10: A = (N + S + C) + F (4 S + 2 C) for a machine in a network of three levels that is oversubscribed at the
+/// top of the rack alone; a port of the switch is 1/32 of it, and a quarter of that at 25 Gb/s.
+#[test]
+fn machines_of_luo2020() {
+    let prices = list(
+        r#"{"nic": {"by_rate": [{"rate": "25Gb/s", "usd": 260}, {"rate": "25Gb/s", "usd": 325, "ports": 2}, {"rate": "100Gb/s", "usd": 795}]},
+            "switch_port": {"by_rate": [{"rate": "25Gb/s", "usd": 21077, "ports": 128}, {"rate": "100Gb/s", "usd": 21077, "ports": 32}]},
+            "link": {"by_rate": [{"rate": "25Gb/s", "usd": 31.25}, {"rate": "100Gb/s", "usd": 94}]}}"#,
+    );
+    for (at, n, s, c) in [("100Gb/s", 795.0, 21077.0 / 32.0, 94.0), ("25Gb/s", 260.0, 21077.0 / 128.0, 31.25)]
+    {
+        for over in [1_u32, 2, 4] {
+            let json = format!(
+                r#"{{"network": {{"fat_tree": {{"k": 8, "oversubscription": {over}, "rate": "{at}"}}}}}}"#
+            );
+            let each = bill(&built(&json), &prices).unwrap().usd_per_npu();
+            let expected = n + s + c + (4.0 * s + 2.0 * c) / f64::from(over);
+            assert!((each - expected).abs() < 1e-9, "{at} {over}:1: {each}, not {expected}");
+        }
+    }
+}
+
+/// The same fabric, link by link.
+fn as_graph(fabric: &Fabric) -> Fabric {
+    let links = (0..fabric.links()).map(|id| fabric.link(LinkId(id)));
+    let links =
+        links.map(|link| GraphLink { from: link.from, to: link.to, rate: link.rate, latency: link.latency });
+    let switches = fabric.vertices() - fabric.npus();
+    Fabric::graph(Graph::new(fabric.npus(), switches, links.collect(), Routing::Shortest).unwrap())
+}
+
+fn close(a: f64, b: f64) -> bool {
+    (a - b).abs() <= 1e-9 * a.abs().max(b.abs())
+}
+
+/// Number and price of each component.
+fn sums(bill: &Bill) -> Vec<(Component, u64, f64)> {
+    let used: Set<Component> = bill.items.iter().map(|item| item.component).collect();
+    let sum = |component| {
+        let mine = bill.items.iter().filter(|item| item.component == component);
+        mine.fold((component, 0, 0.0), |sum, item| (component, sum.1 + item.quantity, sum.2 + item.usd))
+    };
+    used.into_iter().map(sum).collect()
+}
+
+fn any_dims() -> impl Strategy<Value = Fabric> {
+    let kind = prop_oneof![Just(DimKind::Ring), Just(DimKind::FullyConnected), Just(DimKind::Switch)];
+    let one = (kind, 1_u32..6, 1_u32..4, any::<bool>(), 1_u64..500);
+    prop::collection::vec(one, 1..4).prop_map(|dims| {
+        let dims = dims.into_iter().enumerate().map(|(index, (kind, size, count, both, gbps))| {
+            dim(&format!("dim{index}"), kind, size, Rate(gbps * 1_000_000_000))
+                .with_count(count)
+                .with_direction(if both { Direction::Both } else { Direction::OneWay })
+        });
+        Fabric::regular(dims.collect()).unwrap()
+    })
+}
+
+proptest! {
+    /// A regular fabric costs what the same fabric costs that is given link by link; but a ring of two that runs one way,
+    /// whose two links are one cable.
+    #[test]
+    fn arithmetic_counts_as_counting_does(fabric in any_dims(), per_rate: bool) {
+        let pair = fabric.dims().iter().any(|dim| dim.kind == DimKind::Ring && dim.size == 2 && dim.ways() == 1);
+        prop_assume!(!pair);
+        let prices = if per_rate { hier2021() } else { topoopt2022(Direct::LookAhead) };
+        let regular = bill(&fabric, &prices).unwrap();
+        let counted = bill(&as_graph(&fabric), &prices).unwrap();
+        let (regular, counted) = (sums(&regular), sums(&counted));
+        prop_assert_eq!(regular.len(), counted.len());
+        for (a, b) in regular.iter().zip(&counted) {
+            // Switches that join the same NPUs by different rates are told apart either way.
+            prop_assert_eq!((a.0, a.1), (b.0, b.1));
+            prop_assert!(close(a.2, b.2), "{:?} {:?}", a, b);
+        }
+    }
+
+    /// By GB/s, twice the rate costs twice as much.
+    #[test]
+    fn prices_by_rate_are_linear(dims in prop::collection::vec((1_u32..6, 1_u64..400), 1..4), times in 1_u64..9) {
+        let fabric = |times: u64| {
+            let kinds = [DimKind::Ring, DimKind::FullyConnected, DimKind::Switch];
+            let dims = dims.iter().enumerate().map(|(index, &(size, gbps))| {
+                dim(&format!("dim{index}"), kinds[index], size, Rate(times * gbps * 1_000_000_000))
+            });
+            Fabric::regular(dims.collect()).unwrap()
+        };
+        let once = bill(&fabric(1), &hier2021()).unwrap().usd;
+        let more = bill(&fabric(times), &hier2021()).unwrap().usd;
+        prop_assert!(close(more, once * times as f64), "{} {}", once, more);
+    }
+
+    /// A total is the sum of its lines, and a line its number times its price.
+    #[test]
+    fn lines_add_up(fabric in any_dims()) {
+        let bill = bill(&fabric, &topoopt2022(Direct::Ocs)).unwrap();
+        prop_assert_eq!(bill.usd, bill.items.iter().map(|item| item.usd).sum::<f64>());
+        for item in &bill.items {
+            prop_assert_eq!(item.usd, item.unit_usd * item.quantity as f64);
+            prop_assert!(item.quantity > 0);
+        }
+    }
+}
+
+/// A fabric of a million NPUs is priced without looking at its links.
+#[test]
+fn a_million_npus_at_once() {
+    let dims = vec![
+        dim("a", DimKind::Ring, 16, rate("200GB/s")),
+        dim("b", DimKind::FullyConnected, 8, rate("25GB/s")),
+        dim("c", DimKind::Switch, 8192, rate("12.5GB/s")),
+    ];
+    let fabric = Fabric::regular(dims).unwrap();
+    assert_eq!(fabric.npus(), 1 << 20);
+    let start = std::time::Instant::now();
+    let bill = bill(&fabric, &hier2021()).unwrap();
+    assert!(start.elapsed().as_millis() < 50, "{:?}", start.elapsed());
+    let each = 2.0 * 200.0 + 7.0 * 25.0 + (2.0 + 48.0 + 24.0) * 12.5;
+    assert!(close(bill.usd_per_npu(), each), "{}", bill.usd_per_npu());
+}
+
+/// Headers are paid for: what is bought is the rate on the wire. Broken links were bought whole.
+#[test]
+fn what_is_bought_is_neither_payload_nor_broken() {
+    let whole = dim("a", DimKind::Ring, 4, rate("10GB/s"));
+    let framed = whole.clone().with_payload(rate("9GB/s"));
+    let cost = |dim: Dimension| bill(&Fabric::regular(vec![dim]).unwrap(), &hier2021()).unwrap().usd;
+    assert_eq!(cost(whole.clone()), 80.0);
+    assert_eq!(cost(framed), 80.0);
+    let fabric = Fabric::regular(vec![whole]).unwrap();
+    for fabric in [as_graph(&fabric), fabric] {
+        let broken = fabric.damaged([(LinkId(1), rate("1GB/s"))].into(), Set::from([LinkId(0)]));
+        assert!(broken.link(LinkId(0)).rate.is_zero());
+        assert_eq!(bill(&broken, &hier2021()).unwrap().usd, 80.0);
+        let mut path = Vec::new();
+        assert!(broken.route(NpuId(0), NpuId(1), 0, &mut path));
+    }
+}
+
+/// Prices by tier: that of a dimension's `tier`, of its name, of its kind of links; `none` is not paid for.
+#[test]
+fn tiers_have_their_own_prices() {
+    let prices: PriceList = serde_json::from_str(
+        r#"{"name": "libra", "source": "here", "year": 2024, "tiers": {
+            "inter_chiplet": {"link": {"usd_per_GBps": 2, "each_way": true}},
+            "inter_node": {"link": {"usd_per_GBps": 4, "each_way": true}, "switch": {"usd_per_GBps": 13}, "nic": "none"},
+            "inter_pod": {"link": {"usd_per_GBps": 7.8}, "switch": {"usd_per_GBps": 18}, "nic": {"usd_per_GBps": 31.6}}}}"#,
+    )
+    .unwrap();
+    let dims = |tier: &str| {
+        let spread = |name: &str, kind, size| {
+            Dimension::new(name.to_owned(), kind, size).with_rate_per_npu(rate("10GB/s"))
+        };
+        Fabric::regular(vec![
+            spread("inter_chiplet", DimKind::Ring, 4),
+            spread("b", DimKind::Switch, 4).with_tier("inter_node".to_owned()),
+            spread("c", DimKind::Switch, 2).with_tier(tier.to_owned()),
+        ])
+        .unwrap()
+    };
+    let cost = bill(&dims("inter_pod"), &prices).unwrap();
+    assert!(
+        close(cost.usd_per_npu(), 10.0 * (2.0 + 4.0 + 13.0 + 7.8 + 18.0 + 31.6)),
+        "{}",
+        cost.usd_per_npu()
+    );
+    let error = &refused(&dims("inter_pot"), &prices).0[0];
+    assert_eq!(error.key.as_deref(), Some("fabric.dims.2.tier"));
+    assert_eq!(error.nearest.as_deref(), Some("inter_pod"));
+    // Prices for all serve where a list has no such tier, and the bill says so.
+    let all = PriceList { components: hier2021().components, ..prices };
+    assert_eq!(
+        bill(&dims("inter_pot"), &all).unwrap().notes,
+        ["the list has no tier inter_pot: its prices for all are used"]
+    );
+}
+
+/// NPUs that share cards over PCIe have as many NICs as cards; what is inside a node may be left out.
+#[test]
+fn nodes_with_cards() {
+    let json = r#"{"network": {"leaf_spine": {"leaves": 2, "hosts_per_leaf": 4, "spines": 2, "rate": "100Gb/s"}},
+                   "nodes": {"npus": 8, "nics": 2, "rate": "300GB/s", "pcie_rate": "64GB/s"}}"#;
+    let fabric = built(json);
+    let mut prices = topoopt2022(Direct::Cable);
+    prices.tiers.insert("scale_up".to_owned(), Section::Absent(list::Absent::None));
+    prices.tiers.insert("pcie".to_owned(), Section::Absent(list::Absent::None));
+    let cost = bill(&fabric, &prices).unwrap();
+    assert_eq!(pieces(&cost, Component::Nic), 8);
+    assert_eq!(pieces(&cost, Component::Transceiver), 2 * (8 + 4));
+    assert_eq!(pieces(&cost, Component::SwitchPort), 8 + 2 * 4);
+    assert_eq!(
+        cost.notes,
+        ["pcie links are not paid for by this list", "scale-up links are not paid for by this list"]
+    );
+    let every = bill(&fabric, &hier2021()).unwrap();
+    // An NPU is joined to the switch of its node too.
+    assert_eq!(pieces(&every, Component::Nic), 32 + 8);
+    assert_eq!(pieces(&every, Component::Link), 32 + 32 + 8 + 4);
+}
+
+/// Hosts fill the cheapest cards, switches are boxes with enough ports.
+#[test]
+fn cards_and_boxes() {
+    let prices = list(
+        r#"{"link": {"usd": 10}, "npu": {"usd": 1000, "watts": 400},
+            "nic": {"by_rate": [{"rate": "25Gb/s", "usd": 260}, {"rate": "25Gb/s", "usd": 325, "ports": 2}, {"rate": "100Gb/s", "usd": 795, "watts": 20}]},
+            "switch": {"by_rate": [{"rate": "25Gb/s", "usd": 3000, "ports": 4, "watts": 50}, {"rate": "100Gb/s", "usd": 9000, "ports": 8}]}}"#,
+    );
+    let star = |hosts: u32, ports: u32, rate: Rate| {
+        Fabric::regular(vec![dim("net", DimKind::Switch, hosts, rate).with_count(ports)]).unwrap()
+    };
+    let lines = |fabric: &Fabric, component| {
+        let bill = bill(fabric, &prices).unwrap();
+        let mine = bill.items.into_iter().filter(move |item| item.component == component);
+        mine.map(|item| (item.quantity, item.unit_usd)).collect::<Vec<_>>()
+    };
+    let slow = rate("25Gb/s");
+    assert_eq!(lines(&star(4, 1, slow), Component::Nic), [(4, 260.0)]);
+    assert_eq!(lines(&star(4, 20, slow), Component::Nic), [(40, 325.0)]);
+    assert_eq!(lines(&star(4, 3, slow), Component::Nic), [(4, 260.0), (4, 325.0)]);
+    assert_eq!(lines(&star(4, 1, slow), Component::Switch), [(1, 3000.0)]);
+    assert_eq!(lines(&star(5, 2, slow), Component::Switch), [(2, 9000.0)]);
+    // 300 Gb/s are three of 100: three cards a host, three ports a host at the switch.
+    assert_eq!(lines(&star(2, 1, rate("300Gb/s")), Component::Nic), [(6, 795.0)]);
+    let small = bill(&star(4, 1, slow), &prices).unwrap();
+    assert_eq!((small.usd, small.watts), (4.0 * 1000.0 + 4.0 * 260.0 + 3000.0 + 40.0, Some(1650.0)));
+    assert_eq!(small.notes, ["the list says no power of: link, nic"]);
+    let error = refused(&star(3, 1, rate("300Gb/s")), &prices).0.remove(0);
+    assert_eq!((error.code, error.key.as_deref()), (Code::NoPrice, Some("prices.components.switch")));
+    assert_eq!(error.found.as_deref(), Some("9 ports of 100 Gb/s (3 x 300 Gb/s)"));
+    assert_eq!(error.allowed.as_deref(), Some("at most 8 ports of 100 Gb/s"));
+}
+
+/// What a list lacks is named with the part of the fabric that needs it; what is wrong with it, all at once.
+#[test]
+fn bad_lists_are_refused() {
+    let star = Fabric::regular(vec![dim("net", DimKind::Switch, 4, rate("10GB/s"))]).unwrap();
+    let keys = |components: &str| -> Vec<(String, &'static str)> {
+        let found = refused(&star, &list(components)).0;
+        found.into_iter().map(|error| (error.key.unwrap(), error.code.id())).collect()
+    };
+    let one = |key: &str, code| vec![(format!("prices.components{key}"), code)];
+    assert_eq!(keys("{}"), one("", "SL0103"));
+    assert_eq!(keys(r#"{"link": {"usd_per_GBps": 2}, "switch": {"usd_per_GBps": 2}}"#), one("", "SL0204"));
+    assert_eq!(keys(r#"{"link": {"usd_per_GBps": -2}}"#), one(".link.usd_per_GBps", "SL0102"));
+    assert_eq!(keys(r#"{"link": {"usd": 0}}"#), one(".link.usd", "SL0102"));
+    assert_eq!(keys(r#"{"link": {}}"#), one(".link", "SL0103"));
+    assert_eq!(keys(r#"{"link": {"usd": 1, "usd_per_GBps": 1}}"#), one(".link", "SL0102"));
+    assert_eq!(keys(r#"{"link": {"usd": 1e13}}"#), one(".link.usd", "SL0102"));
+    assert_eq!(keys(r#"{"link": {"usd": 1, "watts": -1}}"#), one(".link.watts", "SL0102"));
+    assert_eq!(keys(r#"{"link": {"usd": 1, "at": "everything"}}"#), one(".link.at", "SL0102"));
+    assert_eq!(keys(r#"{"fibre": {"usd_per_m": 1}}"#), one(".fibre", "SL0103"));
+    assert_eq!(keys(r#"{"link": {"by_rate": []}}"#), one(".link.by_rate", "SL0102"));
+    let zero = r#"{"link": {"by_rate": [{"rate": "0b/s", "usd": 1}]}}"#;
+    assert_eq!(keys(zero), one(".link.by_rate.0.rate", "SL0102"));
+    let ports = r#"{"link": {"by_rate": [{"rate": "1Gb/s", "usd": 1, "ports": 2}]}}"#;
+    assert_eq!(keys(ports), one(".link.by_rate.0.ports", "SL0102"));
+    let twice = r#"{"link": {"by_rate": [{"rate": "1Gb/s", "usd": 1}, {"rate": "1Gb/s", "usd": 2}]}}"#;
+    assert_eq!(keys(twice), one(".link.by_rate.1", "SL0102"));
+    let several = r#"{"link": {"usd": -1}, "nic": {"usd_per_GBps": 0}, "npu": {"usd_per_GBps": 3}}"#;
+    assert_eq!(keys(several).len(), 3);
+    let year = PriceList { year: 12, source: " ".to_owned(), ..hier2021() };
+    assert_eq!(refused(&star, &year).0.len(), 2);
+    // Everything that the fabric lacks a price of, at once: no NIC, no switch.
+    let lacking = refused(&star, &list(r#"{"link": {"usd": 1}}"#)).0;
+    let said: Vec<&str> = lacking.iter().map(|error| error.message.as_str()).collect();
+    let expected = [
+        "the list has no price of `nic`, which net needs",
+        "the list has no price of `switch` or `switch_port`, which net switch needs",
+    ];
+    assert_eq!(said, expected);
+    // Patch panels where hosts are joined by them.
+    let ring = Fabric::regular(vec![dim("net", DimKind::Ring, 4, rate("10GB/s"))]).unwrap();
+    let panels = PriceList { direct: Direct::LookAhead, ..hier2021() };
+    assert_eq!(refused(&ring, &panels).0.len(), 2);
+    assert!(bill(&star, &panels).is_ok());
+}

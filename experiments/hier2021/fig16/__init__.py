@@ -1,0 +1,134 @@
+"""Figure 16: performance per cost."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from experiments.harness import plot
+from experiments.harness.claim import Claim, Verdict
+from experiments.harness.experiment import Experiment, Findings
+from experiments.harness.table import Table
+from experiments.hier2021.layers import CHOICES, SCHEMES, TOPOLOGIES, WORKLOADS, mean, near, sweep
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from experiments.harness.runner import Runner
+
+RATIOS = Claim(
+    "hier-07",
+    "Fig. 16",
+    "performance per cost over EqualBW: MessageBW 8.52 times on average (17.02 at most), SmartBW 5.51 (15.37).",
+)
+ORDER = Claim("hier-fig16-order", "VI-C", "MessageBW is best in performance per cost, SmartBW second, EqualBW worst.")
+DROPS = Claim("hier-fig16-drops", "VI-C", "performance per cost drops as the budget grows.")
+CLAIMED = {"MessageBW": (8.52, 17.02), "SmartBW": (5.51, 15.37)}
+
+
+def measure(runner: Runner) -> Findings:
+    """Layers per second and dollar of every run."""
+    swept = Table(
+        "per_cost",
+        "Layers per second and million dollars",
+        ("model", "topology", "budget", *SCHEMES),
+        listed=False,
+    )
+    for runs in sweep(runner):
+        one = runs["EqualBW"]
+        swept.add(
+            one.system.workload, one.system.topology, one.budget, *(1e6 * runs[scheme].per_cost for scheme in SCHEMES)
+        )
+    over = Table(
+        "over",
+        "Performance per cost over that of EqualBW, over models, networks and budgets",
+        ("scheme", "mean_ratio", "max_ratio", "where"),
+    )
+    for scheme in SCHEMES[1:]:
+        found = _over(swept, scheme)
+        most = max(range(len(found)), key=lambda at: found[at])
+        model, topology, budget = swept.rows[most][:3]
+        over.add(scheme, mean(found), max(found), f"{model} {topology}, {budget} GB/s")
+    return Findings([swept, over], [_ratios(over), _order(swept), _drops(swept)])
+
+
+def _over(swept: Table, scheme: str) -> list[float]:
+    return [a / b for a, b in zip(swept.column(scheme), swept.column("EqualBW"), strict=True)]
+
+
+def _ratios(over: Table) -> Verdict:
+    found = {
+        scheme: (over.column("mean_ratio", scheme=scheme)[0], over.column("max_ratio", scheme=scheme)[0])
+        for scheme in CLAIMED
+    }
+    return RATIOS.judged(
+        all(
+            near(each, claimed)
+            for scheme in CLAIMED
+            for each, claimed in zip(found[scheme], CLAIMED[scheme], strict=True)
+        ),
+        ", ".join(
+            f"{scheme} {average:.3g} on average, {most:.3g} at most" for scheme, (average, most) in found.items()
+        ),
+        "As for the cost (Figure 15): the largest ratios come out, averages are above the paper's.",
+    )
+
+
+def _order(swept: Table) -> Verdict:
+    message, smart = _over(swept, "MessageBW"), _over(swept, "SmartBW")
+    wins = sum(a >= b * (1 - 1e-9) for a, b in zip(message, smart, strict=True))
+    return ORDER.judged(
+        wins == len(message) and min(smart) > 1,
+        f"MessageBW is at least as good as SmartBW in {wins} of {len(message)} cases, SmartBW better than EqualBW in "
+        f"{sum(each > 1 for each in smart)}",
+        "MessageBW gives the dear last dimension least wherever data-parallel ranks send less there than the root of "
+        "their bytes asks for.",
+    )
+
+
+def _drops(swept: Table) -> Verdict:
+    falls = total = 0
+    for model in WORKLOADS:
+        for topology in TOPOLOGIES:
+            for scheme in SCHEMES:
+                values = swept.column(scheme, model=model, topology=topology)
+                falls += sum(after < before for before, after in pairwise(values))
+                total += len(values) - 1
+    return DROPS.judged(
+        falls == total,
+        f"from one budget to the next in {falls} of {total} cases",
+        "Cost is in proportion to the budget; time is not, because compute stays.",
+    )
+
+
+def draw(findings: Findings) -> Figure:
+    """Performance per cost over that of EqualBW with the least budget."""
+    swept = findings.table("per_cost")
+    figure, panels = plot.new(len(TOPOLOGIES), len(WORKLOADS), height=6.4, sharex=True)
+    for row, model in enumerate(WORKLOADS):
+        for column, topology in enumerate(TOPOLOGIES):
+            axes, key = panels[row][column], {"model": model, "topology": topology}
+            first = swept.column("EqualBW", **key)[0]
+            for index, scheme in enumerate(SCHEMES):
+                values = [each / first for each in swept.column(scheme, **key)]
+                plot.line(axes, swept.column("budget", **key), values, scheme, index, markersize=3)
+            axes.set_yscale("log")
+            plot.plain(axes.yaxis)
+            axes.set_title(f"{model}, {topology}")
+            if row == len(WORKLOADS) - 1:
+                axes.set_xlabel("budget [GB/s]")
+    panels[1][0].set_ylabel("performance per cost over that of EqualBW with 100 GB/s")
+    panels[0][0].legend()
+    return figure
+
+
+EXPERIMENT = Experiment(
+    Path(__file__).parent,
+    "performance per cost of a budget that is divided three ways",
+    (RATIOS, ORDER, DROPS),
+    measure,
+    draw,
+    CHOICES,
+    ("analytical",),
+)

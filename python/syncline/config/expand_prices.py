@@ -1,0 +1,103 @@
+"""A user's prices into the resolved form: the whole list, with its source and year."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+from pathlib import Path as FilePath
+from typing import TYPE_CHECKING, Any
+
+from syncline.config import limits, yaml
+from syncline.config.check import check
+from syncline.config.prices import ChosenPrices, PriceList, Prices
+from syncline.config.problem import error, nearest, refuse, shown
+from syncline.config.source import Source, read_file
+
+if TYPE_CHECKING:
+    from syncline.config.node import Path
+    from syncline.config.origin import Origins
+
+_FOLDER = files("syncline") / "data" / "prices"
+"""The shipped lists, a file each."""
+
+
+@cache
+def shipped() -> tuple[str, ...]:
+    """Names of the shipped lists."""
+    names = (each.name for each in _FOLDER.iterdir())
+    return tuple(sorted(name.removesuffix(".yaml") for name in names if name.endswith(".yaml")))
+
+
+def price_list(name: str) -> dict[str, Any]:
+    """A shipped list in the resolved form. Raises :class:`SynclineError` for a name that is not known."""
+    return _shipped(name) if name in shipped() else _unknown(name)
+
+
+def expand(prices: Prices, origins: Origins) -> dict[str, Any]:
+    """The resolved list."""
+    match prices:
+        case PriceList():
+            return _plain(prices, "prices")
+        case ChosenPrices():
+            resolved = _found(prices.list_, ("prices", "list"), origins)
+            changed = prices.model_dump(by_alias=True, exclude_unset=True)
+            for key in ("components", "tiers"):
+                entries = changed.get(key, {})
+                resolved[key] = {**resolved[key], **entries}
+                for name in entries:
+                    origins.move(("prices", key, name), ("prices", key, name))
+            if prices.direct is not None:
+                resolved["direct"] = prices.direct
+                origins.move(("prices", "direct"), ("prices", "direct"))
+            return resolved
+        case name:
+            return _found(name, ("prices",), origins)
+
+
+def _found(name: str, at: Path, origins: Origins) -> dict[str, Any]:
+    """The list of a name, or of the file of that path; ``at`` is where the scenario says it."""
+    if name in shipped():
+        origins.move(("prices",), at)
+        return _shipped(name)
+    if not (name.lower().endswith((".yaml", ".yml", ".json")) or "/" in name or "\\" in name):
+        _unknown(name, at, origins)
+    path = origins.source.relative(name)
+    source = Source(yaml.read(read_file(path, limits.MAX_PRICE_FILE_BYTES), path), path)
+    origins.move(("prices",), (), source)
+    return _plain(check(source, PriceList, whole="the price list"), FilePath(path).stem)
+
+
+def _shipped(name: str) -> dict[str, Any]:
+    text = (_FOLDER / f"{name}.yaml").read_text(encoding="utf-8")
+    return _plain(check(Source(yaml.read(text, name)), PriceList), name)
+
+
+def _unknown(name: str, at: Path = (), origins: Origins | None = None) -> dict[str, Any]:
+    refuse(
+        error(
+            "SL0102",
+            "no price list of that name",
+            mark=origins.source.mark(at) if origins else None,
+            key=".".join(map(str, at)) or None,
+            found=shown(name),
+            allowed=", ".join(shipped()),
+            nearest=nearest(name, shipped()),
+            help="a list of your own is a file: give its path, such as prices.yaml",
+        )
+    )
+
+
+def _plain(prices: PriceList, name: str) -> dict[str, Any]:
+    """The resolved form; what a list does not say is left out of its components."""
+    return {
+        "name": prices.name or name,
+        "source": prices.source,
+        "year": prices.year,
+        "currency": prices.currency,
+        "direct": prices.direct,
+        "components": prices.components.model_dump(by_alias=True, exclude_unset=True),
+        "tiers": {
+            tier: section if isinstance(section, str) else section.model_dump(by_alias=True, exclude_unset=True)
+            for tier, section in prices.tiers.items()
+        },
+    }

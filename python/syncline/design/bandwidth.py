@@ -1,0 +1,325 @@
+"""The search for bandwidths: from what is asked for to what is found."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from syncline.api import run
+from syncline.config.problem import error, refuse
+from syncline.design import schemes
+from syncline.design.demand import Demand, demand, together
+from syncline.design.limits import Limits, check_names, limits
+from syncline.design.optimum import optimum, solver
+from syncline.design.price import Price, price
+from syncline.errors import SynclineError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from syncline.design.candidate import Candidate, Request
+    from syncline.result import Result
+
+    Told = Callable[[float, str], object]
+
+OPTIMUM = "optimum"
+_TIE = 1e-4
+"""Shapes whose times or costs differ by less than this part are as good."""
+_CHEAPEST = 20
+"""A network that costs this much less than the fastest ends the front."""
+_NOMINAL = 8 * 10**11
+"""Bits per second of a dimension where no budget of bandwidth is given; the exchanges of a job do not hang on it."""
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """Rates for the dimensions of a shape, and what follows from them."""
+
+    scheme: str
+    """``EqualBW``, ``MessageBW``, ``SmartBW`` or ``optimum``."""
+    shape: str
+    names: tuple[str, ...]
+    """Of the dimensions, lowest first."""
+    rates: tuple[float, ...]
+    """Bytes per second that one NPU sends into each."""
+    predicted: tuple[float, ...]
+    """Of each job: seconds of a step without overlap, in the order of the spec."""
+    total_s: float
+    """Predicted seconds of the steps of all jobs, by weight."""
+    utilization: float
+    """Bytes over what the dimensions that exchanges use could have carried meanwhile, 0 to 1."""
+    usd: float | None
+    """What the fabric costs."""
+    npus_usd: float
+    """What the NPUs cost, where that is given."""
+    case: str = ""
+    """Of SmartBW: which case of the closed form holds."""
+    broken: tuple[str, ...] = ()
+    """Constraints that it breaks, by key: a scheme does not know them."""
+    reached: tuple[str, ...] = ()
+    """Constraints that hold it back, by key."""
+    simulated: tuple[float, ...] = ()
+    """Of each job: seconds of a step as simulated; empty where it was not."""
+
+    @property
+    def per_cost(self) -> float | None:
+        """Steps of all jobs, by weight, per second and dollar of fabric and NPUs."""
+        return 1 / (self.total_s * (self.usd + self.npus_usd)) if self.usd and self.total_s else None
+
+    @property
+    def shares(self) -> tuple[float, ...]:
+        """What of all bandwidth each dimension has."""
+        whole = sum(self.rates)
+        return tuple(rate / whole for rate in self.rates)
+
+
+@dataclass
+class Found:
+    """What a search found."""
+
+    request: Request
+    winner: Allocation
+    candidate: Candidate
+    """The shape of the winner."""
+    allocations: list[Allocation]
+    """Of the winner's shape: every scheme, and the optimum. Of the others the optimum, the best first."""
+    front: list[Allocation] = field(default_factory=list)
+    """With the objective ``pareto``: what is not beaten in both time and cost, the cheapest first."""
+    skipped: list[tuple[str, str]] = field(default_factory=list)
+    """Shapes that were left out, and why."""
+    notes: list[str] = field(default_factory=list)
+    results: list[Result] = field(default_factory=list)
+    """Of each job: the simulation of the winner."""
+
+
+@dataclass(frozen=True)
+class _Case:
+    """A shape with what jobs ask of it and what it must keep to."""
+
+    candidate: Candidate
+    jobs: list[tuple[float, Demand]]
+    limits: Limits
+    price: Price | None
+    npus_usd: float
+
+    def allocation(self, scheme: str, rates: Sequence[float], case: str = "") -> Allocation:
+        rates = [readable(rate) for rate in rates]
+        demands = [job for _, job in self.jobs]
+        predicted = tuple(job.time(rates) for job in demands)
+        total = sum(weight * time for (weight, _), time in zip(self.jobs, predicted, strict=True))
+        return Allocation(
+            scheme,
+            self.candidate.shape,
+            self.candidate.names,
+            tuple(rates),
+            predicted,
+            total,
+            utilization(together(self.jobs), rates),
+            self.price.usd(rates) if self.price else None,
+            self.npus_usd,
+            case,
+            tuple(self.limits.broken(rates)),
+            tuple(self.limits.reached(rates)) if scheme == OPTIMUM else (),
+        )
+
+    def schemes(self) -> Iterator[Allocation]:
+        """What the schemes of hier2021 make of the budget."""
+        whole = together(self.jobs)
+        message, smart = schemes.message(whole), schemes.smart(whole)
+        for name, division in (("EqualBW", schemes.equal(len(self.candidate.sizes))), ("MessageBW", message)):
+            if division is not None:
+                yield self.allocation(name, self._scaled(division.shares))
+        if isinstance(smart, schemes.Division):
+            yield self.allocation("SmartBW", self._scaled(smart.shares), smart.case)
+
+    def _scaled(self, shares: Sequence[float]) -> list[float]:
+        """Shares of all that the budgets allow; a dimension that carries nothing has the least there is."""
+        whole = math.inf if self.limits.rate is None else self.limits.rate
+        if self.limits.usd is not None and self.price is not None:
+            each = sum(share * usd for share, usd in zip(shares, self.price.per_rate, strict=True))
+            if each > 0:
+                whole = min(whole, (self.limits.usd - self.price.fixed) / each)
+        return [max(share * whole, 1.0) for share in shares]
+
+
+def readable(rate: float) -> float:
+    """A rate that can be written down: six digits in bits per second, rounded down, so that budgets hold."""
+    bits = int(8 * rate * (1 + 1e-12))
+    step = 10 ** max(len(str(bits)) - 6, 0)
+    return float(max(bits // step * step, 8)) / 8
+
+
+def utilization(job: Demand, rates: Sequence[float]) -> float:
+    """Bytes over what the dimensions that an exchange uses could carry: the mean over exchanges, by their times."""
+    ideal = taken = 0.0
+    for each in job.exchanges:
+        ideal += sum(each.bytes) / sum(rate for rate, size in zip(rates, each.bytes, strict=True) if size)
+        taken += each.time(rates)
+    return ideal / taken if taken else 0.0
+
+
+def search(request: Request, told: Told | None = None) -> Found:
+    """Looks for the best rates. ``told`` hears how far it is, from 0 to 1, and what comes next.
+
+    Raises :class:`SynclineError`: with exit status 1 and the constraint that forbids it where nothing is feasible.
+    """
+    solver()
+    say = told or (lambda done, what: None)
+    candidates = request.candidates()
+    check_names(request, candidates)
+    cases, skipped = [], []
+    reasons: list[str] = []
+    for at, candidate in enumerate(candidates):
+        say(0.6 * at / len(candidates), candidate.shape)
+        try:
+            case = _case(request, candidate)
+        except SynclineError as problem:
+            if len(candidates) == 1:
+                raise
+            skipped.append((candidate.shape, problem.diagnostics[0]["message"]))
+            continue
+        if (why := case.limits.problem()) is not None:
+            reasons.append(why)
+            skipped.append((candidate.shape, why))
+        else:
+            cases.append(case)
+    if not cases:
+        _refuse(request, reasons, skipped)
+    objective = request.spec.objective
+    best = []
+    for at, case in enumerate(cases):
+        say(0.6 + 0.1 * at / len(cases), f"optimum of {case.candidate.shape}")
+        rates = optimum(case.jobs, case.limits, per_cost=_per_cost(request), besides=case.npus_usd)
+        best.append((case, case.allocation(OPTIMUM, rates)))
+    front = _front(request, cases, say) if objective == "pareto" else []
+    best.sort(key=lambda pair: _badness(pair[1], per_cost=_per_cost(request)))
+    # Of shapes that are as good, the one with the fewest dimensions.
+    most = _badness(best[0][1], per_cost=_per_cost(request)) * (1 + _TIE)
+    ties = [pair for pair in best if _badness(pair[1], per_cost=_per_cost(request)) <= most]
+    best.sort(key=lambda pair: pair not in ties or len(pair[1].rates) > min(len(each.rates) for _, each in ties))
+    case, winner = best[0]
+    allocations = [*case.schemes(), winner]
+    # A scheme that is as good is the simpler answer; the optimum stays the winner.
+    others = [allocation for _, allocation in best[1:]]
+    found = Found(request, winner, case.candidate, allocations + others, front, skipped)
+    _simulate(found, [each for each, _ in best], say)
+    _note(found, case)
+    return found
+
+
+def _case(request: Request, candidate: Candidate) -> _Case:
+    rates = [_NOMINAL] * len(candidate.sizes)
+    jobs, priced = [], None
+    for at, job in enumerate(request.jobs):
+        loaded = request.scenario(at, candidate, rates)
+        if priced is None and request.spec.prices is not None:
+            priced = price(loaded, request.source.mark(("prices",)))
+        jobs.append((job.weight, demand(loaded, rates)))
+    npus_usd = request.spec.npu_usd * candidate.npus
+    return _Case(candidate, jobs, limits(request, candidate, priced), priced, npus_usd)
+
+
+def _per_cost(request: Request) -> bool:
+    """Whether the best is what has the most performance per cost; of all trade-offs, where NPUs have a price."""
+    spec = request.spec
+    return spec.objective == "performance_per_cost" or (spec.objective == "pareto" and spec.npu_usd > 0)
+
+
+def _badness(allocation: Allocation, *, per_cost: bool) -> float:
+    """What is to be small."""
+    return allocation.total_s * ((allocation.usd or 0.0) + allocation.npus_usd) if per_cost else allocation.total_s
+
+
+def _front(request: Request, cases: Sequence[_Case], say: Told) -> list[Allocation]:
+    """Optima of budgets from the cheapest that is worth it to the dearest, of all shapes: those that nothing beats."""
+    found: list[Allocation] = []
+    points = request.spec.points
+    for at, case in enumerate(cases):
+        say(0.7 + 0.2 * at / len(cases), f"time against cost of {case.candidate.shape}")
+        fastest = case.allocation(OPTIMUM, optimum(case.jobs, case.limits))
+        found.append(fastest)
+        if case.price is None or not fastest.usd:
+            continue
+        low = max(case.price.usd(case.limits.least) * (1 + 1e-6), fastest.usd / _CHEAPEST)
+        steps = (low * (fastest.usd / low) ** (step / (points - 1)) for step in range(points - 1))
+        found += [case.allocation(OPTIMUM, optimum(case.jobs, case.limits, usd=usd)) for usd in steps]
+    found.sort(key=lambda each: (each.usd or 0.0, each.total_s))
+    front: list[Allocation] = []
+    for each in found:
+        if not front or each.total_s < front[-1].total_s * (1 - 1e-9):
+            front.append(each)
+    return front
+
+
+def _simulate(found: Found, cases: Sequence[_Case], say: Told) -> None:
+    """Simulates what was found: all schemes on the winner's shape, and the best of other shapes."""
+    request = found.request
+    by_shape = {case.candidate.shape: case.candidate for case in cases}
+    own = [each for each in found.allocations if each.shape == found.winner.shape]
+    others = [each for each in found.allocations if each.shape != found.winner.shape]
+    chosen = own + others[: request.spec.simulate - 1]
+    for at, allocation in enumerate(chosen):
+        say(0.9 + 0.1 * at / len(chosen), f"simulation of {allocation.scheme} on {allocation.shape}")
+        results = [_run(request, job, by_shape[allocation.shape], allocation) for job in range(len(request.jobs))]
+        simulated = replace(allocation, simulated=tuple(result.summary.step_time_s for result in results))
+        index = next(at for at, each in enumerate(found.allocations) if each is allocation)
+        found.allocations[index] = simulated
+        if allocation is found.winner:
+            found.winner, found.results = simulated, results
+
+
+def _run(request: Request, job: int, candidate: Candidate, allocation: Allocation) -> Result:
+    return run(request.scenario(job, candidate, [round(8 * rate) for rate in allocation.rates]))
+
+
+def _note(found: Found, case: _Case) -> None:
+    """What a reader should know."""
+    smart = schemes.smart(together(case.jobs))
+    if isinstance(smart, str):
+        found.notes.append(f"SmartBW does not say what to do here: {smart}")
+    hidden = sum(result.summary.communication_s - result.summary.exposed_communication_s for result in found.results)
+    if hidden > 0.01 * sum(result.summary.total_time_s for result in found.results):
+        found.notes.append(
+            "predictions put compute and exchanges one after the other; in the simulation they overlap as the workload "
+            "says (`parallel.overlap`)"
+        )
+    if (
+        _per_cost(found.request)
+        and not found.request.spec.npu_usd
+        and "budget.rate_per_npu" not in found.winner.reached
+    ):
+        found.notes.append(
+            "cost counts the network only, so that a slower one often buys more per dollar: `npu_usd` counts NPUs too, "
+            "and bounds from below hold"
+        )
+    allowed = [each for each in found.allocations if each.simulated and not each.broken]
+    if allowed and not _per_cost(found.request):
+        best = min(allowed, key=lambda each: sum(each.simulated))
+        if sum(found.winner.simulated) > sum(best.simulated) * (1 + 1e-3):
+            found.notes.append(f"simulated, {best.scheme} on {best.shape} is faster than what is predicted to be best")
+
+
+def _refuse(request: Request, reasons: Sequence[str], skipped: Sequence[tuple[str, str]]) -> None:
+    """Nothing is feasible."""
+    if reasons:
+        each = list(dict.fromkeys(reasons))
+        refuse(
+            error(
+                "SL1001",
+                "no bandwidths keep to all constraints",
+                mark=request.source.mark(("budget",), key=True),
+                key="budget",
+                help="raise the budget, or relax the bounds that are named",
+                notes=each[:8],
+            )
+        )
+    refuse(
+        error(
+            "SL0201",
+            "the job fits none of the shapes",
+            mark=request.source.mark(("fabric",), key=True),
+            key="fabric",
+            notes=[f"{shape}: {why}" for shape, why in skipped[:8]],
+        )
+    )

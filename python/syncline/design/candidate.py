@@ -1,0 +1,209 @@
+"""The shapes that a search asks about, and scenarios of jobs on them."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from syncline import _core
+from syncline.config.check import check
+from syncline.config.load import Loaded, resolve
+from syncline.config.node import Node, from_python
+from syncline.config.problem import error, refuse
+from syncline.config.source import Override, Source, from_file
+from syncline.design.spec import MOST_CANDIDATES, Spec, WeightedJob
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from syncline.errors import Diagnostic
+
+_WORDS = {"ring": "Ring", "fully_connected": "FC", "switch": "Switch"}
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A shape of the fabric."""
+
+    shape: str
+    """Such as ``Ring(8)_Switch(128)``."""
+    names: tuple[str, ...]
+    """Of its dimensions, lowest first."""
+    sizes: tuple[int, ...]
+    """NPUs that each joins."""
+
+    @property
+    def npus(self) -> int:
+        """NPUs of the fabric."""
+        return _product(self.sizes)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked for, and where it is written."""
+
+    spec: Spec
+    source: Source
+    jobs: list[WeightedJob] = field(default_factory=list)
+    """Jobs; the only one is called after the spec."""
+
+    @property
+    def name(self) -> str:
+        """Of the search; what its results are called."""
+        file = self.source.folder / self.source.file if self.source.file else None
+        return self.spec.name or (file.stem if file else "bandwidth")
+
+    def candidates(self) -> list[Candidate]:
+        """The shapes to choose from, in the order in which they are looked at."""
+        fabric = self.spec.fabric
+        if fabric.npus is not None:
+            shapes = list(self._factorised(fabric.npus))
+        else:
+            shapes = [fabric.shape] if isinstance(fabric.shape, str) else list(fabric.shape or ())
+        return [self._candidate(shape, index) for index, shape in enumerate(dict.fromkeys(shapes))]
+
+    def _candidate(self, shape: str, index: int) -> Candidate:
+        sizes = tuple(size for _, size in _core.parse_shape(shape))
+        names = self.spec.fabric.names
+        if names is not None and len(names) != len(sizes):
+            key = "fabric.names"
+            refuse(
+                error(
+                    "SL0201",
+                    f"{len(names)} names for the {len(sizes)} dimensions of {shape}",
+                    mark=self.source.mark(("fabric", "names")),
+                    key=key,
+                    help="give one for each dimension, or leave `names` out",
+                )
+            )
+        del index
+        return Candidate(shape, tuple(names or (f"dim{at}" for at in range(1, len(sizes) + 1))), sizes)
+
+    def _factorised(self, npus: int) -> Iterator[str]:
+        """All shapes of so many NPUs."""
+        fabric = self.spec.fabric
+        counts = [fabric.dims] if isinstance(fabric.dims, int) else fabric.dims
+        kinds = [[each] if isinstance(each, str) else each for each in fabric.kinds]
+        found = 0
+        for count in counts:
+            of_dims = [kinds[min(at, len(kinds) - 1)] for at in range(count)]
+            for sizes in _factorisations(npus, count):
+                for words in itertools.product(*of_dims):
+                    found += 1
+                    if found > MOST_CANDIDATES:
+                        refuse(
+                            error(
+                                "SL0102",
+                                "there are too many shapes to look at",
+                                mark=self.source.mark(("fabric",), key=True),
+                                key="fabric",
+                                allowed=f"at most {MOST_CANDIDATES}",
+                                help="allow fewer kinds or numbers of dimensions",
+                            )
+                        )
+                    yield "_".join(f"{_WORDS[word]}({size})" for word, size in zip(words, sizes, strict=True))
+        if not found:
+            refuse(
+                error(
+                    "SL0201",
+                    "no shape has so many NPUs in so many dimensions of two or more",
+                    mark=self.source.mark(("fabric", "npus")),
+                    key="fabric.npus",
+                    found=str(npus),
+                    help="allow fewer dimensions, or another number of NPUs",
+                )
+            )
+
+    def scenario(self, job: int, candidate: Candidate, rates: Sequence[int]) -> Loaded:
+        """A job alone on a shape, whose dimensions have so many bits per second for each NPU."""
+        at = self._sections(job)
+        fabric = self.source.root.at(("fabric",))
+        keep = {} if fabric is None or not isinstance(fabric.value, dict) else dict(fabric.value)
+        dims = len(candidate.sizes)
+        for key in ("npus", "dims", "kinds", "shape"):
+            keep.pop(key, None)
+        for key in ("latency", "efficiency"):
+            if (node := keep.get(key)) is not None and isinstance(node.value, list) and len(node.value) > dims:
+                keep[key] = Node(node.value[:dims], node.mark)
+        keep["shape"] = Node(candidate.shape)
+        keep["rate_per_npu"] = from_python([f"{rate}b/s" for rate in rates])
+        root: dict[str, Node] = {**at, "fabric": Node(keep, fabric.mark if fabric else None)}
+        root["name"] = Node(f"{self.name}-{self.jobs[job].name}" if self.spec.jobs else self.name)
+        loaded = resolve(Source(Node(root, self.source.root.mark), self.source.file))
+        if "iterations" in loaded.resolved["workload"]:
+            loaded.resolved["workload"]["iterations"] = self.spec.iterations
+        return loaded
+
+    def _sections(self, job: int) -> dict[str, Node]:
+        """Sections of a scenario that the spec has, where a scenario has them."""
+        root = self.source.root
+        found: dict[str, Node] = {}
+        for key in ("compute", "collectives", "network", "prices"):
+            if (node := root.at((key,))) is not None and node.value is not None:
+                found[key] = node
+        path: tuple[str | int, ...] = ("jobs", job) if self.spec.jobs else ()
+        for key in ("workload", "compute"):
+            if (node := root.at((*path, key))) is not None and node.value is not None:
+                found[key] = node
+        return found
+
+    def mark_bounds(self, name: str) -> Any:
+        """Where the bounds of a dimension stand."""
+        return self.source.mark(("bandwidth", name), key=True)
+
+
+def read(path: str, overrides: Iterable[Override] = ()) -> Request:
+    """Reads what is asked for. Raises :class:`SynclineError` with everything that is wrong with its form."""
+    source = from_file(path)
+    return request(source, overrides)
+
+
+def request(source: Source, overrides: Iterable[Override] = ()) -> Request:
+    """The same from values that are read already."""
+    if not isinstance(source.root.value, dict):
+        refuse(error("SL0102", "not a design", mark=source.root.mark, allowed="a mapping"))
+    source.override(overrides)
+    spec = check(source, Spec, whole="the design")
+    jobs = spec.jobs or [WeightedJob(name="job", workload=None)]
+    return Request(spec, source, list(jobs))
+
+
+def simulated(loaded: Loaded, **changes: Any) -> dict[str, Any]:
+    """The summary and tables that matter of a scenario with other sections, simulated in the core's own form."""
+    from syncline.result import Result
+
+    resolved = {**loaded.resolved, **changes}
+    try:
+        result = Result(_core.simulate(json.dumps(resolved)))
+    except Exception as problem:
+        placed: list[Diagnostic] = [loaded.origins.placed(each) for each in getattr(problem, "diagnostics", [])]
+        if placed:
+            refuse(*placed)
+        raise
+    return {"summary": result.summary, "collectives": result.table("collectives")}
+
+
+def _factorisations(number: int, parts: int) -> Iterator[tuple[int, ...]]:
+    """All ways to write ``number`` as an ordered product of ``parts`` numbers of 2 or more."""
+    if parts == 1:
+        if number >= 2:
+            yield (number,)
+        return
+    for first in _divisors(number):
+        if first >= 2:
+            for rest in _factorisations(number // first, parts - 1):
+                yield (first, *rest)
+
+
+def _divisors(number: int) -> list[int]:
+    small = [each for each in range(1, int(number**0.5) + 1) if number % each == 0]
+    return sorted({*small, *(number // each for each in small)})
+
+
+def _product(sizes: Iterable[int]) -> int:
+    found = 1
+    for size in sizes:
+        found *= size
+    return found

@@ -1,0 +1,67 @@
+"""What rates cost: the bill of a fabric as a function of the rates of its dimensions."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from syncline import _core
+from syncline.config.problem import error, refuse
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from syncline.config.load import Loaded
+
+_UNIT = 1e11
+"""Rates at which parts are priced, in bytes per second."""
+
+
+@dataclass(frozen=True)
+class Price:
+    """Dollars of a fabric of one shape: so many in any case, and so many for each byte per second."""
+
+    fixed: float
+    per_rate: tuple[float, ...]
+    """Of each dimension, for each byte per second that every NPU sends into it."""
+
+    def usd(self, rates: Sequence[float]) -> float:
+        """What the fabric costs with these rates, in bytes per second of one NPU."""
+        return self.fixed + sum(each * rate for each, rate in zip(self.per_rate, rates, strict=True))
+
+
+def price(loaded: Loaded, where: Any = None) -> Price:
+    """The price of the shape of a scenario that has prices.
+
+    Raises :class:`SynclineError` where the list prices parts that come in sizes: their price is no multiple of a rate.
+    """
+    dims = loaded.resolved["fabric"]["dims"]
+    base = [_UNIT] * len(dims)
+    all_usd = _usd(loaded, base)
+    more = [_usd(loaded, [rate * (1 + (at == own)) for at, rate in enumerate(base)]) for own in range(len(dims))]
+    per_rate = tuple((usd - all_usd) / _UNIT for usd in more)
+    found = Price(all_usd - sum(each * _UNIT for each in per_rate), per_rate)
+    odd = [_UNIT * (0.3 + 0.4 * at) for at in range(len(dims))]
+    if abs(found.usd(odd) - _usd(loaded, odd)) > 1e-6 * max(found.usd(odd), 1.0) or found.fixed < -1e-6 * all_usd:
+        refuse(
+            error(
+                "SL0102",
+                "this price list has parts of certain rates, so that no optimum follows from prices per GB/s",
+                mark=where,
+                key="prices",
+                allowed="a list with prices per GB/s, such as hier2021",
+                help="take such a list for the search, and price the fabric that it finds with yours: "
+                "syncline show fabric",
+            )
+        )
+    return Price(max(found.fixed, 0.0), per_rate)
+
+
+def _usd(loaded: Loaded, rates: Sequence[float]) -> float:
+    fabric = loaded.resolved["fabric"]
+    dims = [{**dim, "rate_per_npu": f"{round(8 * rate)}b/s"} for dim, rate in zip(fabric["dims"], rates, strict=True)]
+    bill: dict[str, Any] = json.loads(
+        _core.cost(json.dumps({**fabric, "dims": dims}), json.dumps(loaded.resolved["prices"]))
+    )
+    return float(bill["usd"])

@@ -1,0 +1,89 @@
+"""How hier2021 IV divides a budget: equally, by bytes, and by what model and data parallelism take in turn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import sqrt
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from syncline.design.demand import Demand
+
+
+@dataclass(frozen=True)
+class Division:
+    """Shares of a budget."""
+
+    shares: tuple[float, ...]
+    """Of each dimension; they add up to 1."""
+    case: str = ""
+    """Of SmartBW: which of the cases holds."""
+
+
+def equal(dims: int) -> Division:
+    """EqualBW (hier2021 Eq. 1)."""
+    return Division((1 / dims,) * dims)
+
+
+def message(demand: Demand) -> Division | None:
+    """MessageBW (hier2021 Eq. 2): by the bytes M(k) that dimensions carry in a step; nothing where there are none."""
+    sizes = [sum(each) for each in zip(*(exchange.bytes for exchange in demand.exchanges), strict=True)]
+    return _normal(sizes)
+
+
+def smart(demand: Demand) -> Division | str:
+    """SmartBW (hier2021 IV-C): the least time of two roles that take turns and share at most one dimension.
+
+    The closed form that the paper leaves out: with ``a`` and ``b`` the bandwidths of both roles, M1/a + M2/b is least
+    under (1-r1) a + (1-r2) b + max(r1 a, r2 b) = B, r being the part of a role's bytes that the shared dimension
+    carries. Either the first role sizes the shared dimension (case A), or the second (B), or both alike (C).
+
+    Gives the reason in words where the scheme does not say what to do.
+    """
+    roles = [sizes for role in demand.roles if any(sizes := demand.role(role))]
+    if not roles:
+        return "nothing is exchanged"
+    if len(roles) == 1:
+        found = _normal(roles[0])
+        return found if found else "nothing is exchanged"
+    if len(roles) > 2:
+        return f"{len(roles)} kinds of groups take turns, and SmartBW knows two"
+    if any(not _alike(demand, role) for role in demand.roles):
+        return "a role exchanges in several ways, which keep dimensions busy in different proportions"
+    # Model parallelism first, as in the paper.
+    second, first = roles
+    shared = [at for at, (a, b) in enumerate(zip(first, second, strict=True)) if a and b]
+    if len(shared) > 1:
+        return f"{len(shared)} dimensions are shared, and SmartBW knows one"
+    m1, m2 = sum(first), sum(second)
+    r1, r2 = (first[shared[0]] / m1, second[shared[0]] / m2) if shared else (0.0, 0.0)
+    case, a, b = _bandwidths(m1, m2, r1, r2)
+    rates = [max(a * x / m1, b * y / m2) for x, y in zip(first, second, strict=True)]
+    found = _normal(rates)
+    return Division(found.shares, case if shared else "no shared dimension") if found else "nothing is exchanged"
+
+
+def _bandwidths(m1: float, m2: float, r1: float, r2: float) -> tuple[str, float, float]:
+    """The case, and the bandwidths of both roles for a budget of 1."""
+    for case, c1, c2 in (("A", 1.0, 1 - r2), ("B", 1 - r1, 1.0)):
+        # Where a role has the shared dimension only, what it has there is free: the other sizes it.
+        if c1 == 0 or c2 == 0:
+            continue
+        root = sqrt(m1 * c1) + sqrt(m2 * c2)
+        a, b = sqrt(m1 / c1) / root, sqrt(m2 / c2) / root
+        if (r1 * a >= r2 * b) if case == "A" else (r1 * a <= r2 * b):
+            return case, a, b
+    kink = 1 / (1 / r1 + 1 / r2 - 1)
+    return "C", kink / r1, kink / r2
+
+
+def _alike(demand: Demand, role: str) -> bool:
+    """Whether a role's exchanges keep dimensions busy in one proportion."""
+    return sum(exchange.role == role for exchange in demand.exchanges) <= 1
+
+
+def _normal(sizes: Sequence[float]) -> Division | None:
+    total = sum(sizes)
+    return Division(tuple(size / total for size in sizes)) if total > 0 else None

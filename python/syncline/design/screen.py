@@ -1,0 +1,204 @@
+"""What a search found, on a terminal."""
+
+from __future__ import annotations
+
+from io import StringIO
+from typing import TYPE_CHECKING
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from syncline.report.prose import lines
+from syncline.report.quantity import counted, digits, listed, percent, rate, scaled, time
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from syncline.design.bandwidth import Allocation, Found
+
+SHAPES = 8
+FRONT = 20
+"""Rows that are listed one by one."""
+_GOALS = {
+    "time": "the shortest time of a step",
+    "performance_per_cost": "the most steps per second and dollar",
+    "pareto": "all trade-offs between time and cost",
+}
+
+
+def screen(found: Found, width: int) -> RenderableType:
+    """The screen for a terminal of ``width`` columns."""
+    return Group(*_parts(found, width))
+
+
+def plain(found: Found, width: int = 100) -> str:
+    """The screen as text."""
+    console = Console(file=StringIO(), width=width, color_system=None, legacy_windows=False)
+    with console.capture() as captured:
+        console.print(screen(found, width))
+    return "\n".join(line.rstrip() for line in captured.get().splitlines())
+
+
+def usd(amount: float) -> str:
+    """``$2.22 M``."""
+    return f"${scaled(amount, '').strip()}" if amount < 1e6 else f"${digits(amount / 1e6)} M"
+
+
+def _parts(found: Found, width: int) -> Iterator[RenderableType]:
+    winner = found.winner
+    yield Text.assemble((found.request.name, "bold"), (f"  {_subject(found)}", "dim"))
+    yield ""
+    yield Text(lines(answer(found), width), "bold")
+    yield ""
+    yield _allocations([each for each in found.allocations if each.shape == winner.shape], found)
+    others = [each for each in found.allocations if each.shape != winner.shape]
+    if others:
+        yield ""
+        yield Text(f"Other shapes, the best rates of each; {counted(len(others), 'shape')} in all", "dim")
+        yield _shapes(others[:SHAPES], found)
+    if found.front:
+        yield ""
+        yield Text("Time against cost: what nothing beats in both", "dim")
+        yield _front(found.front)
+    yield ""
+    if winner.reached:
+        yield Text(lines(f"What holds the time back: {listed([_said(key) for key in winner.reached])}.", width))
+    for shape, why in found.skipped[:SHAPES]:
+        yield Text(lines(f"Left out: {shape}: {why}", width), "yellow")
+    if len(found.skipped) > SHAPES:
+        yield Text(f"Left out: {len(found.skipped) - SHAPES} more", "yellow")
+    if found.results:
+        summary = found.results[0].summary
+        yield Text(
+            lines(
+                f"Obtained by: predicted from bytes and rates, one exchange after the other; simulated with network "
+                f"{summary.network_model}, compute {summary.compute_model}, calibrated: {summary.calibrated}",
+                width,
+            ),
+            "dim",
+        )
+    for note in found.notes:
+        yield Text(lines(f"Note: {note}", width), "dim")
+
+
+def _subject(found: Found) -> str:
+    spec = found.request.spec
+    budget = [each for each in (spec.budget.rate_per_npu and f"{spec.budget.rate_per_npu} per NPU",) if each]
+    budget += [usd(spec.budget.usd)] if spec.budget.usd is not None else []
+    jobs = f"{counted(len(found.request.jobs), 'job')}, " if spec.jobs else ""
+    return f"{jobs}{found.candidate.npus} NPUs, budget {listed(budget)}, for {_GOALS[spec.objective]}"
+
+
+def answer(found: Found) -> str:
+    """The answer in sentences."""
+    winner = found.winner
+    split = listed([f"{rate(each)} for {name}" for name, each in zip(winner.names, winner.rates, strict=True)])
+    text = f"{winner.shape}: {split}."
+    even = next((each for each in found.allocations if each.scheme == "EqualBW" and each.shape == winner.shape), None)
+    if even is None or not even.total_s:
+        return text
+    spec = found.request.spec
+    steps = "A step takes" if not spec.jobs else "The steps take"
+    took = _total(found, winner)
+    ratio = _total(found, even) / took
+    beside = f"{digits(ratio)}x as fast as" if ratio >= 1 else f"{digits(1 / ratio)}x as long as"
+    text += f" {steps} {time(took)}, {beside} with equal bandwidths"
+    if winner.usd and even.usd:
+        ratio *= (even.usd + even.npus_usd) / (winner.usd + winner.npus_usd)
+        text += f", with a network for {usd(winner.usd)} in place of {usd(even.usd)}"
+        text += f": {digits(ratio)}x the performance per dollar" + (" of network and NPUs" if winner.npus_usd else "")
+    return f"{text}."
+
+
+def _total(found: Found, allocation: Allocation) -> float:
+    """Seconds of all jobs' steps by weight: simulated where that was done."""
+    if not allocation.simulated:
+        return allocation.total_s
+    return sum(job.weight * each for job, each in zip(found.request.jobs, allocation.simulated, strict=True))
+
+
+def _table() -> Table:
+    return Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1), header_style="dim")
+
+
+def _allocations(allocations: Sequence[Allocation], found: Found) -> Table:
+    """A column for each scheme."""
+    table = _table()
+    table.add_column("", no_wrap=True)
+    for each in allocations:
+        best = each is found.winner
+        table.add_column(
+            each.scheme, justify="right", header_style="bold" if best else "dim", style="bold" if best else ""
+        )
+
+    def row(name: str, cell: Callable[[Allocation], str]) -> None:
+        table.add_row(name, *map(cell, allocations))
+
+    for at, name in enumerate(found.winner.names):
+        row(name, lambda each, at=at: f"{rate(each.rates[at])} {percent(each.shares[at]):>7}")  # type: ignore[misc]
+    row("predicted", lambda each: time(each.total_s))
+    row("simulated", lambda each: time(_total(found, each)) if each.simulated else "")
+    row("bandwidth used", lambda each: percent(each.utilization))
+    if found.winner.usd is not None:
+        row("cost of the network", lambda each: usd(each.usd or 0.0))
+        row("steps/s for $1 M", lambda each: digits(1e6 * (each.per_cost or 0.0)))
+    if any(each.case for each in allocations):
+        row("case", lambda each: each.case)
+    if any(each.broken for each in allocations):
+        row("breaks", lambda each: ", ".join(map(_said, each.broken)))
+    return table
+
+
+def _shapes(allocations: Sequence[Allocation], found: Found) -> Table:
+    table = _table()
+    table.add_column("shape", overflow="fold")
+    table.add_column("rates", overflow="fold")
+    table.add_column("predicted", justify="right")
+    table.add_column("simulated", justify="right")
+    priced = found.winner.usd is not None
+    if priced:
+        table.add_column("cost", justify="right")
+        table.add_column("steps/s for $1 M", justify="right")
+    for each in allocations:
+        cells = [each.shape, ", ".join(rate(one) for one in each.rates), time(each.total_s)]
+        cells.append(time(_total(found, each)) if each.simulated else "")
+        if priced:
+            cells += [usd(each.usd or 0.0), digits(1e6 * (each.per_cost or 0.0))]
+        table.add_row(*cells)
+    return table
+
+
+def _front(front: Sequence[Allocation]) -> Table:
+    table = _table()
+    for name in ("cost", "predicted", "steps/s for $1 M"):
+        table.add_column(name, justify="right")
+    several = len({each.shape for each in front}) > 1
+    if several:
+        table.add_column("shape", overflow="fold")
+    table.add_column("rates", overflow="fold")
+    step = max(1, -(-len(front) // FRONT))
+    best = max(front, key=lambda each: each.per_cost or 0.0)
+    for at, each in enumerate(front):
+        if at % step and each is not best and at != len(front) - 1:
+            continue
+        cells = [usd(each.usd or 0.0), time(each.total_s), digits(1e6 * (each.per_cost or 0.0))]
+        cells += [each.shape] if several else []
+        table.add_row(*cells, ", ".join(rate(one) for one in each.rates), style="bold" if each is best else "")
+    return table
+
+
+def _said(key: str) -> str:
+    """A constraint by the words of the spec."""
+    words = {
+        "budget.rate_per_npu": "the budget of bandwidth",
+        "budget.usd": "the budget of dollars",
+        "order": "the order",
+    }
+    if key in words:
+        return words[key]
+    if key.startswith("bandwidth."):
+        name, bound = key.removeprefix("bandwidth.").rsplit(".", 1)
+        return f"the {bound} of {name}"
+    return f"the {key}"

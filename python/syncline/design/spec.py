@@ -1,0 +1,172 @@
+"""What is asked of a search for bandwidths, as a user writes it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field, model_validator
+
+from syncline import _core
+from syncline.config.base import Strict, either, wrong
+from syncline.config.fabric import Efficiencies, Times
+from syncline.config.quantity import Rate
+from syncline.config.shape import check_shape
+from syncline.config.workload import Iterations
+
+Shape = Annotated[str, AfterValidator(check_shape)]
+Kind = Literal["ring", "fully_connected", "switch"]
+
+MOST_CANDIDATES = 20_000
+"""Most shapes that a search looks at."""
+
+
+class Shapes(Strict):
+    """The shape of the fabric, or several to choose from. Rates are what is searched for."""
+
+    shape: Annotated[
+        Shape | Annotated[list[Shape], Field(min_length=1, max_length=MOST_CANDIDATES)] | None,
+        either("a shape such as Ring(8)_Switch(128), or a list of shapes"),
+    ] = None
+    """Such as `Ring(8)_Switch(128)`, lowest dimension first, or a list of such. Either this or `npus`."""
+    npus: Annotated[int, Field(ge=2, le=2**32 - 1)] | None = None
+    """Number of NPUs: all shapes of as many are looked at, in which every dimension has two NPUs or more."""
+    dims: Annotated[
+        Annotated[int, Field(ge=1, le=8)]
+        | Annotated[list[Annotated[int, Field(ge=1, le=8)]], Field(min_length=1, max_length=8)],
+        either("a number of dimensions, or a list of such"),
+    ] = 2
+    """With `npus`: how many dimensions, or a list of what may be."""
+    kinds: Annotated[list[Kind | list[Kind]], Field(min_length=1, max_length=8)] = ["switch"]
+    """With `npus`: what dimensions are, lowest first; the last one stands for all above. A list in place of a word:
+    each of them is tried."""
+    names: list[str] | None = None
+    """Names of the dimensions, lowest first, in place of `dim1`, `dim2` and so on."""
+    latency: Times = "0s"
+    """Latency of a link; one for all dimensions, or a list with one for each."""
+    efficiency: Efficiencies = 1.0
+    """Payload over all bits on the wire; one for all dimensions, or a list."""
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Shapes:
+        if (self.shape is None) == (self.npus is None):
+            raise wrong(
+                "either `shape` or `npus` says which shapes there are",
+                code="SL0103" if self.shape is None else "SL0102",
+                help="write shape: Ring(8)_Switch(128), or npus: 1024 and dims: [2, 3]",
+            )
+        if self.npus is None:
+            for key in ("dims", "kinds"):
+                if key in self.model_fields_set:
+                    raise wrong(f"`{key}` is for `npus`: a shape says it itself", help=f"remove `{key}`")
+        return self
+
+
+Usd = Annotated[float, Field(gt=0, le=1e15, strict=False)]
+
+
+class Budget(Strict):
+    """What there is to spend: bandwidth, money, or both."""
+
+    rate_per_npu: Rate | None = None
+    """Sum over all dimensions of what one NPU sends into each."""
+    usd: Annotated[Usd | None, either("an amount above 0, in US dollars")] = None
+    """Price of the whole fabric, by `prices`."""
+
+    @model_validator(mode="after")
+    def _some(self) -> Budget:
+        if self.rate_per_npu is None and self.usd is None:
+            raise wrong(
+                "the budget is empty", code="SL0103", help="give `rate_per_npu`, such as 300GB/s, or `usd`, or both"
+            )
+        if self.rate_per_npu is not None and _core.parse_quantity("rate", self.rate_per_npu) == 0:
+            raise wrong("a budget of nothing", found=self.rate_per_npu, allowed="a rate above 0")
+        return self
+
+
+class Bounds(Strict):
+    """What the rate of a dimension must keep to. All are of what one NPU sends into it."""
+
+    min: Rate | None = None
+    """It is at least this."""
+    max: Rate | None = None
+    """It is at most this."""
+    fixed: Rate | None = None
+    """It is this, in place of `min` and `max`."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Bounds:
+        if self.fixed is not None and (self.min is not None or self.max is not None):
+            raise wrong("`fixed` is both `min` and `max`", help="remove `min` and `max`, or `fixed`")
+        for key in ("max", "fixed"):
+            value = getattr(self, key)
+            if value is not None and _core.parse_quantity("rate", value) == 0:
+                raise wrong("a dimension needs some bandwidth", found=f"{key}: {value}", allowed="a rate above 0")
+        return self
+
+
+class WeightedJob(Strict):
+    """One of several jobs that the fabric is for."""
+
+    name: Annotated[str, Field(min_length=1, max_length=100)]
+    """Its name."""
+    weight: Annotated[float, Field(gt=0, le=1e9, strict=False)] = 1.0
+    """How many of its steps are counted for one of a job of weight 1."""
+    workload: Any
+    """What it does, as in a scenario."""
+    compute: Any = None
+    """What turns its work into time; without it, that of all jobs."""
+
+
+class Spec(Strict):
+    """How to spend a bandwidth budget on a fabric for one job or several."""
+
+    schema_: Annotated[Literal["syncline-design/1"], Field(alias="schema")] = "syncline-design/1"
+    """Version of this form."""
+    name: Annotated[str, Field(max_length=200)] = ""
+    """A name for people; results go to a folder of that name. Without it, the file's name is taken."""
+    workload: Any = None
+    """The job, as in a scenario. Exactly one of this and `jobs`."""
+    jobs: Annotated[list[WeightedJob], Field(max_length=64)] = []
+    """Several jobs, each of which has the fabric for itself, in place of `workload`."""
+    compute: Any = None
+    """What turns work into time, as in a scenario."""
+    fabric: Shapes
+    """The shape of the network, or several to choose from."""
+    budget: Budget
+    """What there is to spend."""
+    bandwidth: dict[str, Bounds] = {}
+    """What rates must keep to, by the name of the dimension; `last` is the highest one."""
+    order: Literal["any", "descending"] = "any"
+    """`descending`: no dimension has more than the one below it."""
+    objective: Literal["time", "performance_per_cost", "pareto"] = "time"
+    """What is best: the shortest time of all jobs' steps, the most steps per second and dollar, or all trade-offs
+    between time and the cost of the network."""
+    points: Annotated[int, Field(ge=2, le=200)] = 16
+    """With `pareto`: how many budgets are tried."""
+    prices: Any = None
+    """What parts cost, as in a scenario."""
+    npu_usd: Annotated[float, Field(ge=0, le=1e9, strict=False)] = 0.0
+    """What an NPU costs, with its part of a host: performance per cost counts it besides the network."""
+    collectives: Any = None
+    """How collectives are carried out, as in a scenario."""
+    network: Any = None
+    """The network model that simulates what was found, as in a scenario."""
+    iterations: Iterations = 1
+    """Training iterations that are simulated of each job."""
+    simulate: Annotated[int, Field(ge=1, le=1000)] = 3
+    """Of several shapes, how many of the best are simulated."""
+
+    @model_validator(mode="after")
+    def _some_job(self) -> Spec:
+        if self.workload is None and not self.jobs:
+            raise wrong("missing key `workload`", code="SL0103", help="add `workload`, or several `jobs`")
+        if self.workload is not None and self.jobs:
+            raise wrong("both `workload` and `jobs` are given", help="one job is a `workload`; several are `jobs`")
+        names = [job.name for job in self.jobs]
+        if twice := next((name for at, name in enumerate(names) if name in names[:at]), None):
+            raise wrong("two jobs have one name", found=twice, help="give each a name of its own")
+        if self.prices is None:
+            needs = "budget.usd" if self.budget.usd is not None else f"objective: {self.objective}"
+            if self.budget.usd is not None or self.objective != "time":
+                raise wrong(f"`{needs}` needs `prices`", code="SL0103", help="add prices: hier2021, or a list of yours")
+        return self

@@ -1,0 +1,133 @@
+"""The whole search on a small job."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import syncline
+from syncline.design import keep
+from syncline.design.bandwidth import search
+from syncline.design.demand import demand
+from syncline.design.screen import plain
+from syncline.errors import SynclineError
+from tests.design.requests import SPEC, asked
+
+pytest.importorskip("cvxpy")
+pytestmark = pytest.mark.timeout(300)
+
+
+def test_bytes_are_those_of_the_plans() -> None:
+    """Among 4, an all-gather of 4 M elements and an all-reduce of as many; among 8, a quarter of the gradients."""
+    request = asked()
+    rates = [8 * 10**11] * 2
+    found = demand(request.scenario(0, request.candidates()[0], rates), rates)
+    element = 4
+    model, data = found.role("model"), found.role("data")
+    assert model == pytest.approx((4e6 * element * (3 / 4 + 2 * 3 / 4), 0.0), rel=1e-3)
+    assert data == pytest.approx((0.0, 9e6 / 4 * element * 2 * 7 / 8), rel=1e-3)
+    assert found.compute_s == pytest.approx(5 * 1e-3 / 4, rel=1e-3)
+
+
+def test_prediction_is_what_is_simulated() -> None:
+    found = search(asked())
+    assert [each.scheme for each in found.allocations] == ["EqualBW", "MessageBW", "SmartBW", "optimum"]
+    for each in found.allocations:
+        # Chunks of a collective fill and empty the pipeline of dimensions.
+        assert each.simulated[0] == pytest.approx(each.predicted[0], rel=0.02)
+        assert sum(each.rates) <= 100e9
+    best = found.winner
+    assert best.scheme == "optimum"
+    assert best.simulated[0] == pytest.approx(min(each.simulated[0] for each in found.allocations), rel=1e-4)
+    smart = next(each for each in found.allocations if each.scheme == "SmartBW")
+    assert best.rates == pytest.approx(smart.rates, rel=1e-4)
+    assert "as fast as with equal bandwidths" in " ".join(plain(found).split())
+
+
+@pytest.mark.parametrize(
+    ("shape", "model"),
+    [("FC(8)_Switch(8)", 2), ("Ring(8)_Switch(8)", 4), ("FC(4)_FC(4)_Switch(4)", 8), ("Switch(6)_Switch(4)", 2)],
+)
+def test_predictions_hold_where_groups_are_parts_of_dimensions(shape: str, model: int) -> None:
+    """A part of a full connection has the links between its members only; a part of a ring goes through others."""
+    workload = {**SPEC["workload"], "parallel": {"model": model, "overlap": "none"}}
+    found = search(asked(workload=workload, fabric={"shape": shape, "latency": "1ns"}))
+    for each in found.allocations:
+        assert each.simulated[0] == pytest.approx(each.predicted[0], rel=0.03), each.scheme
+    assert found.winner.simulated[0] <= min(each.simulated[0] for each in found.allocations) * (1 + 1e-4)
+
+
+def test_shapes_are_looked_at_and_those_that_do_not_fit_are_told() -> None:
+    workload = {**SPEC["workload"], "parallel": {"model": ["dim1"], "overlap": "none"}}
+    found = search(
+        asked(workload=workload, fabric={"npus": 32, "dims": [1, 2], "kinds": ["ring", "switch"]}, simulate=2)
+    )
+    shapes = {each.shape for each in found.allocations}
+    assert shapes == {"Ring(32)", "Ring(2)_Switch(16)", "Ring(4)_Switch(8)", "Ring(8)_Switch(4)", "Ring(16)_Switch(2)"}
+    optima = [each for each in found.allocations if each.scheme == "optimum"]
+    assert found.winner.total_s == min(each.total_s for each in optima)
+    assert sum(bool(each.simulated) for each in optima) == 2
+    bad = search(asked(fabric={"shape": ["Ring(4)_Switch(8)", "Ring(3)_Switch(8)"]}))
+    assert [shape for shape, _ in bad.skipped] == ["Ring(3)_Switch(8)"]
+
+
+def test_several_jobs_are_weighed() -> None:
+    """The one whose steps count more is the one that the fabric is made for."""
+    data = {**SPEC["workload"], "parallel": {"data": "all", "model": "none", "overlap": "none"}}
+    shares = []
+    for weight in (0.01, 100):
+        jobs = [{"name": "a", "workload": SPEC["workload"]}, {"name": "b", "weight": weight, "workload": data}]
+        found = search(asked(workload=None, jobs=jobs))
+        assert len(found.winner.predicted) == 2
+        shares.append(found.winner.shares[1])
+    alone = search(asked(workload=data)).winner.shares[1]
+    assert abs(shares[1] - alone) < abs(shares[0] - alone)
+
+
+def test_bounds_are_kept_and_schemes_that_break_them_are_told() -> None:
+    found = search(asked(bandwidth={"dim1": {"max": "20GB/s"}, "last": {"min": "30GB/s"}}))
+    assert found.winner.rates[0] <= 20e9
+    assert found.winner.reached == ("budget.rate_per_npu", "bandwidth.dim1.max")
+    broken = {each.scheme: each.broken for each in found.allocations}
+    assert "bandwidth.dim1.max" in broken["EqualBW"]
+    assert not broken["optimum"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"bandwidth": {"dim1": {"min": "80GB/s"}, "dim2": {"fixed": "30GB/s"}}}, "at least 110 GB/s together"),
+        ({"bandwidth": {"dim1": {"max": "10GB/s"}, "dim2": {"min": "20GB/s"}}, "order": "descending"}, "dimension dim"),
+    ],
+)
+def test_the_constraint_that_forbids_all_is_named(changes: dict[str, object], why: str) -> None:
+    with pytest.raises(SynclineError) as refused:
+        search(asked(**changes))
+    assert refused.value.exit_status == 1
+    (problem,) = refused.value.diagnostics
+    assert problem["code"] == "SL1001"
+    assert why in problem["notes"][0]
+
+
+def test_files_and_the_winner_simulated_again(tmp_path: Path) -> None:
+    found = search(asked())
+    folder = tmp_path / "found"
+    names = keep.keep(found, str(folder))
+    assert set(names) >= {"design.json", "allocations.csv", "scenario.yaml", "run/"}
+    answer = json.loads((folder / "design.json").read_text("utf-8"))
+    again = syncline.simulate(folder / "scenario.yaml")
+    assert again.summary.step_time_s == pytest.approx(answer["best"]["simulated_s"][0], rel=1e-12)
+    assert (folder / "run" / "report.html").is_file()
+    before = (folder / "design.json").read_bytes()
+    keep.keep(search(asked()), str(folder))
+    assert (folder / "design.json").read_bytes() == before
+
+
+def test_a_folder_with_something_else_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("mine", "utf-8")
+    with pytest.raises(SynclineError) as refused:
+        keep.keep(search(asked()), str(tmp_path))
+    assert refused.value.exit_status == 3
+    assert [each.name for each in tmp_path.iterdir()] == ["mine.txt"]
