@@ -167,6 +167,7 @@ def test_a_list_may_be_changed(scenario: Callable[..., Loaded]) -> None:
     loaded = scenario(STAR + text)
     assert loaded.check() == []
     assert loaded.resolved["prices"]["direct"] == "ocs"
+    assert loaded.resolved["prices"]["name"] == "hier2021, changed"
     assert loaded.resolved["prices"]["components"]["link"] == {"usd_per_GBps": 2}
     assert bill(loaded)["usd"] == 3 * 1000 + 1200 + 720 + 60
 
