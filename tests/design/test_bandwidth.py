@@ -46,6 +46,19 @@ def test_prediction_is_what_is_simulated() -> None:
     assert "as fast as with equal bandwidths" in " ".join(plain(found).split())
 
 
+@pytest.mark.parametrize(
+    ("shape", "model"),
+    [("FC(8)_Switch(8)", 2), ("Ring(8)_Switch(8)", 4), ("FC(4)_FC(4)_Switch(4)", 8), ("Switch(6)_Switch(4)", 2)],
+)
+def test_predictions_hold_where_groups_are_parts_of_dimensions(shape: str, model: int) -> None:
+    """A part of a full connection has the links between its members only; a part of a ring goes through others."""
+    workload = {**SPEC["workload"], "parallel": {"model": model, "overlap": "none"}}
+    found = search(asked(workload=workload, fabric={"shape": shape, "latency": "1ns"}))
+    for each in found.allocations:
+        assert each.simulated[0] == pytest.approx(each.predicted[0], rel=0.03), each.scheme
+    assert found.winner.simulated[0] <= min(each.simulated[0] for each in found.allocations) * (1 + 1e-4)
+
+
 def test_shapes_are_looked_at_and_those_that_do_not_fit_are_told() -> None:
     workload = {**SPEC["workload"], "parallel": {"model": ["dim1"], "overlap": "none"}}
     found = search(

@@ -113,10 +113,10 @@ def _run(arguments: Sequence[str]) -> int:
         found = _misused(wrong)
         if "--json" in arguments:
             show_json({"exit_status": USAGE, "diagnostics": [found]})
-        if arguments:
+        if found["message"]:
             complain([found])
         else:
-            # Without any argument the help is what is wanted.
+            # Where a command is missing, the help is what is wanted.
             wrong.show()
         return USAGE
     return status if isinstance(status, int) else 0

@@ -9,9 +9,10 @@ from pydantic.json_schema import SkipJsonSchema
 
 from syncline.config.base import Strict, either, form, wrong
 from syncline.config.quantity import Bytes, Rate, Time
+from syncline.config.workload import Collective
 
 Name = Literal["analytical", "queued", "flow", "packet"]
-Traffic = Literal["all_reduce", "reduce_scatter", "all_gather", "all_to_all", "broadcast", "reduce", "point_to_point"]
+Traffic = Literal[Collective, "point_to_point"]
 Segments = Annotated[int, Field(ge=1, le=2**32 - 1)]
 Part = Annotated[float, Field(gt=0, le=1)]
 

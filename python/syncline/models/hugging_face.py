@@ -163,9 +163,8 @@ def _gemma2(keys: _Keys) -> dict[str, Any]:
     return {**_gemma(keys), "norms": 4}
 
 
-def _gpt2(keys: _Keys) -> dict[str, Any]:
-    keys.must_be("add_cross_attention", wanted=False, default=False, why="there is no encoder to attend to")
-    positions = keys.size("n_positions")
+def _gpt(keys: _Keys, *, tied: bool) -> dict[str, Any]:
+    """What GPT-2 and its successor by another hand have in common."""
     hidden = keys.size("n_embd")
     return {
         "layers": keys.size("n_layer", most=_LAYERS),
@@ -173,12 +172,17 @@ def _gpt2(keys: _Keys) -> dict[str, Any]:
         "heads": keys.size("n_head"),
         "feed_forward": keys.size("n_inner", 4 * hidden, most=_LONGEST),
         "activation": keys.activation("activation_function", "gelu_new"),
-        "positions": positions,
-        "sequence": positions,
+        "sequence": keys.size("n_positions"),
         "vocabulary": keys.size("vocab_size", most=_LONGEST),
-        "tied_embeddings": keys.flag("tie_word_embeddings", default=True),
+        "tied_embeddings": keys.flag("tie_word_embeddings", default=tied),
         "dropout": keys.rate("attn_pdrop", "resid_pdrop", "embd_pdrop"),
     }
+
+
+def _gpt2(keys: _Keys) -> dict[str, Any]:
+    keys.must_be("add_cross_attention", wanted=False, default=False, why="there is no encoder to attend to")
+    shared = _gpt(keys, tied=True)
+    return {**shared, "positions": shared["sequence"]}
 
 
 def _gpt_neox(keys: _Keys) -> dict[str, Any]:
@@ -202,13 +206,8 @@ def _gpt_neox(keys: _Keys) -> dict[str, Any]:
 
 
 def _gptj(keys: _Keys) -> dict[str, Any]:
-    hidden = keys.size("n_embd")
     return {
-        "layers": keys.size("n_layer", most=_LAYERS),
-        "hidden": hidden,
-        "heads": keys.size("n_head"),
-        "feed_forward": keys.size("n_inner", 4 * hidden, most=_LONGEST),
-        "activation": keys.activation("activation_function", "gelu_new"),
+        **_gpt(keys, tied=False),
         "block": "parallel",
         "norms": 1,
         "attention_bias": False,
@@ -216,10 +215,6 @@ def _gptj(keys: _Keys) -> dict[str, Any]:
         "projection_bias": True,
         "positions": 0,
         "rotary": True,
-        "sequence": keys.size("n_positions"),
-        "vocabulary": keys.size("vocab_size", most=_LONGEST),
-        "tied_embeddings": keys.flag("tie_word_embeddings", default=False),
-        "dropout": keys.rate("attn_pdrop", "resid_pdrop", "embd_pdrop"),
     }
 
 
