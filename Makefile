@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUST := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: help setup demo test test-rust test-python test-random test-slow test-torch bench bench-packet reference-packet experiments-astra2020 experiments-dlrm2020 experiments-hier2021 lint wheel web schema transcripts clean
+.PHONY: help setup demo test test-rust test-python test-random test-slow test-torch bench bench-flow bench-packet reference-packet experiments-astra2020 experiments-dlrm2020 experiments-hier2021 lint wheel web schema transcripts clean
 .DEFAULT_GOAL := help
 
 help: ## list the commands
@@ -50,6 +50,9 @@ bench: setup ## speed of the engines, time to start; CONTRIBUTING says how to re
 	cargo bench --quiet --locked -p syncline-astra-compat --bench speed
 	$(BIN)/python benches/scale.py
 	$(BIN)/python benches/start_up.py
+
+bench-flow: ## speed of the flow model beside SimGrid, where that is installed; ARGS=--all for its large cases, too
+	$(PYTHON) benches/flow.py $(ARGS)
 
 bench-packet: ## speed of the packet model beside ns-3, where that is installed; queues of events
 	$(PYTHON) benches/packet.py

@@ -1,6 +1,9 @@
-//! Flows that share links: CPU time, flows a second and peak memory. `cargo bench -p syncline-net-flow --bench sharing`;
-//! with `-- --json` a line of JSON for each case, and with `--dump FOLDER` its links, flows and answers in files there, as
-//! `benches/flow.py` sets them beside SimGrid.
+//! Flows that share links: CPU time (the best of three runs; one of a case with a million flows), flows a second, peak memory
+//! and when the last flow ends. `cargo bench -p syncline-net-flow --bench sharing`.
+//!
+//! After `--`: numbers of cases to run only these, `--all` to run also the case that takes longest, `--json` for a line of JSON
+//! for each case, and `--dump FOLDER` for files there with links, flows and answers of those that `benches/flow.py` sets beside
+//! SimGrid.
 
 use cpu_time::ProcessTime;
 use peak_alloc::PeakAlloc;
@@ -19,8 +22,6 @@ static MEMORY: PeakAlloc = PeakAlloc;
 
 const RATE: Rate = Rate(100_000_000_000);
 const LATENCY: Time = Time(500_000);
-/// Ports of a switch of the fat tree: 1,024 hosts.
-const PORTS: u32 = 16;
 
 /// Links both ways between vertices.
 fn duplex(npus: u32, switches: u32, pairs: impl IntoIterator<Item = (u32, u32)>) -> Fabric {
@@ -89,16 +90,26 @@ fn cases() -> Vec<Case> {
         precision,
         by_latency,
     };
-    let (star, tree, all) = (|| star(128), || fat_tree(PORTS), usize::MAX);
-    let random = || flows(128, 127, 62_500.0, 0.5, true);
+    let (star, tree, all) = (star, || fat_tree(16), usize::MAX);
+    let random = |hosts| flows(hosts, hosts - 1, 62_500.0, 0.5, true);
     let equal = || flows(1024, 64, 8192.0, 0.0, true);
+    let few = || flows(128, 16, 62_500.0, 0.5, true);
     let million = || flows(1024, 977, 1e6, 0.5, false);
     vec![
-        case("all-to-all of 128 hosts, all sizes different", star(), random(), all, None, true),
-        case("all-to-all of 128 hosts, all sizes different, 0.1 %", star(), random(), all, Some(10), true),
+        case("all-to-all of 128 hosts, all sizes different", star(128), random(128), all, None, true),
+        case(
+            "all-to-all of 128 hosts, all sizes different, 0.1 %",
+            star(128),
+            random(128),
+            all,
+            Some(10),
+            true,
+        ),
         case("65,536 equal flows, fat tree of 1,024 hosts", tree(), equal(), all, None, true),
         case("a million random flows, fat tree, 16 a host, 0.1 %", tree(), million(), 16, Some(10), false),
         case("a million random flows, fat tree, 16 a host", tree(), million(), 16, None, false),
+        case("all-to-all of 64 hosts, all sizes different", star(64), random(64), all, None, true),
+        case("2,048 random flows, fat tree of 128 hosts", fat_tree(8), few(), all, None, true),
     ]
 }
 
@@ -110,26 +121,37 @@ fn play(case: &Case) -> Ends {
     let rates = (0..case.fabric.links()).map(|link| case.fabric.speed(LinkId(link)).0);
     let mut sharing = Sharing::new(rates, 1, false, case.precision);
     let mut ends: Ends = case.flows.iter().map(|flows| vec![Time::ZERO; flows.len()]).collect();
-    // Flows to begin: when, host and number.
-    let mut coming: BinaryHeap<Reverse<(Time, u32, u32)>> = BinaryHeap::new();
+    // Flows to begin: when, host, number, and where their links are.
+    let mut coming: BinaryHeap<Reverse<(Time, u32, u32, u32)>> = BinaryHeap::new();
+    let mut ways: Vec<Vec<(u32, u32)>> = Vec::new();
+    let mut unused: Vec<u32> = Vec::new();
     let mut begun = vec![0; case.flows.len()];
     let mut bundles: BTreeMap<(u32, u32), u32> = BTreeMap::new();
     let mut pairs: Vec<(u32, u32)> = Vec::new();
     let mut under_way: Vec<(u32, u32)> = Vec::new();
-    let mut way = Vec::new();
-    let mut next = |host: u32, now: Time, coming: &mut BinaryHeap<_>| {
-        let number: &mut u32 = &mut begun[host as usize];
-        if let Some(flow) = case.flows[host as usize].get(*number as usize) {
-            way.clear();
-            case.fabric.route(NpuId(flow.from), NpuId(flow.to), 0, &mut way);
-            coming.push(Reverse((Time(now.0 + LATENCY.0 * way.len() as u64), host, *number)));
-            *number += 1;
-        }
-    };
+    let mut path = Vec::new();
+    let mut next =
+        |host: u32, now: Time, coming: &mut BinaryHeap<_>, ways: &mut Vec<_>, unused: &mut Vec<u32>| {
+            let number: &mut u32 = &mut begun[host as usize];
+            if let Some(flow) = case.flows[host as usize].get(*number as usize) {
+                path.clear();
+                case.fabric.route(NpuId(flow.from), NpuId(flow.to), 0, &mut path);
+                let place = unused.pop().unwrap_or_else(|| {
+                    ways.push(Vec::new());
+                    ways.len() as u32 - 1
+                });
+                let way: &mut Vec<(u32, u32)> = &mut ways[place as usize];
+                way.clear();
+                way.extend(path.iter().map(|link| (link.0, 1)));
+                coming.push(Reverse((Time(now.0 + LATENCY.0 * path.len() as u64), host, *number, place)));
+                *number += 1;
+            }
+        };
     for (host, flows) in (0u32..).zip(&case.flows) {
-        (0..flows.len().min(case.window)).for_each(|_| next(host, Time::ZERO, &mut coming));
+        (0..flows.len().min(case.window))
+            .for_each(|_| next(host, Time::ZERO, &mut coming, &mut ways, &mut unused));
     }
-    let (mut through, mut closed, mut path) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut through, mut closed) = (Vec::new(), Vec::new());
     loop {
         let first = coming.peek().map(|&Reverse((time, ..))| time);
         let Some(now) = first.into_iter().chain(sharing.next()).min() else { return ends };
@@ -140,25 +162,24 @@ fn play(case: &Case) -> Ends {
         for flow in through.drain(..) {
             let (host, number) = under_way[flow as usize];
             ends[host as usize][number as usize] = now;
-            next(host, now, &mut coming);
+            next(host, now, &mut coming, &mut ways, &mut unused);
         }
-        while let Some(&Reverse((time, host, number))) =
+        while let Some(&Reverse((time, host, number, place))) =
             coming.peek().filter(|Reverse((time, ..))| *time <= now)
         {
             coming.pop();
             let flow = case.flows[host as usize][number as usize];
             let bundle = *bundles.entry((flow.from, flow.to)).or_insert_with(|| {
-                path.clear();
-                case.fabric.route(NpuId(flow.from), NpuId(flow.to), 0, &mut path);
-                let links: Vec<(u32, u32)> = path.iter().map(|link| (link.0, 1)).collect();
+                let links = &ways[place as usize];
                 let weight = if case.by_latency { 12 / links.len() as u32 } else { 1 };
-                let bundle = sharing.open(&links, weight, 0);
+                let bundle = sharing.open(links, weight, 0);
                 if pairs.len() <= bundle as usize {
                     pairs.resize(bundle as usize + 1, (0, 0));
                 }
                 pairs[bundle as usize] = (flow.from, flow.to);
                 bundle
             });
+            unused.push(place);
             sharing.start(time, bundle, Bytes(flow.bytes), under_way.len() as u32);
             under_way.push((host, number));
         }
@@ -192,9 +213,11 @@ fn main() {
         arguments.iter().position(|argument| argument == "--dump").map(|at| arguments[at + 1].clone());
     // The long one is for those who ask for it.
     let all = arguments.iter().any(|argument| argument == "--all");
+    let only: Vec<usize> = arguments.iter().filter_map(|argument| argument.parse().ok()).collect();
     for (number, case) in cases().into_iter().enumerate() {
         let flows: usize = case.flows.iter().map(Vec::len).sum();
-        if case.precision.is_none() && flows > 500_000 && !all {
+        let long = case.precision.is_none() && flows > 500_000;
+        if if only.is_empty() { long && !all } else { !only.contains(&number) } {
             continue;
         }
         let (mut best, mut ends) = (f64::INFINITY, Ends::new());
@@ -206,13 +229,16 @@ fn main() {
         }
         let memory = MEMORY.peak_usage();
         let last = ends.iter().flatten().max().copied().unwrap_or_default();
-        if let (Some(folder), true) = (&folder, case.by_latency && case.precision.is_none()) {
-            dump(&case, &ends, &Path::new(folder).join(format!("{number}.txt")));
+        let file = folder.as_ref().filter(|_| case.by_latency && case.precision.is_none());
+        let file = file.map(|folder| Path::new(folder).join(format!("{number}.txt")));
+        if let Some(file) = &file {
+            dump(&case, &ends, file);
         }
         let name = case.name;
         report(&if json {
+            let dumped = file.map_or_else(|| "null".to_owned(), |_| format!("\"{number}.txt\""));
             format!(
-                r#"{{"number": {number}, "name": "{name}", "flows": {flows}, "cpu_s": {best}, "memory_bytes": {memory}, "done_ps": {}}}"#,
+                r#"{{"number": {number}, "name": "{name}", "flows": {flows}, "cpu_s": {best}, "memory_bytes": {memory}, "done_ps": {}, "dumped": {dumped}}}"#,
                 last.0
             )
         } else {

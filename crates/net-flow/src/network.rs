@@ -63,12 +63,14 @@ pub struct Flows<'a> {
     /// Whether the model is called when all messages of the present have come.
     settling: bool,
     bundles: BTreeMap<Key, u32>,
+    /// Paths of messages of the present whose bundle was not open when they came.
+    found: BTreeMap<Key, Vec<Vec<LinkId>>>,
     /// By bundle.
     open: Vec<Open>,
     /// When the engine will call, if it will.
     wake: Option<Time>,
-    /// Calls that are filed.
-    calls: u32,
+    /// When bytes were counted last.
+    last: Time,
     /// By port.
     uses: Vec<LinkUse>,
     contention: BTreeMap<(u32, Owner), (u64, u64, Time)>,
@@ -99,9 +101,10 @@ impl<'a> Flows<'a> {
             coming: Vec::new(),
             settling: false,
             bundles: BTreeMap::new(),
+            found: BTreeMap::new(),
             open: Vec::new(),
             wake: None,
-            calls: 0,
+            last: Time::ZERO,
             uses: vec![LinkUse::default(); ports],
             contention: BTreeMap::new(),
             activity: Activity::new(ports),
@@ -116,7 +119,6 @@ impl<'a> Flows<'a> {
     fn settle_later(&mut self, now: Time, calendar: &mut Calendar) {
         if !self.settling {
             self.settling = true;
-            self.calls += 1;
             calendar.call_last(now, 0, SETTLE);
         }
     }
@@ -127,7 +129,9 @@ impl<'a> Flows<'a> {
             return bundle;
         }
         let (from, to, lane, class, weight) = of;
-        let paths = self.paths(NpuId(from), NpuId(to), lane).expect("it was found when the message was sent");
+        // None was kept where the bundle was open when the message came, and has been closed since.
+        let found = self.found.remove(&of).or_else(|| self.paths(NpuId(from), NpuId(to), lane));
+        let paths = found.expect("a message was taken only where there is a way");
         // Equal parts, as far as they are whole.
         let (whole, count) = (self.sharing.whole(), paths.len() as u32);
         let (mut links, mut latency) = (Vec::<Passed>::new(), Time::ZERO);
@@ -188,12 +192,12 @@ impl<'a> Flows<'a> {
             self.sharing.start(now, bundle, bytes, flight);
         }
         self.coming = coming;
+        self.found.clear();
         self.sharing.settle(now);
         if let Some(next) = self.sharing.next()
             && self.wake != Some(next)
         {
             self.wake = Some(next);
-            self.calls += 1;
             calendar.call_back(next, 0, 0, THROUGH);
         }
     }
@@ -203,6 +207,7 @@ impl<'a> Flows<'a> {
         self.book(now);
         let (mut through, mut closed) = (Vec::new(), Vec::new());
         self.sharing.finish(now, |flight| through.push(flight), |bundle| closed.push(bundle));
+        self.last = now;
         for &number in &through {
             let Flight { id, key, bytes, owner, of, began } = self.flights[number as usize];
             let open = &self.open[self.bundles[&of] as usize];
@@ -283,9 +288,11 @@ impl Network for Flows<'_> {
         let traffic = Traffic::from(transfer.owner);
         let (class, weight) = (self.settings.class(traffic), self.settings.weight(traffic));
         let of = (transfer.from.0, transfer.to.0, transfer.lane, class, weight);
-        if !self.bundles.contains_key(&of) && self.paths(transfer.from, transfer.to, transfer.lane).is_none()
-        {
-            return Sent::NoRoute;
+        if !self.bundles.contains_key(&of) && !self.found.contains_key(&of) {
+            match self.paths(transfer.from, transfer.to, transfer.lane) {
+                Some(paths) => self.found.insert(of, paths),
+                None => return Sent::NoRoute,
+            };
         }
         let Transfer { id, key, bytes, owner, .. } = *transfer;
         let flight = Flight { id, key, bytes, owner, of, began: now };
@@ -305,7 +312,6 @@ impl Network for Flows<'_> {
     }
 
     fn call(&mut self, now: Time, _: u32, what: u32, calendar: &mut Calendar) {
-        self.calls -= 1;
         if what == SETTLE {
             self.settling = false;
             self.settle(now, calendar);
@@ -321,6 +327,7 @@ impl Network for Flows<'_> {
     }
 
     fn cut(&mut self, now: Time) {
+        self.last = now;
         // What flows under way have had so far was sent.
         let whole = u64::from(self.sharing.whole());
         for &bundle in self.bundles.values() {
@@ -334,7 +341,13 @@ impl Network for Flows<'_> {
     }
 
     fn overbooked(&self) -> Option<String> {
-        None
+        // With a precision, the level of a link may be too high by that part of it.
+        let allowed = Time((self.last.0 as f64 * (1.0 + 2.0 * self.settings.precision)) as u64);
+        let allowed = allowed.max(self.last);
+        let took = |used: &LinkUse, port| self.sharing.time_of(port, Bytes(used.bytes));
+        let mut ports = (0..).zip(&self.uses).map(|(port, used)| (port, took(used, port)));
+        let (port, took) = ports.find(|&(_, took)| took > allowed)?;
+        Some(format!("port {port} sent what takes it {took}, in {}", self.last))
     }
 
     fn activity(&mut self) -> &mut Activity {
@@ -364,5 +377,66 @@ impl Network for Flows<'_> {
             Contention { link: links[port as usize], owner, messages, bytes, delay }
         };
         self.contention.iter().map(told).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use syncline_fabric::{Graph, GraphLink, Routing};
+
+    /// Two NPUs, 10 Gb/s.
+    fn pair() -> Fabric {
+        let link = |from, to| GraphLink { from, to, rate: Rate(10_000_000_000), latency: Time(1_000) };
+        let graph = Graph::new(2, 0, vec![link(0, 1), link(1, 0)], Routing::Ecmp { seed: 1 });
+        Fabric::graph(graph.unwrap())
+    }
+
+    fn transfer(id: u32, bytes: u64) -> Transfer {
+        let (from, to, bytes) = (NpuId(0), NpuId(1), Bytes(bytes));
+        Transfer { id, from, to, lane: 0, bytes, key: 0, owner: Owner::UNKNOWN }
+    }
+
+    /// Two messages of 1 MB over the first link, to the end of both.
+    fn two_messages<'a>(fabric: &'a Fabric, settings: &Settings) -> Flows<'a> {
+        let mut flows = Flows::new(fabric, Symmetry::none(fabric), settings);
+        let mut calendar = Calendar::default();
+        for id in 0..2 {
+            assert_eq!(flows.send(Time::ZERO, &transfer(id, 1_000_000), &mut calendar), Sent::Later);
+        }
+        flows.call(Time::ZERO, 0, SETTLE, &mut calendar);
+        let end = flows.wake.expect("somebody is through");
+        flows.call(end, 0, THROUGH, &mut calendar);
+        assert_eq!((flows.events(), end), (2, Time(1_600_000_000)));
+        flows
+    }
+
+    #[test]
+    fn a_port_that_sent_more_than_it_can_is_told() {
+        let fabric = pair();
+        let mut flows = two_messages(&fabric, &Settings::default());
+        assert_eq!(flows.overbooked(), None);
+        flows.uses[0].bytes += 2;
+        assert!(flows.overbooked().is_some());
+        flows.uses[0].bytes += 2_498;
+        assert_eq!(flows.overbooked().unwrap(), "port 0 sent what takes it 1.602ms, in 1.6ms");
+        // A precision of a tenth allows for a fifth.
+        let mut flows = two_messages(&fabric, &Settings { precision: 0.1, ..Settings::default() });
+        flows.uses[0].bytes += 399_000;
+        assert_eq!(flows.overbooked(), None);
+        flows.uses[0].bytes += 2_000;
+        assert!(flows.overbooked().is_some());
+    }
+
+    /// A way that is found is kept until the bundle is open, and no longer.
+    #[test]
+    fn ways_are_kept_while_they_are_needed() {
+        let fabric = pair();
+        let mut flows = Flows::new(&fabric, Symmetry::none(&fabric), &Settings::default());
+        let mut calendar = Calendar::default();
+        flows.send(Time::ZERO, &transfer(0, 1), &mut calendar);
+        assert_eq!((flows.found.len(), flows.bundles.len()), (1, 0));
+        flows.call(Time::ZERO, 0, SETTLE, &mut calendar);
+        assert_eq!((flows.found.len(), flows.bundles.len()), (0, 1));
     }
 }

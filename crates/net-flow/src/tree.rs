@@ -1,56 +1,55 @@
-//! Which of many things comes first: a winner tree (Knuth, TAOCP 3, 5.4.1) over the times of all of them.
+//! Which of many things comes first: the least of the times of all of them, above groups of eight, which lie side by side in
+//! memory, the least of each, and so on (a heap of degree eight whose leaves stay where they are).
 
 /// A time that never comes.
 pub(crate) const NEVER: u64 = u64::MAX;
 
+/// Times in a group.
+const GROUP: usize = 8;
+
 /// The time of each of `0..len`, and the first of them.
 #[derive(Clone, Debug)]
 pub(crate) struct Tree {
-    /// Leaves in the second half; above each pair, which of the two comes first.
-    times: Vec<u64>,
-    winners: Vec<u32>,
-    base: usize,
+    /// The times of all, and in each row above it the least of each group of the one below; the last row is one group.
+    rows: Vec<Vec<u64>>,
 }
 
 impl Tree {
     /// None of them ever comes.
     pub(crate) fn new(len: usize) -> Self {
-        let base = len.next_power_of_two().max(2);
-        let mut winners = vec![0; 2 * base];
-        for at in 0..base {
-            winners[base + at] = at as u32;
+        let mut rows = Vec::new();
+        let mut len = len.max(1);
+        while rows.is_empty() || len > 1 {
+            len = len.div_ceil(GROUP);
+            rows.push(vec![NEVER; len * GROUP]);
         }
-        for at in (1..base).rev() {
-            winners[at] = winners[2 * at];
-        }
-        Self { times: vec![NEVER; base], winners, base }
+        Self { rows }
     }
 
     /// `at` comes at `time` now.
     #[inline]
     pub(crate) fn set(&mut self, at: u32, time: u64) {
-        if self.times[at as usize] == time {
-            return;
-        }
-        self.times[at as usize] = time;
-        let mut place = (self.base + at as usize) / 2;
-        while place > 0 {
-            let (a, b) = (self.winners[2 * place], self.winners[2 * place + 1]);
-            // The smaller number among equals.
-            let winner = if self.times[b as usize] < self.times[a as usize] { b } else { a };
-            if self.winners[place] == winner && winner != at {
+        let (mut at, mut time) = (at as usize, time);
+        for row in &mut self.rows {
+            if row[at] == time {
                 return;
             }
-            self.winners[place] = winner;
-            place /= 2;
+            row[at] = time;
+            at /= GROUP;
+            time = row[at * GROUP..(at + 1) * GROUP].iter().copied().fold(NEVER, u64::min);
         }
     }
 
     /// Which comes first, and when; the smallest number among equals.
     #[inline]
     pub(crate) fn first(&self) -> (u32, u64) {
-        let winner = self.winners[1];
-        (winner, self.times[winner as usize])
+        let (mut at, mut time) = (0, NEVER);
+        for row in self.rows.iter().rev() {
+            let group = &row[at * GROUP..(at + 1) * GROUP];
+            time = group.iter().copied().fold(NEVER, u64::min);
+            at = at * GROUP + group.iter().position(|&other| other == time).unwrap_or(0);
+        }
+        (at as u32, time)
     }
 }
 
@@ -62,7 +61,7 @@ mod tests {
     proptest! {
         #[test]
         fn the_first_is_found(
-            len in 1usize..20, moves in prop::collection::vec((any::<prop::sample::Index>(), 0u64..9), 0..60)
+            len in 1usize..600, moves in prop::collection::vec((any::<prop::sample::Index>(), 0u64..9), 0..60)
         ) {
             let (mut tree, mut times) = (Tree::new(len), vec![NEVER; len]);
             for (at, time) in moves {

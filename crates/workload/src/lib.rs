@@ -30,6 +30,8 @@ pub mod pipeline;
 pub mod product;
 pub mod remedy;
 pub mod role;
+#[cfg(test)]
+mod samples;
 pub mod schedule;
 pub mod step;
 pub mod training;

@@ -218,24 +218,7 @@ fn divide(work: &Work, by: u32, cut: Cut) -> Work {
 mod tests {
     use super::*;
     use crate::product::Product;
-
-    fn layer(name: &str) -> Layer {
-        let work = Work::Time(Time(8_000));
-        Layer {
-            name: name.to_owned(),
-            forward: work.clone(),
-            input_grad: work.clone(),
-            weight_grad: work,
-            parameters: 100,
-            inputs: 10,
-            outputs: 20,
-            ..Layer::default()
-        }
-    }
-
-    fn by(degree: u32, copies: u32, element: u64) -> Division {
-        Division::plain((RoleId(0), degree), (RoleId(1), copies), element)
-    }
+    use crate::samples::{by, layer};
 
     #[test]
     fn model_parallelism_follows_the_sharding() {

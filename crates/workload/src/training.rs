@@ -149,30 +149,14 @@ fn recommendation_loop(passes: &mut Passes<'_>, last: usize) {
 mod tests {
     use super::*;
     use crate::graph::{Part, Task};
-    use crate::layer::{Comm, Work};
+    use crate::layer::Comm;
     use crate::role::RoleId;
-    use crate::step::{Division, settle};
-    use syncline_units::{Bytes, CollectiveKind, Time};
-
-    fn layer(name: &str) -> Layer {
-        let work = Work::Time(Time(8_000));
-        Layer {
-            name: name.to_owned(),
-            forward: work.clone(),
-            input_grad: work.clone(),
-            weight_grad: work,
-            parameters: 100,
-            inputs: 10,
-            outputs: 20,
-            ..Layer::default()
-        }
-    }
+    use crate::samples::{by, layer};
+    use crate::step::settle;
+    use syncline_units::{Bytes, CollectiveKind};
 
     fn order(backward: BackwardOrder) -> Parallel {
         Parallel { backward, ..Parallel::default() }
-    }
-    fn by(degree: u32, copies: u32, element: u64) -> Division {
-        Division::plain((RoleId(0), degree), (RoleId(1), copies), element)
     }
 
     /// Tasks that `name` waits for, as `layer part kind`, with `'` for the previous iteration.

@@ -1,5 +1,6 @@
 //! Sharing against a small solver that fills links step by step.
 
+use super::ceilings::ceiling;
 use super::*;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -8,25 +9,27 @@ impl Sharing {
     /// Holds what is kept up to date against what it says.
     fn audit(&self) {
         for (number, (share, node)) in self.shares.iter().zip(&self.nodes).enumerate() {
-            let at = number as u32;
+            let (at, level) = (number as u32, self.levels[number]);
             let (mut load, mut sharers, mut ceilings) = (0, 0, 0);
             for (place, member) in node.members.iter().enumerate() {
-                let way = &self.ways[member.bundle as usize];
-                let hop = way.start as usize + member.hop as usize;
-                let (has, usage) = (self.has(member.bundle), self.usage(way, member.hop));
-                assert_eq!(self.hops[hop].node, at);
-                assert_eq!(self.places[hop] as usize, place);
-                assert_eq!(way.bottleneck == at, place < node.held as usize);
-                assert_eq!(member.hop < u32::from(way.followed), share.followed);
+                let bundle = &self.bundles[member.bundle as usize];
+                let hop = (member.way + member.hop) as usize;
+                let (has, takes) = (self.has(member.bundle), member.takes);
+                assert_eq!((member.way, member.bottleneck), (bundle.way, bundle.bottleneck));
+                assert_eq!(takes, u64::from(self.ways.usage(hop)) * u64::from(bundle.count));
+                assert_eq!(self.ways.node(hop), at);
+                assert_eq!(self.ways.place(hop) as usize, place);
+                assert_eq!(member.bottleneck == at, place < node.held as usize);
+                assert_eq!(member.hop <= self.ways.leading(member.way), share.followed);
                 assert!(
-                    way.bottleneck == at || has <= share.top || !share.followed,
+                    member.bottleneck == at || has <= share.top || !share.followed,
                     "node {at}: {has} above {}",
                     share.top
                 );
-                assert!(has <= share.level);
-                load += usage * has;
-                sharers += if has == share.level { usage } else { 0 };
-                ceilings += u128::from(usage) * u128::from(ceiling(has));
+                assert!(has <= level);
+                load += takes * has;
+                sharers += if has == level { takes } else { 0 };
+                ceilings += u128::from(takes) * u128::from(ceiling(has));
             }
             if share.followed {
                 assert_eq!((share.load, share.sharers), (load, sharers), "node {at}");

@@ -1,0 +1,161 @@
+"""The flow model beside SimGrid: the same flows over the same links. Usage: flow.py [--all].
+
+Prints CPU time, flows a second, memory, when the last flow ends, and whether the bars are reached. Where Debian's
+SimGrid is installed, it is run in the same minutes on flows of the same weights, and the end of each flow is held
+against ours; on the large cases only with ``--all``, because they take it minutes. What SimGrid 4.1, which is not
+packaged, took is written down.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+SOURCE = Path(__file__).parent / "simgrid" / "flows.cc"
+PROGRAM = ROOT / "target" / "simgrid" / "flows"
+INSTALL = "to run SimGrid beside it: sudo apt-get install libsimgrid-dev g++ pkg-config"
+FEW = 5_000
+"""Flows that take SimGrid seconds."""
+CLOSE = 0.01
+"""Part of its time by which a flow may end elsewhere."""
+UPDATES = ("lazy", "full")
+"""How SimGrid finds rates again when a flow ends; the first is its default."""
+
+BEFORE = {
+    "all-to-all of 128 hosts, all sizes different": (51.7, 50),
+    "65,536 equal flows, fat tree of 1,024 hosts": (75.7, 100),
+}
+"""CPU seconds that SimGrid 4.1 took, and how many times as fast the model is to be."""
+MILLION = "a million random flows, fat tree, 16 a host"
+LIMITS = {MILLION: 60.0, f"{MILLION}, 0.1 %": 60.0}
+"""CPU seconds that the model may take."""
+WRITTEN_DOWN = "measured before, on two idle cores of 2.6 GHz with Debian 12, model LV08, fat trees of its own routing"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What SimGrid took for a case, and its answer."""
+
+    simulator: str
+    cpu_s: float
+    done_s: float
+    worst: float
+    median: float
+
+
+def ours(folder: Path, *, everything: bool) -> list[dict[str, Any]]:
+    """Every case of ``crates/net-flow/benches/sharing.rs``, with links, flows and ends of some in ``folder``."""
+    command = "cargo bench --quiet --locked -p syncline-net-flow --bench sharing -- --json"
+    arguments = [*shlex.split(command), "--dump", str(folder), *(["--all"] if everything else [])]
+    done = subprocess.run(arguments, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)  # noqa: S603
+    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+
+
+def simgrid() -> str | None:
+    """The version of SimGrid, with its program built; ``None`` where it is not installed."""
+    tools = [shutil.which(tool) for tool in ("pkg-config", "g++")]
+    if not all(tools):
+        return None
+    config, compiler = (str(tool) for tool in tools)
+    asked = subprocess.run([config, "--modversion", "simgrid"], check=False, capture_output=True, text=True)  # noqa: S603
+    if asked.returncode:
+        return None
+    if not PROGRAM.exists() or PROGRAM.stat().st_mtime < SOURCE.stat().st_mtime:
+        PROGRAM.parent.mkdir(parents=True, exist_ok=True)
+        sys.stderr.write(f"building {SOURCE.relative_to(ROOT)}\n")
+        command = [compiler, "-O2", "-std=c++17", str(SOURCE), "-lsimgrid", "-o", str(PROGRAM)]
+        subprocess.run(command, check=True)  # noqa: S603
+    return asked.stdout.strip()
+
+
+def ends(dumped: Path) -> list[float]:
+    """When each flow of a case ended, in seconds."""
+    lines = dumped.read_text(encoding="utf-8").splitlines()
+    _, links = lines[0].split()
+    return [float(line.split()[3]) for line in lines[1 + int(links) :]]
+
+
+def theirs(version: str, dumped: Path, update: str) -> Measured:
+    """The same flows in SimGrid."""
+    sys.stderr.write(f"SimGrid: {dumped.name}, {update}\n")
+    file = dumped.with_suffix(f".{update}")
+    arguments = [str(PROGRAM), str(dumped), str(file), update, "--log=xbt_cfg.threshold:warning"]
+    said = json.loads(subprocess.check_output(arguments, text=True))  # noqa: S603
+    found = [float(line) for line in file.read_text(encoding="utf-8").split()]
+    apart = [abs(other / own - 1) for other, own in zip(found, ends(dumped), strict=True)]
+    name = f"Debian's SimGrid {version}, CM02, {update}"
+    return Measured(name, said["cpu_s"], said["done_s"], max(apart), statistics.median(apart))
+
+
+def verdict(case: dict[str, Any]) -> list[str]:
+    """What SimGrid 4.1 took for a case, and whether the bar is reached."""
+    cpu_s = case["cpu_s"]
+    lines = []
+    if case["name"] in BEFORE:
+        before, times = BEFORE[case["name"]]
+        lines.append(f"  {'SimGrid 4.1 *':38} {before:9.3f} s{'':23}{before / cpu_s:8.1f} x")
+        lines.append(f"  at least {times} x SimGrid 4.1: {'reached' if before / cpu_s >= times else 'not reached'}")
+    if case["name"] in LIMITS:
+        limit = LIMITS[case["name"]]
+        lines.append(f"  at most {limit:.0f} s: {'reached' if cpu_s <= limit else 'not reached'}")
+    return lines
+
+
+def line(simulator: str, case: dict[str, Any], cpu_s: float, done_s: float) -> str:
+    """What a simulator took for a case."""
+    return f"  {simulator:38} {cpu_s:9.3f} s {case['flows'] / cpu_s / 1e3:8.1f} k/s {1e3 * done_s:8.4f} ms"
+
+
+def table(case: dict[str, Any], others: list[Measured]) -> list[str]:
+    """The lines of a case."""
+    cpu_s = case["cpu_s"]
+    lines = [
+        f"\n{case['name']}",
+        f"{line('syncline', case, cpu_s, case['done_ps'] / 1e12)}  {case['memory_bytes'] / 1e6:.0f} MB",
+    ]
+    for each in others:
+        lines.append(f"{line(each.simulator, case, each.cpu_s, each.done_s)}{each.cpu_s / cpu_s:8.1f} x")
+        close = "within" if each.worst <= CLOSE else "not all within"
+        apart = f"at most {each.worst:.2g} apart, half of them at most {each.median:.2g}"
+        lines.append(f"    ends of flows {close} {CLOSE:.0%} of it: {apart}")
+    return lines + verdict(case)
+
+
+def main() -> None:
+    """Measures every case and prints what became of it."""
+    everything = "--all" in sys.argv[1:]
+    version = simgrid()
+    print_out("Flows that share links of 100 Gb/s and 0.5 us: CPU time, flows a second, last end, CPU time to ours")
+    left_out = False
+    with tempfile.TemporaryDirectory() as folder:
+        for case in ours(Path(folder), everything=everything):
+            few = everything or case["flows"] <= FEW
+            left_out |= bool(version and case["dumped"] and not few)
+            run = version and case["dumped"] and few
+            others = [theirs(str(version), Path(folder) / case["dumped"], update) for update in UPDATES] if run else []
+            for each in table(case, others):
+                print_out(each)
+    print_out(f"\n* {WRITTEN_DOWN}")
+    if left_out:
+        print_out("SimGrid was not run on the large cases, which take it minutes: --all does")
+    if version is None:
+        print_out(f"SimGrid is not installed, so it was not run; {INSTALL}")
+
+
+def print_out(text: str) -> None:
+    """One line, at once."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

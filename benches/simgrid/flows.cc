@@ -1,0 +1,100 @@
+// The flows that crates/net-flow/benches/sharing.rs writes down, in SimGrid. Usage: flows CASE ENDS lazy|full.
+//
+// Model CM02: factors 1, no cross-traffic, no TCP window; a flow's weight is the inverse of its way's latency. All flows are
+// sent at time 0 by an actor each, and begin to share once their latency is over. Writes when each flow ended to ENDS, in
+// seconds, a line each; prints a JSON line. `lazy` is SimGrid's default: only some rates are found again when a flow ends.
+
+#include <ctime>
+#include <fstream>
+#include <iostream>
+#include <set>
+#include <simgrid/s4u.hpp>
+#include <simgrid/version.h>
+#include <string>
+#include <vector>
+
+namespace sg = simgrid::s4u;
+
+struct Flow {
+  unsigned from, to;
+  double bytes, end;
+  std::vector<unsigned> links;
+};
+
+static double cpu_s()
+{
+  return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
+}
+
+int main(int argc, char** argv)
+{
+  sg::Engine engine(&argc, argv);
+  const std::string update = argc == 4 ? argv[3] : "";
+  if (update != "lazy" && update != "full") {
+    std::cerr << "usage: flows CASE ENDS lazy|full\n";
+    return 2;
+  }
+  sg::Engine::set_config(std::string("network/optim:") + (update == "lazy" ? "Lazy" : "Full"));
+  for (const char* option :
+       {"network/model:CM02", "network/latency-factor:1", "network/bandwidth-factor:1", "network/crosstraffic:0",
+        "network/TCP-gamma:0", "network/weight-S:0", "contexts/stack-size:32", "contexts/guard-size:0"})
+    sg::Engine::set_config(option);
+#if SIMGRID_VERSION >= 33300
+  sg::Engine::set_config("precision/timing:1e-9");
+#else
+  sg::Engine::set_config("surf/precision:1e-9");
+#endif
+
+  std::ifstream in(argv[1]);
+  unsigned hosts = 0, links = 0;
+  in >> hosts >> links;
+  auto* zone = sg::create_full_zone("all");
+  std::vector<sg::Host*> host;
+  for (unsigned at = 0; at < hosts; at++)
+    host.push_back(zone->create_host("h" + std::to_string(at), 1e9));
+  std::vector<sg::Link*> link;
+  for (unsigned at = 0; at < links; at++) {
+    double rate = 0, latency = 0;
+    in >> rate >> latency;
+    link.push_back(zone->create_link("l" + std::to_string(at), rate)->set_latency(latency)->seal());
+  }
+  std::vector<Flow> flows;
+  std::set<std::pair<unsigned, unsigned>> routed;
+  Flow flow;
+  size_t hops = 0;
+  while (in >> flow.from >> flow.to >> flow.bytes >> flow.end >> hops) {
+    flow.links.resize(hops);
+    for (auto& at : flow.links)
+      in >> at;
+    if (routed.emplace(flow.from, flow.to).second) {
+      std::vector<sg::LinkInRoute> way;
+      for (unsigned at : flow.links)
+        way.emplace_back(link[at]);
+      zone->add_route(host[flow.from]->get_netpoint(), host[flow.to]->get_netpoint(), nullptr, nullptr, way, false);
+    }
+    flow.end = 0;
+    flows.push_back(flow);
+  }
+  zone->seal();
+
+  for (auto& each : flows) {
+    sg::Actor::create("f", host[each.from], [&each, &host] {
+      sg::Comm::sendto(host[each.from], host[each.to], static_cast<uint64_t>(each.bytes));
+      each.end = sg::Engine::get_clock();
+    });
+  }
+  const double began = cpu_s();
+  engine.run();
+  const double took = cpu_s() - began;
+
+  std::ofstream out(argv[2]);
+  out.precision(12);
+  double last = 0;
+  for (const auto& each : flows) {
+    out << each.end << "\n";
+    last = std::max(last, each.end);
+  }
+  std::cout << "{\"version\": \"" << SIMGRID_VERSION_MAJOR << "." << SIMGRID_VERSION_MINOR << "\", \"flows\": " << flows.size()
+            << ", \"cpu_s\": " << took << ", \"done_s\": " << last << "}" << std::endl;
+  return 0;
+}

@@ -1,0 +1,26 @@
+//! Layers and divisions that tests of several modules begin with.
+
+use crate::layer::{Layer, Work};
+use crate::role::RoleId;
+use crate::step::Division;
+use syncline_units::Time;
+
+/// A layer with 100 parameters, 10 inputs and 20 outputs, each pass of which takes 8 ns.
+pub(crate) fn layer(name: &str) -> Layer {
+    let work = Work::Time(Time(8_000));
+    Layer {
+        name: name.to_owned(),
+        forward: work.clone(),
+        input_grad: work.clone(),
+        weight_grad: work,
+        parameters: 100,
+        inputs: 10,
+        outputs: 20,
+        ..Layer::default()
+    }
+}
+
+/// Divided over `degree` ranks, `copies` of each, elements of `element` bytes.
+pub(crate) fn by(degree: u32, copies: u32, element: u64) -> Division {
+    Division::plain((RoleId(0), degree), (RoleId(1), copies), element)
+}
