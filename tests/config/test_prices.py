@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Callable
 from fractions import Fraction
 from itertools import pairwise
@@ -12,9 +13,12 @@ from typing import Any
 import pytest
 
 from syncline import _core
+from syncline.config import limits
 from syncline.config.expand_prices import price_list, shipped
 from syncline.config.load import Loaded
 from syncline.errors import SynclineError
+from tests.config.test_mutations import CASES, changed
+from tests.conftest import ROOT
 
 STAR = """\
 workload: { collective: all_reduce, bytes: 1MiB }
@@ -163,6 +167,7 @@ def test_a_list_may_be_changed(scenario: Callable[..., Loaded]) -> None:
     loaded = scenario(STAR + text)
     assert loaded.check() == []
     assert loaded.resolved["prices"]["direct"] == "ocs"
+    assert loaded.resolved["prices"]["name"] == "hier2021, changed"
     assert loaded.resolved["prices"]["components"]["link"] == {"usd_per_GBps": 2}
     assert bill(loaded)["usd"] == 3 * 1000 + 1200 + 720 + 60
 
@@ -221,6 +226,31 @@ def test_errors_in_a_file_are_told_with_its_lines(scenario: Callable[..., Loaded
     places = [(each["place"]["file"], each["place"]["line"], each["key"]) for each in found]
     path = file.as_posix()
     assert places == [(path, 4, "components.link.usd_per_GBps"), (path, 5, "components.nic.watts")]
+
+
+def test_a_price_file_may_not_be_too_large(scenario: Callable[..., Loaded], tmp_path: Path) -> None:
+    own = "source: here\nyear: 2025\ncomponents: { link: { usd: 3 }, nic: none, switch: none }\n"
+    file = tmp_path / "mine.yaml"
+    text = f"{STAR}prices: {file.as_posix()}\n"
+    file.write_text(own + " " * (limits.MAX_PRICE_FILE_BYTES - len(own)), "utf-8")
+    assert scenario(text).check() == []
+    file.write_text(own + " " * (limits.MAX_PRICE_FILE_BYTES - len(own) + 1), "utf-8")
+    with pytest.raises(SynclineError, match="larger than 1 MiB"):
+        scenario(text)
+
+
+def test_changed_bytes_of_a_price_file(scenario: Callable[..., Loaded], tmp_path: Path) -> None:
+    good = (ROOT / "python/syncline/data/prices/topoopt2022.yaml").read_bytes()
+    file = tmp_path / "mine.yaml"
+    accepted = 0
+    for case in range(CASES):
+        file.write_bytes(changed(good, random.Random(f"prices {case}")))
+        try:
+            accepted += not scenario(f"{STAR}prices: {file.as_posix()}\n").check()
+        except SynclineError as problem:
+            assert problem.diagnostics
+            assert all(each["code"] != "SL0901" for each in problem.diagnostics)
+    assert accepted < CASES
 
 
 def test_a_price_is_refused_by_the_core_too() -> None:

@@ -46,6 +46,8 @@ def expand(prices: Prices, origins: Origins) -> dict[str, Any]:
                 resolved[key] = {**resolved[key], **entries}
                 for name in entries:
                     origins.move(("prices", key, name), ("prices", key, name))
+            if changed.keys() & {"components", "tiers"}:
+                resolved["name"] += ", changed"
             if prices.direct is not None:
                 resolved["direct"] = prices.direct
                 origins.move(("prices", "direct"), ("prices", "direct"))

@@ -10,6 +10,9 @@ pub const MOST: f64 = 1e12;
 /// Most ports of a switch or card.
 pub const MOST_PORTS: u32 = 1 << 20;
 
+/// Most parts that carry one link side by side.
+pub const MOST_PARALLEL: u32 = 1 << 10;
+
 /// What is bought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -26,8 +26,8 @@ pub use list::{Component, PriceList};
 use crate::Fabric;
 use crate::parts::LinkKind;
 use inventory::{Ends, Inventory, Port};
-use list::{Components, Direct, Price, Section};
-use parts::{Piece, box_for, cards_for, piece};
+use list::{Components, Direct, MOST_PARALLEL, Price, Section};
+use parts::{Piece, bits, box_for, cards_for, parallel, piece};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result, nearest};
@@ -194,10 +194,30 @@ impl<'a> Making<'a> {
         rate: Rate,
         quantity: u64,
     ) {
-        if let Some(Price::Priced(spec)) = price {
+        if let Some(Price::Priced(spec)) = price
+            && self.carries(spec, component, part.1, rate)
+        {
             let one = piece(spec, rate);
             self.add(component, part, rate, &one, quantity * u64::from(one.parallel));
         }
+    }
+
+    /// Whether some parts of a component, side by side, carry `rate`; says so where they are too many.
+    fn carries(&mut self, spec: &list::Spec, component: Component, part: &str, rate: Rate) -> bool {
+        let needed = parallel(spec, rate);
+        if needed <= MOST_PARALLEL {
+            return true;
+        }
+        let error =
+            Diagnostic::error(Code::NoPrice, format!("the parts of the list are too slow for {part}"))
+                .key(format!("prices.components.{}.by_rate", component.name()))
+                .found(format!("{needed} in parallel for {}", bits(rate)))
+                .allowed(format!("at most {MOST_PARALLEL} in parallel"))
+                .help("give the list an entry for a higher rate");
+        if !self.errors.0.contains(&error) {
+            self.errors.push(error);
+        }
+        false
     }
 
     fn cables(&mut self, inventory: &Inventory, components: &[Option<&Components>]) {
@@ -262,7 +282,9 @@ impl<'a> Making<'a> {
                 let part = (port.tier, inventory.tiers[port.tier].name.as_str());
                 match &prices.nic {
                     Some(Price::Priced(spec)) => {
-                        if port.to_host && !spec.wants_all() {
+                        if (port.to_host && !spec.wants_all())
+                            || !self.carries(spec, Component::Nic, part.1, port.rate)
+                        {
                             continue;
                         }
                         for (card, cards) in cards_for(spec, port.rate, port.count) {
@@ -336,6 +358,7 @@ impl<'a> Making<'a> {
         for (port, prices) in paid {
             if let Some(Price::Priced(spec)) = &prices.switch
                 && spec.by_rate.is_some()
+                && self.carries(spec, Component::Switch, part.1, port.rate)
             {
                 wanted.push((port.rate, port.count));
                 // Of several tiers, the fastest ports say which list it is.

@@ -91,6 +91,11 @@ fn class(kinds: &[Kind], rate: Rate) -> (Rate, u32) {
     }
 }
 
+/// How many parts carry `rate` side by side; 1 where they are not made for some rates.
+pub(super) fn parallel(spec: &Spec, rate: Rate) -> u32 {
+    spec.by_rate.as_deref().map_or(1, |kinds| class(kinds, rate).1)
+}
+
 /// What a part is called, and why it was taken where that is not plain.
 fn named(class: Rate, parallel: u32, rate: Rate) -> String {
     match (parallel, class == rate) {

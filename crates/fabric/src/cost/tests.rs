@@ -386,6 +386,27 @@ fn bad_lists_are_refused() {
         "the list has no price of `switch` or `switch_port`, which net switch needs",
     ];
     assert_eq!(said, expected);
+    // Parts so slow that thousands of them would be one link.
+    let slow = |class: &str| {
+        list(&format!(
+            r#"{{"link": {{"usd": 1}}, "switch": {{"usd": 1}}, "nic": {{"by_rate": [{{"rate": "{class}", "usd": 1}}]}}}}"#
+        ))
+    };
+    let cost = bill(&star, &slow("78125kb/s")).unwrap();
+    assert_eq!(pieces(&cost, Component::Nic), 4 * 1024);
+    let error = refused(&star, &slow("78124kb/s")).0.remove(0);
+    assert_eq!(error.key.as_deref(), Some("prices.components.nic.by_rate"));
+    assert_eq!(error.found.as_deref(), Some("1025 in parallel for 80 Gb/s"));
+    assert_eq!(refused(&star, &slow("1b/s")).0.len(), 1);
+    // Limits, and what is just beyond them.
+    assert!(bill(&star, &list(r#"{"link": {"usd": 1e12}, "nic": "none", "switch": "none"}"#)).is_ok());
+    assert_eq!(keys(r#"{"link": {"usd": 1000000000001}}"#), one(".link.usd", "SL0102"));
+    for (ports, right) in [(list::MOST_PORTS, true), (list::MOST_PORTS + 1, false)] {
+        let prices = list(&format!(
+            r#"{{"link": {{"usd": 1}}, "nic": "none", "switch": {{"by_rate": [{{"rate": "1Tb/s", "usd": 1, "ports": {ports}}}]}}}}"#
+        ));
+        assert_eq!(bill(&star, &prices).is_ok(), right, "{ports}");
+    }
     // Patch panels where hosts are joined by them.
     let ring = Fabric::regular(vec![dim("net", DimKind::Ring, 4, rate("10GB/s"))]).unwrap();
     let panels = PriceList { direct: Direct::LookAhead, ..hier2021() };
