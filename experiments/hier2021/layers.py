@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.harness.experiment import Choice
 from syncline import api
 from syncline.design import schemes
+from syncline.design.bandwidth import utilization
 from syncline.design.demand import Demand, Exchange, demand
 from syncline.design.price import Price, price
 
@@ -167,21 +168,12 @@ class Run:
     @property
     def utilization(self) -> float:
         """Bytes over what the dimensions of each exchange could have carried meanwhile: mean over exchanges by time."""
-        return self._carried / self.communication
+        return self.system.demand.ideal(self.rates) / self.communication
 
     @property
     def ideal_utilization(self) -> float:
         """The same by the closed forms."""
-        return self._carried / (self.ideal - self.system.demand.compute_s)
-
-    @property
-    def _carried(self) -> float:
-        """Seconds that all exchanges would take if each used all bandwidth of its dimensions."""
-        used = [
-            sum(each.bytes) / sum(rate for rate, size in zip(self.rates, each.bytes, strict=True) if size)
-            for each in self.system.demand.exchanges
-        ]
-        return sum(used)
+        return utilization(self.system.demand, self.rates)
 
     @property
     def usd(self) -> float:

@@ -115,7 +115,7 @@ def test_files_and_the_winner_simulated_again(tmp_path: Path) -> None:
     found = search(asked())
     folder = tmp_path / "found"
     names = keep.keep(found, str(folder))
-    assert set(names) >= {"design.json", "allocations.csv", "scenario.yaml", "run/"}
+    assert set(names) >= {"design.json", "allocations.csv", "scenario.yaml", "run"}
     answer = json.loads((folder / "design.json").read_text("utf-8"))
     again = syncline.simulate(folder / "scenario.yaml")
     assert again.summary.step_time_s == pytest.approx(answer["best"]["simulated_s"][0], rel=1e-12)
@@ -131,3 +131,44 @@ def test_a_folder_with_something_else_is_left_alone(tmp_path: Path) -> None:
         keep.keep(search(asked()), str(tmp_path))
     assert refused.value.exit_status == 3
     assert [each.name for each in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_a_folder_is_not_taken_for_an_earlier_search_by_one_name(tmp_path: Path) -> None:
+    (tmp_path / "design.json").write_text("{}", "utf-8")
+    (tmp_path / "thesis.txt").write_text("mine", "utf-8")
+    with pytest.raises(SynclineError):
+        keep.check_folder(str(tmp_path))
+    assert (tmp_path / "thesis.txt").is_file()
+
+
+def test_jobs_of_names_that_files_cannot_tell_apart_have_their_own(tmp_path: Path) -> None:
+    jobs = [{"name": name, "workload": SPEC["workload"]} for name in ("a b", "a-b")]
+    names = keep.keep(search(asked(workload=None, jobs=jobs)), str(tmp_path / "found"))
+    assert {"a-b.yaml", "a-b-2.yaml", "run-a-b", "run-a-b-2"} <= set(names)
+
+
+def test_stages_of_a_pipeline_are_refused() -> None:
+    workload = {**SPEC["workload"], "parallel": {"model": 4, "pipeline": 2}, "micro_batches": 2}
+    with pytest.raises(SynclineError) as refused:
+        search(asked(workload=workload))
+    assert refused.value.diagnostics[0]["key"] == "workload.parallel.pipeline"
+
+
+def test_a_rate_that_nothing_holds_back_is_refused() -> None:
+    """A ring has no cards and no ports; where cables are free, it is free."""
+    prices = {
+        "name": "cards only",
+        "source": "made up",
+        "year": 2026,
+        "components": {"link": "none", "nic": {"usd_per_GBps": 48}, "switch": {"usd_per_GBps": 24}},
+    }
+    with pytest.raises(SynclineError) as refused:
+        search(asked(budget={"usd": 1e5}, prices=prices))
+    assert "nothing holds back the rate of dimension dim1" in refused.value.diagnostics[0]["message"]
+
+
+def test_delays_of_endpoints_and_reductions_are_predicted() -> None:
+    collectives = {"endpoint_delay": "20us", "reduction_rate": "20GB/s", "chunks": 1}
+    found = search(asked(collectives=collectives))
+    for each in found.allocations:
+        assert each.simulated[0] == pytest.approx(each.predicted[0], rel=0.1)

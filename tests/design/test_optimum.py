@@ -96,15 +96,19 @@ def test_what_carries_nothing_gets_the_least() -> None:
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"least": (6e10, 6e10)}, "at least 120 GB/s together, and the budget is 100 GB/s"),
-        ({"least": (6e10, 1e6), "most": (5e10, math.inf)}, "dimension dim1 must have at least 60 GB/s and at most 50"),
+        (
+            {"least": (6e10, 6e10)},
+            "dimensions dim1 and dim2 must have at least 120 GB/s together, and the budget is 100",
+        ),
+        ({"least": (6e10, 1e3), "most": (5e10, math.inf)}, "dimension dim1 must have at least 60 GB/s and at most 50"),
         (
             {"usd": 10.0, "price": Price(0.0, (1e-9, 1e-9)), "least": (1e10, 1e10)},
-            "the least rates that are allowed cost $20, and the budget is $10",
+            "what dimensions dim1 and dim2 must have at least costs $20, and the budget is $10",
         ),
     ],
 )
 def test_what_cannot_be_met_is_named(changes: dict[str, object], why: str) -> None:
     found = limits(**changes).problem()
     assert found is not None
-    assert why in found
+    assert why in found[1]
+    assert found[0].split(".")[0] in ("bandwidth", "budget")

@@ -332,11 +332,11 @@ fn random() -> impl Strategy<Value = Value> {
             ["pipeline", "data", "model"],
         ]),
         prop::sample::select(vec!["gpipe", "1f1b", "interleaved"]),
-        (0u8..4, prop::sample::select(vec!["none", "selective", "full"]), any::<[bool; 3]>()),
+        (0u8..4, prop::sample::select(vec!["none", "selective", "full"]), any::<[bool; 4]>()),
         (1u32..5, 1u32..3, prop::sample::select(vec!["analytical", "queued"])),
     )
         .prop_map(|((model, data, stages, scale), order, schedule, memory, (rounds, iterations, network))| {
-            let (zero, recompute, [divided, sequence, input_first]) = memory;
+            let (zero, recompute, [divided, sequence, input_first, overlaps]) = memory;
             let interleaved = schedule == "interleaved" && stages > 1;
             let virtual_stages = if interleaved { 2 } else { 1 };
             let schedule = if schedule == "interleaved" && !interleaved { "1f1b" } else { schedule };
@@ -364,6 +364,7 @@ fn random() -> impl Strategy<Value = Value> {
                         "schedule": schedule, "virtual_stages": virtual_stages, "zero": zero, "recompute": recompute,
                         "divided_checkpoints": divided && recompute == "full", "sequence": sequence,
                         "backward": if input_first { "input_first" } else { "weight_first" },
+                        "overlap": if overlaps { "gradients" } else { "none" },
                     },
                     "micro_batches": micro_batches, "iterations": iterations, "data_type": "fp16",
                 },
@@ -389,6 +390,33 @@ proptest! {
         prop_assert_eq!(same(&quotient), same(&full), "{}", value);
         for table in ["layers", "ranks", "links"] {
             prop_assert!(quotient.table(table) == full.table(table), "{table} {value}");
+        }
+    }
+}
+
+/// Without overlap, a step is its compute and its exchanges, one after the other, whatever ZeRO divides.
+#[test]
+fn without_overlap_a_step_is_the_sum_of_its_parts() {
+    for zero in 0..4 {
+        for recompute in ["none", "full"] {
+            let timeline = simulate(&json!({
+                "schema": "syncline/1",
+                "workload": {
+                    "source": "layers", "layers": blocks(3), "data_type": "fp16",
+                    "parallel": {
+                        "model": {"degree": 2}, "data": "rest", "zero": zero, "recompute": recompute, "overlap": "none"
+                    },
+                },
+                "fabric": {"dims": [
+                    {"name": "a", "shape": "switch", "size": 2, "rate": "1GB/s", "latency": "500ns"},
+                    {"name": "b", "shape": "switch", "size": 4, "rate": "1GB/s", "latency": "500ns"},
+                ]},
+                "collectives": {"chunks": 1},
+            }));
+            let s = &timeline.summary;
+            // Means over ranks, some of which end by nanoseconds earlier.
+            let sum = s.compute_s + s.communication_s;
+            assert!((s.total_time_s - sum).abs() < 1e-4 * sum, "{zero} {recompute} {s:?}");
         }
     }
 }

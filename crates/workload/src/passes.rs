@@ -171,7 +171,8 @@ impl<'a> Passes<'a> {
         }
     }
 
-    /// Gathers the parameters of `layers` while the block before is computed, and gives the collectives by layer.
+    /// Gathers the parameters of `layers` while the block before is computed, and gives the collectives by layer that are
+    /// to be awaited; without overlap, what is computed next awaits all of them.
     fn gather(&mut self, layers: Range<usize>, part: Part) -> Vec<Option<u32>> {
         // The block that was just computed is let go first.
         let again = self.gathered.replace(layers.start) == Some(layers.start);
@@ -187,7 +188,14 @@ impl<'a> Passes<'a> {
             this.needs[layer].get_or_insert(task);
             Some(task)
         };
-        layers.map(|layer| one(self, layer)).collect()
+        let tasks: Vec<Option<u32>> = layers.map(|layer| one(self, layer)).collect();
+        match self.overlap {
+            Overlap::Gradients => tasks,
+            Overlap::None => {
+                self.awaited.extend(tasks.iter().flatten());
+                vec![None; tasks.len()]
+            }
+        }
     }
 
     /// The forward pass through one layer; gives its compute task, and its exchange if the next layer is to await it.

@@ -206,6 +206,7 @@ impl Between<'_> {
                 self.forward(passes, stage, part);
             }
         }
+        passes.reduce_deferred();
     }
 
     fn forward(&self, passes: &mut Passes<'_>, stage: u32, part: usize) {
@@ -234,7 +235,6 @@ impl Between<'_> {
             let message = self.message(part - 1, stage, self.stage(part - 1), Way::Backward);
             passes.send(layers.start, Part::InputGrad, message);
         }
-        passes.reduce_deferred();
     }
 
     fn stage(&self, part: usize) -> u32 {

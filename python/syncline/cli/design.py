@@ -21,6 +21,7 @@ def bandwidth(spec: str, sets: Iterable[str], out: str | None, *, as_json: bool,
 
     request = read(spec, overrides(sets, {}))
     folder = chosen(out, of_name(f"design-{request.name}"))
+    keep.check_folder(folder)
     with Waiting(quiet=quiet or as_json) as progress:
         found = search(request, progress)
     files = keep.keep(found, folder)

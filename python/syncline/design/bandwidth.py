@@ -10,7 +10,7 @@ from syncline.api import run
 from syncline.config.problem import error, refuse
 from syncline.design import schemes
 from syncline.design.demand import Demand, demand, together
-from syncline.design.limits import Limits, check_names, limits
+from syncline.design.limits import LEAST, MOST, Limits, check_names, limits
 from syncline.design.optimum import optimum, solver
 from syncline.design.price import Price, price
 from syncline.errors import SynclineError
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 OPTIMUM = "optimum"
 _TIE = 1e-4
 """Shapes whose times or costs differ by less than this part are as good."""
+_NOTED = 1e-3
+"""What is simulated to be better by this part is noted."""
 _CHEAPEST = 20
 """A network that costs this much less than the fastest ends the front."""
 _NOMINAL = 8 * 10**11
@@ -67,6 +69,12 @@ class Allocation:
         """Steps of all jobs, by weight, per second and dollar of fabric and NPUs."""
         return 1 / (self.total_s * (self.usd + self.npus_usd)) if self.usd and self.total_s else None
 
+    def badness(self, weights: Sequence[float], *, per_cost: bool) -> float:
+        """What is to be small: seconds of all jobs' steps, simulated ones if there are; ``per_cost``, times dollars."""
+        times = self.simulated or self.predicted
+        total = sum(weight * time for weight, time in zip(weights, times, strict=True))
+        return total * ((self.usd or 0.0) + self.npus_usd) if per_cost else total
+
     @property
     def shares(self) -> tuple[float, ...]:
         """What of all bandwidth each dimension has."""
@@ -104,6 +112,7 @@ class _Case:
     npus_usd: float
 
     def allocation(self, scheme: str, rates: Sequence[float], case: str = "") -> Allocation:
+        """What follows from rates."""
         rates = [readable(rate) for rate in rates]
         demands = [job for _, job in self.jobs]
         predicted = tuple(job.time(rates) for job in demands)
@@ -140,7 +149,7 @@ class _Case:
             each = sum(share * usd for share, usd in zip(shares, self.price.per_rate, strict=True))
             if each > 0:
                 whole = min(whole, (self.limits.usd - self.price.fixed) / each)
-        return [max(share * whole, 1.0) for share in shares]
+        return [min(max(share * whole, LEAST), MOST) for share in shares]
 
 
 def readable(rate: float) -> float:
@@ -152,11 +161,8 @@ def readable(rate: float) -> float:
 
 def utilization(job: Demand, rates: Sequence[float]) -> float:
     """Bytes over what the dimensions that an exchange uses could carry: the mean over exchanges, by their times."""
-    ideal = taken = 0.0
-    for each in job.exchanges:
-        ideal += sum(each.bytes) / sum(rate for rate, size in zip(rates, each.bytes, strict=True) if size)
-        taken += each.time(rates)
-    return ideal / taken if taken else 0.0
+    taken = sum(each.time(rates) for each in job.exchanges)
+    return job.ideal(rates) / taken if taken else 0.0
 
 
 def search(request: Request, told: Told | None = None) -> Found:
@@ -164,39 +170,43 @@ def search(request: Request, told: Told | None = None) -> Found:
 
     Raises :class:`SynclineError`: with exit status 1 and the constraint that forbids it where nothing is feasible.
     """
-    solver()
     say = told or (lambda done, what: None)
     candidates = request.candidates()
     check_names(request, candidates)
-    cases, skipped = [], []
-    reasons: list[str] = []
+    solver()
+    cases: list[_Case] = []
+    skipped: list[tuple[str, str]] = []
+    reasons: list[tuple[str, str]] = []
+    refused: list[SynclineError] = []
     for at, candidate in enumerate(candidates):
         say(0.6 * at / len(candidates), candidate.shape)
         try:
             case = _case(request, candidate)
         except SynclineError as problem:
-            if len(candidates) == 1:
-                raise
+            refused.append(problem)
             skipped.append((candidate.shape, problem.diagnostics[0]["message"]))
             continue
         if (why := case.limits.problem()) is not None:
             reasons.append(why)
-            skipped.append((candidate.shape, why))
+            skipped.append((candidate.shape, why[1]))
         else:
             cases.append(case)
     if not cases:
-        _refuse(request, reasons, skipped)
-    objective = request.spec.objective
+        _refuse(request, reasons, refused)
     best = []
     for at, case in enumerate(cases):
         say(0.6 + 0.1 * at / len(cases), f"optimum of {case.candidate.shape}")
         rates = optimum(case.jobs, case.limits, per_cost=_per_cost(request), besides=case.npus_usd)
         best.append((case, case.allocation(OPTIMUM, rates)))
-    front = _front(request, cases, say) if objective == "pareto" else []
-    best.sort(key=lambda pair: _badness(pair[1], per_cost=_per_cost(request)))
+    front = _front(request, cases, say) if request.spec.objective == "pareto" else []
+    weights = [job.weight for job in request.jobs]
+
+    def badness(pair: tuple[_Case, Allocation]) -> float:
+        return pair[1].badness(weights, per_cost=_per_cost(request))
+
+    best.sort(key=badness)
     # Of shapes that are as good, the one with the fewest dimensions.
-    most = _badness(best[0][1], per_cost=_per_cost(request)) * (1 + _TIE)
-    ties = [pair for pair in best if _badness(pair[1], per_cost=_per_cost(request)) <= most]
+    ties = [pair for pair in best if badness(pair) <= badness(best[0]) * (1 + _TIE)]
     best.sort(key=lambda pair: pair not in ties or len(pair[1].rates) > min(len(each.rates) for _, each in ties))
     case, winner = best[0]
     allocations = [*case.schemes(), winner]
@@ -216,19 +226,25 @@ def _case(request: Request, candidate: Candidate) -> _Case:
         if priced is None and request.spec.prices is not None:
             priced = price(loaded, request.source.mark(("prices",)))
         jobs.append((job.weight, demand(loaded, rates)))
-    npus_usd = request.spec.npu_usd * candidate.npus
-    return _Case(candidate, jobs, limits(request, candidate, priced), priced, npus_usd)
+    bounds = limits(request, candidate, priced)
+    used = [any(each.bytes[at] for _, job in jobs for each in job.exchanges) for at in range(len(candidate.sizes))]
+    if (free := bounds.unbounded(used)) is not None:
+        refuse(
+            error(
+                "SL0102",
+                f"nothing holds back the rate of dimension {free} of {candidate.shape}: it is free",
+                mark=request.source.mark(("budget",), key=True),
+                key="budget",
+                help=f"give `budget.rate_per_npu`, or `bandwidth: {{ {free}: {{ max: ... }} }}`",
+            )
+        )
+    return _Case(candidate, jobs, bounds, priced, request.spec.npu_usd * candidate.npus)
 
 
 def _per_cost(request: Request) -> bool:
     """Whether the best is what has the most performance per cost; of all trade-offs, where NPUs have a price."""
     spec = request.spec
     return spec.objective == "performance_per_cost" or (spec.objective == "pareto" and spec.npu_usd > 0)
-
-
-def _badness(allocation: Allocation, *, per_cost: bool) -> float:
-    """What is to be small."""
-    return allocation.total_s * ((allocation.usd or 0.0) + allocation.npus_usd) if per_cost else allocation.total_s
 
 
 def _front(request: Request, cases: Sequence[_Case], say: Told) -> list[Allocation]:
@@ -253,18 +269,21 @@ def _front(request: Request, cases: Sequence[_Case], say: Told) -> list[Allocati
 
 
 def _simulate(found: Found, cases: Sequence[_Case], say: Told) -> None:
-    """Simulates what was found: all schemes on the winner's shape, and the best of other shapes."""
+    """Simulates what was found: all schemes on the winner's shape, the best of other shapes, points of the front."""
     request = found.request
     by_shape = {case.candidate.shape: case.candidate for case in cases}
+    most = request.spec.simulate
     own = [each for each in found.allocations if each.shape == found.winner.shape]
-    others = [each for each in found.allocations if each.shape != found.winner.shape]
-    chosen = own + others[: request.spec.simulate - 1]
+    others = [each for each in found.allocations if each.shape != found.winner.shape][: most - 1]
+    last = len(found.front) - 1
+    points = sorted({round(last * at / max(most - 1, 1)) for at in range(most)}) if found.front else []
+    chosen = own + others + [found.front[at] for at in points]
     for at, allocation in enumerate(chosen):
         say(0.9 + 0.1 * at / len(chosen), f"simulation of {allocation.scheme} on {allocation.shape}")
         results = [_run(request, job, by_shape[allocation.shape], allocation) for job in range(len(request.jobs))]
         simulated = replace(allocation, simulated=tuple(result.summary.step_time_s for result in results))
-        index = next(at for at, each in enumerate(found.allocations) if each is allocation)
-        found.allocations[index] = simulated
+        for held in (found.allocations, found.front):
+            held[:] = [simulated if each is allocation else each for each in held]
         if allocation is found.winner:
             found.winner, found.results = simulated, results
 
@@ -284,42 +303,30 @@ def _note(found: Found, case: _Case) -> None:
             "predictions put compute and exchanges one after the other; in the simulation they overlap as the workload "
             "says (`parallel.overlap`)"
         )
-    if (
-        _per_cost(found.request)
-        and not found.request.spec.npu_usd
-        and "budget.rate_per_npu" not in found.winner.reached
-    ):
-        found.notes.append(
-            "cost counts the network only, so that a slower one often buys more per dollar: `npu_usd` counts NPUs too, "
-            "and bounds from below hold"
-        )
     allowed = [each for each in found.allocations if each.simulated and not each.broken]
-    if allowed and not _per_cost(found.request):
-        best = min(allowed, key=lambda each: sum(each.simulated))
-        if sum(found.winner.simulated) > sum(best.simulated) * (1 + 1e-3):
-            found.notes.append(f"simulated, {best.scheme} on {best.shape} is faster than what is predicted to be best")
+    per_cost, weights = _per_cost(found.request), [weight for weight, _ in case.jobs]
+    if allowed:
+        best = min(allowed, key=lambda each: each.badness(weights, per_cost=per_cost))
+        mine = found.winner.badness(weights, per_cost=per_cost)
+        if mine > best.badness(weights, per_cost=per_cost) * (1 + _NOTED):
+            found.notes.append(f"simulated, {best.scheme} on {best.shape} is better than what is predicted to be best")
 
 
-def _refuse(request: Request, reasons: Sequence[str], skipped: Sequence[tuple[str, str]]) -> None:
-    """Nothing is feasible."""
-    if reasons:
-        each = list(dict.fromkeys(reasons))
-        refuse(
-            error(
-                "SL1001",
-                "no bandwidths keep to all constraints",
-                mark=request.source.mark(("budget",), key=True),
-                key="budget",
-                help="raise the budget, or relax the bounds that are named",
-                notes=each[:8],
-            )
-        )
+def _refuse(request: Request, reasons: Sequence[tuple[str, str]], refused: Sequence[SynclineError]) -> None:
+    """Nothing is feasible; or the jobs fit no shape, for the reason that the first of them gave."""
+    if not reasons:
+        raise refused[0]
+    key = reasons[0][0]
+    path: list[str | int] = list(key.split("."))
+    while path and request.source.root.at(tuple(path)) is None:
+        path.pop()
     refuse(
         error(
-            "SL0201",
-            "the job fits none of the shapes",
-            mark=request.source.mark(("fabric",), key=True),
-            key="fabric",
-            notes=[f"{shape}: {why}" for shape, why in skipped[:8]],
+            "SL1001",
+            "no bandwidths keep to all constraints",
+            mark=request.source.mark(tuple(path), key=True),
+            key=key,
+            help="relax the bounds that are named" + (", or raise the budget" if key.startswith("budget") else ""),
+            notes=list(dict.fromkeys(why for _, why in reasons))[:8],
         )
     )

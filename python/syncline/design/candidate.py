@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import itertools
-import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from syncline import _core
 from syncline.config.check import check
@@ -18,7 +17,6 @@ from syncline.design.spec import MOST_CANDIDATES, Spec, WeightedJob
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from syncline.errors import Diagnostic
 
 _WORDS = {"ring": "Ring", "fully_connected": "FC", "switch": "Switch"}
 
@@ -62,9 +60,9 @@ class Request:
             shapes = list(self._factorised(fabric.npus))
         else:
             shapes = [fabric.shape] if isinstance(fabric.shape, str) else list(fabric.shape or ())
-        return [self._candidate(shape, index) for index, shape in enumerate(dict.fromkeys(shapes))]
+        return [self._candidate(shape) for shape in dict.fromkeys(shapes)]
 
-    def _candidate(self, shape: str, index: int) -> Candidate:
+    def _candidate(self, shape: str) -> Candidate:
         sizes = tuple(size for _, size in _core.parse_shape(shape))
         names = self.spec.fabric.names
         if names is not None and len(names) != len(sizes):
@@ -78,7 +76,6 @@ class Request:
                     help="give one for each dimension, or leave `names` out",
                 )
             )
-        del index
         return Candidate(shape, tuple(names or (f"dim{at}" for at in range(1, len(sizes) + 1))), sizes)
 
     def _factorised(self, npus: int) -> Iterator[str]:
@@ -124,17 +121,16 @@ class Request:
         dims = len(candidate.sizes)
         for key in ("npus", "dims", "kinds", "shape"):
             keep.pop(key, None)
-        for key in ("latency", "efficiency"):
+        # Lists are for the shape with the most dimensions; others take as many as they need.
+        several = self.spec.fabric.npus is not None or isinstance(self.spec.fabric.shape, list)
+        for key in ("latency", "efficiency") if several else ():
             if (node := keep.get(key)) is not None and isinstance(node.value, list) and len(node.value) > dims:
                 keep[key] = Node(node.value[:dims], node.mark)
         keep["shape"] = Node(candidate.shape)
         keep["rate_per_npu"] = from_python([f"{rate}b/s" for rate in rates])
         root: dict[str, Node] = {**at, "fabric": Node(keep, fabric.mark if fabric else None)}
         root["name"] = Node(f"{self.name}-{self.jobs[job].name}" if self.spec.jobs else self.name)
-        loaded = resolve(Source(Node(root, self.source.root.mark), self.source.file))
-        if "iterations" in loaded.resolved["workload"]:
-            loaded.resolved["workload"]["iterations"] = self.spec.iterations
-        return loaded
+        return resolve(Source(Node(root, self.source.root.mark), self.source.file))
 
     def _sections(self, job: int) -> dict[str, Node]:
         """Sections of a scenario that the spec has, where a scenario has them."""
@@ -148,10 +144,6 @@ class Request:
             if (node := root.at((*path, key))) is not None and node.value is not None:
                 found[key] = node
         return found
-
-    def mark_bounds(self, name: str) -> Any:
-        """Where the bounds of a dimension stand."""
-        return self.source.mark(("bandwidth", name), key=True)
 
 
 def read(path: str, overrides: Iterable[Override] = ()) -> Request:
@@ -168,21 +160,6 @@ def request(source: Source, overrides: Iterable[Override] = ()) -> Request:
     spec = check(source, Spec, whole="the design")
     jobs = spec.jobs or [WeightedJob(name="job", workload=None)]
     return Request(spec, source, list(jobs))
-
-
-def simulated(loaded: Loaded, **changes: Any) -> dict[str, Any]:
-    """The summary and tables that matter of a scenario with other sections, simulated in the core's own form."""
-    from syncline.result import Result
-
-    resolved = {**loaded.resolved, **changes}
-    try:
-        result = Result(_core.simulate(json.dumps(resolved)))
-    except Exception as problem:
-        placed: list[Diagnostic] = [loaded.origins.placed(each) for each in getattr(problem, "diagnostics", [])]
-        if placed:
-            refuse(*placed)
-        raise
-    return {"summary": result.summary, "collectives": result.table("collectives")}
 
 
 def _factorisations(number: int, parts: int) -> Iterator[tuple[int, ...]]:

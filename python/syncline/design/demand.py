@@ -58,6 +58,11 @@ class Demand:
         """Seconds that a step takes without overlap, with these rates in bytes per second."""
         return self.compute_s + sum(each.time(rates) for each in self.exchanges)
 
+    def ideal(self, rates: Sequence[float]) -> float:
+        """Seconds of the exchanges if each used all bandwidth of the dimensions that it uses at all."""
+        used = (sum(rate for rate, size in zip(rates, each.bytes, strict=True) if size) for each in self.exchanges)
+        return sum(sum(each.bytes) / rate for each, rate in zip(self.exchanges, used, strict=True))
+
     def role(self, role: str) -> tuple[float, ...]:
         """Bytes of the exchanges of a role in each dimension: M(k) of hier2021 IV."""
         found = [each.bytes for each in self.exchanges if each.role == role]
@@ -100,7 +105,20 @@ def demand(loaded: Loaded, rates: Sequence[int]) -> Demand:
                 help="describe the job by its model: `workload: { model: gpt3_175b, ... }`",
             )
         )
-    base = _run(loaded, {**resolved, "workload": {**workload, "iterations": 1}, "fabric": _alike(resolved)})
+    stages = workload.get("parallel", {}).get("pipeline", "none")
+    if stages != "none":
+        refuse(
+            error(
+                "SL0102",
+                "the stages of a pipeline wait for each other, which a sum of exchanges does not tell",
+                mark=loaded.origins.source.mark(("workload", "parallel", "pipeline")),
+                key="workload.parallel.pipeline",
+                help="leave `pipeline` out of the search, and simulate what is found with it",
+            )
+        )
+    base = _run(
+        loaded, {**resolved, "workload": {**workload, "iterations": 1}, "fabric": _of_whole_dimensions(resolved)}
+    )
     rows = base.table("collectives")
     ranks = base.summary.ranks
     # How many of each kind a rank takes part in.
@@ -110,14 +128,13 @@ def demand(loaded: Loaded, rates: Sequence[int]) -> Demand:
     ):
         role = str(group).split(".")[0] if source == "layers" else "all"
         counts[role, str(kind), int(size)] += groups * members / ranks
-    bubbles = _bubbles(workload)
     exchanges: dict[tuple[str, tuple[float, ...]], tuple[float, ...]] = {}
     latency = 0.0
     for (role, kind), sizes in _by_kind(counts).items():
-        probe = _Probe(loaded, role, kind, max(sizes))
+        probe = _Probe(loaded, role, kind, sizes)
         per_byte = probe.per_byte(rates)
-        total = sum(size * count for size, count in sizes.items()) * bubbles
-        latency += probe.latency(rates) * sum(sizes.values()) * bubbles
+        total = sum(size * count for size, count in sizes.items())
+        latency += probe.latency()
         if not any(per_byte):
             continue
         # What keeps dimensions busy in one proportion is one exchange.
@@ -127,7 +144,7 @@ def demand(loaded: Loaded, rates: Sequence[int]) -> Demand:
         more = tuple(was + total * each for was, each in zip(before, per_byte, strict=True))
         exchanges[role, proportion] = more
     found = tuple(Exchange(role, sizes) for (role, _), sizes in sorted(exchanges.items()))
-    return Demand(base.summary.compute_s * bubbles + latency, found)
+    return Demand(base.summary.compute_s + latency, found)
 
 
 def _by_kind(counts: dict[tuple[str, str, int], float]) -> dict[tuple[str, str], dict[int, float]]:
@@ -137,22 +154,13 @@ def _by_kind(counts: dict[tuple[str, str, int], float]) -> dict[tuple[str, str],
     return found
 
 
-def _bubbles(workload: dict[str, Any]) -> float:
-    """How much longer a step of a pipeline takes for stages that wait (Narayanan et al. 2021, 2.2.1)."""
-    parallel = workload.get("parallel", {})
-    stages = parallel.get("pipeline", "none")
-    degree = stages.get("degree", 1) if isinstance(stages, dict) else 1
-    turns: int = workload.get("micro_batches", 1) * parallel.get("virtual_stages", 1)
-    return float(1 + (degree - 1) / turns)
-
-
-def _alike(resolved: dict[str, Any]) -> dict[str, Any]:
+def _of_whole_dimensions(resolved: dict[str, Any]) -> dict[str, Any]:
     """A fabric of as many NPUs on which all groups fill whole dimensions, so that one rank stands for all.
 
     It is for counting exchanges only, which hang on the number of ranks and not on the fabric.
     """
     dims = resolved["fabric"]["dims"]
-    axes = (resolved["workload"].get("parallel", {}).get(key) for key in ("model", "data", "pipeline"))
+    axes = (resolved["workload"].get("parallel", {}).get(key) for key in ("model", "data"))
     if any(isinstance(each, dict) and "dims" in each for each in axes):
         return {"dims": [{**dim, "latency": _SOME} for dim in dims]}
     link = {"shape": "switch", "rate": None, "rate_per_npu": "100GB/s", "latency": _SOME, "efficiency": 1.0}
@@ -186,29 +194,24 @@ def _run(loaded: Loaded, resolved: dict[str, Any]) -> Result:
 
 
 class _Probe:
-    """One exchange alone on the fabric."""
+    """One kind of exchange alone on the fabric; ``sizes`` says how many there are of each size."""
 
-    def __init__(self, loaded: Loaded, role: str, kind: str, size: int) -> None:
-        self.loaded, self.size = loaded, max(size, 1)
-        workload = loaded.resolved["workload"]
-        if role == "all":
-            self.workload = {**workload, "collectives": [{"kind": kind, "bytes": f"{self.size}B"}], "iterations": 1}
-            return
-        comm = {"kind": kind, "bytes": f"{self.size}B"}
-        which = "forward" if role == "model" else "weight_grad"
+    def __init__(self, loaded: Loaded, role: str, kind: str, sizes: dict[int, float]) -> None:
+        self.loaded, self.role, self.kind, self.sizes = loaded, role, kind, sizes
+
+    def _workload(self, size: int) -> dict[str, Any]:
+        workload = self.loaded.resolved["workload"]
+        comm = {"kind": self.kind, "bytes": f"{max(size, 1)}B"}
+        if self.role == "all":
+            return {**workload, "collectives": [comm], "iterations": 1}
+        which = "forward" if self.role == "model" else "weight_grad"
         parallel = {**workload["parallel"], "zero": 0, "recompute": "none", "sequence": False}
-        parallel = {key: value for key, value in parallel.items() if key != "divided_checkpoints"}
-        stages = workload["parallel"].get("pipeline", "none")
-        degree = stages.get("degree", 1) if isinstance(stages, dict) else 1
-        count = degree * parallel.get("virtual_stages", 1)
-        layers = [{"name": f"probe{at}", "outputs": 1, "communication": {which: comm}} for at in range(count)]
-        kept = ("source", "data_type")
-        self.workload = {key: workload[key] for key in kept if key in workload}
-        self.workload |= {"layers": layers, "parallel": parallel, "iterations": 1}
-        if degree > 1:
-            self.workload["micro_batches"] = degree
+        parallel.pop("divided_checkpoints", None)
+        made = {key: workload[key] for key in ("source", "data_type") if key in workload}
+        layers = [{"name": "probe", "communication": {which: comm}}]
+        return {**made, "layers": layers, "parallel": parallel, "iterations": 1}
 
-    def _run(self, *, factor: int = 1, latency: bool = False) -> Result:
+    def _run(self, size: int, collectives: dict[str, Any], *, factor: int = 1, latency: bool = False) -> Result:
         resolved = self.loaded.resolved
         dims = [dict(dim) for dim in resolved["fabric"]["dims"]]
         for dim in dims:
@@ -216,25 +219,36 @@ class _Probe:
             dim["rate_per_npu"] = f"{bits * factor}b/s"
             if not latency:
                 dim["latency"] = _SOME
-        # Chunks take the two ways round a ring in turn; where there are many, two say as much.
-        chunks = resolved["collectives"]["chunks"]
-        chunks = chunks if isinstance(chunks, int) and chunks <= _FEW else 2
-        collectives = {**resolved["collectives"], "chunks": chunks, "chunks_of": {}}
-        collectives |= {"endpoint_delay": "0s", "injection_latency": "0s"}
         kept = {key: value for key, value in resolved.items() if key not in ("npu_memory", "prices")}
-        changed = {"workload": self.workload, "fabric": {"dims": dims}, "collectives": collectives}
+        changed = {"workload": self._workload(size), "fabric": {"dims": dims}, "collectives": collectives}
         return _run(self.loaded, {**kept, **changed, "compute": {"model": "given"}})
 
     def per_byte(self, rates: Sequence[int]) -> tuple[float, ...]:
         """Of each dimension: bytes that an NPU's whole rate takes as long for, for each byte of the exchange."""
-        summary = self._run().summary
-        # Other stages of a pipeline do the same on links of their own.
+        resolved = self.loaded.resolved["collectives"]
+        # Chunks take the two ways round a ring in turn; where there are many, two say as much.
+        chunks = resolved["chunks"]
+        chunks = chunks if isinstance(chunks, int) and chunks <= _FEW else 2
+        nothing = {"endpoint_delay": "0s", "injection_latency": "0s", "reduction_rate": None}
+        size = max(self.sizes)
+        summary = self._run(size, {**resolved, "chunks": chunks, "chunks_of": {}, **nothing}).summary
         busy = [dim.busiest_link_busy * summary.total_time_s for dim in summary.dims]
-        return tuple(time * rate / 8 / self.size for time, rate in zip(busy, rates, strict=True))
+        return tuple(time * rate / 8 / max(size, 1) for time, rate in zip(busy, rates, strict=True))
 
-    def latency(self, rates: Sequence[int]) -> float:
-        """Seconds that it takes where rates count for nothing."""
-        del rates
-        if all(_core.parse_quantity("time", dim["latency"]) == 0 for dim in self.loaded.resolved["fabric"]["dims"]):
+    def latency(self) -> float:
+        """Seconds that all of them take, one after the other, where rates count for nothing.
+
+        That is what links, endpoints and reductions take: of a size, and more of a larger one in proportion.
+        """
+        resolved = self.loaded.resolved
+        collectives = resolved["collectives"]
+        times = [dim["latency"] for dim in resolved["fabric"]["dims"]]
+        times += [collectives["endpoint_delay"], collectives["injection_latency"]]
+        if collectives["reduction_rate"] is None and not any(_core.parse_quantity("time", each) for each in times):
             return 0.0
-        return self._run(factor=_FAST, latency=True).summary.total_time_s
+        low, high = min(self.sizes), max(self.sizes)
+        ends = {
+            size: self._run(size, collectives, factor=_FAST, latency=True).summary.total_time_s for size in (low, high)
+        }
+        slope = (ends[high] - ends[low]) / (high - low) if high > low else 0.0
+        return sum(count * (ends[low] + slope * (size - low)) for size, count in self.sizes.items())

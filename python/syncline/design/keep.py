@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
+import re
 import shutil
 import tempfile
 from pathlib import Path
@@ -22,33 +22,59 @@ if TYPE_CHECKING:
 
 ANSWER = "design.json"
 SCHEMA = "syncline-design-results/1"
+_FILES = ("model", "file", "list")
+"""Keys of a scenario that may name a file."""
 _SECTIONS = ("workload", "compute", "collectives", "network", "prices")
+
+
+def check_folder(folder: str) -> None:
+    """Refuses a folder that holds anything but what an earlier search wrote."""
+    path = Path(folder)
+    if not path.exists() and not path.is_symlink():
+        return
+    foreign = "a file" if not path.is_dir() else next((each for each in _names(path) if not _ours(path, each)), None)
+    if foreign is not None:
+        refuse(
+            error(
+                "SL0801",
+                "the folder is not empty, and what is in it is not results that may be replaced",
+                mark=Mark(Text(folder, ()), 0, 0, 0),
+                found=foreign,
+                help="name another folder, or move away what is in this one",
+            )
+        )
+
+
+def _names(folder: Path) -> list[str]:
+    return sorted(each.name for each in folder.iterdir())
+
+
+def _ours(folder: Path, name: str) -> bool:
+    """Whether a search wrote this file: the answer lists what it wrote."""
+    try:
+        answer = json.loads((folder / ANSWER).read_text("utf-8"))
+        return answer["schema"] == SCHEMA and name in answer["files"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
 
 
 def keep(found: Found, folder: str) -> list[str]:
     """Writes the answer, the tables, the plot, and the winner as scenarios with their results; gives the files' names.
 
-    The folder appears whole or not at all. That of an earlier search is replaced, one with anything else left alone.
+    The folder appears whole or not at all. That of an earlier search is replaced (:func:`check_folder`).
     """
-    path = Path(folder)
-    if path.exists() and not (path / ANSWER).is_file() and (not path.is_dir() or any(path.iterdir())):
-        refuse(
-            error(
-                "SL0801",
-                "there is something else in the folder",
-                mark=Mark(Text(folder, ()), 0, 0, 0),
-                help="name another one with --out",
-            )
-        )
+    check_folder(folder)
+    path = Path(folder).resolve()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         aside = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
-        aside.chmod(0o755)
         try:
-            names = _write(found, aside, path)
+            new, old = aside / "new", aside / "old"
+            new.mkdir()
+            names = _write(found, new)
             if path.exists():
-                shutil.rmtree(path)
-            aside.replace(path)
+                path.replace(old)
+            new.replace(path)
         finally:
             shutil.rmtree(aside, ignore_errors=True)
     except OSError as problem:
@@ -57,32 +83,40 @@ def keep(found: Found, folder: str) -> list[str]:
     return names
 
 
-def _write(found: Found, folder: Path, final: Path) -> list[str]:
-    names = [ANSWER, "allocations.csv"]
-    (folder / ANSWER).write_text(json.dumps(plain(found), indent=1) + "\n", "utf-8")
-    (folder / "allocations.csv").write_text(_csv(found.allocations, found), "utf-8")
-    if found.front:
-        (folder / "pareto.csv").write_text(_csv(found.front, found), "utf-8")
-        names.append("pareto.csv")
+def _write(found: Found, folder: Path) -> list[str]:
+    tables = {"allocations.csv": found.allocations, **({"pareto.csv": found.front} if found.front else {})}
+    for name, rows in tables.items():
+        (folder / name).write_text(_csv(rows, found), "utf-8")
     if found.winner.usd is not None and plot.available():
         for ending in ("svg", "png"):
             plot.draw(found, folder / f"pareto.{ending}")
-            names.append(f"pareto.{ending}")
-    for at, (job, result) in enumerate(zip(found.request.jobs, found.results, strict=True)):
-        stem = _slug(job.name) if found.request.spec.jobs else "scenario"
-        run = f"run-{stem}" if found.request.spec.jobs else "run"
-        (folder / f"{stem}.yaml").write_text(dump(scenario(found, at, final)), "utf-8")
-        result.save(folder / run)
-        names += [f"{stem}.yaml", f"{run}/"]
+    stems = _stems(found)
+    for at, (stem, result) in enumerate(zip(stems, found.results, strict=True)):
+        (folder / f"{stem}.yaml").write_text(dump(scenario(found, at, folder)), "utf-8")
+        result.save(folder / (f"run-{stem}" if found.request.spec.jobs else "run"))
+    names = [ANSWER, *_names(folder)]
+    answer = {**plain(found), "files": names}
+    (folder / ANSWER).write_text(json.dumps(answer, indent=1) + "\n", "utf-8")
     return names
 
 
+def _stems(found: Found) -> list[str]:
+    """Names of the winner's scenarios: one for each job, all different."""
+    if not found.request.spec.jobs:
+        return ["scenario"]
+    stems: list[str] = []
+    for job in found.request.jobs:
+        slug = re.sub(r"[^\w.+-]+", "-", job.name).strip("-.") or "job"
+        stems.append(slug if slug not in stems else f"{slug}-{len(stems) + 1}")
+    return stems
+
+
 def scenario(found: Found, job: int, folder: Path) -> dict[str, Any]:
-    """A job on the winning fabric, as ``simulate`` takes it; files are named as seen from ``folder``."""
+    """A job on the winning fabric, as ``simulate`` takes it; files that it names are copied into ``folder``."""
     request = found.request
     root = request.source.root.plain()
     own = root["jobs"][job] if request.spec.jobs else root
-    fabric = {key: root["fabric"][key] for key in ("names", "latency", "efficiency", "tiers") if key in root["fabric"]}
+    fabric = {key: root["fabric"][key] for key in ("names", "latency", "efficiency") if key in root["fabric"]}
     dims = len(found.winner.rates)
     fabric = {key: value[:dims] if isinstance(value, list) else value for key, value in fabric.items()}
     rates = [_core.exact_quantity("rate", round(8 * each)) for each in found.winner.rates]
@@ -90,21 +124,25 @@ def scenario(found: Found, job: int, folder: Path) -> dict[str, Any]:
     for key in _SECTIONS:
         value = own.get(key) if own.get(key) is not None and key in ("workload", "compute") else root.get(key)
         if value is not None:
-            sections[key] = _moved(value, request.source.folder, folder)
-    if isinstance(sections["workload"], dict) and request.spec.iterations != 1:
-        sections["workload"]["iterations"] = request.spec.iterations
+            sections[key] = _with_files(value, request.source.folder, folder, named=key == "prices")
     sections["fabric"] = {"shape": found.winner.shape, "rate_per_npu": rates, **fabric}
     return sections
 
 
-def _moved(value: Any, here: Path, there: Path) -> Any:
-    """The same with paths of files that are there, as seen from another folder."""
+def _with_files(value: Any, here: Path, folder: Path, *, named: bool = False) -> Any:
+    """The same with files that it names copied into a folder; ``named`` where the value itself may name one."""
     if isinstance(value, dict):
-        return {key: _moved(each, here, there) for key, each in value.items()}
+        return {
+            key: _with_files(each, here, folder, named=key in _FILES)
+            if key != "plans"
+            else {kind: _with_files(plan, here, folder, named=True) for kind, plan in (each or {}).items()}
+            for key, each in value.items()
+        }
     if isinstance(value, list):
-        return [_moved(each, here, there) for each in value]
-    if isinstance(value, str) and ("/" in value or "." in value) and len(value) < 1024 and (here / value).is_file():
-        return Path(os.path.relpath((here / value).resolve(), there.resolve())).as_posix()
+        return [_with_files(each, here, folder) for each in value]
+    if named and isinstance(value, str) and (here / value).is_file():
+        shutil.copyfile(here / value, folder / Path(value).name)
+        return Path(value).name
     return value
 
 
@@ -161,7 +199,3 @@ def _csv(allocations: list[Allocation], found: Found) -> str:
         cells += each.simulated or [""] * len(jobs)
         rows.writerow([*cells, each.utilization, "" if each.usd is None else each.usd, " ".join(each.broken)])
     return text.getvalue()
-
-
-def _slug(name: str) -> str:
-    return "".join(each if each.isalnum() or each in "-_." else "-" for each in name).strip("-.") or "job"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from syncline import _core
 from syncline.config.problem import error, refuse
+from syncline.report.quantity import listed
 from syncline.report.quantity import rate as shown
 
 if TYPE_CHECKING:
@@ -21,8 +22,10 @@ if TYPE_CHECKING:
     from syncline.design.price import Price
     from syncline.errors import Diagnostic
 
-LEAST = 1e6
-"""What a dimension has at least, in bytes per second: those that carry nothing get no more."""
+LEAST = 1e3
+"""What a dimension has at least, in bytes per second, where nothing is asked: those that carry nothing get no more."""
+MOST = 1e15
+"""What it has at most, in bytes per second."""
 CLOSE = 1e-5
 """What is beyond a bound by less than this part of it is within it: rates have six digits."""
 NEAR = 1e-4
@@ -46,28 +49,44 @@ class Limits:
     """What the fabric may cost."""
     price: Price | None = None
 
-    def problem(self) -> str | None:
-        """Why no rates keep to all of this; nothing where some do."""
+    def problem(self) -> tuple[str, str] | None:
+        """Why no rates keep to all of this: the key of a constraint, and the reason; nothing where some do."""
         for name, least, most in zip(self.names, self.least, self.most, strict=True):
             if least > most * (1 + 1e-12):
-                return f"dimension {name} must have at least {shown(least)} and at most {shown(most)}"
+                why = f"dimension {name} must have at least {shown(least)} and at most {shown(most)}"
+                return f"bandwidth.{name}", f"{why}, by `order`" if self.descending else why
+        asked = [name for name, least in zip(self.names, self.least, strict=True) if least > LEAST]
+        of = f"dimensions {listed(asked)} must" if len(asked) > 1 else f"dimension {listed(asked)} must"
         if self.rate is not None and sum(self.least) > self.rate * (1 + 1e-12):
+            together = " together" if len(asked) > 1 else ""
             return (
-                f"dimensions must have at least {shown(sum(self.least))} together, and the budget is {shown(self.rate)}"
+                "budget.rate_per_npu",
+                f"{of} have at least {shown(sum(self.least))}{together}, and the budget is {shown(self.rate)}",
             )
         if self.usd is not None and self.price is not None:
             cost = self.price.usd(self.least)
             if cost > self.usd * (1 + 1e-12):
-                return f"the least rates that are allowed cost ${cost:,.0f}, and the budget is ${self.usd:,.0f}"
+                what = f"what {of} have at least" if asked else "what does not hang on rates"
+                return "budget.usd", f"{what} costs ${cost:,.0f}, and the budget is ${self.usd:,.0f}"
+        return None
+
+    def unbounded(self, used: Sequence[bool]) -> str | None:
+        """A dimension that carries something, and whose rate nothing holds back; nothing where there is none."""
+        if self.rate is not None:
+            return None
+        for at, name in enumerate(self.names):
+            priced = self.usd is not None and self.price is not None and self.price.per_rate[at] > 0
+            if used[at] and not priced and self.most[at] >= MOST:
+                return name
         return None
 
     def broken(self, rates: Sequence[float]) -> list[str]:
         """What these rates break, by its key."""
         found = []
         for name, rate, least, most in zip(self.names, rates, self.least, self.most, strict=True):
-            if rate < least * (1 - CLOSE):
+            if rate < least * (1 - CLOSE) and least > LEAST:
                 found.append(f"bandwidth.{name}.min")
-            if rate > most * (1 + CLOSE):
+            if rate > most * (1 + CLOSE) and most < MOST:
                 found.append(f"bandwidth.{name}.max")
         if self.descending and any(above > below * (1 + CLOSE) for below, above in pairwise(rates)):
             found.append("order")
@@ -87,7 +106,7 @@ class Limits:
         for name, rate, least, most in zip(self.names, rates, self.least, self.most, strict=True):
             if rate <= least * (1 + NEAR) and least > LEAST:
                 found.append(f"bandwidth.{name}.min")
-            if rate >= most * (1 - NEAR):
+            if rate >= most * (1 - NEAR) and most < MOST:
                 found.append(f"bandwidth.{name}.max")
         if self.descending:
             pairs = zip(self.names[1:], pairwise(rates), strict=True)
@@ -98,7 +117,7 @@ class Limits:
 def limits(request: Request, candidate: Candidate, price: Price | None) -> Limits:
     """The constraints as they are on a shape."""
     spec, names = request.spec, candidate.names
-    least, most = [LEAST] * len(names), [float("inf")] * len(names)
+    least, most = [LEAST] * len(names), [MOST] * len(names)
     for key, bounds in spec.bandwidth.items():
         at = len(names) - 1 if key == "last" else names.index(key) if key in names else None
         if at is None:
@@ -108,6 +127,7 @@ def limits(request: Request, candidate: Candidate, price: Price | None) -> Limit
             least[at] = max(least[at], _bytes_per_s(low))
         if high is not None:
             most[at] = min(most[at], _bytes_per_s(high))
+            least[at] = most[at] if low is None and most[at] < LEAST else least[at]
     descending = spec.order == "descending"
     if descending:
         for at in reversed(range(len(names) - 1)):

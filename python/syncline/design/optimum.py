@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from syncline.config.problem import error, refuse
+from syncline.design.limits import MOST
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,7 +75,7 @@ def optimum(
     constraints = []
     for at in free:
         constraints.append(b[at] >= limits.least[at] / scale)
-        if limits.most[at] != float("inf"):
+        if limits.most[at] < MOST:
             constraints.append(b[at] <= limits.most[at] / scale)
     if limits.descending:
         constraints += [rate(at) >= rate(at + 1) for at in range(dims - 1) if at in b or at + 1 in b]
@@ -86,7 +87,7 @@ def optimum(
         parts = [limits.price.per_rate[at] * scale * rate(at) for at in range(dims) if limits.price.per_rate[at]]
         parts += [limits.price.fixed] if limits.price.fixed else []
         cost = sum(parts)
-        if budget is not None:
+        if budget is not None and not isinstance(cost, (int, float)):
             constraints.append(cost / budget <= 1.0)
     objective = total * (cost + besides if besides else cost) if per_cost and cost is not None else total
     problem = cp.Problem(cp.Minimize(objective), constraints)

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from syncline.report.prose import lines
-from syncline.report.quantity import counted, digits, listed, percent, rate, scaled, time
+from syncline.report.quantity import counted, digits, listed, money, percent, rate, time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -41,11 +41,6 @@ def plain(found: Found, width: int = 100) -> str:
     return "\n".join(line.rstrip() for line in captured.get().splitlines())
 
 
-def usd(amount: float) -> str:
-    """``$2.22 M``."""
-    return f"${scaled(amount, '').strip()}" if amount < 1e6 else f"${digits(amount / 1e6)} M"
-
-
 def _parts(found: Found, width: int) -> Iterator[RenderableType]:
     winner = found.winner
     yield Text.assemble((found.request.name, "bold"), (f"  {_subject(found)}", "dim"))
@@ -61,7 +56,7 @@ def _parts(found: Found, width: int) -> Iterator[RenderableType]:
     if found.front:
         yield ""
         yield Text("Time against cost: what nothing beats in both", "dim")
-        yield _front(found.front)
+        yield _front(found)
     yield ""
     if winner.reached:
         yield Text(lines(f"What holds the time back: {listed([_said(key) for key in winner.reached])}.", width))
@@ -86,7 +81,7 @@ def _parts(found: Found, width: int) -> Iterator[RenderableType]:
 def _subject(found: Found) -> str:
     spec = found.request.spec
     budget = [each for each in (spec.budget.rate_per_npu and f"{spec.budget.rate_per_npu} per NPU",) if each]
-    budget += [usd(spec.budget.usd)] if spec.budget.usd is not None else []
+    budget += [money(spec.budget.usd)] if spec.budget.usd is not None else []
     jobs = f"{counted(len(found.request.jobs), 'job')}, " if spec.jobs else ""
     return f"{jobs}{found.candidate.npus} NPUs, budget {listed(budget)}, for {_GOALS[spec.objective]}"
 
@@ -107,7 +102,7 @@ def answer(found: Found) -> str:
     text += f" {steps} {time(took)}, {beside} with equal bandwidths"
     if winner.usd and even.usd:
         ratio *= (even.usd + even.npus_usd) / (winner.usd + winner.npus_usd)
-        text += f", with a network for {usd(winner.usd)} in place of {usd(even.usd)}"
+        text += f", with a network for {money(winner.usd)} in place of {money(even.usd)}"
         text += f": {digits(ratio)}x the performance per dollar" + (" of network and NPUs" if winner.npus_usd else "")
     return f"{text}."
 
@@ -137,12 +132,13 @@ def _allocations(allocations: Sequence[Allocation], found: Found) -> Table:
         table.add_row(name, *map(cell, allocations))
 
     for at, name in enumerate(found.winner.names):
-        row(name, lambda each, at=at: f"{rate(each.rates[at])} {percent(each.shares[at]):>7}")  # type: ignore[misc]
+        row(name, lambda each, at=at: rate(each.rates[at]))  # type: ignore[misc]
+        row("", lambda each, at=at: percent(each.shares[at]))  # type: ignore[misc]
     row("predicted", lambda each: time(each.total_s))
     row("simulated", lambda each: time(_total(found, each)) if each.simulated else "")
     row("bandwidth used", lambda each: percent(each.utilization))
     if found.winner.usd is not None:
-        row("cost of the network", lambda each: usd(each.usd or 0.0))
+        row("cost of the network", lambda each: money(each.usd or 0.0))
         row("steps/s for $1 M", lambda each: digits(1e6 * (each.per_cost or 0.0)))
     if any(each.case for each in allocations):
         row("case", lambda each: each.case)
@@ -165,26 +161,27 @@ def _shapes(allocations: Sequence[Allocation], found: Found) -> Table:
         cells = [each.shape, ", ".join(rate(one) for one in each.rates), time(each.total_s)]
         cells.append(time(_total(found, each)) if each.simulated else "")
         if priced:
-            cells += [usd(each.usd or 0.0), digits(1e6 * (each.per_cost or 0.0))]
+            cells += [money(each.usd or 0.0), digits(1e6 * (each.per_cost or 0.0))]
         table.add_row(*cells)
     return table
 
 
-def _front(front: Sequence[Allocation]) -> Table:
+def _front(found: Found) -> Table:
+    front = found.front
     table = _table()
-    for name in ("cost", "predicted", "steps/s for $1 M"):
+    for name in ("cost", "predicted", "simulated", "steps/s for $1 M"):
         table.add_column(name, justify="right")
     several = len({each.shape for each in front}) > 1
     if several:
         table.add_column("shape", overflow="fold")
     table.add_column("rates", overflow="fold")
     step = max(1, -(-len(front) // FRONT))
-    best = max(front, key=lambda each: each.per_cost or 0.0)
+    best = max(front, key=lambda each: each.per_cost or 0.0) if found.winner.npus_usd else front[-1]
     for at, each in enumerate(front):
-        if at % step and each is not best and at != len(front) - 1:
+        if at % step and each is not best and not each.simulated:
             continue
-        cells = [usd(each.usd or 0.0), time(each.total_s), digits(1e6 * (each.per_cost or 0.0))]
-        cells += [each.shape] if several else []
+        cells = [money(each.usd or 0.0), time(each.total_s), time(_total(found, each)) if each.simulated else ""]
+        cells += [digits(1e6 * (each.per_cost or 0.0)), *([each.shape] if several else [])]
         table.add_row(*cells, ", ".join(rate(one) for one in each.rates), style="bold" if each is best else "")
     return table
 

@@ -11,7 +11,6 @@ from syncline.config.base import Strict, either, wrong
 from syncline.config.fabric import Efficiencies, Times
 from syncline.config.quantity import Rate
 from syncline.config.shape import check_shape
-from syncline.config.workload import Iterations
 
 Shape = Annotated[str, AfterValidator(check_shape)]
 Kind = Literal["ring", "fully_connected", "switch"]
@@ -39,7 +38,7 @@ class Shapes(Strict):
     kinds: Annotated[list[Kind | list[Kind]], Field(min_length=1, max_length=8)] = ["switch"]
     """With `npus`: what dimensions are, lowest first; the last one stands for all above. A list in place of a word:
     each of them is tried."""
-    names: list[str] | None = None
+    names: list[Annotated[str, Field(min_length=1)]] | None = None
     """Names of the dimensions, lowest first, in place of `dim1`, `dim2` and so on."""
     latency: Times = "0s"
     """Latency of a link; one for all dimensions, or a list with one for each."""
@@ -58,6 +57,8 @@ class Shapes(Strict):
             for key in ("dims", "kinds"):
                 if key in self.model_fields_set:
                     raise wrong(f"`{key}` is for `npus`: a shape says it itself", help=f"remove `{key}`")
+        if "last" in (self.names or ()):
+            raise wrong("`last` is the highest dimension, whatever its name", help="give the dimension another name")
         return self
 
 
@@ -135,12 +136,14 @@ class Spec(Strict):
     budget: Budget
     """What there is to spend."""
     bandwidth: dict[str, Bounds] = {}
-    """What rates must keep to, by the name of the dimension; `last` is the highest one."""
+    """What rates must keep to, by the name of the dimension; `last` is the highest one. Of several shapes, those that
+    have the dimension."""
     order: Literal["any", "descending"] = "any"
     """`descending`: no dimension has more than the one below it."""
     objective: Literal["time", "performance_per_cost", "pareto"] = "time"
     """What is best: the shortest time of all jobs' steps, the most steps per second and dollar, or all trade-offs
-    between time and the cost of the network."""
+    between time and the cost of the network. Of these, the winner is the best per dollar where `npu_usd` is given, and
+    the fastest where not."""
     points: Annotated[int, Field(ge=2, le=200)] = 16
     """With `pareto`: how many budgets are tried."""
     prices: Any = None
@@ -151,10 +154,8 @@ class Spec(Strict):
     """How collectives are carried out, as in a scenario."""
     network: Any = None
     """The network model that simulates what was found, as in a scenario."""
-    iterations: Iterations = 1
-    """Training iterations that are simulated of each job."""
     simulate: Annotated[int, Field(ge=1, le=1000)] = 3
-    """Of several shapes, how many of the best are simulated."""
+    """Of several shapes, how many of the best are simulated; and how many points of `pareto`."""
 
     @model_validator(mode="after")
     def _some_job(self) -> Spec:
@@ -169,4 +170,11 @@ class Spec(Strict):
             needs = "budget.usd" if self.budget.usd is not None else f"objective: {self.objective}"
             if self.budget.usd is not None or self.objective != "time":
                 raise wrong(f"`{needs}` needs `prices`", code="SL0103", help="add prices: hier2021, or a list of yours")
+        bounded = any(each.min is not None or each.fixed is not None for each in self.bandwidth.values())
+        if self.objective == "performance_per_cost" and not self.npu_usd and not bounded:
+            raise wrong(
+                "of the network alone, the slowest one has the most performance per cost",
+                code="SL0103",
+                help="add `npu_usd`, what an NPU costs, or bounds from below in `bandwidth`",
+            )
         return self
