@@ -7,6 +7,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from experiments.harness import plot
 from experiments.harness.experiment import Choice
 from syncline import api
 from syncline.design import schemes
@@ -17,7 +18,10 @@ from syncline.design.price import Price, price
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from matplotlib.figure import Figure
+
     from experiments.harness.runner import Runner
+    from experiments.harness.table import Table
     from syncline import Result
 
 FOLDER = Path(__file__).parent / "fig13"
@@ -216,3 +220,26 @@ def mean(values: Sequence[float]) -> float:
 def near(found: float, claimed: float, part: float = 0.1) -> bool:
     """Whether a value is that of a claim, within a part of it."""
     return abs(found - claimed) <= part * claimed
+
+
+def panels(
+    swept: Table, columns: Mapping[str, str], label: str, *, over_first: bool = False, unit: float = 1.0
+) -> Figure:
+    """Values by budget: a panel for each model and network, a line for each scheme; ``columns`` holds its values.
+
+    ``over_first`` draws them over that of EqualBW with the least budget.
+    """
+    figure, grid = plot.new(len(TOPOLOGIES), len(WORKLOADS), height=6.4, sharex=True)
+    for row, model in enumerate(WORKLOADS):
+        for column, topology in enumerate(TOPOLOGIES):
+            axes, key = grid[row][column], {"model": model, "topology": topology}
+            one = swept.column(columns["EqualBW"], **key)[0] if over_first else unit
+            for index, scheme in enumerate(SCHEMES):
+                values = [each / one for each in swept.column(columns[scheme], **key)]
+                plot.line(axes, swept.column("budget", **key), values, scheme, index, markersize=3)
+            axes.set_title(f"{model}, {topology}")
+            if row == len(WORKLOADS) - 1:
+                axes.set_xlabel("budget [GB/s]")
+    grid[1][0].set_ylabel(label)
+    grid[0][0].legend()
+    return figure

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from experiments.harness import plot
 from experiments.harness.claim import Claim, Verdict
 from experiments.harness.experiment import Experiment, Findings
 from experiments.harness.table import Table
-from experiments.hier2021.layers import CHOICES, FOLDER, SCHEMES, TOPOLOGIES, WORKLOADS, mean, near, sweep, systems
+from experiments.hier2021.layers import CHOICES, FOLDER, SCHEMES, mean, near, panels, sweep, systems
 from syncline.report.quantity import percent
 
 if TYPE_CHECKING:
@@ -106,22 +105,13 @@ def _always(times: Table) -> Verdict:
 
 
 def draw(findings: Findings) -> Figure:
-    """Times over that of EqualBW with the least budget, a panel for each model and network."""
+    """Times over that of EqualBW with the least budget."""
     times = findings.table("times")
-    figure, panels = plot.new(len(TOPOLOGIES), len(WORKLOADS), height=6.4, sharex=True)
-    for row, model in enumerate(WORKLOADS):
-        for column, topology in enumerate(TOPOLOGIES):
-            axes, key = panels[row][column], {"model": model, "topology": topology}
-            first = times.column("EqualBW_s", **key)[0]
-            for index, scheme in enumerate(SCHEMES):
-                values = [each / first for each in times.column(f"{scheme}_s", **key)]
-                plot.line(axes, times.column("budget", **key), values, scheme, index, markersize=3)
-            axes.set_title(f"{model}, {topology}")
-            axes.set_ylim(0, 1.05)
-            if row == len(WORKLOADS) - 1:
-                axes.set_xlabel("budget [GB/s]")
-    panels[1][0].set_ylabel("time over that of EqualBW with 100 GB/s")
-    panels[0][0].legend()
+    figure = panels(
+        times, {scheme: f"{scheme}_s" for scheme in SCHEMES}, "time over that of EqualBW with 100 GB/s", over_first=True
+    )
+    for axes in figure.axes:
+        axes.set_ylim(0, 1.05)
     return figure
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from experiments.harness import plot
 from experiments.harness.claim import Claim, Verdict
 from experiments.harness.experiment import Experiment, Findings
 from experiments.harness.table import Table
-from experiments.hier2021.layers import SCHEMES, TOPOLOGIES, WORKLOADS, budgets, mean, near, systems
+from experiments.hier2021.layers import SCHEMES, budgets, mean, near, panels, systems
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -75,21 +74,8 @@ def _ratios(costs: Table) -> Verdict:
 
 
 def draw(findings: Findings) -> Figure:
-    """Cost by budget, a panel for each model and network."""
-    swept = findings.table("swept")
-    figure, panels = plot.new(len(TOPOLOGIES), len(WORKLOADS), height=6.4, sharex=True)
-    for row, model in enumerate(WORKLOADS):
-        for column, topology in enumerate(TOPOLOGIES):
-            axes, key = panels[row][column], {"model": model, "topology": topology}
-            for index, scheme in enumerate(SCHEMES):
-                values = [each / 1e6 for each in swept.column(scheme, **key)]
-                plot.line(axes, swept.column("budget", **key), values, scheme, index, markersize=3)
-            axes.set_title(f"{model}, {topology}")
-            if row == len(WORKLOADS) - 1:
-                axes.set_xlabel("budget [GB/s]")
-    panels[1][0].set_ylabel("cost [million $]")
-    panels[0][0].legend()
-    return figure
+    """Cost by budget."""
+    return panels(findings.table("swept"), {scheme: scheme for scheme in SCHEMES}, "cost [million $]", unit=1e6)
 
 
 EXPERIMENT = Experiment(

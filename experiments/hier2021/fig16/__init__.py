@@ -10,7 +10,7 @@ from experiments.harness import plot
 from experiments.harness.claim import Claim, Verdict
 from experiments.harness.experiment import Experiment, Findings
 from experiments.harness.table import Table
-from experiments.hier2021.layers import CHOICES, SCHEMES, TOPOLOGIES, WORKLOADS, mean, near, sweep
+from experiments.hier2021.layers import CHOICES, SCHEMES, TOPOLOGIES, WORKLOADS, mean, near, panels, sweep
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -104,22 +104,11 @@ def _drops(swept: Table) -> Verdict:
 
 def draw(findings: Findings) -> Figure:
     """Performance per cost over that of EqualBW with the least budget."""
-    swept = findings.table("per_cost")
-    figure, panels = plot.new(len(TOPOLOGIES), len(WORKLOADS), height=6.4, sharex=True)
-    for row, model in enumerate(WORKLOADS):
-        for column, topology in enumerate(TOPOLOGIES):
-            axes, key = panels[row][column], {"model": model, "topology": topology}
-            first = swept.column("EqualBW", **key)[0]
-            for index, scheme in enumerate(SCHEMES):
-                values = [each / first for each in swept.column(scheme, **key)]
-                plot.line(axes, swept.column("budget", **key), values, scheme, index, markersize=3)
-            axes.set_yscale("log")
-            plot.plain(axes.yaxis)
-            axes.set_title(f"{model}, {topology}")
-            if row == len(WORKLOADS) - 1:
-                axes.set_xlabel("budget [GB/s]")
-    panels[1][0].set_ylabel("performance per cost over that of EqualBW with 100 GB/s")
-    panels[0][0].legend()
+    label = "performance per cost over that of EqualBW with 100 GB/s"
+    figure = panels(findings.table("per_cost"), {scheme: scheme for scheme in SCHEMES}, label, over_first=True)
+    for axes in figure.axes:
+        axes.set_yscale("log")
+        plot.plain(axes.yaxis)
     return figure
 
 
