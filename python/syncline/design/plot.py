@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import floor, log10
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -87,5 +88,5 @@ def draw(found: Found, file: Path) -> None:
 
 def _number(value: float, _: int) -> str:
     """A number at an axis, where its first digit is 1, 2 or 5."""
-    text = f"{value:.3g}"
-    return f"{value:g}" if text.strip("0.")[:1] in ("1", "2", "5") and len(text.strip("0.")) == 1 else ""
+    first = value / 10 ** floor(log10(value))
+    return f"{value:,g}" if round(first, 6) in (1, 2, 5) else ""
