@@ -251,9 +251,7 @@ pub(crate) fn interference(timeline: &mut Timeline, alone: &[Option<f64>]) {
     let jobs = &timeline.summary.jobs;
     let float = |of: fn(&JobSummary) -> f64| jobs.iter().map(of).collect::<Vec<f64>>();
     let int = |of: fn(&JobSummary) -> u64| jobs.iter().map(|job| of(job) as i64).collect::<Vec<i64>>();
-    let known = |of: fn(&JobSummary) -> Option<f64>| {
-        jobs.iter().map(|job| of(job).unwrap_or(f64::NAN)).collect::<Vec<f64>>()
-    };
+    let known = |of: fn(&JobSummary) -> Option<f64>| jobs.iter().map(of).collect::<Vec<Option<f64>>>();
     let table = Table::new("jobs", "One of several jobs; times are means over its ranks")
         .with("job", "Name of the job", jobs.iter().map(|job| job.name.clone()).collect::<Vec<_>>())
         .with(
@@ -279,13 +277,13 @@ pub(crate) fn interference(timeline: &mut Timeline, alone: &[Option<f64>]) {
         .with("sent_bytes", "Bytes that its ranks sent", int(|job| job.sent_bytes))
         .with(
             "alone_step_time_s",
-            "Step time of the same job alone on the fabric; not a number where a limit kept it from being found",
+            "Step time of the same job alone on the fabric; nothing where a limit kept it from being found",
             known(|job| job.alone_step_time_s),
         )
         .with("slowdown", "Step time over that alone", known(|job| job.slowdown))
         .with(
             "iterations_per_s_per_usd",
-            "Training iterations a second over the price of the whole fabric; not a number without prices",
+            "Training iterations a second over the price of the whole fabric; nothing without prices",
             known(|job| job.iterations_per_s_per_usd),
         );
     timeline.tables.push(table);

@@ -146,7 +146,7 @@ fn longer(mut value: Value, iterations: u32) -> Value {
 }
 
 proptest! {
-    #![proptest_config(cases(500))]
+    #![proptest_config(cases(300))]
 
     #[test]
     fn the_same_whatever_divides(value in scenario()) {
@@ -235,7 +235,7 @@ fn overlapping() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
-    #![proptest_config(cases(2000))]
+    #![proptest_config(cases(1000))]
 
     #[test]
     fn the_same_where_iterations_overlap(value in overlapping()) {
