@@ -69,7 +69,7 @@ error[SL0101]: unknown key `rtae`
   | ^^^^^^^^^^^^^^^^^^ found `rtae`
   |
   = note: allowed: name, shape, size, rings, links, switches, direction,
-          spread, rate, rate_per_npu, latency, efficiency
+          spread, rate, rate_per_npu, latency, efficiency, tier
   = note: key `fabric.dims.1.rtae`
   = help: did you mean `rate`?""",
         ),
