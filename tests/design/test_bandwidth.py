@@ -172,3 +172,21 @@ def test_delays_of_endpoints_and_reductions_are_predicted() -> None:
     found = search(asked(collectives=collectives))
     for each in found.allocations:
         assert each.simulated[0] == pytest.approx(each.predicted[0], rel=0.1)
+
+
+def test_files_of_one_name_are_not_taken_for_each_other(tmp_path: Path) -> None:
+    for name, text in (("a", "one"), ("b", "two"), ("c", "one")):
+        (tmp_path / "from" / name / "x").mkdir(parents=True)
+        (tmp_path / "from" / name / "x" / "config.json").write_text(text, "utf-8")
+    named = [{"model": f"{name}/x/config.json", "layers": 4} for name in ("a", "b", "c")]
+    made = keep._with_files(named, tmp_path / "from", tmp_path)
+    assert [each["layers"] for each in made] == [4] * 3
+    texts = [(tmp_path / each["model"]).read_text("utf-8") for each in made]
+    assert texts == ["one", "two", "one"]
+    assert made[0] == made[2]
+
+
+def test_micro_batches_are_counted() -> None:
+    workload = {**SPEC["workload"], "micro_batches": 4}
+    for each in search(asked(workload=workload)).allocations:
+        assert each.simulated[0] == pytest.approx(each.predicted[0], rel=0.03)

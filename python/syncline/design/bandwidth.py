@@ -45,10 +45,10 @@ class Allocation:
     """Of the dimensions, lowest first."""
     rates: tuple[float, ...]
     """Bytes per second that one NPU sends into each."""
+    weights: tuple[float, ...]
+    """Of each job: how many of its steps count, in the order of the spec."""
     predicted: tuple[float, ...]
-    """Of each job: seconds of a step without overlap, in the order of the spec."""
-    total_s: float
-    """Predicted seconds of the steps of all jobs, by weight."""
+    """Of each job: seconds of a step without overlap."""
     utilization: float
     """Bytes over what the dimensions that exchanges use could have carried meanwhile, 0 to 1."""
     usd: float | None
@@ -65,15 +65,23 @@ class Allocation:
     """Of each job: seconds of a step as simulated; empty where it was not."""
 
     @property
+    def total_s(self) -> float:
+        """Predicted seconds of the steps of all jobs, by weight."""
+        return sum(weight * time for weight, time in zip(self.weights, self.predicted, strict=True))
+
+    @property
+    def found_s(self) -> float:
+        """The same, simulated where that was done."""
+        return sum(weight * time for weight, time in zip(self.weights, self.simulated or self.predicted, strict=True))
+
+    @property
     def per_cost(self) -> float | None:
         """Steps of all jobs, by weight, per second and dollar of fabric and NPUs."""
         return 1 / (self.total_s * (self.usd + self.npus_usd)) if self.usd and self.total_s else None
 
-    def badness(self, weights: Sequence[float], *, per_cost: bool) -> float:
+    def badness(self, *, per_cost: bool) -> float:
         """What is to be small: seconds of all jobs' steps, simulated ones if there are; ``per_cost``, times dollars."""
-        times = self.simulated or self.predicted
-        total = sum(weight * time for weight, time in zip(weights, times, strict=True))
-        return total * ((self.usd or 0.0) + self.npus_usd) if per_cost else total
+        return self.found_s * ((self.usd or 0.0) + self.npus_usd) if per_cost else self.found_s
 
     @property
     def shares(self) -> tuple[float, ...]:
@@ -114,16 +122,13 @@ class _Case:
     def allocation(self, scheme: str, rates: Sequence[float], case: str = "") -> Allocation:
         """What follows from rates."""
         rates = [readable(rate) for rate in rates]
-        demands = [job for _, job in self.jobs]
-        predicted = tuple(job.time(rates) for job in demands)
-        total = sum(weight * time for (weight, _), time in zip(self.jobs, predicted, strict=True))
         return Allocation(
             scheme,
             self.candidate.shape,
             self.candidate.names,
             tuple(rates),
-            predicted,
-            total,
+            tuple(weight for weight, _ in self.jobs),
+            tuple(job.time(rates) for _, job in self.jobs),
             utilization(together(self.jobs), rates),
             self.price.usd(rates) if self.price else None,
             self.npus_usd,
@@ -199,10 +204,9 @@ def search(request: Request, told: Told | None = None) -> Found:
         rates = optimum(case.jobs, case.limits, per_cost=_per_cost(request), besides=case.npus_usd)
         best.append((case, case.allocation(OPTIMUM, rates)))
     front = _front(request, cases, say) if request.spec.objective == "pareto" else []
-    weights = [job.weight for job in request.jobs]
 
     def badness(pair: tuple[_Case, Allocation]) -> float:
-        return pair[1].badness(weights, per_cost=_per_cost(request))
+        return pair[1].badness(per_cost=_per_cost(request))
 
     best.sort(key=badness)
     # Of shapes that are as good, the one with the fewest dimensions.
@@ -210,7 +214,6 @@ def search(request: Request, told: Told | None = None) -> Found:
     best.sort(key=lambda pair: pair not in ties or len(pair[1].rates) > min(len(each.rates) for _, each in ties))
     case, winner = best[0]
     allocations = [*case.schemes(), winner]
-    # A scheme that is as good is the simpler answer; the optimum stays the winner.
     others = [allocation for _, allocation in best[1:]]
     found = Found(request, winner, case.candidate, allocations + others, front, skipped)
     _simulate(found, [each for each, _ in best], say)
@@ -304,11 +307,10 @@ def _note(found: Found, case: _Case) -> None:
             "says (`parallel.overlap`)"
         )
     allowed = [each for each in found.allocations if each.simulated and not each.broken]
-    per_cost, weights = _per_cost(found.request), [weight for weight, _ in case.jobs]
+    per_cost = _per_cost(found.request)
     if allowed:
-        best = min(allowed, key=lambda each: each.badness(weights, per_cost=per_cost))
-        mine = found.winner.badness(weights, per_cost=per_cost)
-        if mine > best.badness(weights, per_cost=per_cost) * (1 + _NOTED):
+        best = min(allowed, key=lambda each: each.badness(per_cost=per_cost))
+        if found.winner.badness(per_cost=per_cost) > best.badness(per_cost=per_cost) * (1 + _NOTED):
             found.notes.append(f"simulated, {best.scheme} on {best.shape} is better than what is predicted to be best")
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, field
+import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from syncline import _core
@@ -35,7 +36,7 @@ class Candidate:
     @property
     def npus(self) -> int:
         """NPUs of the fabric."""
-        return _product(self.sizes)
+        return math.prod(self.sizes)
 
 
 @dataclass(frozen=True)
@@ -44,8 +45,8 @@ class Request:
 
     spec: Spec
     source: Source
-    jobs: list[WeightedJob] = field(default_factory=list)
-    """Jobs; the only one is called after the spec."""
+    jobs: list[WeightedJob]
+    """Jobs; a spec that has one `workload` has one."""
 
     @property
     def name(self) -> str:
@@ -66,13 +67,12 @@ class Request:
         sizes = tuple(size for _, size in _core.parse_shape(shape))
         names = self.spec.fabric.names
         if names is not None and len(names) != len(sizes):
-            key = "fabric.names"
             refuse(
                 error(
                     "SL0201",
                     f"{len(names)} names for the {len(sizes)} dimensions of {shape}",
                     mark=self.source.mark(("fabric", "names")),
-                    key=key,
+                    key="fabric.names",
                     help="give one for each dimension, or leave `names` out",
                 )
             )
@@ -177,10 +177,3 @@ def _factorisations(number: int, parts: int) -> Iterator[tuple[int, ...]]:
 def _divisors(number: int) -> list[int]:
     small = [each for each in range(1, int(number**0.5) + 1) if number % each == 0]
     return sorted({*small, *(number // each for each in small)})
-
-
-def _product(sizes: Iterable[int]) -> int:
-    found = 1
-    for size in sizes:
-        found *= size
-    return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import json
 import re
 import shutil
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 ANSWER = "design.json"
 SCHEMA = "syncline-design-results/1"
+FILES = "files"
+"""Folder of the files that the winner's scenarios name."""
 _FILES = ("model", "file", "list")
 """Keys of a scenario that may name a file."""
 _SECTIONS = ("workload", "compute", "collectives", "network", "prices")
@@ -141,9 +144,24 @@ def _with_files(value: Any, here: Path, folder: Path, *, named: bool = False) ->
     if isinstance(value, list):
         return [_with_files(each, here, folder) for each in value]
     if named and isinstance(value, str) and (here / value).is_file():
-        shutil.copyfile(here / value, folder / Path(value).name)
-        return Path(value).name
+        return _copied((here / value).resolve(), folder).as_posix()
     return value
+
+
+def _copied(file: Path, folder: Path) -> Path:
+    """Where a file was copied to, as seen from ``folder``; files of one name have folders of their own."""
+    content = file.read_bytes()
+    for number in itertools.count(1):
+        # A model from a file is called after the file's folder.
+        parent = file.parent.name or "files"
+        place = Path(FILES, parent if number == 1 else f"{parent}-{number}", file.name)
+        target = folder / place
+        if not target.exists():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content)
+        if target.read_bytes() == content:
+            return place
+    raise AssertionError("numbers do not end")
 
 
 def plain(found: Found) -> dict[str, Any]:

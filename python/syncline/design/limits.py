@@ -56,9 +56,9 @@ class Limits:
                 why = f"dimension {name} must have at least {shown(least)} and at most {shown(most)}"
                 return f"bandwidth.{name}", f"{why}, by `order`" if self.descending else why
         asked = [name for name, least in zip(self.names, self.least, strict=True) if least > LEAST]
-        of = f"dimensions {listed(asked)} must" if len(asked) > 1 else f"dimension {listed(asked)} must"
+        of = f"dimension{'s' if len(asked) > 1 else ''} {listed(asked)} must" if asked else "dimensions must"
         if self.rate is not None and sum(self.least) > self.rate * (1 + 1e-12):
-            together = " together" if len(asked) > 1 else ""
+            together = "" if len(asked) == 1 else " together"
             return (
                 "budget.rate_per_npu",
                 f"{of} have at least {shown(sum(self.least))}{together}, and the budget is {shown(self.rate)}",

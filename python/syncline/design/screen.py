@@ -96,8 +96,8 @@ def answer(found: Found) -> str:
         return text
     spec = found.request.spec
     steps = "A step takes" if not spec.jobs else "The steps take"
-    took = _total(found, winner)
-    ratio = _total(found, even) / took
+    took = winner.found_s
+    ratio = even.found_s / took
     beside = f"{digits(ratio)}x as fast as" if ratio >= 1 else f"{digits(1 / ratio)}x as long as"
     text += f" {steps} {time(took)}, {beside} with equal bandwidths"
     if winner.usd and even.usd:
@@ -105,13 +105,6 @@ def answer(found: Found) -> str:
         text += f", with a network for {money(winner.usd)} in place of {money(even.usd)}"
         text += f": {digits(ratio)}x the performance per dollar" + (" of network and NPUs" if winner.npus_usd else "")
     return f"{text}."
-
-
-def _total(found: Found, allocation: Allocation) -> float:
-    """Seconds of all jobs' steps by weight: simulated where that was done."""
-    if not allocation.simulated:
-        return allocation.total_s
-    return sum(job.weight * each for job, each in zip(found.request.jobs, allocation.simulated, strict=True))
 
 
 def _table() -> Table:
@@ -135,7 +128,7 @@ def _allocations(allocations: Sequence[Allocation], found: Found) -> Table:
         row(name, lambda each, at=at: rate(each.rates[at]))  # type: ignore[misc]
         row("", lambda each, at=at: percent(each.shares[at]))  # type: ignore[misc]
     row("predicted", lambda each: time(each.total_s))
-    row("simulated", lambda each: time(_total(found, each)) if each.simulated else "")
+    row("simulated", lambda each: time(each.found_s) if each.simulated else "")
     row("bandwidth used", lambda each: percent(each.utilization))
     if found.winner.usd is not None:
         row("cost of the network", lambda each: money(each.usd or 0.0))
@@ -159,7 +152,7 @@ def _shapes(allocations: Sequence[Allocation], found: Found) -> Table:
         table.add_column("steps/s for $1 M", justify="right")
     for each in allocations:
         cells = [each.shape, ", ".join(rate(one) for one in each.rates), time(each.total_s)]
-        cells.append(time(_total(found, each)) if each.simulated else "")
+        cells.append(time(each.found_s) if each.simulated else "")
         if priced:
             cells += [money(each.usd or 0.0), digits(1e6 * (each.per_cost or 0.0))]
         table.add_row(*cells)
@@ -180,7 +173,7 @@ def _front(found: Found) -> Table:
     for at, each in enumerate(front):
         if at % step and each is not best and not each.simulated:
             continue
-        cells = [money(each.usd or 0.0), time(each.total_s), time(_total(found, each)) if each.simulated else ""]
+        cells = [money(each.usd or 0.0), time(each.total_s), time(each.found_s) if each.simulated else ""]
         cells += [digits(1e6 * (each.per_cost or 0.0)), *([each.shape] if several else [])]
         table.add_row(*cells, ", ".join(rate(one) for one in each.rates), style="bold" if each is best else "")
     return table
