@@ -4,7 +4,7 @@
 mod support;
 
 use proptest::prelude::*;
-use support::{Star, Told};
+use support::{Star, Told, eight_share_a_link};
 use syncline_net_packet::{Congestion, Marking, Parameters, Sharing};
 use syncline_units::{Bytes, Time};
 
@@ -133,29 +133,8 @@ fn flows_share_a_link() {
             min_timeout: Time::from_ns(1_000_000),
             ..Parameters::default()
         };
-        let mut star = Star::new(9, parameters);
-        let mut told = Told::default();
-        for from in 0..8 {
-            // Messages of 1 MB, so that what has come can be counted.
-            for message in 0..64 {
-                star.simulation.write(
-                    Time::ZERO,
-                    star.flow(from, 8),
-                    1_000_000,
-                    from << 8 | message,
-                    0,
-                    &mut told,
-                );
-            }
-        }
-        let until = Time::from_ns(20_000_000);
-        while star.simulation.next_time().is_some_and(|time| time <= until) {
-            star.simulation.step(until, &mut told);
-        }
-        let mut sent = [0.0; 8];
-        told.delivered.iter().for_each(|&(_, id)| sent[(id >> 8) as usize] += 1.0);
-        let (sum, squares) = (sent.iter().sum::<f64>(), sent.iter().map(|x| x * x).sum::<f64>());
-        let jain = sum * sum / (8.0 * squares);
+        let (sent, jain) = eight_share_a_link(parameters);
+        let sum = sent.iter().sum::<f64>();
         assert!(jain > 0.9, "{congestion:?}: {jain} {sent:?}");
         // 20 ms of 100 Gb/s are 250 MB.
         assert!(sum > 0.9 * 250.0 * 1448.0 / 1502.0, "{congestion:?}: {sum} MB");

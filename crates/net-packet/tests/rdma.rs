@@ -4,7 +4,7 @@
 mod support;
 
 use proptest::prelude::*;
-use support::{Star, Told};
+use support::{Star, Told, eight_share_a_link};
 use syncline_net_packet::{Congestion, Layout, Link, Marking, Parameters, Sharing, Simulation, Transport};
 use syncline_units::{Bytes, Rate, Time};
 
@@ -148,28 +148,8 @@ fn dcqcn_shares_a_link() {
         Marking { from: Bytes(100_000), to: Bytes(400_000), probability: 0.1, weight: 1.0, drop: false };
     let parameters =
         Parameters { congestion: Some(Congestion::Dcqcn), mark: Some(marks), segments_per_ack: 4, ..rdma() };
-    let mut star = Star::new(9, parameters);
-    let mut told = Told::default();
-    for from in 0..8 {
-        for message in 0..64 {
-            star.simulation.write(
-                Time::ZERO,
-                star.flow(from, 8),
-                1_000_000,
-                from << 8 | message,
-                0,
-                &mut told,
-            );
-        }
-    }
-    let until = Time::from_ns(20_000_000);
-    while star.simulation.next_time().is_some_and(|time| time <= until) {
-        star.simulation.step(until, &mut told);
-    }
-    let mut sent = [0.0; 8];
-    told.delivered.iter().for_each(|&(_, id)| sent[(id >> 8) as usize] += 1.0);
-    let (sum, squares) = (sent.iter().sum::<f64>(), sent.iter().map(|x| x * x).sum::<f64>());
-    let jain = sum * sum / (8.0 * squares);
+    let (sent, jain) = eight_share_a_link(parameters);
+    let sum = sent.iter().sum::<f64>();
     assert!(jain > 0.9, "{jain} {sent:?}");
     // 20 ms of 100 Gb/s are 250 MB; the first milliseconds go to coming back from the first notifications.
     assert!(sum > 0.7 * 250.0, "{sum} MB");
