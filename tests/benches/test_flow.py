@@ -15,6 +15,7 @@ OURS = [
     {"name": "all-to-all of 128 hosts, all sizes different", "flows": 16_256, "cpu_s": 0.94, "dumped": "0.txt"},
     {"name": "65,536 equal flows, fat tree of 1,024 hosts", "flows": 65_536, "cpu_s": 1.0, "dumped": "2.txt"},
     {"name": "a million random flows, fat tree, 16 a host", "flows": 1_000_448, "cpu_s": 61.0, "dumped": None},
+    {"name": "close, 0.1 %", "flows": 9, "cpu_s": 1.0, "dumped": None, "worst": 0.008, "median": 0.0001},
     {"name": "few", "flows": 2, "cpu_s": 0.5, "dumped": "5.txt"},
 ]
 DUMPED = "3 1\n12500000000 0.0000005\n0 1 100 2e-6 1 0\n0 2 100 4e-6 1 0\n"
@@ -31,7 +32,8 @@ def bench(monkeypatch):
     def ours(folder, *, everything):
         assert not everything
         (folder / "5.txt").write_text(DUMPED)
-        return [{**each, "memory_bytes": 3_000_000, "done_ps": 4_000_000} for each in OURS]
+        more = {"memory_bytes": 3_000_000, "done_ps": 4_000_000, "worst": None, "median": None}
+        return [{**more, **each} for each in OURS]
 
     monkeypatch.setattr(module, "ours", ours)
     monkeypatch.setattr(sys, "argv", ["flow.py"])
@@ -50,6 +52,7 @@ def test_without_simgrid_it_says_how_to_get_it_and_what_was_written_down(bench, 
     assert "at least 50 x SimGrid 4.1: reached" in out
     assert "at least 100 x SimGrid 4.1: not reached" in out
     assert "at most 60 s: not reached" in out
+    assert "beside those of exact sharing: at most 0.008 apart, half of them at most 0.0001" in out
 
 
 @pytest.mark.parametrize(("end", "close"), [("4.02e-6", "within 1%"), ("4.2e-6", "not all within 1%")])
@@ -69,3 +72,15 @@ def test_with_simgrid_each_end_is_compared(bench, monkeypatch, capsys, tmp_path,
     assert (tmp_path / "asked").read_text().split() == ["lazy", "full"]
     assert "SimGrid was not run on the large cases" in out
     assert "not installed" not in out
+
+
+def test_simgrid_is_stopped_after_some_time(bench, monkeypatch, capsys, tmp_path):
+    program = tmp_path / "flows"
+    program.write_text("#!/bin/sh\nexec sleep 60\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(bench, "PROGRAM", program)
+    monkeypatch.setattr(bench, "LONGEST_S", 0.25)
+    monkeypatch.setattr(bench, "simgrid", lambda: "3.32")
+    bench.main()
+    stopped = [line for line in capsys.readouterr().out.splitlines() if "then stopped" in line]
+    assert [line.split()[-4:] for line in stopped] == [["0.5", "x", "at", "least"]] * 2, "0.25 s to 0.5 s"

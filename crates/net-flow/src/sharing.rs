@@ -22,15 +22,18 @@ mod ceilings;
 mod levels;
 mod members;
 mod service;
+mod shares;
 #[cfg(test)]
 mod tests;
 mod ways;
 
 use crate::tree::{NEVER, Tree};
+use members::Member;
+use shares::Shares;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use syncline_units::{Bytes, Rate, Time};
-use ways::Ways;
+use ways::{Hop, Ways};
 
 /// Rates are multiples of 1 b/s over two to this power.
 pub const UNIT: u32 = 12;
@@ -53,88 +56,22 @@ const NONE: u64 = UNBOUND - 1;
 /// The bottleneck of a bundle whose rate is yet to be found.
 const NOWHERE: u32 = u32::MAX;
 
-/// A class's share of a link, but for its level: what is read whenever a flow on it changes its rate.
-#[derive(Clone, Copy, Debug)]
-struct Share {
-    /// What its flows can have together: the link's, less what higher classes take; while these still share, that may be
-    /// more than there is.
-    capacity: i64,
-    /// What its flows have together, where that is followed.
-    load: u64,
-    /// Sum of the uses of flows whose rate is the level.
-    sharers: u64,
-    /// No flow that is held back elsewhere has a higher rate.
-    top: u64,
-    /// Whether its load is followed.
-    followed: bool,
-    /// Whether it is to find rates of bundles that have none.
-    fresh: bool,
-    /// Whether it is to be looked at again.
-    queued: bool,
-    /// Whether it is to be told when the first flow that it holds back is through.
-    touched: bool,
-}
-
-impl Share {
-    /// What is left of it; less than nothing where it is overloaded.
-    #[inline]
-    fn left(&self) -> i64 {
-        self.capacity.saturating_sub_unsigned(self.load)
-    }
-
-    /// Whether flows have more than there is, or could have more than they have.
-    #[inline]
-    fn may_be_wrong(&self, level: u64) -> bool {
-        let left = self.left();
-        left < 0 || (left.cast_unsigned() >= self.sharers && level != UNBOUND)
-    }
-}
-
-/// The rest of it.
+/// What of a class's share of a link is read when its level changes; as long as a line of a cache.
 #[derive(Clone, Debug)]
 struct Node {
     /// Integral of the level over time, up to `since`.
     service: u128,
-    /// Time of `service`.
-    since: u64,
     /// Service at which the first of those that it holds back is through.
     next: u128,
-    /// What flows would have if each had its ceiling.
-    ceilings: u128,
-    /// What it has carried.
-    carried: u128,
+    /// Time of `service`.
+    since: u64,
     /// Bundles on it, those that it holds back first.
     members: Vec<Member>,
-    /// How many it holds back.
-    held: u32,
-    /// Whether it may have to be followed, or not.
-    crossed: bool,
 }
 
-/// A bundle that passes a link, with what is read whenever its rate changes.
-#[derive(Clone, Copy, Debug)]
-struct Member {
-    /// What its flows take of the link together, in multiples of the level.
-    takes: u64,
-    bundle: u32,
-    /// Its way, in the list of all.
-    way: u32,
-    /// Where this link stands on it.
-    hop: u32,
-    /// Where the lowest level on its way is.
-    bottleneck: u32,
-}
-
-/// Flows on the same way, with the same weight and class.
-#[derive(Clone, Debug)]
+/// What flows on the same way, with the same weight and class, have had, and when they are through.
+#[derive(Clone, Debug, Default)]
 struct Bundle {
-    /// Its way, in the list of all, and how many links it has.
-    way: u32,
-    hops: u32,
-    /// Flows.
-    count: u32,
-    /// Where the lowest level is.
-    bottleneck: u32,
     /// What a flow gets for each unit of the level.
     weight: u64,
     /// What its flows have had since the bundle began is this and the bottleneck's service.
@@ -156,31 +93,30 @@ impl Bundle {
 /// Links, and the flows on them.
 #[derive(Clone, Debug)]
 pub struct Sharing {
-    /// Fair shares of nodes.
-    levels: Vec<u64>,
-    shares: Vec<Share>,
+    /// What classes have of links: the share of class `c` of link `l` is node `l * classes + c`.
+    shares: Shares,
     nodes: Vec<Node>,
-    classes: u32,
+    /// How many bundles each node holds back.
+    held: Vec<u32>,
+    /// What flows would have of each node if each had its ceiling.
+    ceilings: Vec<u128>,
+    /// What each node has carried.
+    carried: Vec<u128>,
     /// What a flow of weight 1 takes of a link that it passes whole.
     whole: u32,
-    /// A level is left as it is where it is wrong by no more than this part of it, in powers of one half.
-    precision: u32,
     bundles: Vec<Bundle>,
     ways: Ways,
     /// Bundles that are closed, by the length of their ways.
     free: Vec<Vec<u32>>,
     /// When the first flow that each node holds back is through.
     ends: Tree,
-    /// Nodes to be looked at, by class and level.
-    queue: BinaryHeap<Reverse<Look>>,
     touched: Vec<u32>,
     crossed: Vec<u32>,
     caps: Vec<(u64, u64)>,
+    /// Places of members whose bottleneck may be another now.
+    moving: Vec<u32>,
     looks: u64,
 }
-
-/// A node to be looked at: its class, the level from which on something may change, and its number, from the highest bits on.
-type Look = u128;
 
 impl Sharing {
     /// Idle links of these rates, at most [`FASTEST`]. Flows of a class take what those with lower numbers leave. With
@@ -192,43 +128,26 @@ impl Sharing {
         split: bool,
         precision: Option<u32>,
     ) -> Self {
-        let share = |rate: Rate| Share {
-            capacity: (rate.0.min(FASTEST.0) << UNIT).cast_signed(),
-            load: 0,
-            sharers: 0,
-            top: 0,
-            followed: classes > 1,
-            fresh: false,
-            queued: false,
-            touched: false,
-        };
-        let shares: Vec<Share> =
-            rates.into_iter().flat_map(|rate| (0..classes).map(move |_| share(rate))).collect();
-        let node = Node {
-            service: 0,
-            since: 0,
-            next: u128::MAX,
-            ceilings: 0,
-            carried: 0,
-            members: Vec::new(),
-            held: 0,
-            crossed: false,
-        };
+        let capacities = rates.into_iter().map(|rate| (rate.0.min(FASTEST.0) << UNIT).cast_signed());
+        let capacities: Vec<i64> =
+            capacities.flat_map(|capacity| (0..classes).map(move |_| capacity)).collect();
+        let nodes = capacities.len();
+        let node = Node { service: 0, next: u128::MAX, since: 0, members: Vec::new() };
         Self {
-            ends: Tree::new(shares.len()),
-            levels: vec![UNBOUND; shares.len()],
-            nodes: vec![node; shares.len()],
-            shares,
-            classes,
+            shares: Shares::new(capacities, classes, precision),
+            nodes: vec![node; nodes],
+            held: vec![0; nodes],
+            ceilings: vec![0; nodes],
+            carried: vec![0; nodes],
             whole: if split { PARTS } else { 1 },
-            precision: precision.map_or(63, |bits| bits.min(63)),
             bundles: Vec::new(),
             ways: Ways::default(),
             free: Vec::new(),
-            queue: BinaryHeap::new(),
+            ends: Tree::new(nodes),
             touched: Vec::new(),
             crossed: Vec::new(),
             caps: Vec::new(),
+            moving: Vec::new(),
             looks: 0,
         }
     }
@@ -246,17 +165,10 @@ impl Sharing {
         debug_assert!(bundle.flows.is_empty());
         bundle.weight = u64::from(weight) * u64::from(self.whole);
         (bundle.offset, bundle.booked) = (0, 0);
-        let (way, classes) = (bundle.way, self.classes);
+        let classes = self.shares.classes();
         let node = |link| link * classes + class;
-        self.ways.set(way, links.iter().map(|&(link, usage)| (node(link), weight * usage)));
+        self.ways.set(number, links.iter().map(|&(link, usage)| (node(link), weight * usage)));
         self.enter(number);
-        for &(link, _) in links {
-            let node = node(link);
-            if self.shares[node as usize].followed {
-                let member = *self.nodes[node as usize].members.last().expect("the bundle is on it");
-                self.lead(member, true);
-            }
-        }
         number
     }
 
@@ -265,16 +177,8 @@ impl Sharing {
         if let Some(number) = self.free.get_mut(hops).and_then(Vec::pop) {
             return number;
         }
-        self.bundles.push(Bundle {
-            way: self.ways.add(hops),
-            hops: hops as u32,
-            count: 0,
-            bottleneck: NOWHERE,
-            weight: 0,
-            offset: 0,
-            booked: 0,
-            flows: BinaryHeap::new(),
-        });
+        self.ways.add(hops as u32);
+        self.bundles.push(Bundle::default());
         self.bundles.len() as u32 - 1
     }
 
@@ -282,53 +186,52 @@ impl Sharing {
     pub fn start(&mut self, now: Time, bundle: u32, bytes: Bytes, flow: u32) {
         self.lift(bundle, now);
         let number = bundle;
+        self.ways.way_mut(number).count += 1;
         let bundle = &mut self.bundles[number as usize];
-        bundle.count += 1;
         let need = (u128::from(bytes.0) * 8 * BIT).div_ceil(u128::from(bundle.weight));
         bundle.flows.push(Reverse((bundle.offset + need, flow)));
-        self.recount(number);
+        self.write(number);
     }
 
     /// Takes a bundle's rate away, for its bottleneck to find a new one.
     fn lift(&mut self, number: u32, now: Time) {
-        let bottleneck = self.bundles[number as usize].bottleneck;
+        let bottleneck = self.ways.way(number).bottleneck;
         if bottleneck != NOWHERE {
             self.book(number, now);
             let had = self.service(bottleneck, now).wrapping_add(self.bundles[number as usize].offset);
-            let level = self.levels[bottleneck as usize];
+            let level = self.shares.level(bottleneck);
             self.release(number);
-            self.change(self.member(number), level, NONE, NOWHERE);
-            self.set_bottleneck(number, NOWHERE);
+            self.change(number, level, NONE);
+            self.ways.way_mut(number).bottleneck = NOWHERE;
             self.bundles[number as usize].offset = had;
             self.renew(bottleneck);
-        } else if self.bundles[number as usize].count > 0 {
+        } else if self.ways.way(number).count > 0 {
             return;
         }
         let (likely, level) = if bottleneck == NOWHERE { self.guess(number) } else { (bottleneck, 0) };
-        if !self.shares[likely as usize].followed {
+        if !self.shares.marks(likely).followed {
             self.follow(likely);
         }
-        self.shares[likely as usize].fresh = true;
-        self.look(likely, level);
+        self.shares.marks_mut(likely).fresh = true;
+        self.shares.look(likely, level);
     }
 
     /// Where a bundle will probably be held back, and at which level.
     fn guess(&self, number: u32) -> (u32, u64) {
-        let bundle = &self.bundles[number as usize];
-        let offer = |at: usize| {
-            let node = self.ways.node(at);
-            let (share, level) = (&self.shares[node as usize], self.levels[node as usize]);
+        let offer = |&Hop { node, usage, .. }: &Hop| {
+            let level = self.shares.level(node);
             if level != UNBOUND {
                 return (level, node);
             }
-            let taken =
-                if share.followed { u128::from(share.load) } else { self.nodes[node as usize].ceilings };
-            let taken = u64::try_from(taken).unwrap_or(u64::MAX);
-            let left = share.capacity.saturating_sub_unsigned(taken).max(0).cast_unsigned();
-            (left / u64::from(self.ways.usage(at)), node)
+            let left = if self.shares.marks(node).followed {
+                self.shares.left(node)
+            } else {
+                let taken = u64::try_from(self.ceilings[node as usize]).unwrap_or(u64::MAX);
+                self.shares.capacity(node).saturating_sub_unsigned(taken)
+            };
+            (left.max(0).cast_unsigned() / u64::from(usage), node)
         };
-        let offers = Ways::all(bundle.way, bundle.hops).map(offer);
-        let (level, node) = offers.min().expect("a way has links");
+        let (level, node) = self.ways.hops(number).iter().map(offer).min().expect("a way has links");
         (node, level)
     }
 
@@ -340,27 +243,26 @@ impl Sharing {
             if time > now.0 {
                 return;
             }
-            let (service, level) = (self.service(node, now), self.levels[node as usize]);
-            for at in (0..self.nodes[node as usize].held as usize).rev() {
-                let member = self.nodes[node as usize].members[at];
-                let number = member.bundle;
+            let (service, level) = (self.service(node, now), self.shares.level(node));
+            for at in (0..self.held[node as usize] as usize).rev() {
+                let number = self.nodes[node as usize].members[at].bundle;
                 if self.bundles[number as usize].first() > service {
                     continue;
                 }
                 self.book(number, now);
-                self.change(member, level, NONE, NOWHERE);
-                let bundle = &mut self.bundles[number as usize];
+                self.change(number, level, NONE);
+                let (bundle, way) = (&mut self.bundles[number as usize], self.ways.way_mut(number));
                 while bundle.first() <= service {
                     let Reverse((_, flow)) = bundle.flows.pop().expect("it has a first");
                     through(flow);
-                    bundle.count -= 1;
+                    way.count -= 1;
                 }
-                if bundle.count == 0 {
+                if way.count == 0 {
                     self.close(number);
                     closed(number);
                 } else {
-                    self.recount(number);
-                    self.change(self.member(number), NONE, level, NOWHERE);
+                    self.write(number);
+                    self.change(number, NONE, level);
                 }
             }
             self.renew(node);
@@ -382,9 +284,9 @@ impl Sharing {
 
     /// The level that a bundle has.
     fn has(&self, number: u32) -> u64 {
-        match self.bundles[number as usize].bottleneck {
+        match self.ways.way(number).bottleneck {
             NOWHERE => 0,
-            node => self.levels[node as usize],
+            node => self.shares.level(node),
         }
     }
 
@@ -395,14 +297,15 @@ impl Sharing {
 
     /// What flows of `class` take of `link`, in units of 2^-[`UNIT`] b/s.
     pub fn load(&self, link: u32, class: u32) -> u64 {
-        let members = &self.nodes[(link * self.classes + class) as usize].members;
-        members.iter().map(|member| member.takes * self.has(member.bundle)).sum()
+        let node = link * self.shares.classes() + class;
+        let members = self.nodes[node as usize].members.iter();
+        members.map(|member| self.takes(member.bundle, node) * self.has(member.bundle)).sum()
     }
 
     /// The flows of a bundle, and what each is still to have at `now`.
     pub fn flows(&self, bundle: u32, now: Time) -> impl Iterator<Item = (u32, Bytes)> {
         let bundle_of = &self.bundles[bundle as usize];
-        let had = match bundle_of.bottleneck {
+        let had = match self.ways.way(bundle).bottleneck {
             NOWHERE => bundle_of.offset,
             node => self.service(node, now).wrapping_add(bundle_of.offset),
         };
@@ -415,6 +318,6 @@ impl Sharing {
     /// The fair share of flows of `class` at `link`, in units of 2^-[`UNIT`] b/s for each unit of weight; the largest number
     /// where it holds back nobody.
     pub fn level(&self, link: u32, class: u32) -> u64 {
-        self.levels[(link * self.classes + class) as usize]
+        self.shares.level(link * self.shares.classes() + class)
     }
 }

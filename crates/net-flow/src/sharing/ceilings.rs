@@ -1,7 +1,7 @@
 //! Which links may be full, so that their loads are followed.
 
-use super::{Member, NOWHERE, Node, Sharing, UNBOUND};
-use crate::sharing::ways::Ways;
+use super::{Sharing, UNBOUND};
+use crate::sharing::ways::Hop;
 
 /// The ceiling of a rate: the next number above it with four bits that count.
 #[inline]
@@ -10,86 +10,78 @@ pub(super) fn ceiling(rate: u64) -> u64 {
     ((rate >> shift) + 1) << shift
 }
 
-impl Node {
-    /// Whether ceilings find room in its capacity.
-    #[inline]
-    pub(super) fn has_room(&self, capacity: i64) -> bool {
-        self.ceilings <= u128::from(capacity.cast_unsigned())
-    }
+/// Whether ceilings find room in a capacity.
+#[inline]
+pub(super) fn has_room(ceilings: u128, capacity: i64) -> bool {
+    ceilings <= u128::from(capacity.cast_unsigned())
+}
 
-    /// Whether they will probably find it for some time.
-    #[inline]
-    fn has_much_room(&self, capacity: i64) -> bool {
-        self.ceilings <= u128::from(capacity.cast_unsigned() / 8 * 7)
-    }
+/// Whether they will probably find it for some time.
+#[inline]
+fn has_much_room(ceilings: u128, capacity: i64) -> bool {
+    ceilings <= u128::from(capacity.cast_unsigned() / 8 * 7)
 }
 
 impl Sharing {
     /// A bundle has another ceiling, which may decide whether nodes on its way are followed.
     #[cold]
-    pub(super) fn cover(&mut self, member: Member, old: u64, new: u64) {
+    pub(super) fn cover(&mut self, number: u32, old: u64, new: u64) {
         let ceiling = |level: u64| if level == 0 { 0 } else { u128::from(ceiling(level)) };
         let (old, new) = (ceiling(old), ceiling(new));
-        let bundle = &self.bundles[member.bundle as usize];
-        for at in Ways::all(bundle.way, bundle.hops) {
-            let number = self.ways.node(at);
-            let (share, node) = (&self.shares[number as usize], &mut self.nodes[number as usize]);
-            let takes = u128::from(self.ways.usage(at)) * u128::from(bundle.count);
-            node.ceilings = node.ceilings + takes * new - takes * old;
-            let crosses = if share.followed {
-                self.levels[number as usize] == UNBOUND && node.has_much_room(share.capacity)
+        let count = self.ways.way(number).count;
+        for &Hop { node, usage, .. } in self.ways.hops(number) {
+            let takes = u128::from(usage) * u128::from(count);
+            let ceilings = &mut self.ceilings[node as usize];
+            *ceilings = *ceilings + takes * new - takes * old;
+            let (ceilings, capacity) = (*ceilings, self.shares.capacity(node));
+            let crosses = if self.shares.marks(node).followed {
+                has_much_room(ceilings, capacity) && self.shares.level(node) == UNBOUND
             } else {
-                !node.has_room(share.capacity)
+                !has_room(ceilings, capacity)
             };
-            if crosses && !node.crossed {
-                node.crossed = true;
-                self.crossed.push(number);
+            if crosses && !self.shares.marks(node).crossed {
+                self.shares.marks_mut(node).crossed = true;
+                self.crossed.push(node);
             }
         }
     }
 
     /// Follows nodes where ceilings find no room any more, and leaves those that hold back nobody and where they do.
     pub(super) fn cross(&mut self) {
-        while let Some(number) = self.crossed.pop() {
-            let node = &mut self.nodes[number as usize];
-            node.crossed = false;
-            let share = &self.shares[number as usize];
-            if !share.followed {
-                if !node.has_room(share.capacity) {
-                    self.follow(number);
-                    self.check(number);
+        while let Some(node) = self.crossed.pop() {
+            self.shares.marks_mut(node).crossed = false;
+            let (ceilings, capacity) = (self.ceilings[node as usize], self.shares.capacity(node));
+            let marks = self.shares.marks(node);
+            if !marks.followed {
+                if !has_room(ceilings, capacity) {
+                    self.follow(node);
+                    self.shares.check(node);
                 }
-            } else if node.has_much_room(share.capacity)
-                && self.levels[number as usize] == UNBOUND
-                && !share.queued
+            } else if has_much_room(ceilings, capacity) && self.shares.level(node) == UNBOUND && !marks.queued
             {
-                self.leave(number);
+                self.leave(node);
             }
         }
     }
 
     /// Follows the load of a node from now on.
-    pub(super) fn follow(&mut self, number: u32) {
+    pub(super) fn follow(&mut self, node: u32) {
         let (mut load, mut top) = (0, 0);
-        for at in 0..self.nodes[number as usize].members.len() {
-            let member = self.nodes[number as usize].members[at];
-            if member.bottleneck != NOWHERE {
-                let has = self.levels[member.bottleneck as usize];
-                load += member.takes * has;
-                top = top.max(has);
-            }
-            self.lead(member, true);
+        for at in 0..self.nodes[node as usize].members.len() {
+            let number = self.nodes[node as usize].members[at].bundle;
+            let has = self.has(number);
+            load += self.takes(number, node) * has;
+            top = top.max(has);
+            self.lead(number, node, true);
         }
-        let share = &mut self.shares[number as usize];
-        (share.followed, share.load, share.sharers, share.top) = (true, load, 0, top);
+        self.shares.follow(node, load, top);
     }
 
     /// Does not follow the load of a node any more.
-    fn leave(&mut self, number: u32) {
-        self.shares[number as usize].followed = false;
-        for at in 0..self.nodes[number as usize].members.len() {
-            let member = self.nodes[number as usize].members[at];
-            self.lead(member, false);
+    fn leave(&mut self, node: u32) {
+        self.shares.marks_mut(node).followed = false;
+        for at in 0..self.nodes[node as usize].members.len() {
+            self.lead(self.nodes[node as usize].members[at].bundle, node, false);
         }
     }
 }

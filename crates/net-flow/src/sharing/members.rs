@@ -1,40 +1,84 @@
 //! Which bundles pass a link, and which of them it holds back.
 
-use super::{Member, NOWHERE, Sharing};
-use crate::sharing::ways::Ways;
+use super::ways::Hop;
+use super::{NOWHERE, Sharing};
+
+/// How many other nodes of its way a member names.
+const OTHERS: usize = 3;
+
+/// The first of the others where they are to be looked up: there are more of them, or what its flows take does not fit, or is
+/// not the same everywhere.
+const ELSEWHERE: u32 = NOWHERE - 1;
+
+/// A bundle that passes a node, with what is read whenever its rate changes. That is kept up to date where the node is followed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Member {
+    /// What its flows take of the link together, in multiples of the level.
+    pub(super) takes: u32,
+    pub(super) bundle: u32,
+    /// Where the lowest level on its way is.
+    pub(super) bottleneck: u32,
+    /// The other nodes on its way that are followed, and then [`NOWHERE`].
+    others: [u32; OTHERS],
+}
+
+impl Member {
+    /// Whether it names all the others, and what its flows take of each is `takes`.
+    #[inline]
+    pub(super) fn is_plain(&self) -> bool {
+        self.others[0] != ELSEWHERE
+    }
+
+    /// The other nodes on its way that are followed, where it is plain.
+    #[inline]
+    pub(super) fn others(&self) -> impl Iterator<Item = u32> + Clone {
+        self.others.iter().copied().take_while(|&other| other < ELSEWHERE)
+    }
+}
 
 impl Sharing {
-    /// A bundle as the first link on its way has it.
+    /// What the flows of a bundle take of a node together, in multiples of the level.
+    pub(super) fn takes(&self, number: u32, node: u32) -> u64 {
+        u64::from(self.ways.hop(number, node).usage) * u64::from(self.ways.way(number).count)
+    }
+
+    /// What the flows of a member of a node that is followed take.
     #[inline]
-    pub(super) fn member(&self, number: u32) -> Member {
-        let first = self.bundles[number as usize].way as usize + 1;
-        self.nodes[self.ways.node(first) as usize].members[self.ways.place(first) as usize]
+    pub(super) fn takes_of(&self, member: &Member, node: u32) -> u64 {
+        if member.is_plain() { u64::from(member.takes) } else { self.takes(member.bundle, node) }
+    }
+
+    /// The nodes on the way of a member of a node that is followed which are followed, too; that node may be among them.
+    #[inline]
+    pub(super) fn elsewhere(&self, member: &Member) -> impl Iterator<Item = u32> {
+        let listed = if member.is_plain() { &[] } else { self.ways.followed(member.bundle) };
+        member.others().chain(listed.iter().map(|hop| hop.node))
     }
 
     /// Puts a bundle on its links.
     pub(super) fn enter(&mut self, number: u32) {
-        let bundle = &self.bundles[number as usize];
-        let way = bundle.way;
-        for at in Ways::all(way, bundle.hops) {
-            let members = &mut self.nodes[self.ways.node(at) as usize].members;
-            self.ways.set_place(at, members.len() as u32);
-            let hop = (at - way as usize) as u32;
-            members.push(Member { takes: 0, bundle: number, way, hop, bottleneck: NOWHERE });
+        for at in 0..self.ways.hops(number).len() {
+            let Hop { node, .. } = self.ways.hops(number)[at];
+            let members = &mut self.nodes[node as usize].members;
+            self.ways.hop_mut(number, node).place = members.len() as u32;
+            members.push(Member { takes: 0, bundle: number, bottleneck: NOWHERE, others: [NOWHERE; OTHERS] });
+            if self.shares.marks(node).followed {
+                self.ways.lead(number, node, true);
+            }
         }
     }
 
     /// Takes an empty bundle off its links.
     pub(super) fn close(&mut self, number: u32) {
         self.release(number);
-        let bundle = &mut self.bundles[number as usize];
-        bundle.bottleneck = NOWHERE;
-        let hops = bundle.hops as usize;
-        for at in Ways::all(bundle.way, bundle.hops) {
-            let place = self.ways.place(at);
-            let members = &mut self.nodes[self.ways.node(at) as usize].members;
+        self.ways.way_mut(number).bottleneck = NOWHERE;
+        let hops = self.ways.hops(number).len();
+        for at in 0..hops {
+            let Hop { node, place, .. } = self.ways.hops(number)[at];
+            let members = &mut self.nodes[node as usize].members;
             members.swap_remove(place as usize);
-            if let Some(moved) = members.get(place as usize) {
-                self.ways.set_place((moved.way + moved.hop) as usize, place);
+            if let Some(&Member { bundle: moved, .. }) = members.get(place as usize) {
+                self.ways.hop_mut(moved, node).place = place;
             }
         }
         if self.free.len() <= hops {
@@ -43,72 +87,60 @@ impl Sharing {
         self.free[hops].push(number);
     }
 
-    /// Says on all links of a bundle what its flows take now.
-    pub(super) fn recount(&mut self, number: u32) {
-        let bundle = &self.bundles[number as usize];
-        for at in Ways::all(bundle.way, bundle.hops) {
-            let members = &mut self.nodes[self.ways.node(at) as usize].members;
-            members[self.ways.place(at) as usize].takes =
-                u64::from(self.ways.usage(at)) * u64::from(bundle.count);
-        }
-    }
-
-    /// Says on all links of a bundle where it is held back.
-    pub(super) fn set_bottleneck(&mut self, number: u32, node: u32) {
-        let bundle = &mut self.bundles[number as usize];
-        bundle.bottleneck = node;
-        for at in Ways::all(bundle.way, bundle.hops) {
-            let members = &mut self.nodes[self.ways.node(at) as usize].members;
-            members[self.ways.place(at) as usize].bottleneck = node;
+    /// Says on all links of a bundle that are followed what its flows take, where it is held back, and where else it passes.
+    pub(super) fn write(&mut self, number: u32) {
+        let (way, hops) = (self.ways.way(number), self.ways.followed(number));
+        let named = hops.len() <= OTHERS + 1 && way.even;
+        for (at, &Hop { node, usage, place }) in hops.iter().enumerate() {
+            let takes = u32::try_from(u64::from(usage) * u64::from(way.count));
+            let mut others = [NOWHERE; OTHERS];
+            if named && takes.is_ok() {
+                let elsewhere = hops[..at].iter().chain(&hops[at + 1..]);
+                others.iter_mut().zip(elsewhere).for_each(|(to, hop)| *to = hop.node);
+            } else {
+                others[0] = ELSEWHERE;
+            }
+            self.nodes[node as usize].members[place as usize] = Member {
+                takes: takes.unwrap_or_default(),
+                bundle: number,
+                bottleneck: way.bottleneck,
+                others,
+            };
         }
     }
 
     /// Puts a bundle among those that a node on its way holds back.
     #[inline]
     pub(super) fn hold(&mut self, number: u32, node: u32) {
-        let place = self.nodes[node as usize].held;
-        self.nodes[node as usize].held += 1;
+        let place = self.held[node as usize];
+        self.held[node as usize] += 1;
         self.swap(number, node, place);
     }
 
     /// Takes a bundle from among those that its bottleneck holds back.
     #[inline]
     pub(super) fn release(&mut self, number: u32) {
-        let node = self.bundles[number as usize].bottleneck;
-        self.nodes[node as usize].held -= 1;
-        let place = self.nodes[node as usize].held;
+        let node = self.ways.way(number).bottleneck;
+        self.held[node as usize] -= 1;
+        let place = self.held[node as usize];
         self.swap(number, node, place);
     }
 
     /// Moves a bundle to another place among the members of a node.
     #[inline]
     fn swap(&mut self, number: u32, node: u32, place: u32) {
-        let at = self.hop(number, node);
-        let from = self.ways.place(at);
+        let from = std::mem::replace(&mut self.ways.hop_mut(number, node).place, place);
         if from != place {
-            self.ways.set_place(at, place);
             let members = &mut self.nodes[node as usize].members;
             members.swap(from as usize, place as usize);
-            let other = members[from as usize];
-            self.ways.set_place((other.way + other.hop) as usize, from);
+            let other = members[from as usize].bundle;
+            self.ways.hop_mut(other, node).place = from;
         }
-    }
-
-    /// The place of a node on a bundle's way in the list of all ways.
-    #[inline]
-    fn hop(&self, number: u32, node: u32) -> usize {
-        let bundle = &self.bundles[number as usize];
-        let mut all = Ways::all(bundle.way, bundle.hops);
-        all.find(|&at| self.ways.node(at) == node).expect("it is on the way")
     }
 
     /// Puts a node among those that are followed on the way of one of its members, or takes it from among them.
-    pub(super) fn lead(&mut self, member: Member, followed: bool) {
-        let from = (member.way + member.hop) as usize;
-        let to = self.ways.lead(member.way, from, followed);
-        for at in [from, to] {
-            let members = &mut self.nodes[self.ways.node(at) as usize].members;
-            members[self.ways.place(at) as usize].hop = at as u32 - member.way;
-        }
+    pub(super) fn lead(&mut self, number: u32, node: u32, followed: bool) {
+        self.ways.lead(number, node, followed);
+        self.write(number);
     }
 }

@@ -1,103 +1,109 @@
-//! Ways of bundles, one after the other in one list, as short as they can be: they are read whenever a rate changes.
+//! Where bundles go, as short as it can be: it is read whenever one is held back elsewhere.
 
+use super::NOWHERE;
 use std::ops::Range;
 
-/// Set in the head of a way where a flow takes more of some links than of others.
-const UNEVEN: u32 = 1 << 31;
+/// A node on a way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Hop {
+    pub(super) node: u32,
+    /// What a flow takes of it, in multiples of the level.
+    pub(super) usage: u32,
+    /// The place of the bundle among the members of the node.
+    pub(super) place: u32,
+}
 
-/// Ways, each known by the place of its head.
+/// The way of a bundle.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Way {
+    /// The first of its hops.
+    start: u32,
+    len: u32,
+    /// How many of its nodes are followed.
+    followed: u32,
+    /// Flows of the bundle.
+    pub(super) count: u32,
+    /// Where the lowest level is.
+    pub(super) bottleneck: u32,
+    /// Whether a flow takes the same of all its nodes.
+    pub(super) even: bool,
+}
+
+impl Way {
+    fn all(&self) -> Range<usize> {
+        self.start as usize..(self.start + self.len) as usize
+    }
+}
+
+/// Ways of all bundles.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ways {
-    /// Heads, which say how many of a way's links are followed, and after each its nodes, those that are followed first.
-    words: Vec<u32>,
-    /// What a flow takes of each node, in multiples of the level.
-    usages: Vec<u32>,
-    /// The place of the bundle among the members of each node.
-    places: Vec<u32>,
+    list: Vec<Way>,
+    /// Hops of one way after those of the other, those whose nodes are followed first.
+    hops: Vec<Hop>,
 }
 
 impl Ways {
-    /// A way of so many links, of which nothing is said yet.
-    pub(super) fn add(&mut self, hops: usize) -> u32 {
-        let way = self.words.len() as u32;
-        for list in [&mut self.words, &mut self.usages, &mut self.places] {
-            list.resize(way as usize + 1 + hops, 0);
+    /// A way of so many hops, of which nothing is said yet.
+    pub(super) fn add(&mut self, len: u32) {
+        let start = self.hops.len() as u32;
+        self.list.push(Way { start, len, followed: 0, count: 0, bottleneck: NOWHERE, even: true });
+        self.hops.resize((start + len) as usize, Hop { node: NOWHERE, usage: 0, place: 0 });
+    }
+
+    /// Says where a way goes, and what a flow takes there. No node is followed.
+    pub(super) fn set(&mut self, bundle: u32, nodes: impl Iterator<Item = (u32, u32)>) {
+        let way = &mut self.list[bundle as usize];
+        let hops = &mut self.hops[way.all()];
+        for (hop, (node, usage)) in hops.iter_mut().zip(nodes) {
+            *hop = Hop { node, usage, place: 0 };
         }
-        way
-    }
-
-    /// Says where a way goes, and what a flow takes there. No link is followed.
-    pub(super) fn set(&mut self, way: u32, nodes: impl Iterator<Item = (u32, u32)>) {
-        let start = way as usize + 1;
-        let mut uneven = false;
-        for (at, (node, usage)) in nodes.enumerate() {
-            self.words[start + at] = node;
-            self.usages[start + at] = usage;
-            uneven |= usage != self.usages[start];
-        }
-        self.words[way as usize] = if uneven { UNEVEN } else { 0 };
-    }
-
-    /// Places of a way's first nodes in the list.
-    #[inline]
-    pub(super) fn all(way: u32, hops: u32) -> Range<usize> {
-        let start = way as usize + 1;
-        start..start + hops as usize
-    }
-
-    /// How many nodes of a way are followed.
-    #[inline]
-    pub(super) fn leading(&self, way: u32) -> u32 {
-        self.words[way as usize] & !UNEVEN
-    }
-
-    /// Whether a flow takes the same of all links of a way.
-    #[inline]
-    pub(super) fn is_even(&self, way: u32) -> bool {
-        self.words[way as usize] & UNEVEN == 0
-    }
-
-    /// Places of those that are followed.
-    #[inline]
-    pub(super) fn followed(&self, way: u32) -> Range<usize> {
-        Self::all(way, self.leading(way))
-    }
-
-    /// Nodes of a way that are followed.
-    #[inline]
-    pub(super) fn nodes(&self, way: u32) -> &[u32] {
-        &self.words[self.followed(way)]
+        way.followed = 0;
+        way.even = hops.iter().all(|hop| hop.usage == hops[0].usage);
     }
 
     #[inline]
-    pub(super) fn node(&self, at: usize) -> u32 {
-        self.words[at]
+    pub(super) fn way(&self, bundle: u32) -> &Way {
+        &self.list[bundle as usize]
     }
 
     #[inline]
-    pub(super) fn usage(&self, at: usize) -> u32 {
-        self.usages[at]
+    pub(super) fn way_mut(&mut self, bundle: u32) -> &mut Way {
+        &mut self.list[bundle as usize]
+    }
+
+    /// All hops of a way.
+    #[inline]
+    pub(super) fn hops(&self, bundle: u32) -> &[Hop] {
+        &self.hops[self.list[bundle as usize].all()]
+    }
+
+    /// The hops whose nodes are followed.
+    #[inline]
+    pub(super) fn followed(&self, bundle: u32) -> &[Hop] {
+        let way = &self.list[bundle as usize];
+        &self.hops[way.start as usize..(way.start + way.followed) as usize]
+    }
+
+    /// A node's hop on a way.
+    #[inline]
+    pub(super) fn hop(&self, bundle: u32, node: u32) -> &Hop {
+        self.hops(bundle).iter().find(|hop| hop.node == node).expect("it is on the way")
     }
 
     #[inline]
-    pub(super) fn place(&self, at: usize) -> u32 {
-        self.places[at]
+    pub(super) fn hop_mut(&mut self, bundle: u32, node: u32) -> &mut Hop {
+        let hops = &mut self.hops[self.list[bundle as usize].all()];
+        hops.iter_mut().find(|hop| hop.node == node).expect("it is on the way")
     }
 
-    #[inline]
-    pub(super) fn set_place(&mut self, at: usize, place: u32) {
-        self.places[at] = place;
-    }
-
-    /// Moves the node at `at` to the end of those that are followed, or from among them; it changes places with what is
-    /// returned.
-    pub(super) fn lead(&mut self, way: u32, at: usize, followed: bool) -> usize {
-        self.words[way as usize] -= u32::from(!followed);
-        let to = self.followed(way).end;
-        self.words[way as usize] += u32::from(followed);
-        self.words.swap(at, to);
-        self.usages.swap(at, to);
-        self.places.swap(at, to);
-        to
+    /// Moves a node of a way to those that are followed, or from among them.
+    pub(super) fn lead(&mut self, bundle: u32, node: u32, followed: bool) {
+        let way = &mut self.list[bundle as usize];
+        let hops = &mut self.hops[way.all()];
+        let from = hops.iter().position(|hop| hop.node == node).expect("it is on the way");
+        way.followed -= u32::from(!followed);
+        hops.swap(from, way.followed as usize);
+        way.followed += u32::from(followed);
     }
 }
