@@ -94,7 +94,7 @@ fn cases() -> Vec<Case> {
     let random = |hosts| flows(hosts, hosts - 1, 62_500.0, 0.5, true);
     let equal = || flows(1024, 64, 8192.0, 0.0, true);
     let few = || flows(128, 16, 62_500.0, 0.5, true);
-    let million = || flows(1024, 97, 1e6, 0.5, false);
+    let million = || flows(1024, 977, 1e6, 0.5, false);
     vec![
         case("all-to-all of 128 hosts, all sizes different", star(128), random(128), all, None, true),
         case(
