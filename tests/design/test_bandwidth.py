@@ -190,3 +190,43 @@ def test_micro_batches_are_counted() -> None:
     workload = {**SPEC["workload"], "micro_batches": 4}
     for each in search(asked(workload=workload)).allocations:
         assert each.simulated[0] == pytest.approx(each.predicted[0], rel=0.03)
+
+
+@pytest.mark.parametrize(
+    "algorithms",
+    [
+        {"dim2": {"all_reduce": "direct", "reduce_scatter": "direct", "all_gather": "direct"}},
+        {"dim1": {"all_gather": "direct"}, "default": {"all_reduce": "halving_doubling"}},
+    ],
+)
+def test_algorithms_of_dimensions_are_those_of_the_fabric(algorithms: dict[str, dict[str, str]]) -> None:
+    found = search(asked(collectives={"algorithms": algorithms}))
+    for each in found.allocations:
+        assert each.simulated[0] == pytest.approx(each.predicted[0], rel=0.03)
+    assert found.results[0].scenario is not None
+    assert found.results[0].scenario["collectives"]["algorithms"] == algorithms
+
+
+def test_an_algorithm_that_sends_more_counts_for_what_it_sends() -> None:
+    """Messages of a direct exchange cross several links of a ring."""
+    job = {"collective": "all_reduce", "bytes": "64MB"}
+    fabric = {"shape": "Ring(8)_Switch(4)"}
+    usual, direct = (
+        search(asked(workload=job, fabric=fabric, collectives={"algorithms": algorithms})).winner
+        for algorithms in ({}, {"dim1": {"reduce_scatter": "direct", "all_gather": "direct"}})
+    )
+    assert direct.shares[0] > usual.shares[0] + 0.02
+    assert direct.total_s > 1.1 * usual.total_s
+
+
+def test_a_dimension_that_there_is_not_is_named_with_those_that_there_are() -> None:
+    with pytest.raises(SynclineError) as refused:
+        search(asked(collectives={"algorithms": {"dim3": {"all_reduce": "direct"}}}))
+    (problem,) = refused.value.diagnostics
+    assert problem["key"] == "collectives.algorithms.dim3"
+    assert "dim1, dim2" in problem["allowed"]
+
+
+def test_a_logical_grid_is_that_of_the_fabric() -> None:
+    found = search(asked(workload={"collective": "all_reduce", "bytes": "64MB"}, collectives={"logical": [4, 8]}))
+    assert found.winner.predicted[0] > 0

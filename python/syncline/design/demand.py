@@ -116,9 +116,12 @@ def demand(loaded: Loaded, rates: Sequence[int]) -> Demand:
                 help="leave `pipeline` out of the search, and simulate what is found with it",
             )
         )
-    base = _run(
-        loaded, {**resolved, "workload": {**workload, "iterations": 1}, "fabric": _of_whole_dimensions(resolved)}
-    )
+    counting = {
+        "workload": {**workload, "iterations": 1},
+        "fabric": _of_whole_dimensions(resolved),
+        "collectives": _of_any_fabric(resolved),
+    }
+    base = _run(loaded, {**resolved, **counting})
     rows = base.table("collectives")
     ranks = base.summary.ranks
     # How many of each kind a rank takes part in.
@@ -166,6 +169,14 @@ def _of_whole_dimensions(resolved: dict[str, Any]) -> dict[str, Any]:
     link = {"shape": "switch", "rate": None, "rate_per_npu": "100GB/s", "latency": _SOME, "efficiency": 1.0}
     primes = (prime for dim in dims for prime in _primes(dim["size"]))
     return {"dims": [{"name": f"part{at}", "size": prime, **link} for at, prime in enumerate(primes)]}
+
+
+def _of_any_fabric(resolved: dict[str, Any]) -> dict[str, Any]:
+    """How collectives are carried out, without what is said of the fabric's own dimensions.
+
+    How many there are, and of which sizes, does not hang on it; the exchanges themselves are measured with all of it.
+    """
+    return {**resolved["collectives"], "algorithms": {}, "plans": {}, "logical": None}
 
 
 def _primes(number: int) -> Iterator[int]:
