@@ -7,6 +7,7 @@
 - :mod:`~syncline.design.price`: what rates cost
 - :mod:`~syncline.design.schemes`: EqualBW, MessageBW and SmartBW of hier2021
 - :mod:`~syncline.design.optimum`: the best rates, by geometric programming
+- :mod:`~syncline.design.trial`: what was found as simulated, and why that differs from what was predicted
 - :mod:`~syncline.design.bandwidth`: the search: from what is asked for to what is found
 - :mod:`~syncline.design.screen`, :mod:`~syncline.design.plot`: what was found, for people
 - :mod:`~syncline.design.keep`: the same as files

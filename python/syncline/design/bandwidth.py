@@ -6,13 +6,13 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from syncline.api import run
 from syncline.config.problem import error, refuse
 from syncline.design import schemes
 from syncline.design.demand import Demand, demand, together
 from syncline.design.limits import LEAST, MOST, Limits, check_names, limits
 from syncline.design.optimum import optimum, solver
 from syncline.design.price import Price, price
+from syncline.design.trial import Trial, apart, trial
 from syncline.errors import SynclineError
 
 if TYPE_CHECKING:
@@ -24,10 +24,13 @@ if TYPE_CHECKING:
     Told = Callable[[float, str], object]
 
 OPTIMUM = "optimum"
+POINT = "pareto"
+"""An optimum for a smaller budget: a point of the front."""
+_COLUMNS = ("EqualBW", "MessageBW", "SmartBW", OPTIMUM, POINT)
 _TIE = 1e-4
 """Shapes whose times or costs differ by less than this part are as good."""
 _NOTED = 1e-3
-"""What is simulated to be better by this part is noted."""
+"""What is simulated to be better by this part is better."""
 _CHEAPEST = 20
 """A network that costs this much less than the fastest ends the front."""
 _NOMINAL = 8 * 10**11
@@ -39,7 +42,7 @@ class Allocation:
     """Rates for the dimensions of a shape, and what follows from them."""
 
     scheme: str
-    """``EqualBW``, ``MessageBW``, ``SmartBW`` or ``optimum``."""
+    """``EqualBW``, ``MessageBW``, ``SmartBW`` or ``optimum``; ``pareto`` where a point of the front is the winner."""
     shape: str
     names: tuple[str, ...]
     """Of the dimensions, lowest first."""
@@ -50,7 +53,7 @@ class Allocation:
     predicted: tuple[float, ...]
     """Of each job: seconds of a step without overlap."""
     utilization: float
-    """Bytes over what the dimensions that exchanges use could have carried meanwhile, 0 to 1."""
+    """Predicted bytes over what the dimensions that exchanges use could have carried meanwhile, 0 to 1."""
     usd: float | None
     """What the fabric costs."""
     npus_usd: float
@@ -63,6 +66,8 @@ class Allocation:
     """Constraints that hold it back, by key."""
     simulated: tuple[float, ...] = ()
     """Of each job: seconds of a step as simulated; empty where it was not."""
+    used: float | None = None
+    """The same as ``utilization``, as simulated."""
 
     @property
     def total_s(self) -> float:
@@ -76,8 +81,13 @@ class Allocation:
 
     @property
     def per_cost(self) -> float | None:
-        """Steps of all jobs, by weight, per second and dollar of fabric and NPUs."""
+        """Steps of all jobs, by weight, per second and dollar of fabric and NPUs, as predicted."""
         return 1 / (self.total_s * (self.usd + self.npus_usd)) if self.usd and self.total_s else None
+
+    @property
+    def found_per_cost(self) -> float | None:
+        """The same, simulated where that was done."""
+        return 1 / (self.found_s * (self.usd + self.npus_usd)) if self.usd and self.found_s else None
 
     def badness(self, *, per_cost: bool) -> float:
         """What is to be small: seconds of all jobs' steps, simulated ones if there are; ``per_cost``, times dollars."""
@@ -203,7 +213,6 @@ def search(request: Request, told: Told | None = None) -> Found:
         say(0.6 + 0.1 * at / len(cases), f"optimum of {case.candidate.shape}")
         rates = optimum(case.jobs, case.limits, per_cost=_per_cost(request), besides=case.npus_usd)
         best.append((case, case.allocation(OPTIMUM, rates)))
-    front = _front(request, cases, say) if request.spec.objective == "pareto" else []
 
     def badness(pair: tuple[_Case, Allocation]) -> float:
         return pair[1].badness(per_cost=_per_cost(request))
@@ -213,11 +222,10 @@ def search(request: Request, told: Told | None = None) -> Found:
     ties = [pair for pair in best if badness(pair) <= badness(best[0]) * (1 + _TIE)]
     best.sort(key=lambda pair: pair not in ties or len(pair[1].rates) > min(len(each.rates) for _, each in ties))
     case, winner = best[0]
-    allocations = [*case.schemes(), winner]
-    others = [allocation for _, allocation in best[1:]]
-    found = Found(request, winner, case.candidate, allocations + others, front, skipped)
+    front = _front(request, cases, winner, say) if request.spec.objective == "pareto" else []
+    allocations = [*case.schemes(), *(allocation for _, allocation in best)]
+    found = Found(request, winner, case.candidate, allocations, front, skipped)
     _simulate(found, [each for each, _ in best], say)
-    _note(found, case)
     return found
 
 
@@ -250,9 +258,12 @@ def _per_cost(request: Request) -> bool:
     return spec.objective == "performance_per_cost" or (spec.objective == "pareto" and spec.npu_usd > 0)
 
 
-def _front(request: Request, cases: Sequence[_Case], say: Told) -> list[Allocation]:
-    """Optima of budgets from the cheapest that is worth it to the dearest, of all shapes: those that nothing beats."""
-    found: list[Allocation] = []
+def _front(request: Request, cases: Sequence[_Case], winner: Allocation, say: Told) -> list[Allocation]:
+    """Optima of budgets from the cheapest that is worth it to the dearest, of all shapes: those that nothing beats.
+
+    The winner is one of them.
+    """
+    found = [winner]
     points = request.spec.points
     for at, case in enumerate(cases):
         say(0.7 + 0.2 * at / len(cases), f"time against cost of {case.candidate.shape}")
@@ -263,55 +274,85 @@ def _front(request: Request, cases: Sequence[_Case], say: Told) -> list[Allocati
         low = max(case.price.usd(case.limits.least) * (1 + 1e-6), fastest.usd / _CHEAPEST)
         steps = (low * (fastest.usd / low) ** (step / (points - 1)) for step in range(points - 1))
         found += [case.allocation(OPTIMUM, optimum(case.jobs, case.limits, usd=usd)) for usd in steps]
+    # Where the fastest is the winner too, it is there once.
+    found = [winner, *(each for each in found if (each.shape, each.rates) != (winner.shape, winner.rates))]
     found.sort(key=lambda each: (each.usd or 0.0, each.total_s))
     front: list[Allocation] = []
     for each in found:
-        if not front or each.total_s < front[-1].total_s * (1 - 1e-9):
+        if each is winner or all(each.total_s < other.total_s * (1 - 1e-9) for other in front):
             front.append(each)
     return front
 
 
 def _simulate(found: Found, cases: Sequence[_Case], say: Told) -> None:
-    """Simulates what was found: all schemes on the winner's shape, the best of other shapes, points of the front."""
-    request = found.request
-    by_shape = {case.candidate.shape: case.candidate for case in cases}
+    """Simulates what was found: all schemes on the winner's shape, the best of other shapes, points of the front.
+
+    What is best of these is the winner, whatever was predicted.
+    """
+    request, predicted = found.request, found.winner
+    of_shape = {case.candidate.shape: case for case in cases}
     most = request.spec.simulate
-    own = [each for each in found.allocations if each.shape == found.winner.shape]
-    others = [each for each in found.allocations if each.shape != found.winner.shape][: most - 1]
+    own = [each for each in found.allocations if each.shape == predicted.shape and each is not predicted]
+    others = [each for each in found.allocations if each.shape != predicted.shape][: most - 1]
     last = len(found.front) - 1
     points = sorted({round(last * at / max(most - 1, 1)) for at in range(most)}) if found.front else []
-    chosen = own + others + [found.front[at] for at in points]
-    for at, allocation in enumerate(chosen):
-        say(0.9 + 0.1 * at / len(chosen), f"simulation of {allocation.scheme} on {allocation.shape}")
-        results = [_run(request, job, by_shape[allocation.shape], allocation) for job in range(len(request.jobs))]
-        simulated = replace(allocation, simulated=tuple(result.summary.step_time_s for result in results))
+    waiting = [predicted, *own, *others, *(found.front[at] for at in points)]
+    whole = {predicted.shape}
+    best: tuple[Allocation, Trial] | None = None
+    done = 0
+    while done < len(waiting):
+        allocation = waiting[done]
+        say(0.9 + 0.1 * done / len(waiting), f"simulation of {allocation.scheme} on {allocation.shape}")
+        done += 1
+        case = of_shape[allocation.shape]
+        tried = trial(request, case.candidate, case.jobs, allocation.rates)
+        simulated = replace(allocation, simulated=tried.times, used=tried.used)
         for held in (found.allocations, found.front):
             held[:] = [simulated if each is allocation else each for each in held]
-        if allocation is found.winner:
-            found.winner, found.results = simulated, results
+        if best is None or _better(simulated, best[0], request):
+            best = simulated, tried
+        # The winner stands beside the schemes on its shape.
+        if done == len(waiting) and best[0].shape not in whole:
+            whole.add(best[0].shape)
+            schemes_there = list(of_shape[best[0].shape].schemes())
+            waiting += schemes_there
+            found.allocations += schemes_there
+    if best is not None:
+        _win(found, predicted, *best, of_shape[best[0].shape])
 
 
-def _run(request: Request, job: int, candidate: Candidate, allocation: Allocation) -> Result:
-    return run(request.scenario(job, candidate, [round(8 * rate) for rate in allocation.rates]))
+def _better(one: Allocation, other: Allocation, request: Request) -> bool:
+    """Whether what keeps to all constraints is better as simulated, by more than chance."""
+    per_cost = _per_cost(request)
+    return not one.broken and one.badness(per_cost=per_cost) < other.badness(per_cost=per_cost) * (1 - _NOTED)
 
 
-def _note(found: Found, case: _Case) -> None:
-    """What a reader should know."""
+def _win(found: Found, predicted: Allocation, winner: Allocation, tried: Trial, case: _Case) -> None:
+    """Puts what is best as simulated in its place, and says what a reader should know."""
+    shape = winner.shape
+    if not any(each is winner for each in found.allocations):
+        # A point of the front.
+        point = replace(winner, scheme=POINT)
+        found.front[:] = [point if each is winner else each for each in found.front]
+        found.allocations.append(point)
+        winner = point
+    if found.front and not any(each is winner for each in found.front):
+        found.front = sorted([*found.front, winner], key=lambda each: (each.usd or 0.0, each.total_s))
+    own = [each for each in found.allocations if each.shape == shape]
+    own.sort(key=lambda each: _COLUMNS.index(each.scheme))
+    found.allocations = own + [each for each in found.allocations if each.shape != shape and each.scheme == OPTIMUM]
+    found.winner, found.candidate, found.results = winner, case.candidate, tried.results
     smart = schemes.smart(together(case.jobs))
     if isinstance(smart, str):
         found.notes.append(f"SmartBW does not say what to do here: {smart}")
-    hidden = sum(result.summary.communication_s - result.summary.exposed_communication_s for result in found.results)
-    if hidden > 0.01 * sum(result.summary.total_time_s for result in found.results):
+    if (why := apart(found.request, case.candidate, case.jobs, winner.rates, tried)) is not None:
+        found.notes.append(why)
+    if (winner.scheme, shape) != (predicted.scheme, predicted.shape):
+        name = "a point of the front" if winner.scheme == POINT else winner.scheme
         found.notes.append(
-            "predictions put compute and exchanges one after the other; in the simulation they overlap as the workload "
-            "says (`parallel.overlap`)"
+            f"simulated, {name} on {shape} is better than {predicted.scheme} on {predicted.shape}, which is predicted "
+            "to be best: it is taken"
         )
-    allowed = [each for each in found.allocations if each.simulated and not each.broken]
-    per_cost = _per_cost(found.request)
-    if allowed:
-        best = min(allowed, key=lambda each: each.badness(per_cost=per_cost))
-        if found.winner.badness(per_cost=per_cost) > best.badness(per_cost=per_cost) * (1 + _NOTED):
-            found.notes.append(f"simulated, {best.scheme} on {best.shape} is better than what is predicted to be best")
 
 
 def _refuse(request: Request, reasons: Sequence[tuple[str, str]], refused: Sequence[SynclineError]) -> None:

@@ -53,6 +53,8 @@ class Demand:
     compute_s: float
     """Time of its compute, and of latencies."""
     exchanges: tuple[Exchange, ...]
+    latency_s: float = 0.0
+    """The part of ``compute_s`` that is latencies, one after the other."""
 
     def time(self, rates: Sequence[float]) -> float:
         """Seconds that a step takes without overlap, with these rates in bytes per second."""
@@ -82,7 +84,8 @@ def together(jobs: Sequence[tuple[float, Demand]]) -> Demand:
             most = max(each.bytes)
             sums[each.role, tuple(round(size / most, 9) for size in each.bytes)] += weight * most
     exchanges = (Exchange(role, tuple(part * most for part in parts)) for (role, parts), most in sorted(sums.items()))
-    return Demand(sum(weight * job.compute_s for weight, job in jobs), tuple(exchanges))
+    compute = sum(weight * job.compute_s for weight, job in jobs)
+    return Demand(compute, tuple(exchanges), sum(weight * job.latency_s for weight, job in jobs))
 
 
 def demand(loaded: Loaded, rates: Sequence[int]) -> Demand:
@@ -147,7 +150,7 @@ def demand(loaded: Loaded, rates: Sequence[int]) -> Demand:
         more = tuple(was + total * each for was, each in zip(before, per_byte, strict=True))
         exchanges[role, proportion] = more
     found = tuple(Exchange(role, sizes) for (role, _), sizes in sorted(exchanges.items()))
-    return Demand(base.summary.compute_s + latency, found)
+    return Demand(base.summary.compute_s + latency, found, latency)
 
 
 def _by_kind(counts: dict[tuple[str, str, int], float]) -> dict[tuple[str, str], dict[int, float]]:

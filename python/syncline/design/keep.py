@@ -191,10 +191,12 @@ def _allocation(each: Allocation) -> dict[str, Any]:
         "predicted_s": list(each.predicted),
         "simulated_s": list(each.simulated),
         "total_predicted_s": each.total_s,
-        "utilization": each.utilization,
+        "predicted_utilization": each.utilization,
+        "simulated_utilization": each.used,
         "cost_usd": each.usd,
         "npus_usd": each.npus_usd,
-        "steps_per_s_per_usd": each.per_cost,
+        "predicted_steps_per_s_per_usd": each.per_cost,
+        "simulated_steps_per_s_per_usd": each.found_per_cost if each.simulated else None,
         "case": each.case,
         "breaks": list(each.broken),
         "reached": list(each.reached),
@@ -209,11 +211,13 @@ def _csv(allocations: list[Allocation], found: Found) -> str:
     head = ["scheme", "shape", *(f"dim{at}_bytes_per_s" for at in range(1, most + 1)), "predicted_s"]
     if len(jobs) > 1:
         head += [f"predicted_{name}_s" for name in jobs]
-    rows.writerow([*head, *(f"simulated_{name}_s" for name in jobs), "utilization", "cost_usd", "breaks"])
+    head += [*(f"simulated_{name}_s" for name in jobs), "predicted_utilization", "simulated_utilization"]
+    rows.writerow([*head, "cost_usd", "breaks"])
     for each in allocations:
         cells: list[Any] = [each.scheme, each.shape, *each.rates, *[""] * (most - len(each.rates)), each.total_s]
         if len(jobs) > 1:
             cells += each.predicted
         cells += each.simulated or [""] * len(jobs)
-        rows.writerow([*cells, each.utilization, "" if each.usd is None else each.usd, " ".join(each.broken)])
+        cells += ["" if cell is None else cell for cell in (each.utilization, each.used, each.usd)]
+        rows.writerow([*cells, " ".join(each.broken)])
     return text.getvalue()

@@ -27,6 +27,7 @@ _LOOKS = {
     "MessageBW": ("#0072B2", "s"),
     "SmartBW": ("#E69F00", "^"),
     "optimum": ("#D55E00", "D"),
+    "pareto": ("#CC79A7", "v"),
 }
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 SHAPES = 8
 FRONT = 20
 """Rows that are listed one by one."""
+_PREDICTED_WORTH = "predicted\nsteps/s for $1 M"
 _GOALS = {
     "time": "the shortest time of a step",
     "performance_per_cost": "the most steps per second and dollar",
@@ -97,6 +98,8 @@ def answer(found: Found) -> str:
     spec = found.request.spec
     steps = "A step takes" if not spec.jobs else "The steps take"
     took = winner.found_s
+    if even is winner:
+        return f"{text} {steps} {time(took)}: equal bandwidths are the best."
     ratio = even.found_s / took
     beside = f"{digits(ratio)}x as fast as" if ratio >= 1 else f"{digits(1 / ratio)}x as long as"
     text += f" {steps} {time(took)}, {beside} with equal bandwidths"
@@ -129,10 +132,10 @@ def _allocations(allocations: Sequence[Allocation], found: Found) -> Table:
         row("", lambda each, at=at: percent(each.shares[at]))  # type: ignore[misc]
     row("predicted", lambda each: time(each.total_s))
     row("simulated", lambda each: time(each.found_s) if each.simulated else "")
-    row("bandwidth used", lambda each: percent(each.utilization))
+    row("bandwidth used", lambda each: "" if each.used is None else percent(each.used))
     if found.winner.usd is not None:
         row("cost of the network", lambda each: money(each.usd or 0.0))
-        row("steps/s for $1 M", lambda each: digits(1e6 * (each.per_cost or 0.0)))
+        row("steps/s for $1 M", lambda each: digits(1e6 * (each.found_per_cost or 0.0)))
     if any(each.case for each in allocations):
         row("case", lambda each: each.case)
     if any(each.broken for each in allocations):
@@ -149,7 +152,7 @@ def _shapes(allocations: Sequence[Allocation], found: Found) -> Table:
     priced = found.winner.usd is not None
     if priced:
         table.add_column("cost", justify="right")
-        table.add_column("steps/s for $1 M", justify="right")
+        table.add_column(_PREDICTED_WORTH, justify="right")
     for each in allocations:
         cells = [each.shape, ", ".join(rate(one) for one in each.rates), time(each.total_s)]
         cells.append(time(each.found_s) if each.simulated else "")
@@ -162,14 +165,14 @@ def _shapes(allocations: Sequence[Allocation], found: Found) -> Table:
 def _front(found: Found) -> Table:
     front = found.front
     table = _table()
-    for name in ("cost", "predicted", "simulated", "steps/s for $1 M"):
+    for name in ("cost", "predicted", "simulated", _PREDICTED_WORTH):
         table.add_column(name, justify="right")
     several = len({each.shape for each in front}) > 1
     if several:
         table.add_column("shape", overflow="fold")
     table.add_column("rates", overflow="fold")
     step = max(1, -(-len(front) // FRONT))
-    best = max(front, key=lambda each: each.per_cost or 0.0) if found.winner.npus_usd else front[-1]
+    best = found.winner
     for at, each in enumerate(front):
         if at % step and each is not best and not each.simulated:
             continue

@@ -1,0 +1,158 @@
+"""What was found, as simulated: what is used of it, what is best, and why it differs from what was predicted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from syncline.design import keep
+from syncline.design.bandwidth import Found, search
+from syncline.design.screen import plain
+from syncline.design.trial import _covered
+from tests.design.requests import SPEC, asked
+
+pytest.importorskip("cvxpy")
+pytestmark = pytest.mark.timeout(300)
+
+TRANSFORMER: dict[str, Any] = {
+    "workload": {"model": "transformer", "layers": 4, "batch_per_npu": 4, "parallel": {"model": 8}},
+    "compute": {"model": "roofline", "accelerator": "A100", "efficiency": 0.5},
+    "fabric": {"shape": ["Ring(4)_Switch(8)_Switch(4)", "Ring(8)_Switch(16)"], "latency": "0.5us"},
+    "budget": {"rate_per_npu": "200GB/s"},
+}
+
+
+def alone(kind: str, **changes: Any) -> Found:
+    return search(asked(workload={"collective": kind, "bytes": "1GB"}, **changes))
+
+
+def test_unions_of_intervals() -> None:
+    assert _covered([(5.0, 6.0), (0.0, 2.0), (1.0, 3.0), (1.5, 2.0)]) == pytest.approx(4.0)
+    assert _covered([]) == 0.0
+
+
+def test_the_bandwidth_used_is_that_of_the_simulation() -> None:
+    """An all-to-all goes through its dimensions one after the other: few chunks keep them busy part of the time."""
+    found = alone("all_to_all")
+    winner, summary = found.winner, found.results[0].summary
+    assert winner.utilization == pytest.approx(1.0, rel=1e-3)
+    busy = sum(dim.busiest_link_busy * share for dim, share in zip(summary.dims, winner.shares, strict=True))
+    assert winner.used == pytest.approx(busy, rel=1e-3)
+    assert winner.used < 0.8
+    assert f"{winner.used:.1%}".replace("%", " %") in plain(found)
+    best = keep.plain(found)["best"]
+    assert (best["predicted_utilization"], best["simulated_utilization"]) == (winner.utilization, winner.used)
+
+
+@pytest.mark.parametrize("changes", [{"iterations": 5}, {"micro_batches": 3}])
+def test_the_bandwidth_used_is_that_of_a_step(changes: dict[str, int]) -> None:
+    """Where one exchange goes on after the other, it is what was predicted, but for what fills dimensions."""
+    for each in search(asked(workload={**SPEC["workload"], **changes}, collectives={"chunks": 64})).allocations:
+        assert each.used == pytest.approx(each.utilization, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("kind", "collectives"),
+    [("all_reduce", {}), ("all_reduce", {"all_reduce": "baseline"}), ("broadcast", {}), ("all_to_all", {})],
+)
+def test_that_chunks_fill_dimensions_slowly_is_told(kind: str, collectives: dict[str, Any]) -> None:
+    found = alone(kind, collectives=collectives)
+    (note,) = [each for each in found.notes if "longer than predicted" in each]
+    ratio = found.winner.found_s / found.winner.total_s
+    assert f"{ratio - 1:.1%}".replace("%", " %") in note
+    assert "with four times the chunks" in note
+    more = alone(kind, collectives={**collectives, "chunks": 64})
+    assert more.winner.found_s < found.winner.found_s
+    assert f"{1e3 * more.winner.found_s:.4g} ms" in note
+
+
+def test_where_more_chunks_do_not_help_that_is_told() -> None:
+    endless = {"active_chunks": "unlimited", "issue_threshold": "unlimited"}
+    assert any(
+        "four times the chunks do not come closer" in note for note in alone("all_reduce", collectives=endless).notes
+    )
+
+
+def test_predictions_that_hold_have_no_note() -> None:
+    assert search(asked()).notes == []
+
+
+def test_overlap_is_only_told_where_the_workload_overlaps() -> None:
+    """Without overlap, what is faster are latencies that gradients' exchanges wait for together."""
+    parallel = {"model": 8, "overlap": "none"}
+    (note,) = search(asked(**{**TRANSFORMER, "workload": {**TRANSFORMER["workload"], "parallel": parallel}})).notes
+    assert "less than predicted" in note
+    assert "wait for latencies together" in note
+    assert "overlap" not in note
+    layers = [
+        {"name": "first", "parameters": 1000, "weight_grad": "50ms", "forward": "1ms", "input_grad": "1ms"},
+        {"name": "second", "parameters": 900_000_000, "forward": "1ms", "input_grad": "1ms", "weight_grad": "1ms"},
+    ]
+    notes = search(asked(workload={"layers": layers})).notes
+    assert any("exchanges overlap compute as the workload says (`parallel.overlap`)" in each for each in notes)
+
+
+def test_the_winner_is_the_best_of_what_is_simulated() -> None:
+    jobs = [
+        {
+            "name": "large",
+            "weight": 3,
+            "workload": {**TRANSFORMER["workload"], "parallel": {"model": 8, "overlap": "none"}},
+        },
+        {"name": "vision", "workload": {"model": "resnet50", "batch_per_npu": 32}},
+    ]
+    fabric = {"shape": "Ring(8)_Switch(8)", "latency": "0.5us"}
+    found = search(asked(**{**TRANSFORMER, "workload": None, "jobs": jobs, "fabric": fabric}))
+    optimum = next(each for each in found.allocations if each.scheme == "optimum")
+    assert found.winner.scheme == "EqualBW"
+    assert found.winner.total_s > optimum.total_s
+    assert found.winner.found_s == min(each.found_s for each in found.allocations) < optimum.found_s
+    assert found.results[0].summary.step_time_s == found.winner.simulated[0]
+    assert any("EqualBW on Ring(8)_Switch(8) is better than optimum" in note for note in found.notes)
+    told = " ".join(plain(found).split())
+    assert "100 GB/s for dim1 and 100 GB/s for dim2" in told
+    assert "equal bandwidths are the best" in told
+
+
+def test_a_scheme_that_breaks_a_bound_is_no_winner() -> None:
+    jobs = [
+        {
+            "name": "large",
+            "weight": 3,
+            "workload": {**TRANSFORMER["workload"], "parallel": {"model": 8, "overlap": "none"}},
+        },
+        {"name": "vision", "workload": {"model": "resnet50", "batch_per_npu": 32}},
+    ]
+    fabric = {"shape": "Ring(8)_Switch(8)", "latency": "0.5us"}
+    bounds = {"dim2": {"max": "80GB/s"}}
+    found = search(asked(**{**TRANSFORMER, "workload": None, "jobs": jobs, "fabric": fabric}, bandwidth=bounds))
+    assert not found.winner.broken
+    assert found.winner.scheme == "optimum"
+
+
+def test_another_shape_that_is_better_as_simulated_stands_beside_its_schemes() -> None:
+    worth = {"prices": "hier2021", "npu_usd": 20000, "objective": "pareto"}
+    found = search(asked(**TRANSFORMER, **worth))
+    assert found.winner.shape == "Ring(8)_Switch(16)"
+    own = [each.scheme for each in found.allocations if each.shape == found.winner.shape]
+    assert own == ["EqualBW", "MessageBW", "SmartBW", "optimum"]
+    assert all(each.simulated for each in found.allocations if each.shape == found.winner.shape)
+    assert [each.scheme for each in found.allocations if each.shape != found.winner.shape] == ["optimum"]
+    other = found.allocations[-1]
+    assert other.badness(per_cost=True) > found.winner.badness(per_cost=True)
+    assert other.per_cost > found.winner.per_cost  # type: ignore[operator]
+    assert any(
+        "Ring(4)_Switch(8)_Switch(4), which is predicted to be best: it is taken" in note for note in found.notes
+    )
+    assert any(each is found.winner for each in found.front)
+
+
+@pytest.mark.parametrize("npu_usd", [0.0, 20000.0])
+def test_the_winner_is_on_the_front(npu_usd: float) -> None:
+    found = search(asked(prices="hier2021", objective="pareto", npu_usd=npu_usd, points=4))
+    assert sum(each is found.winner for each in found.front) == 1
+    costs, times = [each.usd for each in found.front], [each.total_s for each in found.front]
+    assert costs == sorted(costs)  # type: ignore[type-var]
+    assert times == sorted(times, reverse=True)
+    assert len(set(costs)) == len(costs)
