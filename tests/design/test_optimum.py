@@ -100,6 +100,18 @@ def test_what_carries_nothing_gets_the_least() -> None:
             {"least": (6e10, 6e10)},
             "dimensions dim1 and dim2 must have at least 120 GB/s together, and the budget is 100",
         ),
+        (
+            {"least": (1e11, 1e3)},
+            "dimension dim1 must have at least 100 GB/s and dimension dim2 must have at least 1 kB/s, the least",
+        ),
+        (
+            {"least": (1e3, 1e3), "rate": 1.5e3},
+            "dimensions dim1 and dim2 must have at least 1 kB/s each, the least that there is, and the budget is 1.5 k",
+        ),
+        (
+            {"usd": 10.0, "price": Price(0.0, (1e-9, 1e-4)), "least": (1e10, 1e3)},
+            "what dimension dim1 must have at least and dimension dim2 must have at least 1 kB/s, the least that there",
+        ),
         ({"least": (6e10, 1e3), "most": (5e10, math.inf)}, "dimension dim1 must have at least 60 GB/s and at most 50"),
         (
             {"usd": 10.0, "price": Price(0.0, (1e-9, 1e-9)), "least": (1e10, 1e10)},

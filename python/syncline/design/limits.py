@@ -55,20 +55,28 @@ class Limits:
             if least > most * (1 + 1e-12):
                 why = f"dimension {name} must have at least {shown(least)} and at most {shown(most)}"
                 return f"bandwidth.{name}", f"{why}, by `order`" if self.descending else why
-        asked = [name for name, least in zip(self.names, self.least, strict=True) if least > LEAST]
-        of = f"dimension{'s' if len(asked) > 1 else ''} {listed(asked)} must" if asked else "dimensions must"
+        asked = [least if least > LEAST else 0.0 for least in self.least]
         if self.rate is not None and sum(self.least) > self.rate * (1 + 1e-12):
-            together = "" if len(asked) == 1 else " together"
-            return (
-                "budget.rate_per_npu",
-                f"{of} have at least {shown(sum(self.least))}{together}, and the budget is {shown(self.rate)}",
-            )
+            together = " together" if sum(each > 0 for each in asked) > 1 else ""
+            why = self._asked(f" {shown(sum(asked))}{together}", floors=sum(asked) <= self.rate * (1 + 1e-12))
+            return "budget.rate_per_npu", f"{why}, and the budget is {shown(self.rate)}"
         if self.usd is not None and self.price is not None:
             cost = self.price.usd(self.least)
             if cost > self.usd * (1 + 1e-12):
-                what = f"what {of} have at least" if asked else "what does not hang on rates"
+                floors = self.price.usd(asked) <= self.usd * (1 + 1e-12)
+                what = f"what {self._asked('', floors=floors)}" if any(asked) else "what does not hang on rates"
                 return "budget.usd", f"{what} costs ${cost:,.0f}, and the budget is ${self.usd:,.0f}"
         return None
+
+    def _asked(self, rate: str, *, floors: bool) -> str:
+        """Which dimensions must have at least a rate, in words; with ``floors``, the others too."""
+        asked = [name for name, least in zip(self.names, self.least, strict=True) if least > LEAST]
+        rest = [name for name in self.names if name not in asked]
+        parts = [f"{_dimensions(asked)} must have at least{rate}"] if asked else []
+        if floors and rest:
+            each = " each" if len(rest) > 1 else ""
+            parts.append(f"{_dimensions(rest)} must have at least {shown(LEAST)}{each}, the least that there is")
+        return " and ".join(parts)
 
     def unbounded(self, used: Sequence[bool]) -> str | None:
         """A dimension that carries something, and whose rate nothing holds back; nothing where there is none."""
@@ -112,6 +120,10 @@ class Limits:
             pairs = zip(self.names[1:], pairwise(rates), strict=True)
             found += [f"order ({name})" for name, (below, above) in pairs if above >= below * (1 - NEAR)]
         return found
+
+
+def _dimensions(names: Sequence[str]) -> str:
+    return f"dimension{'s' if len(names) > 1 else ''} {listed(names)}"
 
 
 def limits(request: Request, candidate: Candidate, price: Price | None) -> Limits:
