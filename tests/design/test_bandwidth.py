@@ -69,8 +69,9 @@ def test_shapes_are_looked_at_and_those_that_do_not_fit_are_told() -> None:
     optima = [each for each in found.allocations if each.scheme == "optimum"]
     assert found.winner.total_s == min(each.total_s for each in optima)
     assert sum(bool(each.simulated) for each in optima) == 2
-    bad = search(asked(fabric={"shape": ["Ring(4)_Switch(8)", "Ring(3)_Switch(8)"]}))
-    assert [shape for shape, _ in bad.skipped] == ["Ring(3)_Switch(8)"]
+    workload = {**SPEC["workload"], "parallel": {"model": ["dim2"], "overlap": "none"}}
+    bad = search(asked(workload=workload, fabric={"shape": ["Ring(4)_Switch(8)", "Ring(32)"]}))
+    assert [shape for shape, _ in bad.skipped] == ["Ring(32)"]
 
 
 def test_several_jobs_are_weighed() -> None:

@@ -61,7 +61,28 @@ class Request:
             shapes = list(self._factorised(fabric.npus))
         else:
             shapes = [fabric.shape] if isinstance(fabric.shape, str) else list(fabric.shape or ())
-        return [self._candidate(shape) for shape in dict.fromkeys(shapes)]
+        found = [self._candidate(shape) for shape in dict.fromkeys(shapes)]
+        self._check_npus(found)
+        return found
+
+    def _check_npus(self, candidates: Sequence[Candidate]) -> None:
+        """Refuses shapes of different sizes: a step on more NPUs does more, so times do not say which is better."""
+        first = candidates[0]
+        other = next((each for each in candidates if each.npus != first.npus), None)
+        if other is not None:
+            at = list(self.spec.fabric.shape or ()).index(other.shape)
+            refuse(
+                error(
+                    "SL0201",
+                    "shapes of different numbers of NPUs cannot be compared by the time of a step, in which they do "
+                    "different work",
+                    mark=self.source.mark(("fabric", "shape", at)),
+                    key="fabric.shape",
+                    found=f"{other.shape}, {other.npus} NPUs",
+                    allowed=f"shapes of {first.npus} NPUs, as {first.shape} has",
+                    help="search for each number of NPUs by itself",
+                )
+            )
 
     def _candidate(self, shape: str) -> Candidate:
         sizes = tuple(size for _, size in _core.parse_shape(shape))
