@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,78 @@ def test_bad_input(changes: dict[str, Any], code: str, text: str) -> None:
     assert problem["code"] == code
     assert text in problem["message"]
     assert refused.value.exit_status == 2
+
+
+WORKLOAD = {"collective": "all_reduce", "bytes": "1MB"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "key", "text"),
+    [
+        ({"budget": {"usd": 1000}}, "budget.usd", "`budget.usd` needs `prices`"),
+        ({"objective": "pareto"}, "objective", "`objective: pareto` needs `prices`"),
+        (
+            {"objective": "performance_per_cost", "prices": "hier2021"},
+            "objective",
+            "of the network alone, the slowest one has the most performance per cost",
+        ),
+        ({"jobs": [{"name": "a", "workload": {}}]}, "jobs", "both `workload` and `jobs` are given"),
+        (
+            {"workload": None, "jobs": [{"name": name, "workload": {}} for name in "aba"]},
+            "jobs.2.name",
+            "two jobs have one name",
+        ),
+        ({"workload": None}, "workload", "missing key `workload`"),
+        ({"npu_usd": 20000}, "npu_usd", "`npu_usd` is counted beside `prices`, and there are none"),
+        ({"points": 8, "prices": "hier2021"}, "points", "`points` is for `objective: pareto`"),
+        (
+            {"fabric": {"shape": "Ring(4)_Switch(8)", "names": ["a", "a"]}},
+            "fabric.names.1",
+            "two dimensions have one name",
+        ),
+        ({"fabric": {"shape": "Ring(4)_Switch(8)", "names": ["a", "last"]}}, "fabric.names.1", "`last` is the highest"),
+        ({"fabric": {"npus": 32, "kinds": ["hypercube"]}}, "fabric.kinds.0", "value not allowed"),
+        ({"fabric": {"npus": 32, "kinds": ["ring", ["ring", 3]]}}, "fabric.kinds.1", "value not allowed"),
+        ({"fabric": {"shape": "Ring(4)", "kinds": ["ring"]}}, "fabric.kinds", "`kinds` is for `npus`"),
+    ],
+)
+def test_an_error_is_one_and_has_key_and_place(tmp_path: Path, changes: dict[str, Any], key: str, text: str) -> None:
+    asks = {"workload": WORKLOAD, "fabric": {"shape": "Ring(4)_Switch(8)"}, "budget": {"rate_per_npu": "1GB/s"}}
+    file = tmp_path / "spec.json"
+    kept = {name: value for name, value in {**asks, **changes}.items() if value is not None}
+    file.write_text(json.dumps(kept, indent=1), "utf-8")
+    with pytest.raises(SynclineError) as refused:
+        read(str(file))
+    (problem,) = refused.value.diagnostics
+    assert text in problem["message"]
+    assert problem["key"] == key
+    assert problem["place"]["line"] >= 1
+    last = key.split(".")[-1]
+    line = file.read_text("utf-8").splitlines()[problem["place"]["line"] - 1]
+    assert last.isdigit() or last in line or key == "workload"
+    assert "literal" not in json.dumps(problem)
+
+
+def test_shapes_of_different_sizes_are_not_compared(tmp_path: Path) -> None:
+    file = tmp_path / "spec.yaml"
+    file.write_text(
+        "workload: { collective: all_reduce, bytes: 1MB }\n"
+        "budget: { rate_per_npu: 1GB/s }\n"
+        "fabric:\n"
+        "  shape:\n"
+        "  - Ring(4)_Switch(8)\n"
+        "  - Switch(32)\n"
+        "  - Ring(4)_Switch(16)\n",
+        "utf-8",
+    )
+    with pytest.raises(SynclineError) as refused:
+        read(str(file)).candidates()
+    (problem,) = refused.value.diagnostics
+    assert problem["key"] == "fabric.shape"
+    assert problem["place"]["line"] == 7
+    assert problem["found"] == "Ring(4)_Switch(16), 64 NPUs"
+    assert problem["allowed"] == "shapes of 32 NPUs, as Ring(4)_Switch(8) has"
+    assert "by itself" in problem["help"]
 
 
 @pytest.mark.parametrize(

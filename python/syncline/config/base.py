@@ -10,6 +10,8 @@ from pydantic_core import PydanticCustomError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from syncline.config.node import Path
+
 T = TypeVar("T")
 
 
@@ -19,10 +21,11 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, populate_by_name=False, allow_inf_nan=False)
 
 
-def wrong(message: str, *, code: str = "SL0102", **context: str | list[int] | None) -> PydanticCustomError:
+def wrong(message: str, *, code: str = "SL0102", **context: str | list[int] | Path | None) -> PydanticCustomError:
     """An error with a message of its own; ``context`` may hold ``allowed``, ``nearest``, ``found`` and ``help``.
 
-    ``part`` says which part of a text is wrong: its first character and its length.
+    ``part`` says which part of a text is wrong: its first character and its length. ``at`` says what within the value
+    that is checked is wrong: keys and positions.
     """
     # Braces in a message would be taken for a template's.
     return PydanticCustomError("syncline", "{message}", {"message": message, "code": code, **context})

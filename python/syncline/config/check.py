@@ -152,6 +152,9 @@ def _diagnostic(source: Source, model: type[BaseModel], details: ErrorDetails, a
         part = context.pop("part", None)
         if value and part:
             value = value.part(details["input"], *part)
+        if deeper := context.pop("at", ()):
+            path = (*path, *deeper)
+            key, value = dotted(at + path), source.mark(path, key=True)
         return error(code, message, mark=value, key=key, found=found, **context)
     if kind in ("union_tag_not_found", "union_tag_invalid"):
         return _no_form(source, place, details, key)

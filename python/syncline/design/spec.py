@@ -26,7 +26,8 @@ class Shapes(Strict):
         Shape | Annotated[list[Shape], Field(min_length=1, max_length=MOST_CANDIDATES)] | None,
         either("a shape such as Ring(8)_Switch(128), or a list of shapes"),
     ] = None
-    """Such as `Ring(8)_Switch(128)`, lowest dimension first, or a list of such. Either this or `npus`."""
+    """Such as `Ring(8)_Switch(128)`, lowest dimension first, or a list of such, all of one number of NPUs.
+    Either this or `npus`."""
     npus: Annotated[int, Field(ge=2, le=2**32 - 1)] | None = None
     """Number of NPUs: all shapes of as many are looked at, in which every dimension has two NPUs or more."""
     dims: Annotated[
@@ -35,7 +36,10 @@ class Shapes(Strict):
         either("a number of dimensions, or a list of such"),
     ] = 2
     """With `npus`: how many dimensions, or a list of what may be."""
-    kinds: Annotated[list[Kind | list[Kind]], Field(min_length=1, max_length=8)] = ["switch"]
+    kinds: Annotated[
+        list[Annotated[Kind | list[Kind], either("ring, fully_connected, switch, or a list of these")]],
+        Field(min_length=1, max_length=8),
+    ] = ["switch"]
     """With `npus`: what dimensions are, lowest first; the last one stands for all above. A list in place of a word:
     each of them is tried."""
     names: list[Annotated[str, Field(min_length=1)]] | None = None
@@ -56,9 +60,18 @@ class Shapes(Strict):
         if self.npus is None:
             for key in ("dims", "kinds"):
                 if key in self.model_fields_set:
-                    raise wrong(f"`{key}` is for `npus`: a shape says it itself", help=f"remove `{key}`")
-        if "last" in (self.names or ()):
-            raise wrong("`last` is the highest dimension, whatever its name", help="give the dimension another name")
+                    raise wrong(f"`{key}` is for `npus`: a shape says it itself", at=(key,), help=f"remove `{key}`")
+        for at, name in enumerate(self.names or ()):
+            if name == "last":
+                raise wrong(
+                    "`last` is the highest dimension, whatever its name",
+                    at=("names", at),
+                    help="give the dimension another name",
+                )
+            if name in (self.names or ())[:at]:
+                raise wrong(
+                    "two dimensions have one name", at=("names", at), found=name, help="give each a name of its own"
+                )
         return self
 
 
@@ -88,7 +101,7 @@ class Bounds(Strict):
     """What the rate of a dimension must keep to. All are of what one NPU sends into it."""
 
     min: Rate | None = None
-    """It is at least this."""
+    """It is at least this. Without it, 1 kB/s: the least that a dimension has, even one that carries nothing."""
     max: Rate | None = None
     """It is at most this."""
     fixed: Rate | None = None
@@ -160,21 +173,51 @@ class Spec(Strict):
     @model_validator(mode="after")
     def _some_job(self) -> Spec:
         if self.workload is None and not self.jobs:
-            raise wrong("missing key `workload`", code="SL0103", help="add `workload`, or several `jobs`")
+            raise wrong(
+                "missing key `workload`", code="SL0103", at=("workload",), help="add `workload`, or several `jobs`"
+            )
         if self.workload is not None and self.jobs:
-            raise wrong("both `workload` and `jobs` are given", help="one job is a `workload`; several are `jobs`")
+            raise wrong(
+                "both `workload` and `jobs` are given", at=("jobs",), help="one job is a `workload`; several are `jobs`"
+            )
         names = [job.name for job in self.jobs]
-        if twice := next((name for at, name in enumerate(names) if name in names[:at]), None):
-            raise wrong("two jobs have one name", found=twice, help="give each a name of its own")
+        for at, name in enumerate(names):
+            if name in names[:at]:
+                raise wrong(
+                    "two jobs have one name", at=("jobs", at, "name"), found=name, help="give each a name of its own"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _priced(self) -> Spec:
+        remedy = "add prices: hier2021, or a list of yours"
         if self.prices is None:
-            needs = "budget.usd" if self.budget.usd is not None else f"objective: {self.objective}"
-            if self.budget.usd is not None or self.objective != "time":
-                raise wrong(f"`{needs}` needs `prices`", code="SL0103", help="add prices: hier2021, or a list of yours")
+            if self.budget.usd is not None:
+                raise wrong("`budget.usd` needs `prices`", code="SL0103", at=("budget", "usd"), help=remedy)
+            if self.objective != "time":
+                raise wrong(
+                    f"`objective: {self.objective}` needs `prices`", code="SL0103", at=("objective",), help=remedy
+                )
+            if self.npu_usd:
+                raise wrong(
+                    "`npu_usd` is counted beside `prices`, and there are none",
+                    code="SL0103",
+                    at=("npu_usd",),
+                    help=f"{remedy}; or remove `npu_usd`",
+                )
+        if self.objective != "pareto" and "points" in self.model_fields_set:
+            raise wrong(
+                "`points` is for `objective: pareto`",
+                at=("points",),
+                found=f"objective: {self.objective}",
+                help="remove `points`, or ask for `pareto`",
+            )
         bounded = any(each.min is not None or each.fixed is not None for each in self.bandwidth.values())
         if self.objective == "performance_per_cost" and not self.npu_usd and not bounded:
             raise wrong(
                 "of the network alone, the slowest one has the most performance per cost",
                 code="SL0103",
+                at=("objective",),
                 help="add `npu_usd`, what an NPU costs, or bounds from below in `bandwidth`",
             )
         return self
