@@ -182,10 +182,28 @@ class Result:
 def _folder_of(path: Path) -> Path:
     """The folder that is meant by itself or by a file in it. A scenario's file has no results."""
     if path.is_file():
-        if path.name in ("manifest.json", "summary.json"):
-            return path.parent
-        _refuse(path)
+        if path.name not in ("manifest.json", "summary.json", "design.json"):
+            _refuse(path)
+        path = path.parent
+    if (path / "design.json").is_file() and not (path / "manifest.json").is_file():
+        _refuse_search(path)
     return path
+
+
+def _refuse_search(path: Path) -> NoReturn:
+    """The folder of a search holds the results of its winner in a folder of their own."""
+    from syncline.config.node import Mark, Text
+    from syncline.config.problem import error, refuse
+
+    runs = sorted(each.parent.as_posix() for each in path.glob("run*/manifest.json"))
+    refuse(
+        error(
+            "SL0802",
+            "the folder of a search, which holds no results itself",
+            mark=Mark(Text(path.as_posix(), ()), 0, 0, 0),
+            help=f"the results of what it found are in {' and '.join(runs[:8])}" if runs else None,
+        )
+    )
 
 
 def _refuse(path: Path) -> NoReturn:

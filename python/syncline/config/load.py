@@ -29,6 +29,8 @@ from syncline.config.source import Override, Source, from_file
 from syncline.errors import Diagnostic, SynclineError
 
 SCHEMA = "syncline/1"
+SEARCH = "syncline-design/1"
+"""The schema of what ``syncline design`` is asked."""
 RESOLVED_FILE = "scenario.resolved.yaml"
 """The scenario in a run's folder."""
 
@@ -92,8 +94,26 @@ def load(given: str | FilePath | Mapping[str, Any], overrides: Iterable[Override
             )
         )
     source.override(overrides)
+    _check_kind(source)
     workload = source.root.at(("workload", "source"))
     return replace(_resolved(source) if workload else resolve(source), started=started)
+
+
+def _check_kind(source: Source) -> None:
+    """Refuses what is asked of a search: nothing that a scenario must have would be found in it."""
+    schema = source.root.at(("schema",))
+    if schema is not None and schema.value == SEARCH:
+        refuse(
+            error(
+                "SL0102",
+                "a search for bandwidths, not a scenario: it has no rates yet",
+                mark=schema.mark,
+                key="schema",
+                found=SEARCH,
+                allowed=SCHEMA,
+                help=f"syncline design bandwidth {source.file or 'SPEC.yaml'} finds the rates, and writes a scenario",
+            )
+        )
 
 
 def _of_run(folder: FilePath) -> FilePath:

@@ -1,0 +1,53 @@
+"""``syncline design`` beside the other commands: what is meant for one is not taken for the other."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.conftest import Cli
+
+SPEC = """\
+schema: syncline-design/1
+workload: { collective: all_reduce, bytes: 1MB }
+fabric: { shape: Ring(4)_Switch(2) }
+budget: { rate_per_npu: 100GB/s }
+"""
+
+
+@pytest.mark.parametrize(("command", "status"), [("check", 1), ("simulate", 2)])
+def test_what_is_asked_of_a_search_is_no_scenario(cli: Cli, command: str, status: int) -> None:
+    """One error, which names the command; nothing follows from what a scenario would have to have."""
+    done = cli(command, cli.write("spec.yaml", SPEC))
+    assert done.returncode == status
+    assert done.stderr.count("error[") == 1
+    assert "spec.yaml:1:9" in done.stderr
+    assert "syncline design bandwidth spec.yaml" in done.stderr
+
+
+@pytest.fixture
+def found(cli: Cli) -> str:
+    """The folder of a search."""
+    pytest.importorskip("cvxpy")
+    assert cli("design", "bandwidth", cli.write("spec.yaml", SPEC), "--quiet").returncode == 0
+    return "runs/design-spec"
+
+
+@pytest.mark.parametrize("file", ["", "/design.json"])
+def test_the_folder_of_a_search_leads_to_its_run(cli: Cli, found: str, file: str) -> None:
+    done = cli("explain", found + file)
+    assert done.returncode == 3
+    assert done.stderr.count("error[") == 1
+    assert f"{found}/run\n" in done.stderr
+    assert cli("explain", f"{found}/run").returncode == 0
+    assert f"{found}/run\n" in cli("compare", found, f"{found}/run").stderr
+
+
+def test_jobs_have_a_run_each(cli: Cli) -> None:
+    pytest.importorskip("cvxpy")
+    jobs = [{"name": name, "workload": {"collective": name, "bytes": "1MB"}} for name in ("all_reduce", "broadcast")]
+    spec = {"jobs": jobs, "fabric": {"shape": "Ring(4)"}, "budget": {"rate_per_npu": "1GB/s"}}
+    assert cli("design", "bandwidth", cli.write("jobs.json", json.dumps(spec)), "--quiet").returncode == 0
+    told = " ".join(cli("explain", "runs/design-jobs").stderr.split())
+    assert "runs/design-jobs/run-all_reduce and runs/design-jobs/run-broadcast" in told
