@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import operator
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import syncline
+from syncline.design import demand as counting
 from syncline.design import keep
 from syncline.design.bandwidth import search
 from syncline.design.demand import demand
 from syncline.design.screen import plain
 from syncline.errors import SynclineError
 from tests.design.requests import SPEC, asked
+
+if TYPE_CHECKING:
+    from syncline.config.load import Loaded
+    from syncline.result import Result
 
 pytest.importorskip("cvxpy")
 pytestmark = pytest.mark.timeout(300)
@@ -231,3 +239,32 @@ def test_a_dimension_that_there_is_not_is_named_with_those_that_there_are() -> N
 def test_a_logical_grid_is_that_of_the_fabric() -> None:
     found = search(asked(workload={"collective": "all_reduce", "bytes": "64MB"}, collectives={"logical": [4, 8]}))
     assert found.winner.predicted[0] > 0
+
+
+@pytest.mark.parametrize("parallel", [{"model": 4}, {"data": 12}, {"model": "none"}, {"model": 6}])
+def test_exchanges_are_counted_once_for_all_shapes(
+    parallel: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They hang on the number of NPUs; what each takes hangs on the shape."""
+    counted: list[list[int]] = []
+    simulate = counting._run
+
+    def watched(loaded: Loaded, resolved: dict[str, Any]) -> Result:
+        dims = resolved["fabric"]["dims"]
+        if dims[0]["name"] == "part0":
+            counted.append([dim["size"] for dim in dims])
+        return simulate(loaded, resolved)
+
+    monkeypatch.setattr(counting, "_run", watched)
+    told: list[str] = []
+    workload = {**SPEC["workload"], "parallel": {**parallel, "overlap": "none"}}
+    fabric = {"npus": 48, "dims": [1, 2], "kinds": ["switch"]}
+    found = search(asked(workload=workload, fabric=fabric, simulate=1), lambda done, what: told.append(what))
+    assert len(counted) == 1
+    # A model-parallel group fills the lowest parts.
+    inner = parallel.get("model", 4)
+    assert inner == "none" or inner in itertools.accumulate(counted[0], operator.mul)
+    assert len([each for each in found.allocations if each.scheme == "optimum"]) + len(found.skipped) == 9
+    assert told[0] == "shape 1 of 9: Switch(48)"
+    alone = search(asked(workload=workload, fabric={"shape": found.winner.shape}))
+    assert alone.winner.predicted == found.winner.predicted

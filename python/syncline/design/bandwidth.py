@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from syncline.config.problem import error, refuse
 from syncline.design import schemes
-from syncline.design.demand import Demand, demand, together
+from syncline.design.demand import Demand, Known, demand, together
 from syncline.design.limits import LEAST, MOST, Limits, check_names, limits
 from syncline.design.optimum import optimum, solver
 from syncline.design.price import Price, price
@@ -193,10 +193,11 @@ def search(request: Request, told: Told | None = None) -> Found:
     skipped: list[tuple[str, str]] = []
     reasons: list[tuple[str, str]] = []
     refused: list[SynclineError] = []
+    known: Known = {}
     for at, candidate in enumerate(candidates):
-        say(0.6 * at / len(candidates), candidate.shape)
+        say(0.6 * at / len(candidates), f"shape {at + 1} of {len(candidates)}: {candidate.shape}")
         try:
-            case = _case(request, candidate)
+            case = _case(request, candidate, known)
         except SynclineError as problem:
             refused.append(problem)
             skipped.append((candidate.shape, problem.diagnostics[0]["message"]))
@@ -210,7 +211,7 @@ def search(request: Request, told: Told | None = None) -> Found:
         _refuse(request, reasons, refused)
     best = []
     for at, case in enumerate(cases):
-        say(0.6 + 0.1 * at / len(cases), f"optimum of {case.candidate.shape}")
+        say(0.6 + 0.1 * at / len(cases), f"optimum {at + 1} of {len(cases)}: {case.candidate.shape}")
         rates = optimum(case.jobs, case.limits, per_cost=_per_cost(request), besides=case.npus_usd)
         best.append((case, case.allocation(OPTIMUM, rates)))
 
@@ -229,14 +230,14 @@ def search(request: Request, told: Told | None = None) -> Found:
     return found
 
 
-def _case(request: Request, candidate: Candidate) -> _Case:
+def _case(request: Request, candidate: Candidate, known: Known) -> _Case:
     rates = [_NOMINAL] * len(candidate.sizes)
     jobs, priced = [], None
     for at, job in enumerate(request.jobs):
         loaded = request.scenario(at, candidate, rates)
         if priced is None and request.spec.prices is not None:
             priced = price(loaded, request.source.mark(("prices",)))
-        jobs.append((job.weight, demand(loaded, rates)))
+        jobs.append((job.weight, demand(loaded, rates, known)))
     bounds = limits(request, candidate, priced)
     used = [any(each.bytes[at] for _, job in jobs for each in job.exchanges) for at in range(len(candidate.sizes))]
     if (free := bounds.unbounded(used)) is not None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from syncline import _core
@@ -88,8 +89,24 @@ def together(jobs: Sequence[tuple[float, Demand]]) -> Demand:
     return Demand(compute, tuple(exchanges), sum(weight * job.latency_s for weight, job in jobs))
 
 
-def demand(loaded: Loaded, rates: Sequence[int]) -> Demand:
+@dataclass(frozen=True)
+class Counted:
+    """What a step of a job does, whatever the shape of the fabric."""
+
+    compute_s: float
+    """Time of its compute."""
+    exchanges: dict[tuple[str, str, int], float]
+    """By role, kind and size: how many of them a rank takes part in."""
+
+
+Known = dict[str, Counted]
+"""What was counted already, by the scenario that was simulated for it: the same for all shapes of as many NPUs."""
+
+
+def demand(loaded: Loaded, rates: Sequence[int], known: Known | None = None) -> Demand:
     """What a job asks of the fabric of a scenario, whose dimensions have ``rates`` in bits per second.
+
+    ``known`` is what was counted for other shapes, and is added to.
 
     Raises :class:`SynclineError` where the job cannot run on it, or is of a kind that cannot be taken apart.
     """
@@ -119,24 +136,10 @@ def demand(loaded: Loaded, rates: Sequence[int]) -> Demand:
                 help="leave `pipeline` out of the search, and simulate what is found with it",
             )
         )
-    counting = {
-        "workload": {**workload, "iterations": 1},
-        "fabric": _of_whole_dimensions(resolved),
-        "collectives": _of_any_fabric(resolved),
-    }
-    base = _run(loaded, {**resolved, **counting})
-    rows = base.table("collectives")
-    ranks = base.summary.ranks
-    # How many of each kind a rank takes part in.
-    counts: defaultdict[tuple[str, str, int], float] = defaultdict(float)
-    for kind, group, size, groups, members in zip(
-        rows["kind"], rows["group"], rows["size_bytes"], rows["groups"], rows["group_ranks"], strict=True
-    ):
-        role = str(group).split(".")[0] if source == "layers" else "all"
-        counts[role, str(kind), int(size)] += groups * members / ranks
+    counted = _counted(loaded, {} if known is None else known)
     exchanges: dict[tuple[str, tuple[float, ...]], tuple[float, ...]] = {}
     latency = 0.0
-    for (role, kind), sizes in _by_kind(counts).items():
+    for (role, kind), sizes in _by_kind(counted.exchanges).items():
         probe = _Probe(loaded, role, kind, sizes)
         per_byte = probe.per_byte(rates)
         total = sum(size * count for size, count in sizes.items())
@@ -150,7 +153,32 @@ def demand(loaded: Loaded, rates: Sequence[int]) -> Demand:
         more = tuple(was + total * each for was, each in zip(before, per_byte, strict=True))
         exchanges[role, proportion] = more
     found = tuple(Exchange(role, sizes) for (role, _), sizes in sorted(exchanges.items()))
-    return Demand(base.summary.compute_s + latency, found, latency)
+    return Demand(counted.compute_s + latency, found, latency)
+
+
+def _counted(loaded: Loaded, known: Known) -> Counted:
+    """Counts the exchanges of a job, unless it is known."""
+    resolved = loaded.resolved
+    workload = resolved["workload"]
+    counting = {
+        **resolved,
+        "workload": {**workload, "iterations": 1},
+        "fabric": _of_whole_dimensions(resolved),
+        "collectives": _of_any_fabric(resolved),
+    }
+    key = json.dumps(counting, sort_keys=True)
+    if key not in known:
+        base = _run(loaded, counting)
+        rows = base.table("collectives")
+        ranks = base.summary.ranks
+        counts: defaultdict[tuple[str, str, int], float] = defaultdict(float)
+        for kind, group, size, groups, members in zip(
+            rows["kind"], rows["group"], rows["size_bytes"], rows["groups"], rows["group_ranks"], strict=True
+        ):
+            role = str(group).split(".")[0] if workload.get("source", "layers") == "layers" else "all"
+            counts[role, str(kind), int(size)] += groups * members / ranks
+        known[key] = Counted(base.summary.compute_s, dict(counts))
+    return known[key]
 
 
 def _by_kind(counts: dict[tuple[str, str, int], float]) -> dict[tuple[str, str], dict[int, float]]:
@@ -170,8 +198,21 @@ def _of_whole_dimensions(resolved: dict[str, Any]) -> dict[str, Any]:
     if any(isinstance(each, dict) and "dims" in each for each in axes):
         return {"dims": [{**dim, "latency": _SOME} for dim in dims]}
     link = {"shape": "switch", "rate": None, "rate_per_npu": "100GB/s", "latency": _SOME, "efficiency": 1.0}
-    primes = (prime for dim in dims for prime in _primes(dim["size"]))
+    npus = prod(dim["size"] for dim in dims)
+    inner = _inner(resolved["workload"].get("parallel", {}), npus)
+    # The lowest parts hold a model-parallel group, whatever the shape: so all shapes are counted on one fabric.
+    primes = (*_primes(inner), *_primes(npus // inner))
     return {"dims": [{"name": f"part{at}", "size": prime, **link} for at, prime in enumerate(primes)]}
+
+
+def _inner(parallel: dict[str, Any], npus: int) -> int:
+    """Ranks of a model-parallel group, where the degrees say how many these are; else 1."""
+    model, data = parallel.get("model"), parallel.get("data")
+    if isinstance(model, dict) and npus % (degree := model.get("degree", 1)) == 0:
+        return int(degree)
+    if isinstance(data, dict) and npus % (degree := data.get("degree", 1)) == 0:
+        return int(npus // degree)
+    return 1
 
 
 def _of_any_fabric(resolved: dict[str, Any]) -> dict[str, Any]:
