@@ -36,7 +36,7 @@ test-random: ## property tests on cases that were never seen before; CASES=10000
 	PROPTEST_CASES=$(or $(CASES),2000) cargo test --workspace --locked --quiet --release
 
 test-python: setup
-	$(BIN)/python -m pytest -q -m "not slow"
+	$(BIN)/python -m pytest -q -m "not slow" -n auto --dist loadfile
 
 test-slow: setup ## experiments that take minutes
 	$(BIN)/python -m pytest -q -m slow
