@@ -36,7 +36,7 @@ test-random: ## property tests on cases that were never seen before; CASES=10000
 	PROPTEST_CASES=$(or $(CASES),2000) cargo test --workspace --locked --quiet --release
 
 test-python: setup
-	$(BIN)/python -m pytest -q -m "not slow"
+	$(BIN)/python -m pytest -q -m "not slow" -n auto --dist loadfile
 
 test-slow: setup ## experiments that take minutes
 	$(BIN)/python -m pytest -q -m slow
@@ -86,6 +86,7 @@ web: ## build the script of report.html anew; needs npm
 schema: setup ## write the JSON schemas anew
 	$(BIN)/python -c "from syncline.config import schema; print(schema.text(), end='')" > syncline.schema.json
 	$(BIN)/python -c "from syncline.design import schema; print(schema.text(), end='')" > syncline-design.schema.json
+	$(BIN)/python -c "from syncline.testbed import schema; print(schema.text(), end='')" > syncline-testbed.schema.json
 
 transcripts: setup ## write the transcripts of the examples and the generated parts of the docs anew
 	UPDATE=1 $(BIN)/python -m pytest -q tests/examples tests/docs

@@ -121,3 +121,43 @@ def test_paths_of_jobs_are_relative_to_their_file(tmp_path: Path, monkeypatch: p
     monkeypatch.chdir(tmp_path)
     (job,) = files.moved(resolved, "deep", "")["workload"]["jobs"]
     assert (job["workload"]["prefix"], job["collectives"]["plans"]) == ("deep/t/job", {"all_reduce": "deep/p.json"})
+
+
+BIG = "{ model: gpt3_175b, layers: 96, batch_per_npu: 1, parallel: { data: all } }"
+
+
+@pytest.mark.parametrize(
+    ("whole", "own", "fits"),
+    [
+        ("given", "{ model: roofline, accelerator: A100 }", False),
+        (
+            "{ model: roofline, accelerator: A100 }",
+            "{ model: roofline, accelerator: A100, memory_capacity: 10TB }",
+            True,
+        ),
+        (
+            "{ model: roofline, accelerator: A100, memory_capacity: 10TB }",
+            "{ model: roofline, accelerator: A100, memory_capacity: 1TB }",
+            False,
+        ),
+        ("{ model: roofline, accelerator: A100 }", None, False),
+    ],
+)
+def test_each_job_finds_the_memory_of_its_own_compute(
+    whole: str, own: str | None, fits: bool, scenario: Callable[..., Loaded]
+) -> None:
+    compute = "" if own is None else f", compute: {own}"
+    text = f"""
+{FABRIC}compute: {whole}
+jobs:
+  - {{ name: small, workload: {COMM}, placement: 0-3 }}
+  - {{ name: big, workload: {BIG}, placement: 4-7{compute} }}
+"""
+    found = scenario(text).check()
+    if fits:
+        assert found == []
+        return
+    (problem,) = found
+    assert problem["code"] == "SL0308"
+    assert problem["key"].startswith("jobs.1")
+    assert problem["place"]["line"] in (6, 7)

@@ -12,12 +12,13 @@ from tests.docs import fidelity
 from tests.docs.pages import ROOT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 MARKED = re.compile(r"(<!-- generated: ([\w-]+)(?: ([\w-]+))? -->\n).*?(<!-- end -->)", re.S)
 
 SCHEMA = json.loads((ROOT / "syncline.schema.json").read_text("utf-8"))
+TESTBED = json.loads((ROOT / "syncline-testbed.schema.json").read_text("utf-8"))
 DESIGN = json.loads((ROOT / "syncline-design.schema.json").read_text("utf-8"))
 
 QUANTITIES = {
@@ -193,6 +194,11 @@ def keys(name: str) -> list[str]:
 def design(name: str) -> list[str]:
     """The keys of one part of what is asked of a search."""
     return _keys(DESIGN if name == "Spec" else DESIGN["definitions"][name], name)
+
+
+def testbed(name: str) -> list[str]:
+    """The keys of a testbed's file."""
+    return _keys(TESTBED if name == "Spec" else TESTBED["definitions"][name], name)
 
 
 def _keys(part: dict[str, Any], name: str) -> list[str]:
@@ -435,12 +441,21 @@ def summary() -> list[str]:
     return table(["key", "meaning"], [[f"`{each.name}`", each.meaning] for each in keys])
 
 
+def _leaves(head: str, group: Any) -> Iterator[tuple[str, Any]]:
+    """Commands, those of groups by the names of both."""
+    for name, each in group.commands.items():
+        if hasattr(each, "commands"):
+            yield from _leaves(f"{head}{name} ", each)
+        else:
+            yield f"{head}{name}", each
+
+
 def commands() -> list[str]:
     """Every command with its arguments and options."""
     from syncline.cli.app import command
 
     lines: list[str] = []
-    for name, each in command().commands.items():
+    for name, each in _leaves("", command()):
         arguments, options = [], []
         for parameter in each.params:
             if type(parameter).__name__.endswith("Argument"):
@@ -534,4 +549,5 @@ GENERATORS: dict[str, Callable[..., list[str]]] = {
     "models": models,
     "summary": summary,
     "tables": tables,
+    "testbed": testbed,
 }

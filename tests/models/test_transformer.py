@@ -6,6 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import syncline
+from syncline.errors import SynclineError
 from syncline.models import layers
 
 
@@ -114,3 +116,19 @@ def test_sizes_behind_the_published_layer_file(published):
     assert 512 * 512 * 4 // ranks * 128 == file["Q1"][2] == file["Concat1"][2]
     assert 512 * 2048 * 4 // ranks * 128 == file["Relu1"][2] == file["X1W2b2"][2]
     assert 512 * 36_000 * 4 // ranks == file["fc"][2]
+
+
+@pytest.mark.parametrize(("name", "heads"), [("transformer", 8), ("transformer_big", 16)])
+def test_heads_are_the_smallest_parts_of_attention(name, heads):
+    def scenario(model):
+        return {
+            "workload": {"model": name, "parallel": {"model": model, "data": "rest"}},
+            "compute": {"model": "roofline", "accelerator": "A100"},
+            "fabric": {"switch": {"hosts": 96, "rate": "100Gb/s"}},
+        }
+
+    assert syncline.simulate(**scenario(heads)).summary.total_time_s > 0
+    for too_many in (3, 2 * heads):
+        with pytest.raises(SynclineError) as refused:
+            syncline.simulate(**scenario(too_many))
+        assert f"the {heads} heads of layer `block1.qkv`" in str(refused.value)

@@ -37,6 +37,36 @@ SMALL: dict[str, Any] = {
 OF_PACKETS = ("losses", "queues", "round_trips")
 """Charts that only runs with packets have."""
 
+OF_FLOWS = ("contention",)
+"""Charts that only runs with flows have."""
+
+RARE = (*OF_PACKETS, *OF_FLOWS)
+"""Charts that few runs have."""
+
+
+def flows() -> syncline.Result:
+    """Three layers on two racks whose links between them are slow, with flows that share them."""
+    communication = {"weight_grad": {"collective": "all_to_all", "bytes": "2MB"}}
+    layers = [
+        {"name": name, "forward": "5us", "weight_grad": "10us", "communication": communication}
+        for name in (HOSTILE, "second", "third")
+    ]
+    return syncline.simulate(
+        workload={"layers": layers, "iterations": 2},
+        compute="given",
+        fabric={
+            "leaf_spine": {
+                "leaves": 2,
+                "hosts_per_leaf": 3,
+                "spines": 1,
+                "rate": "100Gb/s",
+                "uplink_rate": "50Gb/s",
+                "latency": "1us",
+            }
+        },
+        network="flow",
+    )
+
 
 def resnet() -> syncline.Result:
     """The example that the documentation shows, with prices."""

@@ -12,7 +12,7 @@ from syncline.report.html.charts import CHARTS
 from syncline.report.html.page import report
 from syncline.report.quantity import percent, time
 from tests.report.browser import PAINTED, Page, needed
-from tests.report.runs import OF_PACKETS, SMALL, packets, resnet
+from tests.report.runs import OF_FLOWS, OF_PACKETS, RARE, SMALL, flows, packets, resnet
 
 pytestmark = needed
 
@@ -30,12 +30,26 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> tuple[syncline.Result, 
 def test_every_chart_is_drawn(browser: Any, example: tuple[syncline.Result, Path], width: int, scheme: str) -> None:
     opened = Page(browser, example[1], width, scheme)
     charts = opened.charts()
-    assert set(charts) == set(CHARTS) - set(OF_PACKETS)
+    assert set(charts) == set(CHARTS) - set(RARE)
     for name, section in charts.items():
         colours = section.query_selector(".canvas canvas").evaluate(PAINTED)
         assert colours > 20, name
     assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
     assert opened.page.evaluate("document.documentElement.dataset.theme") == scheme
+    assert not opened.complaints
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_what_holds_flows_back_is_drawn(browser: Any, tmp_path: Path, width: int, scheme: str) -> None:
+    file = tmp_path / "report.html"
+    file.write_bytes(report(flows()))
+    opened = Page(browser, file, width, scheme)
+    charts = opened.charts()
+    assert set(OF_FLOWS) <= set(charts)
+    for name in OF_FLOWS:
+        assert charts[name].query_selector(".canvas canvas").evaluate(PAINTED) > 20, name
+    assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
     assert not opened.complaints
 
 
@@ -54,7 +68,7 @@ def test_what_became_of_packets_is_drawn(
 ) -> None:
     opened = Page(browser, lossy[1], width, scheme)
     charts = opened.charts()
-    assert set(charts) == set(CHARTS)
+    assert set(charts) == set(CHARTS) - set(OF_FLOWS)
     for name in OF_PACKETS:
         assert charts[name].query_selector(".canvas canvas").evaluate(PAINTED) > 20, name
     assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
@@ -223,7 +237,7 @@ def test_a_thousand_layers_and_npus_open_quickly(browser: Any, tmp_path: Path) -
     ready = opened.page.evaluate("performance.getEntriesByType('navigation')[0].domContentLoadedEventEnd")
     # Milliseconds; a tenth of it on an idle machine.
     assert ready < 5_000
-    assert set(opened.charts()) == set(CHARTS) - set(OF_PACKETS)
+    assert set(opened.charts()) == set(CHARTS) - set(RARE)
     # Bars of equal height, about as wide as a pixel: one area, through which nothing shows in bands.
     shades = opened.page.query_selector("#layers canvas").evaluate(SHADES)
     assert shades == 1

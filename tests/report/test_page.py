@@ -16,7 +16,7 @@ from syncline.report.html.charts import CHARTS
 from syncline.report.html.layers import _exposed
 from syncline.report.html.page import report
 from tests.conftest import RING, Cli
-from tests.report.runs import HOSTILE, OF_PACKETS, SMALL, embedded, resnet
+from tests.report.runs import HOSTILE, RARE, SMALL, embedded, resnet
 
 
 @pytest.fixture(scope="module")
@@ -271,7 +271,7 @@ def test_results_of_astra_sim_runs_have_one(cli: Cli) -> None:
 
 
 class TestPlot:
-    @pytest.mark.parametrize("name", [name for name in CHARTS if name not in OF_PACKETS])
+    @pytest.mark.parametrize("name", [name for name in CHARTS if name not in RARE])
     def test_every_chart_of_the_report(self, name: str, small: syncline.Result) -> None:
         plot = small.plot(name)
         assert list(embedded(plot.html)) == [name]

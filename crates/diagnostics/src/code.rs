@@ -1,7 +1,7 @@
 //! The codes. A code is stable: once released, its number keeps its meaning.
 //!
 //! Numbers are grouped by the room that reports them: 01 scenario and units, 02 fabric, 03 workload, 04 plan,
-//! 05 engine, 06 Chakra, 07 ASTRA-sim, 08 results, 09 environment.
+//! 05 engine, 06 Chakra, 07 ASTRA-sim, 08 results, 09 environment, 10 searches, 11 testbed.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -140,6 +140,14 @@ codes! {
         "What was asked for needs a Python package that is optional and not installed here, or that cannot be imported.";
     Infeasible = "1001", AnswerNo, "constraints cannot be met",
         "What is searched for does not exist: a budget is smaller than what bounds ask for together, or bounds contradict each other. The notes name the constraint.";
+    NoTestbed = "1101", Config, "machine cannot have a testbed",
+        "Network namespaces, links or queues cannot be made here: root, a program or a feature of the kernel is missing. The notes have the kernel's words.";
+    BadTestbed = "1102", Config, "fabric cannot be emulated",
+        "Hosts and bridges of one machine cannot be such a fabric. Bridges send everything one way, and hosts pass nothing on.";
+    WhichTestbed = "1103", Config, "no such testbed, or one too many",
+        "A testbed or a host of this name does not exist, or a testbed of this name is up already.";
+    HostFailed = "1104", Peer, "a process on a host failed",
+        "A command on a host of the testbed ended with another status than 0, was ended by a signal, or took too long.";
 }
 
 impl Serialize for Code {

@@ -346,7 +346,7 @@ fn notes(scenario: &Scenario, prepared: &Prepared, record: &Record, links: &[Lin
             "critical path and activity are those of the first iteration, of {micro_batches} micro-batches"
         ));
     }
-    if record.path.is_empty() && record.tasks_done > 0 {
+    if record.path.is_empty() && record.tasks_done > MAX_TASKS {
         notes.push(format!(
             "there is no critical path: more than {MAX_TASKS} tasks of simulated ranks in {}",
             if micro_batches == 1 { "the first two iterations" } else { "the micro-batches that it is of" }

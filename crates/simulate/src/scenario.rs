@@ -148,6 +148,9 @@ pub struct Job {
     /// What turns its work into time.
     #[serde(default)]
     pub compute: Compute,
+    /// Memory that it finds on an NPU; absent means that it is not checked whether it fits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub npu_memory: Option<Bytes>,
     /// Which NPU each of its ranks runs on.
     #[serde(default)]
     pub placement: Placement,

@@ -29,6 +29,7 @@ pub(crate) fn alone(scenario: &Scenario, job: &Job) -> Scenario {
     let mut alone = scenario.clone();
     alone.workload = (*job.workload).clone();
     alone.compute = job.compute.clone();
+    alone.npu_memory = job.npu_memory;
     alone.placement = job.placement.clone();
     alone.collectives = job.collectives.clone().unwrap_or_else(|| scenario.collectives.clone());
     alone.trace.ranks = Traced::Listed(Vec::new());

@@ -51,7 +51,7 @@ fn path(timeline: &Timeline) -> Vec<(f64, f64, i64, &str, &str, &str)> {
 }
 
 proptest! {
-    #![proptest_config(cases(150))]
+    #![proptest_config(cases(80))]
 
     #[test]
     fn the_path_has_no_gaps_and_is_as_long_as_the_run(value in scenario()) {

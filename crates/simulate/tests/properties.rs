@@ -21,7 +21,7 @@ fn ints<'a>(timeline: &'a Timeline, table: &str, column: &str) -> &'a [i64] {
 }
 
 proptest! {
-    #![proptest_config(cases(2000))]
+    #![proptest_config(cases(1000))]
 
     /// Every valid scenario finishes, the same way each time, and its accounts balance.
     #[test]

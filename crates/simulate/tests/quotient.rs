@@ -146,7 +146,7 @@ fn longer(mut value: Value, iterations: u32) -> Value {
 }
 
 proptest! {
-    #![proptest_config(cases(300))]
+    #![proptest_config(cases(150))]
 
     #[test]
     fn the_same_whatever_divides(value in scenario()) {
@@ -175,7 +175,7 @@ fn in_micro_batches(mut value: Value, number: u32, iterations: u32) -> Value {
 }
 
 proptest! {
-    #![proptest_config(cases(120))]
+    #![proptest_config(cases(60))]
 
     #[test]
     fn the_same_for_micro_batches(value in training(), all: bool, number in 1u32..13, iterations in 1u32..12) {
@@ -235,7 +235,7 @@ fn overlapping() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
-    #![proptest_config(cases(1000))]
+    #![proptest_config(cases(400))]
 
     #[test]
     fn the_same_where_iterations_overlap(value in overlapping()) {
@@ -302,7 +302,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(cases(1000))]
+    #![proptest_config(cases(400))]
 
     /// Pipelines and their replicas, groups along dimensions and across them, several jobs on one fabric.
     #[test]

@@ -131,7 +131,10 @@ fn check(layers: &[Layer], parallel: &Parallel, model: u32) -> Diagnostics {
             bad("model", format!("{more} the {heads} heads of layer `{}`", layer.name))
                 .found(format!("{model} model-parallel ranks"))
                 .allowed(divisors(heads))
-                .help("give `model` fewer ranks: heads are the smallest parts of attention"),
+                .help(
+                    "give `model` fewer ranks: heads are the smallest parts of attention, and where several \
+                     queries share keys and values, the heads of these",
+                ),
         );
     }
     if parallel.sequence

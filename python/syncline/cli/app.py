@@ -311,6 +311,93 @@ def bandwidth(
     return call(spec, set_ or [], out, as_json=json, quiet=quiet)
 
 
+_testbed = typer.Typer(no_args_is_help=True, help="Emulate a cluster on this machine.", cls=_Commands)
+app.add_typer(_testbed, name="testbed")
+
+Testbed = Annotated[
+    str, typer.Argument(metavar="NAME|SPEC", help="A testbed that is up, or a file: for as long as it takes.")
+]
+
+
+@_testbed.command()
+def up(
+    spec: Annotated[str, typer.Argument(metavar="SPEC", help="A fabric: a testbed's file, or a scenario.")],
+    set_: Set = None,
+    json: Json = False,
+    quiet: Quiet = False,
+    no_color: NoColour = False,
+) -> int:
+    """Bring a testbed up: a network namespace for each host, bridges for switches, links with their rates.
+
+    Exit status: 0 done, 2 configuration or a machine that cannot do it, 3 input, 130 Ctrl-C. Needs root.
+    """
+    from syncline.cli.testbed import up as call
+
+    return call(spec, set_ or [], as_json=json, quiet=quiet)
+
+
+@_testbed.command()
+def run(
+    which: Testbed,
+    command: Annotated[
+        list[str] | None, typer.Argument(metavar="-- COMMAND...", help="What to run on each host.")
+    ] = None,
+    hosts: Annotated[
+        str | None, typer.Option(metavar="LIST", help="The hosts of ranks 0, 1, ..: 0,4,1,5 or 0-3; else all.")
+    ] = None,
+    timeout: Annotated[str | None, typer.Option(metavar="T", help="End it after this time: 60s.")] = None,
+    set_: Set = None,
+) -> int:
+    """Run a command on all hosts, one process each, as torchrun and MPI programs expect it.
+
+    Rank, addresses and interfaces are in the environment. Of a file, a testbed is there for as long as it takes.
+    Exit status: 0 done, 2 configuration, 6 a process failed or time ran out, 130 Ctrl-C.
+    """
+    from syncline.cli.testbed import run as call
+
+    return call(which, command or [], hosts, timeout, set_ or [])
+
+
+@_testbed.command("check")
+def check_testbed(
+    which: Testbed,
+    set_: Set = None,
+    json: Json = False,
+    quiet: Quiet = False,
+    no_color: NoColour = False,
+) -> int:
+    """Measure rates and latencies in a rack and across racks, and compare them with the file.
+
+    Exit status: 0 they are what it says, 1 they are not, 2 configuration, 6 a host failed.
+    """
+    from syncline.cli.testbed import check as call
+
+    return call(which, set_ or [], as_json=json, quiet=quiet)
+
+
+@_testbed.command()
+def status(
+    which: Annotated[str | None, typer.Argument(metavar="NAME", help="A testbed, to list its hosts.")] = None,
+    json: Json = False,
+    no_color: NoColour = False,
+) -> int:
+    """List testbeds, or the hosts of one."""
+    from syncline.cli.testbed import status as call
+
+    return call(which, as_json=json)
+
+
+@_testbed.command()
+def down(
+    which: Annotated[list[str] | None, typer.Argument(metavar="NAME...", help="Testbeds, or their files.")] = None,
+    all_: Annotated[bool, typer.Option("--all", metavar="", help="All of them, and what crashes left over.")] = False,
+) -> int:
+    """Take testbeds down, with everything that runs on their hosts."""
+    from syncline.cli.testbed import down as call
+
+    return call(which or [], every=all_)
+
+
 @app.command()
 def doctor(json: Json = False) -> int:
     """Look whether this installation works, and say what is missing."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from io import StringIO
 from typing import TYPE_CHECKING
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -16,6 +15,7 @@ from syncline.comparison.pairs import alike_collectives, alike_layers
 from syncline.report import subject
 from syncline.report.prose import lines
 from syncline.report.quantity import counted, digits, percent, signed, time, worth
+from syncline.report.table import bare
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -81,14 +81,14 @@ def _titles(found: Comparison) -> Table:
 
 
 def _table(*headings: str) -> Table:
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1), header_style="dim")
+    table = bare()
     for number, heading in enumerate(headings):
         table.add_column(heading, justify="right" if number else "left", no_wrap=bool(number), overflow="fold")
     return table
 
 
 def _texts(*headings: str) -> Table:
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1), header_style="dim")
+    table = bare()
     for heading in headings:
         table.add_column(heading, overflow="fold")
     return table

@@ -55,6 +55,7 @@ def _job(
     try:
         workload = expand_workload.expand(job.workload, own, layers)
         timed = expand_compute.expand(compute, workload, own)
+        memory = expand_compute.memory(compute, own)
     except SynclineError as problem:
         placed = [_within(each, index, own_compute=job.compute is not None) for each in problem.diagnostics]
         raise SynclineError(placed, problem.exit_status) from None
@@ -78,6 +79,7 @@ def _job(
         "name": job.name,
         "workload": workload.resolved,
         "compute": timed,
+        **({} if memory is None else {"npu_memory": memory}),
         "placement": {"npus": placement} if isinstance(placement, list) else placement,
         "start": job.start,
         "collectives": collectives if given else None,

@@ -210,7 +210,8 @@ def _name(file: str) -> str:
 
 
 def _memory(scenario: Scenario, origins: Origins) -> dict[str, Any]:
-    memory = expand_compute.memory(scenario.compute, origins)
+    # Each of several jobs has its own, with its compute.
+    memory = None if scenario.workload is None else expand_compute.memory(scenario.compute, origins)
     return {} if memory is None else {"npu_memory": memory}
 
 

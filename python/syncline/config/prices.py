@@ -99,7 +99,7 @@ class PriceList(Strict):
     """Its name. Without it, the file's name is taken."""
     source: str
     """Where its prices are from."""
-    year: int
+    year: Annotated[int, Field(ge=1900, le=2200)]
     """The year that they are of."""
     currency: Literal["usd"] = "usd"
     """What they are in: US dollars."""

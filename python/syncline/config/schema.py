@@ -42,7 +42,7 @@ def build() -> dict[str, Any]:
 def build_of(root: type[BaseModel], title: str, modules: Iterable[ModuleType]) -> dict[str, Any]:
     """The schema of a form; ``modules`` hold the models that it is made of."""
     made = root.model_json_schema(by_alias=True, ref_template="#/definitions/{model}", schema_generator=_Draft7)
-    definitions = made.pop("$defs")
+    definitions = made.pop("$defs", {})
     for name, model in _models(modules).items():
         # Forms that only exist to be refused are not part of it.
         if model is root or name in definitions:

@@ -5,16 +5,17 @@ from __future__ import annotations
 from io import StringIO
 from typing import TYPE_CHECKING
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from syncline.report.prose import lines
 from syncline.report.quantity import counted, digits, listed, money, percent, rate, time
+from syncline.report.table import bare
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+
+    from rich.table import Table
 
     from syncline.design.bandwidth import Allocation, Found
 
@@ -111,7 +112,7 @@ def answer(found: Found) -> str:
 
 
 def _table() -> Table:
-    return Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1), header_style="dim")
+    return bare()
 
 
 def _allocations(allocations: Sequence[Allocation], found: Found) -> Table:

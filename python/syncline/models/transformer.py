@@ -55,6 +55,10 @@ if TYPE_CHECKING:
     from syncline.models.layer import Sharding
 
 
+_BY_HEADS = ("qkv", "scores", "softmax", "context")
+"""Layers of a block that are divided by heads."""
+
+
 def layers(
     *,
     batch_per_npu: int,
@@ -93,7 +97,7 @@ def layers(
     return [
         Layer("embedding", (embedding(tokens, vocabulary, hidden), position), "row", reads_data=True),
         *(
-            Layer(f"block{index}.{name}", ops, sharding)
+            Layer(f"block{index}.{name}", ops, sharding, heads=heads if name in _BY_HEADS else None)
             for index in range(1, layers + 1)
             for name, ops, sharding in block
         ),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from io import StringIO
 from typing import TYPE_CHECKING
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
@@ -16,6 +15,7 @@ from syncline.report.bar import bar
 from syncline.report.layers import layers
 from syncline.report.quantity import percent, scaled, time
 from syncline.report.sets import sets
+from syncline.report.table import bare
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -121,7 +121,7 @@ def _times(summary: Summary, width: int, *, ascii_only: bool) -> Table:
 
 def jobs(summary: Summary) -> Table:
     """Several jobs: how long a step of each takes, what of it waits, and what the others cost it."""
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1), header_style="dim")
+    table = bare()
     table.add_column("job", overflow="fold", min_width=9)
     for heading in ("ranks", "start", "step time", "exposed", "alone", "slowdown"):
         table.add_column(heading, justify="right", no_wrap=True)
@@ -140,7 +140,7 @@ def jobs(summary: Summary) -> Table:
 
 def _dimensions(summary: Summary, width: int, *, ascii_only: bool) -> Table:
     bars = max(min(width - 58, 30), 0)
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1), header_style="dim")
+    table = bare()
     table.add_column("dimension", overflow="fold", min_width=9)
     table.add_column("utilisation", justify="right", no_wrap=True)
     if bars:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
-
 from syncline.report.alike import alike, several
 from syncline.report.quantity import counted, scaled, time
+from syncline.report.table import bare
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from rich.table import Table
 
     from syncline.result import Result
 
@@ -36,7 +36,7 @@ def layers(result: Result, width: int) -> Table | None:
     rows.sort(key=lambda row: tuple(-value for value in row[1][:3]))
     # One more row takes no more room than "1 other layer".
     shown = rows if len(rows) <= SHOWN + 1 else rows[:SHOWN]
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1), header_style="dim")
+    table = bare()
     table.add_column("layer", overflow="fold")
     wide = width >= 72
     for heading in ("exposed", "communication", "compute", "bytes" if wide else ""):

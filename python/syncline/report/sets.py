@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
-
 from syncline.report.quantity import counted, percent, rate, size, time
+from syncline.report.table import bare
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from syncline.result import Result
 
 SHOWN = 8
@@ -23,7 +23,7 @@ def sets(result: Result, width: int) -> Table | None:
     if not kinds:
         return None
     order = sorted(range(len(kinds)), key=lambda index: (-columns["duration_s"][index], index))
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1), header_style="dim")
+    table = bare()
     table.add_column("collective", overflow="fold")
     headings = ["size", "time", "bus bandwidth", *(["of the bound"] if width >= 70 else [])]
     for heading in headings:

@@ -5,28 +5,16 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
 from rich.text import Text
 
 from syncline.report.drawing import describe, dimension, graph
 from syncline.report.quantity import component, counted, money, percent, rate, scaled, size, time
+from syncline.report.table import bare, of_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rich.console import RenderableType
-
-
-def _table(*headings: str) -> Table:
-    """A table whose first column is text and whose others are numbers."""
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1), header_style="dim")
-    for index, heading in enumerate(headings):
-        least = len(heading) if index == 0 else None
-        table.add_column(
-            heading, justify="left" if index == 0 else "right", overflow="fold", no_wrap=index > 0, min_width=least
-        )
-    return table
 
 
 LINKS = 256
@@ -44,7 +32,7 @@ def fabric(view: dict[str, Any]) -> Iterator[RenderableType]:
     yield Text(reach(view), "dim")
     yield ""
     if view["dims"]:
-        table = _table("dimension", "what", "link", "latency", "NPU sends")
+        table = of_numbers("dimension", "what", "link", "latency", "NPU sends")
         for dim in view["dims"]:
             table.add_row(
                 dim["name"],
@@ -75,7 +63,7 @@ def _bill(bill: dict[str, Any]) -> Iterator[RenderableType]:
     each = f"{money(bill['usd'] / bill['npus'])} an NPU"
     yield Text.assemble((f"costs {money(bill['usd'])}", "bold"), f"  {each}{watts}, by prices of {bill['name']}")
     powered = bill["watts"] is not None
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1), header_style="dim")
+    table = bare()
     table.add_column("what, and for what", overflow="fold", min_width=18)
     table.add_column("which", overflow="fold", min_width=12)
     for heading in ("number", "each", "in all", "power" if powered else "share"):
@@ -105,13 +93,13 @@ def _bill(bill: dict[str, Any]) -> Iterator[RenderableType]:
 
 def _sorts(view: dict[str, Any]) -> Iterator[RenderableType]:
     """Levels of vertices and tiers of links."""
-    table = _table("vertices", "count", "links each")
+    table = of_numbers("vertices", "count", "links each")
     for level in view["levels"]:
         least, most = level["degree"]
         table.add_row(level["name"], str(level["count"]), str(most) if least == most else f"{least} to {most}")
     yield table
     yield ""
-    table = _table("cables", "count", "rate", "latency")
+    table = of_numbers("cables", "count", "rate", "latency")
     for tier in view["tiers"]:
         table.add_row(tier["name"], str(tier["links"] // 2), rate(tier["rate_bytes_per_s"]), time(tier["latency_s"]))
     yield table
@@ -154,7 +142,7 @@ def workload(view: dict[str, Any]) -> Iterator[RenderableType]:
     )
     yield Text(f"Compute: {view['compute_model']}", "dim")
     yield ""
-    groups = _table("process group", "groups", "ranks each", "the first")
+    groups = of_numbers("process group", "groups", "ranks each", "the first")
     for role in view["roles"]:
         if role["ranks"] == 1:
             continue
@@ -175,12 +163,12 @@ def workload(view: dict[str, Any]) -> Iterator[RenderableType]:
             f"  {counted(each['ranks'], 'rank')}, {counted(each['tasks'], 'task')} {each_time} "
             f"{scaled(each['flop'], 'FLOP')}, compute {time(each['compute_s'])}",
         )
-        table = _table("collective", "over", "count", "bytes")
+        table = of_numbers("collective", "over", "count", "bytes")
         for comm in each["collectives"]:
             table.add_row(comm["kind"], comm["role"], str(comm["count"]), scaled(comm["bytes"], "B"))
         if each["collectives"]:
             yield table
-        messages = _table("messages", "", "count", "bytes")
+        messages = of_numbers("messages", "", "count", "bytes")
         for message in each.get("messages", ()):
             messages.add_row(message["what"], message["peer"], str(message["count"]), scaled(message["bytes"], "B"))
         if "messages" in each:
@@ -194,7 +182,7 @@ LAYERS = 8
 def _layers(work: list[dict[str, Any]]) -> Iterator[RenderableType]:
     """What each layer does in one iteration; of many, the first."""
     known = all(each["compute_s"] is not None for each in work)
-    table = _table("layer", "FLOP", "memory", "parameters", *(["compute"] if known else []))
+    table = of_numbers("layer", "FLOP", "memory", "parameters", *(["compute"] if known else []))
     for each in work[:LAYERS]:
         seconds = each["compute_s"]
         table.add_row(
@@ -214,7 +202,7 @@ def _layers(work: list[dict[str, Any]]) -> Iterator[RenderableType]:
 
 def _memory(stages: list[dict[str, Any]], capacity: int | None) -> Iterator[RenderableType]:
     """What ranks of each stage hold."""
-    table = _table("stage", "parameters", "gradients", "optimiser", "activations", "in all", "live")
+    table = of_numbers("stage", "parameters", "gradients", "optimiser", "activations", "in all", "live")
     for each in stages:
         held = each["parameters_bytes"] + each["gathered_bytes"]
         others = (each[f"{kind}_bytes"] for kind in ("gradients", "optimizer", "activations", "total"))
@@ -256,7 +244,7 @@ def _plan(same: list[dict[str, Any]]) -> Iterator[RenderableType]:
         f"  {counted(largest['chunks'], 'chunk')} of {size(largest['chunk_bytes'])}, "
         f"at least {time(largest['bound_s'])}",
     )
-    table = _table("phase", "dimension", "ranks", "streams", "chunk", "messages", "sent")
+    table = of_numbers("phase", "dimension", "ranks", "streams", "chunk", "messages", "sent")
     for index, phase in enumerate(largest["phases"], start=1):
         table.add_row(
             f"{index} {phase['algorithm']} {phase['kind']}",

@@ -3,6 +3,7 @@
 
 import { collectives, phases } from "./charts/collectives";
 import { pairedBars, pairedLayers } from "./charts/compare";
+import { contention } from "./charts/contention";
 import { cost } from "./charts/cost";
 import { activity, dimensions } from "./charts/dimensions";
 import { fabric } from "./charts/fabric";
@@ -21,6 +22,7 @@ const VIEWS: Record<string, (data: any) => View> = {
   phases,
   dimensions,
   activity,
+  contention,
   losses,
   queues,
   round_trips: roundTrips,

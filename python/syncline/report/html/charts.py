@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from syncline.report.html.collectives import collectives, phases
+from syncline.report.html.contention import contention
 from syncline.report.html.cost import cost
 from syncline.report.html.layers import communication, layers
 from syncline.report.html.moments import critical_path, timeline
@@ -25,6 +26,7 @@ CHARTS: dict[str, Callable[[Source], Chart | None]] = {
     "phases": phases,
     "dimensions": dimensions,
     "activity": activity,
+    "contention": contention,
     "losses": losses,
     "queues": queues,
     "round_trips": round_trips,

@@ -1,0 +1,97 @@
+"""Cleans up after a process that was killed: its own process, which waits for the end of a pipe.
+
+Run as a program it reads what it guards from stdin: lines ``testbed NAME`` and ``group PROCESS_GROUP``, and ``done``
+once nothing is left to clean up. The end of the pipe without that word means that its owner has died.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import IO
+
+GRACE_S = 2.0
+
+
+class Watch:
+    """The line to a guardian."""
+
+    def __init__(self, pipe: IO[bytes]) -> None:
+        self._pipe = pipe
+
+    def testbed(self, name: str) -> None:
+        """Takes this testbed down if this process dies."""
+        self._say(f"testbed {name}")
+
+    def group(self, number: int) -> None:
+        """Ends this process group if this process dies."""
+        self._say(f"group {number}")
+
+    def done(self) -> None:
+        """There is nothing left to clean up. Not told so, the guardian cleans up at the end of the block."""
+        self._say("done")
+
+    def _say(self, line: str) -> None:
+        # Without its guardian a process still cleans up after itself.
+        with contextlib.suppress(OSError):
+            self._pipe.write(f"{line}\n".encode())
+            self._pipe.flush()
+
+
+@contextlib.contextmanager
+def watch() -> Iterator[Watch]:
+    """Has a guardian for as long as the block runs."""
+    command = [sys.executable, "-m", "syncline.testbed.guardian"]
+    child = subprocess.Popen(  # noqa: S603
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    assert child.stdin is not None  # noqa: S101 - it was asked for
+    line = Watch(child.stdin)
+    try:
+        yield line
+    finally:
+        with contextlib.suppress(OSError):
+            child.stdin.close()
+        child.wait()
+
+
+def main(lines: IO[str]) -> None:
+    """What the guardian does."""
+    testbeds, groups = [], []
+    for line in lines:
+        word, _, value = line.strip().partition(" ")
+        if word == "done":
+            return
+        if word == "testbed":
+            testbeds.append(value)
+        elif word == "group":
+            groups.append(int(value))
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        for group in groups:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(group, number)
+        if number == signal.SIGTERM and groups:
+            time.sleep(GRACE_S)
+    if testbeds:
+        from syncline.testbed.lifecycle import down
+
+        for name in testbeds:
+            down(name)
+
+
+if __name__ == "__main__":
+    # Ctrl-C is for the owner.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    main(sys.stdin)

@@ -1,0 +1,146 @@
+"""The kernel, by way of iproute2: namespaces, links, queues."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from syncline.config.problem import error, nearest, refuse
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from syncline.testbed.layout import Layout
+
+NAMESPACES = Path("/run/netns")
+_AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
+
+
+def require() -> None:
+    """Raises :class:`SynclineError` where this machine cannot have network namespaces."""
+    if not Path("/proc/self/ns/net").exists():
+        refuse(error("SL1101", "a testbed needs network namespaces, which only Linux has"))
+    missing = [tool for tool in ("ip", "tc") if shutil.which(tool) is None]
+    if missing:
+        refuse(
+            error(
+                "SL1101",
+                f"a testbed needs {' and '.join(missing)}",
+                help="install iproute2: sudo apt-get install iproute2",
+            )
+        )
+    if os.geteuid() != 0:
+        refuse(
+            error(
+                "SL1101",
+                "a testbed needs root: it makes network namespaces, links and queues",
+                help="sudo -E env PATH=$PATH syncline testbed .., or a container with NET_ADMIN and SYS_ADMIN",
+            )
+        )
+
+
+def require_congestion_control(name: str) -> None:
+    """Raises :class:`SynclineError` where the kernel has no such congestion control."""
+    try:
+        available = _AVAILABLE.read_text("ascii").split()
+    except OSError:
+        return
+    if name not in available:
+        refuse(
+            error(
+                "SL1101",
+                "this kernel has no such congestion control",
+                key="congestion_control",
+                found=name,
+                allowed=", ".join(available),
+                nearest=nearest(name, available),
+                help=f"modprobe tcp_{name}, or set another one",
+            )
+        )
+
+
+def namespaces(prefix: str) -> list[str]:
+    """Those whose names begin so."""
+    try:
+        return sorted(path.name for path in NAMESPACES.iterdir() if path.name.startswith(prefix))
+    except FileNotFoundError:
+        return []
+
+
+def add_namespace(name: str) -> None:
+    """Makes one."""
+    _do(["ip", "netns", "add", name])
+
+
+def delete_namespace(name: str) -> None:
+    """Removes one, with its links; no error where it is gone already."""
+    if (NAMESPACES / name).exists():
+        _do(["ip", "netns", "delete", name])
+
+
+def batch(program: str, namespace: str, lines: Sequence[str]) -> None:
+    """Has ``ip`` or ``tc`` do all of ``lines`` in a namespace."""
+    if lines:
+        _do([program, "-n", namespace, "-batch", "-"], "\n".join(lines) + "\n", lines)
+
+
+def settings(namespace: str, values: dict[str, str]) -> None:
+    """Sets values of /proc/sys that belong to a namespace."""
+    script = "".join(f"echo {value} > /proc/sys/{key} || exit 1\n" for key, value in values.items())
+    _do(["ip", "netns", "exec", namespace, "/bin/sh", "-s"], script)
+
+
+def processes(namespace: str) -> list[int]:
+    """Processes in a namespace."""
+    done = subprocess.run(["ip", "netns", "pids", namespace], check=False, capture_output=True, text=True)  # noqa: S603, S607
+    return [int(line) for line in done.stdout.split()]
+
+
+def prepare(layout: Layout) -> None:
+    """What hosts need before their interfaces are up."""
+    for host in layout.hosts:
+        # With several interfaces on one network each answers for its own address only.
+        per_interface = {"arp_ignore": "1", "arp_announce": "2", "rp_filter": "0"}
+        values = {f"net/ipv4/conf/all/{key}": value for key, value in per_interface.items()}
+        values |= {f"net/ipv6/conf/{which}/disable_ipv6": "1" for which in ("all", "default") if _has_ipv6()}
+        settings(layout.namespace(host.number), values)
+
+
+def _has_ipv6() -> bool:
+    return Path("/proc/sys/net/ipv6").exists()
+
+
+def _do(command: list[str], text: str | None = None, lines: Sequence[str] = ()) -> None:
+    """Runs a program of iproute2; raises :class:`SynclineError` with its words where it fails."""
+    # A session of its own: Ctrl-C is for us, who then clean up.
+    done = subprocess.run(command, check=False, input=text, capture_output=True, text=True, start_new_session=True)  # noqa: S603
+    if done.returncode == 0:
+        return
+    said = (done.stderr or done.stdout).strip().splitlines()
+    what = " ".join(command)
+    for each in said:
+        # ip and tc say "Command failed -:3".
+        head, _, number = each.rpartition("-:")
+        if head.startswith("Command failed") and number.isdigit() and 0 < int(number) <= len(lines):
+            what = f"{' '.join(command[:3])} {lines[int(number) - 1]}"
+    words = [each for each in said if not each.startswith("Command failed")]
+    refuse(
+        error(
+            "SL1101",
+            "the kernel refuses what a testbed needs",
+            found=what,
+            help=_remedy(" ".join(words)),
+            notes=words[:3],
+        )
+    )
+
+
+def _remedy(said: str) -> str:
+    if "permitted" in said:
+        return "run as root; in a container, with the capabilities NET_ADMIN and SYS_ADMIN"
+    if "qdisc" in said or "No such file" in said:
+        return "load the kernel's modules: modprobe -a sch_htb sch_tbf bridge veth; or try the other shaper"
+    return "load the kernel's modules: modprobe -a veth bridge sch_htb sch_tbf"

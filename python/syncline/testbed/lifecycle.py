@@ -1,0 +1,117 @@
+"""Testbeds come up and go down."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from syncline.config.problem import error, refuse
+from syncline.testbed import commands, guardian, kernel, state
+from syncline.testbed.layout import layout, namespace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from syncline.testbed.layout import Layout
+    from syncline.testbed.spec import Request
+
+GRACE_S = 3.0
+"""What processes on hosts have between a request to end and their end."""
+
+
+def up(request: Request) -> Layout:
+    """Brings a testbed up. Whatever stops that, nothing of it is left.
+
+    Raises :class:`SynclineError` where one of its name is up, or where the machine cannot have it.
+    """
+    made = layout(request)
+    kernel.require()
+    kernel.require_congestion_control(made.congestion_control)
+    file = str((request.source.folder / request.source.file).absolute()) if request.source.file else ""
+    # The guardian takes the lock, too, if it has to clean up.
+    with guardian.watch() as watch, state.locked():
+        if (there := state.find(made.name)) is not None and there.complete:
+            watch.done()
+            refuse(
+                error(
+                    "SL1103",
+                    "a testbed of this name is up",
+                    found=made.name,
+                    help=f"take it down: syncline testbed down {made.name}; or give this one another `name`",
+                    notes=[f"it was made from {there.file}"] if there.file else [],
+                )
+            )
+        watch.testbed(made.name)
+        # What a crash may have left.
+        _remove(made.name)
+        try:
+            state.write(state.Known(made, file, complete=False))
+            _make(made)
+            state.write(state.Known(made, file, complete=True))
+        except BaseException:
+            _remove(made.name)
+            raise
+        finally:
+            if (there := state.find(made.name)) is None or there.complete:
+                watch.done()
+    return made
+
+
+def _make(made: Layout) -> None:
+    for name in made.namespaces():
+        kernel.add_namespace(name)
+    kernel.prepare(made)
+    for program, inside, lines in commands.batches(made):
+        kernel.batch(program, inside, lines)
+
+
+def down(name: str) -> bool:
+    """Takes a testbed down, with the processes on its hosts; gives whether anything of it was there."""
+    kernel.require()
+    with state.locked():
+        return _remove(name)
+
+
+def _remove(name: str) -> bool:
+    there = state.find(name) is not None
+    spaces = kernel.namespaces(namespace(name, ""))
+    _end([pid for each in spaces for pid in kernel.processes(each)])
+    for each in spaces:
+        kernel.delete_namespace(each)
+    state.forget(name)
+    return there or bool(spaces)
+
+
+def _end(pids: list[int]) -> None:
+    """Ends processes, first by asking."""
+    for number, patience in ((signal.SIGTERM, GRACE_S), (signal.SIGKILL, GRACE_S)):
+        pids = [pid for pid in pids if _tell(pid, number)]
+        until = time.monotonic() + patience
+        while pids and time.monotonic() < until:
+            time.sleep(0.02)
+            pids = [pid for pid in pids if _tell(pid, 0)]
+
+
+def _tell(pid: int, number: int) -> bool:
+    """Sends a signal; gives whether the process is there."""
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@contextmanager
+def temporary(request: Request) -> Iterator[Layout]:
+    """A testbed that is gone afterwards, also if this process is killed."""
+    with guardian.watch() as watch:
+        watch.testbed(layout(request).name)
+        made = up(request)
+        try:
+            yield made
+        finally:
+            down(made.name)
+            watch.done()

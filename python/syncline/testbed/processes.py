@@ -1,0 +1,221 @@
+"""Commands on hosts: one process each, with what it has to know in its environment."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from syncline.config.problem import error, refuse
+from syncline.testbed import guardian
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from syncline.errors import Diagnostic
+    from syncline.testbed.layout import Layout
+
+PORT = 29_500
+"""Where rank 0 listens, by PyTorch's convention."""
+GRACE_S = 5.0
+"""What processes have to end in, after one of them failed and after they were asked to."""
+LONGEST_LINE = 65_536
+"""Bytes after which a line is printed before it ends."""
+
+
+def environment(layout: Layout, hosts: Sequence[int], rank: int, port: int = PORT) -> dict[str, str]:
+    """What the process of a rank is told. ``hosts`` has the host of each rank."""
+    host = layout.hosts[hosts[rank]]
+    by_rank = [layout.hosts[each] for each in hosts]
+    first = host.nics[0].interface
+    told = {
+        "RANK": rank,
+        "WORLD_SIZE": len(hosts),
+        "LOCAL_RANK": 0,
+        "LOCAL_WORLD_SIZE": 1,
+        "GROUP_RANK": rank,
+        "GROUP_WORLD_SIZE": len(hosts),
+        "MASTER_ADDR": by_rank[0].nics[0].address,
+        "MASTER_PORT": port,
+        # What torchrun takes for options that it is not given.
+        "PET_NNODES": len(hosts),
+        "PET_NODE_RANK": rank,
+        "PET_NPROC_PER_NODE": 1,
+        "PET_MASTER_ADDR": by_rank[0].nics[0].address,
+        "PET_MASTER_PORT": port,
+        "GLOO_SOCKET_IFNAME": first,
+        "TP_SOCKET_IFNAME": first,
+        "NCCL_SOCKET_IFNAME": first,
+        "SYNCLINE_TESTBED": layout.name,
+        "SYNCLINE_HOST": host.number,
+        "SYNCLINE_RACK": host.rack,
+        "SYNCLINE_INTERFACES": ",".join(nic.interface for nic in host.nics),
+        "SYNCLINE_ADDRESSES": ",".join(nic.address for nic in host.nics),
+        "SYNCLINE_PEERS": ",".join(each.nics[0].address for each in by_rank),
+        "SYNCLINE_RACKS": ",".join(str(each.rack) for each in by_rank),
+    }
+    return {name: str(value) for name, value in told.items()}
+
+
+@dataclass
+class _Process:
+    """A command on a host."""
+
+    rank: int
+    host: int
+    child: subprocess.Popen[bytes]
+    session: bool
+    """Whether it has a session, and so a process group, of its own."""
+    pending: dict[int, bytearray] = field(default_factory=dict)
+    """By stream: what came after the last line."""
+
+    def tell(self, number: int) -> None:
+        """Sends a signal to all that it started."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            (os.killpg if self.session else os.kill)(self.child.pid, number)
+
+
+def run(
+    layout: Layout,
+    command: Sequence[str],
+    hosts: Sequence[int] | None = None,
+    *,
+    timeout_s: float | None = None,
+    port: int = PORT,
+) -> None:
+    """Runs a command on hosts, one process each, rank by rank on ``hosts``, and waits for all.
+
+    Lines go to stdout and stderr with their rank before them; a command on one host has this terminal. When one fails,
+    the others have :data:`GRACE_S` to end by themselves. Raises :class:`SynclineError` where one failed or time ran
+    out.
+    """
+    hosts = list(range(len(layout.hosts))) if hosts is None else list(hosts)
+    for host in hosts:
+        if not 0 <= host < len(layout.hosts):
+            refuse(error("SL1103", "there is no such host", found=str(host), allowed=f"0 to {len(layout.hosts) - 1}"))
+    with guardian.watch() as watch:
+        running: list[_Process] = []
+        try:
+            for rank in range(len(hosts)):
+                running.append(_start(layout, command, hosts, rank, port))
+                if running[-1].session:
+                    watch.group(running[-1].child.pid)
+            problem = _wait(running, timeout_s)
+        except KeyboardInterrupt:
+            _end(running, signal.SIGINT)
+            raise
+        finally:
+            _end(running, signal.SIGTERM)
+            for stream in (stream for each in running for stream in (each.child.stdout, each.child.stderr)):
+                if stream is not None:
+                    stream.close()
+            watch.done()
+    if problem is not None:
+        refuse(problem)
+
+
+def _start(layout: Layout, command: Sequence[str], hosts: Sequence[int], rank: int, port: int) -> _Process:
+    inside = ["ip", "netns", "exec", layout.namespace(hosts[rank]), *command]
+    variables: Mapping[str, str] = {**os.environ, **environment(layout, hosts, rank, port)}
+    alone = len(hosts) == 1
+    child = subprocess.Popen(  # noqa: S603
+        inside,
+        env=variables,
+        stdin=None if alone else subprocess.DEVNULL,
+        stdout=None if alone else subprocess.PIPE,
+        stderr=None if alone else subprocess.PIPE,
+        # A shell on one host keeps the terminal, which a session of its own would not have.
+        start_new_session=not (terminal := alone and sys.stdin.isatty()),
+    )
+    return _Process(rank, hosts[rank], child, session=not terminal)
+
+
+def _wait(running: Sequence[_Process], timeout_s: float | None) -> Diagnostic | None:
+    """Prints what processes say until all have ended; gives what went wrong first."""
+    until = None if timeout_s is None else time.monotonic() + timeout_s
+    failed: _Process | None = None
+    with selectors.DefaultSelector() as selector:
+        for each in running:
+            for stream in (each.child.stdout, each.child.stderr):
+                if stream is not None:
+                    selector.register(stream, selectors.EVENT_READ, each)
+        left = list(running)
+        while left:
+            for key, _ in selector.select(0.05) if selector.get_map() else ():
+                if not _copy(key.data, key.fd):
+                    selector.unregister(key.fileobj)
+            if not selector.get_map():
+                time.sleep(0.01)
+            left = [each for each in left if each.child.poll() is None]
+            if failed is None:
+                failed = next((each for each in running if each.child.returncode), None)
+                if failed is not None:
+                    grace = time.monotonic() + GRACE_S
+                    until = grace if until is None else min(until, grace)
+            if left and until is not None and time.monotonic() > until:
+                late = left
+                if failed is None:
+                    ranks = ", ".join(str(each.rank) for each in late)
+                    return error("SL1104", f"time ran out after {timeout_s:g} s", found=f"still running: rank {ranks}")
+                _end(late, signal.SIGTERM)
+        for key in list(selector.get_map().values()):
+            # A grandchild may hold the pipe open: what is there is copied, and no more is waited for.
+            os.set_blocking(key.fd, False)
+            while _copy(key.data, key.fd):
+                pass
+    if failed is None:
+        return None
+    others = sum(1 for each in running if each.child.returncode) - 1
+    return error(
+        "SL1104",
+        f"rank {failed.rank} on host {failed.host} {_ended(failed.child.returncode or 0)}",
+        notes=[f"{others} others failed or were ended after it"] if others else [],
+    )
+
+
+def _ended(status: int) -> str:
+    if status < 0:
+        return f"was ended by {signal.Signals(-status).name}"
+    return f"ended with status {status}"
+
+
+def _copy(process: _Process, descriptor: int) -> bool:
+    """Prints the lines that have come on a stream; gives whether more may come."""
+    stdout = process.child.stdout
+    out = sys.stdout if stdout is not None and descriptor == stdout.fileno() else sys.stderr
+    try:
+        came = os.read(descriptor, LONGEST_LINE)
+    except BlockingIOError:
+        return False
+    pending = process.pending.setdefault(descriptor, bytearray())
+    pending += came
+    end = len(pending) if not came or len(pending) >= LONGEST_LINE else pending.rfind(b"\n") + 1
+    if end:
+        head = f"[{process.rank}] "
+        text = bytes(pending[:end]).decode("utf-8", "replace")
+        del pending[:end]
+        lines = text.removesuffix("\n").split("\n")
+        out.write("".join(f"{head}{line}\n" for line in lines))
+        out.flush()
+    return bool(came)
+
+
+def _end(running: Sequence[_Process], number: int) -> None:
+    """Ends what still runs, first by asking."""
+    for each in running:
+        if each.child.poll() is None:
+            each.tell(number)
+    until = time.monotonic() + GRACE_S
+    for each in running:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            each.child.wait(max(0.0, until - time.monotonic()))
+    for each in running:
+        if each.child.poll() is None:
+            each.tell(signal.SIGKILL)
+            each.child.wait()

@@ -1,0 +1,14 @@
+"""The JSON schema of a testbed's file, for editors."""
+
+from __future__ import annotations
+
+from syncline.config.schema import as_text, build_of
+from syncline.testbed import spec
+
+FILE = "syncline-testbed.schema.json"
+"""Name of the file at the root of the project."""
+
+
+def text() -> str:
+    """The schema as a file holds it."""
+    return as_text(build_of(spec.Spec, "syncline testbed", (spec,)))

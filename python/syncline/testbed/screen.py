@@ -1,0 +1,95 @@
+"""Testbeds on a terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from syncline.report.quantity import counted, scaled, time
+from syncline.report.table import of_numbers
+from syncline.testbed.check import BUSY, TOLERANCE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import RenderableType
+
+    from syncline.testbed.check import Checked
+    from syncline.testbed.layout import Layout
+
+HOSTS = 32
+"""Hosts that are listed one by one."""
+
+
+def bits(rate: float) -> str:
+    """``956 Mb/s``."""
+    return scaled(rate, "b/s")
+
+
+def overview(layout: Layout) -> str:
+    """A testbed in a line."""
+    rates = sorted({nic.up_bits for host in layout.hosts for nic in host.nics})
+    between = sorted({trunk.ab_bits for trunk in layout.trunks})
+    nics = max(len(host.nics) for host in layout.hosts)
+    text = f"{counted(len(layout.hosts), 'host')} in {counted(layout.racks, 'rack')}, {' or '.join(map(bits, rates))}"
+    text += f" on each of {nics} interfaces" if nics > 1 else ""
+    text += f", {' or '.join(map(bits, between))} between switches" if between else ""
+    return text
+
+
+def hosts(layout: Layout) -> Iterator[RenderableType]:
+    """A testbed and its hosts."""
+    yield Text.assemble((layout.name, "bold"), f"  {overview(layout)}")
+    yield Text(f"TCP {layout.congestion_control}, shaped by {layout.shaper}", "dim")
+    yield ""
+    table = of_numbers("host", "rack", "interface", "address", "switch", "sends", "namespace")
+    for host in layout.hosts[:HOSTS]:
+        for nic in host.nics:
+            table.add_row(
+                str(host.number),
+                str(host.rack),
+                nic.interface,
+                nic.address,
+                nic.bridge,
+                bits(nic.up_bits),
+                layout.namespace(host.number),
+            )
+    yield table
+    if len(layout.hosts) > HOSTS:
+        yield Text(f"and {len(layout.hosts) - HOSTS} more; --json lists all", "dim")
+
+
+def checked(found: Checked, layout: Layout, cores: int) -> Iterator[RenderableType]:
+    """What was measured."""
+    yield Text.assemble((layout.name, "bold"), f"  {overview(layout)}")
+    yield Text(f"Payload of TCP {layout.congestion_control} with packets of 1,500 bytes", "dim")
+    yield ""
+    table = of_numbers("rate", "by its file", "measured", "slowest flow", "cores", "")
+    table.columns[0].no_wrap = True
+    for rate in found.rates:
+        table.add_row(
+            rate.what,
+            bits(rate.expected_bits),
+            bits(rate.measured_bits),
+            bits(rate.least_bits) if rate.flows > 1 else "",
+            f"{rate.cores:.2f}",
+            Text("holds", "green") if rate.holds else Text("does not hold", "red"),
+        )
+    yield table
+    yield ""
+    table = of_numbers("round trip of 4 bytes", "least", "median")
+    for latency in found.latencies:
+        table.add_row(latency.what, time(latency.least_s), time(latency.median_s))
+    yield table
+    yield ""
+    if found.holds:
+        yield Text(f"All rates are within {TOLERANCE:.0%} of what the file says.")
+    elif any(not rate.holds and rate.cores > BUSY * cores for rate in found.rates):
+        yield Text(
+            f"The machine is the limit, not its links: up to {max(rate.cores for rate in found.rates):.1f} of "
+            f"{counted(cores, 'core')} were busy. Use fewer hosts or lower rates.",
+            "yellow",
+        )
+    else:
+        yield Text(f"Some rates are not within {TOLERANCE:.0%} of what the file says.", "yellow")

@@ -1,0 +1,110 @@
+"""What a testbed is to be, as a user writes it."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field
+
+from syncline import _core
+from syncline.config.base import Strict, wrong
+from syncline.config.check import check
+from syncline.config.load import resolve
+from syncline.config.node import Node, from_python
+from syncline.config.problem import error, refuse
+from syncline.config.quantity import Bytes
+from syncline.config.source import Override, Source, from_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?")
+MOST_HOSTS = 250
+"""Hosts that a subnet of 256 addresses has room for."""
+
+
+def check_name(name: str) -> str:
+    """A name that namespaces may have."""
+    if not _NAME.fullmatch(name):
+        raise wrong("not a name of a testbed", found=name, allowed="up to 32 lower-case letters, digits and hyphens")
+    return name
+
+
+def _check_network(text: str) -> str:
+    try:
+        network = ipaddress.IPv4Network(text)
+    except ValueError:
+        raise wrong(
+            "not an IPv4 network", found=text, allowed="an address and a length, such as 10.77.0.0/16"
+        ) from None
+    if network.prefixlen > 24 or not network.is_private:
+        raise wrong("not a private network with room for a testbed", found=text, allowed="such as 10.77.0.0/16")
+    return text
+
+
+class Spec(Strict):
+    """A fabric to be emulated, and how."""
+
+    schema_: Annotated[Literal["syncline-testbed/1"], Field(alias="schema")] = "syncline-testbed/1"
+    """Version of this form."""
+    name: Annotated[str, AfterValidator(check_name)] | None = None
+    """What the testbed is called. Without it, the file's name is taken."""
+    fabric: Any
+    """Hosts, switches and links, as in a scenario. Between any two hosts there is one way."""
+    shaper: Literal["htb", "tbf"] = "htb"
+    """The queueing discipline that keeps links to their rate."""
+    queue: Bytes = "1MB"
+    """What waits at most at the end of each link."""
+    congestion_control: Annotated[str, Field(min_length=1, max_length=15)] = "cubic"
+    """TCP's congestion control on all hosts."""
+    network: Annotated[str, AfterValidator(_check_network)] = "10.77.0.0/16"
+    """Addresses: first interfaces of hosts are in its first subnet of 256 addresses, second ones in the next."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked for, and where it is written."""
+
+    spec: Spec
+    name: str
+    fabric: dict[str, Any]
+    """The fabric as ``show fabric`` lists it."""
+    source: Source
+
+    def refuse(self, message: str, **context: Any) -> None:
+        """Raises an error about the fabric."""
+        refuse(error("SL1102", message, mark=self.source.mark(("fabric",), key=True), key="fabric", **context))
+
+
+def read(path: str, overrides: Iterable[Override] = ()) -> Request:
+    """Reads a testbed's file, or a scenario, whose fabric and name are taken.
+
+    Raises :class:`SynclineError` with everything that is wrong.
+    """
+    source = from_file(path)
+    if not isinstance(source.root.value, dict):
+        refuse(error("SL0102", "not a testbed", mark=source.root.mark, allowed="a mapping"))
+    source.override(overrides)
+    keys = dict(source.root.value)
+    schema = source.root.at(("schema",))
+    if "workload" in keys or "jobs" in keys or (schema is not None and schema.value == "syncline/1"):
+        keys = {key: node for key, node in keys.items() if key in ("name", "fabric")}
+        if (name := keys.get("name")) is not None and not (isinstance(name.value, str) and _NAME.fullmatch(name.value)):
+            del keys["name"]
+    spec = check(Source(Node(keys, source.root.mark), source.file), Spec, whole="the testbed")
+    stem = (source.folder / source.file).stem if source.file else "testbed"
+    # A file's name is as its user likes it.
+    tidy = re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")[:32].strip("-")
+    return Request(spec, spec.name or tidy or "testbed", _fabric(source, keys), source)
+
+
+def _fabric(source: Source, keys: dict[str, Node]) -> dict[str, Any]:
+    """The fabric, found by the same rules as that of a scenario."""
+    nothing = from_python({"collective": "all_reduce", "bytes": "1B"})
+    scenario = Source(Node({"workload": nothing, "fabric": keys["fabric"]}, source.root.mark), source.file)
+    view: dict[str, Any] = json.loads(resolve(scenario).call(_core.show, "fabric"))
+    return view

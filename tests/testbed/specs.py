@@ -1,0 +1,66 @@
+"""Testbeds that tests ask for, and whether this machine can have them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+
+import pytest
+
+RACKS = """\
+schema: syncline-testbed/1
+name: {name}
+fabric:
+  leaf_spine: {{ leaves: 2, hosts_per_leaf: 2, spines: 1, rate: 200Mb/s, uplink_rate: 100Mb/s }}
+"""
+"""Two racks of two hosts, with half the rate between them."""
+
+NICS = """\
+name: nics
+fabric:
+  leaf_spine: { leaves: 2, hosts_per_leaf: 3, spines: 1, rate: 100Mb/s }
+  nodes: { npus: 1, nics: 2, rate: 100Gb/s, pcie_rate: 100Gb/s, rails: true }
+"""
+"""Three hosts with two interfaces each, on two leaves."""
+
+
+def _missing() -> str | None:
+    """What this machine lacks for a testbed."""
+    if os.geteuid() != 0:
+        return "network namespaces need root"
+    if not all(shutil.which(tool) for tool in ("ip", "tc")):
+        return "ip and tc are not installed (iproute2)"
+    name = f"syncline-can-{os.getpid()}"
+    for command in (
+        ["ip", "netns", "add", name],
+        ["ip", "-n", name, "link", "add", "name", "one", "type", "bridge"],
+        ["ip", "-n", name, "link", "add", "name", "two", "type", "veth", "peer", "name", "three"],
+        ["tc", "-n", name, "qdisc", "add", "dev", "two", "root", "handle", "1:", "htb", "default", "1"],
+        [
+            "tc",
+            "-n",
+            name,
+            "qdisc",
+            "add",
+            "dev",
+            "three",
+            "root",
+            "tbf",
+            "rate",
+            "1mbit",
+            "burst",
+            "9000",
+            "limit",
+            "9000",
+        ],
+    ):
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            break
+    subprocess.run(["ip", "netns", "delete", name], capture_output=True, check=False)
+    return f"{' '.join(command)}: {done.stderr.strip()}" if done.returncode else None
+
+
+MISSING = _missing()
+needs_namespaces = pytest.mark.skipif(MISSING is not None, reason=f"no testbed on this machine: {MISSING}")

@@ -1,0 +1,40 @@
+"""The commands of the guide work."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.docs.pages import blocks, commands
+from tests.testbed.specs import needs_namespaces
+
+GUIDE = ROOT / "docs" / "how-to" / "testbed.md"
+NOT_HERE = ("python train.py", "torchrun", "bash")
+"""What the guide only mentions: programs that a reader has."""
+
+
+@needs_namespaces
+def test_the_commands_of_the_guide(cli, request: pytest.FixtureRequest):
+    request.addfinalizer(lambda: cli("testbed", "down", "two-racks"))
+    ran = []
+    for block in blocks(GUIDE):
+        if block.title:
+            cli.write(block.title, "\n".join(block.lines) + "\n")
+        elif block.lines[0].startswith("$ "):
+            for command in commands(block):
+                words = shlex.split(command.text, comments=True)
+                words = words[words.index("syncline") + 1 :]
+                if any(each in " ".join(words) for each in NOT_HERE):
+                    continue
+                # It is checked after the guide has taken it down.
+                spec = [
+                    "two-racks.yaml" if words[:2] == ["testbed", "check"] and word == "two-racks" else word
+                    for word in words
+                ]
+                done = cli(*spec)
+                # A busy machine may not reach the rates of the file.
+                assert done.returncode in ((0, 1) if "check" in words else (0,)), (command.text, done.stderr)
+                ran.append(words[1])
+    assert ran == ["run", "up", "status", "down", "check"]

@@ -1,0 +1,286 @@
+"""Testbeds on this machine: they come up, run commands, hold their rates, and are always gone afterwards."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.testbed.specs import RACKS, needs_namespaces
+
+pytestmark = needs_namespaces
+
+
+@pytest.fixture
+def name():
+    """The name of a testbed that is gone afterwards, whatever happens."""
+    chosen = f"test-{os.getpid()}"
+    yield chosen
+    subprocess.run([sys.executable, "-m", "syncline", "testbed", "down", chosen], capture_output=True, check=False)
+    assert not left(chosen)
+
+
+@pytest.fixture
+def spec(cli, name):
+    """The file of a small testbed."""
+    return cli.write("bed.yaml", RACKS.format(name=name))
+
+
+@pytest.fixture
+def bed(cli, spec, name):
+    """A testbed that is up."""
+    done = cli("testbed", "up", spec, "--quiet")
+    assert done.returncode == 0, done.stderr
+    return name
+
+
+def left(name):
+    """Namespaces of a testbed."""
+    folder = Path("/run/netns")
+    return sorted(each.name for each in folder.glob(f"syncline.{name}.*")) if folder.is_dir() else []
+
+
+def gone(name, within_s=20.0):
+    """Waits until nothing of a testbed is left."""
+    until = time.monotonic() + within_s
+    while left(name) and time.monotonic() < until:
+        time.sleep(0.05)
+    return not left(name)
+
+
+def up(cli):
+    """Names of testbeds that came up as a whole."""
+    return [layout["name"] for layout in json.loads(cli("testbed", "status", "--json").stdout)["testbeds"]]
+
+
+def start(cli, *arguments):
+    """The command line, running."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "syncline", "testbed", *arguments],
+        cwd=cli.folder,
+        env=cli.environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def processes(word):
+    """Processes with a word in their command line."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            command = path.read_bytes()
+        except OSError:
+            continue
+        if word.encode() in command:
+            found.append(int(path.parent.name))
+    return found
+
+
+def test_it_comes_up_and_goes_down(cli, spec, name):
+    done = cli("testbed", "up", spec)
+    assert done.returncode == 0, done.stderr
+    assert f"{name}  4 hosts in 2 racks, 200 Mb/s, 100 Mb/s between switches" in done.stdout
+    assert f"syncline.{name}.h3" in done.stdout
+    assert f"syncline testbed run {name} -- COMMAND" in done.stderr
+    assert len(left(name)) == 5
+    again = cli("testbed", "up", spec)
+    assert again.returncode == 2
+    assert "a testbed of this name is up" in again.stderr
+    assert f"{name}  4 hosts in 2 racks" in cli("testbed", "status").stdout
+    listed = json.loads(cli("testbed", "status", name, "--json").stdout)["testbed"]
+    assert [host["rack"] for host in listed["hosts"]] == [0, 0, 1, 1]
+    assert cli("testbed", "down", spec).returncode == 0
+    assert not left(name)
+    once_more = cli("testbed", "down", name)
+    assert once_more.returncode == 2
+    assert "there is no such testbed" in once_more.stderr
+
+
+def test_each_host_runs_a_process_that_knows_its_place(cli, bed):
+    script = "echo $RANK of $WORLD_SIZE on $SYNCLINE_HOST; cat /proc/net/dev | grep -c eth0 >&2"
+    done = cli("testbed", "run", bed, "--hosts", "2,0-1", "--", "sh", "-c", script)
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == ["[0] 0 of 3 on 2", "[1] 1 of 3 on 0", "[2] 2 of 3 on 1"]
+    assert sorted(done.stderr.splitlines()) == ["[0] 1", "[1] 1", "[2] 1"]
+
+
+def test_hosts_reach_each_other_with_the_congestion_control_asked_for(cli, bed):
+    program = """
+import os, socket
+rank, peers = int(os.environ["RANK"]), os.environ["SYNCLINE_PEERS"].split(",")
+if rank == 0:
+    listener = socket.create_server((peers[0], 7000))
+    for _ in peers[1:]:
+        sock, (address, _) = listener.accept()
+        control = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).split(b"\\0")[0]
+        print(address, sock.recv(16).decode(), control.decode())
+else:
+    for _ in range(200):
+        try:
+            sock = socket.create_connection((peers[0], 7000))
+            break
+        except OSError:
+            import time; time.sleep(0.05)
+    sock.sendall(str(rank).encode())
+    sock.recv(1)
+"""
+    done = cli("testbed", "run", bed, "--timeout", "30s", "--", sys.executable, "-c", program)
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == [f"[0] 10.77.0.{rank + 1} {rank} cubic" for rank in (1, 2, 3)]
+
+
+def test_a_process_that_fails_is_named_and_ends_the_others(cli, bed):
+    script = "if [ $RANK = 2 ]; then exit 7; fi; sleep 600"
+    began = time.monotonic()
+    done = cli("testbed", "run", bed, "--", "sh", "-c", script)
+    assert done.returncode == 6
+    assert "rank 2 on host 2 ended with status 7" in done.stderr
+    assert "3 others failed or were ended after it" in done.stderr
+    assert time.monotonic() - began < 30
+    done = cli("testbed", "run", bed, "--hosts", "1", "--", "sh", "-c", "kill -9 $$")
+    assert done.returncode == 6
+    assert "rank 0 on host 1 was ended by SIGKILL" in done.stderr
+
+
+def test_time_may_run_out(cli, bed):
+    done = cli("testbed", "run", bed, "--timeout", "1s", "--", "sh", "-c", "[ $RANK = 1 ] || sleep 600")
+    assert done.returncode == 6
+    assert "time ran out after 1 s" in done.stderr
+    assert "still running: rank 0, 2, 3" in done.stderr
+
+
+def test_long_lines_and_bytes_that_are_no_text_come_through(cli, bed):
+    program = "import os; os.write(1, b'x' * 200_000 + b'\\n\\xff\\nlast')"
+    done = cli("testbed", "run", bed, "--hosts", "0,1", "--", sys.executable, "-c", program)
+    assert done.returncode == 0, done.stderr
+    of_first = [line.removeprefix("[0] ") for line in done.stdout.splitlines() if line.startswith("[0]")]
+    assert "".join(of_first[:-2]) == "x" * 200_000
+    assert of_first[-2:] == ["\N{REPLACEMENT CHARACTER}", "last"]
+
+
+def test_a_testbed_of_a_file_is_there_only_for_now(cli, spec, name):
+    done = cli("testbed", "run", spec, "--", "sh", "-c", "echo $SYNCLINE_TESTBED")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [f"[{rank}] {name}" for rank in range(4)]
+    assert not left(name)
+
+
+def test_rates_are_those_of_the_file(cli, spec):
+    done = cli("testbed", "check", spec, "--json")
+    assert done.returncode in (0, 1), done.stderr
+    found = json.loads(done.stdout)
+    rates = {rate["what"]: rate for rate in found["rates"]}
+    # Shaping never lets more through; how much less, a busy machine decides.
+    for rate in rates.values():
+        assert 0.5 * rate["expected_bits"] < rate["measured_bits"] < 1.05 * rate["expected_bits"], rate
+    assert rates["one flow across racks"]["expected_bits"] == pytest.approx(100e6 * 1448 / 1514)
+    assert [latency["what"] for latency in found["latencies"]] == ["in a rack", "across racks"]
+    assert all(0 < latency["least_s"] <= latency["median_s"] < 0.1 for latency in found["latencies"])
+
+
+def test_ctrl_c_ends_everything(cli, spec, name):
+    word = f"for-{name}"
+    running = start(cli, "run", spec, "--", "sh", "-c", f"echo {word}; sleep 600")
+    assert word in running.stdout.readline()
+    running.send_signal(signal.SIGINT)
+    _, said = running.communicate(timeout=30)
+    assert running.returncode == 130
+    assert "interrupted" in said
+    assert gone(name)
+    assert not processes(word)
+
+
+def test_a_killed_run_takes_its_processes_and_its_testbed_with_it(cli, spec, name):
+    word = f"for-{name}"
+    running = start(cli, "run", spec, "--", "sh", "-c", f"echo {word}; sleep 600")
+    assert word in running.stdout.readline()
+    running.kill()
+    running.communicate(timeout=30)
+    assert gone(name)
+    assert not processes(word)
+
+
+def test_a_killed_run_leaves_a_testbed_that_was_up(cli, bed):
+    word = f"for-{bed}"
+    running = start(cli, "run", bed, "--", "sh", "-c", f"echo {word}; sleep 600")
+    assert word in running.stdout.readline()
+    running.kill()
+    running.communicate(timeout=30)
+    until = time.monotonic() + 20
+    while processes(word) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not processes(word)
+    assert len(left(bed)) == 5
+    assert cli("testbed", "run", bed, "--", "true").returncode == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_nothing_is_left_of_what_did_not_come_up(cli, spec, name, number):
+    for pause in (0.0, 0.05, 0.15):
+        running = start(cli, "up", spec)
+        until = time.monotonic() + 30
+        while not left(name) and running.poll() is None and time.monotonic() < until:
+            time.sleep(0.002)
+        time.sleep(pause)
+        running.send_signal(number)
+        running.communicate(timeout=30)
+        if running.returncode == 0 or name in up(cli):
+            # It was faster than the signal.
+            assert cli("testbed", "down", name).returncode == 0
+        assert gone(name), f"left over after {pause} s: {left(name)}"
+
+
+def test_down_ends_what_runs_on_hosts(cli, bed):
+    word = f"for-{bed}"
+    running = start(cli, "run", bed, "--", "sh", "-c", f"echo {word}; trap '' TERM; sleep 600")
+    assert word in running.stdout.readline()
+    assert cli("testbed", "down", bed).returncode == 0
+    assert not left(bed)
+    running.communicate(timeout=30)
+    assert running.returncode == 6
+    assert not processes(word)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["run", "no-such-bed", "--", "true"], "there is no such testbed"),
+        (["run", "no-such.yaml", "--", "true"], "no-such.yaml"),
+        (["check", "no-such-bed"], "there is no such testbed"),
+        (["status", "no-such-bed"], "there is no such testbed"),
+        (["down"], "no testbed is named"),
+        (["run", "no-such-bed"], "no command is given"),
+        (["run", "no-such-bed", "--hosts", "1,x", "--", "true"], "not a list of hosts"),
+        (["run", "no-such-bed", "--timeout", "5", "--", "true"], "unit"),
+    ],
+)
+def test_misuse_is_told(cli, arguments, words):
+    done = cli("testbed", *arguments)
+    assert done.returncode in (2, 3)
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_hosts_that_are_not_there_and_commands_that_are_not_are_told(cli, bed):
+    done = cli("testbed", "run", bed, "--hosts", "0,9", "--", "true")
+    assert done.returncode == 2
+    assert "there is no such host" in done.stderr
+    done = cli("testbed", "run", bed, "--", "no-such-command")
+    assert done.returncode == 6
+    assert "rank" in done.stderr
+
+
+def test_a_congestion_control_that_is_not_there_is_refused(cli, spec, name):
+    done = cli("testbed", "up", spec, "--set", "congestion_control=cubik")
+    assert done.returncode == 2
+    assert "this kernel has no such congestion control" in done.stderr
+    assert not left(name)
