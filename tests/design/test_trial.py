@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from syncline.design import keep
+from syncline.design import bandwidth, keep
 from syncline.design.bandwidth import Found, search
 from syncline.design.screen import plain
-from syncline.design.trial import _covered
+from syncline.design.trial import Trial, _covered
 from tests.design.requests import SPEC, asked
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from syncline.design.candidate import Candidate, Request
 
 pytest.importorskip("cvxpy")
 pytestmark = pytest.mark.timeout(300)
@@ -146,6 +153,30 @@ def test_another_shape_that_is_better_as_simulated_stands_beside_its_schemes() -
         "Ring(4)_Switch(8)_Switch(4), which is predicted to be best: it is taken" in note for note in found.notes
     )
     assert any(each is found.winner for each in found.front)
+
+
+def test_a_point_of_the_front_may_win(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The simulation makes the cheapest network the best of all here."""
+    simulate = bandwidth.trial
+    cheapest: list[float] = []
+
+    def better(request: Request, candidate: Candidate, jobs: Any, rates: tuple[float, ...]) -> Trial:
+        tried = simulate(request, candidate, jobs, rates)
+        cheapest.append(sum(rates))
+        return replace(tried, times=(tried.times[0] * 1e-3,)) if sum(rates) < 30e9 else tried
+
+    monkeypatch.setattr(bandwidth, "trial", better)
+    found = search(asked(prices="hier2021", objective="pareto", npu_usd=20000.0, points=4))
+    assert sum(found.winner.rates) == min(cheapest) < 30e9
+    assert found.winner.scheme == "pareto"
+    assert found.winner is found.front[0]
+    assert [each.scheme for each in found.allocations] == ["EqualBW", "MessageBW", "SmartBW", "optimum", "pareto"]
+    assert any("a point of the front on Ring(4)_Switch(8) is better than optimum" in note for note in found.notes)
+    assert "pareto" in plain(found)
+    names = keep.keep(found, str(tmp_path / "found"))
+    assert "pareto.csv" in names
+    answer = json.loads((tmp_path / "found" / "design.json").read_text("utf-8"))
+    assert answer["best"] == answer["front"][0]
 
 
 @pytest.mark.parametrize("npu_usd", [0.0, 20000.0])

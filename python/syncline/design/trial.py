@@ -22,6 +22,8 @@ _CAUSE = 0.2
 """What makes up this part of a difference is told as a reason for it."""
 _MORE, _TIMES = 4, "four times"
 """So many times the chunks tell whether it is they that fill dimensions slowly."""
+_MOST = 2**32 - 1
+"""Chunks that a scenario may ask for."""
 _LARGE = 5_000_000
 """Events of a run that is not repeated for that."""
 
@@ -140,7 +142,7 @@ def _run(request: Request, job: int, candidate: Candidate, rates: Sequence[float
     loaded = request.scenario(job, candidate, [round(8 * rate) for rate in rates])
     if chunks > 1:
         collectives = loaded.resolved["collectives"]
-        collectives["chunks"] *= chunks
-        collectives["chunks_of"] = {kind: each * chunks for kind, each in collectives["chunks_of"].items()}
+        collectives["chunks"] = min(collectives["chunks"] * chunks, _MOST)
+        collectives["chunks_of"] = {kind: min(each * chunks, _MOST) for kind, each in collectives["chunks_of"].items()}
         loaded.resolved["report"] = False
     return run(loaded)
