@@ -170,7 +170,7 @@ def test_long_lines_and_bytes_that_are_no_text_come_through(cli, bed):
 def test_a_testbed_of_a_file_is_there_only_for_now(cli, spec, name):
     done = cli("testbed", "run", spec, "--", "sh", "-c", "echo $SYNCLINE_TESTBED")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == [f"[{rank}] {name}" for rank in range(4)]
+    assert sorted(done.stdout.splitlines()) == [f"[{rank}] {name}" for rank in range(4)]
     assert not left(name)
 
 
@@ -185,6 +185,29 @@ def test_rates_are_those_of_the_file(cli, spec):
     assert rates["one flow across racks"]["expected_bits"] == pytest.approx(100e6 * 1448 / 1514)
     assert [latency["what"] for latency in found["latencies"]] == ["in a rack", "across racks"]
     assert all(0 < latency["least_s"] <= latency["median_s"] < 0.1 for latency in found["latencies"])
+
+
+def test_a_testbed_of_another_is_left_alone(cli, bed):
+    from syncline.errors import SynclineError
+    from syncline.testbed import lifecycle
+    from syncline.testbed.spec import read
+
+    # As if it had come up after this process looked.
+    with (
+        pytest.raises(SynclineError, match="a testbed of this name is up"),
+        lifecycle.temporary(read(str(cli.folder / "bed.yaml"))),
+    ):
+        pass
+    assert not lifecycle.down(bed, maker=os.getpid())
+    assert len(left(bed)) == 5
+    assert cli("testbed", "run", bed, "--", "true").returncode == 0
+
+
+def test_one_host_alone_is_no_testbed(cli, name):
+    file = cli.write("one.yaml", f"name: {name}\nfabric: {{ switch: {{ hosts: 1, rate: 1Gb/s }} }}\n")
+    done = cli("testbed", "check", file)
+    assert done.returncode == 2
+    assert "a host is joined to nothing" in done.stderr
 
 
 def test_ctrl_c_ends_everything(cli, spec, name):

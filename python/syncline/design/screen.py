@@ -111,13 +111,9 @@ def answer(found: Found) -> str:
     return f"{text}."
 
 
-def _table() -> Table:
-    return bare()
-
-
 def _allocations(allocations: Sequence[Allocation], found: Found) -> Table:
     """A column for each scheme."""
-    table = _table()
+    table = bare()
     table.add_column("", no_wrap=True)
     for each in allocations:
         best = each is found.winner
@@ -145,7 +141,7 @@ def _allocations(allocations: Sequence[Allocation], found: Found) -> Table:
 
 
 def _shapes(allocations: Sequence[Allocation], found: Found) -> Table:
-    table = _table()
+    table = bare()
     table.add_column("shape", overflow="fold")
     table.add_column("rates", overflow="fold")
     table.add_column("predicted", justify="right")
@@ -165,7 +161,7 @@ def _shapes(allocations: Sequence[Allocation], found: Found) -> Table:
 
 def _front(found: Found) -> Table:
     front = found.front
-    table = _table()
+    table = bare()
     for name in ("cost", "predicted", "simulated", _PREDICTED_WORTH):
         table.add_column(name, justify="right")
     several = len({each.shape for each in front}) > 1

@@ -1,6 +1,6 @@
 """Cleans up after a process that was killed: its own process, which waits for the end of a pipe.
 
-Run as a program it reads what it guards from stdin: lines ``testbed NAME`` and ``group PROCESS_GROUP``, and ``done``
+Run as a program it reads what it guards from stdin: lines ``testbed NAME MAKER`` and ``group GROUP``, and ``done``
 once nothing is left to clean up. The end of the pipe without that word means that its owner has died.
 """
 
@@ -29,7 +29,7 @@ class Watch:
 
     def testbed(self, name: str) -> None:
         """Takes this testbed down if this process dies."""
-        self._say(f"testbed {name}")
+        self._say(f"testbed {name} {os.getpid()}")
 
     def group(self, number: int) -> None:
         """Ends this process group if this process dies."""
@@ -75,7 +75,8 @@ def main(lines: IO[str]) -> None:
         if word == "done":
             return
         if word == "testbed":
-            testbeds.append(value)
+            name, _, pid = value.partition(" ")
+            testbeds.append((name, int(pid)))
         elif word == "group":
             groups.append(int(value))
     for number in (signal.SIGTERM, signal.SIGKILL):
@@ -87,8 +88,8 @@ def main(lines: IO[str]) -> None:
     if testbeds:
         from syncline.testbed.lifecycle import down
 
-        for name in testbeds:
-            down(name)
+        for name, maker in testbeds:
+            down(name, maker)
 
 
 if __name__ == "__main__":

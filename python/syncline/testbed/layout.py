@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from syncline import _core
 from syncline.testbed.spec import MOST_HOSTS
@@ -147,7 +147,7 @@ def layout(request: Request) -> Layout:
     )
 
 
-def _one_way(request: Request, a: str, b: str) -> None:
+def _one_way(request: Request, a: str, b: str) -> NoReturn:
     request.refuse(
         "bridges send everything one way, and here are several",
         found=f"two ways from {a} to {b}",

@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from syncline.config.problem import error, refuse
@@ -15,6 +16,7 @@ from syncline.testbed.layout import layout, namespace
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from syncline.testbed.guardian import Watch
     from syncline.testbed.layout import Layout
     from syncline.testbed.spec import Request
 
@@ -27,14 +29,20 @@ def up(request: Request) -> Layout:
 
     Raises :class:`SynclineError` where one of its name is up, or where the machine cannot have it.
     """
+    with guardian.watch() as watch:
+        made = _up(request, watch)
+        watch.done()
+    return made
+
+
+def _up(request: Request, watch: Watch) -> Layout:
+    """The same. What it made is guarded from the first namespace on, and what others made is left alone."""
     made = layout(request)
     kernel.require()
     kernel.require_congestion_control(made.congestion_control)
     file = str((request.source.folder / request.source.file).absolute()) if request.source.file else ""
-    # The guardian takes the lock, too, if it has to clean up.
-    with guardian.watch() as watch, state.locked():
+    with state.locked():
         if (there := state.find(made.name)) is not None and there.complete:
-            watch.done()
             refuse(
                 error(
                     "SL1103",
@@ -44,19 +52,18 @@ def up(request: Request) -> Layout:
                     notes=[f"it was made from {there.file}"] if there.file else [],
                 )
             )
+        known = state.Known(made, file, os.getpid(), complete=False)
         watch.testbed(made.name)
         # What a crash may have left.
         _remove(made.name)
         try:
-            state.write(state.Known(made, file, complete=False))
+            state.write(known)
             _make(made)
-            state.write(state.Known(made, file, complete=True))
+            state.write(replace(known, complete=True))
         except BaseException:
             _remove(made.name)
+            watch.done()
             raise
-        finally:
-            if (there := state.find(made.name)) is None or there.complete:
-                watch.done()
     return made
 
 
@@ -68,10 +75,16 @@ def _make(made: Layout) -> None:
         kernel.batch(program, inside, lines)
 
 
-def down(name: str) -> bool:
-    """Takes a testbed down, with the processes on its hosts; gives whether anything of it was there."""
+def down(name: str, maker: int | None = None) -> bool:
+    """Takes a testbed down, with the processes on its hosts; gives whether anything of it was there.
+
+    With ``maker``, only if this process made it: another may have made one of its name since.
+    """
     kernel.require()
     with state.locked():
+        there = state.find(name)
+        if maker is not None and there is not None and there.maker != maker:
+            return False
         return _remove(name)
 
 
@@ -108,8 +121,7 @@ def _tell(pid: int, number: int) -> bool:
 def temporary(request: Request) -> Iterator[Layout]:
     """A testbed that is gone afterwards, also if this process is killed."""
     with guardian.watch() as watch:
-        watch.testbed(layout(request).name)
-        made = up(request)
+        made = _up(request, watch)
         try:
             yield made
         finally:

@@ -6,7 +6,7 @@ import ipaddress
 import json
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 from pydantic import AfterValidator, Field
 
@@ -75,7 +75,7 @@ class Request:
     """The fabric as ``show fabric`` lists it."""
     source: Source
 
-    def refuse(self, message: str, **context: Any) -> None:
+    def refuse(self, message: str, **context: Any) -> NoReturn:
         """Raises an error about the fabric."""
         refuse(error("SL1102", message, mark=self.source.mark(("fabric",), key=True), key="fabric", **context))
 

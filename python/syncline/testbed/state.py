@@ -27,6 +27,8 @@ class Known:
     layout: Layout
     file: str
     """What it was made from."""
+    maker: int
+    """The process that made it."""
     complete: bool
     """Whether it came up."""
 
@@ -42,7 +44,9 @@ def locked() -> Iterator[None]:
 
 def write(known: Known) -> None:
     """Remembers a testbed."""
-    text = json.dumps({"file": known.file, "complete": known.complete, "layout": known.layout.plain()})
+    text = json.dumps(
+        {"file": known.file, "maker": known.maker, "complete": known.complete, "layout": known.layout.plain()}
+    )
     aside = FOLDER / f".{known.layout.name}.{os.getpid()}"
     aside.write_text(text, "utf-8")
     aside.replace(_path(known.layout.name))
@@ -57,7 +61,7 @@ def find(name: str) -> Known | None:
     """A testbed by its name, if it is there."""
     try:
         kept = json.loads(_path(name).read_text("utf-8"))
-        return Known(from_plain(kept["layout"]), kept["file"], kept["complete"])
+        return Known(from_plain(kept["layout"]), kept["file"], kept["maker"], kept["complete"])
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError):
