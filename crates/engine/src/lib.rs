@@ -240,7 +240,7 @@ impl<'a, N: Network> Engine<'a, N> {
                 return self.checked(Step::Finished);
             }
             let Some(time) = self.calendar.next_time() else {
-                return Err(self.deadlock().into());
+                return Err(self.network.refusal().unwrap_or_else(|| self.deadlock()).into());
             };
             if time > self.now && self.watching && self.is_past_watched() {
                 self.stop_watching(self.now);

@@ -3,6 +3,7 @@
 
 use crate::activity::Activity;
 use crate::calendar::Calendar;
+use syncline_diagnostics::Diagnostic;
 use syncline_timeline::{Packets, Table};
 use syncline_units::{Bytes, CollectiveKind, LinkId, NpuId, Time};
 use syncline_workload::graph::NO_LAYER;
@@ -118,6 +119,12 @@ pub trait Network {
 
     /// Why messages that were sent do not come, where the network itself has come to a halt, and what to do about it.
     fn stuck(&self) -> Option<(String, &'static str)> {
+        None
+    }
+
+    /// What the model cannot do and has come to, where nothing happens any more: told in place of a deadlock, which is no
+    /// fault of the job's then.
+    fn refusal(&self) -> Option<Diagnostic> {
         None
     }
 

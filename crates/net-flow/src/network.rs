@@ -1,8 +1,9 @@
 //! The model behind the engine's network interface: messages as flows.
 
-use crate::settings::{Settings, Traffic};
-use crate::sharing::Sharing;
+use crate::settings::{Settings, Traffic, name};
+use crate::sharing::{Sharing, UNIT};
 use std::collections::BTreeMap;
+use syncline_diagnostics::{Code, Diagnostic};
 use syncline_engine::activity::{Activity, Recent};
 use syncline_engine::{Calendar, Contention, LinkUse, Network, Owner, Sent, Transfer};
 use syncline_fabric::{Fabric, Symmetry};
@@ -200,6 +201,10 @@ impl<'a> Flows<'a> {
             self.wake = Some(next);
             calendar.call_back(next, 0, 0, THROUGH);
         }
+        // Flows whose end is later than can be counted: the calendar says so.
+        if self.sharing.next().is_none() && !self.bundles.is_empty() && self.sharing.starved().is_none() {
+            calendar.call_back(Time::MAX, 0, 0, THROUGH);
+        }
     }
 
     /// Some flows are through.
@@ -246,15 +251,16 @@ impl<'a> Flows<'a> {
         if self.activity.is_stopped() {
             return;
         }
-        if self.bundles.is_empty() {
-            self.booked = now;
-        }
         while self.booked < now {
             let until = self.activity.slice_end(self.booked);
             if until > now {
                 return;
             }
             self.book_slice(until);
+            // What the last flows had in the slice in which they ended is booked; nothing came after it.
+            if self.bundles.is_empty() {
+                self.booked = now;
+            }
         }
     }
 
@@ -366,6 +372,46 @@ impl Network for Flows<'_> {
 
     fn events(&self) -> u64 {
         self.events
+    }
+
+    fn refusal(&self) -> Option<Diagnostic> {
+        let (port, bundle, weights) = self.sharing.starved()?;
+        let link = self.symmetry.links().find(|&link| self.symmetry.port(link) == port)?;
+        let (built, rate) = (self.fabric.link(link), self.fabric.speed(link).0);
+        let (.., weight) = self.open[bundle as usize].of;
+        let weighed = self.settings.weights.iter().find(|&(_, &each)| each == weight);
+        let paths = self.settings.paths > 1;
+        let key = match weighed {
+            Some((&traffic, _)) => format!("weights.{}", name(traffic)),
+            None if paths => "paths".to_owned(),
+            None => "model".to_owned(),
+        };
+        let ends = [built.from, built.to].map(|vertex| self.fabric.vertex_name(vertex)).join(" -> ");
+        let most = self.sharing.most(rate);
+        let more = if paths {
+            format!("; with several `paths` the model counts rates by 1/{} of that", self.sharing.whole())
+        } else {
+            String::new()
+        };
+        let help = match (weighed.is_some(), paths) {
+            (true, _) => "give smaller weights with the same ratios, or the link a higher rate",
+            (false, true) => "give the link a higher rate, or take one path",
+            (false, false) => "give the link a higher rate: too many flows share it",
+        };
+        Some(
+            Diagnostic::error(
+                Code::BadValue,
+                format!("flows have no rate on a link of {rate}: their weights there are too large a sum"),
+            )
+            .key(format!("network.{key}"))
+            .found(format!("weight {weight}; flows at {ends} have weights of {weights} together"))
+            .allowed(format!("weights of {most} together on {rate}"))
+            .note(format!(
+                "shares of a link are whole multiples of 1/{} b/s for each unit of weight{more}",
+                1 << UNIT
+            ))
+            .help(help),
+        )
     }
 
     fn contention(&self) -> Vec<Contention> {

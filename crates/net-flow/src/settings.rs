@@ -131,7 +131,7 @@ impl Settings {
 }
 
 /// A name as it stands in a scenario.
-fn name(traffic: Traffic) -> &'static str {
+pub(crate) fn name(traffic: Traffic) -> &'static str {
     match traffic {
         Traffic::Collective(kind) => kind.name(),
         Traffic::Alone(Alone::PointToPoint) => "point_to_point",

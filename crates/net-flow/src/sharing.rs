@@ -277,6 +277,29 @@ impl Sharing {
         (time != NEVER).then_some(Time(time))
     }
 
+    /// A link whose share for each unit of weight is less than one unit of rate, so that flows there have none for ever: a
+    /// link, one of its bundles that takes most for a flow, and what all flows there take of it together, in multiples of
+    /// what one of weight 1 takes that passes it whole ([`Sharing::most`] is what they may).
+    pub fn starved(&self) -> Option<(u32, u32, u64)> {
+        let waits = |&number: &u32| {
+            let way = self.ways.way(number);
+            way.count > 0 && way.bottleneck != NOWHERE && self.shares.level(way.bottleneck) == 0
+        };
+        let first = (0..self.bundles.len() as u32).find(waits)?;
+        let node = self.ways.way(first).bottleneck;
+        let active = self.nodes[node as usize].members.iter().map(|member| member.bundle);
+        let active: Vec<u32> = active.filter(|&number| self.ways.way(number).count > 0).collect();
+        let all = active.iter().map(|&number| self.takes(number, node)).sum::<u64>();
+        let heaviest =
+            active.into_iter().max_by_key(|&number| (self.bundles[number as usize].weight, Reverse(number)));
+        Some((node / self.shares.classes(), heaviest?, all.div_ceil(u64::from(self.whole))))
+    }
+
+    /// The largest sum of weights of flows on a link of this rate with which each has a rate.
+    pub fn most(&self, rate: Rate) -> u64 {
+        (rate.0.min(FASTEST.0) << UNIT) / u64::from(self.whole)
+    }
+
     /// How often a link's level was computed.
     pub fn looks(&self) -> u64 {
         self.looks

@@ -1,6 +1,7 @@
 //! The `flow` model under whole jobs: times by hand where messages share links, and what is said of who waited for whom.
 
 use serde_json::{Value, json};
+use syncline_diagnostics::{Code, Diagnostics};
 use syncline_simulate::scenario::Scenario;
 use syncline_simulate::{Control, Run, run};
 
@@ -99,4 +100,40 @@ fn impossible_settings_are_refused() {
     let scenario: Scenario = serde_json::from_value(all_to_all(&fast, &json!({"model": "flow"}))).unwrap();
     let refused = run(&scenario, Control::default()).expect_err("it is refused").to_string();
     assert!(refused.contains("faster than the model can count"), "{refused}");
+}
+
+/// An all-to-all of bytes on links of 1 b/s, each of which six flows share.
+fn slow(bytes: &str, weight: u32) -> Value {
+    let mut value = all_to_all(&ring(), &json!({"model": "flow", "weights": {"all_to_all": weight}}));
+    value["fabric"]["dims"][0]["rate"] = json!("1b/s");
+    value["workload"]["collectives"][0]["bytes"] = json!(bytes);
+    value
+}
+
+fn refused(value: &Value) -> Diagnostics {
+    let scenario: Scenario = serde_json::from_value(value.clone()).unwrap();
+    run(&scenario, Control::default()).expect_err("the model cannot do that")
+}
+
+/// A share is a multiple of 2^-12 b/s for each unit of weight: flows of weights of 4096 together have one on 1 b/s.
+#[test]
+fn weights_that_leave_no_rate_are_refused_by_name() {
+    let most = 4096 / 6;
+    assert!(simulate(&slow("4B", most)).timeline.summary.total_time_s > 6.0 * 8.0);
+    let found = refused(&slow("4B", most + 1));
+    let [error] = &found.0[..] else { panic!("{found}") };
+    assert_eq!((error.code, error.key.as_deref()), (Code::BadValue, Some("network.weights.all_to_all")));
+    let said = format!("{found}");
+    for part in
+        ["1b/s", "weight 683", "weights of 4098 together", "weights of 4096 together", "smaller weights"]
+    {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+}
+
+/// Flows that end in years are no deadlock.
+#[test]
+fn ends_beyond_the_clock_are_told_as_such() {
+    let found = refused(&slow("4MB", 1));
+    assert_eq!(found.0[0].code, Code::Overflow, "{found}");
 }

@@ -36,7 +36,7 @@ class Flow(Strict):
     """Paths of equal length that a message is divided over, evenly, at most."""
     weights: Annotated[dict[Traffic, Annotated[int, Field(ge=1, le=832)]], Field(default_factory=dict)]
     """How much more than others messages of these collectives, or `point_to_point` ones, get of a link that they
-    share."""
+    share. All weights of flows on a link fit into 4096 for each b/s of its rate."""
     priority: Annotated[list[Traffic], Field(default_factory=list)]
     """Whose messages go first, highest first; what is not named shares what these leave."""
 
