@@ -167,9 +167,43 @@ def test_a_list_may_be_changed(scenario: Callable[..., Loaded]) -> None:
     loaded = scenario(STAR + text)
     assert loaded.check() == []
     assert loaded.resolved["prices"]["direct"] == "ocs"
-    assert loaded.resolved["prices"]["name"] == "hier2021, changed"
+    assert loaded.resolved["prices"]["name"] == "hier2021, changed, direct ocs"
     assert loaded.resolved["prices"]["components"]["link"] == {"usd_per_GBps": 2}
     assert bill(loaded)["usd"] == 3 * 1000 + 1200 + 720 + 60
+
+
+@pytest.mark.parametrize(
+    ("said", "name"),
+    [
+        ("hier2021", "hier2021"),
+        ("{ list: hier2021 }", "hier2021"),
+        ("{ list: hier2021, direct: cable }", "hier2021"),
+        ("{ list: hier2021, direct: ocs }", "hier2021, direct ocs"),
+        ("{ list: hier2021, tiers: { host: none }, direct: ocs }", "hier2021, changed, direct ocs"),
+        ("{ list: hier2021, tiers: { host: none } }", "hier2021, changed"),
+        ("{ list: hier2021, components: { link: { usd_per_GBps: 3 } } }", "hier2021, changed"),
+    ],
+)
+def test_a_list_is_called_changed_where_it_is(scenario: Callable[..., Loaded], said: str, name: str) -> None:
+    assert scenario(f"{STAR}prices: {said}\n").resolved["prices"]["name"] == name
+
+
+def test_tiers_that_fit_nothing_are_told(scenario: Callable[..., Loaded], tmp_path: Path) -> None:
+    """Of what the user says, in place, in a file or as a change; not of what shipped lists have for other fabrics."""
+
+    def notes(said: str) -> list[str]:
+        found: list[str] = bill(scenario(f"{STAR}prices: {said}\n"))["notes"]
+        return [note for note in found if "fits no links" in note]
+
+    (told,) = notes("{ list: hier2021, tiers: { hots: none } }")
+    assert told.startswith("the list's tier hots fits no links of this fabric, which go by ")
+    assert told.endswith("; did you mean host?")
+    own = "source: here\nyear: 2025\ncomponents: { link: { usd: 3 }, nic: none, switch: none }\n"
+    own += "tiers: { uplnk: none }\n"
+    (tmp_path / "mine.yaml").write_text(own, "utf-8")
+    assert len(notes((tmp_path / "mine.yaml").as_posix())) == 1
+    assert notes("hier2021") == []
+    assert notes("{ list: hier2021, tiers: { host: { link: { usd: 1 }, nic: none, switch: none } } }") == []
 
 
 def test_a_list_of_ones_own(scenario: Callable[..., Loaded], tmp_path: Path) -> None:

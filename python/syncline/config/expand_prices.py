@@ -37,20 +37,25 @@ def expand(prices: Prices, origins: Origins) -> dict[str, Any]:
     """The resolved list."""
     match prices:
         case PriceList():
-            return _plain(prices, "prices")
+            return _own(_plain(prices, "prices"))
         case ChosenPrices():
-            resolved = _found(prices.list_, ("prices", "list"), origins)
+            listed = _found(prices.list_, ("prices", "list"), origins)
+            resolved = dict(listed)
             changed = prices.model_dump(by_alias=True, exclude_unset=True)
+            if changed.get("tiers"):
+                resolved["own_tiers"] = sorted({*listed.get("own_tiers", ()), *changed["tiers"]})
             for key in ("components", "tiers"):
                 entries = changed.get(key, {})
                 resolved[key] = {**resolved[key], **entries}
                 for name in entries:
                     origins.move(("prices", key, name), ("prices", key, name))
-            if changed.keys() & {"components", "tiers"}:
-                resolved["name"] += ", changed"
             if prices.direct is not None:
                 resolved["direct"] = prices.direct
                 origins.move(("prices", "direct"), ("prices", "direct"))
+            if any(resolved[key] != listed[key] for key in ("components", "tiers")):
+                resolved["name"] += ", changed"
+            if resolved["direct"] != listed["direct"]:
+                resolved["name"] += f", direct {resolved['direct']}"
             return resolved
         case name:
             return _found(name, ("prices",), origins)
@@ -66,7 +71,12 @@ def _found(name: str, at: Path, origins: Origins) -> dict[str, Any]:
     path = origins.source.relative(name)
     source = Source(yaml.read(read_file(path, limits.MAX_PRICE_FILE_BYTES), path), path)
     origins.move(("prices",), (), source)
-    return _plain(check(source, PriceList, whole="the price list"), FilePath(path).stem)
+    return _own(_plain(check(source, PriceList, whole="the price list"), FilePath(path).stem))
+
+
+def _own(resolved: dict[str, Any]) -> dict[str, Any]:
+    """A user's list, of whose tiers those that fit nothing are told; shipped lists are for many fabrics."""
+    return {**resolved, "own_tiers": sorted(resolved["tiers"])} if resolved["tiers"] else resolved
 
 
 def _shipped(name: str) -> dict[str, Any]:

@@ -111,7 +111,8 @@ class PriceList(Strict):
     """Prices for all links, and for what they join."""
     tiers: Annotated[dict[str, Section], Field(default_factory=dict)]
     """Prices of some links in place of those: by the `tier` that a dimension says, the name of a dimension or of a tier
-    of links, or a kind of links such as `scale_up` and `pcie`. `none` where these are not to be paid for."""
+    of links, or a kind of links such as `scale_up` and `pcie`. `none` where these are not to be paid for. One that fits
+    no links of the fabric is told in a note."""
 
 
 class ChosenPrices(Strict):

@@ -139,6 +139,10 @@ pub struct PriceList {
     /// tier of links, or a kind of links such as `scale_up` and `pcie`.
     #[serde(default)]
     pub tiers: BTreeMap<String, Section>,
+    /// Those of the tiers that were written for this fabric: where one fits no links of it, the bill says so. A list that many
+    /// use has tiers for other fabrics.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub own_tiers: BTreeSet<String>,
 }
 
 /// Prices of a tier.

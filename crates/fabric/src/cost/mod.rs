@@ -94,6 +94,7 @@ pub fn bill(fabric: &Fabric, prices: &PriceList) -> Result<Bill> {
     let tiers = inventory.tiers.iter().enumerate();
     let components: Vec<Option<&Components>> =
         tiers.map(|(index, tier)| if used.contains(&index) { made.prices_of(tier) } else { None }).collect();
+    made.unused(&inventory);
     made.cables(&inventory, &components);
     made.hosts(&inventory, &components);
     made.switches(&inventory, &components);
@@ -155,6 +156,29 @@ impl<'a> Making<'a> {
         error.nearest = nearest(wanted, known()).map(str::to_owned);
         self.errors.push(error);
         None
+    }
+
+    /// Notes which tiers that were written for this fabric fit no links of it, and what would.
+    fn unused(&mut self, inventory: &Inventory) {
+        let names = |tier: &inventory::Tier| {
+            [tier.tier.clone(), tier.name.clone(), tier.kind.name().to_owned()]
+                .into_iter()
+                .filter(|name| !name.is_empty())
+        };
+        let mut fitting: Vec<String> = Vec::new();
+        for name in inventory.tiers.iter().flat_map(names) {
+            if !fitting.contains(&name) {
+                fitting.push(name);
+            }
+        }
+        for name in self.prices.own_tiers.iter().filter(|name| !fitting.contains(name)) {
+            let near = nearest(name, fitting.iter().map(String::as_str));
+            let near = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
+            let known = fitting.join(", ");
+            self.notes.insert(format!(
+                "the list's tier {name} fits no links of this fabric, which go by {known}{near}"
+            ));
+        }
     }
 
     /// A line, or more of it.

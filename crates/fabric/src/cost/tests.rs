@@ -413,3 +413,22 @@ fn bad_lists_are_refused() {
     assert_eq!(refused(&ring, &panels).0.len(), 2);
     assert!(bill(&star, &panels).is_ok());
 }
+
+/// Tiers that were written for this fabric and fit none of its links are told; those of a list for many fabrics are not.
+#[test]
+fn tiers_that_fit_nothing_are_told() {
+    let fabric = Fabric::regular(vec![dim("node", DimKind::Switch, 4, rate("10GB/s"))]).unwrap();
+    let tier = |name: &str| (name.to_owned(), Section::Absent(list::Absent::None));
+    let mut prices = PriceList { tiers: [tier("nodes"), tier("pcie")].into(), ..hier2021() };
+    assert_eq!(bill(&fabric, &prices).unwrap().notes, [""; 0]);
+    prices.own_tiers = ["nodes".to_owned()].into();
+    assert_eq!(
+        bill(&fabric, &prices).unwrap().notes,
+        ["the list's tier nodes fits no links of this fabric, which go by node, host; did you mean node?"]
+    );
+    for fitting in ["node", "host"] {
+        prices.tiers = [tier(fitting)].into();
+        prices.own_tiers = [fitting.to_owned()].into();
+        assert_eq!(bill(&fabric, &prices).unwrap().notes, ["node links are not paid for by this list"]);
+    }
+}
