@@ -57,13 +57,25 @@ export function base(look: Look): ECBasicOption {
     animation: false,
     backgroundColor: "transparent",
     textStyle: { color: look.text, fontFamily: "system-ui, sans-serif", fontSize: 12 },
-    tooltip: {
-      confine: true,
-      backgroundColor: look.page,
-      borderColor: look.line,
-      textStyle: { color: look.text, fontSize: 12 },
-    },
   };
+}
+
+/** A tooltip of what the pointer is at: an item, or all that stands at its place on the axis. `told` is its text. */
+export function tooltip<Found>(look: Look, trigger: "axis" | "item", told: (found: Found) => string): ECBasicOption {
+  return {
+    trigger,
+    confine: true,
+    backgroundColor: look.page,
+    borderColor: look.line,
+    textStyle: { color: look.text, fontSize: 12 },
+    formatter: told,
+  };
+}
+
+/** The tooltip of a chart of bars: `told` is that of the bars with an index. */
+export function barTooltip(look: Look, told: (at: number) => string): ECBasicOption {
+  const first = (found: { dataIndex: number }[]) => told(found[0].dataIndex);
+  return { ...tooltip(look, "axis", first), axisPointer: { type: "shadow" } };
 }
 
 /** A legend above the chart. */

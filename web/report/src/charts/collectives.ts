@@ -1,7 +1,7 @@
 // Collectives against their bounds, and the delays of their phases.
 
 import { bytes, digits, rate, time, timeUnit } from "../format";
-import { base, legend, names, table, tip, values } from "../view";
+import { barTooltip, base, legend, names, table, tip, values } from "../view";
 import type { View } from "../view";
 
 interface CollectivesData {
@@ -37,23 +37,17 @@ export function collectives(data: CollectivesData): View {
         inverse: true,
         axisLabel: { color: look.faint, formatter: (text: string) => short(text, width), interval: 0 },
       },
-      tooltip: {
-        ...(base(look).tooltip as object),
-        trigger: "axis",
-        axisPointer: { type: "shadow" },
-        formatter: (found: { dataIndex: number }[]) => {
-          const at = found[0].dataIndex;
-          return tip(data.label[at], [
-            ["part", data.part[at] || "-"],
-            ["duration", time(data.duration[at])],
-            ["bound", time(data.bound[at])],
-            ["size", bytes(data.bytes[at])],
-            ["ranks", String(data.ranks[at])],
-            ["bus bandwidth", rate(data.bus[at])],
-            ["of this kind", String(data.count[at])],
-          ]);
-        },
-      },
+      tooltip: barTooltip(look, (at) => {
+        return tip(data.label[at], [
+          ["part", data.part[at] || "-"],
+          ["duration", time(data.duration[at])],
+          ["bound", time(data.bound[at])],
+          ["size", bytes(data.bytes[at])],
+          ["ranks", String(data.ranks[at])],
+          ["bus bandwidth", rate(data.bus[at])],
+          ["of this kind", String(data.count[at])],
+        ]);
+      }),
       series: [
         {
           type: "bar",
@@ -132,19 +126,14 @@ export function phases(data: PhasesData): View {
             lineHeight: 13,
           },
         },
-        tooltip: {
-          ...(base(look).tooltip as object),
-          trigger: "axis",
-          axisPointer: { type: "shadow" },
-          formatter: (found: { dataIndex: number }[]) => {
-            const row = rows[found[0].dataIndex];
-            return tip(
-              data.names[row[0]],
-              used.map(([name, , column]) => [name, time(row[column])]),
-              used.map(([, colour]) => colour),
-            );
-          },
-        },
+        tooltip: barTooltip(look, (at) => {
+          const row = rows[at];
+          return tip(
+            data.names[row[0]],
+            used.map(([name, , column]) => [name, time(row[column])]),
+            used.map(([, colour]) => colour),
+          );
+        }),
         series: used.map(([name, colour, column]) => ({
           type: "bar",
           name,

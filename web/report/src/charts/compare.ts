@@ -2,7 +2,7 @@
 
 import { digits, percent, time, timeUnit } from "../format";
 import type { Look } from "../theme";
-import { base, legend, names, packing, table, tip, values, zoom } from "../view";
+import { barTooltip, base, legend, names, packing, table, tip, values, zoom } from "../view";
 import type { Table, View } from "../view";
 
 type Colour = "compute" | "exposed" | "queue" | "network" | "reduction" | "wait";
@@ -44,16 +44,10 @@ function common(data: PairsData, look: Look, factor: number) {
   return {
     ...base(look),
     legend: legend(look, data.series.map((each) => each.name)),
-    tooltip: {
-      ...(base(look).tooltip as object),
-      trigger: "axis",
-      axisPointer: { type: "shadow" },
-      formatter: (found: { dataIndex: number }[]) => {
-        const at = found[0].dataIndex;
-        const lines = data.series.map((each): [string, string] => [each.name, text(each.values[at])]);
-        return tip(data.label[at], lines, data.series.map((each) => look[each.colour]));
-      },
-    },
+    tooltip: barTooltip(look, (at) => {
+      const lines = data.series.map((each): [string, string] => [each.name, text(each.values[at])]);
+      return tip(data.label[at], lines, data.series.map((each) => look[each.colour]));
+    }),
     series: data.series.map((each) => ({
       type: "bar",
       name: each.name,

@@ -3,7 +3,7 @@
 import { bytes, digits, time, timeUnit } from "../format";
 import { dimension } from "../theme";
 import type { Look } from "../theme";
-import { base, legend, names, table, tip, values } from "../view";
+import { barTooltip, base, legend, names, table, tip, values } from "../view";
 import type { View } from "../view";
 
 interface ContentionData {
@@ -44,17 +44,11 @@ export function contention(data: ContentionData): View {
         inverse: true,
         axisLabel: { color: look.text, interval: 0, width: width < 600 ? 110 : 220, overflow: "truncate" },
       },
-      tooltip: {
-        ...(base(look).tooltip as object),
-        trigger: "axis",
-        axisPointer: { type: "shadow" },
-        formatter: (found: { dataIndex: number }[]) => {
-          const at = found[0].dataIndex;
-          const there = data.causes.map((cause, place) => ({ cause, place })).filter(({ cause }) => cause.waiting[at] > 0);
-          const lines = there.map(({ cause }): [string, string] => [cause.name, time(cause.waiting[at])]);
-          return tip(data.link[at], [...lines, ...facts(at)], there.map(({ place }) => colour(look, data, place)));
-        },
-      },
+      tooltip: barTooltip(look, (at) => {
+        const there = data.causes.map((cause, place) => ({ cause, place })).filter(({ cause }) => cause.waiting[at] > 0);
+        const lines = there.map(({ cause }): [string, string] => [cause.name, time(cause.waiting[at])]);
+        return tip(data.link[at], [...lines, ...facts(at)], there.map(({ place }) => colour(look, data, place)));
+      }),
       series: data.causes.map((cause, place) => ({
         type: "bar",
         name: cause.name,

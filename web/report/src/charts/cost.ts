@@ -2,7 +2,7 @@
 
 import { digits, money, percent, scaled } from "../format";
 import { dimension } from "../theme";
-import { base, names, table, tip, values } from "../view";
+import { barTooltip, base, names, table, tip, values } from "../view";
 import type { View } from "../view";
 
 interface CostData {
@@ -52,22 +52,16 @@ export function cost(data: CostData): View {
           interval: 0,
         },
       },
-      tooltip: {
-        ...(base(look).tooltip as object),
-        trigger: "axis",
-        axisPointer: { type: "shadow" },
-        formatter: (found: { dataIndex: number }[]) => {
-          const at = found[0].dataIndex;
-          return tip(label[at], [
-            ["which", data.which[at]],
-            ["number", data.count[at].toLocaleString("en")],
-            ["each", money(data.each[at])],
-            ["in all", money(data.usd[at])],
-            ["of the total", share(at)],
-            ...(powered ? [["power", power(at)] as [string, string]] : []),
-          ]);
-        },
-      },
+      tooltip: barTooltip(look, (at) => {
+        return tip(label[at], [
+          ["which", data.which[at]],
+          ["number", data.count[at].toLocaleString("en")],
+          ["each", money(data.each[at])],
+          ["in all", money(data.usd[at])],
+          ["of the total", share(at)],
+          ...(powered ? [["power", power(at)] as [string, string]] : []),
+        ]);
+      }),
       series: [
         {
           type: "bar",

@@ -4,7 +4,7 @@ import { bytes, percent, time, timeUnit } from "../format";
 import { stack, steps } from "../lanes";
 import type { Slices } from "../lanes";
 import { dimension } from "../theme";
-import { base, legend, names, table, tip, values, zoom } from "../view";
+import { barTooltip, base, legend, names, table, tip, tooltip, values, zoom } from "../view";
 import type { View } from "../view";
 
 interface DimensionsData {
@@ -34,16 +34,10 @@ export function dimensions(data: DimensionsData): View {
         grid: { left: 8, right: 48, top: 34, bottom: 8, outerBoundsMode: "same", outerBoundsContain: "axisLabel" },
         xAxis: { ...values(look, "", (value) => `${value} %`), min: 0, max: 100 },
         yAxis: { ...names(look, data.name), inverse: true, axisLabel: { color: look.text } },
-        tooltip: {
-          ...(base(look).tooltip as object),
-          trigger: "axis",
-          axisPointer: { type: "shadow" },
-          formatter: (found: { dataIndex: number }[]) => {
-            const at = found[0].dataIndex;
-            const shares = kinds.map(([name, shown]): [string, string] => [name, percent(shown[at])]);
-            return tip(data.name[at], [...shares, ["sent", bytes(data.bytes[at])], ["busiest", data.link[at]]], colours);
-          },
-        },
+        tooltip: barTooltip(look, (at) => {
+          const shares = kinds.map(([name, shown]): [string, string] => [name, percent(shown[at])]);
+          return tip(data.name[at], [...shares, ["sent", bytes(data.bytes[at])], ["busiest", data.link[at]]], colours);
+        }),
         series: kinds.map(([name, shown], index) => ({
           type: "bar",
           name,
@@ -114,21 +108,17 @@ export function activity(data: { lanes: Lane[] }): View {
         })),
         dataZoom: zoom(look, lanes.map((_, at) => at), 4, rows.side),
         axisPointer: { link: [{ xAxisIndex: "all" }] },
-        tooltip: {
-          ...(base(look).tooltip as object),
-          trigger: "axis",
-          formatter: (found: { dataIndex: number; axisIndex?: number }[]) => {
-            const at = found[0].dataIndex;
-            const lines = lanes
-              .filter((lane) => at < lane.start.length)
-              .map((lane): [string, string] => [
-                lane.name,
-                lane.dimension === undefined ? percent(lane.mean[at]) : `${percent(lane.mean[at])}, busiest ${percent(lane.busiest[at])}`,
-              ]);
-            const from = lanes[0].start[Math.min(at, lanes[0].start.length - 1)];
-            return tip(`from ${time(from)}`, lines, lanes.map(colour));
-          },
-        },
+        tooltip: tooltip(look, "axis", (found: { dataIndex: number; axisIndex?: number }[]) => {
+          const at = found[0].dataIndex;
+          const lines = lanes
+            .filter((lane) => at < lane.start.length)
+            .map((lane): [string, string] => [
+              lane.name,
+              lane.dimension === undefined ? percent(lane.mean[at]) : `${percent(lane.mean[at])}, busiest ${percent(lane.busiest[at])}`,
+            ]);
+          const from = lanes[0].start[Math.min(at, lanes[0].start.length - 1)];
+          return tip(`from ${time(from)}`, lines, lanes.map(colour));
+        }),
         series: lanes.flatMap((lane, at) => [
           {
             type: "line",

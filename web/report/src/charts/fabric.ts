@@ -5,7 +5,7 @@ import { coordinates, number, place, steps } from "../place";
 import type { Point } from "../place";
 import { shade } from "../theme";
 import type { Look } from "../theme";
-import { base, names, table, tip } from "../view";
+import { base, names, table, tip, tooltip } from "../view";
 import type { View } from "../view";
 
 interface Strip {
@@ -166,16 +166,12 @@ export function fabric(data: FabricData): View {
       const put = frame(width - 24, high);
       return {
         ...base(look),
-        tooltip: {
-          ...(base(look).tooltip as object),
-          trigger: "item",
-          formatter: (item: { seriesName: string; dataIndex: number; data: number[] }) =>
-            item.seriesName === "strips"
-              ? stripTip(strips[item.data[1]], item.data[2])
-              : item.seriesName === "links"
-                ? pairTip(drawn[item.dataIndex].pair, dims)
-                : tip(plain(vertices[item.dataIndex]), []),
-        },
+        tooltip: tooltip(look, "item", (item: { seriesName: string; dataIndex: number; data: number[] }) =>
+          item.seriesName === "strips"
+            ? stripTip(strips[item.data[1]], item.data[2])
+            : item.seriesName === "links"
+              ? pairTip(drawn[item.dataIndex].pair, dims)
+              : tip(plain(vertices[item.dataIndex]), [])),
         title:
           data.groups && drawn.length
             ? dims.flatMap((name, dim) => {
@@ -255,7 +251,7 @@ export function fabric(data: FabricData): View {
     table: () =>
       table(
         [
-          ["dimension", (at) => strips[at].name],
+          ["links of", (at) => strips[at].name],
           ["links", (at) => String(strips[at].links)],
           ["least load", (at) => percent(strips[at].least)],
           ["mean load", (at) => percent(strips[at].mean)],

@@ -2,7 +2,7 @@
 
 import { bytes, digits, time, timeUnit } from "../format";
 import type { Look } from "../theme";
-import { base, legend, names, packing, table, tip, values, zoom } from "../view";
+import { barTooltip, base, legend, names, packing, table, tip, values, zoom } from "../view";
 import type { View } from "../view";
 
 interface Series {
@@ -32,16 +32,10 @@ function stacked(layer: string[], series: Series[], more: (index: number) => [st
         },
         yAxis: values(look, `time in a step (${unit})`, digits),
         dataZoom: layer.length > 8 ? zoom(look, [0], 4, [12, 16]) : [],
-        tooltip: {
-          ...(base(look).tooltip as object),
-          trigger: "axis",
-          axisPointer: { type: "shadow" },
-          formatter: (found: { dataIndex: number }[]) => {
-            const at = found[0].dataIndex;
-            const lines = series.map((each): [string, string] => [each.name, time(each.values[at])]);
-            return tip(layer[at], [...lines, ...more(at)], series.map((each) => each.colour(look)));
-          },
-        },
+        tooltip: barTooltip(look, (at) => {
+          const lines = series.map((each): [string, string] => [each.name, time(each.values[at])]);
+          return tip(layer[at], [...lines, ...more(at)], series.map((each) => each.colour(look)));
+        }),
         series: series.map((each) => ({
           type: "bar",
           name: each.name,

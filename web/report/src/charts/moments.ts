@@ -5,7 +5,7 @@ import { spread, stack } from "../lanes";
 import type { Row } from "../lanes";
 import { dimension } from "../theme";
 import type { Look } from "../theme";
-import { base, table, tip, zoom } from "../view";
+import { base, table, tip, tooltip, zoom } from "../view";
 import type { View } from "../view";
 
 interface Block {
@@ -48,12 +48,8 @@ function option(tracks: Track[], end: number, look: Look, width: number) {
       show: false,
     })),
     dataZoom: zoom(look, tracks.map((_, at) => at), 4, rows.side),
-    tooltip: {
-      ...(base(look).tooltip as object),
-      trigger: "item",
-      formatter: (item: { seriesIndex: number; dataIndex: number }) =>
-        tracks[item.seriesIndex].blocks[item.dataIndex].tip(),
-    },
+    tooltip: tooltip(look, "item", (item: { seriesIndex: number; dataIndex: number }) =>
+      tracks[item.seriesIndex].blocks[item.dataIndex].tip()),
     series: tracks.map((track, at) => ({
       type: "custom",
       name: track.name,

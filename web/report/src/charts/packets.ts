@@ -6,7 +6,7 @@ import { sliceAt, stack, steps } from "../lanes";
 import type { Row, Slices, Stack } from "../lanes";
 import { dimension } from "../theme";
 import type { Look } from "../theme";
-import { base, legend, table, tip, values, zoom } from "../view";
+import { base, legend, table, tip, tooltip, values, zoom } from "../view";
 import type { View } from "../view";
 
 /** Room for the labels of a lane's own axis, in pixels. */
@@ -56,11 +56,7 @@ function lanesOption(
     })),
     dataZoom: zoom(look, all, 4, rows.side),
     axisPointer: { link: [{ xAxisIndex: "all" }] },
-    tooltip: {
-      ...(base(look).tooltip as object),
-      trigger: "axis",
-      formatter: (found: { axisValue: number }[]) => told(found[0].axisValue * factor),
-    },
+    tooltip: tooltip(look, "axis", (found: { axisValue: number }[]) => told(found[0].axisValue * factor)),
     series: lanes.flatMap((lane, at) =>
       lane.series(look).map((each) => ({ type: "line", xAxisIndex: at, yAxisIndex: at, symbol: "none", clip: true, ...each })),
     ),
@@ -336,18 +332,14 @@ export function roundTrips(data: RoundTripsData): View {
         type: wide ? "log" : "value",
         ...(wide ? {} : { min: 0 }),
       },
-      tooltip: {
-        ...(base(look).tooltip as object),
-        trigger: "axis",
-        formatter: (found: { axisValue: number }[]) => {
-          const at = Math.min(Math.max(Math.ceil(found[0].axisValue), 1), 100);
-          return tip(
-            `${at} % of connections: at most`,
-            curves.map((curve): [string, string] => [curve.name, time(curve.values[at - 1])]),
-            curves.map((curve) => tint(look, curve)),
-          );
-        },
-      },
+      tooltip: tooltip(look, "axis", (found: { axisValue: number }[]) => {
+        const at = Math.min(Math.max(Math.ceil(found[0].axisValue), 1), 100);
+        return tip(
+          `${at} % of connections: at most`,
+          curves.map((curve): [string, string] => [curve.name, time(curve.values[at - 1])]),
+          curves.map((curve) => tint(look, curve)),
+        );
+      }),
       series: [
         ...curves.map((curve) => ({
           type: "line",
