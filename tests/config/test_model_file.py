@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+import syncline
 from syncline.config import limits
 from syncline.config.load import load
 from syncline.errors import SynclineError
@@ -50,6 +51,29 @@ def test_a_file_is_a_model_by_its_name(file):
     assert (workload["model"], workload["data_type"]) == ("gpt2", "bf16")
     assert sum(layer["parameters"] for layer in workload["layers"]) == 124_439_808
     assert workload["layers"][0]["outputs"] == 2 * 256 * 768
+
+
+def test_the_type_of_elements_counts_in_exchanges(file):
+    def sent(dtype, **more):
+        path = file({**GPT2, "n_layer": 1, "torch_dtype": dtype})
+        return syncline.simulate(scenario(str(path), sequence=64, **more)).summary.bytes
+
+    assert sent("float32") == 2 * sent("float16")
+    assert sent("float32", data_type="fp16") == sent("float16")
+
+
+def test_a_vocabulary_is_padded_to_a_multiple_of_the_ranks(file):
+    """50,257 tokens on 4 ranks are 50,260."""
+    path = file({**GPT2, "n_layer": 1})
+    odd = syncline.simulate(scenario(str(path), sequence=64, parallel={"model": 4}))
+    note = next(note for note in odd.summary.notes if "vocabulary" in note)
+    assert "of 50257 tokens is padded to 50260, a multiple of its 4 model-parallel ranks" in note
+    assert "Megatron-LM pads to 50688" in note
+    even = syncline.simulate(scenario(str(path), sequence=64, vocabulary=50_260, parallel={"model": 4}))
+    assert not [note for note in even.summary.notes if "vocabulary" in note]
+    # What ranks compute differs by less than one lookup of a token for each rank, and exchanges do not.
+    assert odd.summary.compute_s == pytest.approx(even.summary.compute_s, rel=1e-6)
+    assert odd.summary.bytes == even.summary.bytes
 
 
 def test_a_file_that_is_called_config_is_named_after_its_folder(tmp_path):

@@ -3,7 +3,7 @@
 import pytest
 
 from syncline.models import ModelError, from_config
-from syncline.models.hugging_face import FAMILIES
+from syncline.models.hugging_face import FAMILIES, model
 
 
 def config(kind, *, d, n, heads, v, p, **more):
@@ -152,6 +152,25 @@ def test_the_file_gives_defaults_that_a_scenario_may_change():
     assert from_config(LLAMA, layers=1)[0].outputs == 4096 * 4096
 
 
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ({}, "bf16"),
+        ({"torch_dtype": None}, "bf16"),
+        ({"torch_dtype": "auto"}, "bf16"),
+        ({"torch_dtype": "float16"}, "fp16"),
+        ({"torch_dtype": "torch.float32"}, "fp32"),
+        ({"dtype": "float32", "torch_dtype": "float16"}, "fp32"),
+    ],
+)
+def test_the_type_of_elements_is_that_of_the_file(said, expected):
+    assert model({**LLAMA, **said}, "llama").parameters["data_type"].default == expected
+
+
+def test_one_expert_is_none():
+    assert from_config({**LLAMA, "num_local_experts": 1, "num_experts_per_tok": None}, layers=1)
+
+
 def test_dropout_is_there_where_the_file_says_so():
     def has(**rates):
         built = from_config(gpt("gpt2", d=64, n=1, heads=2, v=100, p=64, **rates))
@@ -171,6 +190,12 @@ def without(key):
         (without("model_type"), "model_type", "missing"),
         ({**LLAMA, "model_type": "lama"}, "model_type", "did you mean llama?"),
         ({**LLAMA, "model_type": "mixtral"}, "model_type", "mixture of experts"),
+        ({**LLAMA, "num_local_experts": 8}, "num_local_experts", "makes this a mixture of experts"),
+        ({**LLAMA, "model_type": "newmoe", "n_routed_experts": 64}, "n_routed_experts", "mixture of experts"),
+        ({**LLAMA, "num_experts_per_tok": 2}, "num_experts_per_tok", "mixture of experts"),
+        ({**LLAMA, "torch_dtype": "bfloat61"}, "torch_dtype", "did you mean bfloat16?"),
+        ({**LLAMA, "torch_dtype": "int4"}, "torch_dtype", "one of float32"),
+        ({**LLAMA, "dtype": 16}, "dtype", "one of float32"),
         ({**LLAMA, "model_type": "bert"}, "model_type", "only decoders"),
         ({**LLAMA, "model_type": "mamba"}, "model_type", "without attention"),
         ({**LLAMA, "model_type": 3}, "model_type", "found 3"),

@@ -67,7 +67,7 @@ def test_the_form_of_a_scenario(name):
     assert len({layer["name"] for layer in built}) == len(built)
     works = {"forward", "input_grad", "weight_grad", "update"}
     counts = {"parameters", "inputs", "outputs"}
-    marks = {"needed_by", "block", "heads", "tokens", "selective", "shares", "kept", "kept_selective"}
+    marks = {"needed_by", "block", "heads", "vocabulary", "tokens", "selective", "shares", "kept", "kept_selective"}
     for layer in built:
         assert set(layer) - marks == {"name", "sharding", *works, *counts}
         assert layer["sharding"] in {"gather", "column", "row", "divided", "replicated", "exchange"}

@@ -35,6 +35,7 @@ mod show;
 mod size;
 mod symmetry;
 mod unfold;
+mod vocabulary;
 mod watch;
 
 pub use astra_native::{AstraFiles, astra_scenario};

@@ -4,7 +4,7 @@ use crate::prepare::Prepared;
 use crate::scenario::{Network, Scenario, Workload};
 use crate::several::Member;
 use crate::unfold::{self, Row};
-use crate::{bottleneck, contention, cost, moments};
+use crate::{bottleneck, contention, cost, moments, vocabulary};
 use syncline_engine::path::{MAX_TASKS, watched};
 use syncline_engine::record::{CollectiveRecord, MAX_COLLECTIVES, RankRecord};
 use syncline_engine::{Contention, Job, Record};
@@ -327,6 +327,7 @@ fn notes(scenario: &Scenario, prepared: &Prepared, record: &Record, links: &[Lin
             excess(most)
         ));
     }
+    notes.extend(vocabulary::padded(scenario, prepared));
     if record.collectives_left_out > 0 {
         notes.push(format!(
             "the tables of collectives and phases hold the first {MAX_COLLECTIVES} collectives; {} more are in all other \

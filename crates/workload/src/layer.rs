@@ -48,6 +48,10 @@ pub struct Layer {
     /// Parts into which model parallelism may divide it, such as heads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub heads: Option<u32>,
+    /// Different tokens, where model-parallel ranks divide what it does by these. Ranks that do not divide their number have
+    /// equal parts all the same: it is padded to the next multiple, as by Megatron-LM.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vocabulary: Option<u32>,
     /// Tokens of a sample, by which sequence parallelism divides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<u32>,

@@ -154,7 +154,7 @@ fn activations(training: &Training<'_>, chunks: &[Range<usize>], stage: u32) -> 
 /// A rank's share of what model-parallel ranks divide where `layer` divides it, or where they divide tokens.
 fn share(bytes: Bytes, layer: &Layer, by: &Division) -> u64 {
     let divided = by.sequence || matches!(layer.sharding, Sharding::Row | Sharding::Divided);
-    if divided { bytes.0.div_ceil(u64::from(by.model.1)) } else { bytes.0 }
+    if divided { by.portion(layer).share(bytes.0) } else { bytes.0 }
 }
 
 /// What a rank keeps of a layer for one micro-batch, in bytes.

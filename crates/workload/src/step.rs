@@ -90,7 +90,7 @@ impl Division {
     /// Parameters of `layer` that a rank of a copy uses.
     pub fn parameters(&self, layer: &Layer) -> u64 {
         if self.divides(layer) {
-            layer.parameters.div_ceil(u64::from(self.model.1))
+            Portion::of(layer, self.model.1).share(layer.parameters)
         } else {
             layer.parameters
         }
@@ -106,9 +106,43 @@ impl Division {
             && layer.sharding != Sharding::Exchange
     }
 
+    /// A rank's part of what the ranks of a copy divide.
+    pub(crate) fn portion(&self, layer: &Layer) -> Portion {
+        Portion::of(layer, self.model.1)
+    }
+
     fn comm(&self, role: RoleId, kind: CollectiveKind, elements: u64) -> Option<GroupComm> {
         let bytes = Bytes(elements.saturating_mul(self.element));
         (!bytes.is_zero()).then_some((role, Comm { kind, bytes }))
+    }
+}
+
+/// One rank's part of a layer: `part` of `of`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Portion {
+    part: u64,
+    of: u64,
+}
+
+impl Portion {
+    /// What one of so many ranks has of an amount of no kind.
+    fn one(of: u32) -> Self {
+        Self { part: 1, of: u64::from(of) }
+    }
+
+    /// What one of so many ranks has of a layer: with a vocabulary that they do not divide, as much as if it had been padded
+    /// to the next multiple.
+    fn of(layer: &Layer, ranks: u32) -> Self {
+        match layer.vocabulary {
+            Some(tokens) => Self { part: u64::from(tokens.div_ceil(ranks)), of: u64::from(tokens.max(1)) },
+            None => Self::one(ranks),
+        }
+    }
+
+    /// The part of an amount, rounded up.
+    pub(crate) fn share(self, amount: u64) -> u64 {
+        let part = (u128::from(amount) * u128::from(self.part)).div_ceil(u128::from(self.of));
+        u64::try_from(part).unwrap_or(u64::MAX)
     }
 }
 
@@ -181,28 +215,39 @@ pub fn settle(layer: &Layer, by: &Division) -> Step {
 
 /// One rank's share of a layer's work.
 fn share(layer: &Layer, by: &Division) -> Step {
-    let degree = by.model.1;
+    let (degree, portion) = (by.model.1, by.portion(layer));
     let whole = degree == 1 || layer.sharding == Sharding::Replicated && !by.sequence;
     let share = |work: &Work, outputs: Cut, inputs: Cut| match layer.sharding {
         _ if whole => work.clone(),
-        Sharding::Gather | Sharding::Column => divide(work, degree, outputs),
-        Sharding::Row => divide(work, degree, inputs),
-        Sharding::Divided | Sharding::Replicated | Sharding::Exchange => divide(work, degree, Cut::Count),
+        Sharding::Gather | Sharding::Column => divide(work, (degree, portion), outputs),
+        Sharding::Row => divide(work, (degree, portion), inputs),
+        Sharding::Divided | Sharding::Replicated | Sharding::Exchange => {
+            divide(work, (degree, portion), Cut::Count)
+        }
     };
-    let update =
-        if by.divides(layer) { divide(&layer.update, degree, Cut::Count) } else { layer.update.clone() };
+    let update = if by.divides(layer) {
+        divide(&layer.update, (degree, portion), Cut::Count)
+    } else {
+        layer.update.clone()
+    };
+    let copies = by.data.1;
     Step {
         forward: share(&layer.forward, Cut::N, Cut::K),
         input_grad: share(&layer.input_grad, Cut::K, Cut::N),
         weight_grad: share(&layer.weight_grad, Cut::N, Cut::M),
-        update: if by.shards(layer) { divide(&update, by.data.1, Cut::Count) } else { update },
+        update: if by.shards(layer) {
+            divide(&update, (copies, Portion::one(copies)), Cut::Count)
+        } else {
+            update
+        },
         ..Step::default()
     }
 }
 
-/// One rank's share of `work` where `by` ranks divide it. `cut` says what of its matrix products they divide.
-fn divide(work: &Work, by: u32, cut: Cut) -> Work {
-    let share = |amount: u64| amount.div_ceil(u64::from(by));
+/// One rank's share of `work` where `by` ranks divide it, which is this portion. `cut` says what of its matrix products they
+/// divide.
+fn divide(work: &Work, (by, portion): (u32, Portion), cut: Cut) -> Work {
+    let share = |amount| portion.share(amount);
     match work {
         Work::None => Work::None,
         Work::Time(time) => Work::Time(Time(share(time.0))),
@@ -241,6 +286,19 @@ mod tests {
         assert_eq!(kinds(&settle_as(Sharding::Replicated)), [None, None, grads(200)]);
         assert_eq!(settle_as(Sharding::Replicated).forward, Work::Time(Time(8_000)));
         assert_eq!(settle_as(Sharding::Row).forward, Work::Time(Time(2_000)));
+    }
+
+    #[test]
+    fn a_vocabulary_is_padded() {
+        // 10 tokens of 20 parameters each on 4 ranks: as 12 tokens.
+        let layer = Layer { vocabulary: Some(10), sharding: Sharding::Column, ..layer("l") };
+        let division = by(4, 2, 2);
+        assert_eq!(layer.parameters, 100);
+        assert_eq!(division.parameters(&layer), 30);
+        assert_eq!(settle(&layer, &division).forward, Work::Time(Time(8_000 * 3 / 10)));
+        let even = Layer { vocabulary: Some(20), ..layer.clone() };
+        assert_eq!(division.parameters(&even), 25);
+        assert_eq!(division.parameters(&Layer { vocabulary: None, ..layer }), 25);
     }
 
     #[test]

@@ -254,7 +254,7 @@ def _layer(layer: Layer, element: str) -> dict[str, Any]:
     if given := layer.communication:
         comms = ((key, getattr(given, key)) for key in ("forward", "input_grad", "weight_grad"))
         resolved["communication"] = {key: _comm(comm) for key, comm in comms if comm}
-    marks = ("needed_by", "block", "heads", "tokens", "kept", "kept_selective", "shares")
+    marks = ("needed_by", "block", "heads", "vocabulary", "tokens", "kept", "kept_selective", "shares")
     resolved.update({key: value for key in marks if (value := getattr(layer, key)) is not None})
     return {**resolved, "selective": True} if layer.selective else resolved
 

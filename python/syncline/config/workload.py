@@ -162,6 +162,8 @@ class Layer(Strict):
     `recompute: full` keeps the input of each."""
     heads: Annotated[int, Field(ge=1, le=2**32 - 1)] | None = None
     """Parts, such as heads, that model-parallel ranks can divide the layer into."""
+    vocabulary: Annotated[int, Field(ge=1, le=2**32 - 1)] | None = None
+    """Different tokens by which model-parallel ranks divide the layer; padded to a multiple of the ranks."""
     tokens: Annotated[int, Field(ge=1, le=2**32 - 1)] | None = None
     """Tokens of a sample, which sequence parallelism divides."""
     selective: bool = False

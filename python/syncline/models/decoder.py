@@ -114,7 +114,10 @@ class Decoder:
         self.check()
         values = self.tokens * self.hidden
         embedding = calculus.embedding(self.tokens, self.vocabulary, self.hidden)
-        first = [Layer("embedding", (embedding,), "row", reads_data=True, tokens=self.sequence, kept=Kept())]
+        tokens, entries = self.sequence, self.vocabulary
+        first = [
+            Layer("embedding", (embedding,), "row", reads_data=True, vocabulary=entries, tokens=tokens, kept=Kept())
+        ]
         if self.positions:
             add = calculus.positions(self.batch_per_npu, self.sequence, self.hidden, self.positions)
             first.append(Layer("positions", (add,), "replicated", kept=Kept()))
@@ -142,8 +145,16 @@ class Decoder:
                 for part in block
             ),
             Layer("norm", (self._norm(),), "replicated", kept=Kept(values)),
-            Layer("projection", (project,), "column", borrowed=self.tied_embeddings, shares=shares, kept=Kept(values)),
-            Layer("loss", (loss,), "divided", kept=Kept(wide=self.tokens * self.vocabulary)),
+            Layer(
+                "projection",
+                (project,),
+                "column",
+                borrowed=self.tied_embeddings,
+                shares=shares,
+                vocabulary=entries,
+                kept=Kept(values),
+            ),
+            Layer("loss", (loss,), "divided", vocabulary=entries, kept=Kept(wide=self.tokens * entries)),
         ]
 
     def _norm(self) -> Op:

@@ -3,7 +3,8 @@
 ``model_type`` says which keys a file has and what they mean; a *family* here turns them into the parameters of
 :class:`~.decoder.Decoder`. Keys that only change values (angles of rotation, initial weights, tokens of special
 meaning) are not looked at. What would change work, sizes or exchanges and is not modelled is refused by name: experts,
-embeddings of another width than the blocks, encoders.
+embeddings of another width than the blocks, encoders. The type of the checkpoint's elements (``torch_dtype``, later
+``dtype``) is that of the model unless a scenario says another.
 
 What a file leaves out has the default of its class in the library ``transformers``; keys that are always written are
 required. Source of meanings and defaults: the configuration classes of ``transformers`` 4.
@@ -35,6 +36,29 @@ _ACTIVATIONS = {
     "relu": "relu",
 }
 """Names of activations there and here; approximations of one function count as that function."""
+
+_TYPES = {
+    "float32": "fp32",
+    "float16": "fp16",
+    "bfloat16": "bf16",
+    "float64": "fp64",
+    "half": "fp16",
+    "float": "fp32",
+    "float8_e4m3fn": "fp8",
+    "float8_e5m2": "fp8",
+}
+"""Names of element types there and here."""
+
+_EXPERTS = (
+    "num_local_experts",
+    "num_experts",
+    "n_routed_experts",
+    "moe_num_experts",
+    "num_moe_experts",
+    "num_experts_per_tok",
+    "moe_intermediate_size",
+)
+"""Keys by which files of several kinds say that their perceptrons are experts; 1 of them is none, and so is 0."""
 
 _LAYERS, _WIDEST, _LONGEST = 10_000, 1 << 20, 1 << 24
 """Most blocks; most elements, heads and tokens; most tokens of a vocabulary and elements within a perceptron."""
@@ -86,6 +110,26 @@ class _Keys:
         if not isinstance(found, str) or found not in _ACTIVATIONS:
             raise unknown(key, found, _ACTIVATIONS)
         return _ACTIVATIONS[found]
+
+    def data_type(self) -> dict[str, str]:
+        """The type of the checkpoint's elements; nothing where the file does not say one."""
+        for key in ("dtype", "torch_dtype"):
+            found = self.values.get(key)
+            if found is None or found == "auto":
+                continue
+            name = found.removeprefix("torch.") if isinstance(found, str) else None
+            if name not in _TYPES:
+                raise unknown(key, found, _TYPES)
+            return {"data_type": _TYPES[name]}
+        return {}
+
+    def no_experts(self) -> None:
+        """Refuse a file that says experts."""
+        for key in _EXPERTS:
+            found = self.values.get(key)
+            if found is not None and found not in (0, 1):
+                why = f"`{key}` makes this a mixture of experts, which is not modelled"
+                raise ModelError(key, found, "1, or no such key: a decoder without experts", problem=why)
 
     def must_be(self, key: str, wanted: object, default: object, why: str) -> None:
         """Refuse a file whose ``key`` has another value."""
@@ -309,11 +353,12 @@ def model(config: Mapping[str, Any], name: str) -> ModelInfo:
     for why, kinds in _REFUSED.items():
         if kind in kinds.split():
             raise ModelError("model_type", kind, allowed, problem=f"{kind} is {why}")
+    keys = _Keys(config)
+    keys.no_experts()
     if not isinstance(kind, str) or kind not in FAMILIES:
         raise unknown("model_type", kind, FAMILIES)
-    keys = _Keys(config)
     keys.must_be("is_encoder_decoder", wanted=False, default=False, why="only decoders are modelled")
-    sizes = FAMILIES[kind](keys)
+    sizes = {**FAMILIES[kind](keys), **keys.data_type()}
     return preset(f"{name}: a decoder of kind {kind}", "the keys of its configuration", **sizes)
 
 

@@ -71,6 +71,8 @@ class Layer:
     """Which block it belongs to: what a pipeline's stage holds whole."""
     heads: int | None = None
     """Parts into which model parallelism can divide it."""
+    vocabulary: int | None = None
+    """Different tokens by which model parallelism divides it, padded to a multiple of the ranks."""
     tokens: int | None = None
     """Tokens of a sample, by which sequence parallelism divides."""
     selective: bool = False
@@ -131,7 +133,8 @@ class Layer:
 
     def scenario(self, data_type: str) -> dict[str, Any]:
         """Give the layer as a scenario holds it, where every element is of ``data_type``."""
-        marks = {key: getattr(self, key) for key in ("needed_by", "block", "heads", "tokens", "selective", "shares")}
+        keys = ("needed_by", "block", "heads", "vocabulary", "tokens", "selective", "shares")
+        marks = {key: getattr(self, key) for key in keys}
         flop, moved = self.update(data_type)
         return {
             "name": self.name,

@@ -95,14 +95,20 @@ def layers(
     position = pointwise("position", values, forward=2, backward=1)
     project = linear(tokens, hidden, vocabulary, bias=False)
     return [
-        Layer("embedding", (embedding(tokens, vocabulary, hidden), position), "row", reads_data=True),
+        Layer(
+            "embedding",
+            (embedding(tokens, vocabulary, hidden), position),
+            "row",
+            reads_data=True,
+            vocabulary=vocabulary,
+        ),
         *(
             Layer(f"block{index}.{name}", ops, sharding, heads=heads if name in _BY_HEADS else None)
             for index in range(1, layers + 1)
             for name, ops, sharding in block
         ),
-        Layer("projection", (project,), "column", borrowed=tied_embeddings),
-        Layer("loss", (softmax(tokens, vocabulary),), "divided"),
+        Layer("projection", (project,), "column", borrowed=tied_embeddings, vocabulary=vocabulary),
+        Layer("loss", (softmax(tokens, vocabulary),), "divided", vocabulary=vocabulary),
     ]
 
 
