@@ -3,7 +3,8 @@
 //! - [`scenario`]: the resolved scenario, the contract with the Python package;
 //! - `network`, `placement`, `jobs`, `compute`, `plans`: its parts as fabric, ranks, workload, compute model and plans;
 //!   `prepare`: all of them, checked, `size`: not too large;
-//! - `faults`: what is slow or broken; `several`: jobs that share the fabric;
+//! - `faults`: what is slow or broken; `several`: jobs that share the fabric; `shared_memory`: whether they fit into NPUs that
+//!   they share;
 //! - `symmetry`: which ranks stand for others; `unfold`: the way back;
 //! - [`run()`]: the run loop; `watch`: its clock; `report`: from the engine's record to tables and a summary;
 //!   `bottleneck`: what bounds the step, `contention`: which links held back what, `moments`: what happened when,
@@ -31,6 +32,7 @@ mod report;
 mod run;
 pub mod scenario;
 mod several;
+mod shared_memory;
 mod show;
 mod size;
 mod symmetry;

@@ -236,6 +236,12 @@ fn jobs(prepared: &Prepared, record: &Record) -> Vec<JobSummary> {
     prepared.parts.iter().map(summary).collect()
 }
 
+/// The name of the one of several jobs that a rank belongs to; empty where there is one job.
+fn job_of(prepared: &Prepared, rank: u32) -> String {
+    let has = |part: &&Member| rank.wrapping_sub(part.share.first_rank) < part.share.ranks;
+    prepared.parts.iter().find(has).map(|part| part.share.name.clone()).unwrap_or_default()
+}
+
 /// Training iterations of one of several jobs that were completed; of a run that was cut off, those that all jobs have.
 fn steps_of(part: &Member, record: &Record) -> u32 {
     if record.ended == Ended::Finished { part.share.iterations } else { record.iterations_done }
@@ -494,6 +500,7 @@ fn collectives(prepared: &Prepared, finished: &[Row<CollectiveRecord>]) -> Table
         .with("bus_bytes_per_s", "Algorithm bandwidth times the collective's factor, comparable with link rates (`busbw` of nccl-tests)", float(&|r| rate(r) * factor(r)))
         .with("bound_s", "Time that no execution of the plan can beat", float(&|r| plan(r).bound.as_s()))
         .with("groups", "Groups that the row stands for: more than 1 only in tables that would be too long", finished.iter().map(|r| i64::from(r.members)).collect::<Vec<i64>>())
+        .with("job", "Which of several jobs it belongs to; empty where there is one", text(&|r| job_of(prepared, workload.roles[usize::from(r.role)].rank(r.group, 0))))
 }
 
 fn phases(prepared: &Prepared, finished: &[Row<CollectiveRecord>]) -> Table {

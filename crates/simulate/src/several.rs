@@ -6,7 +6,7 @@
 use crate::prepare::{Prepared, prepare};
 use crate::scenario::{Fault, Job, Scenario, Traced, Workload};
 use crate::watch::Watch;
-use crate::{faults, network, size};
+use crate::{faults, network, shared_memory, size};
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 use syncline_fabric::{Fabric, Symmetry};
 use syncline_units::{NpuId, Time};
@@ -137,14 +137,11 @@ fn joined(
     let named: Vec<_> =
         jobs.iter().zip(&prepared).map(|(job, own)| (job.name.as_str(), own.workload.clone())).collect();
     let (workload, shares) = join(&named)?;
-    let mut placement = Vec::new();
-    for own in &prepared {
-        if own.placement.is_empty() {
-            placement.extend((0..own.workload.ranks).map(NpuId));
-        } else {
-            placement.extend_from_slice(&own.placement);
-        }
-    }
+    let place = |own: &Prepared, rank: u32| own.placement.get(rank as usize).copied().unwrap_or(NpuId(rank));
+    shared_memory::check(jobs, &prepared, place).into_result()?;
+    let ranks = |own: &Prepared| 0..own.workload.ranks;
+    let placement: Vec<NpuId> =
+        prepared.iter().flat_map(|own| ranks(own).map(move |rank| place(own, rank))).collect();
     let (mut durations, mut memory) = (Vec::new(), Vec::new());
     for own in &mut prepared {
         durations.append(&mut own.durations);

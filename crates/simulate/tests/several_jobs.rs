@@ -245,3 +245,53 @@ proptest! {
         }
     }
 }
+
+/// A training job whose ranks hold 1 GB: 100 million parameters in bf16 and Adam's 12 bytes, without activations.
+fn training(name: &str, npus: &[u32], capacity: &str) -> Value {
+    let layer = json!({ "name": "l", "forward": { "time": "1ms" }, "parameters": 62_500_000, "sharding": "gather", "kept": "0B" });
+    json!({
+        "name": name,
+        "workload": { "source": "layers", "layers": [layer], "iterations": 1, "data_type": "bf16", "optimizer": "adam",
+                      "parallel": { "model": "none", "data": "rest" } },
+        "compute": { "model": "given" },
+        "npu_memory": capacity,
+        "placement": { "npus": npus }
+    })
+}
+
+/// 62.5 million parameters of 2 + 2 + 12 bytes.
+#[test]
+fn jobs_that_do_not_fit_together_are_refused_with_the_numbers() {
+    let on = |second: &[u32], capacity: &str| {
+        let jobs = json!([training("a", &LEFT, capacity), training("b", second, capacity)]);
+        run(&scenario(jobs, json!({})), Control::default())
+    };
+    assert!(on(&LEFT, "2GB").is_ok());
+    assert!(on(&RIGHT, "1GB").is_ok());
+    let found = on(&[4, 5, 3, 2], "1999999999B").unwrap_err();
+    let [error] = &found.0[..] else { panic!("{found}") };
+    assert_eq!(error.code, syncline_diagnostics::Code::DoesNotFit);
+    assert_eq!(error.key.as_deref(), Some("workload.jobs.1.placement"));
+    let said = format!("{found}");
+    for part in ["`a` and `b` need 2 GB together on NPU 2", "so does another NPU", "a 1 GB, b 1 GB"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+}
+
+/// Each collective says whose it is; a job that is alone says nothing.
+#[test]
+fn collectives_say_their_job() {
+    let jobs = json!([all_reduce("a", &LEFT, json!({})), all_reduce("b", &RIGHT, json!({}))]);
+    let timeline = run(&scenario(jobs, json!({})), Control::default()).unwrap().timeline;
+    let text = |table: &str, column: &str| match &timeline.table(table).unwrap().column(column).unwrap().data
+    {
+        syncline_timeline::Data::Text(values) => values.clone(),
+        other => panic!("{other:?}"),
+    };
+    let jobs = text("collectives", "job");
+    assert_eq!(jobs.iter().filter(|job| *job == "a").count(), 3);
+    assert_eq!(jobs.iter().filter(|job| *job == "b").count(), 3);
+    for (job, layer) in jobs.iter().zip(text("collectives", "layer")) {
+        assert!(layer.starts_with(&format!("{job}/")), "{job} {layer}");
+    }
+}

@@ -70,7 +70,7 @@ const TOLD: usize = 4;
 const TOGETHER: usize = 3;
 
 /// Bytes for people: four digits and a decimal prefix, as data sheets have them.
-fn said(bytes: Bytes) -> String {
+pub fn said(bytes: Bytes) -> String {
     let mut scaled = bytes.0 as f64;
     let mut units = ["B", "kB", "MB", "GB", "TB", "PB"].into_iter();
     let mut unit = units.next().unwrap_or_default();

@@ -123,12 +123,13 @@ def jobs(summary: Summary) -> Table:
     """Several jobs: how long a step of each takes, what of it waits, and what the others cost it."""
     table = bare()
     table.add_column("job", overflow="fold", min_width=9)
-    for heading in ("ranks", "start", "step time", "exposed", "alone", "slowdown"):
+    for heading in ("ranks", "steps", "start", "step time", "exposed", "alone", "slowdown"):
         table.add_column(heading, justify="right", no_wrap=True)
     for job in summary.jobs:
         table.add_row(
             job.name,
             str(job.ranks),
+            str(job.iterations),
             time(job.start_s),
             time(job.step_time_s),
             percent(job.exposed_fraction),

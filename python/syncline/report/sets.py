@@ -17,13 +17,19 @@ SHOWN = 8
 
 
 def sets(result: Result, width: int) -> Table | None:
-    """The longest collectives with their bandwidths, and how near they come to the bound of their plan."""
+    """The longest collectives with their bandwidths, and how near they come to the bound of their plan.
+
+    Of several jobs, each row says whose it is; runs of before had no such column.
+    """
     columns = result.table("collectives")
     kinds = columns["kind"]
     if not kinds:
         return None
     order = sorted(range(len(kinds)), key=lambda index: (-columns["duration_s"][index], index))
+    jobs = columns.get("job") if result.summary.jobs else None
     table = bare()
+    if jobs:
+        table.add_column("job", overflow="fold")
     table.add_column("collective", overflow="fold")
     headings = ["size", "time", "bus bandwidth", *(["of the bound"] if width >= 70 else [])]
     for heading in headings:
@@ -34,12 +40,12 @@ def sets(result: Result, width: int) -> Table | None:
         cells = [size(columns["size_bytes"][index]), time(duration), rate(columns["bus_bytes_per_s"][index])]
         if width >= 70:
             cells.append(percent(bound / duration) if duration else "")
-        row = (kinds[index], *cells)
+        row = (jobs[index] if jobs else "", kinds[index], *cells)
         alike[row] = alike.get(row, 0) + 1
     rows = list(alike.items())
     cut = SHOWN if len(rows) > SHOWN + 1 else len(rows)
-    for (kind, *cells), count in rows[:cut]:
-        table.add_row(f"{kind} x{count}" if count > 1 else kind, *cells)
+    for (job, kind, *cells), count in rows[:cut]:
+        table.add_row(*([job] if jobs else []), f"{kind} x{count}" if count > 1 else kind, *cells)
     if others := sum(count for _, count in rows[cut:]):
         table.add_row(counted(others, "shorter one"), style="dim")
     return table

@@ -16,6 +16,9 @@ ENDED = {
 }
 """What is said first about a run that was cut short."""
 
+FEW = 4
+"""Of more jobs than this, the iterations of each are not listed."""
+
 NO_STEP = "No iteration was completed: there is no step time."
 
 
@@ -39,7 +42,15 @@ def facts(result: Result) -> list[str]:
 
 
 def steps(summary: Summary) -> str:
-    """``3 iterations of 4 micro-batches``."""
+    """``3 iterations of 4 micro-batches``; of several jobs, those of each: ``2 jobs of 2 and 4 iterations``."""
+    if summary.jobs:
+        numbers = [job.iterations for job in summary.jobs]
+        jobs = counted(len(numbers), "job")
+        if min(numbers) == max(numbers):
+            return f"{jobs} of {counted(numbers[0], 'iteration')}{' each' if len(numbers) > 1 else ''}"
+        few = len(numbers) <= FEW
+        each = listed([str(number) for number in numbers]) if few else f"{min(numbers)} to {max(numbers)}"
+        return f"{jobs} of {each} iterations"
     of = f" of {summary.micro_batches} micro-batches" if summary.micro_batches else ""
     return f"{counted(summary.iterations, 'iteration')}{of}"
 
