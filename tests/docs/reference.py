@@ -423,8 +423,9 @@ def manifest() -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         # Several jobs, packets and flows leave every table that there is.
         jobs = [{"name": name, "workload": {"collective": "all_reduce", "bytes": "64KiB"}} for name in ("one", "two")]
-        fabric = {"switch": {"hosts": 4, "rate": "100Gb/s", "latency": "1us"}}
-        for network in ("packet", "flow"):
+        racks = {"leaves": 2, "hosts_per_leaf": 2, "spines": 1, "rate": "100Gb/s", "latency": "1us"}
+        switch = {"hosts": 4, "rate": "100Gb/s", "latency": "1us"}
+        for network, fabric in (("packet", {"switch": switch}), ("flow", {"leaf_spine": racks})):
             run = Path(folder) / network
             syncline.simulate(jobs=jobs, fabric=fabric, network=network, prices="hier2021").save(run)
             made.append(json.loads((run / "manifest.json").read_text("utf-8")))

@@ -87,6 +87,28 @@ pub struct Tier {
     pub links: u32,
 }
 
+/// Which way a link leads, seen from the NPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Way {
+    /// Away from the NPUs: to a switch or card, or to a switch of a level farther away.
+    Up,
+    /// Towards the NPUs.
+    Down,
+    /// To a vertex of the same height.
+    Across,
+}
+
+impl Way {
+    /// Its name in files: `up`, `down`; empty across.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Up => "up",
+            Self::Down => "down",
+            Self::Across => "",
+        }
+    }
+}
+
 /// How the vertices of a picture are arranged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -155,7 +177,23 @@ impl Parts {
 
     /// The tier of a link.
     pub fn tier(&self, link: LinkId) -> &Tier {
-        &self.tiers[self.tiers.partition_point(|tier| tier.first <= link.0) - 1]
+        &self.tiers[self.tier_number(link)]
+    }
+
+    /// The place of a link's tier among the tiers.
+    pub fn tier_number(&self, link: LinkId) -> usize {
+        self.tiers.partition_point(|tier| tier.first <= link.0) - 1
+    }
+
+    /// Which way a link from one vertex to another leads. Switches of nodes are below the NPUs and as far away as the first
+    /// switches above them.
+    pub fn way(&self, from: u32, to: u32) -> Way {
+        let away = |vertex| self.level(vertex).height.unsigned_abs();
+        match away(from).cmp(&away(to)) {
+            std::cmp::Ordering::Less => Way::Up,
+            std::cmp::Ordering::Greater => Way::Down,
+            std::cmp::Ordering::Equal => Way::Across,
+        }
     }
 
     /// What people call a vertex: `NPU 3`, `spine 0`.
@@ -201,5 +239,18 @@ mod tests {
             assert_eq!(parts.vertex(wrong), None, "{wrong}");
         }
         assert_eq!(parts.names(), "NPU 0 to NPU 3, leaf 0 to leaf 2");
+    }
+
+    #[test]
+    fn ways_are_seen_from_npus() {
+        let mut parts = Parts::unknown(4, 4, 0);
+        parts.levels[1].count = 2;
+        parts.levels[1].height = -1;
+        parts.levels.push(Level { name: "spine".to_owned(), height: 2, first: 6, ..parts.levels[1].clone() });
+        let ways =
+            [(0, 4, Way::Up), (4, 0, Way::Down), (5, 6, Way::Up), (6, 0, Way::Down), (4, 5, Way::Across)];
+        for (from, to, way) in ways {
+            assert_eq!(parts.way(from, to), way, "{from} to {to}");
+        }
     }
 }

@@ -6,14 +6,20 @@ use crate::prepare::Prepared;
 use std::collections::BTreeMap;
 use syncline_engine::path::{Segment, Spent};
 use syncline_engine::{Job, Network, Record, task_name};
+use syncline_fabric::parts::Way;
 use syncline_timeline::Table;
 use syncline_units::LinkId;
+
+/// A link that is busy for this part of a slice is called full in it: not all of it, because messages begin and end.
+const FULL: f64 = 0.99;
 
 /// Busy time of one lane, slice by slice.
 struct Lane {
     name: String,
     utilization: Vec<f64>,
     busiest: Vec<f64>,
+    /// Rows that are busy for at least [`FULL`] of the slice.
+    full: Vec<u64>,
 }
 
 /// Compute, then every dimension that has links.
@@ -61,12 +67,72 @@ pub(crate) fn activity(prepared: &Prepared, record: &Record, network: &mut impl 
         )
 }
 
+/// Tiers of links, each way by itself: of a fabric that is a graph, all of whose links are of one dimension. Nothing of others,
+/// whose tiers are their dimensions.
+pub(crate) fn tiers(prepared: &Prepared, record: &Record, network: &mut impl Network) -> Option<Table> {
+    let (symmetry, fabric) = (&prepared.symmetry, &prepared.fabric);
+    if !fabric.dims().is_empty() {
+        return None;
+    }
+    let parts = fabric.parts();
+    let mut of_tiers: BTreeMap<(usize, Way), Vec<LinkId>> = BTreeMap::new();
+    for link in symmetry.links() {
+        let ends = fabric.link(link);
+        of_tiers.entry((parts.tier_number(link), parts.way(ends.from, ends.to))).or_default().push(link);
+    }
+    let slices = &record.slices;
+    let activity = network.activity();
+    let members = symmetry.members();
+    let lanes: Vec<(&str, Way, i64, Lane)> = of_tiers
+        .into_iter()
+        .map(|((tier, way), links)| {
+            let ports = links.iter().map(|&link| {
+                let weight = u128::from(fabric.link(link).rate.0) * u128::from(members);
+                (activity.row(symmetry.port(link) as usize), weight)
+            });
+            let lane = lane(String::new(), record, ports);
+            (parts.tiers[tier].name.as_str(), way, links.len() as i64 * i64::from(members), lane)
+        })
+        .collect();
+    let text = |of: fn(&(&str, Way, i64, Lane)) -> String| {
+        lanes.iter().flat_map(|lane| vec![of(lane); slices.len()]).collect::<Vec<String>>()
+    };
+    let starts: Vec<f64> = slices.iter().map(|slice| slice.start.as_s()).collect();
+    let ends: Vec<f64> = slices.iter().map(|slice| slice.end.as_s()).collect();
+    let table = Table::new(
+        "tiers",
+        "A slice of time of a tier of links one way, of a fabric that is built or given link by link; the first two iterations",
+    )
+    .with("tier", "Name of the tier, such as `leaf-spine`", text(|lane| lane.0.to_owned()))
+    .with("way", "`up`, away from NPUs, or `down`; empty between vertices of one level", text(|lane| lane.1.name().to_owned()))
+    .with("links", "Links of the tier this way", lanes.iter().flat_map(|lane| vec![lane.2; slices.len()]).collect::<Vec<i64>>())
+    .with("start_s", "Begin of the slice", starts.repeat(lanes.len()))
+    .with("end_s", "End of the slice", ends.repeat(lanes.len()))
+    .with(
+        "utilization",
+        "Bytes over what all these links could have carried",
+        lanes.iter().flat_map(|lane| lane.3.utilization.clone()).collect::<Vec<_>>(),
+    )
+    .with(
+        "busiest_utilization",
+        "The same of the busiest of them",
+        lanes.iter().flat_map(|lane| lane.3.busiest.clone()).collect::<Vec<_>>(),
+    )
+    .with(
+        "full_links",
+        "How many of them are full: busy for at least 99 % of the slice",
+        lanes.iter().flat_map(|lane| lane.3.full.iter().map(|&full| (full * u64::from(members)) as i64)).collect::<Vec<i64>>(),
+    );
+    Some(table)
+}
+
 /// A lane of rows that each count `weight` fold. Whole numbers are summed, so that it does not matter in how many rows
 /// they come.
 fn lane<'a>(name: String, record: &Record, rows: impl Iterator<Item = (&'a [u64], u128)>) -> Lane {
     let lengths: Vec<u64> =
         record.slices.iter().map(|slice| slice.end.saturating_sub(slice.start).0).collect();
     let (mut sums, mut most, mut all) = (vec![0u128; lengths.len()], vec![0u64; lengths.len()], 0u128);
+    let mut full = vec![0u64; lengths.len()];
     for (busy, weight) in rows {
         all += weight;
         for (slice, &busy) in busy.iter().take(lengths.len()).enumerate() {
@@ -74,6 +140,7 @@ fn lane<'a>(name: String, record: &Record, rows: impl Iterator<Item = (&'a [u64]
             let busy = busy.min(lengths[slice]);
             sums[slice] += u128::from(busy) * weight;
             most[slice] = most[slice].max(busy);
+            full[slice] += u64::from(busy as f64 >= FULL * lengths[slice] as f64);
         }
     }
     let share = |busy: f64, whole: f64| if whole > 0.0 { busy / whole } else { 0.0 };
@@ -82,6 +149,7 @@ fn lane<'a>(name: String, record: &Record, rows: impl Iterator<Item = (&'a [u64]
         name,
         utilization: slices().map(|(at, length)| share(sums[at] as f64, all as f64 * length)).collect(),
         busiest: slices().map(|(at, length)| share(most[at] as f64, length)).collect(),
+        full,
     }
 }
 

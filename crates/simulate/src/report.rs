@@ -8,7 +8,9 @@ use crate::{bottleneck, contention, cost, moments, vocabulary};
 use syncline_engine::path::{MAX_TASKS, watched};
 use syncline_engine::record::{CollectiveRecord, MAX_COLLECTIVES, RankRecord};
 use syncline_engine::{Contention, Job, Record};
+use syncline_fabric::parts::Way;
 use syncline_timeline::{DimSummary, Ended, JobSummary, Packets, Summary, Table, Timeline};
+use syncline_units::LinkId;
 use syncline_workload::Part;
 
 /// Picoseconds in a second.
@@ -22,6 +24,7 @@ struct LinkRow {
     dim: usize,
     from: String,
     to: String,
+    way: Way,
     bytes: u64,
     messages: u64,
     busy_s: f64,
@@ -59,6 +62,7 @@ pub(crate) fn timeline(
         moments::activity(prepared, &record, network),
         moments::critical_path(prepared, job, &record.path),
     ];
+    tables.extend(moments::tiers(prepared, &record, network));
     if matches!(scenario.network, Network::Flow(_)) {
         tables.push(contention::table(prepared, contention));
     }
@@ -69,6 +73,7 @@ pub(crate) fn timeline(
 
 fn link_rows(prepared: &Prepared, network: &impl syncline_engine::Network) -> Vec<LinkRow> {
     let fabric = &prepared.fabric;
+    let parts = fabric.parts();
     unfold::links(prepared)
         .into_iter()
         .map(|row| {
@@ -80,6 +85,7 @@ fn link_rows(prepared: &Prepared, network: &impl syncline_engine::Network) -> Ve
                 dim: usize::from(link.dim),
                 from: fabric.vertex_name(link.from),
                 to: fabric.vertex_name(link.to),
+                way: parts.way(link.from, link.to),
                 bytes: used.bytes,
                 messages: used.messages,
                 busy_s: used.busy.as_s(),
@@ -585,6 +591,7 @@ fn phases(prepared: &Prepared, finished: &[Row<CollectiveRecord>]) -> Table {
 
 fn link_table(links: &[LinkRow], total: f64, prepared: &Prepared) -> Table {
     let names = prepared.dim_names();
+    let parts = prepared.fabric.parts();
     let share = |time: f64| if total > 0.0 { time / total } else { 0.0 };
     Table::new("links", "A directed link of the fabric")
         .with("link", "Its number", links.iter().map(|l| i64::from(l.id)).collect::<Vec<i64>>())
@@ -613,6 +620,16 @@ fn link_table(links: &[LinkRow], total: f64, prepared: &Prepared) -> Table {
             "links",
             "Links that the row stands for: more than 1 only in tables that would be too long",
             links.iter().map(|l| i64::from(l.links)).collect::<Vec<i64>>(),
+        )
+        .with(
+            "tier",
+            "Tier of links that it belongs to, such as `leaf-spine`; of a fabric of dimensions, its dimension",
+            links.iter().map(|l| parts.tier(LinkId(l.id)).name.clone()).collect::<Vec<_>>(),
+        )
+        .with(
+            "way",
+            "`up`, away from NPUs, or `down`; empty between vertices of one level",
+            links.iter().map(|l| l.way.name().to_owned()).collect::<Vec<_>>(),
         )
 }
 

@@ -300,3 +300,65 @@ fn the_bottleneck_is_the_dimension_that_is_worth_making_faster() {
     let [node, cluster] = [step("200GB/s", "10GB/s"), step("20GB/s", "100GB/s")].map(saved);
     assert!(node > 10.0 * cluster && cluster >= 0.0, "{node} {cluster}");
 }
+
+/// Four hosts below each of two leaves send all they have over the one link from their leaf to the spine.
+fn through_the_spine(network: &str) -> Timeline {
+    simulate(&json!({
+        "schema": "syncline/1",
+        "fabric": {"built": {"network": {"leaf_spine": {
+            "leaves": 2, "hosts_per_leaf": 4, "spines": 1, "rate": "8Gb/s", "uplink_rate": "8Gb/s", "latency": "1us"}}}},
+        "placement": {"npus": [0, 4]},
+        "workload": {"source": "collectives", "collectives": [{"kind": "all_to_all", "bytes": "8MB"}]},
+        "collectives": {"chunks": 1},
+        "network": {"model": network},
+    }))
+}
+
+/// Ranks on NPUs 0 and 4 swap 4 MB at 1 GB/s: one of eight host links each way, and the uplink of each leaf, are full for 4 ms.
+#[test]
+fn tiers_are_told_each_way() {
+    let timeline = through_the_spine("flow");
+    let tiers = table(&timeline, "tiers");
+    let lanes: Vec<(String, String)> =
+        texts(tiers, "tier").iter().cloned().zip(texts(tiers, "way").iter().cloned()).collect();
+    let mut names = lanes.clone();
+    names.dedup();
+    let expected = [("host-leaf", "up"), ("host-leaf", "down"), ("leaf-spine", "up"), ("leaf-spine", "down")];
+    assert_eq!(names, expected.map(|(tier, way)| (tier.to_owned(), way.to_owned())));
+    let (starts, ends) = (floats(tiers, "start_s"), floats(tiers, "end_s"));
+    for (tier, way) in expected {
+        let rows = || (0..lanes.len()).filter(|&row| (&*lanes[row].0, &*lanes[row].1) == (tier, way));
+        let links = if tier == "host-leaf" { 8 } else { 2 };
+        assert!(rows().all(|row| ints(tiers, "links")[row] == links), "{tier}");
+        let length = |row: usize| ends[row] - starts[row];
+        let full: f64 = rows().filter(|&row| ints(tiers, "full_links")[row] == 2).map(length).sum();
+        // Slices at the ends are full in part.
+        assert!((full - 4e-3).abs() < 1e-4, "{tier} {way} {full}");
+        let carried: f64 = rows().map(|row| floats(tiers, "utilization")[row] * length(row)).sum();
+        assert!((carried * links as f64 - 2.0 * 4e-3).abs() < 1e-6, "{tier} {way} {carried}");
+        assert!(rows().all(|row| floats(tiers, "busiest_utilization")[row] <= 1.0));
+    }
+    // Links say the same of themselves.
+    let links = table(&timeline, "links");
+    let ends = texts(links, "from").iter().zip(texts(links, "to"));
+    for ((from, to), (tier, way)) in ends.zip(texts(links, "tier").iter().zip(texts(links, "way"))) {
+        let expected = match (from.split(' ').next().unwrap(), to.split(' ').next().unwrap()) {
+            ("NPU", "leaf") => ("host-leaf", "up"),
+            ("leaf", "NPU") => ("host-leaf", "down"),
+            ("leaf", "spine") => ("leaf-spine", "up"),
+            ("spine", "leaf") => ("leaf-spine", "down"),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!((tier.as_str(), way.as_str()), expected);
+    }
+}
+
+/// A fabric of dimensions has its dimensions for tiers: no table of its own.
+#[test]
+fn dimensions_are_tiers() {
+    let timeline =
+        two(json!({"source": "collectives", "collectives": [{"kind": "all_reduce", "bytes": "1MB"}]}));
+    assert!(timeline.tables.iter().all(|table| table.name != "tiers"));
+    assert!(texts(table(&timeline, "links"), "tier").iter().all(|tier| tier == "d"));
+    assert!(texts(table(&timeline, "links"), "way").iter().all(String::is_empty));
+}

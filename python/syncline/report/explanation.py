@@ -32,6 +32,7 @@ _TABLES = {
     "queues": "queues and losses over time",
     "flows": "every connection, with what was sent again and its round trips",
     "activity": "when compute and every dimension were busy",
+    "tiers": "when every tier of links was full, up and down",
     "critical_path": "the chain of work and waiting that the first two iterations are as long as",
 }
 """What to look for in a table."""

@@ -185,7 +185,9 @@ def _small_run(network: str) -> Result:
 
     communication = {"weight_grad": {"collective": "all_reduce", "bytes": "2kB"}}
     layer = {"name": "layer", "forward": "1us", "weight_grad": "1us", "communication": communication}
-    fabric = {"shape": "Ring(2)", "rate": "1GB/s"}
+    # Of a fabric that is no grid of dimensions, tiers of links are told.
+    racks = {"leaf_spine": {"leaves": 2, "hosts_per_leaf": 1, "spines": 1, "rate": "1GB/s"}}
+    fabric = racks if network == "flow" else {"shape": "Ring(2)", "rate": "1GB/s"}
     jobs = [{"name": name, "workload": {"layers": [layer]}} for name in ("one", "two")]
     return simulate(jobs=jobs, compute="given", fabric=fabric, network=network, prices="hier2021")
 

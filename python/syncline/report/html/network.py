@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from syncline.report.drawing import describe
 from syncline.report.html.chart import Chart, rounded
+from syncline.report.html.source import rows_of
 from syncline.report.quantity import counted, listed, percent, time
 
 if TYPE_CHECKING:
@@ -56,41 +57,119 @@ def dimensions(source: Source) -> Chart | None:
 
 
 def activity(source: Source) -> Chart | None:
-    """Utilisation of compute and of each dimension over time."""
+    """Utilisation of compute and of each dimension over time; of tiers of links where the fabric is one dimension."""
     table = source.table("activity", "dimension", "start_s", "end_s", "utilization", "busiest_utilization")
     if table is None:
         return None
-    lanes: dict[str, list[int]] = {}
-    for index, name in enumerate(table["dimension"]):
-        lanes.setdefault(name, []).append(index)
-    most = max(range(len(table["utilization"])), key=_but_compute(table))
-    end = max(table["end_s"])
+    tiers = source.table("tiers", "tier", "way", *SLICES, "links", "full_links")
     place = {dim.name: number for number, dim in enumerate(source.summary.dims)}
-    computes = "compute" in lanes
+    lanes = []
+    for name, rows in rows_of(table["dimension"]).items():
+        if name == "compute":
+            lanes.append(_lane(name, table, rows))
+        elif not tiers:
+            lanes.append(_lane(name, table, rows, dimension=place[name]) if name in place else _lane(name, table, rows))
+    finding = _fullest(table)
+    if tiers:
+        of_tiers = rows_of([_way(*each) for each in zip(tiers["tier"], tiers["way"], strict=True)])
+        names = list(dict.fromkeys(tiers["tier"]))
+        for name, rows in of_tiers.items():
+            lanes.append(_lane(name, tiers, rows, dimension=names.index(tiers["tier"][rows[0]])))
+        finding = _full(tiers, of_tiers)
+    end = max(table["end_s"])
+    what = "tier of links" if tiers else "dimension"
     return Chart(
         "activity",
-        "Compute and network over time" if computes else "The network over time",
-        f"Shown: the first {time(end)} of the run. The network's fullest moment is at {time(table['start_s'][most])}:"
-        f" {table['dimension'][most]} carries {percent(table['utilization'][most])} of what its links can.",
-        "Filled: bytes sent over the capacity of all links of the dimension, in each slice of time"
-        + ("; for compute, the mean share of ranks whose compute is busy" if computes else "")
-        + ". Line: the busiest link of the dimension. A dimension whose busiest link is far above its mean is loaded"
-        " unevenly.",
-        {
-            "lanes": [
-                {
-                    "name": name,
-                    # By which the script colours it as in other charts; compute has none.
-                    **({"dimension": place[name]} if name in place else {}),
-                    "start": rounded([table["start_s"][row] for row in rows]),
-                    "end": rounded([table["end_s"][row] for row in rows]),
-                    "mean": rounded([table["utilization"][row] for row in rows]),
-                    "busiest": rounded([table["busiest_utilization"][row] for row in rows]),
-                }
-                for name, rows in lanes.items()
-            ]
-        },
+        "Compute and network over time"
+        if any(lane["name"] == "compute" for lane in lanes)
+        else "The network over time",
+        f"Shown: the first {time(end)} of the run. {finding}",
+        f"Filled: bytes sent over the capacity of all links of the {what}, in each slice of time"
+        + ("; for compute, the mean share of ranks whose compute is busy" if lanes[0]["name"] == "compute" else "")
+        + f". Line: the busiest link of the {what}. A {what} whose busiest link is far above its mean is loaded"
+        " unevenly."
+        + (
+            " Up is away from NPUs, down towards them. A link is full where it sends for 99 % of a slice."
+            if tiers
+            else ""
+        ),
+        {"lanes": lanes},
     )
+
+
+SLICES = ("start_s", "end_s", "utilization", "busiest_utilization")
+"""What is known of a slice of time."""
+
+
+def _way(tier: str, way: str) -> str:
+    """A tier one way, in words."""
+    return f"{tier} {way}".rstrip()
+
+
+def _links(tiers: Table, row: int, count: int = 2) -> str:
+    """The links of a row's tier: ``leaf-spine links up``."""
+    return f"{tiers['tier'][row]} link{'' if count == 1 else 's'} {tiers['way'][row]}".rstrip()
+
+
+def _lane(name: str, table: Table, rows: list[int], **more: int) -> dict[str, Any]:
+    """A lane of slices; ``dimension`` is the number by which the script colours it, which compute has not."""
+    keys = ("start", "end", "mean", "busiest")
+    columns = {key: rounded([table[column][row] for row in rows]) for key, column in zip(keys, SLICES, strict=True)}
+    return {"name": name, **more, **columns}
+
+
+def _fullest(table: Table) -> str:
+    """When which dimension is used most."""
+    most = max(range(len(table["utilization"])), key=_but_compute(table))
+    return (
+        f"The network's fullest moment is at {time(table['start_s'][most])}: {table['dimension'][most]} carries"
+        f" {percent(table['utilization'][most])} of what its links can."
+    )
+
+
+def _full(tiers: Table, lanes: dict[str, list[int]]) -> str:
+    """Which tier is full from when to when; where none is, when one is fullest."""
+    stretches = [stretch for rows in lanes.values() for stretch in _stretches(tiers, rows)]
+    if not stretches:
+        most = max(range(len(tiers["tier"])), key=lambda row: (tiers["utilization"][row], -row))
+        return (
+            f"No link is full at any time. The fullest moment is at {time(tiers['start_s'][most])}: the"
+            f" {_links(tiers, most)} carry {percent(tiers['utilization'][most])} of what they can."
+        )
+    # The longest time that the most of a tier's links are full: a tier with one full link of many is told last.
+    worst = max(stretches, key=lambda rows: sum(_weight(tiers, row) for row in rows))
+    first, last = worst[0], worst[-1]
+    full = [tiers["full_links"][row] for row in worst]
+    number, links = (f"{min(full)}" if min(full) == max(full) else f"{min(full)} to {max(full)}"), tiers["links"][first]
+    name = _links(tiers, first, links)
+    when = f"from {time(tiers['start_s'][first])} to {time(tiers['end_s'][last])}"
+    mean = sum(tiers["utilization"][row] * _length(tiers, row) for row in worst) / sum(
+        _length(tiers, row) for row in worst
+    )
+    who = f"All {links} {name} are" if min(full) == links else f"{number} of the {links} {name} are"
+    return f"{f'The {name} is' if links == 1 else who} full {when}: the tier carries {percent(mean)} of what it can."
+
+
+def _stretches(tiers: Table, rows: list[int]) -> list[list[int]]:
+    """Slices that follow each other in which some link of a tier is full."""
+    found: list[list[int]] = []
+    for before, row in zip([None, *rows], rows, strict=False):
+        if not tiers["full_links"][row]:
+            continue
+        if before is not None and tiers["full_links"][before]:
+            found[-1].append(row)
+        else:
+            found.append([row])
+    return found
+
+
+def _length(tiers: Table, row: int) -> float:
+    return float(tiers["end_s"][row] - tiers["start_s"][row])
+
+
+def _weight(tiers: Table, row: int) -> float:
+    """How much of its tier is full for how long."""
+    return float(tiers["full_links"][row] / tiers["links"][row]) * _length(tiers, row)
 
 
 def _but_compute(table: Table) -> Any:
@@ -113,17 +192,20 @@ def fabric(source: Source) -> Chart | None:
     drawn, notes = _drawn(source, table, load, dims, sizes)
     pictured = {edge[2] for edge in drawn}
     most = max(range(len(load)), key=lambda row: (load[row], -row))
-    strips = _strips(table, load, members, dims)
+    tiered = not sizes and "tier" in table
+    sorts = [_way(*each) for each in zip(table["tier"], table["way"], strict=True)] if tiered else table["dimension"]
+    strips = _strips(table, load, members, sorts)
+    sort = "tier" if tiered else "dimension"
     return Chart(
         "fabric",
         "The fabric, coloured by load",
         f"{counted(source.summary.npus, 'NPU')}, {counted(sum(members), 'directed link')}. The most loaded link is"
-        f" {table['from'][most]} to {table['to'][most]} ({table['dimension'][most]}): {percent(load[most])} of what it"
-        f" could carry in the run. {_evenness(strips)}",
+        f" {table['from'][most]} to {table['to'][most]} ({sorts[most]}): {percent(load[most])} of what it"
+        f" could carry in the run. {_evenness(strips, sort)}",
         "The load of a link is bytes that passed it over what it could have carried in the whole run. Lines are"
         " links, round dots NPUs, squares switches (alike ones together); parallel links between the same two are"
         " one line, their mean; a line that leaves the drawing comes back on the other side. Strips: all links of a"
-        " dimension from the least loaded to the most loaded; a strip of one colour is a dimension whose links are"
+        f" {sort} from the least loaded to the most loaded; a strip of one colour is a {sort} whose links are"
         " used evenly.",
         {
             "dims": dims,
@@ -251,9 +333,10 @@ def _alike(links: Sequence[Link]) -> dict[str, str]:
     return named
 
 
-def _strips(table: Table, load: list[float], members: list[int], dims: list[str]) -> list[dict[str, Any]]:
+def _strips(table: Table, load: list[float], members: list[int], sorts: list[str]) -> list[dict[str, Any]]:
+    """The links of each sort, which is a dimension or a tier one way, from the least loaded to the most loaded."""
     strips = []
-    for name, mine in _by_dimension(table, dims).items():
+    for name, mine in rows_of(sorts).items():
         rows = sorted(mine, key=load.__getitem__)
         count = sum(members[row] for row in rows)
         # Each place shows the link that stands there when all are put in a row by load.
@@ -282,18 +365,10 @@ def _strips(table: Table, load: list[float], members: list[int], dims: list[str]
     return strips
 
 
-def _by_dimension(table: Table, dims: list[str]) -> dict[str, list[int]]:
-    """The rows of each dimension that has links."""
-    rows: dict[str, list[int]] = {name: [] for name in dims}
-    for row, name in enumerate(table["dimension"]):
-        rows[name].append(row)
-    return {name: mine for name, mine in rows.items() if mine}
-
-
-def _evenness(strips: list[dict[str, Any]]) -> str:
-    """Whether the links of each dimension carry about the same."""
+def _evenness(strips: list[dict[str, Any]], sort: str) -> str:
+    """Whether the links of each dimension or tier carry about the same."""
     worst = max(strips, key=lambda strip: strip["most"] / strip["mean"] if strip["mean"] else 0.0)
     spread = worst["most"] / worst["mean"] if worst["mean"] else 1.0
     if spread < 1.05:
-        return "All links of a dimension carry about the same."
+        return f"All links of a {sort} carry about the same."
     return f"{worst['name']} is loaded unevenly: its most loaded link carries {spread:.3g} times the mean."

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from syncline.report.html.chart import Chart, rounded
+from syncline.report.html.source import rows_of
 from syncline.report.quantity import counted, listed, percent, scaled, size, time
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def losses(source: Source) -> Chart | None:
     table = source.table("queues", "dimension", "start_s", "end_s", *KINDS)
     if table is None:
         return None
-    dims = [_lossy(source, table, name, rows) for name, rows in _by_dimension(table).items()]
+    dims = [_lossy(source, table, name, rows) for name, rows in rows_of(table["dimension"]).items()]
     # The worst first: it is shown before another is chosen.
     found = sorted((dim for dim in dims if dim["counts"]), key=_badness, reverse=True)
     if not found:
@@ -50,13 +51,6 @@ def losses(source: Source) -> Chart | None:
         {"dims": found},
         notes,
     )
-
-
-def _by_dimension(table: Table) -> dict[str, list[int]]:
-    rows: dict[str, list[int]] = {}
-    for index, name in enumerate(table["dimension"]):
-        rows.setdefault(name, []).append(index)
-    return rows
 
 
 def _place(source: Source, name: str) -> dict[str, int]:
@@ -139,7 +133,7 @@ def queues(source: Source) -> Chart | None:
         return None
     ports = _ports(source)
     lanes = []
-    for name, rows in _by_dimension(table).items():
+    for name, rows in rows_of(table["dimension"]).items():
         if not any(table["longest_queue_bytes"][row] for row in rows):
             continue
         limits = [port["limit"] for port in ports if port["dimension"] == name and port["limit"]]

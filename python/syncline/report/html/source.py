@@ -7,6 +7,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from syncline.result import Result
     from syncline.summary import Summary
 
@@ -14,6 +16,14 @@ BLOCKS = 16_000
 """Blocks of the overlap timeline that a report holds; the Perfetto trace has all spans."""
 
 Table = dict[str, list[Any]]
+
+
+def rows_of(names: Sequence[str]) -> dict[str, list[int]]:
+    """The rows of each name, in the order in which they come."""
+    rows: dict[str, list[int]] = {}
+    for index, name in enumerate(names):
+        rows.setdefault(name, []).append(index)
+    return rows
 
 
 class Source:
