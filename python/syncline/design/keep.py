@@ -16,7 +16,7 @@ from syncline import _core
 from syncline.config.dump import dump
 from syncline.config.node import Mark, Text
 from syncline.config.problem import error, refuse
-from syncline.design import plot
+from syncline.design import plot, portable
 
 if TYPE_CHECKING:
     from syncline.design.bandwidth import Allocation, Found
@@ -115,7 +115,10 @@ def _stems(found: Found) -> list[str]:
 
 
 def scenario(found: Found, job: int, folder: Path) -> dict[str, Any]:
-    """A job on the winning fabric, as ``simulate`` takes it; files that it names are copied into ``folder``."""
+    """A job on the winning fabric, as ``simulate`` takes it.
+
+    Files that it names are copied into ``folder``; a PyTorch module is written as its layers.
+    """
     request = found.request
     root = request.source.root.plain()
     own = root["jobs"][job] if request.spec.jobs else root
@@ -126,6 +129,9 @@ def scenario(found: Found, job: int, folder: Path) -> dict[str, Any]:
     sections: dict[str, Any] = {"schema": "syncline/1", "name": request.name}
     for key in _SECTIONS:
         value = own.get(key) if own.get(key) is not None and key in ("workload", "compute") else root.get(key)
+        if key == "workload" and isinstance(value, dict) and "module" in value:
+            # Its code may not be where the file is simulated.
+            value = portable.layers(value, (found.results[job].scenario or {})["workload"])
         if value is not None:
             sections[key] = _with_files(value, request.source.folder, folder, named=key == "prices")
     sections["fabric"] = {"shape": found.winner.shape, "rate_per_npu": rates, **fabric}
