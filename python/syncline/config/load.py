@@ -60,8 +60,12 @@ class Loaded:
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Calls a function of the core on the scenario; its errors get their file and line."""
+        return self.placing(lambda: function(self.json, *arguments))
+
+    def placing(self, function: Callable[[], Any]) -> Any:
+        """Calls a function about parts of the scenario; its errors get their file and line."""
         try:
-            return function(self.json, *arguments)
+            return function()
         except SynclineError as problem:
             placed = in_order(self.origins.placed(each) for each in problem.diagnostics)
             raise SynclineError(placed, problem.exit_status) from None

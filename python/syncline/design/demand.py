@@ -238,13 +238,13 @@ def _primes(number: int) -> Iterator[int]:
 def _run(loaded: Loaded, resolved: dict[str, Any]) -> Result:
     quiet = {**resolved, "report": False, "trace": {"ranks": [], "max_spans": 0}, "network": {"model": "analytical"}}
 
-    def simulate(_: str) -> Result:
+    def simulate() -> Result:
         finished = _core.simulate(json.dumps(quiet))
         if finished.interrupted:
             raise KeyboardInterrupt
         return Result(finished)
 
-    found: Result = loaded.call(simulate)
+    found: Result = loaded.placing(simulate)
     return found
 
 

@@ -62,5 +62,5 @@ def _usd(loaded: Loaded, rates: Sequence[float]) -> float:
     fabric = loaded.resolved["fabric"]
     dims = [{**dim, "rate_per_npu": f"{round(8 * rate)}b/s"} for dim, rate in zip(fabric["dims"], rates, strict=True)]
     priced = json.dumps({**fabric, "dims": dims}), json.dumps(loaded.resolved["prices"])
-    bill: dict[str, Any] = json.loads(loaded.call(lambda _: _core.cost(*priced)))
+    bill: dict[str, Any] = json.loads(loaded.placing(lambda: _core.cost(*priced)))
     return float(bill["usd"])

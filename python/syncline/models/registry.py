@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from syncline.models.optimizer import OPTIMIZERS
 from syncline.models.parameters import problem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from syncline.models.layer import Layer
 
@@ -98,8 +99,20 @@ def _layers(info: ModelInfo, name: str, params: Mapping[str, Any]) -> list[Layer
     defaults = {key: parameter.default for key, parameter in info.parameters.items()}
     chosen = {**defaults, **params}
     del chosen["data_type"]
-    optimizer = OPTIMIZERS[chosen.pop("optimizer")]
-    built = [replace(layer, optimizer=optimizer) for layer in info.layers(**chosen)]
-    if not countable(built):
+    sizes = tuple((key, tuple(value) if isinstance(value, list) else value) for key, value in chosen.items())
+    built = _built(info.layers, sizes)
+    if built is None:
         raise ModelError("model", name, "parameters whose work stays below 2^63 FLOP and bytes in one iteration")
-    return built
+    return list(built)
+
+
+@lru_cache(maxsize=8)
+def _built(make: Callable[..., list[Layer]], sizes: tuple[tuple[str, Any], ...]) -> tuple[Layer, ...] | None:
+    """The layers of these sizes, ``None`` where they cannot be counted.
+
+    A search asks for the same model on many fabrics; layers are never changed.
+    """
+    chosen = dict(sizes)
+    optimizer = OPTIMIZERS[chosen.pop("optimizer")]
+    built = tuple(replace(layer, optimizer=optimizer) for layer in make(**chosen))
+    return built if countable(built) else None
