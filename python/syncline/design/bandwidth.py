@@ -193,7 +193,7 @@ def search(request: Request, told: Told | None = None) -> Found:
     skipped: list[tuple[str, str]] = []
     reasons: list[tuple[str, str]] = []
     refused: list[SynclineError] = []
-    known: Known = {}
+    known = Known()
     for at, candidate in enumerate(candidates):
         say(0.6 * at / len(candidates), f"shape {at + 1} of {len(candidates)}: {candidate.shape}")
         try:

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 from syncline import _core
 from syncline.config.problem import error, refuse
+from syncline.design import spanned
 from syncline.result import Result
 
 if TYPE_CHECKING:
@@ -99,8 +100,24 @@ class Counted:
     """By role, kind and size: how many of them a rank takes part in."""
 
 
-Known = dict[str, Counted]
-"""What was counted already, by the scenario that was simulated for it: the same for all shapes of as many NPUs."""
+@dataclass(frozen=True)
+class Probed:
+    """What an exchange alone does on a fabric."""
+
+    total_s: float
+    """How long it takes."""
+    busy_s: dict[str, float]
+    """How long the busiest link of each dimension sends, by its name."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """What was simulated already, by the scenario that it was simulated for: it is the same for many shapes."""
+
+    counted: dict[str, Counted] = field(default_factory=dict)
+    """The same for all shapes of as many NPUs."""
+    probed: dict[str, Probed] = field(default_factory=dict)
+    """The same for shapes that differ in dimensions that the exchange does not use."""
 
 
 def demand(loaded: Loaded, rates: Sequence[int], known: Known | None = None) -> Demand:
@@ -136,11 +153,12 @@ def demand(loaded: Loaded, rates: Sequence[int], known: Known | None = None) -> 
                 help="leave `pipeline` out of the search, and simulate what is found with it",
             )
         )
-    counted = _counted(loaded, {} if known is None else known)
+    known = Known() if known is None else known
+    counted = _counted(loaded, known.counted)
     exchanges: dict[tuple[str, tuple[float, ...]], tuple[float, ...]] = {}
     latency = 0.0
     for (role, kind), sizes in _by_kind(counted.exchanges).items():
-        probe = _Probe(loaded, role, kind, sizes)
+        probe = _Probe(loaded, role, kind, sizes, known.probed)
         per_byte = probe.per_byte(rates)
         total = sum(size * count for size, count in sizes.items())
         latency += probe.latency()
@@ -156,7 +174,7 @@ def demand(loaded: Loaded, rates: Sequence[int], known: Known | None = None) -> 
     return Demand(counted.compute_s + latency, found, latency)
 
 
-def _counted(loaded: Loaded, known: Known) -> Counted:
+def _counted(loaded: Loaded, known: dict[str, Counted]) -> Counted:
     """Counts the exchanges of a job, unless it is known."""
     resolved = loaded.resolved
     workload = resolved["workload"]
@@ -251,8 +269,8 @@ def _run(loaded: Loaded, resolved: dict[str, Any]) -> Result:
 class _Probe:
     """One kind of exchange alone on the fabric; ``sizes`` says how many there are of each size."""
 
-    def __init__(self, loaded: Loaded, role: str, kind: str, sizes: dict[int, float]) -> None:
-        self.loaded, self.role, self.kind, self.sizes = loaded, role, kind, sizes
+    def __init__(self, loaded: Loaded, role: str, kind: str, sizes: dict[int, float], known: dict[str, Probed]) -> None:
+        self.loaded, self.role, self.kind, self.sizes, self.known = loaded, role, kind, sizes, known
 
     def _workload(self, size: int) -> dict[str, Any]:
         workload = self.loaded.resolved["workload"]
@@ -266,9 +284,12 @@ class _Probe:
         layers = [{"name": "probe", "communication": {which: comm}}]
         return {**made, "layers": layers, "parallel": parallel, "iterations": 1}
 
-    def _run(self, size: int, collectives: dict[str, Any], *, factor: int = 1, latency: bool = False) -> Result:
+    def _run(self, size: int, collectives: dict[str, Any], *, factor: int = 1, latency: bool = False) -> Probed:
         resolved = self.loaded.resolved
-        dims = [dict(dim) for dim in resolved["fabric"]["dims"]]
+        dims = resolved["fabric"]["dims"]
+        parallel = resolved["workload"].get("parallel", {})
+        inner = spanned.inner(parallel, collectives, prod(dim["size"] for dim in dims))
+        dims = spanned.alike(dims, self.role, inner, _SOME)
         for dim in dims:
             bits = _core.parse_quantity("rate", dim["rate_per_npu"])
             dim["rate_per_npu"] = f"{bits * factor}b/s"
@@ -276,7 +297,13 @@ class _Probe:
                 dim["latency"] = _SOME
         kept = {key: value for key, value in resolved.items() if key not in ("npu_memory", "prices")}
         changed = {"workload": self._workload(size), "fabric": {"dims": dims}, "collectives": collectives}
-        return _run(self.loaded, {**kept, **changed, "compute": {"model": "given"}})
+        asked = {**kept, **changed, "compute": {"model": "given"}}
+        key = json.dumps(asked, sort_keys=True)
+        if key not in self.known:
+            summary = _run(self.loaded, asked).summary
+            total = summary.total_time_s
+            self.known[key] = Probed(total, {dim.name: dim.busiest_link_busy * total for dim in summary.dims})
+        return self.known[key]
 
     def per_byte(self, rates: Sequence[int]) -> tuple[float, ...]:
         """Of each dimension: bytes that an NPU's whole rate takes as long for, for each byte of the exchange."""
@@ -286,9 +313,9 @@ class _Probe:
         chunks = chunks if isinstance(chunks, int) and chunks <= _FEW else 2
         nothing = {"endpoint_delay": "0s", "injection_latency": "0s", "reduction_rate": None}
         size = max(self.sizes)
-        summary = self._run(size, {**resolved, "chunks": chunks, "chunks_of": {}, **nothing}).summary
-        busy = [dim.busiest_link_busy * summary.total_time_s for dim in summary.dims]
-        return tuple(time * rate / 8 / max(size, 1) for time, rate in zip(busy, rates, strict=True))
+        busy = self._run(size, {**resolved, "chunks": chunks, "chunks_of": {}, **nothing}).busy_s
+        times = [busy.get(dim["name"], 0.0) for dim in self.loaded.resolved["fabric"]["dims"]]
+        return tuple(time * rate / 8 / max(size, 1) for time, rate in zip(times, rates, strict=True))
 
     def latency(self) -> float:
         """Seconds that all of them take, one after the other, where rates count for nothing.
@@ -302,8 +329,6 @@ class _Probe:
         if collectives["reduction_rate"] is None and not any(_core.parse_quantity("time", each) for each in times):
             return 0.0
         low, high = min(self.sizes), max(self.sizes)
-        ends = {
-            size: self._run(size, collectives, factor=_FAST, latency=True).summary.total_time_s for size in (low, high)
-        }
+        ends = {size: self._run(size, collectives, factor=_FAST, latency=True).total_s for size in (low, high)}
         slope = (ends[high] - ends[low]) / (high - low) if high > low else 0.0
         return sum(count * (ends[low] + slope * (size - low)) for size, count in self.sizes.items())

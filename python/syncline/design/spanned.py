@@ -1,0 +1,51 @@
+"""Which dimensions a group of ranks spans, and a fabric on which all others are alike.
+
+An exchange sends nothing through a dimension in which all ranks of a group have one place. So it is the same on every
+shape that differs in such dimensions alone, and is simulated once for all of them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_PLAIN = {"shape": "switch", "rate": None, "rate_per_npu": "100GB/s", "efficiency": 1.0}
+
+
+def alike(dims: Sequence[dict[str, Any]], role: str, inner: int | None, latency: str) -> list[dict[str, Any]]:
+    """The dimensions with those that groups of ``role`` do not span in one form, neighbours as one, with this latency.
+
+    Model-parallel groups are the ``inner`` lowest ranks and so on, data-parallel ones have that stride; where ``inner``
+    is ``None``, that is not known, and the dimensions stay as they are.
+    """
+    if inner is None or role not in ("model", "data"):
+        return [dict(dim) for dim in dims]
+    made: list[dict[str, Any]] = []
+    others, stride, beside = 0, 1, False
+    for dim in dims:
+        above = stride * dim["size"]
+        spans = stride < inner if role == "model" else above > inner
+        if spans:
+            made.append(dict(dim))
+        elif beside:
+            made[-1]["size"] *= dim["size"]
+        else:
+            others += 1
+            made.append({**_PLAIN, "name": f"other dimensions {others}", "size": dim["size"], "latency": latency})
+        stride, beside = above, not spans
+    return made
+
+
+def inner(parallel: Mapping[str, Any], collectives: Mapping[str, Any], npus: int) -> int | None:
+    """Ranks of a model-parallel group, where these are the lowest ones; ``None`` where that is not known.
+
+    Nor is it where collectives are said of dimensions by their names or numbers.
+    """
+    by_name = any(collectives.get(key) for key in ("algorithms", "plans", "logical"))
+    if by_name or "order" in parallel or parallel.get("pipeline", "none") != "none":
+        return None
+    model = parallel.get("model")
+    degree = model.get("degree") if isinstance(model, dict) else None
+    return int(degree) if degree and npus % degree == 0 else None

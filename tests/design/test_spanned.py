@@ -1,0 +1,75 @@
+"""Exchanges that are simulated once for several shapes."""
+
+from __future__ import annotations
+
+import pytest
+
+from syncline.design import demand as module
+from syncline.design import spanned
+from syncline.design.demand import Known, demand
+from tests.design.requests import SPEC, asked
+
+SHAPES = ["Ring(4)_Switch(8)", "Switch(4)_Switch(8)", "Ring(8)_Switch(4)", "Ring(2)_Switch(4)_Ring(4)", "Ring(32)"]
+
+
+def dims(*sizes: int) -> list[dict[str, object]]:
+    return [{"name": f"dim{at}", "size": size, "shape": "ring"} for at, size in enumerate(sizes, start=1)]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "inner", "model", "data"),
+    [
+        ((4, 8), 4, ["dim1", 8], [4, "dim2"]),
+        ((2, 2, 8), 4, ["dim1", "dim2", 8], [4, "dim3"]),
+        ((8, 2, 2), 4, ["dim1", 4], ["dim1", "dim2", "dim3"]),
+        ((4, 2, 4), 4, ["dim1", 8], [4, "dim2", "dim3"]),
+        ((4, 2), 1, [8], ["dim1", "dim2"]),
+        ((4, 2), 8, ["dim1", "dim2"], [8]),
+        ((4, 2), None, ["dim1", "dim2"], ["dim1", "dim2"]),
+    ],
+)
+def test_dimensions_that_are_not_spanned_are_one(
+    sizes: tuple[int, ...], inner: int | None, model: list[object], data: list[object]
+) -> None:
+    def form(role: str) -> list[object]:
+        found = spanned.alike(dims(*sizes), role, inner, "1ps")
+        return [dim["size"] if str(dim["name"]).startswith("other") else dim["name"] for dim in found]
+
+    assert form("model") == model
+    assert form("data") == data
+    assert form("all") == [f"dim{at}" for at in range(1, len(sizes) + 1)]
+
+
+def test_what_is_reused_is_what_would_be_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To the last digit, with latencies; and fewer simulations."""
+    runs: list[object] = []
+    simulate = module._run
+    monkeypatch.setattr(module, "_run", lambda *asked: runs.append(asked) or simulate(*asked))
+
+    def found(fabric: dict[str, object]) -> list[object]:
+        runs.clear()
+        request, known = asked(fabric=fabric), Known()
+        whole = []
+        for candidate in request.candidates():
+            rates = [10**11] * len(candidate.sizes)
+            whole.append(demand(request.scenario(0, candidate, rates), rates, known))
+        return [whole, len(runs)]
+
+    fabric = {**SPEC["fabric"], "shape": SHAPES, "latency": "1us"}
+    reused, few = found(fabric)
+    monkeypatch.setattr(spanned, "inner", lambda *_: None)
+    simulated, many = found(fabric)
+    assert reused == simulated
+    assert isinstance(few, int)
+    assert isinstance(many, int)
+    assert few < many
+
+
+def test_dimensions_that_are_named_stay() -> None:
+    parallel = {"model": {"degree": 4}, "data": "rest"}
+    assert spanned.inner(parallel, {}, 32) == 4
+    assert spanned.inner(parallel, {}, 6) is None
+    assert spanned.inner({"model": {"dims": ["dim1"]}, "data": "rest"}, {}, 32) is None
+    assert spanned.inner({**parallel, "order": ["data", "model"]}, {}, 32) is None
+    assert spanned.inner(parallel, {"algorithms": {"dim1": "ring"}}, 32) is None
+    assert spanned.inner(parallel, {"plans": {"all_reduce": "own.yaml"}}, 32) is None
