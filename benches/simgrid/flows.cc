@@ -48,15 +48,24 @@ int main(int argc, char** argv)
   std::ifstream in(argv[1]);
   unsigned hosts = 0, links = 0;
   in >> hosts >> links;
+  // Version 4 gave these functions other names.
+#if SIMGRID_VERSION >= 40000
+  auto* zone = engine.get_netzone_root()->add_netzone_full("all");
+  const auto add_host = [zone](const std::string& name) { return zone->add_host(name, 1e9); };
+  const auto add_link = [zone](const std::string& name, double rate) { return zone->add_link(name, rate); };
+#else
   auto* zone = sg::create_full_zone("all");
+  const auto add_host = [zone](const std::string& name) { return zone->create_host(name, 1e9); };
+  const auto add_link = [zone](const std::string& name, double rate) { return zone->create_link(name, rate); };
+#endif
   std::vector<sg::Host*> host;
   for (unsigned at = 0; at < hosts; at++)
-    host.push_back(zone->create_host("h" + std::to_string(at), 1e9));
+    host.push_back(add_host("h" + std::to_string(at)));
   std::vector<sg::Link*> link;
   for (unsigned at = 0; at < links; at++) {
     double rate = 0, latency = 0;
     in >> rate >> latency;
-    link.push_back(zone->create_link("l" + std::to_string(at), rate)->set_latency(latency)->seal());
+    link.push_back(add_link("l" + std::to_string(at), rate)->set_latency(latency)->seal());
   }
   std::vector<Flow> flows;
   std::set<std::pair<unsigned, unsigned>> routed;
@@ -78,10 +87,15 @@ int main(int argc, char** argv)
   zone->seal();
 
   for (auto& each : flows) {
-    sg::Actor::create("f", host[each.from], [&each, &host] {
+    const auto send = [&each, &host] {
       sg::Comm::sendto(host[each.from], host[each.to], static_cast<uint64_t>(each.bytes));
       each.end = sg::Engine::get_clock();
-    });
+    };
+#if SIMGRID_VERSION >= 40000
+    host[each.from]->add_actor("f", send);
+#else
+    sg::Actor::create("f", host[each.from], send);
+#endif
   }
   const double began = cpu_s();
   engine.run();

@@ -23,20 +23,23 @@ static MEMORY: PeakAlloc = PeakAlloc;
 const RATE: Rate = Rate(100_000_000_000);
 const LATENCY: Time = Time(500_000);
 
+/// Ways chosen by a hash of a flow's ends.
+const HASHED: Routing = Routing::Ecmp { seed: 1 };
+
 /// Links both ways between vertices.
-fn duplex(npus: u32, switches: u32, pairs: impl IntoIterator<Item = (u32, u32)>) -> Fabric {
+fn duplex(npus: u32, switches: u32, routing: Routing, pairs: impl IntoIterator<Item = (u32, u32)>) -> Fabric {
     let link = |from, to| GraphLink { from, to, rate: RATE, latency: LATENCY };
     let links = pairs.into_iter().flat_map(|(a, b)| [link(a, b), link(b, a)]).collect();
-    Fabric::graph(Graph::new(npus, switches, links, Routing::Ecmp { seed: 1 }).expect("it is connected"))
+    Fabric::graph(Graph::new(npus, switches, links, routing).expect("it is connected"))
 }
 
 /// Hosts around a switch.
 fn star(hosts: u32) -> Fabric {
-    duplex(hosts, 1, (0..hosts).map(|host| (host, hosts)))
+    duplex(hosts, 1, HASHED, (0..hosts).map(|host| (host, hosts)))
 }
 
 /// A fat tree of switches with `k` ports (Al-Fares et al. 2008): `k^3 / 4` hosts.
-fn fat_tree(k: u32) -> Fabric {
+fn fat_tree(k: u32, routing: Routing) -> Fabric {
     let half = k / 2;
     let (hosts, edges) = (k * half * half, k * half);
     let (edge, aggregation, core) = (hosts, hosts + edges, hosts + 2 * edges);
@@ -47,7 +50,27 @@ fn fat_tree(k: u32) -> Fabric {
             pairs.push((aggregation + pod * half + a, core + a * half + b));
         }
     }
-    duplex(hosts, 2 * edges + half * half, pairs)
+    duplex(hosts, 2 * edges + half * half, routing, pairs)
+}
+
+/// The ways of flows in that tree where the destination chooses them ("D-mod-k", Zahavi et al. 2010; what SimGrid's own
+/// fat trees do): up by its number, and then by its number at the switch.
+fn by_destination(k: u32, flows: &[Vec<Flow>]) -> Routing {
+    let half = k / 2;
+    let (hosts, edges) = (k * half * half, k * half);
+    let (edge, aggregation, core) = (hosts, hosts + edges, hosts + 2 * edges);
+    let way = |&Flow { from, to, .. }: &Flow| {
+        let (a, b) = (to % half, to / half % half);
+        let (pod, last) = (from / (half * half), to / (half * half));
+        let up = [from, edge + from / half, aggregation + pod * half + a];
+        let down = [aggregation + last * half + a, edge + to / half, to];
+        match (from / half == to / half, pod == last) {
+            (true, _) => [&up[..2], &down[2..]].concat(),
+            (false, true) => [&up[..], &down[1..]].concat(),
+            (false, false) => [&up[..], &[core + a * half + b], &down[..]].concat(),
+        }
+    };
+    Routing::Explicit(flows.iter().flatten().map(way).collect())
 }
 
 /// A flow before it begins.
@@ -90,7 +113,7 @@ fn cases() -> Vec<Case> {
         precision,
         by_latency,
     };
-    let (star, tree, all) = (star, || fat_tree(16), usize::MAX);
+    let (star, tree, all) = (star, || fat_tree(16, HASHED), usize::MAX);
     let random = |hosts| flows(hosts, hosts - 1, 62_500.0, 0.5, true);
     let equal = || flows(1024, 64, 8192.0, 0.0, true);
     let few = || flows(128, 16, 62_500.0, 0.5, true);
@@ -105,11 +128,19 @@ fn cases() -> Vec<Case> {
             Some(10),
             true,
         ),
-        case("65,536 equal flows, fat tree of 1,024 hosts", tree(), equal(), all, None, true),
+        case(
+            "65,536 equal flows, fat tree of 1,024 hosts",
+            fat_tree(16, by_destination(16, &equal())),
+            equal(),
+            all,
+            None,
+            true,
+        ),
+        case("65,536 equal flows, fat tree of 1,024 hosts, hashed ways", tree(), equal(), all, None, true),
         case("a million random flows, fat tree, 16 a host", tree(), million(), 16, None, false),
         case("a million random flows, fat tree, 16 a host, 0.1 %", tree(), million(), 16, Some(10), false),
         case("all-to-all of 64 hosts, all sizes different", star(64), random(64), all, None, true),
-        case("2,048 random flows, fat tree of 128 hosts", fat_tree(8), few(), all, None, true),
+        case("2,048 random flows, fat tree of 128 hosts", fat_tree(8, HASHED), few(), all, None, true),
     ]
 }
 

@@ -134,10 +134,9 @@ impl Plan {
         };
         let mut left = MOST_NODES;
         for index in 0..algorithm.seats(ranks) {
-            let seat = Seat { kind, ranks, index, stream: 0, reverse };
-            let nodes = Weaver::new(algorithm, seat, streams, left).weave()?;
-            left -= nodes.len();
-            plan.seats.push(SeatPlan { nodes });
+            let seat = SeatPlan::within(algorithm, Seat { kind, ranks, index, stream: 0, reverse }, left)?;
+            left -= seat.nodes.len();
+            plan.seats.push(seat);
         }
         Ok(plan)
     }
@@ -150,6 +149,22 @@ impl Plan {
     /// Number of nodes of all seats.
     pub fn nodes(&self) -> usize {
         self.seats.iter().map(|seat| seat.nodes.len()).sum()
+    }
+}
+
+impl SeatPlan {
+    /// What one seat does (`seat.stream` is of no meaning): that seat of [`Plan::of`], without the others.
+    ///
+    /// # Errors
+    /// As [`Plan::of`].
+    pub fn of(algorithm: &dyn Algorithm, seat: Seat) -> Result<Self, Diagnostics> {
+        crate::registry::check(algorithm, seat.kind, seat.ranks)?;
+        Self::within(algorithm, seat, MOST_NODES)
+    }
+
+    fn within(algorithm: &dyn Algorithm, seat: Seat, most: usize) -> Result<Self, Diagnostics> {
+        let streams = algorithm.streams(seat.kind, seat.ranks);
+        Ok(Self { nodes: Weaver::new(algorithm, seat, streams, most).weave()? })
     }
 }
 

@@ -1,5 +1,28 @@
-//! What runs for real: the data path of collectives between processes.
+//! Runs plans for real: collectives over tensors, on the plans that were simulated.
 //!
-//! - [`sum`]: contributions into one, element by element, as fast as memory gives them.
+//! The protocol is written without sockets, clocks and threads; transports drive it. In reading order:
+//!
+//! - [`sum`]: elements, reductions, and kernels that combine them;
+//! - [`operation`]: what a rank asks for;
+//! - [`script`]: one seat's plan, compiled; [`cut`]: how a vector becomes chunks; [`shape`]: which plan runs what;
+//! - [`memory`]: regions of tensors and buffers of our own;
+//! - [`wire`]: frames; `link`: one connection's frames in and out;
+//! - [`lane`]: the chunks that one thread works on, with a connection to each peer;
+//! - [`transport`]: what carries bytes between lanes;
+//! - [`executor`]: lanes on threads and sockets;
+//! - [`pulse`]: signs of life; [`control`]: members and their coordinator; [`fault`]: what goes wrong, and who is at fault.
 
+pub mod control;
+pub mod cut;
+pub mod executor;
+pub mod fault;
+pub mod lane;
+mod link;
+pub mod memory;
+pub mod operation;
+pub mod pulse;
+pub mod script;
+pub mod shape;
 pub mod sum;
+pub mod transport;
+pub mod wire;

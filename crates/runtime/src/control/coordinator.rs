@@ -1,0 +1,348 @@
+//! The coordinator: who lives, and who is at fault.
+
+use super::message::{Down, Progress, Up};
+use crate::fault::{Blame, Kind, Trouble};
+use crate::pulse::{Patience, Pulse};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// How long members have to answer a roll call before those that have not are at fault.
+const GRACE: Duration = Duration::from_millis(400);
+
+/// What a coordinator knows of a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Here,
+    Left,
+    Lost,
+}
+
+/// One for all members of an epoch. Times count from any one moment.
+#[derive(Debug)]
+pub struct Coordinator {
+    members: Vec<State>,
+    pulse: Pulse,
+    calls: u64,
+    inquest: Option<Inquest>,
+    verdict: Option<(Blame, Trouble)>,
+    out: Vec<(u32, Down)>,
+}
+
+/// What is known about a fault before it is decided.
+#[derive(Debug)]
+struct Inquest {
+    opened: Duration,
+    call: u64,
+    /// Who reported what of whom.
+    reports: Vec<(u32, u32, Trouble)>,
+    /// An operation that takes too long.
+    late: Option<(u64, Trouble)>,
+    answers: BTreeMap<u32, Progress>,
+}
+
+impl Coordinator {
+    /// For members `0..members`, all of which are there now.
+    pub fn new(members: u32, patience: Patience, now: Duration) -> Self {
+        let mut pulse = Pulse::new(patience, members as usize, now);
+        (0..members as usize).for_each(|member| pulse.heard(member, now));
+        Self {
+            members: vec![State::Here; members as usize],
+            pulse,
+            calls: 0,
+            inquest: None,
+            verdict: None,
+            out: Vec::new(),
+        }
+    }
+
+    /// A member has said something.
+    pub fn heard(&mut self, member: u32, message: Up, now: Duration) {
+        if self.members[member as usize] != State::Here {
+            return;
+        }
+        self.pulse.heard(member as usize, now);
+        match message {
+            Up::Alive => {}
+            Up::Leave => {
+                self.members[member as usize] = State::Left;
+                self.pulse.leave(member as usize);
+            }
+            Up::Trouble { peer, trouble } if (peer as usize) < self.members.len() && peer != member => {
+                self.open(now).reports.push((member, peer, trouble));
+            }
+            Up::Trouble { peer, .. } => {
+                let what = format!("reports trouble with rank {peer}, which there is not");
+                self.decide(Blame::Rank(member), Trouble { kind: Kind::Corrupt, what });
+            }
+            Up::Late { sequence, trouble } => _ = self.open(now).late.get_or_insert((sequence, trouble)),
+            Up::Here { call, progress } => {
+                if let Some(inquest) = self.inquest.as_mut().filter(|inquest| inquest.call == call) {
+                    inquest.answers.insert(member, progress);
+                }
+            }
+        }
+    }
+
+    /// A member's connection is closed: how the system says it.
+    pub fn closed(&mut self, member: u32, how: &str) {
+        if self.members[member as usize] == State::Here {
+            self.lose(member, Trouble::closed(how));
+        }
+    }
+
+    /// What a member says cannot be believed.
+    pub fn doubted(&mut self, member: u32, what: String) {
+        if self.members[member as usize] == State::Here {
+            self.lose(member, Trouble { kind: Kind::Corrupt, what });
+        }
+    }
+
+    /// Time has passed. To be told about every [`Coordinator::interval`], after what came in has been heard.
+    pub fn tick(&mut self, now: Duration) {
+        for (member, silence) in self.pulse.silent(now) {
+            self.lose(member as u32, Trouble::silent(silence));
+        }
+        for member in self.pulse.due(now) {
+            self.out.push((member as u32, Down::Alive));
+        }
+        let Some(inquest) = &self.inquest else { return };
+        let here = self.members.iter().filter(|&&state| state == State::Here).count();
+        // An answer of everybody does not end it: a report of another may be on its way.
+        let waited = now.saturating_sub(inquest.opened);
+        if waited >= GRACE || (waited >= GRACE / 4 && inquest.answers.len() >= here) {
+            let inquest = self.inquest.take().expect("there is one");
+            let (blame, trouble) = self.conclude(&inquest);
+            self.decide(blame, trouble);
+        }
+    }
+
+    /// How often [`Coordinator::tick`] is to be told.
+    pub fn interval(&self) -> Duration {
+        self.pulse.interval().min(GRACE / 4)
+    }
+
+    /// What is to be said, and to whom.
+    pub fn say(&mut self) -> Vec<(u32, Down)> {
+        std::mem::take(&mut self.out)
+    }
+
+    /// Who is at fault, once that is decided.
+    pub fn verdict(&self) -> Option<&(Blame, Trouble)> {
+        self.verdict.as_ref()
+    }
+
+    /// Whether nobody is there any more.
+    pub fn alone(&self) -> bool {
+        self.members.iter().all(|&state| state != State::Here)
+    }
+
+    fn open(&mut self, now: Duration) -> &mut Inquest {
+        if self.inquest.is_none() {
+            self.calls += 1;
+            let call = self.calls;
+            if self.verdict.is_none() {
+                self.tell(&Down::Roll { call });
+            }
+            self.inquest = Some(Inquest {
+                opened: now,
+                call,
+                reports: Vec::new(),
+                late: None,
+                answers: BTreeMap::new(),
+            });
+        }
+        self.inquest.as_mut().expect("opened above")
+    }
+
+    /// A member that the coordinator itself has lost is at fault, whatever others report.
+    fn lose(&mut self, member: u32, trouble: Trouble) {
+        self.members[member as usize] = State::Lost;
+        self.pulse.leave(member as usize);
+        self.decide(Blame::Rank(member), trouble);
+    }
+
+    fn decide(&mut self, blame: Blame, trouble: Trouble) {
+        self.inquest = None;
+        if self.verdict.is_some() {
+            return;
+        }
+        self.verdict = Some((blame, trouble.clone()));
+        self.tell(&Down::Verdict { blame, trouble });
+    }
+
+    fn tell(&mut self, message: &Down) {
+        let here = (0u32..).zip(&self.members).filter(|&(_, &state)| state == State::Here);
+        self.out.extend(here.map(|(member, _)| (member, message.clone())));
+    }
+
+    /// Who is at fault, as far as reports and answers tell.
+    fn conclude(&self, inquest: &Inquest) -> (Blame, Trouble) {
+        let missing = |member: u32| {
+            self.members[member as usize] == State::Here && !inquest.answers.contains_key(&member)
+        };
+        // Whoever is reported and does not answer is stopped, or cut off.
+        if let Some((_, peer, trouble)) = inquest.reports.iter().find(|&&(_, peer, _)| missing(peer)) {
+            return (Blame::Rank(*peer), trouble.clone());
+        }
+        if let Some((_, peer, trouble)) = inquest.reports.iter().find(|(_, _, t)| t.kind == Kind::Left) {
+            return (Blame::Rank(*peer), trouble.clone());
+        }
+        let pairs: BTreeSet<(u32, u32)> =
+            inquest.reports.iter().map(|&(a, b, _)| (a.min(b), a.max(b))).collect();
+        let common: Vec<u32> = (0..self.members.len() as u32)
+            .filter(|&member| pairs.iter().all(|&(a, b)| a == member || b == member))
+            .collect();
+        // Connections that all lead to one rank are that rank's.
+        if let ([rank], true) = (&common[..], pairs.len() > 1) {
+            let about = inquest.reports.iter().find(|(_, peer, _)| peer == rank);
+            let (_, _, trouble) = about.unwrap_or(&inquest.reports[0]);
+            return (Blame::Rank(*rank), trouble.clone());
+        }
+        if let Some((reporter, peer, trouble)) = inquest.reports.first() {
+            // What differs is said of the peer; a connection is not at fault for it.
+            let differs = trouble.kind == Kind::Differs;
+            let blame = if differs { Blame::Rank(*peer) } else { Blame::link(*reporter, *peer) };
+            return (blame, trouble.clone());
+        }
+        let (sequence, trouble) = inquest.late.clone().unwrap_or((0, Trouble::deadline(Duration::ZERO)));
+        let behind = (0..self.members.len() as u32).find(|&member| {
+            missing(member) || inquest.answers.get(&member).is_some_and(|progress| progress.begun < sequence)
+        });
+        match behind {
+            Some(rank) if missing(rank) => (Blame::Rank(rank), trouble),
+            Some(rank) => {
+                let what = format!("has not begun operation {sequence}, for which others wait");
+                (Blame::Rank(rank), Trouble { kind: Kind::Deadline, what })
+            }
+            None => (Blame::Nobody, trouble),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    fn coordinator(members: u32) -> Coordinator {
+        Coordinator::new(members, Patience::default(), ms(0))
+    }
+
+    /// Lets time pass; members that answer are heard. Who is at fault, and when that was decided.
+    fn run(coordinator: &mut Coordinator, answering: &[u32], from: u64, to: u64) -> Option<(Blame, u64)> {
+        for now in (from..to).step_by(50) {
+            for (member, message) in coordinator.say() {
+                if let Down::Roll { call } = message
+                    && answering.contains(&member)
+                {
+                    let progress = Progress { begun: u64::from(member), over: 0 };
+                    coordinator.heard(member, Up::Here { call, progress }, ms(now));
+                }
+            }
+            answering.iter().for_each(|&member| coordinator.heard(member, Up::Alive, ms(now)));
+            coordinator.tick(ms(now));
+            if let Some((blame, _)) = coordinator.verdict() {
+                return Some((*blame, now));
+            }
+        }
+        None
+    }
+
+    fn reports(coordinator: &mut Coordinator, pairs: &[(u32, u32)], now: u64) {
+        for &(member, peer) in pairs {
+            let trouble = Trouble::silent(ms(1600));
+            coordinator.heard(member, Up::Trouble { peer, trouble }, ms(now));
+        }
+    }
+
+    #[test]
+    fn a_closed_connection_is_a_dead_process_whatever_neighbours_say() {
+        let mut four = coordinator(4);
+        reports(&mut four, &[(0, 1)], 100);
+        four.closed(2, "reset by peer");
+        assert_eq!(four.verdict().unwrap().0, Blame::Rank(2));
+        let told: Vec<u32> = four
+            .say()
+            .into_iter()
+            .filter_map(|(member, message)| matches!(message, Down::Verdict { .. }).then_some(member))
+            .collect();
+        assert_eq!(told, [0, 1, 3]);
+    }
+
+    #[test]
+    fn silence_is_found_within_two_seconds() {
+        let mut four = coordinator(4);
+        let (blame, when) = run(&mut four, &[0, 1, 3], 0, 10_000).unwrap();
+        assert_eq!(blame, Blame::Rank(2));
+        assert!(when <= 2000, "{when}");
+    }
+
+    #[test]
+    fn a_link_between_two_that_answer_is_at_fault_itself() {
+        let mut four = coordinator(4);
+        reports(&mut four, &[(1, 3), (3, 1)], 100);
+        let (blame, when) = run(&mut four, &[0, 1, 2, 3], 100, 10_000).unwrap();
+        assert_eq!(blame, Blame::Link(1, 3));
+        assert!(when <= 600, "{when}");
+    }
+
+    #[test]
+    fn whoever_is_reported_and_does_not_answer_is_at_fault() {
+        let mut four = coordinator(4);
+        reports(&mut four, &[(1, 2)], 100);
+        let (blame, when) = run(&mut four, &[0, 1, 3], 100, 10_000).unwrap();
+        assert_eq!(blame, Blame::Rank(2));
+        assert!(when <= 600, "{when}");
+    }
+
+    #[test]
+    fn links_that_all_lead_to_one_rank_are_its_own() {
+        let mut four = coordinator(4);
+        reports(&mut four, &[(2, 0), (2, 1), (3, 2)], 100);
+        assert_eq!(run(&mut four, &[0, 1, 2, 3], 100, 10_000).unwrap().0, Blame::Rank(2));
+    }
+
+    #[test]
+    fn who_has_not_begun_is_at_fault_for_what_is_late() {
+        let mut four = coordinator(4);
+        four.heard(3, Up::Late { sequence: 1, trouble: Trouble::deadline(ms(5000)) }, ms(100));
+        let (blame, _) = run(&mut four, &[0, 1, 2, 3], 100, 10_000).unwrap();
+        assert_eq!(blame, Blame::Rank(0));
+        assert!(four.verdict().unwrap().1.what.contains("has not begun operation 1"));
+        let mut four = coordinator(4);
+        four.heard(3, Up::Late { sequence: 0, trouble: Trouble::deadline(ms(5000)) }, ms(100));
+        assert_eq!(run(&mut four, &[0, 1, 2, 3], 100, 10_000).unwrap().0, Blame::Nobody);
+    }
+
+    #[test]
+    fn whoever_leaves_is_not_missed() {
+        let mut two = coordinator(2);
+        two.heard(1, Up::Leave, ms(10));
+        two.closed(1, "end of file");
+        assert_eq!(run(&mut two, &[0], 0, 5000), None);
+        two.heard(0, Up::Leave, ms(5000));
+        assert!(two.alone());
+    }
+
+    #[test]
+    fn who_asks_for_something_else_is_named_with_both() {
+        let mut two = coordinator(2);
+        let trouble = Trouble { kind: Kind::Differs, what: "asks for 3, where rank 0 asks for 4".to_owned() };
+        two.heard(0, Up::Trouble { peer: 1, trouble }, ms(10));
+        assert_eq!(run(&mut two, &[0, 1], 10, 5000).unwrap().0, Blame::Rank(1));
+        assert!(two.verdict().unwrap().1.what.contains("rank 0 asks for 4"));
+    }
+
+    #[test]
+    fn nonsense_is_the_fault_of_who_says_it() {
+        let mut two = coordinator(2);
+        two.heard(1, Up::Trouble { peer: 7, trouble: Trouble::left() }, ms(10));
+        assert_eq!(two.verdict().unwrap().0, Blame::Rank(1));
+        let mut two = coordinator(2);
+        two.doubted(1, "sent something that is no message".to_owned());
+        assert_eq!(two.verdict().unwrap().0, Blame::Rank(1));
+    }
+}

@@ -1,0 +1,121 @@
+//! A member's side of its connection to the coordinator.
+
+use super::message::{Down, Progress, Up};
+use crate::fault::{Blame, Trouble};
+use crate::pulse::{Patience, Pulse};
+use std::time::Duration;
+
+/// One member. Times count from any one moment.
+#[derive(Debug)]
+pub struct Member {
+    pulse: Pulse,
+    verdict: Option<(Blame, Trouble)>,
+    out: Vec<Up>,
+}
+
+impl Member {
+    /// A member that the coordinator knows.
+    pub fn new(patience: Patience, now: Duration) -> Self {
+        let mut pulse = Pulse::new(patience, 1, now);
+        pulse.heard(0, now);
+        Self { pulse, verdict: None, out: Vec::new() }
+    }
+
+    /// Something is wrong with a peer. The coordinator will decide.
+    pub fn report(&mut self, peer: u32, trouble: Trouble) {
+        self.out.push(Up::Trouble { peer, trouble });
+    }
+
+    /// An operation takes too long.
+    pub fn late(&mut self, sequence: u64, elapsed: Duration) {
+        self.out.push(Up::Late { sequence, trouble: Trouble::deadline(elapsed) });
+    }
+
+    /// The member leaves.
+    pub fn leave(&mut self) {
+        self.out.push(Up::Leave);
+    }
+
+    /// The coordinator has said something; `progress` is how far this member is.
+    pub fn heard(&mut self, message: Down, progress: Progress, now: Duration) {
+        self.pulse.heard(0, now);
+        match message {
+            Down::Alive => {}
+            Down::Roll { call } => self.out.push(Up::Here { call, progress }),
+            Down::Verdict { blame, trouble } => _ = self.verdict.get_or_insert((blame, trouble)),
+        }
+    }
+
+    /// The connection is closed, or what comes on it cannot be believed.
+    pub fn lost(&mut self, trouble: Trouble) {
+        self.pulse.leave(0);
+        self.verdict.get_or_insert((Blame::Coordinator, trouble));
+    }
+
+    /// Time has passed. To be told about every [`Member::interval`], after what came in has been heard.
+    pub fn tick(&mut self, now: Duration) {
+        if let Some(&(_, silence)) = self.pulse.silent(now).first() {
+            self.lost(Trouble::silent(silence));
+        }
+        if !self.pulse.due(now).is_empty() {
+            self.out.push(Up::Alive);
+        }
+    }
+
+    /// How often [`Member::tick`] is to be told.
+    pub fn interval(&self) -> Duration {
+        self.pulse.interval()
+    }
+
+    /// What is to be said.
+    pub fn say(&mut self) -> Vec<Up> {
+        std::mem::take(&mut self.out)
+    }
+
+    /// Who is at fault, once this member knows it.
+    pub fn verdict(&self) -> Option<&(Blame, Trouble)> {
+        self.verdict.as_ref()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn a_silent_coordinator_is_lost_within_two_seconds() {
+        let mut member = Member::new(Patience::default(), ms(0));
+        let lost = (0..4000).step_by(100).find(|&now| {
+            member.tick(ms(now));
+            member.verdict().is_some()
+        });
+        assert!(lost.is_some_and(|now| now <= 2000), "{lost:?}");
+        assert_eq!(member.verdict().unwrap().0, Blame::Coordinator);
+        assert!(member.say().iter().filter(|&up| *up == Up::Alive).count() >= 3);
+    }
+
+    #[test]
+    fn the_first_verdict_counts() {
+        let mut member = Member::new(Patience::default(), ms(0));
+        let trouble = Trouble::left();
+        member.heard(
+            Down::Verdict { blame: Blame::Rank(3), trouble: trouble.clone() },
+            Progress::default(),
+            ms(1),
+        );
+        member.lost(Trouble::closed("end of file"));
+        assert_eq!(member.verdict(), Some(&(Blame::Rank(3), trouble)));
+    }
+
+    #[test]
+    fn a_roll_call_is_answered_with_progress() {
+        let mut member = Member::new(Patience::default(), ms(0));
+        let progress = Progress { begun: 5, over: 4 };
+        member.heard(Down::Roll { call: 9 }, progress, ms(1));
+        assert_eq!(member.say(), [Up::Here { call: 9, progress }]);
+    }
+}

@@ -1,0 +1,164 @@
+//! What members and the coordinator say to each other, once they know each other: JSON, each message behind its length (four
+//! bytes, little-endian).
+
+use crate::fault::{Blame, Trouble};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+/// Most bytes of a message.
+pub const LONGEST: usize = 1 << 20;
+
+/// How far a member is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Progress {
+    /// The newest operation that it has begun.
+    pub begun: u64,
+    /// How many of them are over.
+    pub over: u64,
+}
+
+/// What a member says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "is")]
+pub enum Up {
+    /// A sign of life.
+    Alive,
+    /// Something is wrong with a peer, as it seems from here.
+    Trouble {
+        /// The peer.
+        peer: u32,
+        /// What.
+        trouble: Trouble,
+    },
+    /// An operation takes too long.
+    Late {
+        /// Its number.
+        sequence: u64,
+        /// How long, said of whoever holds it up.
+        trouble: Trouble,
+    },
+    /// The answer to a roll call.
+    Here {
+        /// Which roll call.
+        call: u64,
+        /// How far the member is.
+        progress: Progress,
+    },
+    /// The member leaves, and that is no fault.
+    Leave,
+}
+
+/// What the coordinator says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "is")]
+pub enum Down {
+    /// A sign of life.
+    Alive,
+    /// Who is there, and how far?
+    Roll {
+        /// Which roll call.
+        call: u64,
+    },
+    /// Who is at fault. Nothing more is run in this epoch.
+    Verdict {
+        /// Who.
+        blame: Blame,
+        /// What happened.
+        trouble: Trouble,
+    },
+}
+
+/// A message as bytes.
+///
+/// # Panics
+/// Never: messages are short, and all of them have a form in JSON.
+pub fn encode(message: &impl Serialize) -> Vec<u8> {
+    let text = serde_json::to_vec(message).expect("messages are plain data");
+    let mut bytes = (text.len() as u32).to_le_bytes().to_vec();
+    bytes.extend(text);
+    bytes
+}
+
+/// Bytes that become messages.
+#[derive(Clone, Debug)]
+pub struct Decoder {
+    bytes: Vec<u8>,
+    longest: usize,
+}
+
+impl Decoder {
+    /// Takes messages of at most `longest` bytes.
+    pub fn new(longest: usize) -> Self {
+        Self { bytes: Vec::new(), longest }
+    }
+
+    /// Takes in bytes.
+    pub fn feed(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// The next message, if it is all there. Its length is known before anything is kept for it.
+    ///
+    /// # Errors
+    /// A clause that says why what came is no message; nothing that follows can be read then.
+    pub fn next<M: DeserializeOwned>(&mut self) -> Result<Option<M>, String> {
+        let Some(&length) = self.bytes.first_chunk::<4>() else { return Ok(None) };
+        let length = u32::from_le_bytes(length) as usize;
+        if length > self.longest {
+            return Err(format!("sent a message of {length} bytes where {} are allowed", self.longest));
+        }
+        if self.bytes.len() < 4 + length {
+            return Ok(None);
+        }
+        let message = serde_json::from_slice(&self.bytes[4..4 + length]);
+        self.bytes.drain(..4 + length);
+        message.map(Some).map_err(|error| format!("sent something that is no message ({error})"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn messages_are_read_as_they_were_written() {
+        let trouble = Trouble::closed("reset");
+        let all = [
+            Up::Alive,
+            Up::Trouble { peer: 3, trouble: trouble.clone() },
+            Up::Late { sequence: 1 << 40, trouble },
+            Up::Here { call: 2, progress: Progress { begun: 7, over: 6 } },
+            Up::Leave,
+        ];
+        let mut decoder = Decoder::new(LONGEST);
+        let bytes: Vec<u8> = all.iter().flat_map(encode).collect();
+        let mut read = Vec::new();
+        for piece in bytes.chunks(3) {
+            decoder.feed(piece);
+            while let Some(message) = decoder.next::<Up>().unwrap() {
+                read.push(message);
+            }
+        }
+        assert_eq!(read, all);
+        let verdict = Down::Verdict { blame: Blame::link(4, 2), trouble: Trouble::left() };
+        decoder.feed(&encode(&verdict));
+        assert_eq!(decoder.next::<Down>().unwrap(), Some(verdict));
+    }
+
+    #[test]
+    fn a_length_beyond_all_measure_is_refused_before_it_is_kept() {
+        let mut decoder = Decoder::new(100);
+        decoder.feed(&[101, 0, 0, 0]);
+        assert!(decoder.next::<Up>().unwrap_err().contains("101 bytes where 100 are allowed"));
+    }
+
+    proptest! {
+        #[test]
+        fn garbage_is_refused_and_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            let mut decoder = Decoder::new(100);
+            decoder.feed(&bytes);
+            while let Ok(Some(_)) = decoder.next::<Down>() {}
+        }
+    }
+}

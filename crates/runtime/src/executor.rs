@@ -1,0 +1,296 @@
+//! Runs collectives on threads and sockets: a [`Communicator`] has one thread for each lane, and one that watches them.
+//!
+//! - `worker`: a lane's thread; [`stream`]: the connections that it waits for;
+//! - [`pending`]: an operation under way.
+
+pub mod pending;
+pub mod stream;
+mod worker;
+
+use crate::fault::{Blame, Fault, Kind, Trouble};
+use crate::lane::{Job, Lane, Pace};
+use crate::memory::Region;
+use crate::operation::Operation;
+use crate::pulse::Patience;
+use crate::shape::Book;
+use mio::Waker;
+use pending::{Completion, Pending};
+use std::collections::BTreeMap;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use stream::Stream;
+use syncline_diagnostics::{Code, Diagnostic};
+use syncline_units::CollectiveKind;
+use worker::{Command, Report, Worker};
+
+/// How a communicator goes about its work.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Lanes, and how lanes go about it.
+    pub pace: Pace,
+    /// Signs of life.
+    pub patience: Patience,
+    /// How long an operation may take.
+    pub deadline: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        let pace = Pace { lanes: 1, window: 32, ahead: 64 << 20 };
+        Self { pace, patience: Patience::default(), deadline: Duration::from_secs(300) }
+    }
+}
+
+/// A group of ranks that run collectives together.
+#[derive(Debug)]
+pub struct Communicator {
+    book: Arc<Book>,
+    settings: Settings,
+    lanes: Vec<Handle>,
+    shared: Arc<Mutex<Shared>>,
+    monitor: Option<JoinHandle<()>>,
+}
+
+/// A lane's thread.
+#[derive(Debug)]
+struct Handle {
+    commands: Sender<Command>,
+    waker: Arc<Waker>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What callers and the monitor share.
+#[derive(Debug, Default)]
+struct Shared {
+    newest: u64,
+    failed: Option<Arc<Fault>>,
+    under_way: BTreeMap<u64, (Arc<Completion>, Operation, Instant)>,
+}
+
+fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Communicator {
+    /// A communicator of the book's member. `streams` has the connections of each lane, by member; none for the own.
+    ///
+    /// # Errors
+    /// Where the system gives no thread, or nothing to wait on.
+    pub fn new(
+        book: Arc<Book>,
+        settings: Settings,
+        epoch: u16,
+        streams: Vec<Vec<Option<Stream>>>,
+    ) -> std::io::Result<Self> {
+        assert_eq!(streams.len(), settings.pace.lanes as usize, "connections for every lane");
+        let (reports, listen) = channel();
+        let (senders, receivers): (Vec<_>, Vec<_>) = streams.iter().map(|_| channel()).unzip();
+        let mut lanes = Vec::new();
+        for (index, (streams, commands)) in (0u32..).zip(streams.into_iter().zip(receivers)) {
+            let siblings = (0u32..).zip(&senders).filter(|(other, _)| *other != index);
+            let siblings = siblings.map(|(_, sender): (u32, &Sender<Command>)| sender.clone()).collect();
+            let lane = Lane::new(index, settings.pace, epoch, Arc::clone(&book));
+            let (worker, waker) =
+                Worker::new(lane, streams, settings.patience, commands, siblings, reports.clone())?;
+            let thread = std::thread::Builder::new().name(format!("lane {index}")).spawn(|| worker.run())?;
+            lanes.push(Handle {
+                commands: senders[index as usize].clone(),
+                waker: Arc::new(waker),
+                thread: Some(thread),
+            });
+        }
+        let shared = Arc::new(Mutex::new(Shared::default()));
+        let monitor = Monitor {
+            reports: listen,
+            lanes: lanes.iter().map(|lane| (lane.commands.clone(), Arc::clone(&lane.waker))).collect(),
+            shared: Arc::clone(&shared),
+            member: book.member(),
+            deadline: settings.deadline,
+        };
+        let monitor = std::thread::Builder::new().name("monitor".to_owned()).spawn(|| monitor.run())?;
+        Ok(Self { book, settings, lanes, shared, monitor: Some(monitor) })
+    }
+
+    /// What is known about how collectives are run.
+    pub fn book(&self) -> &Book {
+        &self.book
+    }
+
+    /// Begins an operation: the next of this communicator, which all its ranks must begin in the same order. `input` is what
+    /// this rank brings and `output` where its result goes, which may be the same memory; either is empty where there is
+    /// none. With `keep`, the input is as it was if the operation fails.
+    ///
+    /// # Errors
+    /// Where the operation makes no sense, no plan is for it, or a region has another length than it must have. Nothing has
+    /// begun then. Everything that happens later is the [`Pending`]'s outcome.
+    pub fn begin(
+        &self,
+        operation: &Operation,
+        input: Region,
+        output: Region,
+        keep: bool,
+    ) -> syncline_diagnostics::Result<Pending> {
+        let shape = self.book.shape(operation)?;
+        self.check(operation, input, output)?;
+        let chunks = shape.cut.chunks();
+        let used = self.lanes.len().min(chunks as usize);
+        let completion = Completion::new(used as u32);
+        let pending = Pending::new(Arc::clone(&completion));
+        let mut shared = lock(&self.shared);
+        if let Some(fault) = &shared.failed {
+            completion.end(Err(Arc::new(Fault { during: None, ..(**fault).clone() })));
+            return Ok(pending);
+        }
+        shared.newest += 1;
+        let sequence = shared.newest;
+        shared.under_way.insert(sequence, (Arc::clone(&completion), *operation, Instant::now()));
+        let job = Arc::new(Job { sequence, shape, input, output, keep });
+        // The lock is kept: lanes get operations in their order.
+        for lane in &self.lanes[..used] {
+            if lane.commands.send(Command::Start(Arc::clone(&job), Arc::clone(&completion))).is_ok() {
+                _ = lane.waker.wake();
+            }
+        }
+        Ok(pending)
+    }
+
+    /// That regions are as long as an operation needs them.
+    fn check(
+        &self,
+        operation: &Operation,
+        input: Region,
+        output: Region,
+    ) -> syncline_diagnostics::Result<()> {
+        let (rank, whole) = (self.book.member(), operation.bytes() as usize);
+        let block = whole / self.book.ranks() as usize;
+        let root = rank == operation.root;
+        let (from, to) = match operation.kind {
+            _ if rank >= self.book.ranks() => (Some(0), Some(0)),
+            CollectiveKind::AllReduce | CollectiveKind::AllToAll => (Some(whole), Some(whole)),
+            CollectiveKind::ReduceScatter => (Some(whole), Some(block)),
+            CollectiveKind::AllGather => (Some(block), Some(whole)),
+            CollectiveKind::Broadcast => (root.then_some(whole), Some(whole)),
+            CollectiveKind::Reduce => (Some(whole), root.then_some(whole)),
+        };
+        for (name, region, length) in [("input", input, from), ("output", output, to)] {
+            if length.is_some_and(|length| region.len() != length) {
+                return Err(Diagnostic::error(
+                    Code::BadValue,
+                    format!("the {name} of {operation} has another length"),
+                )
+                .found(format!("{} bytes", region.len()))
+                .allowed(format!("{} bytes", length.unwrap_or(0)))
+                .into());
+            }
+        }
+        Ok(())
+    }
+
+    /// How long an operation may take.
+    pub fn deadline(&self) -> Duration {
+        self.settings.deadline
+    }
+}
+
+impl Drop for Communicator {
+    /// Says goodbye to peers. What is under way fails.
+    fn drop(&mut self) {
+        for lane in &self.lanes {
+            if lane.commands.send(Command::Stop).is_ok() {
+                _ = lane.waker.wake();
+            }
+        }
+        for lane in &mut self.lanes {
+            if let Some(thread) = lane.thread.take() {
+                // A thread that panicked has said so.
+                _ = thread.join();
+            }
+        }
+        if let Some(monitor) = self.monitor.take() {
+            _ = monitor.join();
+        }
+    }
+}
+
+/// Watches the lanes: ends what failed, and what takes too long.
+struct Monitor {
+    reports: Receiver<Report>,
+    lanes: Vec<(Sender<Command>, Arc<Waker>)>,
+    shared: Arc<Mutex<Shared>>,
+    member: u32,
+    deadline: Duration,
+}
+
+impl Monitor {
+    fn run(self) {
+        const GLANCE: Duration = Duration::from_millis(200);
+        let mut aborted = 0;
+        loop {
+            match self.reports.recv_timeout(GLANCE) {
+                Ok(Report::Finished(sequence)) => _ = lock(&self.shared).under_way.remove(&sequence),
+                Ok(Report::Trouble(rank, trouble)) => self.fail(rank, trouble),
+                Ok(Report::Aborted) => {
+                    aborted += 1;
+                    if aborted == self.lanes.len() {
+                        self.end();
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => {
+                    self.left();
+                    return;
+                }
+            }
+            let late =
+                lock(&self.shared).under_way.first_key_value().map(|(_, (_, _, began))| began.elapsed());
+            if let Some(elapsed) = late.filter(|&elapsed| elapsed > self.deadline) {
+                self.abort(Blame::Nobody, Trouble::deadline(elapsed));
+            }
+        }
+    }
+
+    fn fail(&self, rank: u32, trouble: Trouble) {
+        let blame = match trouble.kind {
+            Kind::Silent | Kind::Corrupt => Blame::link(self.member, rank),
+            _ => Blame::Rank(rank),
+        };
+        self.abort(blame, trouble);
+    }
+
+    /// The first fault counts. Operations end once inputs are as they were.
+    fn abort(&self, blame: Blame, trouble: Trouble) {
+        let mut shared = lock(&self.shared);
+        if shared.failed.is_some() {
+            return;
+        }
+        shared.failed = Some(Arc::new(Fault { blame, trouble, during: None }));
+        drop(shared);
+        for (commands, waker) in &self.lanes {
+            if commands.send(Command::Abort).is_ok() {
+                _ = waker.wake();
+            }
+        }
+    }
+
+    /// Ends everything that is under way.
+    fn end(&self) {
+        let mut shared = lock(&self.shared);
+        let under_way = std::mem::take(&mut shared.under_way);
+        let Some(fault) = shared.failed.clone() else { return };
+        drop(shared);
+        for (sequence, (completion, operation, began)) in under_way {
+            let during = Some((sequence, operation, began.elapsed()));
+            completion.end(Err(Arc::new(Fault { during, ..(*fault).clone() })));
+        }
+    }
+
+    /// The communicator is dropped.
+    fn left(&self) {
+        lock(&self.shared).failed.get_or_insert_with(|| {
+            Arc::new(Fault { blame: Blame::Rank(self.member), trouble: Trouble::left(), during: None })
+        });
+        self.end();
+    }
+}

@@ -1,0 +1,182 @@
+//! What goes wrong, and who is at fault.
+
+use crate::operation::{Asked, Operation};
+use crate::wire::Header;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::time::Duration;
+
+/// Why an operation failed. It says who is at fault, what was under way, and for how long.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// Who is at fault.
+    pub blame: Blame,
+    /// What happened.
+    pub trouble: Trouble,
+    /// What was under way: the operation's number, what it is, and how long it took until then. Nothing where the
+    /// communicator had failed before.
+    pub during: Option<(u64, Operation, Duration)>,
+}
+
+/// Who is at fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Blame {
+    /// A rank.
+    Rank(u32),
+    /// The connection between two ranks, the lower first.
+    Link(u32, u32),
+    /// Whoever coordinates the ranks, from where this rank stands.
+    Coordinator,
+    /// Nobody that is known.
+    Nobody,
+}
+
+impl Blame {
+    /// The connection between two ranks.
+    pub fn link(a: u32, b: u32) -> Self {
+        Self::Link(a.min(b), a.max(b))
+    }
+}
+
+impl fmt::Display for Blame {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rank(rank) => write!(f, "rank {rank}"),
+            Self::Link(a, b) => write!(f, "the link between rank {a} and rank {b}"),
+            Self::Coordinator => f.write_str("the coordinator"),
+            Self::Nobody => f.write_str("some rank"),
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.blame, self.trouble)?;
+        if let Some((sequence, operation, elapsed)) = &self.during {
+            let bytes = operation.bytes();
+            write!(
+                f,
+                " (operation {sequence}, {operation}, {bytes} bytes, after {:.3} s)",
+                elapsed.as_secs_f64()
+            )?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Fault {}
+
+/// What happened on a connection, or to an operation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trouble {
+    /// Which kind of thing.
+    pub kind: Kind,
+    /// A clause that says it, of which whoever is at fault is the subject.
+    pub what: String,
+}
+
+/// Kinds of trouble.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// A connection was closed, as it is when a process ends.
+    Closed,
+    /// A member has left, as it said, and is needed.
+    Left,
+    /// Nothing came for too long.
+    Silent,
+    /// What came cannot be believed.
+    Corrupt,
+    /// Ranks ask for different things.
+    Differs,
+    /// An operation takes too long.
+    Deadline,
+}
+
+impl Trouble {
+    /// A connection was closed: how the system says it.
+    pub fn closed(how: &str) -> Self {
+        Self { kind: Kind::Closed, what: format!("closed its connection ({how})") }
+    }
+
+    /// A member has left and is needed.
+    pub fn left() -> Self {
+        Self { kind: Kind::Left, what: "has left and is needed".to_owned() }
+    }
+
+    /// Nothing came for so long.
+    pub fn silent(silence: Duration) -> Self {
+        Self { kind: Kind::Silent, what: format!("gave no sign of life for {:.1} s", silence.as_secs_f64()) }
+    }
+
+    /// An operation is not through after so long.
+    pub fn deadline(elapsed: Duration) -> Self {
+        Self {
+            kind: Kind::Deadline,
+            what: format!("was not through with the operation after {:.1} s", elapsed.as_secs_f64()),
+        }
+    }
+}
+
+impl From<Broken> for Trouble {
+    fn from(broken: Broken) -> Self {
+        let kind = if matches!(broken, Broken::Differs(..)) { Kind::Differs } else { Kind::Corrupt };
+        Self { kind, what: broken.to_string() }
+    }
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)
+    }
+}
+
+/// Why what comes in on a connection cannot be believed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Broken {
+    /// There is no such kind of frame.
+    Kind(u16),
+    /// The checksum of this frame does not hold.
+    Checksum(Header),
+    /// The frame is of another epoch than this.
+    Epoch(Header, u16),
+    /// No such operation, chunk or message is awaited.
+    Unknown(Header),
+    /// The message has come before.
+    Twice(Header),
+    /// The peer runs another operation at this place: who says so, ours and theirs.
+    Differs(u32, Box<(Asked, Asked)>),
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Kind(code) => write!(f, "sent a frame of unknown kind {code:#06x}"),
+            Self::Checksum(header) => {
+                write!(f, "sent bytes that changed on their way (operation {})", header.sequence)
+            }
+            Self::Epoch(header, epoch) => {
+                write!(f, "sent a frame of epoch {}, and this is epoch {epoch}", header.epoch)
+            }
+            Self::Unknown(header) => {
+                let Header { sequence, chunk, .. } = header;
+                write!(f, "sent a message that nobody awaits (operation {sequence}, chunk {chunk})")
+            }
+            Self::Twice(header) => {
+                let Header { sequence, chunk, .. } = header;
+                write!(f, "sent the same message twice (operation {sequence}, chunk {chunk})")
+            }
+            Self::Differs(us, both) => {
+                let (ours, theirs) = &**both;
+                if ours.operation == theirs.operation {
+                    write!(f, "runs another plan for {}", ours.operation)?;
+                    return write!(f, " than rank {us} ({} and {} chunks)", theirs.chunks, ours.chunks);
+                }
+                write!(f, "asks for {}, where rank {us} asks for {}", theirs.operation, ours.operation)
+            }
+        }
+    }
+}
+
+impl std::error::Error for Broken {}

@@ -1,0 +1,444 @@
+//! A lane: the chunks of collectives that one thread works on, with one connection to each peer. No sockets, clocks or
+//! threads: a transport gives it bytes and takes bytes from it.
+//!
+//! Chunk `c` belongs to lane `c mod lanes`, on every rank alike, so that lanes share nothing and take no locks
+//! (luo2020 3.2.4). A lane runs several chunks at a time, in their order, each through the same script. What arrives is
+//! combined where it belongs as it comes in; what arrives before anybody wants it (a peer is further than we are) is set
+//! aside.
+
+mod chunk;
+mod early;
+
+use crate::fault::Broken;
+use crate::link::{Event, Landing, Link, Owner};
+use crate::memory::{Pool, Region};
+use crate::operation::Asked;
+use crate::shape::{Book, Shape};
+use crate::wire::{Header, Kind};
+use chunk::{Chunk, Kick};
+use early::Early;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io::IoSlice;
+use std::sync::Arc;
+
+/// Most operations that peers may be ahead of this rank.
+const MOST_AHEAD: u64 = 1 << 16;
+
+/// A collective that this rank has begun: what it brings and where the result goes.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// Counts the communicator's operations; the same on all ranks.
+    pub sequence: u64,
+    /// How it is run.
+    pub shape: Arc<Shape>,
+    /// What this rank brings: see [`Operation`]; empty where it brings nothing.
+    pub input: Region,
+    /// Where the result goes, which may be the input; empty where there is none.
+    pub output: Region,
+    /// Whether the input is to be as it was if the operation fails. Else it may hold anything then, in return for a copy
+    /// less.
+    pub keep: bool,
+}
+
+/// How lanes go about it.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    /// Number of lanes of a rank.
+    pub lanes: u32,
+    /// Chunks that a lane runs at a time.
+    pub window: u32,
+    /// Bytes that a peer may be ahead before no more is read from it.
+    pub ahead: usize,
+}
+
+/// What one rank runs on one thread.
+#[derive(Debug)]
+pub struct Lane {
+    index: u32,
+    pace: Pace,
+    epoch: u16,
+    book: Arc<Book>,
+    /// By rank; unused for the own.
+    links: Vec<Link>,
+    jobs: BTreeMap<u64, Known>,
+    /// The newest operation that has begun here.
+    newest: u64,
+    /// Chunks under way.
+    running: u32,
+    early: Early,
+    pool: Pool,
+    finished: VecDeque<u64>,
+    done: Vec<Owner>,
+    /// Ranks that have said that nothing will follow.
+    left: BTreeSet<u32>,
+}
+
+/// An operation that this rank or a peer has begun.
+#[derive(Debug)]
+struct Known {
+    shape: Arc<Shape>,
+    /// Ranks whose announcement has come.
+    heard: BTreeSet<u32>,
+    job: Option<Running>,
+}
+
+/// An operation that this rank has begun.
+#[derive(Debug)]
+struct Running {
+    job: Arc<Job>,
+    /// The next chunk to begin, and how many of this lane's are not through.
+    next: u32,
+    left: u32,
+    chunks: BTreeMap<u32, Chunk>,
+    /// Ranks that know from this lane what is run.
+    told: BTreeSet<u32>,
+    /// What the input was, where it has been overwritten.
+    saved: Vec<(Region, crate::memory::Buffer)>,
+}
+
+impl Lane {
+    /// Lane `index` of a rank.
+    pub fn new(index: u32, pace: Pace, epoch: u16, book: Arc<Book>) -> Self {
+        let links = (0..book.members()).map(|_| Link::default()).collect();
+        Self {
+            index,
+            pace,
+            epoch,
+            book,
+            links,
+            jobs: BTreeMap::new(),
+            newest: 0,
+            running: 0,
+            early: Early::default(),
+            pool: Pool::default(),
+            finished: VecDeque::new(),
+            done: Vec::new(),
+            left: BTreeSet::new(),
+        }
+    }
+
+    /// Begins an operation. Jobs begin in the order of their sequence numbers, from 1 on.
+    ///
+    /// # Errors
+    /// With the rank that has announced another operation under this number, and both operations.
+    pub fn start(&mut self, job: Arc<Job>) -> Result<(), (u32, Broken)> {
+        let sequence = job.sequence;
+        assert!(sequence > self.newest, "operation {sequence} begins after operation {}", self.newest);
+        self.newest = sequence;
+        let known = self.jobs.entry(sequence).or_insert_with(|| Known {
+            shape: Arc::clone(&job.shape),
+            heard: BTreeSet::new(),
+            job: None,
+        });
+        if let Some(&rank) = known.heard.first() {
+            agree(self.book.member(), &job.shape, &known.shape.asked()).map_err(|broken| (rank, broken))?;
+        }
+        let chunks = job.shape.cut.chunks();
+        let left = chunks.saturating_sub(self.index).div_ceil(self.pace.lanes);
+        known.shape = Arc::clone(&job.shape);
+        known.job = Some(Running {
+            job,
+            next: self.index,
+            left,
+            chunks: BTreeMap::new(),
+            told: BTreeSet::new(),
+            saved: Vec::new(),
+        });
+        if left == 0 {
+            self.end(sequence);
+        }
+        self.fill();
+        Ok(())
+    }
+
+    /// Bytes that wait to be written to a rank.
+    pub fn waiting(&self, rank: u32) -> usize {
+        self.links[rank as usize].waiting()
+    }
+
+    /// What is to be written to a rank next, as at most `most` slices (at least 2).
+    pub fn gather<'a>(&'a self, rank: u32, slices: &mut Vec<IoSlice<'a>>, most: usize) {
+        self.links[rank as usize].gather(slices, most);
+    }
+
+    /// That `bytes` of what was gathered for a rank are written.
+    pub fn sent(&mut self, rank: u32, bytes: usize) {
+        let mut done = std::mem::take(&mut self.done);
+        self.links[rank as usize].sent(bytes, &mut done);
+        for (sequence, chunk, step) in done.drain(..) {
+            self.advance(sequence, chunk, Kick::Done(step));
+        }
+        self.done = done;
+        self.fill();
+    }
+
+    /// Whether bytes from a rank are to be read: not while it is too far ahead.
+    pub fn reads(&self, rank: u32) -> bool {
+        self.early.bytes(rank) <= self.pace.ahead
+    }
+
+    /// Where the next bytes from a rank may be read to right away.
+    pub fn direct(&self, rank: u32) -> Option<Region> {
+        self.links[rank as usize].direct()
+    }
+
+    /// That `bytes` from a rank were read to where [`Lane::direct`] said.
+    ///
+    /// # Errors
+    /// Where what comes from the rank cannot be believed; the lane is then of no further use.
+    pub fn read_directly(&mut self, rank: u32, bytes: usize) -> Result<(), Broken> {
+        if let Some(event) = self.links[rank as usize].read_directly(bytes)? {
+            self.happened(rank, event)?;
+            self.fill();
+        }
+        Ok(())
+    }
+
+    /// Takes in bytes from a rank.
+    ///
+    /// # Errors
+    /// As [`Lane::read_directly`].
+    pub fn received(&mut self, rank: u32, mut bytes: &[u8]) -> Result<(), Broken> {
+        while let Some(event) = self.links[rank as usize].take(&mut bytes)? {
+            self.happened(rank, event)?;
+        }
+        self.fill();
+        Ok(())
+    }
+
+    /// Gives a rank a sign of life, unless it is about to hear from us anyway.
+    pub fn beat(&mut self, rank: u32) {
+        if self.waiting(rank) == 0 {
+            self.sign(rank, Kind::Heartbeat);
+        }
+    }
+
+    /// Tells a rank that nothing will follow.
+    pub fn leave(&mut self, rank: u32) {
+        self.sign(rank, Kind::Leave);
+    }
+
+    fn sign(&mut self, rank: u32, kind: Kind) {
+        let header = Header { kind, epoch: self.epoch, sequence: 0, chunk: 0 };
+        self.links[rank as usize].control(header, &[]);
+    }
+
+    /// Whether a rank has said that nothing will follow.
+    pub fn has_left(&self, rank: u32) -> bool {
+        self.left.contains(&rank)
+    }
+
+    /// The next operation of which all chunks of this lane are through.
+    pub fn finished(&mut self) -> Option<u64> {
+        self.finished.pop_front()
+    }
+
+    /// Lets go of what an operation's input was: it is through on all lanes, or committed.
+    pub fn forget(&mut self, sequence: u64) {
+        if let Some(running) = self.jobs.remove(&sequence).and_then(|known| known.job) {
+            running.saved.into_iter().for_each(|(_, buffer)| self.pool.give(buffer));
+        }
+    }
+
+    /// Gives up: inputs that were to be kept are as they were. Returns the operations that had begun and were not
+    /// forgotten.
+    pub fn abort(&mut self) -> Vec<u64> {
+        self.links.iter_mut().for_each(Link::abandon);
+        let jobs = std::mem::take(&mut self.jobs);
+        (self.running, self.early) = (0, Early::default());
+        let begun = jobs.into_iter().filter_map(|(sequence, known)| Some((sequence, known.job?)));
+        begun
+            .map(|(sequence, running)| {
+                for (place, mut saved) in running.saved {
+                    place.copy_from(saved.region());
+                }
+                sequence
+            })
+            .collect()
+    }
+
+    /// Bytes taken from and given to a rank so far.
+    pub fn traffic(&self, rank: u32) -> (u64, u64) {
+        let link = &self.links[rank as usize];
+        (link.taken, link.given)
+    }
+
+    fn happened(&mut self, rank: u32, event: Event) -> Result<(), Broken> {
+        match event {
+            Event::Header(header) if header.epoch != self.epoch => Err(Broken::Epoch(header, self.epoch)),
+            Event::Header(header) => {
+                let (length, landing) = match header.kind {
+                    Kind::Heartbeat | Kind::Leave => (0, Landing::Nothing),
+                    Kind::Begin => (Asked::ENCODED, Landing::Aside(self.pool.take(Asked::ENCODED))),
+                    Kind::Message(number) => self.landing(rank, header, number)?,
+                };
+                self.links[rank as usize].land(length, landing);
+                Ok(())
+            }
+            Event::Frame(header, landing) => match (header.kind, landing) {
+                (Kind::Begin, Landing::Aside(mut buffer)) => {
+                    let asked = buffer.region().bytes().try_into().ok().and_then(Asked::decode);
+                    self.pool.give(buffer);
+                    self.announced(rank, header, asked.ok_or(Broken::Unknown(header))?)
+                }
+                (Kind::Message(number), landing) => {
+                    self.arrived(rank, header, number, landing);
+                    Ok(())
+                }
+                (Kind::Leave, _) => {
+                    self.left.insert(rank);
+                    Ok(())
+                }
+                (Kind::Heartbeat | Kind::Begin, _) => Ok(()),
+            },
+        }
+    }
+
+    /// The whole sequence number of which a header has the lower half.
+    fn sequence(&self, header: Header) -> u64 {
+        let ahead = header.sequence.wrapping_sub(self.newest as u32) as i32;
+        self.newest.wrapping_add_signed(i64::from(ahead))
+    }
+
+    /// A peer has begun an operation.
+    fn announced(&mut self, rank: u32, header: Header, asked: Asked) -> Result<(), Broken> {
+        let sequence = self.sequence(header);
+        if let Some(known) = self.jobs.get_mut(&sequence) {
+            agree(self.book.member(), &known.shape, &asked)?;
+            return if known.heard.insert(rank) { Ok(()) } else { Err(Broken::Twice(header)) };
+        }
+        if sequence <= self.newest || sequence > self.newest + MOST_AHEAD {
+            return Err(Broken::Unknown(header));
+        }
+        let shape = self.book.shape(&asked.operation).map_err(|_| Broken::Unknown(header))?;
+        agree(self.book.member(), &shape, &asked)?;
+        self.jobs.insert(sequence, Known { shape, heard: BTreeSet::from([rank]), job: None });
+        Ok(())
+    }
+
+    /// Where a message goes that is about to come in, and how long it is.
+    fn landing(&mut self, rank: u32, header: Header, number: u16) -> Result<(usize, Landing), Broken> {
+        let sequence = self.sequence(header);
+        let unknown = Broken::Unknown(header);
+        let Some(known) = self.jobs.get_mut(&sequence).filter(|known| known.heard.contains(&rank)) else {
+            return Err(unknown);
+        };
+        let Shape { script, cut, .. } = &*known.shape;
+        let ours = header.chunk < cut.chunks() && header.chunk % self.pace.lanes == self.index;
+        let step = known.shape.seat(rank).and_then(|seat| script.incoming(seat, number)).filter(|_| ours);
+        let step = step.ok_or(unknown)?;
+        let length = known.shape.bytes(step, header.chunk);
+        let key = (sequence, header.chunk, rank, number);
+        let chunk = known.job.as_mut().and_then(|running| {
+            let begun = running.next > header.chunk;
+            match running.chunks.get_mut(&header.chunk) {
+                Some(chunk) => Some(Ok(chunk)),
+                None if begun => Some(Err(())),
+                None => None,
+            }
+        });
+        let place = match chunk {
+            Some(Err(())) => return Err(Broken::Twice(header)),
+            Some(Ok(chunk)) => chunk.landing(&known.shape, step).map_err(|()| Broken::Twice(header))?,
+            None => None,
+        };
+        match place {
+            Some(landing) => Ok((length, landing)),
+            None if self.early.awaits(key) => Err(Broken::Twice(header)),
+            None => {
+                self.early.expect(key, length);
+                Ok((length, Landing::Aside(self.pool.take(length))))
+            }
+        }
+    }
+
+    /// A message has come in.
+    fn arrived(&mut self, rank: u32, header: Header, number: u16, landing: Landing) {
+        let sequence = self.sequence(header);
+        let key = (sequence, header.chunk, rank, number);
+        let Some(known) = self.jobs.get_mut(&sequence) else { return };
+        let seat = known.shape.seat(rank).expect("landing found it");
+        let step = known.shape.script.incoming(seat, number).expect("landing found it");
+        match landing {
+            Landing::Put(_) | Landing::Combine(..) => self.advance(sequence, header.chunk, Kick::Done(step)),
+            Landing::Aside(buffer) => {
+                self.early.put(key, buffer);
+                let chunk = known.job.as_mut().and_then(|running| running.chunks.get_mut(&header.chunk));
+                if chunk.is_some_and(|chunk| chunk.wants(step)) {
+                    self.advance(sequence, header.chunk, Kick::Arrived(step));
+                }
+            }
+            Landing::Nothing => {}
+        }
+    }
+
+    /// Begins chunks as long as there is room for them.
+    fn fill(&mut self) {
+        while self.running < self.pace.window {
+            let lanes = self.pace.lanes;
+            let next = self.jobs.iter_mut().find_map(|(&sequence, known)| {
+                let running = known.job.as_mut()?;
+                let chunk = running.next;
+                (chunk < known.shape.cut.chunks()).then(|| {
+                    running.next += lanes;
+                    (sequence, chunk)
+                })
+            });
+            let Some((sequence, number)) = next else { return };
+            let known = self.jobs.get_mut(&sequence).expect("found just now");
+            let running = known.job.as_mut().expect("as above");
+            let chunk = Chunk::begin(&running.job, number, &mut self.pool);
+            running.chunks.insert(number, chunk);
+            self.running += 1;
+            self.advance(sequence, number, Kick::Begin);
+        }
+    }
+
+    /// Goes on with a chunk.
+    fn advance(&mut self, sequence: u64, number: u32, kick: Kick) {
+        let Some(running) = self.jobs.get_mut(&sequence).and_then(|known| known.job.as_mut()) else { return };
+        let Running { job, chunks, told, saved, .. } = running;
+        let Some(chunk) = chunks.get_mut(&number) else { return };
+        let shape = &job.shape;
+        let mut output = |to: u32, message: u16, payload: Region, step: u32| {
+            let rank = shape.ranks()[to as usize];
+            let link = &mut self.links[rank as usize];
+            let header = |kind| Header { kind, epoch: self.epoch, sequence: sequence as u32, chunk: number };
+            if told.insert(rank) {
+                link.control(header(Kind::Begin), &shape.asked().encode());
+            }
+            link.message(header(Kind::Message(message)), payload, (sequence, number, step));
+        };
+        let mut early = |seat: u32, message: u16| {
+            let rank = shape.ranks()[seat as usize];
+            self.early.take((sequence, number, rank, message))
+        };
+        let mut setting =
+            chunk::Setting { job, number, pool: &mut self.pool, saved, send: &mut output, early: &mut early };
+        if !chunk.advance(&mut setting, kick) {
+            return;
+        }
+        let chunk = chunks.remove(&number).expect("found above");
+        chunk.end(&mut self.pool);
+        running.left -= 1;
+        self.running -= 1;
+        if running.left == 0 {
+            self.end(sequence);
+        }
+    }
+
+    /// All chunks of an operation are through on this lane.
+    fn end(&mut self, sequence: u64) {
+        let kept = self.jobs.get(&sequence).and_then(|known| known.job.as_ref()).is_some_and(|r| r.job.keep);
+        if !kept {
+            self.jobs.remove(&sequence);
+        }
+        self.finished.push_back(sequence);
+    }
+}
+
+/// That a peer asks for what this rank does.
+fn agree(us: u32, shape: &Shape, theirs: &Asked) -> Result<(), Broken> {
+    let ours = shape.asked();
+    if ours == *theirs { Ok(()) } else { Err(Broken::Differs(us, Box::new((ours, theirs.clone())))) }
+}

@@ -1,0 +1,331 @@
+//! One chunk on its way through the script.
+
+use super::Job;
+use crate::link::Landing;
+use crate::memory::{Buffer, Pool, Region};
+use crate::script::{Act, Part};
+use crate::shape::Shape;
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+use std::sync::Arc;
+use syncline_plan::Buffer as Storage;
+use syncline_units::{CollectiveKind, Extent};
+
+/// Why a chunk may go on.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Kick {
+    /// It begins.
+    Begin,
+    /// A step is done: its message is written, or in its place.
+    Done(u32),
+    /// What a step waits for has arrived and lies aside.
+    Arrived(u32),
+}
+
+/// What a chunk needs of its lane to go on.
+pub(super) struct Setting<'a> {
+    pub job: &'a Arc<Job>,
+    pub number: u32,
+    pub pool: &'a mut Pool,
+    /// What inputs were.
+    pub saved: &'a mut Vec<(Region, Buffer)>,
+    /// Sends to a seat, under a number, bytes, for a step.
+    pub send: &'a mut dyn FnMut(u32, u16, Region, u32),
+    /// What has arrived early from a seat, under a number.
+    pub early: &'a mut dyn FnMut(u32, u16) -> Option<Buffer>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Waiting,
+    /// A receive whose message may come.
+    Posted,
+    /// A receive whose message is coming in, to its place.
+    Landing,
+    Done,
+}
+
+/// Contributions that are combined in turn.
+#[derive(Debug, Default)]
+struct Turns {
+    arrived: BTreeMap<u32, Buffer>,
+    next: u32,
+    /// The sum of those before what the seat itself has.
+    before: Option<Buffer>,
+}
+
+/// One chunk.
+#[derive(Debug)]
+pub(super) struct Chunk {
+    elements: u64,
+    data: Region,
+    output: Region,
+    scratch: Region,
+    ours: Vec<Buffer>,
+    missing: Vec<u32>,
+    state: Vec<State>,
+    left: usize,
+    turns: Vec<Turns>,
+}
+
+/// Whether the caller's own memory can hold a chunk while it is worked on.
+fn in_place(job: &Job) -> bool {
+    job.shape.cut.contiguous() && !job.output.is_empty()
+}
+
+impl Chunk {
+    /// A chunk of a job, before its first step.
+    pub(super) fn begin(job: &Job, number: u32, pool: &mut Pool) -> Self {
+        let Shape { script, cut, operation, .. } = &*job.shape;
+        let width = operation.element.bytes();
+        let elements = cut.elements(number);
+        let mut ours = Vec::new();
+        let mut room = |buffer| {
+            let bytes = script.room(buffer, elements) as usize * width;
+            if bytes == 0 {
+                return Region::EMPTY;
+            }
+            let mut buffer = pool.take(bytes);
+            let region = buffer.region();
+            ours.push(buffer);
+            region
+        };
+        let data = if in_place(job) {
+            let run = cut.runs(number).next().expect("a contiguous chunk is one run");
+            job.output.part(bytes(run, width))
+        } else {
+            room(Storage::Data)
+        };
+        let (output, scratch) = (room(Storage::Output), room(Storage::Scratch));
+        let seat = script.seat();
+        if seat.index >= seat.ranks && operation.reduces() {
+            data.neutral(operation.element, operation.reduction);
+        }
+        let missing: Vec<u32> = script.steps().iter().map(|step| step.missing).collect();
+        let turns = script.groups().iter().map(|_| Turns::default()).collect();
+        let (state, left) = (vec![State::Waiting; missing.len()], missing.len());
+        Self { elements, data, output, scratch, ours, missing, state, left, turns }
+    }
+
+    /// Gives back what it used.
+    pub(super) fn end(self, pool: &mut Pool) {
+        self.ours.into_iter().for_each(|buffer| pool.give(buffer));
+    }
+
+    /// Whether a receive waits for its message.
+    pub(super) fn wants(&self, step: u32) -> bool {
+        self.state[step as usize] == State::Posted
+    }
+
+    /// Where the message of a receive may go right away; none where it has to lie aside. An error where it has come before.
+    pub(super) fn landing(&mut self, shape: &Shape, step: u32) -> Result<Option<Landing>, ()> {
+        let state = &mut self.state[step as usize];
+        let Act::Receive { part, reduce, turn, .. } = shape.script.steps()[step as usize].act else {
+            return Err(());
+        };
+        match *state {
+            State::Landing | State::Done => Err(()),
+            State::Posted if turn.is_none() => {
+                *state = State::Landing;
+                let place = self.region(shape, part);
+                let operation = &shape.operation;
+                Ok(Some(if reduce {
+                    Landing::Combine(place, operation.element, operation.reduction)
+                } else {
+                    Landing::Put(place)
+                }))
+            }
+            State::Posted | State::Waiting => Ok(None),
+        }
+    }
+
+    /// Goes on as far as it can; whether it is through.
+    pub(super) fn advance(&mut self, setting: &mut Setting<'_>, kick: Kick) -> bool {
+        let shape = Arc::clone(&setting.job.shape);
+        let mut ready = VecDeque::new();
+        match kick {
+            Kick::Begin => {
+                let steps = (0u32..).zip(&self.missing);
+                ready.extend(steps.filter(|&(_, &missing)| missing == 0).map(|(step, _)| step));
+            }
+            Kick::Done(step) => self.done(&shape, step, &mut ready),
+            Kick::Arrived(step) => self.take_in(setting, &shape, step, &mut ready),
+        }
+        while let Some(step) = ready.pop_front() {
+            match shape.script.steps()[step as usize].act {
+                Act::Fetch => self.fetch(setting),
+                Act::Deliver => self.deliver(setting.job, setting.number),
+                Act::Join => {}
+                Act::Copy { from, to, reduce } => {
+                    let (from, to) = (self.region(&shape, from), self.region(&shape, to));
+                    let operation = &shape.operation;
+                    if reduce {
+                        to.combine_from(from, operation.element, operation.reduction);
+                    } else {
+                        to.copy_from(from);
+                    }
+                }
+                Act::Send { to, message, part } => {
+                    self.state[step as usize] = State::Posted;
+                    (setting.send)(to, message, self.region(&shape, part), step);
+                    continue;
+                }
+                Act::Receive { .. } => {
+                    self.state[step as usize] = State::Posted;
+                    self.take_in(setting, &shape, step, &mut ready);
+                    continue;
+                }
+            }
+            self.done(&shape, step, &mut ready);
+        }
+        self.left == 0
+    }
+
+    /// A step is done: others may follow.
+    fn done(&mut self, shape: &Shape, step: u32, ready: &mut VecDeque<u32>) {
+        debug_assert_ne!(self.state[step as usize], State::Done, "step {step} is done twice");
+        self.state[step as usize] = State::Done;
+        self.left -= 1;
+        for &follower in shape.script.followers(step) {
+            let missing = &mut self.missing[follower as usize];
+            *missing -= 1;
+            if *missing == 0 {
+                ready.push_back(follower);
+            }
+        }
+    }
+
+    /// Takes in the message of a receive, if it is there.
+    fn take_in(&mut self, setting: &mut Setting<'_>, shape: &Shape, step: u32, ready: &mut VecDeque<u32>) {
+        let Act::Receive { from, message, part, reduce, turn } = shape.script.steps()[step as usize].act
+        else {
+            return;
+        };
+        let Some(mut buffer) = (setting.early)(from, message) else { return };
+        let Some(turn) = turn else {
+            let place = self.region(shape, part);
+            if reduce {
+                place.combine_from(buffer.region(), shape.operation.element, shape.operation.reduction);
+            } else {
+                place.copy_from(buffer.region());
+            }
+            setting.pool.give(buffer);
+            self.done(shape, step, ready);
+            return;
+        };
+        self.turns[turn.group as usize].arrived.insert(turn.place, buffer);
+        self.take_turns(setting.pool, shape, turn.group, part, ready);
+    }
+
+    /// Combines the contributions of a group whose turn it is.
+    fn take_turns(
+        &mut self,
+        pool: &mut Pool,
+        shape: &Shape,
+        group: u32,
+        part: Part,
+        ready: &mut VecDeque<u32>,
+    ) {
+        let place = self.region(shape, part);
+        let (element, reduction) = (shape.operation.element, shape.operation.reduction);
+        let members = &shape.script.groups()[group as usize];
+        loop {
+            let turns = &mut self.turns[group as usize];
+            let turn = turns.next;
+            let Some(mut buffer) = turns.arrived.remove(&turn) else { return };
+            turns.next += 1;
+            let steps = if turn < members.before {
+                match &mut turns.before {
+                    Some(sum) => {
+                        sum.region().combine_from(buffer.region(), element, reduction);
+                        pool.give(buffer);
+                    }
+                    None => turns.before = Some(buffer),
+                }
+                if turns.next < members.before {
+                    continue;
+                }
+                let mut sum = turns.before.take().expect("put there above");
+                place.combine_from(sum.region(), element, reduction);
+                pool.give(sum);
+                &members.steps[..members.before as usize]
+            } else {
+                place.combine_from(buffer.region(), element, reduction);
+                pool.give(buffer);
+                &members.steps[turn as usize..=turn as usize]
+            };
+            steps.iter().for_each(|&step| self.done(shape, step, ready));
+        }
+    }
+
+    /// Brings what the caller has to where the script works on it.
+    fn fetch(&mut self, setting: &mut Setting<'_>) {
+        let Job { shape, input, output, keep, .. } = &**setting.job;
+        let width = shape.operation.element.bytes();
+        if in_place(setting.job) {
+            let run = shape.cut.runs(setting.number).next().expect("a contiguous chunk is one run");
+            let from = input.part(bytes(run, width));
+            if !std::ptr::eq(input.bytes(), output.bytes()) {
+                self.data.copy_from(from);
+            } else if *keep {
+                let mut saved = setting.pool.take(from.len());
+                saved.region().copy_from(from);
+                setting.saved.push((from, saved));
+            }
+            return;
+        }
+        let seat = shape.script.seat();
+        let mut at = seat.input(Extent::whole(self.elements)).start;
+        let mut fetch = |run: Range<u64>| {
+            let end = at + (run.end - run.start);
+            self.data.part(bytes(at..end, width)).copy_from(input.part(bytes(run, width)));
+            at = end;
+        };
+        match seat.kind {
+            CollectiveKind::AllGather => fetch(shape.cut.piece(setting.number)),
+            _ => shape.cut.runs(setting.number).for_each(&mut fetch),
+        }
+        if at < self.elements && seat.kind != CollectiveKind::AllGather {
+            let rest = self.data.part(bytes(at..self.elements, width));
+            rest.neutral(shape.operation.element, shape.operation.reduction);
+        }
+    }
+
+    /// Brings the result to where the caller wants it.
+    fn deliver(&self, job: &Job, number: u32) {
+        if in_place(job) || job.output.is_empty() {
+            return;
+        }
+        let Job { shape, output, .. } = job;
+        let width = shape.operation.element.bytes();
+        let from = if shape.script.result() == Storage::Output { self.output } else { self.data };
+        let seat = shape.script.seat();
+        let mut at = seat.output(Extent::whole(self.elements)).start;
+        let mut deliver = |run: Range<u64>| {
+            let end = at + (run.end - run.start);
+            output.part(bytes(run, width)).copy_from(from.part(bytes(at..end, width)));
+            at = end;
+        };
+        match seat.kind {
+            CollectiveKind::ReduceScatter => deliver(shape.cut.piece(number)),
+            _ => shape.cut.runs(number).for_each(deliver),
+        }
+    }
+
+    /// Where a part of a buffer lies.
+    fn region(&self, shape: &Shape, part: Part) -> Region {
+        let Extent { start, end } = shape.script.extent(part, self.elements);
+        let width = shape.operation.element.bytes();
+        let buffer = match part.blocks.buffer {
+            Storage::Data => self.data,
+            Storage::Output => self.output,
+            Storage::Scratch => self.scratch,
+        };
+        buffer.part(bytes(start..end, width))
+    }
+}
+
+/// Bytes of elements.
+fn bytes(elements: Range<u64>, width: usize) -> Range<usize> {
+    elements.start as usize * width..elements.end as usize * width
+}

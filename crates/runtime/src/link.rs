@@ -1,0 +1,380 @@
+//! One connection to a peer, without the connection: frames that wait to be written, and bytes that become frames.
+//!
+//! A transport asks [`Link::gather`] for bytes to write and says with [`Link::sent`] how many it wrote; it gives bytes that
+//! it read to [`Link::take`], or reads them right where they belong, where [`Link::direct`] says that it may.
+
+use crate::fault::Broken;
+use crate::memory::{Buffer, Region};
+use crate::operation::Asked;
+use crate::sum::{Element, Reduction};
+use crate::wire::{Checksum, HEADER, Header};
+use std::collections::VecDeque;
+use std::io::IoSlice;
+
+/// Bytes of the longest frame that is not a message.
+const HEAD: usize = HEADER + Asked::ENCODED;
+
+/// Whose message it was: job, chunk and step.
+pub(crate) type Owner = (u64, u32, u32);
+
+/// A frame that waits to be written.
+#[derive(Debug)]
+struct Outgoing {
+    head: [u8; HEAD],
+    head_length: usize,
+    payload: Region,
+    owner: Option<Owner>,
+}
+
+impl Outgoing {
+    fn len(&self) -> usize {
+        self.head_length + self.payload.len()
+    }
+}
+
+/// Where a payload goes.
+#[derive(Debug)]
+pub(crate) enum Landing {
+    /// Nowhere: there is none.
+    Nothing,
+    /// Aside, until it is wanted.
+    Aside(Buffer),
+    /// To its place, which it overwrites.
+    Put(Region),
+    /// To its place, where it is combined with what is there as it comes.
+    Combine(Region, Element, Reduction),
+}
+
+/// What has come in of the next frame.
+#[derive(Debug)]
+enum Incoming {
+    Header {
+        bytes: [u8; HEADER],
+        have: usize,
+    },
+    /// The header is complete, and nobody has said yet where the payload goes.
+    Asked(Header, Checksum),
+    Payload(Payload),
+}
+
+#[derive(Debug)]
+struct Payload {
+    header: Header,
+    checksum: Checksum,
+    landing: Landing,
+    length: usize,
+    got: usize,
+    /// The beginning of an element of which the rest is still to come.
+    carry: [u8; 8],
+}
+
+/// Something that came in.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// A header; [`Link::land`] says where its payload goes.
+    Header(Header),
+    /// A whole frame, with its payload where it was to go.
+    Frame(Header, Landing),
+}
+
+/// One connection to a peer.
+#[derive(Debug)]
+pub(crate) struct Link {
+    outgoing: VecDeque<Outgoing>,
+    /// Bytes of the first frame that are written.
+    written: usize,
+    waiting: usize,
+    incoming: Incoming,
+    /// Bytes taken in and given out since the beginning.
+    pub(crate) taken: u64,
+    pub(crate) given: u64,
+}
+
+impl Default for Link {
+    fn default() -> Self {
+        Self {
+            outgoing: VecDeque::new(),
+            written: 0,
+            waiting: 0,
+            incoming: Incoming::Header { bytes: [0; HEADER], have: 0 },
+            taken: 0,
+            given: 0,
+        }
+    }
+}
+
+impl Link {
+    /// Queues a message whose payload lies in a region until it is written.
+    pub(crate) fn message(&mut self, header: Header, payload: Region, owner: Owner) {
+        let mut head = [0; HEAD];
+        head[..HEADER].copy_from_slice(&header.encode_region(payload));
+        self.push(Outgoing { head, head_length: HEADER, payload, owner: Some(owner) });
+    }
+
+    /// Queues another frame.
+    pub(crate) fn control(&mut self, header: Header, payload: &[u8]) {
+        let mut head = [0; HEAD];
+        head[..HEADER].copy_from_slice(&header.encode(payload));
+        head[HEADER..HEADER + payload.len()].copy_from_slice(payload);
+        let head_length = HEADER + payload.len();
+        self.push(Outgoing { head, head_length, payload: Region::EMPTY, owner: None });
+    }
+
+    fn push(&mut self, frame: Outgoing) {
+        self.waiting += frame.len();
+        self.outgoing.push_back(frame);
+    }
+
+    /// Bytes that wait to be written.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    /// What is to be written next, as at most `most` slices.
+    pub(crate) fn gather<'a>(&'a self, slices: &mut Vec<IoSlice<'a>>, most: usize) {
+        let mut skip = self.written;
+        for frame in &self.outgoing {
+            if slices.len() + 2 > most {
+                break;
+            }
+            let head = skip.min(frame.head_length);
+            if head < frame.head_length {
+                slices.push(IoSlice::new(&frame.head[head..frame.head_length]));
+            }
+            if skip - head < frame.payload.len() {
+                slices.push(frame.payload.part(skip - head..frame.payload.len()).io_slice());
+            }
+            skip = 0;
+        }
+    }
+
+    /// That `bytes` of what was gathered are written; messages that are written to their end go to `done`.
+    pub(crate) fn sent(&mut self, bytes: usize, done: &mut Vec<Owner>) {
+        self.waiting -= bytes;
+        self.given += bytes as u64;
+        self.written += bytes;
+        while let Some(frame) = self.outgoing.front().filter(|frame| frame.len() <= self.written) {
+            self.written -= frame.len();
+            done.extend(frame.owner);
+            self.outgoing.pop_front();
+        }
+    }
+
+    /// Takes bytes that were read, up to the next thing that has to be known; cuts them off `bytes`.
+    ///
+    /// # Errors
+    /// Where a frame is not what was sent.
+    pub(crate) fn take(&mut self, bytes: &mut &[u8]) -> Result<Option<Event>, Broken> {
+        loop {
+            match &mut self.incoming {
+                Incoming::Header { bytes: header, have } => {
+                    if bytes.is_empty() {
+                        return Ok(None);
+                    }
+                    let (now, later) = bytes.split_at(bytes.len().min(HEADER - *have));
+                    header[*have..*have + now.len()].copy_from_slice(now);
+                    *have += now.len();
+                    *bytes = later;
+                    self.taken += now.len() as u64;
+                    if *have == HEADER {
+                        let (header, checksum) = Header::decode(header).map_err(Broken::Kind)?;
+                        self.incoming = Incoming::Asked(header, checksum);
+                        return Ok(Some(Event::Header(header)));
+                    }
+                }
+                Incoming::Asked(..) => return Ok(None),
+                Incoming::Payload(payload) => {
+                    if payload.got == payload.length {
+                        return self.complete().map(Some);
+                    }
+                    if bytes.is_empty() {
+                        return Ok(None);
+                    }
+                    let (now, later) = bytes.split_at(bytes.len().min(payload.length - payload.got));
+                    payload.land(now);
+                    *bytes = later;
+                    self.taken += now.len() as u64;
+                }
+            }
+        }
+    }
+
+    /// Says where the payload of the header that came goes, and how long it is.
+    pub(crate) fn land(&mut self, length: usize, landing: Landing) {
+        if let Incoming::Asked(header, checksum) = self.incoming {
+            let payload = Payload { header, checksum, landing, length, got: 0, carry: [0; 8] };
+            self.incoming = Incoming::Payload(payload);
+        }
+    }
+
+    /// Where the next bytes may be read to right away, if that is worth it.
+    pub(crate) fn direct(&self) -> Option<Region> {
+        const WORTH: usize = 4096;
+        let Incoming::Payload(payload) = &self.incoming else { return None };
+        let rest = payload.length - payload.got;
+        match &payload.landing {
+            Landing::Put(place) if rest >= WORTH => Some(place.part(payload.got..payload.length)),
+            _ => None,
+        }
+    }
+
+    /// That `bytes` were read to where [`Link::direct`] said.
+    ///
+    /// # Errors
+    /// Where the frame is not what was sent.
+    pub(crate) fn read_directly(&mut self, bytes: usize) -> Result<Option<Event>, Broken> {
+        let Incoming::Payload(payload) = &mut self.incoming else { return Ok(None) };
+        if let Landing::Put(place) = &payload.landing {
+            payload.checksum.add(place.part(payload.got..payload.got + bytes).bytes());
+        }
+        payload.got += bytes;
+        self.taken += bytes as u64;
+        if payload.got == payload.length { self.complete().map(Some) } else { Ok(None) }
+    }
+
+    fn complete(&mut self) -> Result<Event, Broken> {
+        let next = Incoming::Header { bytes: [0; HEADER], have: 0 };
+        let Incoming::Payload(payload) = std::mem::replace(&mut self.incoming, next) else {
+            unreachable!("only payloads are completed")
+        };
+        if !payload.checksum.holds() {
+            return Err(Broken::Checksum(payload.header));
+        }
+        Ok(Event::Frame(payload.header, payload.landing))
+    }
+
+    /// Where the bytes of the frame that is coming in have been put, for whoever has to forget it.
+    pub(crate) fn abandon(&mut self) {
+        self.outgoing.clear();
+        (self.written, self.waiting) = (0, 0);
+        self.incoming = Incoming::Header { bytes: [0; HEADER], have: 0 };
+    }
+}
+
+impl Payload {
+    /// Takes in bytes, at most as many as are still to come.
+    fn land(&mut self, bytes: &[u8]) {
+        self.checksum.add(bytes);
+        let from = self.got;
+        self.got += bytes.len();
+        match &mut self.landing {
+            Landing::Nothing => {}
+            Landing::Aside(buffer) => {
+                buffer.region().part(from..self.got).bytes_mut().copy_from_slice(bytes);
+            }
+            Landing::Put(place) => place.part(from..self.got).bytes_mut().copy_from_slice(bytes),
+            Landing::Combine(place, element, reduction) => {
+                let (place, element, reduction) = (*place, *element, *reduction);
+                let width = element.bytes();
+                let combine = |at: usize, bytes: &[u8]| {
+                    place.part(at..at + bytes.len()).combine(bytes, element, reduction);
+                };
+                let mut bytes = bytes;
+                let mut at = from;
+                let begun = from % width;
+                if begun > 0 {
+                    let more = bytes.len().min(width - begun);
+                    self.carry[begun..begun + more].copy_from_slice(&bytes[..more]);
+                    bytes = &bytes[more..];
+                    at += more;
+                    if begun + more < width {
+                        return;
+                    }
+                    combine(at - width, &self.carry[..width]);
+                }
+                let whole = bytes.len() - bytes.len() % width;
+                combine(at, &bytes[..whole]);
+                self.carry[..bytes.len() - whole].copy_from_slice(&bytes[whole..]);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::Kind;
+    use proptest::prelude::*;
+
+    fn header(number: u16) -> Header {
+        Header { kind: Kind::Message(number), epoch: 0, sequence: 1, chunk: 2 }
+    }
+
+    /// All bytes that a link has to write, in writes of at most `step` bytes.
+    fn written(link: &mut Link, step: usize) -> (Vec<u8>, Vec<Owner>) {
+        let (mut all, mut done) = (Vec::new(), Vec::new());
+        while link.waiting() > 0 {
+            let mut slices = Vec::new();
+            link.gather(&mut slices, 4);
+            let mut bytes: Vec<u8> = slices.iter().flat_map(|slice| slice.iter().copied()).collect();
+            bytes.truncate(step);
+            link.sent(bytes.len(), &mut done);
+            all.extend(bytes);
+        }
+        (all, done)
+    }
+
+    proptest! {
+        #[test]
+        fn messages_arrive_whole_however_they_are_cut(
+            values in prop::collection::vec(prop::collection::vec(-1000i32..1000, 0..40), 1..8),
+            step in 1usize..70,
+            piece in 1usize..50,
+        ) {
+            let mut memory: Vec<Buffer> = values.iter().map(|v| Buffer::new(4 * v.len())).collect();
+            let mut sender = Link::default();
+            for (number, (values, buffer)) in (0u16..).zip(values.iter().zip(&mut memory)) {
+                let region = buffer.region();
+                let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_ne_bytes()).collect();
+                region.bytes_mut().copy_from_slice(&bytes);
+                sender.message(header(number), region, (1, 2, u32::from(number)));
+            }
+            let (wire, done) = written(&mut sender, step);
+            prop_assert_eq!(done.len(), values.len());
+            let mut receiver = Link::default();
+            let mut rooms: Vec<Buffer> = values.iter().map(|v| Buffer::new(4 * v.len())).collect();
+            let mut frames = 0;
+            for mut bytes in wire.chunks(piece) {
+                while let Some(event) = receiver.take(&mut bytes).unwrap() {
+                    match event {
+                        Event::Header(Header { kind: Kind::Message(number), .. }) => {
+                            let room = rooms[usize::from(number)].region();
+                            let landing = match number % 3 {
+                                0 => Landing::Put(room),
+                                1 => Landing::Combine(room, Element::I32, Reduction::Sum),
+                                _ => Landing::Aside(Buffer::new(room.len())),
+                            };
+                            receiver.land(room.len(), landing);
+                        }
+                        Event::Frame(Header { kind: Kind::Message(number), .. }, landing) => {
+                            if let Landing::Aside(mut buffer) = landing {
+                                rooms[usize::from(number)].region().copy_from(buffer.region());
+                            }
+                            prop_assert_eq!(number, frames);
+                            frames += 1;
+                        }
+                        other => prop_assert!(false, "{:?}", other),
+                    }
+                }
+            }
+            prop_assert_eq!(usize::from(frames), values.len());
+            for (room, sent) in rooms.iter_mut().zip(&mut memory) {
+                prop_assert_eq!(room.region().bytes(), sent.region().bytes());
+            }
+        }
+    }
+
+    #[test]
+    fn a_payload_that_changed_on_its_way_is_found() {
+        let mut buffer = Buffer::new(8);
+        let mut sender = Link::default();
+        sender.message(header(0), buffer.region(), (0, 0, 0));
+        let (mut wire, _) = written(&mut sender, 100);
+        wire[HEADER + 3] ^= 4;
+        let mut receiver = Link::default();
+        let mut bytes = &wire[..];
+        assert!(matches!(receiver.take(&mut bytes), Ok(Some(Event::Header(_)))));
+        receiver.land(8, Landing::Nothing);
+        assert!(matches!(receiver.take(&mut bytes), Err(Broken::Checksum(_))));
+    }
+}

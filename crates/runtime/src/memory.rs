@@ -1,0 +1,228 @@
+//! Memory that lanes work on: parts of a caller's tensors, and buffers of our own.
+//!
+//! This is the only room of the crate with `unsafe` code. A [`Region`] is a run of bytes that somebody else owns. Many
+//! regions of one tensor are read and written by several threads at once, each by one: a chunk belongs to one lane, and a
+//! lane to one thread. Within a lane no reference to a region's bytes outlives the function that took it.
+
+#![allow(unsafe_code)]
+
+use crate::sum::{Element, Reduction, fill_neutral, reduce_into};
+use std::fmt;
+use std::io::IoSlice;
+use std::ops::Range;
+
+/// A run of bytes in memory that somebody else owns, such as a tensor's.
+#[derive(Clone, Copy)]
+pub struct Region {
+    at: *mut u8,
+    length: usize,
+}
+
+// SAFETY: whoever makes a region vouches for its memory until nobody works on it any more, whichever thread that is.
+unsafe impl Send for Region {}
+// SAFETY: as above; a region gives no reference away that outlives a call.
+unsafe impl Sync for Region {}
+
+impl fmt::Debug for Region {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Region({} bytes)", self.length)
+    }
+}
+
+impl Region {
+    /// No bytes.
+    pub const EMPTY: Self = Self { at: std::ptr::NonNull::dangling().as_ptr(), length: 0 };
+
+    /// The `length` bytes from `at` on.
+    ///
+    /// # Safety
+    /// The bytes stay where they are, initialised and writable, and nobody else reads or writes them until the operation
+    /// that they are given to is over: done, failed, or its communicator dropped.
+    pub const unsafe fn new(at: *mut u8, length: usize) -> Self {
+        if length == 0 { Self::EMPTY } else { Self { at, length } }
+    }
+
+    /// Number of bytes.
+    pub const fn len(self) -> usize {
+        self.length
+    }
+
+    /// Whether there are none.
+    pub const fn is_empty(self) -> bool {
+        self.length == 0
+    }
+
+    /// The bytes of `range`.
+    ///
+    /// # Panics
+    /// Where the range is not within the region.
+    pub fn part(self, range: Range<usize>) -> Self {
+        assert!(range.start <= range.end && range.end <= self.length, "{range:?} of {} bytes", self.length);
+        // SAFETY: the range is within the region.
+        unsafe { Self::new(self.at.add(range.start), range.end - range.start) }
+    }
+
+    /// Its bytes. Crate-private, because the caller must not write the region while it holds them.
+    pub(crate) fn bytes<'a>(self) -> &'a [u8] {
+        // SAFETY: `Region::new` vouches for the memory; lanes take bytes for one statement at a time.
+        unsafe { std::slice::from_raw_parts(self.at, self.length) }
+    }
+
+    /// Its bytes, to be written. Crate-private, because the caller must hold no other reference to them.
+    pub(crate) fn bytes_mut<'a>(self) -> &'a mut [u8] {
+        // SAFETY: as in `bytes`.
+        unsafe { std::slice::from_raw_parts_mut(self.at, self.length) }
+    }
+
+    /// Its bytes for a gathering write.
+    pub(crate) fn io_slice<'a>(self) -> IoSlice<'a> {
+        IoSlice::new(self.bytes())
+    }
+
+    /// Copies `from` here; the two may overlap.
+    ///
+    /// # Panics
+    /// Where lengths differ.
+    pub(crate) fn copy_from(self, from: Self) {
+        assert_eq!(self.length, from.length, "a copy between regions of different lengths");
+        // SAFETY: both are valid for as many bytes, and `copy` allows overlap.
+        unsafe { std::ptr::copy(from.at, self.at, self.length) }
+    }
+
+    /// Combines `from` with what is here; the two do not overlap.
+    ///
+    /// # Panics
+    /// Where lengths differ or regions overlap.
+    pub(crate) fn combine_from(self, from: Self, element: Element, reduction: Reduction) {
+        let (a, b) = (self.at as usize, from.at as usize);
+        assert!(a + self.length <= b || b + from.length <= a, "a reduction between regions that overlap");
+        self.combine(from.bytes(), element, reduction);
+    }
+
+    /// Combines `bytes` with what is here.
+    ///
+    /// # Panics
+    /// Where lengths differ, or the reduction is not offered for the element.
+    pub(crate) fn combine(self, bytes: &[u8], element: Element, reduction: Reduction) {
+        reduce_into(element, reduction, self.bytes_mut(), bytes).expect("checked when the operation began");
+    }
+
+    /// Fills it with what changes nothing that it is combined with.
+    ///
+    /// # Panics
+    /// Where the reduction is not offered for the element.
+    pub(crate) fn neutral(self, element: Element, reduction: Reduction) {
+        fill_neutral(element, reduction, self.bytes_mut()).expect("checked when the operation began");
+    }
+}
+
+/// Bytes of our own, aligned to a cache line.
+pub struct Buffer {
+    lines: Box<[Line]>,
+    length: usize,
+}
+
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+#[expect(dead_code, reason = "read and written through regions")]
+struct Line([u8; 64]);
+
+impl Buffer {
+    /// `length` bytes of zero.
+    pub fn new(length: usize) -> Self {
+        Self { lines: vec![Line([0; 64]); length.div_ceil(64)].into_boxed_slice(), length }
+    }
+
+    /// Its bytes.
+    pub fn as_mut_slice(&mut self) -> &mut [u8] {
+        self.region().bytes_mut()
+    }
+
+    /// All of it. The buffer must outlive the region's use.
+    pub fn region(&mut self) -> Region {
+        // SAFETY: the lines are ours, and we have them alone.
+        unsafe { Region::new(self.lines.as_mut_ptr().cast(), self.length) }
+    }
+}
+
+impl fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Buffer({} bytes)", self.length)
+    }
+}
+
+/// Buffers that are used again and again: an iteration after the first allocates nothing.
+#[derive(Debug, Default)]
+pub struct Pool {
+    /// By capacity in bytes, a power of two.
+    unused: std::collections::BTreeMap<usize, Vec<Buffer>>,
+    held: usize,
+}
+
+impl Pool {
+    /// A buffer of `length` bytes; what is in it is of no meaning.
+    pub fn take(&mut self, length: usize) -> Buffer {
+        let capacity = length.next_power_of_two().max(64);
+        match self.unused.get_mut(&capacity).and_then(Vec::pop) {
+            Some(mut buffer) => {
+                self.held -= capacity;
+                buffer.length = length;
+                buffer
+            }
+            None => {
+                let mut buffer = Buffer::new(capacity);
+                buffer.length = length;
+                buffer
+            }
+        }
+    }
+
+    /// Takes a buffer back.
+    pub fn give(&mut self, buffer: Buffer) {
+        let capacity = buffer.lines.len() * 64;
+        self.held += capacity;
+        self.unused.entry(capacity).or_default().push(buffer);
+    }
+
+    /// Bytes that wait to be used again.
+    pub fn held(&self) -> usize {
+        self.held
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_where_they_should_be() {
+        let mut buffer = Buffer::new(100);
+        let whole = buffer.region();
+        whole.part(10..20).bytes_mut().fill(7);
+        assert_eq!(whole.bytes().iter().map(|&b| u32::from(b)).sum::<u32>(), 70);
+        assert!(whole.part(100..100).is_empty());
+        assert!(std::panic::catch_unwind(|| whole.part(90..101)).is_err());
+        whole.part(0..50).copy_from(whole.part(5..55));
+        assert_eq!(whole.bytes()[4..16], [0, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 0]);
+    }
+
+    #[test]
+    fn buffers_come_back() {
+        let mut pool = Pool::default();
+        let mut first = pool.take(1000);
+        let at = first.region().at;
+        pool.give(first);
+        assert_eq!(pool.held(), 1024);
+        let mut again = pool.take(600);
+        assert_eq!((again.region().at, again.region().len(), pool.held()), (at, 600, 0));
+        assert_eq!(pool.take(0).region().len(), 0);
+    }
+
+    #[test]
+    fn regions_that_overlap_are_not_reduced() {
+        let mut buffer = Buffer::new(64);
+        let whole = buffer.region();
+        let reduce = || whole.part(0..32).combine_from(whole.part(16..48), Element::F32, Reduction::Sum);
+        assert!(std::panic::catch_unwind(reduce).is_err());
+    }
+}

@@ -1,0 +1,120 @@
+//! Signs of life, without a clock: who has been silent for too long, and to whom one is due.
+
+use std::time::Duration;
+
+/// How often members show that they live, and how long others wait for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patience {
+    /// A sign of life at least this often.
+    pub interval: Duration,
+    /// A peer that is silent for longer is at fault.
+    pub silence: Duration,
+}
+
+impl Default for Patience {
+    /// Twice a second, and a second and a half: whoever is stopped is found within two seconds.
+    fn default() -> Self {
+        Self { interval: Duration::from_millis(400), silence: Duration::from_millis(1500) }
+    }
+}
+
+/// When peers were heard, and when they heard from us. Times count from any one moment.
+#[derive(Clone, Debug)]
+pub struct Pulse {
+    patience: Patience,
+    last: Duration,
+    heard: Vec<Option<Duration>>,
+    said: Vec<Duration>,
+}
+
+impl Pulse {
+    /// Peers `0..peers`, of which none is watched yet.
+    pub fn new(patience: Patience, peers: usize, now: Duration) -> Self {
+        Self { patience, last: now, heard: vec![None; peers], said: vec![now; peers] }
+    }
+
+    /// A peer is heard; from now on it is watched.
+    pub fn heard(&mut self, peer: usize, now: Duration) {
+        self.heard[peer] = Some(now);
+    }
+
+    /// A peer is watched no longer.
+    pub fn leave(&mut self, peer: usize) {
+        self.heard[peer] = None;
+    }
+
+    /// A peer hears from us.
+    pub fn said(&mut self, peer: usize, now: Duration) {
+        self.said[peer] = now;
+    }
+
+    /// Peers that a sign of life is due to. They count as told.
+    pub fn due(&mut self, now: Duration) -> Vec<usize> {
+        let due: Vec<usize> = (0..self.said.len())
+            .filter(|&peer| self.heard[peer].is_some() && now >= self.said[peer] + self.patience.interval)
+            .collect();
+        due.iter().for_each(|&peer| self.said[peer] = now);
+        due
+    }
+
+    /// Peers that have been silent for too long, and for how long. To be asked about every interval, after what came in has
+    /// been read: whoever slept himself (was stopped, or never ran) gives others the time that he slept.
+    pub fn silent(&mut self, now: Duration) -> Vec<(usize, Duration)> {
+        let slept = now.saturating_sub(self.last + 2 * self.patience.interval);
+        self.last = now;
+        let mut silent = Vec::new();
+        for (peer, heard) in self.heard.iter_mut().enumerate() {
+            let Some(heard) = heard else { continue };
+            *heard = (*heard + slept).min(now);
+            let silence = now - *heard;
+            if silence > self.patience.silence {
+                silent.push((peer, silence));
+            }
+        }
+        silent
+    }
+
+    /// How often to ask.
+    pub fn interval(&self) -> Duration {
+        self.patience.interval / 2
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn silence_is_found_and_signs_are_due() {
+        let mut pulse = Pulse::new(Patience::default(), 2, ms(0));
+        assert!(pulse.silent(ms(5000)).is_empty() && pulse.due(ms(5000)).is_empty());
+        pulse.heard(0, ms(5000));
+        pulse.heard(1, ms(5000));
+        assert_eq!(pulse.due(ms(5100)), [0, 1]);
+        assert!(pulse.due(ms(5200)).is_empty());
+        let mut found = None;
+        for now in (5200..8000).step_by(200) {
+            pulse.heard(1, ms(now));
+            if let Some(&silent) = pulse.silent(ms(now)).first() {
+                found = found.or(Some((now, silent)));
+            }
+        }
+        assert_eq!(found, Some((6600, (0, ms(1600)))));
+        pulse.leave(0);
+        assert!(pulse.silent(ms(8000)).is_empty());
+    }
+
+    #[test]
+    fn whoever_slept_blames_nobody() {
+        let mut pulse = Pulse::new(Patience::default(), 1, ms(0));
+        pulse.heard(0, ms(0));
+        pulse.silent(ms(200));
+        assert!(pulse.silent(ms(60_000)).is_empty());
+        assert!(pulse.silent(ms(60_400)).is_empty());
+        assert!(!pulse.silent(ms(61_600)).is_empty());
+    }
+}

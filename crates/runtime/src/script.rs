@@ -1,0 +1,329 @@
+//! One seat's plan, compiled for a lane: what becomes possible when something is done, and where each message goes.
+//!
+//! Messages from one seat to another are numbered in the order of their channel and of their number in the plan; both ends
+//! count alike, so a frame names a message by two bytes.
+
+use crate::operation::Association;
+use crate::wire::LAST_MESSAGE;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use syncline_diagnostics::{Code, Diagnostic, Result};
+use syncline_plan::dag::{Action, Node, SeatPlan};
+use syncline_plan::program::part;
+use syncline_plan::{Algorithm, Blocks, Buffer, Seat};
+use syncline_units::{CollectiveKind, Extent};
+
+/// Blocks of a stream's part of a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Part {
+    pub stream: u32,
+    pub blocks: Blocks,
+}
+
+/// What is done at a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Act {
+    Fetch,
+    Send { to: u32, message: u16, part: Part },
+    Receive { from: u32, message: u16, part: Part, reduce: bool, turn: Option<Turn> },
+    Copy { from: Part, to: Part, reduce: bool },
+    Join,
+    Deliver,
+}
+
+/// When a contribution is combined: as which of a group's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Turn {
+    pub group: u32,
+    pub place: u32,
+}
+
+/// Receives of one wait that reduce into the same blocks, in the order of seats.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Group {
+    /// Their steps.
+    pub steps: Vec<u32>,
+    /// How many of them come before what the seat itself has.
+    pub before: u32,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Step {
+    pub act: Act,
+    /// How many steps must be done before.
+    pub missing: u32,
+    followers: Range<u32>,
+}
+
+/// The program of one seat.
+#[derive(Clone, Debug)]
+pub struct Script {
+    seat: Seat,
+    streams: u32,
+    split: bool,
+    result: Buffer,
+    steps: Vec<Step>,
+    followers: Vec<u32>,
+    /// By sending seat and number of the message: the step that takes it in.
+    incoming: BTreeMap<u32, Vec<u32>>,
+    /// Seats that messages go to.
+    outgoing: BTreeSet<u32>,
+    groups: Vec<Group>,
+    /// By how many blocks there are, how many slots of scratch of that size are used.
+    scratch: BTreeMap<u32, u32>,
+}
+
+impl Script {
+    /// What seat `index` does for `kind` on `ranks` ranks.
+    ///
+    /// # Errors
+    /// [`Code::NoPlan`] where the algorithm does not offer it; [`Code::BadValue`] where the plan is too large, or promises
+    /// no association in which contributions could be combined in the order of seats.
+    pub fn of(
+        algorithm: &dyn Algorithm,
+        kind: CollectiveKind,
+        ranks: u32,
+        index: u32,
+        association: Association,
+    ) -> Result<Self> {
+        let seat = Seat { kind, ranks, index, stream: 0, reverse: false };
+        let plan = SeatPlan::of(algorithm, seat)?;
+        let streams = algorithm.streams(kind, ranks);
+        let split = streams > 1 && algorithm.split();
+        let mut script = Self {
+            seat,
+            streams,
+            split,
+            result: algorithm.result(kind),
+            steps: Vec::with_capacity(plan.nodes.len()),
+            followers: Vec::new(),
+            incoming: BTreeMap::new(),
+            outgoing: BTreeSet::new(),
+            groups: Vec::new(),
+            scratch: BTreeMap::new(),
+        };
+        let mut after: Vec<Vec<u32>> = plan.nodes.iter().map(|node| node.after.clone()).collect();
+        script.number(&plan.nodes, algorithm.name())?;
+        script.measure();
+        if association == Association::Seats {
+            script.order(&plan.nodes, &mut after, algorithm.name())?;
+        }
+        script.link(&after);
+        Ok(script)
+    }
+
+    /// Steps from nodes, with messages numbered for each pair of seats.
+    fn number(&mut self, nodes: &[Node], name: &str) -> Result<()> {
+        let mut sent: BTreeMap<u32, Vec<(u32, u32, u32)>> = BTreeMap::new();
+        let mut received: BTreeMap<u32, Vec<(u32, u32, u32)>> = BTreeMap::new();
+        for (index, node) in (0u32..).zip(nodes) {
+            match node.action {
+                Action::Send { to, channel, number, .. } => {
+                    sent.entry(to).or_default().push((channel, number, index));
+                }
+                Action::Receive { from, channel, number, .. } => {
+                    received.entry(from).or_default().push((channel, number, index));
+                }
+                _ => {}
+            }
+        }
+        let mut numbers: BTreeMap<u32, u16> = BTreeMap::new();
+        for messages in sent.values_mut().chain(received.values_mut()) {
+            messages.sort_unstable();
+            if messages.len() >= usize::from(LAST_MESSAGE) {
+                let message = format!("`{name}` sends too many messages between two ranks for one chunk");
+                return Err(Diagnostic::error(Code::BadValue, message)
+                    .found(messages.len().to_string())
+                    .allowed(format!("at most {LAST_MESSAGE}"))
+                    .into());
+            }
+            numbers.extend((0..).zip(messages.iter()).map(|(number, &(_, _, index))| (index, number)));
+        }
+        self.outgoing = sent.into_keys().collect();
+        self.incoming = received
+            .into_iter()
+            .map(|(from, messages)| (from, messages.into_iter().map(|(_, _, index)| index).collect()))
+            .collect();
+        for (index, node) in (0u32..).zip(nodes) {
+            let part = |blocks| Part { stream: node.stream, blocks };
+            let act = match node.action {
+                Action::Fetch => Act::Fetch,
+                Action::Send { to, blocks, .. } => {
+                    Act::Send { to, message: numbers[&index], part: part(blocks) }
+                }
+                Action::Receive { from, blocks, reduce, .. } => {
+                    Act::Receive { from, message: numbers[&index], part: part(blocks), reduce, turn: None }
+                }
+                Action::Copy { from, to, reduce } => Act::Copy { from: part(from), to: part(to), reduce },
+                Action::Join => Act::Join,
+                Action::Deliver => Act::Deliver,
+            };
+            self.steps.push(Step { act, missing: 0, followers: 0..0 });
+        }
+        Ok(())
+    }
+
+    /// Finds the slots of scratch.
+    fn measure(&mut self) {
+        for step in &self.steps {
+            let parts = match step.act {
+                Act::Send { part, .. } | Act::Receive { part, .. } => [Some(part), None],
+                Act::Copy { from, to, .. } => [Some(from), Some(to)],
+                Act::Fetch | Act::Join | Act::Deliver => [None, None],
+            };
+            for Blocks { buffer, first, count, of } in parts.into_iter().flatten().map(|part| part.blocks) {
+                if buffer == Buffer::Scratch {
+                    let slots = self.scratch.entry(of).or_default();
+                    *slots = (*slots).max(first + count);
+                }
+            }
+        }
+    }
+
+    /// Gives contributions that may arrive in any order their turns.
+    fn order(&mut self, nodes: &[Node], after: &mut [Vec<u32>], name: &str) -> Result<()> {
+        let groups = self.unordered(nodes, after, name)?;
+        let from = |index: u32| match nodes[index as usize].action {
+            Action::Receive { from, .. } => from,
+            _ => u32::MAX,
+        };
+        // Alone, a contribution has no order to keep.
+        for (number, mut steps) in (0u32..).zip(groups.into_iter().filter(|group| group.len() > 1)) {
+            steps.sort_by_key(|&index| (from(index), index));
+            let mut own = false;
+            for (place, &index) in (0u32..).zip(&steps) {
+                if let Act::Receive { part, turn, .. } = &mut self.steps[index as usize].act {
+                    *turn = Some(Turn { group: number, place });
+                    own = part.blocks.buffer == Buffer::Data && self.seat.index < self.seat.ranks;
+                }
+            }
+            let before = steps.iter().filter(|&&index| own && from(index) < self.seat.index).count() as u32;
+            self.groups.push(Group { steps, before });
+        }
+        Ok(())
+    }
+
+    /// Receives that reduce into the same blocks and may arrive in any order, together. Others that share elements
+    /// are put in the order of the program: in one stream nothing depends on the later receive alone, so that it may wait
+    /// for the earlier.
+    fn unordered(&self, nodes: &[Node], after: &mut [Vec<u32>], name: &str) -> Result<Vec<Vec<u32>>> {
+        let whole = Extent::whole(1 << 40).len();
+        let refusal = |why: &str| {
+            Diagnostic::error(Code::BadValue, format!("`{name}` combines contributions {why}"))
+                .help("combine them as they arrive")
+        };
+        let mut groups: Vec<(Part, Vec<u32>)> = Vec::new();
+        for (index, step) in (0u32..).zip(&self.steps) {
+            let Act::Receive { part, reduce: true, .. } = step.act else { continue };
+            let extent = self.extent(part, whole);
+            let mut member = None;
+            for (number, (other, group)) in groups.iter().enumerate() {
+                let covered = self.extent(*other, whole);
+                let apart = other.blocks.buffer != part.blocks.buffer
+                    || covered.end <= extent.start
+                    || extent.end <= covered.start;
+                if apart {
+                    continue;
+                }
+                if other.stream != part.stream {
+                    return Err(refusal("in several streams, in no order that it promises").into());
+                }
+                if *other == part && nodes[group[0] as usize].after == nodes[index as usize].after {
+                    member = Some(number);
+                } else if member.is_some() {
+                    return Err(refusal("to blocks that overlap, in no order that it promises").into());
+                } else {
+                    after[index as usize].extend(group);
+                }
+            }
+            match member {
+                Some(number) => groups[number].1.push(index),
+                None => groups.push((part, vec![index])),
+            }
+        }
+        Ok(groups.into_iter().map(|(_, group)| group).collect())
+    }
+
+    /// Turns what steps wait for into what follows them.
+    fn link(&mut self, after: &[Vec<u32>]) {
+        let mut followers: Vec<Vec<u32>> = vec![Vec::new(); self.steps.len()];
+        for (index, before) in (0u32..).zip(after) {
+            let before: BTreeSet<u32> = before.iter().copied().collect();
+            self.steps[index as usize].missing = before.len() as u32;
+            before.into_iter().for_each(|step| followers[step as usize].push(index));
+        }
+        for (step, followers) in self.steps.iter_mut().zip(followers) {
+            let start = self.followers.len() as u32;
+            self.followers.extend(followers);
+            step.followers = start..self.followers.len() as u32;
+        }
+    }
+
+    /// The collective that it is for.
+    pub fn kind(&self) -> CollectiveKind {
+        self.seat.kind
+    }
+
+    /// Seats that send to this one or that it sends to.
+    pub fn peers(&self) -> BTreeSet<u32> {
+        self.incoming.keys().chain(&self.outgoing).copied().collect()
+    }
+
+    pub(crate) fn seat(&self) -> Seat {
+        self.seat
+    }
+
+    pub(crate) fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    pub(crate) fn groups(&self) -> &[Group] {
+        &self.groups
+    }
+
+    pub(crate) fn followers(&self, step: u32) -> &[u32] {
+        let Range { start, end } = self.steps[step as usize].followers;
+        &self.followers[start as usize..end as usize]
+    }
+
+    /// The step that takes in message `number` from `seat`.
+    pub(crate) fn incoming(&self, seat: u32, number: u16) -> Option<u32> {
+        self.incoming.get(&seat)?.get(usize::from(number)).copied()
+    }
+
+    pub(crate) fn result(&self) -> Buffer {
+        self.result
+    }
+
+    /// Elements that a part covers in its buffer, where the chunk has `elements`.
+    pub(crate) fn extent(&self, part_of: Part, elements: u64) -> Extent {
+        let Part { stream, blocks } = part_of;
+        if blocks.buffer == Buffer::Scratch {
+            let mut start = 0;
+            for (&of, &slots) in self.scratch.range(..blocks.of) {
+                start += u64::from(slots) * elements.div_ceil(u64::from(of));
+            }
+            let slot = elements.div_ceil(u64::from(blocks.of));
+            let start = start + u64::from(blocks.first) * slot;
+            return Extent { start, end: start + u64::from(blocks.count) * slot };
+        }
+        let whole = part(self.streams, self.split, stream, Extent::whole(elements));
+        blocks.extent(self.seat.space(blocks.buffer, whole))
+    }
+
+    /// Elements of a buffer of a chunk of `elements`.
+    pub(crate) fn room(&self, buffer: Buffer, elements: u64) -> u64 {
+        match buffer {
+            Buffer::Data => elements,
+            Buffer::Output if self.result == Buffer::Output => {
+                self.seat.space(buffer, Extent::whole(elements)).len().max(elements)
+            }
+            Buffer::Output => 0,
+            Buffer::Scratch => self
+                .scratch
+                .iter()
+                .map(|(&of, &slots)| u64::from(slots) * elements.div_ceil(u64::from(of)))
+                .sum(),
+        }
+    }
+}

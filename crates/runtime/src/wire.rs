@@ -1,0 +1,160 @@
+//! Frames: what travels on a connection between two ranks, one after the other.
+//!
+//! A frame is a header of 16 bytes and a payload whose length both sides know without its being written: that of a message
+//! follows from the plan, that of any other frame from its kind (luo2020 4.2.2 "minimal metadata"). Numbers are
+//! little-endian. Frames that one side sends arrive in that order or not at all, and nothing is acknowledged.
+//!
+//! | bytes | what |
+//! |---|---|
+//! | 0..2 | which message of the chunk between these two seats; from [`LAST_MESSAGE`] on, which other kind of frame |
+//! | 2..4 | epoch: how often the membership has changed; a frame of another epoch is refused |
+//! | 4..8 | sequence number of the operation, its lower 32 bits |
+//! | 8..12 | chunk of the operation |
+//! | 12..16 | CRC-32C of the 12 bytes before and of the payload |
+
+use crate::memory::Region;
+
+/// Bytes of a header.
+pub const HEADER: usize = 16;
+
+/// Most messages between two seats for one chunk.
+pub const LAST_MESSAGE: u16 = 0xff00;
+
+/// What a frame is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A message of a plan, by its number among those from this sender to this receiver for a chunk.
+    Message(u16),
+    /// What the operation is, before its first message on a connection.
+    Begin,
+    /// A sign of life.
+    Heartbeat,
+    /// The sender leaves: nothing comes after this, and that is no fault.
+    Leave,
+}
+
+impl Kind {
+    const fn code(self) -> u16 {
+        match self {
+            Self::Message(number) => number,
+            Self::Begin => LAST_MESSAGE,
+            Self::Heartbeat => LAST_MESSAGE + 1,
+            Self::Leave => LAST_MESSAGE + 2,
+        }
+    }
+
+    const fn of(code: u16) -> Option<Self> {
+        match code {
+            LAST_MESSAGE.. => match code - LAST_MESSAGE {
+                0 => Some(Self::Begin),
+                1 => Some(Self::Heartbeat),
+                2 => Some(Self::Leave),
+                _ => None,
+            },
+            number => Some(Self::Message(number)),
+        }
+    }
+}
+
+/// The header of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// What the frame is.
+    pub kind: Kind,
+    /// How often the membership has changed.
+    pub epoch: u16,
+    /// The operation, its lower 32 bits.
+    pub sequence: u32,
+    /// The chunk.
+    pub chunk: u32,
+}
+
+impl Header {
+    /// The header as bytes, with the checksum of it and of a payload.
+    pub fn encode(&self, payload: &[u8]) -> [u8; HEADER] {
+        let mut bytes = [0; HEADER];
+        bytes[0..2].copy_from_slice(&self.kind.code().to_le_bytes());
+        bytes[2..4].copy_from_slice(&self.epoch.to_le_bytes());
+        bytes[4..8].copy_from_slice(&self.sequence.to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.chunk.to_le_bytes());
+        let checksum = crc32c::crc32c_append(crc32c::crc32c(&bytes[..12]), payload);
+        bytes[12..16].copy_from_slice(&checksum.to_le_bytes());
+        bytes
+    }
+
+    /// As [`Header::encode`], for a payload that lies in a region.
+    pub(crate) fn encode_region(&self, payload: Region) -> [u8; HEADER] {
+        self.encode(payload.bytes())
+    }
+
+    /// Reads a header: what it says, the checksum so far (of the header alone) and the checksum that it promises.
+    ///
+    /// # Errors
+    /// Where there is no such kind of frame: the code.
+    pub fn decode(bytes: &[u8; HEADER]) -> Result<(Self, Checksum), u16> {
+        let half = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
+        let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        let kind = Kind::of(half(0)).ok_or(half(0))?;
+        let header = Self { kind, epoch: half(2), sequence: word(4), chunk: word(8) };
+        Ok((header, Checksum { found: crc32c::crc32c(&bytes[..12]), promised: word(12) }))
+    }
+}
+
+/// A checksum that grows with the payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Checksum {
+    found: u32,
+    promised: u32,
+}
+
+impl Checksum {
+    /// Takes in more of the payload.
+    pub fn add(&mut self, bytes: &[u8]) {
+        self.found = crc32c::crc32c_append(self.found, bytes);
+    }
+
+    /// Whether what came is what was sent.
+    pub fn holds(self) -> bool {
+        self.found == self.promised
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn kinds() -> impl Strategy<Value = Kind> {
+        let others = prop::sample::select(vec![Kind::Begin, Kind::Heartbeat, Kind::Leave]);
+        prop_oneof![(0..LAST_MESSAGE).prop_map(Kind::Message), others]
+    }
+
+    proptest! {
+        #[test]
+        fn headers_are_read_as_they_were_written(
+            kind in kinds(), epoch: u16, sequence: u32, chunk: u32, payload: Vec<u8>, cut in 0.0..1.0,
+        ) {
+            let header = Header { kind, epoch, sequence, chunk };
+            let (read, mut checksum) = Header::decode(&header.encode(&payload)).unwrap();
+            prop_assert_eq!(read, header);
+            let (a, b) = payload.split_at((payload.len() as f64 * cut) as usize);
+            checksum.add(a);
+            checksum.add(b);
+            prop_assert!(checksum.holds());
+        }
+
+        #[test]
+        fn any_flipped_bit_is_found(payload in prop::collection::vec(any::<u8>(), 1..100), bit: usize) {
+            let header = Header { kind: Kind::Message(3), epoch: 1, sequence: 2, chunk: 3 };
+            let mut frame = header.encode(&payload).to_vec();
+            frame.extend(&payload);
+            let bit = bit % (8 * frame.len());
+            frame[bit / 8] ^= 1 << (bit % 8);
+            let holds = Header::decode(frame[..HEADER].try_into().unwrap()).is_ok_and(|(_, mut checksum)| {
+                checksum.add(&frame[HEADER..]);
+                checksum.holds()
+            });
+            prop_assert!(!holds);
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Communicators on threads and real sockets.
+
+use mio::net::{TcpStream, UnixStream};
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, TcpListener};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use syncline_plan::by_name;
+use syncline_runtime::executor::stream::Stream;
+use syncline_runtime::executor::{Communicator, Settings};
+use syncline_runtime::fault::{Blame, Kind};
+use syncline_runtime::lane::Pace;
+use syncline_runtime::memory::{Buffer, Region};
+use syncline_runtime::operation::{Association, Operation};
+use syncline_runtime::pulse::Patience;
+use syncline_runtime::shape::{Book, Rule};
+use syncline_runtime::sum::{Element, Reduction};
+use syncline_units::CollectiveKind;
+
+/// How members are joined.
+#[derive(Clone, Copy, Debug)]
+enum Join {
+    Tcp,
+    Unix,
+}
+
+fn pair(join: Join) -> (Stream, Stream) {
+    match join {
+        Join::Unix => {
+            let (a, b) = UnixStream::pair().unwrap();
+            (Stream::Unix(a), Stream::Unix(b))
+        }
+        Join::Tcp => {
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+            let a = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let (b, _) = listener.accept().unwrap();
+            let ready = |stream: std::net::TcpStream| {
+                stream.set_nonblocking(true).unwrap();
+                stream.set_nodelay(true).unwrap();
+                Stream::Tcp(TcpStream::from_std(stream))
+            };
+            (ready(a), ready(b))
+        }
+    }
+}
+
+fn settings(lanes: u32) -> Settings {
+    let patience = Patience { interval: Duration::from_millis(50), silence: Duration::from_millis(400) };
+    Settings { pace: Pace { lanes, window: 8, ahead: 1 << 20 }, patience, deadline: Duration::from_secs(20) }
+}
+
+/// Communicators of all members of a plan, joined pairwise.
+fn joined(name: &str, ranks: u32, join: Join, settings: Settings) -> Vec<Communicator> {
+    let algorithm = by_name(name).unwrap();
+    let members = algorithm.seats(ranks);
+    let rules: Vec<Rule> = CollectiveKind::ALL
+        .iter()
+        .map(|&kind| Rule { kind, up_to: None, algorithm: Arc::clone(&algorithm), message: 16 << 10 })
+        .collect();
+    let lanes = settings.pace.lanes;
+    let mut ends: BTreeMap<(u32, u32, u32), Stream> = BTreeMap::new();
+    for lane in 0..lanes {
+        for (a, b) in (0..members).flat_map(|a| (a + 1..members).map(move |b| (a, b))) {
+            let (one, other) = pair(join);
+            ends.insert((a, lane, b), one);
+            ends.insert((b, lane, a), other);
+        }
+    }
+    let mut streams_of = |member| {
+        let mut lane = |lane| (0..members).map(|peer| ends.remove(&(member, lane, peer))).collect();
+        (0..lanes).map(&mut lane).collect()
+    };
+    (0..members)
+        .map(|member| {
+            let book = Book::new(member, members, (0..ranks).collect(), rules.clone()).unwrap();
+            Communicator::new(Arc::new(book), settings, 0, streams_of(member)).unwrap()
+        })
+        .collect()
+}
+
+fn all_reduce(elements: u64) -> Operation {
+    Operation {
+        kind: CollectiveKind::AllReduce,
+        elements,
+        element: Element::I32,
+        reduction: Reduction::Sum,
+        root: 0,
+        association: Association::Arrival,
+    }
+}
+
+fn fill(buffer: &mut Buffer, rank: u32) {
+    for (at, bytes) in (0i32..).zip(buffer.as_mut_slice().chunks_exact_mut(4)) {
+        bytes.copy_from_slice(&(at.wrapping_mul(rank as i32 + 1)).to_ne_bytes());
+    }
+}
+
+/// Whether a buffer holds the sum over ranks of what `fill` put there.
+fn is_sum(buffer: &mut Buffer, ranks: i32) -> bool {
+    let factor = ranks * (ranks + 1) / 2;
+    let mut values = (0i32..).zip(buffer.as_mut_slice().chunks_exact(4));
+    values.all(|(at, bytes)| bytes == at.wrapping_mul(factor).to_ne_bytes())
+}
+
+fn region(buffers: &mut [Buffer], member: usize) -> Region {
+    buffers.get_mut(member).map_or(Region::EMPTY, Buffer::region)
+}
+
+const WAIT: Duration = Duration::from_secs(60);
+
+#[test]
+fn sums_over_real_sockets() {
+    for join in [Join::Tcp, Join::Unix] {
+        for (name, ranks) in [
+            ("ring", 4),
+            ("halving_doubling", 5),
+            ("two_level(group=2)", 4),
+            ("parameter_server(placement=NCS, hubs=2)", 3),
+        ] {
+            for lanes in [1, 3] {
+                let members = joined(name, ranks, join, settings(lanes));
+                for (elements, keep) in [(0u64, false), (1, true), (1_000_003, false), (1_000_003, true)] {
+                    let mut buffers: Vec<Buffer> =
+                        (0..ranks).map(|_| Buffer::new(4 * elements as usize)).collect();
+                    (0..).zip(&mut buffers).for_each(|(rank, buffer)| fill(buffer, rank));
+                    let pending: Vec<_> = members
+                        .iter()
+                        .enumerate()
+                        .map(|(member, communicator)| {
+                            let region = region(&mut buffers, member);
+                            communicator.begin(&all_reduce(elements), region, region, keep).unwrap()
+                        })
+                        .collect();
+                    for pending in pending {
+                        assert_eq!(pending.wait(WAIT), Some(Ok(())), "{name}");
+                    }
+                    assert!(
+                        buffers.iter_mut().all(|buffer| is_sum(buffer, ranks as i32)),
+                        "{name} {elements}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn many_operations_are_under_way_at_once() {
+    let members = joined("direct", 3, Join::Tcp, settings(2));
+    let mut buffers: Vec<Vec<Buffer>> =
+        (0..200).map(|number| (0..3).map(|_| Buffer::new(4 * number * 10)).collect()).collect();
+    let mut pending = Vec::new();
+    for buffers in &mut buffers {
+        for (rank, communicator) in (0u32..).zip(&members) {
+            let buffer = &mut buffers[rank as usize];
+            fill(buffer, rank);
+            let region = buffer.region();
+            pending.push(
+                communicator.begin(&all_reduce(region.len() as u64 / 4), region, region, false).unwrap(),
+            );
+        }
+    }
+    for pending in pending {
+        assert_eq!(pending.wait(WAIT), Some(Ok(())));
+    }
+    assert!(buffers.iter_mut().flatten().all(|buffer| is_sum(buffer, 3)));
+}
+
+#[test]
+fn a_member_that_leaves_is_missed_only_when_it_is_needed() {
+    let mut members = joined("ring", 3, Join::Tcp, settings(1));
+    drop(members.pop());
+    std::thread::sleep(Duration::from_millis(300));
+    let mut buffers: Vec<Buffer> = (0..2).map(|_| Buffer::new(4000)).collect();
+    let mut outcomes = Vec::new();
+    for (member, communicator) in members.iter().enumerate() {
+        fill(&mut buffers[member], member as u32);
+        let region = region(&mut buffers, member);
+        outcomes.push(communicator.begin(&all_reduce(1000), region, region, true).unwrap());
+    }
+    for outcome in outcomes {
+        let fault = outcome.wait(WAIT).unwrap().unwrap_err();
+        assert_eq!((fault.blame, fault.trouble.kind), (Blame::Rank(2), Kind::Left), "{fault}");
+    }
+    for (rank, buffer) in (0u32..).zip(&mut buffers) {
+        let mut before = Buffer::new(4000);
+        fill(&mut before, rank);
+        assert_eq!(buffer.as_mut_slice(), before.as_mut_slice());
+    }
+}
+
+#[test]
+fn a_member_that_never_begins_is_found_by_the_deadline() {
+    let settings = Settings { deadline: Duration::from_millis(500), ..settings(1) };
+    let members = joined("ring", 2, Join::Unix, settings);
+    let mut buffers = [Buffer::new(4000)];
+    let region = region(&mut buffers, 0);
+    let began = Instant::now();
+    let fault =
+        members[0].begin(&all_reduce(1000), region, region, false).unwrap().wait(WAIT).unwrap().unwrap_err();
+    assert_eq!(fault.trouble.kind, Kind::Deadline, "{fault}");
+    assert!(began.elapsed() < Duration::from_secs(5));
+    let again = members[0].begin(&all_reduce(1000), region, region, false).unwrap().wait(WAIT).unwrap();
+    assert!(again.is_err());
+}
+
+#[test]
+fn wrong_lengths_are_refused_before_anything_begins() {
+    let members = joined("ring", 2, Join::Unix, settings(1));
+    let mut buffers = [Buffer::new(4000)];
+    let region = region(&mut buffers, 0);
+    let error = members[0].begin(&all_reduce(1001), region, region, false).unwrap_err();
+    assert_eq!(error.0[0].found.as_deref(), Some("4000 bytes"));
+    let odd = Operation { kind: CollectiveKind::ReduceScatter, ..all_reduce(999) };
+    let error = members[0].begin(&odd, region, region, false).unwrap_err();
+    assert!(error.0[0].message.contains("divide"), "{error:?}");
+}

@@ -1,0 +1,379 @@
+//! Lanes without sockets: every plan, on vectors that do not divide evenly, whatever the order of arrival.
+
+mod interpreter;
+
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use syncline_plan::registry::ENTRIES;
+use syncline_plan::{Algorithm, by_name};
+use syncline_runtime::lane::{Job, Lane, Pace};
+use syncline_runtime::memory::{Buffer, Region};
+use syncline_runtime::operation::{Association, Operation};
+use syncline_runtime::shape::{Book, Rule, Shape};
+use syncline_runtime::sum::{Element, Reduction};
+use syncline_runtime::transport::memory::Memory;
+use syncline_units::CollectiveKind;
+
+const KINDS: &[CollectiveKind] = CollectiveKind::ALL;
+
+/// What a test asks for.
+#[derive(Clone, Debug)]
+struct Ask {
+    operation: Operation,
+    keep: bool,
+    in_place: bool,
+}
+
+/// A rank's vectors.
+struct Vectors {
+    input: Buffer,
+    output: Option<Buffer>,
+}
+
+impl Vectors {
+    fn new(ask: &Ask, rank: u32, ranks: u32, bytes: &[u8]) -> Self {
+        let Operation { kind, root, .. } = ask.operation;
+        let block = bytes.len() / ranks as usize;
+        let own = rank as usize * block..(rank as usize + 1) * block;
+        let (input, output) = match kind {
+            CollectiveKind::AllReduce => (bytes.len(), (!ask.in_place).then_some(bytes.len())),
+            CollectiveKind::ReduceScatter => (bytes.len(), Some(block)),
+            CollectiveKind::AllGather => (block, Some(bytes.len())),
+            CollectiveKind::AllToAll => (bytes.len(), Some(bytes.len())),
+            CollectiveKind::Broadcast => (bytes.len(), None),
+            CollectiveKind::Reduce => (bytes.len(), (rank == root && !ask.in_place).then_some(bytes.len())),
+        };
+        let mut vectors = Self { input: Buffer::new(input), output: output.map(Buffer::new) };
+        let from = if kind == CollectiveKind::AllGather { &bytes[own] } else { bytes };
+        if kind != CollectiveKind::Broadcast || rank == root {
+            vectors.input.as_mut_slice().copy_from_slice(from);
+        }
+        vectors
+    }
+
+    /// Where a job finds its input and puts its result.
+    fn regions(&mut self, ask: &Ask, rank: u32) -> (Region, Region) {
+        let Operation { kind, root, .. } = ask.operation;
+        let input = self.input.region();
+        let output = match &mut self.output {
+            Some(output) => output.region(),
+            None if kind == CollectiveKind::Reduce && rank != root => Region::EMPTY,
+            None => input,
+        };
+        (input, output)
+    }
+
+    fn result(&mut self, ask: &Ask, rank: u32) -> Vec<u8> {
+        if ask.operation.kind == CollectiveKind::Reduce && rank != ask.operation.root {
+            return Vec::new();
+        }
+        self.output.as_mut().unwrap_or(&mut self.input).as_mut_slice().to_vec()
+    }
+}
+
+/// Runs operations one after the other, each begun by each rank as soon as it likes, and compares every result with the
+/// interpreter's.
+fn check(
+    algorithm: &Arc<dyn Algorithm>,
+    order: &[u32],
+    asks: &[Ask],
+    message: u64,
+    window: u32,
+    seed: u64,
+) -> Result<(), TestCaseError> {
+    let ranks = order.len() as u32;
+    let members = algorithm.seats(ranks);
+    let rules: Vec<Rule> = KINDS
+        .iter()
+        .map(|&kind| Rule { kind, up_to: None, algorithm: Arc::clone(algorithm), message })
+        .collect();
+    let books: Vec<Arc<Book>> = (0..members)
+        .map(|member| Arc::new(Book::new(member, members, order.to_vec(), rules.clone()).unwrap()))
+        .collect();
+    let pace = Pace { lanes: 2, window, ahead: 1 << 20 };
+    let lanes = |index| books.iter().map(move |book| Lane::new(index, pace, 3, Arc::clone(book))).collect();
+    let mut networks: Vec<Memory> = (0..pace.lanes)
+        .map(|index| Memory::new(lanes(index), seed + u64::from(index), 1 << (4 + seed % 9)))
+        .collect();
+    let inputs: Vec<Vec<Vec<u8>>> = (0u64..)
+        .zip(asks)
+        .map(|(number, ask)| {
+            (0..ranks).map(|rank| interpreter::vector(&ask.operation, rank, seed ^ (number << 8))).collect()
+        })
+        .collect();
+    let mut vectors: Vec<Vec<Vectors>> = asks
+        .iter()
+        .zip(&inputs)
+        .map(|(ask, inputs)| {
+            (0..ranks).map(|rank| Vectors::new(ask, rank, ranks, &inputs[rank as usize])).collect()
+        })
+        .collect();
+    // Members begin at different times: some are operations ahead.
+    let mut begun: BTreeMap<u32, usize> = (0..members).map(|member| (member, 0)).collect();
+    let mut turn = seed;
+    loop {
+        turn = turn.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let member = (turn >> 33) as u32 % members;
+        let number = begun[&member];
+        if let Some(ask) = asks.get(number) {
+            let shape = books[member as usize].shape(&ask.operation).unwrap();
+            let (input, output) = match vectors[number].get_mut(member as usize) {
+                Some(vectors) => vectors.regions(ask, member),
+                None => (Region::EMPTY, Region::EMPTY),
+            };
+            let sequence = number as u64 + 1;
+            let job = Arc::new(Job { sequence, shape, input, output, keep: ask.keep });
+            for network in &mut networks {
+                network.lane(member).start(Arc::clone(&job)).unwrap();
+            }
+            begun.insert(member, number + 1);
+        }
+        for network in &mut networks {
+            for _ in 0..(turn >> 56) {
+                let moved = network.step();
+                prop_assert!(moved.is_ok(), "{:?}", moved);
+            }
+        }
+        if begun.values().all(|&number| number == asks.len()) {
+            break;
+        }
+    }
+    for network in &mut networks {
+        let end = network.run();
+        prop_assert!(end.is_ok(), "{:?}", end);
+        for member in 0..members {
+            let finished: Vec<u64> = std::iter::from_fn(|| network.lane(member).finished()).collect();
+            let mut sorted = finished.clone();
+            sorted.sort_unstable();
+            prop_assert_eq!(
+                sorted,
+                (1..=asks.len() as u64).collect::<Vec<_>>(),
+                "{} of {}",
+                member,
+                algorithm.name()
+            );
+            finished.into_iter().for_each(|sequence| network.lane(member).forget(sequence));
+        }
+    }
+    for ((ask, inputs), vectors) in asks.iter().zip(&inputs).zip(&mut vectors) {
+        let expected = interpreter::run(&**algorithm, &ask.operation, order, inputs, message);
+        for ((rank, vectors), expected) in (0u32..).zip(vectors).zip(expected) {
+            interpreter::compare(&ask.operation, &vectors.result(ask, rank), &expected, ranks).map_err(
+                |why| {
+                    TestCaseError::fail(format!("{} {}: rank {rank}: {why}", algorithm.name(), ask.operation))
+                },
+            )?;
+        }
+    }
+    Ok(())
+}
+
+fn operations(kind: CollectiveKind, ranks: u32) -> impl Strategy<Value = Ask> {
+    let elements = prop_oneof![Just(0u64), Just(1), 2u64..30, 30u64..800];
+    let element =
+        prop::sample::select(vec![Element::F32, Element::F64, Element::Bf16, Element::I64, Element::U8]);
+    (elements, element, 0..ranks, any::<bool>(), any::<bool>(), any::<bool>()).prop_map(
+        move |(elements, element, root, seats, keep, in_place)| {
+            let mut operation = Operation {
+                kind,
+                elements,
+                element,
+                reduction: Reduction::Sum,
+                root: if matches!(kind, CollectiveKind::Broadcast | CollectiveKind::Reduce) {
+                    root
+                } else {
+                    0
+                },
+                association: if seats { Association::Seats } else { Association::Arrival },
+            };
+            if operation.by_rank() {
+                operation.elements = elements.next_multiple_of(u64::from(ranks));
+            }
+            Ask { operation, keep, in_place }
+        },
+    )
+}
+
+fn cases() -> impl Strategy<Value = (Arc<dyn Algorithm>, Vec<u32>, Vec<Ask>, u64, u32, u64)> {
+    let names: Vec<&str> = ENTRIES.iter().flat_map(|entry| entry.examples).copied().collect();
+    (prop::sample::select(names), 1u32..10)
+        .prop_map(|(name, ranks)| (by_name(name).unwrap(), ranks))
+        .prop_filter_map("offers nothing", |(algorithm, ranks)| {
+            let kinds: Vec<CollectiveKind> =
+                KINDS.iter().copied().filter(|&kind| algorithm.offers(kind, ranks).is_ok()).collect();
+            (!kinds.is_empty()).then_some((algorithm, ranks, kinds))
+        })
+        .prop_flat_map(|(algorithm, ranks, kinds)| {
+            let order = Just((0..ranks).collect::<Vec<u32>>()).prop_shuffle();
+            let asks = prop::sample::select(kinds).prop_flat_map(move |kind| operations(kind, ranks));
+            (
+                Just(algorithm),
+                order,
+                prop::collection::vec(asks, 1..4),
+                8u64..2000,
+                1u32..6,
+                any::<u32>().prop_map(u64::from),
+            )
+        })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_plan_gives_what_it_promises((algorithm, order, asks, message, window, seed) in cases()) {
+        check(&algorithm, &order, &asks, message, window, seed)?;
+    }
+}
+
+/// Lanes of `ranks` ranks that run `name`, one a rank, with their shapes for an operation.
+fn lanes_of(name: &str, ranks: u32, operation: &Operation, message: u64) -> (Vec<Lane>, Vec<Arc<Shape>>) {
+    let algorithm = by_name(name).unwrap();
+    let members = algorithm.seats(ranks);
+    let rule = Rule { kind: operation.kind, up_to: None, algorithm, message };
+    let pace = Pace { lanes: 1, window: 4, ahead: 1 << 20 };
+    (0..members)
+        .map(|member| {
+            let book = Book::new(member, members, (0..ranks).collect(), vec![rule.clone()]).unwrap();
+            let shape = book.shape(operation).unwrap();
+            (Lane::new(0, pace, 0, Arc::new(book)), shape)
+        })
+        .unzip()
+}
+
+fn all_reduce(elements: u64, element: Element, association: Association) -> Operation {
+    Operation {
+        kind: CollectiveKind::AllReduce,
+        elements,
+        element,
+        reduction: Reduction::Sum,
+        root: 0,
+        association,
+    }
+}
+
+#[test]
+fn in_the_order_of_seats_a_hub_and_direct_add_from_the_first_rank_to_the_last() {
+    let operation = all_reduce(500, Element::F32, Association::Seats);
+    let inputs: Vec<Vec<u8>> = (0..7).map(|rank| interpreter::vector(&operation, rank, 5)).collect();
+    let mut expected = inputs[0].clone();
+    for input in &inputs[1..] {
+        syncline_runtime::sum::scalar::reduce_into(Element::F32, Reduction::Sum, &mut expected, input)
+            .unwrap();
+    }
+    for name in [
+        "direct",
+        "parameter_server",
+        "parameter_server(placement=NCC)",
+        "parameter_server(placement=NCS, hubs=3)",
+    ] {
+        for seed in 0..20 {
+            let (lanes, shapes) = lanes_of(name, 7, &operation, 64);
+            let mut buffers: Vec<Buffer> = shapes.iter().map(|_| Buffer::new(2000)).collect();
+            let mut network = Memory::new(lanes, seed, 50);
+            for (member, (shape, buffer)) in shapes.iter().zip(&mut buffers).enumerate() {
+                if let Some(input) = inputs.get(member) {
+                    buffer.as_mut_slice().copy_from_slice(input);
+                }
+                let region = if member < 7 { buffer.region() } else { Region::EMPTY };
+                let job =
+                    Job { sequence: 1, shape: Arc::clone(shape), input: region, output: region, keep: false };
+                network.lane(member as u32).start(Arc::new(job)).unwrap();
+            }
+            network.run().unwrap();
+            assert!(
+                buffers[..7].iter_mut().all(|buffer| buffer.as_mut_slice() == expected),
+                "{name}, seed {seed}"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_is_to_be_kept_is_there_after_a_failure() {
+    let operation = all_reduce(1000, Element::I64, Association::Arrival);
+    for name in ["ring", "direct", "halving_doubling", "two_level(group=2)", "parameter_server(placement=CC)"]
+    {
+        for steps in [0, 10, 50, 100, 200, 400] {
+            let (lanes, shapes) = lanes_of(name, 4, &operation, 256);
+            let mut buffers: Vec<Buffer> = (0..4).map(|_| Buffer::new(8000)).collect();
+            let mut network = Memory::new(lanes, steps, 300);
+            for ((rank, buffer), shape) in (0u32..).zip(&mut buffers).zip(shapes) {
+                buffer.as_mut_slice().copy_from_slice(&interpreter::vector(&operation, rank, 1));
+                let region = buffer.region();
+                let job = Job { sequence: 1, shape, input: region, output: region, keep: true };
+                network.lane(rank).start(Arc::new(job)).unwrap();
+            }
+            for _ in 0..steps {
+                network.step().unwrap();
+            }
+            for (rank, buffer) in (0u32..).zip(&mut buffers) {
+                assert_eq!(network.lane(rank).abort(), [1]);
+                assert_eq!(
+                    buffer.as_mut_slice(),
+                    interpreter::vector(&operation, rank, 1),
+                    "{name}, {steps} steps"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn another_operation_under_the_same_number_is_told_with_both() {
+    let operation = all_reduce(1000, Element::F32, Association::Arrival);
+    let other = Operation { elements: 1001, ..operation };
+    for late in [false, true] {
+        let (lanes, shapes) = lanes_of("ring", 3, &operation, 256);
+        let (_, others) = lanes_of("ring", 3, &other, 256);
+        let mut buffers: Vec<Buffer> = (0..3).map(|_| Buffer::new(4004)).collect();
+        let mut network = Memory::new(lanes, 1, 300);
+        let mut start = |network: &mut Memory, rank: u32| {
+            let region = buffers[rank as usize].region();
+            let shape = if rank == 2 { &others[2] } else { &shapes[rank as usize] };
+            let region = region.part(0..if rank == 2 { 4004 } else { 4000 });
+            let job =
+                Job { sequence: 1, shape: Arc::clone(shape), input: region, output: region, keep: false };
+            network.lane(rank).start(Arc::new(job))
+        };
+        (0..2).for_each(|rank| start(&mut network, rank).unwrap());
+        let broken = if late {
+            network.run().unwrap();
+            start(&mut network, 2).unwrap_err().1
+        } else {
+            start(&mut network, 2).unwrap();
+            network.run().unwrap_err().2
+        };
+        let text = broken.to_string();
+        assert!(text.contains("1000 f32") && text.contains("1001 f32"), "{text}");
+    }
+}
+
+#[test]
+fn a_sender_that_is_far_ahead_is_made_to_wait() {
+    let operation = Operation {
+        kind: CollectiveKind::Broadcast,
+        ..all_reduce(1 << 16, Element::F32, Association::Arrival)
+    };
+    let (lanes, shapes) = lanes_of("direct", 2, &operation, 4096);
+    let mut network = Memory::new(lanes, 1, 100_000);
+    let mut buffers: Vec<Buffer> = (0..2).map(|_| Buffer::new(1 << 18)).collect();
+    let regions: Vec<Region> = buffers.iter_mut().map(Buffer::region).collect();
+    let start = |network: &mut Memory, rank: u32, sequence| {
+        let (shape, region) = (Arc::clone(&shapes[rank as usize]), regions[rank as usize]);
+        let job = Job { sequence, shape, input: region, output: region, keep: false };
+        network.lane(rank).start(Arc::new(job)).unwrap();
+    };
+    for sequence in 1..=40 {
+        start(&mut network, 0, sequence);
+    }
+    network.run().unwrap();
+    assert!(!network.lane(1).reads(0) && network.lane(0).waiting(1) > 0);
+    for sequence in 1..=40 {
+        start(&mut network, 1, sequence);
+        network.run().unwrap();
+    }
+    assert!(network.lane(1).reads(0) && network.lane(0).waiting(1) == 0);
+    assert_eq!(std::iter::from_fn(|| network.lane(1).finished()).count(), 40);
+}
