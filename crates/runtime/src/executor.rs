@@ -7,6 +7,7 @@ pub mod pending;
 pub mod stream;
 mod worker;
 
+use crate::control::message::Progress;
 use crate::fault::{Blame, Fault, Kind, Trouble};
 use crate::lane::{Job, Lane, Pace};
 use crate::memory::Region;
@@ -16,6 +17,7 @@ use crate::shape::Book;
 use mio::Waker;
 use pending::{Completion, Pending};
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -50,7 +52,42 @@ pub struct Communicator {
     settings: Settings,
     lanes: Vec<Handle>,
     shared: Arc<Mutex<Shared>>,
+    gauge: Arc<Gauge>,
     monitor: Option<JoinHandle<()>>,
+}
+
+/// Whoever decides who is at fault, if that is not each rank for itself. Dropped when the communicator is.
+pub(crate) trait Court: Send {
+    /// Something is wrong with a peer, as it seems from here.
+    fn report(&self, peer: u32, trouble: Trouble);
+    /// An operation takes too long.
+    fn late(&self, sequence: u64, elapsed: Duration);
+}
+
+/// Where a court says what it has decided.
+#[derive(Clone, Debug)]
+pub(crate) struct Verdicts(Sender<Report>);
+
+impl Verdicts {
+    /// The decision. Only the first counts.
+    pub(crate) fn give(&self, blame: Blame, trouble: Trouble) {
+        // Nobody listens where the communicator is being dropped.
+        _ = self.0.send(Report::Verdict(blame, trouble));
+    }
+}
+
+/// How far a communicator is.
+#[derive(Debug, Default)]
+pub(crate) struct Gauge {
+    begun: AtomicU64,
+    over: AtomicU64,
+}
+
+impl Gauge {
+    /// Operations begun, and those that are over.
+    pub(crate) fn read(&self) -> Progress {
+        Progress { begun: self.begun.load(Ordering::Relaxed), over: self.over.load(Ordering::Relaxed) }
+    }
 }
 
 /// A lane's thread.
@@ -84,6 +121,29 @@ impl Communicator {
         epoch: u16,
         streams: Vec<Vec<Option<Stream>>>,
     ) -> std::io::Result<Self> {
+        Self::begin_threads(book, settings, epoch, streams, |_, _| Ok(None))
+    }
+
+    /// The same, under a court.
+    pub(crate) fn under<C: Court + 'static>(
+        book: Arc<Book>,
+        settings: Settings,
+        epoch: u16,
+        streams: Vec<Vec<Option<Stream>>>,
+        court: impl FnOnce(Verdicts, Arc<Gauge>) -> std::io::Result<C>,
+    ) -> std::io::Result<Self> {
+        Self::begin_threads(book, settings, epoch, streams, |verdicts, gauge| {
+            Ok(Some(Box::new(court(verdicts, gauge)?)))
+        })
+    }
+
+    fn begin_threads(
+        book: Arc<Book>,
+        settings: Settings,
+        epoch: u16,
+        streams: Vec<Vec<Option<Stream>>>,
+        court: impl FnOnce(Verdicts, Arc<Gauge>) -> std::io::Result<Option<Box<dyn Court>>>,
+    ) -> std::io::Result<Self> {
         assert_eq!(streams.len(), settings.pace.lanes as usize, "connections for every lane");
         let (reports, listen) = channel();
         let (senders, receivers): (Vec<_>, Vec<_>) = streams.iter().map(|_| channel()).unzip();
@@ -102,7 +162,13 @@ impl Communicator {
             });
         }
         let shared = Arc::new(Mutex::new(Shared::default()));
+        let gauge = Arc::new(Gauge::default());
         let monitor = Monitor {
+            court: court(Verdicts(reports), Arc::clone(&gauge))?,
+            gauge: Arc::clone(&gauge),
+            patience: settings.patience,
+            reported: None,
+            aborted: 0,
             reports: listen,
             lanes: lanes.iter().map(|lane| (lane.commands.clone(), Arc::clone(&lane.waker))).collect(),
             shared: Arc::clone(&shared),
@@ -110,7 +176,7 @@ impl Communicator {
             deadline: settings.deadline,
         };
         let monitor = std::thread::Builder::new().name("monitor".to_owned()).spawn(|| monitor.run())?;
-        Ok(Self { book, settings, lanes, shared, monitor: Some(monitor) })
+        Ok(Self { book, settings, lanes, shared, gauge, monitor: Some(monitor) })
     }
 
     /// What is known about how collectives are run.
@@ -145,6 +211,7 @@ impl Communicator {
         }
         shared.newest += 1;
         let sequence = shared.newest;
+        self.gauge.begun.store(sequence, Ordering::Relaxed);
         shared.under_way.insert(sequence, (Arc::clone(&completion), *operation, Instant::now()));
         let job = Arc::new(Job { sequence, shape, input, output, keep });
         // The lock is kept: lanes get operations in their order.
@@ -219,54 +286,97 @@ struct Monitor {
     reports: Receiver<Report>,
     lanes: Vec<(Sender<Command>, Arc<Waker>)>,
     shared: Arc<Mutex<Shared>>,
+    gauge: Arc<Gauge>,
     member: u32,
     deadline: Duration,
+    patience: Patience,
+    court: Option<Box<dyn Court>>,
+    /// What the court has been told first, and when: it has to decide.
+    reported: Option<(Instant, Blame, Trouble)>,
+    aborted: usize,
 }
 
 impl Monitor {
-    fn run(self) {
-        const GLANCE: Duration = Duration::from_millis(200);
-        let mut aborted = 0;
+    fn run(mut self) {
+        const GLANCE: Duration = Duration::from_millis(100);
+        // The court has a sender of reports, too: the lanes' end is told by their number.
+        let mut stopped = 0;
         loop {
             match self.reports.recv_timeout(GLANCE) {
-                Ok(Report::Finished(sequence)) => _ = lock(&self.shared).under_way.remove(&sequence),
-                Ok(Report::Trouble(rank, trouble)) => self.fail(rank, trouble),
+                Ok(Report::Finished(sequence)) => {
+                    lock(&self.shared).under_way.remove(&sequence);
+                    self.gauge.over.fetch_add(1, Ordering::Relaxed);
+                }
+                Ok(Report::Trouble(rank, trouble)) => self.trouble(rank, trouble),
+                Ok(Report::Verdict(blame, trouble)) => self.abort(blame, trouble),
                 Ok(Report::Aborted) => {
-                    aborted += 1;
-                    if aborted == self.lanes.len() {
+                    self.aborted += 1;
+                    if self.aborted == self.lanes.len() {
                         self.end();
                     }
                 }
+                Ok(Report::Stopped) => stopped += 1,
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => {
-                    self.left();
-                    return;
-                }
+                Err(RecvTimeoutError::Disconnected) => stopped = self.lanes.len(),
             }
-            let late =
-                lock(&self.shared).under_way.first_key_value().map(|(_, (_, _, began))| began.elapsed());
-            if let Some(elapsed) = late.filter(|&elapsed| elapsed > self.deadline) {
-                self.abort(Blame::Nobody, Trouble::deadline(elapsed));
+            if stopped >= self.lanes.len() {
+                self.left();
+                return;
+            }
+            self.look();
+        }
+    }
+
+    /// Looks for what takes too long.
+    fn look(&mut self) {
+        if let Some((since, blame, trouble)) = &self.reported {
+            // The court itself would have been found silent by now.
+            if since.elapsed() > 2 * self.patience.silence {
+                let (blame, trouble) = (*blame, trouble.clone());
+                self.abort(blame, trouble);
+            }
+            return;
+        }
+        let shared = lock(&self.shared);
+        let oldest =
+            shared.under_way.first_key_value().map(|(&sequence, (_, _, began))| (sequence, began.elapsed()));
+        let failed = shared.failed.is_some();
+        drop(shared);
+        if let Some((sequence, elapsed)) = oldest.filter(|&(_, elapsed)| elapsed > self.deadline && !failed) {
+            let trouble = Trouble::deadline(elapsed);
+            match &self.court {
+                Some(court) => {
+                    court.late(sequence, elapsed);
+                    self.reported = Some((Instant::now(), Blame::Nobody, trouble));
+                }
+                None => self.abort(Blame::Nobody, trouble),
             }
         }
     }
 
-    fn fail(&self, rank: u32, trouble: Trouble) {
+    fn trouble(&mut self, rank: u32, trouble: Trouble) {
         let blame = match trouble.kind {
             Kind::Silent | Kind::Corrupt => Blame::link(self.member, rank),
             _ => Blame::Rank(rank),
         };
-        self.abort(blame, trouble);
+        match &self.court {
+            Some(court) => {
+                court.report(rank, trouble.clone());
+                self.reported.get_or_insert((Instant::now(), blame, trouble));
+            }
+            None => self.abort(blame, trouble),
+        }
     }
 
     /// The first fault counts. Operations end once inputs are as they were.
-    fn abort(&self, blame: Blame, trouble: Trouble) {
+    fn abort(&mut self, blame: Blame, trouble: Trouble) {
         let mut shared = lock(&self.shared);
         if shared.failed.is_some() {
             return;
         }
         shared.failed = Some(Arc::new(Fault { blame, trouble, during: None }));
         drop(shared);
+        self.reported = None;
         for (commands, waker) in &self.lanes {
             if commands.send(Command::Abort).is_ok() {
                 _ = waker.wake();

@@ -9,19 +9,21 @@
 //! - [`wire`]: frames; `link`: one connection's frames in and out;
 //! - [`lane`]: the chunks that one thread works on, with a connection to each peer;
 //! - [`transport`]: what carries bytes between lanes;
-//! - [`executor`]: lanes on threads and sockets;
-//! - [`pulse`]: signs of life; [`control`]: members and their coordinator; [`fault`]: what goes wrong, and who is at fault.
+//! - [`executor`]: lanes on threads and sockets; [`session`]: members that meet over TCP;
+//! - [`handshake`]: who speaks; [`pulse`]: signs of life; [`control`]: members and their coordinator; [`fault`]: what goes wrong, and who is at fault.
 
 pub mod control;
 pub mod cut;
 pub mod executor;
 pub mod fault;
+pub mod handshake;
 pub mod lane;
 mod link;
 pub mod memory;
 pub mod operation;
 pub mod pulse;
 pub mod script;
+pub mod session;
 pub mod shape;
 pub mod sum;
 pub mod transport;

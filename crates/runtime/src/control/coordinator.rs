@@ -62,7 +62,7 @@ impl Coordinator {
         }
         self.pulse.heard(member as usize, now);
         match message {
-            Up::Alive => {}
+            Up::Alive | Up::Listens { .. } => {}
             Up::Leave => {
                 self.members[member as usize] = State::Left;
                 self.pulse.leave(member as usize);
@@ -184,24 +184,24 @@ impl Coordinator {
         if let Some((_, peer, trouble)) = inquest.reports.iter().find(|&&(_, peer, _)| missing(peer)) {
             return (Blame::Rank(*peer), trouble.clone());
         }
-        if let Some((_, peer, trouble)) = inquest.reports.iter().find(|(_, _, t)| t.kind == Kind::Left) {
-            return (Blame::Rank(*peer), trouble.clone());
-        }
-        let pairs: BTreeSet<(u32, u32)> =
-            inquest.reports.iter().map(|&(a, b, _)| (a.min(b), a.max(b))).collect();
+        // A rank that does not believe another closes their connection: what it says of it counts, not what follows.
+        let most = inquest.reports.iter().map(|(_, _, trouble)| telling(trouble.kind)).max();
+        let reports: Vec<&(u32, u32, Trouble)> =
+            inquest.reports.iter().filter(|(_, _, trouble)| Some(telling(trouble.kind)) == most).collect();
+        let pairs: BTreeSet<(u32, u32)> = reports.iter().map(|&&(a, b, _)| (a.min(b), a.max(b))).collect();
         let common: Vec<u32> = (0..self.members.len() as u32)
             .filter(|&member| pairs.iter().all(|&(a, b)| a == member || b == member))
             .collect();
         // Connections that all lead to one rank are that rank's.
         if let ([rank], true) = (&common[..], pairs.len() > 1) {
-            let about = inquest.reports.iter().find(|(_, peer, _)| peer == rank);
-            let (_, _, trouble) = about.unwrap_or(&inquest.reports[0]);
+            let about = reports.iter().find(|(_, peer, _)| peer == rank);
+            let (_, _, trouble) = about.unwrap_or(&reports[0]);
             return (Blame::Rank(*rank), trouble.clone());
         }
-        if let Some((reporter, peer, trouble)) = inquest.reports.first() {
-            // What differs is said of the peer; a connection is not at fault for it.
-            let differs = trouble.kind == Kind::Differs;
-            let blame = if differs { Blame::Rank(*peer) } else { Blame::link(*reporter, *peer) };
+        if let Some((reporter, peer, trouble)) = reports.first() {
+            // What a rank does or asks for is no fault of a connection.
+            let of_rank = matches!(trouble.kind, Kind::Differs | Kind::Left);
+            let blame = if of_rank { Blame::Rank(*peer) } else { Blame::link(*reporter, *peer) };
             return (blame, trouble.clone());
         }
         let (sequence, trouble) = inquest.late.clone().unwrap_or((0, Trouble::deadline(Duration::ZERO)));
@@ -216,6 +216,17 @@ impl Coordinator {
             }
             None => (Blame::Nobody, trouble),
         }
+    }
+}
+
+/// How much a kind of trouble says about what happened.
+const fn telling(kind: Kind) -> u32 {
+    match kind {
+        Kind::Differs => 4,
+        Kind::Corrupt => 3,
+        Kind::Left => 2,
+        Kind::Silent | Kind::Deadline => 1,
+        Kind::Closed => 0,
     }
 }
 

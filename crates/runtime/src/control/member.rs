@@ -40,7 +40,7 @@ impl Member {
     pub fn heard(&mut self, message: Down, progress: Progress, now: Duration) {
         self.pulse.heard(0, now);
         match message {
-            Down::Alive => {}
+            Down::Alive | Down::Meet { .. } => {}
             Down::Roll { call } => self.out.push(Up::Here { call, progress }),
             Down::Verdict { blame, trouble } => _ = self.verdict.get_or_insert((blame, trouble)),
         }

@@ -4,6 +4,7 @@
 use crate::fault::{Blame, Trouble};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
 
 /// Most bytes of a message.
 pub const LONGEST: usize = 1 << 20;
@@ -21,6 +22,11 @@ pub struct Progress {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "is")]
 pub enum Up {
+    /// The member listens here, for each lane. It is the first thing that a member says.
+    Listens {
+        /// An address of each lane.
+        lanes: Vec<SocketAddr>,
+    },
     /// A sign of life.
     Alive,
     /// Something is wrong with a peer, as it seems from here.
@@ -52,6 +58,13 @@ pub enum Up {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "is")]
 pub enum Down {
+    /// All are there: where each listens, and the epoch that begins. It is the first thing that the coordinator says.
+    Meet {
+        /// The epoch.
+        epoch: u16,
+        /// By member and lane.
+        members: Vec<Vec<SocketAddr>>,
+    },
     /// A sign of life.
     Alive,
     /// Who is there, and how far?
@@ -97,11 +110,31 @@ impl Decoder {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// The next message, if it is all there. Its length is known before anything is kept for it.
+    /// How many bytes are still to come of what is coming now: of a length, or of a message.
+    pub fn wants(&self) -> usize {
+        match self.bytes.first_chunk::<4>() {
+            None => 4 - self.bytes.len(),
+            Some(&length) => (4 + u32::from_le_bytes(length) as usize)
+                .min(4 + self.longest)
+                .saturating_sub(self.bytes.len()),
+        }
+    }
+
+    /// The next message, if it is all there.
     ///
     /// # Errors
     /// A clause that says why what came is no message; nothing that follows can be read then.
-    pub fn next<M: DeserializeOwned>(&mut self) -> Result<Option<M>, String> {
+    pub fn message<M: DeserializeOwned>(&mut self) -> Result<Option<M>, String> {
+        let Some(text) = self.next_bytes()? else { return Ok(None) };
+        let message = serde_json::from_slice(&text);
+        message.map(Some).map_err(|error| format!("sent something that is no message ({error})"))
+    }
+
+    /// The bytes of the next message, if they are all there. Their number is checked before anything is kept for them.
+    ///
+    /// # Errors
+    /// A clause, where they are too many.
+    pub fn next_bytes(&mut self) -> Result<Option<Vec<u8>>, String> {
         let Some(&length) = self.bytes.first_chunk::<4>() else { return Ok(None) };
         let length = u32::from_le_bytes(length) as usize;
         if length > self.longest {
@@ -110,9 +143,9 @@ impl Decoder {
         if self.bytes.len() < 4 + length {
             return Ok(None);
         }
-        let message = serde_json::from_slice(&self.bytes[4..4 + length]);
+        let text = self.bytes[4..4 + length].to_vec();
         self.bytes.drain(..4 + length);
-        message.map(Some).map_err(|error| format!("sent something that is no message ({error})"))
+        Ok(Some(text))
     }
 }
 
@@ -136,21 +169,21 @@ mod tests {
         let mut read = Vec::new();
         for piece in bytes.chunks(3) {
             decoder.feed(piece);
-            while let Some(message) = decoder.next::<Up>().unwrap() {
+            while let Some(message) = decoder.message::<Up>().unwrap() {
                 read.push(message);
             }
         }
         assert_eq!(read, all);
         let verdict = Down::Verdict { blame: Blame::link(4, 2), trouble: Trouble::left() };
         decoder.feed(&encode(&verdict));
-        assert_eq!(decoder.next::<Down>().unwrap(), Some(verdict));
+        assert_eq!(decoder.message::<Down>().unwrap(), Some(verdict));
     }
 
     #[test]
     fn a_length_beyond_all_measure_is_refused_before_it_is_kept() {
         let mut decoder = Decoder::new(100);
         decoder.feed(&[101, 0, 0, 0]);
-        assert!(decoder.next::<Up>().unwrap_err().contains("101 bytes where 100 are allowed"));
+        assert!(decoder.message::<Up>().unwrap_err().contains("101 bytes where 100 are allowed"));
     }
 
     proptest! {
@@ -158,7 +191,7 @@ mod tests {
         fn garbage_is_refused_and_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
             let mut decoder = Decoder::new(100);
             decoder.feed(&bytes);
-            while let Ok(Some(_)) = decoder.next::<Down>() {}
+            while let Ok(Some(_)) = decoder.message::<Down>() {}
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::pending::Completion;
 use super::stream::Stream;
-use crate::fault::Trouble;
+use crate::fault::{Blame, Trouble};
 use crate::lane::{Job, Lane};
 use crate::pulse::{Patience, Pulse};
 use mio::{Events, Poll, Token, Waker};
@@ -41,8 +41,12 @@ pub(super) enum Report {
     Finished(u64),
     /// Something is wrong with a peer.
     Trouble(u32, Trouble),
+    /// Whoever decides has decided who is at fault.
+    Verdict(Blame, Trouble),
     /// Inputs are as they were.
     Aborted,
+    /// The thread ends.
+    Stopped,
 }
 
 /// Where to tell another lane's thread something that is not urgent.
@@ -180,6 +184,7 @@ impl Worker {
                 }
                 Ok(Command::Stop) | Err(std::sync::mpsc::TryRecvError::Disconnected) => {
                     self.leave();
+                    _ = self.reports.send(Report::Stopped);
                     return false;
                 }
                 Err(std::sync::mpsc::TryRecvError::Empty) => return true,

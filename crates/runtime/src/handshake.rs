@@ -1,0 +1,458 @@
+//! Two processes get to know each other before either believes the other: who speaks, which protocol, which job, and with a
+//! shared key that both have it. No sockets and clocks.
+//!
+//! ```text
+//! initiator                              acceptor
+//!   Hello { protocol, job, role, nonce }  ->
+//!                                        <-  Challenge { nonce, proof }      or Refused { why }
+//!   Proof { proof }                       ->
+//!                                        <-  Accepted                        or Refused { why }
+//! ```
+//!
+//! A proof is the HMAC-SHA-256 (RFC 2104) of a label for its side, the hash of the hello as it was sent, and the acceptor's
+//! nonce; both nonces are 32 random bytes, so that nothing that was recorded can be used again. Without a key there are no
+//! proofs. What follows the handshake is neither encrypted nor protected against injection: a shared key keeps strangers out of
+//! a network that only friends can write to; elsewhere there is TLS.
+
+use crate::control::message::{Decoder, encode};
+use hmac::{Hmac, KeyInit, Mac};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::fmt;
+
+/// The protocol that this side speaks: frames, messages and handshake.
+pub const PROTOCOL: u32 = 1;
+
+/// Most bytes of a message before the other side is known.
+pub const LONGEST: usize = 4096;
+
+const NAME: &str = "syncline";
+
+/// What members of a job share, and nobody else has.
+#[derive(Clone)]
+pub struct Key([u8; 32]);
+
+impl Key {
+    /// The key of these bytes.
+    pub const fn new(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+}
+
+impl fmt::Debug for Key {
+    /// Never shows the key.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Key(..)")
+    }
+}
+
+/// How processes know each other.
+#[derive(Clone, Debug)]
+pub enum Trust {
+    /// Everybody is believed. For one machine, or a network of friends.
+    Everybody,
+    /// Whoever has the key.
+    Key(Key),
+}
+
+impl Trust {
+    const fn name(&self) -> &'static str {
+        match self {
+            Self::Everybody => "none",
+            Self::Key(_) => "key",
+        }
+    }
+
+    /// A proof that a side has the key; nothing where there is none.
+    fn proof(&self, side: &str, transcript: &[u8]) -> Vec<u8> {
+        self.mac(side, transcript).map_or(Vec::new(), |mac| mac.finalize().into_bytes().to_vec())
+    }
+
+    /// Whether a proof is right. Takes the same time however wrong it is.
+    fn believes(&self, side: &str, transcript: &[u8], proof: &[u8]) -> bool {
+        self.mac(side, transcript).is_none_or(|mac| mac.verify_slice(proof).is_ok())
+    }
+
+    fn mac(&self, side: &str, transcript: &[u8]) -> Option<Hmac<Sha256>> {
+        let Self::Key(key) = self else { return None };
+        let mut mac = Hmac::<Sha256>::new_from_slice(&key.0).expect("HMAC takes keys of any length");
+        mac.update(side.as_bytes());
+        mac.update(transcript);
+        Some(mac)
+    }
+}
+
+/// What a connection is for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "is")]
+pub enum Role {
+    /// A member that joins.
+    Member {
+        /// Its rank.
+        rank: u32,
+        /// How many there are to be.
+        world: u32,
+        /// Connections between each two members.
+        lanes: u32,
+    },
+    /// A lane's connection between two members.
+    Lane {
+        /// Who connects.
+        from: u32,
+        /// To whom.
+        to: u32,
+        /// Which lane.
+        lane: u32,
+        /// Of which epoch.
+        epoch: u16,
+    },
+}
+
+/// Who speaks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hello {
+    /// Always the same: what is not for us is not for us.
+    name: String,
+    /// The protocol.
+    protocol: u32,
+    /// How the other side is to be known.
+    trust: String,
+    /// The job's name: members of others are refused.
+    pub job: String,
+    /// What the connection is for.
+    pub role: Role,
+    nonce: String,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "is")]
+enum Answer {
+    Challenge { nonce: String, proof: String },
+    Accepted,
+    Refused { why: String },
+}
+
+#[derive(Serialize, Deserialize)]
+struct Proof {
+    proof: String,
+}
+
+/// Thirty-two random bytes, used once.
+pub type Nonce = [u8; 32];
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digits = text.as_bytes();
+    if !digits.len().is_multiple_of(2) || !digits.iter().all(u8::is_ascii_hexdigit) {
+        return None;
+    }
+    (0..digits.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).ok()).collect()
+}
+
+/// What both sides prove: the hello as it was sent, and the acceptor's nonce.
+fn transcript(hello: &[u8], nonce: &str) -> Vec<u8> {
+    [Sha256::digest(hello).as_slice(), nonce.as_bytes()].concat()
+}
+
+/// What to do next.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Wait for more bytes.
+    Wait,
+    /// Send these, and wait.
+    Send(Vec<u8>),
+    /// Send these (there may be none); the other side is known.
+    Done(Vec<u8>),
+}
+
+/// Whoever connects.
+#[derive(Debug)]
+pub struct Initiator {
+    trust: Trust,
+    hello: Vec<u8>,
+    decoder: Decoder,
+    proved: bool,
+}
+
+impl Initiator {
+    /// Begins: also gives the bytes to send first.
+    pub fn new(trust: Trust, job: &str, role: Role, nonce: Nonce) -> (Self, Vec<u8>) {
+        let hello = encode(&Hello {
+            name: NAME.to_owned(),
+            protocol: PROTOCOL,
+            trust: trust.name().to_owned(),
+            job: job.to_owned(),
+            role,
+            nonce: hex(&nonce),
+        });
+        let initiator =
+            Self { trust, hello: hello[4..].to_vec(), decoder: Decoder::new(LONGEST), proved: false };
+        (initiator, hello)
+    }
+
+    /// How many bytes may be read next without taking what follows the handshake.
+    pub fn wants(&self) -> usize {
+        self.decoder.wants()
+    }
+
+    /// Takes in what the acceptor sent.
+    ///
+    /// # Errors
+    /// A clause that says why the acceptor refused, or cannot be believed.
+    pub fn received(&mut self, bytes: &[u8]) -> Result<Next, String> {
+        self.decoder.feed(bytes);
+        let Some(answer) = self.decoder.message::<Answer>()? else { return Ok(Next::Wait) };
+        match answer {
+            Answer::Refused { why } => Err(format!("refused: {why}")),
+            Answer::Challenge { nonce, proof } if !self.proved => {
+                let transcript = transcript(&self.hello, &nonce);
+                let proof = unhex(&proof).unwrap_or_default();
+                if !self.trust.believes("acceptor", &transcript, &proof) {
+                    return Err("does not have the key of this job".to_owned());
+                }
+                self.proved = true;
+                let proof = hex(&self.trust.proof("initiator", &transcript));
+                Ok(Next::Send(encode(&Proof { proof })))
+            }
+            Answer::Accepted if self.proved => Ok(Next::Done(Vec::new())),
+            Answer::Challenge { .. } | Answer::Accepted => {
+                Err("said something out of turn in the handshake".to_owned())
+            }
+        }
+    }
+}
+
+/// Whoever is connected to.
+#[derive(Debug)]
+pub struct Acceptor {
+    trust: Trust,
+    job: String,
+    nonce: String,
+    decoder: Decoder,
+    hello: Option<(Hello, Vec<u8>)>,
+}
+
+impl Acceptor {
+    /// Waits for a hello of a member of `job`.
+    pub fn new(trust: Trust, job: &str, nonce: Nonce) -> Self {
+        Self { trust, job: job.to_owned(), nonce: hex(&nonce), decoder: Decoder::new(LONGEST), hello: None }
+    }
+
+    /// How many bytes may be read next without taking what follows the handshake.
+    pub fn wants(&self) -> usize {
+        self.decoder.wants()
+    }
+
+    /// Takes in what the initiator sent. `admit` is asked once the initiator is known: whether its role is free, and if
+    /// not, why.
+    ///
+    /// # Errors
+    /// A clause that says why the initiator was refused, and what to tell it (nothing, where it does not speak this
+    /// protocol at all).
+    pub fn received(
+        &mut self,
+        bytes: &[u8],
+        admit: impl FnOnce(&Role) -> Result<(), String>,
+    ) -> Result<Next, (String, Vec<u8>)> {
+        let refuse = |why: String| (why.clone(), encode(&Answer::Refused { why }));
+        let silent = |why: String| (why, Vec::new());
+        self.decoder.feed(bytes);
+        match &self.hello {
+            None => {
+                let Some(text) = self.decoder.next_bytes().map_err(silent)? else { return Ok(Next::Wait) };
+                let hello: Hello = serde_json::from_slice(&text)
+                    .map_err(|_| silent("sent something that is no hello".to_owned()))?;
+                self.greet(&hello).map_err(refuse)?;
+                let transcript = transcript(&text, &self.nonce);
+                let proof = hex(&self.trust.proof("acceptor", &transcript));
+                self.hello = Some((hello, transcript));
+                Ok(Next::Send(encode(&Answer::Challenge { nonce: self.nonce.clone(), proof })))
+            }
+            Some((hello, transcript)) => {
+                let Some(Proof { proof }) = self.decoder.message().map_err(silent)? else {
+                    return Ok(Next::Wait);
+                };
+                let proof = unhex(&proof).unwrap_or_default();
+                if !self.trust.believes("initiator", transcript, &proof) {
+                    return Err(refuse("the key is another than this job's".to_owned()));
+                }
+                admit(&hello.role).map_err(refuse)?;
+                Ok(Next::Done(encode(&Answer::Accepted)))
+            }
+        }
+    }
+
+    /// Whether this side may talk to whoever said that.
+    fn greet(&self, hello: &Hello) -> Result<(), String> {
+        if hello.name != NAME {
+            return Err(format!("this is {NAME}"));
+        }
+        if hello.protocol != PROTOCOL {
+            let (theirs, ours) = (hello.protocol, PROTOCOL);
+            return Err(format!(
+                "protocol {theirs} meets protocol {ours}: use the same version of {NAME} everywhere"
+            ));
+        }
+        if hello.trust != self.trust.name() {
+            let (theirs, ours) = (&hello.trust, self.trust.name());
+            return Err(format!(
+                "authentication is `{theirs}` there and `{ours}` here: use the same everywhere"
+            ));
+        }
+        if hello.job != self.job {
+            return Err("the job has another name here".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Who it is, once that is known.
+    pub fn role(&self) -> Option<&Role> {
+        self.hello.as_ref().map(|(hello, _)| &hello.role)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const ROLE: Role = Role::Member { rank: 1, world: 4, lanes: 1 };
+
+    fn key(byte: u8) -> Trust {
+        Trust::Key(Key::new([byte; 32]))
+    }
+
+    type Side = Result<(), String>;
+
+    /// Lets two sides talk; what each thinks of the other.
+    fn meet(
+        mut initiator: (Initiator, Vec<u8>),
+        mut acceptor: Acceptor,
+        admit: impl Fn(&Role) -> Result<(), String>,
+    ) -> (Side, Side) {
+        let mut bytes = std::mem::take(&mut initiator.1);
+        let (mut here, mut there) = (None, None);
+        loop {
+            let answer = match acceptor.received(&bytes, &admit) {
+                Ok(Next::Wait) => Vec::new(),
+                Ok(Next::Send(answer)) => answer,
+                Ok(Next::Done(answer)) => {
+                    there = Some(Ok(()));
+                    answer
+                }
+                Err((why, answer)) => {
+                    there = Some(Err(why));
+                    answer
+                }
+            };
+            if answer.is_empty() {
+                break;
+            }
+            match initiator.0.received(&answer) {
+                Ok(Next::Send(next)) => bytes = next,
+                Ok(Next::Done(_)) => here = Some(Ok(())),
+                Ok(Next::Wait) => break,
+                Err(why) => here = Some(Err(why)),
+            }
+            if here.is_some() {
+                break;
+            }
+        }
+        (here.unwrap_or(Err("nothing".to_owned())), there.unwrap_or(Err("nothing".to_owned())))
+    }
+
+    fn begin(trust: Trust, job: &str) -> (Initiator, Vec<u8>) {
+        Initiator::new(trust, job, ROLE, [1; 32])
+    }
+
+    #[test]
+    fn friends_meet() {
+        for trust in [Trust::Everybody, key(7)] {
+            let acceptor = Acceptor::new(trust.clone(), "job", [2; 32]);
+            assert_eq!(meet(begin(trust, "job"), acceptor, |_| Ok(())), (Ok(()), Ok(())));
+        }
+    }
+
+    #[test]
+    fn strangers_are_refused_and_told_why() {
+        for (trust, job, here, there) in [
+            (key(8), "job", "does not have the key", "nothing"),
+            (Trust::Everybody, "job", "`none` there and `key` here", "`none` there"),
+            (key(7), "other", "another name", "another name"),
+        ] {
+            let (initiator, acceptor) =
+                meet(begin(trust, job), Acceptor::new(key(7), "job", [2; 32]), |_| Ok(()));
+            assert!(initiator.unwrap_err().contains(here));
+            assert!(acceptor.unwrap_err().contains(there));
+        }
+        let taken = |_: &Role| Err("rank 1 is taken".to_owned());
+        let (initiator, _) = meet(begin(key(7), "job"), Acceptor::new(key(7), "job", [2; 32]), taken);
+        assert_eq!(initiator, Err("refused: rank 1 is taken".to_owned()));
+    }
+
+    #[test]
+    fn another_version_is_told_to_use_the_same() {
+        let (initiator, mut bytes) = begin(Trust::Everybody, "job");
+        let text =
+            String::from_utf8(bytes[4..].to_vec()).unwrap().replace("\"protocol\":1", "\"protocol\":2");
+        bytes.splice(4.., text.into_bytes());
+        let acceptor = Acceptor::new(Trust::Everybody, "job", [2; 32]);
+        let (initiator, _) = meet((initiator, bytes), acceptor, |_| Ok(()));
+        assert!(initiator.unwrap_err().contains("use the same version"));
+    }
+
+    #[test]
+    fn a_wrong_proof_is_refused_whatever_its_length() {
+        for proof in ["", "00", &"00".repeat(32), &"00".repeat(33), "zz", "ünü"] {
+            let (_, hello) = begin(key(7), "job");
+            let mut acceptor = Acceptor::new(key(7), "job", [2; 32]);
+            assert!(matches!(acceptor.received(&hello, |_| Ok(())), Ok(Next::Send(_))));
+            let refused = acceptor.received(&encode(&Proof { proof: proof.to_owned() }), |_| Ok(()));
+            assert!(refused.unwrap_err().0.contains("another"), "{proof}");
+        }
+    }
+
+    #[test]
+    fn what_was_recorded_cannot_be_used_again() {
+        let (mut initiator, hello) = begin(key(7), "job");
+        let mut first = Acceptor::new(key(7), "job", [2; 32]);
+        let Ok(Next::Send(challenge)) = first.received(&hello, |_| Ok(())) else { panic!("no challenge") };
+        let Ok(Next::Send(proof)) = initiator.received(&challenge) else { panic!("no proof") };
+        assert!(matches!(first.received(&proof, |_| Ok(())), Ok(Next::Done(_))));
+        let mut second = Acceptor::new(key(7), "job", [3; 32]);
+        assert!(second.received(&hello, |_| Ok(())).is_ok());
+        assert!(second.received(&proof, |_| Ok(())).is_err());
+    }
+
+    #[test]
+    fn a_proof_sent_back_is_no_proof() {
+        let (_, hello) = begin(key(7), "job");
+        let mut acceptor = Acceptor::new(key(7), "job", [2; 32]);
+        let Ok(Next::Send(challenge)) = acceptor.received(&hello, |_| Ok(())) else { panic!("no challenge") };
+        let Ok(Answer::Challenge { proof, .. }) = serde_json::from_slice(&challenge[4..]) else {
+            panic!("no challenge")
+        };
+        assert!(acceptor.received(&encode(&Proof { proof }), |_| Ok(())).is_err());
+    }
+
+    #[test]
+    fn keys_are_not_shown() {
+        assert_eq!(format!("{:?}", key(7)), "Key(Key(..))");
+    }
+
+    proptest! {
+        #[test]
+        fn garbage_never_gets_in(bytes in prop::collection::vec(any::<u8>(), 0..400), split in 0usize..400) {
+            let mut acceptor = Acceptor::new(key(7), "job", [2; 32]);
+            let (a, b) = bytes.split_at(split.min(bytes.len()));
+            for part in [a, b] {
+                prop_assert!(!matches!(acceptor.received(part, |_| Ok(())), Ok(Next::Done(_))));
+            }
+            let mut initiator = begin(key(7), "job").0;
+            prop_assert!(!matches!(initiator.received(&bytes), Ok(Next::Done(_))));
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! Members meet over TCP: all go to the coordinator, learn where the others listen, and join each two of them with a
+//! connection for each lane.
+//!
+//! - [`place`]: where a member is, and where it finds the others;
+//! - `greeting`: a handshake on a socket; `line`: what is said after it; `meeting`: connections for lanes;
+//! - `hall`: the coordinator's thread; `post`: a member's thread for its connection to it.
+
+mod greeting;
+mod hall;
+mod line;
+mod meeting;
+pub mod place;
+mod post;
+
+use crate::executor::{Communicator, Settings};
+use crate::shape::Book;
+pub use place::{Absence, Place};
+use std::sync::Arc;
+
+/// Joins the members of a job. Rank 0 is also the coordinator: it must be able to listen where the others look for it. Returns
+/// once all are there and joined.
+///
+/// # Errors
+/// Where not all come in time, one is refused, or a connection cannot be made: who, and why.
+pub fn join(place: &Place, book: Book, settings: Settings) -> Result<Communicator, Absence> {
+    let hall = (place.rank == 0).then(|| hall::open(place, settings)).transpose()?;
+    let (post, meet, listeners) = post::enter(place, settings.pace.lanes)?;
+    let streams = meeting::join(place, &meet, listeners)?;
+    let court = |verdicts, gauge| post.watch(settings.patience, verdicts, gauge, hall);
+    Communicator::under(Arc::new(book), settings, meet.epoch, streams, court)
+        .map_err(|error| Absence::here(place.rank, &format!("starts no threads: {error}")))
+}

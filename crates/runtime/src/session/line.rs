@@ -1,0 +1,72 @@
+//! A connection on which messages go both ways, without blocking.
+
+use crate::control::message::{Decoder, LONGEST, encode};
+use mio::net::TcpStream;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::io::{ErrorKind, Read, Write};
+
+/// A connection between a member and the coordinator, after the handshake.
+#[derive(Debug)]
+pub(super) struct Line {
+    pub(super) stream: TcpStream,
+    decoder: Decoder,
+    out: Vec<u8>,
+}
+
+impl Line {
+    pub(super) fn new(stream: TcpStream) -> Self {
+        Self { stream, decoder: Decoder::new(LONGEST), out: Vec::new() }
+    }
+
+    /// Has something said, at the next [`Line::write`].
+    pub(super) fn say(&mut self, message: &impl Serialize) {
+        self.out.extend(encode(message));
+    }
+
+    /// Whether everything is said.
+    pub(super) fn said(&self) -> bool {
+        self.out.is_empty()
+    }
+
+    /// The next message that has come.
+    ///
+    /// # Errors
+    /// A clause that says why it is none.
+    pub(super) fn message<M: DeserializeOwned>(&mut self) -> Result<Option<M>, String> {
+        self.decoder.message()
+    }
+
+    /// Reads what there is.
+    ///
+    /// # Errors
+    /// How the connection ended.
+    pub(super) fn read(&mut self) -> Result<(), String> {
+        let mut bytes = [0; 4096];
+        loop {
+            match self.stream.read(&mut bytes) {
+                Ok(0) => return Err("end of file".to_owned()),
+                Ok(read) => self.decoder.feed(&bytes[..read]),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+    }
+
+    /// Writes as much as there is room for.
+    ///
+    /// # Errors
+    /// How the connection ended.
+    pub(super) fn write(&mut self) -> Result<(), String> {
+        while !self.out.is_empty() {
+            match self.stream.write(&self.out) {
+                Ok(written) => _ = self.out.drain(..written),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+        Ok(())
+    }
+}

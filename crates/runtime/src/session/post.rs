@@ -1,0 +1,257 @@
+//! A member's connection to the coordinator, and the thread that keeps it.
+
+use super::greeting::Greeting;
+use super::hall::Hall;
+use super::line::Line;
+use super::meeting;
+use super::place::{Absence, Place};
+use crate::control::Member;
+use crate::control::message::{Down, Up};
+use crate::executor::{Court, Gauge, Verdicts};
+use crate::fault::{Blame, Kind, Trouble};
+use crate::handshake::Role;
+use crate::pulse::Patience;
+use mio::net::{TcpListener, TcpStream};
+use mio::{Events, Interest, Poll, Token, Waker};
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+const COORDINATOR: Token = Token(0);
+const TOLD: Token = Token(1);
+
+/// Where all members listen, in an epoch.
+#[derive(Debug)]
+pub(super) struct Meet {
+    pub(super) epoch: u16,
+    /// By member and lane.
+    pub(super) members: Vec<Vec<SocketAddr>>,
+}
+
+/// A member's connection to the coordinator.
+#[derive(Debug)]
+pub(super) struct Post {
+    line: Line,
+    poll: Poll,
+}
+
+type Listeners = Vec<(TcpListener, SocketAddr)>;
+
+/// Goes to the coordinator, and waits there until all have come.
+pub(super) fn enter(place: &Place, lanes: u32) -> Result<(Post, Meet, Listeners), Absence> {
+    let deadline = Instant::now() + place.wait;
+    let fault = |what: String| Absence::here(place.rank, &what);
+    let listeners = meeting::listen(place, lanes)?;
+    let mut stream = greet(place, lanes, deadline)?;
+    let poll = Poll::new().map_err(|error| fault(format!("cannot wait: {error}")))?;
+    let both = Interest::READABLE | Interest::WRITABLE;
+    let registered = poll.registry().register(&mut stream, COORDINATOR, both);
+    registered.map_err(|error| fault(format!("cannot wait: {error}")))?;
+    let mut post = Post { line: Line::new(stream), poll };
+    post.line.say(&Up::Listens { lanes: listeners.iter().map(|(_, address)| *address).collect() });
+    let mut events = Events::with_capacity(8);
+    loop {
+        let closed = post.line.write().and_then(|()| post.line.read()).err();
+        let lost = |why: String| fault(format!("lost the coordinator: it {why}"));
+        // What it said before it went counts.
+        match post.line.message::<Down>().map_err(lost)? {
+            Some(Down::Meet { epoch, members }) => {
+                let complete = members.len() == place.world as usize
+                    && members.iter().all(|addresses| addresses.len() == lanes as usize);
+                if !complete {
+                    return Err(fault("was told of other members than there are".to_owned()));
+                }
+                return Ok((post, Meet { epoch, members }, listeners));
+            }
+            Some(Down::Verdict { blame, trouble }) => return Err(Absence::new(format!("{blame} {trouble}"))),
+            Some(Down::Alive | Down::Roll { .. }) => continue,
+            None => {
+                if let Some(how) = closed {
+                    return Err(lost(format!("closed its connection ({how})")));
+                }
+            }
+        }
+        // The coordinator knows who is missing: it may say so a little later.
+        if Instant::now() > deadline + Duration::from_secs(2) {
+            return Err(fault("waits for others, and the coordinator does not say for whom".to_owned()));
+        }
+        post.wait(&mut events, Duration::from_millis(100)).map_err(fault)?;
+    }
+}
+
+/// Connects to the coordinator, again and again until it is there.
+fn greet(place: &Place, lanes: u32, deadline: Instant) -> Result<TcpStream, Absence> {
+    const AGAIN: Duration = Duration::from_millis(100);
+    let role = || Role::Member { rank: place.rank, world: place.world, lanes };
+    let fault = |what: String| {
+        Absence::here(place.rank, &format!("cannot join at the coordinator {}: {what}", place.coordinator))
+    };
+    loop {
+        let why = match std::net::TcpStream::connect_timeout(&place.coordinator, Duration::from_secs(1)) {
+            Err(error) => error.to_string(),
+            Ok(stream) => {
+                let ready = stream.set_nonblocking(true).and_then(|()| stream.set_nodelay(true));
+                ready.map_err(|error| fault(error.to_string()))?;
+                let stream = TcpStream::from_std(stream);
+                let greeting = Greeting::begin(stream, place.trust.clone(), &place.job, role());
+                let mut greeting = greeting.map_err(fault)?;
+                loop {
+                    match greeting.go_on(|_| Ok(())) {
+                        Ok(true) => return Ok(greeting.stream),
+                        // To be refused is final; to be cut off is not.
+                        Err(why) if why.starts_with("refused") || why.contains("key") => {
+                            return Err(fault(why));
+                        }
+                        Err(why) => break why,
+                        Ok(false) if Instant::now() > deadline => break "it does not answer".to_owned(),
+                        Ok(false) => std::thread::sleep(Duration::from_millis(1)),
+                    }
+                }
+            }
+        };
+        if Instant::now() > deadline {
+            return Err(fault(why));
+        }
+        std::thread::sleep(AGAIN);
+    }
+}
+
+impl Post {
+    fn wait(&mut self, events: &mut Events, most: Duration) -> Result<(), String> {
+        match self.poll.poll(events, Some(most)) {
+            Err(error) if error.kind() != ErrorKind::Interrupted => Err(format!("cannot wait: {error}")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Keeps the connection on a thread of its own.
+    pub(super) fn watch(
+        self,
+        patience: Patience,
+        verdicts: Verdicts,
+        gauge: Arc<Gauge>,
+        hall: Option<Hall>,
+    ) -> std::io::Result<Watch> {
+        let (tell, told) = channel();
+        let waker = Waker::new(self.poll.registry(), TOLD)?;
+        let keeper = Keeper { post: self, verdicts, gauge, told, patience };
+        let thread = std::thread::Builder::new().name("post".to_owned()).spawn(|| keeper.run())?;
+        Ok(Watch { tell, waker, thread: Some(thread), _hall: hall })
+    }
+}
+
+/// What the thread is told.
+enum Tell {
+    Report(u32, Trouble),
+    Late(u64, Duration),
+}
+
+/// The thread, as the communicator sees it. When it is dropped, the member leaves; after it the coordinator, where it is
+/// ours.
+pub(super) struct Watch {
+    tell: Sender<Tell>,
+    waker: Waker,
+    thread: Option<JoinHandle<()>>,
+    _hall: Option<Hall>,
+}
+
+impl Court for Watch {
+    fn report(&self, peer: u32, trouble: Trouble) {
+        self.tell(Tell::Report(peer, trouble));
+    }
+
+    fn late(&self, sequence: u64, elapsed: Duration) {
+        self.tell(Tell::Late(sequence, elapsed));
+    }
+}
+
+impl Watch {
+    fn tell(&self, what: Tell) {
+        // A thread that has ended has given its verdict.
+        if self.tell.send(what).is_ok() {
+            _ = self.waker.wake();
+        }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let (nobody, _) = channel();
+        self.tell = nobody;
+        _ = self.waker.wake();
+        if let Some(thread) = self.thread.take() {
+            _ = thread.join();
+        }
+    }
+}
+
+/// The thread.
+struct Keeper {
+    post: Post,
+    verdicts: Verdicts,
+    gauge: Arc<Gauge>,
+    told: Receiver<Tell>,
+    patience: Patience,
+}
+
+impl Keeper {
+    fn run(mut self) {
+        let started = Instant::now();
+        let mut member = Member::new(self.patience, started.elapsed());
+        let mut events = Events::with_capacity(8);
+        let (mut given, mut leaving) = (false, None);
+        loop {
+            if self.post.wait(&mut events, member.interval()).is_err() {
+                return;
+            }
+            loop {
+                match self.told.try_recv() {
+                    Ok(Tell::Report(peer, trouble)) => member.report(peer, trouble),
+                    Ok(Tell::Late(sequence, elapsed)) => member.late(sequence, elapsed),
+                    Err(TryRecvError::Empty) => break,
+                    Err(TryRecvError::Disconnected) => {
+                        if leaving.is_none() {
+                            member.leave();
+                            leaving = Some(Instant::now());
+                        }
+                        break;
+                    }
+                }
+            }
+            let mut lost = self.post.line.read().err().map(|how| Trouble::closed(&how));
+            loop {
+                match self.post.line.message::<Down>() {
+                    Ok(Some(message)) => member.heard(message, self.gauge.read(), started.elapsed()),
+                    Ok(None) => break,
+                    Err(what) => {
+                        lost = Some(Trouble { kind: Kind::Corrupt, what });
+                        break;
+                    }
+                }
+            }
+            member.tick(started.elapsed());
+            member.say().iter().for_each(|message| self.post.line.say(message));
+            let written = self.post.line.write().map_err(|how| Trouble::closed(&how));
+            if let Some(trouble) = lost.or(written.err()) {
+                member.lost(trouble);
+            }
+            if let Some((blame, trouble)) = member.verdict().filter(|_| !given) {
+                self.verdicts.give(*blame, trouble.clone());
+                given = true;
+            }
+            let gone = given && member.verdict().is_some_and(|(b, _)| *b == Blame::Coordinator);
+            let said = leaving
+                .is_some_and(|since| self.post.line.said() || since.elapsed() > Duration::from_secs(1));
+            if said || (gone && leaving.is_some()) {
+                return;
+            }
+            if gone {
+                // Nothing more comes; wait for the communicator to end.
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
+    }
+}

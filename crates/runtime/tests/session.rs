@@ -1,0 +1,205 @@
+//! Members that meet over TCP, each on a thread of its own.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+use syncline_plan::by_name;
+use syncline_runtime::executor::{Communicator, Settings};
+use syncline_runtime::fault::{Blame, Kind};
+use syncline_runtime::handshake::{Key, Trust};
+use syncline_runtime::lane::Pace;
+use syncline_runtime::memory::Buffer;
+use syncline_runtime::operation::{Association, Operation};
+use syncline_runtime::session::{Absence, Place, join};
+use syncline_runtime::shape::{Book, Rule};
+use syncline_runtime::sum::{Element, Reduction};
+use syncline_units::CollectiveKind;
+
+const WAIT: Duration = Duration::from_secs(60);
+
+fn free_port() -> u16 {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
+}
+
+fn place(rank: u32, world: u32, port: u16) -> Place {
+    let host = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    Place {
+        rank,
+        world,
+        job: "test".to_owned(),
+        trust: Trust::Key(Key::new([3; 32])),
+        coordinator: SocketAddr::new(host, port),
+        interfaces: vec![host],
+        wait: Duration::from_secs(10),
+        congestion: None,
+    }
+}
+
+fn settings() -> Settings {
+    let pace = Pace { lanes: 2, ..Settings::default().pace };
+    Settings { pace, deadline: Duration::from_secs(3), ..Settings::default() }
+}
+
+fn book(rank: u32, world: u32) -> Book {
+    let rule = Rule {
+        kind: CollectiveKind::AllReduce,
+        up_to: None,
+        algorithm: by_name("ring").unwrap(),
+        message: 32 << 10,
+    };
+    Book::new(rank, world, (0..world).collect(), vec![rule]).unwrap()
+}
+
+fn enter(place: Place, settings: Settings) -> thread::JoinHandle<Result<Communicator, Absence>> {
+    thread::spawn(move || join(&place, book(place.rank, place.world), settings))
+}
+
+fn all_reduce(elements: u64) -> Operation {
+    Operation {
+        kind: CollectiveKind::AllReduce,
+        elements,
+        element: Element::F32,
+        reduction: Reduction::Sum,
+        root: 0,
+        association: Association::Arrival,
+    }
+}
+
+fn meet(world: u32, settings: Settings) -> Vec<Communicator> {
+    let port = free_port();
+    let members: Vec<_> = (0..world).map(|rank| enter(place(rank, world, port), settings)).collect();
+    members.into_iter().map(|member| member.join().unwrap().unwrap()).collect()
+}
+
+#[test]
+fn members_meet_and_sum() {
+    let members = meet(4, settings());
+    let mut buffers: Vec<Buffer> = (0..4).map(|_| Buffer::new(4 * 100_000)).collect();
+    for round in 1..=20 {
+        let mut pending = Vec::new();
+        for (rank, (member, buffer)) in members.iter().zip(&mut buffers).enumerate() {
+            for bytes in buffer.as_mut_slice().chunks_exact_mut(4) {
+                bytes.copy_from_slice(&((rank as f32 + 1.0) * round as f32).to_ne_bytes());
+            }
+            let region = buffer.region();
+            pending.push(member.begin(&all_reduce(100_000), region, region, false).unwrap());
+        }
+        assert!(pending.into_iter().all(|pending| pending.wait(WAIT) == Some(Ok(()))));
+        let expected = (10.0 * round as f32).to_ne_bytes();
+        assert!(buffers.iter_mut().all(|b| b.as_mut_slice().chunks_exact(4).all(|bytes| bytes == expected)));
+    }
+    // Members end in any order, and nobody waits for long.
+    let began = Instant::now();
+    drop(members);
+    assert!(began.elapsed() < Duration::from_secs(20));
+}
+
+#[test]
+fn all_are_told_the_same_of_one_who_does_not_begin() {
+    let members = meet(4, settings());
+    let mut buffers: Vec<Buffer> = (0..4).map(|_| Buffer::new(4000)).collect();
+    let mut pending = Vec::new();
+    for (member, buffer) in members.iter().zip(&mut buffers).take(3) {
+        let region = buffer.region();
+        pending.push(member.begin(&all_reduce(1000), region, region, true).unwrap());
+    }
+    for pending in pending {
+        let fault = pending.wait(WAIT).unwrap().unwrap_err();
+        assert_eq!((fault.blame, fault.trouble.kind), (Blame::Rank(3), Kind::Deadline), "{fault}");
+        assert!(fault.to_string().contains("has not begun operation 1"), "{fault}");
+    }
+}
+
+#[test]
+fn all_are_told_both_shapes_where_they_differ() {
+    let members = meet(3, settings());
+    let mut buffers: Vec<Buffer> = (0..3).map(|_| Buffer::new(4004)).collect();
+    let mut pending = Vec::new();
+    for (rank, (member, buffer)) in members.iter().zip(&mut buffers).enumerate() {
+        let elements = if rank == 1 { 1001 } else { 1000 };
+        let region = buffer.region().part(0..4 * elements);
+        pending.push(member.begin(&all_reduce(elements as u64), region, region, false).unwrap());
+    }
+    let texts: Vec<String> = (pending.into_iter())
+        .map(|pending| {
+            let fault = pending.wait(WAIT).unwrap().unwrap_err();
+            assert_eq!(fault.trouble.kind, Kind::Differs, "{fault}");
+            format!("{} {}", fault.blame, fault.trouble)
+        })
+        .collect();
+    assert!(texts[0].contains("1000 f32") && texts[0].contains("1001 f32"), "{}", texts[0]);
+    assert!(texts.iter().all(|text| *text == texts[0]), "{texts:?}");
+}
+
+#[test]
+fn who_is_missing_is_named() {
+    let port = free_port();
+    let short = |rank| Place { wait: Duration::from_millis(500), ..place(rank, 4, port) };
+    let members = [enter(short(0), settings()), enter(short(2), settings())];
+    for member in members {
+        let absence = member.join().unwrap().unwrap_err();
+        assert!(
+            absence.why.contains("rank 1 did not come within") && absence.why.contains("missing, too: 3"),
+            "{absence}"
+        );
+    }
+}
+
+#[test]
+fn strangers_and_second_comers_are_refused_and_the_others_meet() {
+    let port = free_port();
+    let first = enter(place(0, 3, port), settings());
+    let second = enter(place(1, 3, port), settings());
+    thread::sleep(Duration::from_millis(300));
+    let refused = |place: Place, settings: Settings| {
+        let place = Place { wait: Duration::from_secs(2), ..place };
+        enter(place, settings).join().unwrap().unwrap_err().why
+    };
+    let why = refused(place(1, 3, port), settings());
+    assert!(why.contains("rank 1 is here already"), "{why}");
+    let why = refused(place(2, 4, port), settings());
+    assert!(why.contains("4 ranks there meet 3 ranks here"), "{why}");
+    let why = refused(Place { trust: Trust::Key(Key::new([4; 32])), ..place(2, 3, port) }, settings());
+    assert!(why.contains("key"), "{why}");
+    let why = refused(Place { trust: Trust::Everybody, ..place(2, 3, port) }, settings());
+    assert!(why.contains("`none` there and `key` here"), "{why}");
+    let why = refused(Place { job: "other".to_owned(), ..place(2, 3, port) }, settings());
+    assert!(why.contains("another name"), "{why}");
+    let why = refused(place(2, 3, port), Settings::default());
+    assert!(why.contains("1 lanes there meet 2 lanes here"), "{why}");
+    // Garbage, and a connection that says nothing.
+    let silent = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
+    for _ in 0..100 {
+        use std::io::Write;
+        let mut garbage = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
+        _ = garbage.write_all(&[0xff; 100]);
+    }
+    let third = enter(place(2, 3, port), settings());
+    let members: Vec<Communicator> =
+        [first, second, third].into_iter().map(|member| member.join().unwrap().unwrap()).collect();
+    drop((members, silent));
+}
+
+#[test]
+fn the_coordinator_address_that_is_taken_is_named() {
+    let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let place = place(0, 2, taken.local_addr().unwrap().port());
+    let why = enter(place, settings()).join().unwrap().unwrap_err().why;
+    assert!(why.contains("cannot listen on 127.0.0.1"), "{why}");
+}
+
+#[test]
+fn a_rank_that_leaves_while_others_wait_for_it_is_at_fault_everywhere() {
+    let mut members = meet(3, settings());
+    let mut buffers: Vec<Buffer> = (0..2).map(|_| Buffer::new(4000)).collect();
+    let mut pending = Vec::new();
+    for (member, buffer) in members.iter().zip(&mut buffers) {
+        let region = buffer.region();
+        pending.push(member.begin(&all_reduce(1000), region, region, false).unwrap());
+    }
+    drop(members.pop());
+    for pending in pending {
+        let fault = pending.wait(WAIT).unwrap().unwrap_err();
+        assert_eq!((fault.blame, fault.trouble.kind), (Blame::Rank(2), Kind::Left), "{fault}");
+    }
+}
