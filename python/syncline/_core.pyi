@@ -80,3 +80,29 @@ class Run:
         *,
         extra: list[tuple[str, bytes]] = [],
     ) -> list[tuple[str, int]]: ...
+
+class Communicator:
+    @staticmethod
+    def join(member: str, key: bytes | None = None) -> Communicator: ...
+    @property
+    def rank(self) -> int: ...
+    @property
+    def world(self) -> int: ...
+    def begin(
+        self,
+        kind: str,
+        element: str,
+        reduction: str,
+        elements: int,
+        root: int,
+        in_order: bool,
+        input: tuple[int, int],
+        output: tuple[int, int],
+        keep: bool,
+        owner: object,
+    ) -> Pending: ...
+    def close(self) -> None: ...
+
+class Pending:
+    def done(self) -> bool: ...
+    def wait(self, seconds: float | None = None) -> bool: ...

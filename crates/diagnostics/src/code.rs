@@ -148,6 +148,10 @@ codes! {
         "A testbed or a host of this name does not exist, or a testbed of this name is up already.";
     HostFailed = "1104", Peer, "a process on a host failed",
         "A command on a host of the testbed ended with another status than 0, was ended by a signal, or took too long.";
+    NoMeeting = "1201", Peer, "members of a job did not meet",
+        "Not all ranks came in time, one was refused, or two could not be joined. The message names who and why.";
+    PeerFailed = "1202", Peer, "a peer or a link failed",
+        "A collective ended because a rank, or the link between two ranks, is at fault. The message names it, what happened, and what was under way.";
 }
 
 impl Serialize for Code {

@@ -10,7 +10,8 @@
 //! - [`run`]: what a run leaves, as the Python class `Run`;
 //! - [`results`]: run folders, read back;
 //! - [`astra`]: ASTRA-sim 2's simulators;
-//! - [`convert`]: plans from and to MSCCL's XML.
+//! - [`convert`]: plans from and to MSCCL's XML;
+//! - [`runtime`]: collectives for real, between processes.
 //!
 //! `python/syncline/_core.pyi` says the same to type checkers; a test compares the two.
 
@@ -21,6 +22,7 @@ mod explain;
 mod plans;
 mod results;
 mod run;
+mod runtime;
 mod simulate;
 mod units;
 mod watch;
@@ -43,6 +45,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     astra::register(module)?;
     convert::register(module)?;
     module.add_class::<run::Run>()?;
+    module.add_class::<runtime::Communicator>()?;
+    module.add_class::<runtime::Pending>()?;
     Ok(())
 }
 

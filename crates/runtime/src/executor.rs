@@ -223,7 +223,7 @@ impl Communicator {
         Ok(pending)
     }
 
-    /// That regions are as long as an operation needs them.
+    /// That regions are as long as an operation needs them, and lie where they may.
     fn check(
         &self,
         operation: &Operation,
@@ -251,6 +251,20 @@ impl Communicator {
                 .allowed(format!("{} bytes", length.unwrap_or(0)))
                 .into());
             }
+        }
+        // A block may lie where it belongs in the whole; anything else would be overwritten before it is read.
+        let own = |whole: Region| whole.part(block * rank as usize..block * (rank as usize + 1));
+        let alike = match operation.kind {
+            _ if rank >= self.book.ranks() || input.is_empty() || output.is_empty() => true,
+            CollectiveKind::ReduceScatter => output.same(own(input)),
+            CollectiveKind::AllGather => input.same(own(output)),
+            _ => input.same(output),
+        };
+        if !alike && input.overlaps(output) {
+            let message = format!("input and output of {operation} overlap");
+            return Err(Diagnostic::error(Code::BadValue, message)
+                .allowed("the same memory, a rank's own block of it, or memory apart")
+                .into());
         }
         Ok(())
     }
@@ -309,6 +323,7 @@ impl Monitor {
                 }
                 Ok(Report::Trouble(rank, trouble)) => self.trouble(rank, trouble),
                 Ok(Report::Verdict(blame, trouble)) => self.abort(blame, trouble),
+                Ok(Report::Failed(trouble)) => self.abort(Blame::Rank(self.member), trouble),
                 Ok(Report::Aborted) => {
                     self.aborted += 1;
                     if self.aborted == self.lanes.len() {

@@ -168,6 +168,21 @@ pub enum Next {
     Done(Vec<u8>),
 }
 
+/// Why whoever connects does not get in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shut {
+    /// A clause that says why.
+    pub why: String,
+    /// Whether that will be so next time: the other side has said no, or is not believed.
+    pub lasts: bool,
+}
+
+impl From<String> for Shut {
+    fn from(why: String) -> Self {
+        Self { why, lasts: false }
+    }
+}
+
 /// Whoever connects.
 #[derive(Debug)]
 pub struct Initiator {
@@ -201,17 +216,17 @@ impl Initiator {
     /// Takes in what the acceptor sent.
     ///
     /// # Errors
-    /// A clause that says why the acceptor refused, or cannot be believed.
-    pub fn received(&mut self, bytes: &[u8]) -> Result<Next, String> {
+    /// Why the acceptor refused, or cannot be believed.
+    pub fn received(&mut self, bytes: &[u8]) -> Result<Next, Shut> {
         self.decoder.feed(bytes);
         let Some(answer) = self.decoder.message::<Answer>()? else { return Ok(Next::Wait) };
         match answer {
-            Answer::Refused { why } => Err(format!("refused: {why}")),
+            Answer::Refused { why } => Err(Shut { why: format!("refused: {why}"), lasts: true }),
             Answer::Challenge { nonce, proof } if !self.proved => {
                 let transcript = transcript(&self.hello, &nonce);
                 let proof = unhex(&proof).unwrap_or_default();
                 if !self.trust.believes("acceptor", &transcript, &proof) {
-                    return Err("does not have the key of this job".to_owned());
+                    return Err(Shut { why: "does not have the key of this job".to_owned(), lasts: true });
                 }
                 self.proved = true;
                 let proof = hex(&self.trust.proof("initiator", &transcript));
@@ -219,7 +234,7 @@ impl Initiator {
             }
             Answer::Accepted if self.proved => Ok(Next::Done(Vec::new())),
             Answer::Challenge { .. } | Answer::Accepted => {
-                Err("said something out of turn in the handshake".to_owned())
+                Err("said something out of turn in the handshake".to_owned().into())
             }
         }
     }
@@ -355,7 +370,7 @@ mod tests {
                 Ok(Next::Send(next)) => bytes = next,
                 Ok(Next::Done(_)) => here = Some(Ok(())),
                 Ok(Next::Wait) => break,
-                Err(why) => here = Some(Err(why)),
+                Err(shut) => here = Some(Err(shut.why)),
             }
             if here.is_some() {
                 break;

@@ -62,6 +62,17 @@ impl Region {
         unsafe { Self::new(self.at.add(range.start), range.end - range.start) }
     }
 
+    /// Whether both are the same bytes.
+    pub(crate) fn same(self, other: Self) -> bool {
+        (self.at, self.length) == (other.at, other.length)
+    }
+
+    /// Whether some byte is in both.
+    pub(crate) fn overlaps(self, other: Self) -> bool {
+        let (a, b) = (self.at as usize, other.at as usize);
+        a < b + other.length && b < a + self.length
+    }
+
     /// Its bytes. Crate-private, because the caller must not write the region while it holds them.
     pub(crate) fn bytes<'a>(self) -> &'a [u8] {
         // SAFETY: `Region::new` vouches for the memory; lanes take bytes for one statement at a time.
@@ -94,8 +105,7 @@ impl Region {
     /// # Panics
     /// Where lengths differ or regions overlap.
     pub(crate) fn combine_from(self, from: Self, element: Element, reduction: Reduction) {
-        let (a, b) = (self.at as usize, from.at as usize);
-        assert!(a + self.length <= b || b + from.length <= a, "a reduction between regions that overlap");
+        assert!(!self.overlaps(from), "a reduction between regions that overlap");
         self.combine(from.bytes(), element, reduction);
     }
 

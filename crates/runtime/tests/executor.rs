@@ -215,3 +215,53 @@ fn wrong_lengths_are_refused_before_anything_begins() {
     let error = members[0].begin(&odd, region, region, false).unwrap_err();
     assert!(error.0[0].message.contains("divide"), "{error:?}");
 }
+
+#[test]
+fn whatever_happens_a_buffer_holds_its_input_or_the_sum() {
+    for round in 0..40 {
+        let mut members = joined("ring", 3, Join::Unix, settings(3));
+        let mut buffers: Vec<Buffer> = (0..3).map(|_| Buffer::new(4 * 300_000)).collect();
+        let mut pending = Vec::new();
+        for (rank, (member, buffer)) in (0u32..).zip(members.iter().zip(&mut buffers)) {
+            fill(buffer, rank);
+            let region = buffer.region();
+            pending.push(member.begin(&all_reduce(300_000), region, region, true).unwrap());
+        }
+        // One goes while the others are at it: sooner or later.
+        std::thread::sleep(Duration::from_micros(400 * round));
+        drop(members.remove(2));
+        for (rank, (pending, buffer)) in (0u32..).zip(pending.into_iter().zip(&mut buffers)) {
+            let sum = is_sum(buffer_after(&pending, buffer), 3);
+            let mut input = Buffer::new(4 * 300_000);
+            fill(&mut input, rank);
+            let kept = buffer.as_mut_slice() == input.as_mut_slice();
+            match pending.outcome() {
+                Some(Ok(())) => assert!(sum, "rank {rank} in round {round}"),
+                Some(Err(_)) => assert!(kept, "rank {rank} in round {round}"),
+                None => panic!("it is over"),
+            }
+        }
+    }
+}
+
+/// A buffer once its operation is over.
+fn buffer_after<'a>(
+    pending: &syncline_runtime::executor::pending::Pending,
+    buffer: &'a mut Buffer,
+) -> &'a mut Buffer {
+    assert!(pending.wait(WAIT).is_some());
+    buffer
+}
+
+#[test]
+fn memory_that_overlaps_is_refused_unless_it_lies_where_it_belongs() {
+    let members = joined("ring", 2, Join::Unix, settings(1));
+    let mut buffers = [Buffer::new(8000)];
+    let whole = region(&mut buffers, 0);
+    let error =
+        members[0].begin(&all_reduce(1000), whole.part(0..4000), whole.part(2000..6000), false).unwrap_err();
+    assert!(error.0[0].message.contains("overlap"));
+    let gather = Operation { kind: CollectiveKind::AllGather, ..all_reduce(1000) };
+    assert!(members[0].begin(&gather, whole.part(2000..4000), whole.part(0..4000), false).is_err());
+    assert!(members[0].begin(&gather, whole.part(0..2000), whole.part(0..4000), false).is_ok());
+}

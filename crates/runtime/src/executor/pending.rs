@@ -14,6 +14,8 @@ type Callback = Box<dyn FnOnce(Outcome) + Send>;
 #[derive(Default)]
 struct State {
     outcome: Option<Outcome>,
+    /// Whether it can only fail: a lane has given up.
+    sealed: bool,
     callback: Option<Callback>,
 }
 
@@ -41,11 +43,11 @@ impl Completion {
         self.lanes.fetch_sub(1, Ordering::AcqRel) == 1
     }
 
-    /// It is over. Only the first outcome counts.
-    pub(crate) fn end(&self, outcome: Outcome) {
+    /// It is over; whether this is what counts. Only the first outcome does, and nothing ends well once a lane has given up.
+    pub(crate) fn end(&self, outcome: Outcome) -> bool {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if state.outcome.is_some() {
-            return;
+        if state.outcome.is_some() || (state.sealed && outcome.is_ok()) {
+            return false;
         }
         state.outcome = Some(outcome.clone());
         let callback = state.callback.take();
@@ -54,6 +56,19 @@ impl Completion {
         if let Some(callback) = callback {
             callback(outcome);
         }
+        true
+    }
+
+    /// A lane gives up; whether it may, because the operation has not ended well before.
+    pub(crate) fn seal(&self) -> bool {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.sealed |= state.outcome.is_none();
+        !matches!(state.outcome, Some(Ok(())))
+    }
+
+    /// Whether it is over.
+    pub(crate) fn over(&self) -> bool {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).outcome.is_some()
     }
 }
 
@@ -100,5 +115,35 @@ impl Pending {
             }
             None => state.callback = Some(Box::new(callback)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fault::{Blame, Trouble};
+
+    #[test]
+    fn once_a_lane_has_given_up_nothing_ends_well() {
+        let given_up = Completion::new(2);
+        assert!(given_up.seal() && !given_up.end(Ok(())) && !given_up.over());
+        let fault = Fault { blame: Blame::Nobody, trouble: Trouble::left(), during: None };
+        assert!(given_up.end(Err(Arc::new(fault))) && given_up.seal());
+        let done = Completion::new(1);
+        assert!(done.lane_done() && done.end(Ok(())) && !done.seal());
+    }
+
+    #[test]
+    fn callbacks_come_once_and_late_ones_at_once() {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let completion = Completion::new(1);
+        let pending = Pending::new(Arc::clone(&completion));
+        let first = sender.clone();
+        pending.then(move |outcome| first.send(outcome.is_ok()).unwrap());
+        assert!(pending.wait(Duration::from_millis(1)).is_none());
+        completion.end(Ok(()));
+        completion.end(Ok(()));
+        pending.then(move |outcome| sender.send(outcome.is_ok()).unwrap());
+        assert_eq!(receiver.iter().collect::<Vec<_>>(), [true, true]);
     }
 }

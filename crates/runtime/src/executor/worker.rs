@@ -2,7 +2,7 @@
 
 use super::pending::Completion;
 use super::stream::Stream;
-use crate::fault::{Blame, Trouble};
+use crate::fault::{Blame, Kind, Trouble};
 use crate::lane::{Job, Lane};
 use crate::pulse::{Patience, Pulse};
 use mio::{Events, Poll, Token, Waker};
@@ -43,6 +43,8 @@ pub(super) enum Report {
     Trouble(u32, Trouble),
     /// Whoever decides has decided who is at fault.
     Verdict(Blame, Trouble),
+    /// This rank itself cannot go on.
+    Failed(Trouble),
     /// Inputs are as they were.
     Aborted,
     /// The thread ends.
@@ -51,6 +53,20 @@ pub(super) enum Report {
 
 /// Where to tell another lane's thread something that is not urgent.
 pub(super) type Sibling = Sender<Command>;
+
+/// Says that the thread ends, also where it panics.
+struct Farewell(Sender<Report>);
+
+impl Drop for Farewell {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let what = "failed, which is a bug of syncline: please report it".to_owned();
+            _ = self.0.send(Report::Failed(Trouble { kind: Kind::Closed, what }));
+        }
+        // Nobody listens where the communicator is gone.
+        _ = self.0.send(Report::Stopped);
+    }
+}
 
 /// A connection, as its thread sees it.
 struct Connection {
@@ -123,6 +139,7 @@ impl Worker {
 
     /// Works until it is told to end, or nobody is left to tell it.
     pub(super) fn run(mut self) {
+        let _farewell = Farewell(self.reports.clone());
         let mut events = Events::with_capacity(256);
         let mut ticked = self.started.elapsed();
         loop {
@@ -172,11 +189,12 @@ impl Worker {
                         }
                     }
                 }
-                Ok(Command::Forget(sequence)) => self.lane.forget(sequence),
+                Ok(Command::Forget(sequence)) => {
+                    self.completions.remove(&sequence);
+                    self.lane.forget(sequence);
+                }
                 Ok(Command::Abort) => {
-                    self.aborted = true;
-                    self.lane.abort();
-                    self.completions.clear();
+                    self.abort();
                     self.connections.iter_mut().for_each(|connection| *connection = None);
                     if self.reports.send(Report::Aborted).is_err() {
                         return false;
@@ -184,7 +202,7 @@ impl Worker {
                 }
                 Ok(Command::Stop) | Err(std::sync::mpsc::TryRecvError::Disconnected) => {
                     self.leave();
-                    _ = self.reports.send(Report::Stopped);
+                    self.abort();
                     return false;
                 }
                 Err(std::sync::mpsc::TryRecvError::Empty) => return true,
@@ -274,20 +292,31 @@ impl Worker {
         true
     }
 
-    /// Tells which operations are through.
+    /// Tells which operations are through. What an input was is kept until the last lane is: until then another may fail.
     fn finish(&mut self) {
         while let Some(sequence) = self.lane.finished() {
-            let Some(completion) = self.completions.remove(&sequence) else { continue };
-            if completion.lane_done() {
-                // Nobody listens where the communicator is being dropped.
-                _ = self.reports.send(Report::Finished(sequence));
-                self.lane.forget(sequence);
-                for sibling in &self.siblings {
-                    _ = sibling.send(Command::Forget(sequence));
-                }
-                completion.end(Ok(()));
+            let Some(completion) = self.completions.get(&sequence) else { continue };
+            if !completion.lane_done() || !completion.end(Ok(())) {
+                continue;
+            }
+            _ = self.reports.send(Report::Finished(sequence));
+            self.completions.remove(&sequence);
+            self.lane.forget(sequence);
+            for sibling in &self.siblings {
+                _ = sibling.send(Command::Forget(sequence));
             }
         }
+    }
+
+    /// Gives up what is not over: its inputs are as they were. What another lane has ended stays.
+    fn abort(&mut self) {
+        self.aborted = true;
+        for (sequence, completion) in std::mem::take(&mut self.completions) {
+            if !completion.seal() {
+                self.lane.forget(sequence);
+            }
+        }
+        self.lane.abort();
     }
 
     /// Gives signs of life, and looks for those of others.
@@ -295,6 +324,12 @@ impl Worker {
         let now = self.started.elapsed();
         for peer in self.pulse.due(now) {
             self.lane.beat(peer as u32);
+        }
+        // Whoever is not listened to cannot be heard.
+        for peer in (0..self.connections.len()).filter(|&peer| !self.lane.reads(peer as u32)) {
+            if self.connections[peer].is_some() {
+                self.pulse.heard(peer, now);
+            }
         }
         for (peer, silence) in self.pulse.silent(now) {
             self.drop_connection(peer as u32, Trouble::silent(silence));
@@ -310,7 +345,7 @@ impl Worker {
             let left = self.lane.has_left(rank);
             let trouble = if left { Trouble::left() } else { trouble };
             // Whoever leaves is missed only once it is needed.
-            if !left || !self.completions.is_empty() {
+            if !left || self.completions.values().any(|completion| !completion.over()) {
                 _ = self.reports.send(Report::Trouble(rank, trouble.clone()));
             }
             self.gone.insert(rank, trouble);

@@ -265,7 +265,7 @@ impl Chunk {
         if in_place(setting.job) {
             let run = shape.cut.runs(setting.number).next().expect("a contiguous chunk is one run");
             let from = input.part(bytes(run, width));
-            if !std::ptr::eq(input.bytes(), output.bytes()) {
+            if !input.same(*output) {
                 self.data.copy_from(from);
             } else if *keep {
                 let mut saved = setting.pool.take(from.len());

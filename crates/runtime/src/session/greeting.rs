@@ -1,6 +1,6 @@
 //! A handshake on a socket that does not block.
 
-use crate::handshake::{Acceptor, Initiator, Next, Nonce, Role, Trust};
+use crate::handshake::{Acceptor, Initiator, Next, Nonce, Role, Shut, Trust};
 use mio::net::TcpStream;
 use std::io::{ErrorKind, Read, Write};
 use std::time::{Duration, Instant};
@@ -52,22 +52,19 @@ impl Greeting {
     /// Goes on as far as the socket lets it; whether it is done. Bytes that follow the handshake stay in the socket.
     ///
     /// # Errors
-    /// A clause that says why it is over.
-    pub(super) fn go_on(
-        &mut self,
-        mut admit: impl FnMut(&Role) -> Result<(), String>,
-    ) -> Result<bool, String> {
+    /// Why it is over.
+    pub(super) fn go_on(&mut self, mut admit: impl FnMut(&Role) -> Result<(), String>) -> Result<bool, Shut> {
         loop {
             while !self.out.is_empty() {
                 match self.stream.write(&self.out) {
                     Ok(written) => _ = self.out.drain(..written),
                     Err(error) if blocks(&error) => return Ok(false),
                     Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                    Err(error) => return Err(error.to_string()),
+                    Err(error) => return Err(error.to_string().into()),
                 }
             }
             if let Some(last) = self.last.take() {
-                return last.map(|()| true);
+                return last.map(|()| true).map_err(Shut::from);
             }
             let wants = match &self.side {
                 Side::Initiator(initiator) => initiator.wants(),
@@ -75,11 +72,11 @@ impl Greeting {
             };
             let mut bytes = vec![0; wants.max(1)];
             let read = match self.stream.read(&mut bytes) {
-                Ok(0) => return Err("closed its connection in the handshake".to_owned()),
+                Ok(0) => return Err("closed its connection in the handshake".to_owned().into()),
                 Ok(read) => read,
                 Err(error) if blocks(&error) => return Ok(false),
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                Err(error) => return Err(error.to_string()),
+                Err(error) => return Err(error.to_string().into()),
             };
             let next = match &mut self.side {
                 Side::Initiator(initiator) => initiator.received(&bytes[..read])?,

@@ -218,7 +218,7 @@ impl<'a> Meeting<'a> {
                 Ok(true) => Ok(()),
                 Ok(false) if late => Err("takes too long over its handshake".to_owned()),
                 Ok(false) => continue,
-                Err(why) => Err(why),
+                Err(shut) => Err(shut.why),
             };
             let Some((mut greeting, _)) = self.greetings.remove(&token) else { continue };
             // Whoever takes the connection registers it anew.

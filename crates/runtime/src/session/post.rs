@@ -101,11 +101,8 @@ fn greet(place: &Place, lanes: u32, deadline: Instant) -> Result<TcpStream, Abse
                 loop {
                     match greeting.go_on(|_| Ok(())) {
                         Ok(true) => return Ok(greeting.stream),
-                        // To be refused is final; to be cut off is not.
-                        Err(why) if why.starts_with("refused") || why.contains("key") => {
-                            return Err(fault(why));
-                        }
-                        Err(why) => break why,
+                        Err(shut) if shut.lasts => return Err(fault(shut.why)),
+                        Err(shut) => break shut.why,
                         Ok(false) if Instant::now() > deadline => break "it does not answer".to_owned(),
                         Ok(false) => std::thread::sleep(Duration::from_millis(1)),
                     }

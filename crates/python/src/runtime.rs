@@ -1,0 +1,221 @@
+//! Collectives for real, for Python: a communicator on memory that Python objects own.
+
+use crate::errors::{detached, guarded, to_python};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use serde::Deserialize;
+use std::net::{IpAddr, SocketAddr};
+use std::str::FromStr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use syncline_diagnostics::{Code, Diagnostic, Diagnostics};
+use syncline_plan::by_name;
+use syncline_runtime::executor::{Settings, pending};
+use syncline_runtime::handshake::{Key, Trust};
+use syncline_runtime::lane::Pace;
+use syncline_runtime::memory::Region;
+use syncline_runtime::operation::{Association, Operation};
+use syncline_runtime::pulse::Patience;
+use syncline_runtime::session::{Place, join};
+use syncline_runtime::shape::{Book, Rule};
+use syncline_runtime::sum::{Element, Reduction};
+use syncline_units::CollectiveKind;
+
+/// How often a waiting call looks for signals.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// What a member is told when it joins, as JSON; `syncline.runtime` writes it and says what each means.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Member {
+    rank: u32,
+    world: u32,
+    job: String,
+    coordinator: SocketAddr,
+    interfaces: Vec<IpAddr>,
+    wait_s: f64,
+    congestion: Option<String>,
+    lanes: u32,
+    window: u32,
+    ahead: usize,
+    deadline_s: f64,
+    interval_s: f64,
+    silence_s: f64,
+    order: Vec<u32>,
+    rules: Vec<Way>,
+}
+
+/// Which plan runs what.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Way {
+    kind: CollectiveKind,
+    up_to: Option<u64>,
+    algorithm: String,
+    message: u64,
+}
+
+/// A group of ranks that run collectives together, as `syncline.runtime.Communicator` has it.
+#[pyclass(frozen, module = "syncline._core")]
+pub(crate) struct Communicator {
+    inner: Mutex<Inner>,
+    rank: u32,
+    world: u32,
+}
+
+struct Inner {
+    communicator: Option<Arc<syncline_runtime::executor::Communicator>>,
+    /// What is under way, and whose memory it works on.
+    owners: Vec<(pending::Pending, Py<PyAny>)>,
+}
+
+#[pymethods]
+impl Communicator {
+    /// Joins the members of a job; returns once all are joined.
+    #[staticmethod]
+    #[pyo3(signature = (member, key=None))]
+    fn join(py: Python<'_>, member: &str, key: Option<[u8; 32]>) -> PyResult<Self> {
+        let member: Member =
+            serde_json::from_str(member).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let (rank, world) = (member.rank, member.world);
+        let communicator = detached(py, || {
+            let rules = member.rules.iter().map(|way| {
+                let algorithm = by_name(&way.algorithm)?;
+                syncline_plan::registry::check(&*algorithm, way.kind, world)?;
+                Ok(Rule { kind: way.kind, up_to: way.up_to, algorithm, message: way.message })
+            });
+            let rules = rules.collect::<syncline_diagnostics::Result<_>>()?;
+            let book = Book::new(rank, world, member.order, rules)?;
+            let place = Place {
+                rank,
+                world,
+                job: member.job,
+                trust: key.map_or(Trust::Everybody, |key| Trust::Key(Key::new(key))),
+                coordinator: member.coordinator,
+                interfaces: member.interfaces,
+                wait: Duration::from_secs_f64(member.wait_s),
+                congestion: member.congestion,
+            };
+            let settings = Settings {
+                pace: Pace { lanes: member.lanes, window: member.window, ahead: member.ahead },
+                patience: Patience {
+                    interval: Duration::from_secs_f64(member.interval_s),
+                    silence: Duration::from_secs_f64(member.silence_s),
+                },
+                deadline: Duration::from_secs_f64(member.deadline_s),
+            };
+            join(&place, book, settings)
+                .map_err(|absence| Diagnostic::error(Code::NoMeeting, absence.to_string()).into())
+        })?;
+        let inner = Inner { communicator: Some(Arc::new(communicator)), owners: Vec::new() };
+        Ok(Self { inner: Mutex::new(inner), rank, world })
+    }
+
+    /// This member's rank.
+    #[getter]
+    const fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    /// How many ranks there are.
+    #[getter]
+    const fn world(&self) -> u32 {
+        self.world
+    }
+
+    /// Begins an operation on memory, given as address and bytes, that `owner` keeps where it is. Nobody else may touch it
+    /// until the operation is over.
+    #[pyo3(signature = (kind, element, reduction, elements, root, in_order, input, output, keep, owner))]
+    #[expect(clippy::too_many_arguments, reason = "one call for each collective of a training step")]
+    fn begin(
+        &self,
+        py: Python<'_>,
+        kind: &str,
+        element: &str,
+        reduction: &str,
+        elements: u64,
+        root: u32,
+        in_order: bool,
+        input: (usize, usize),
+        output: (usize, usize),
+        keep: bool,
+        owner: Py<PyAny>,
+    ) -> PyResult<Pending> {
+        let association = if in_order { Association::Seats } else { Association::Arrival };
+        let (kind, element, reduction) =
+            (named::<CollectiveKind>(kind)?, named::<Element>(element)?, named::<Reduction>(reduction)?);
+        let operation = Operation { kind, elements, element, reduction, root, association };
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        inner.owners.retain(|(pending, _)| pending.outcome().is_none());
+        let Some(communicator) = inner.communicator.clone() else {
+            return Err(PyValueError::new_err("the communicator is closed"));
+        };
+        let begun = guarded(|| communicator.begin(&operation, region(input), region(output), keep));
+        let pending = begun.map_err(|diagnostics| to_python(py, &diagnostics))?;
+        inner.owners.push((pending.clone(), owner));
+        Ok(Pending { inner: pending })
+    }
+
+    /// Leaves: what is under way fails, and memory is free again.
+    fn close(&self, py: Python<'_>) {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let (communicator, owners) = (inner.communicator.take(), std::mem::take(&mut inner.owners));
+        drop(inner);
+        py.detach(|| drop(communicator));
+        drop(owners);
+    }
+}
+
+/// A value by its name.
+fn named<T: FromStr>(name: &str) -> PyResult<T>
+where
+    T::Err: std::fmt::Display,
+{
+    name.parse().map_err(|error: T::Err| PyValueError::new_err(error.to_string()))
+}
+
+/// Memory at an address.
+fn region((address, bytes): (usize, usize)) -> Region {
+    // SAFETY: whoever calls `begin` gives the address of memory that `owner` keeps, and does not touch it until the operation
+    // is over: `syncline.runtime` and `syncline.torch` see to that. Owners are held until then.
+    #[allow(unsafe_code)]
+    unsafe {
+        Region::new(address as *mut u8, bytes)
+    }
+}
+
+/// An operation under way.
+#[pyclass(frozen, module = "syncline._core")]
+pub(crate) struct Pending {
+    inner: pending::Pending,
+}
+
+#[pymethods]
+impl Pending {
+    /// Whether it is over.
+    fn done(&self) -> bool {
+        self.inner.outcome().is_some()
+    }
+
+    /// Waits until it is over, for so many seconds at most, and says whether it is. Raises what went wrong; Ctrl-C ends the
+    /// waiting, and not the operation.
+    #[pyo3(signature = (seconds=None))]
+    fn wait(&self, py: Python<'_>, seconds: Option<f64>) -> PyResult<bool> {
+        let began = Instant::now();
+        loop {
+            let left = seconds.map(|seconds| seconds - began.elapsed().as_secs_f64());
+            let most = left.map_or(LOOK, |left| LOOK.min(Duration::from_secs_f64(left.max(0.0))));
+            match py.detach(|| self.inner.wait(most)) {
+                Some(Ok(())) => return Ok(true),
+                Some(Err(fault)) => {
+                    let diagnostics: Diagnostics = Diagnostic::error(Code::PeerFailed, fault.to_string()).into();
+                    return Err(to_python(py, &diagnostics));
+                }
+                None => py.check_signals()?,
+            }
+            if left.is_some_and(|left| left <= 0.0) {
+                return Ok(false);
+            }
+        }
+    }
+}

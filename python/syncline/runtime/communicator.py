@@ -1,0 +1,233 @@
+"""Ranks that run collectives together."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import socket
+import weakref
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Self
+
+from syncline import _core
+from syncline.runtime import trust
+from syncline.runtime.memory import NOTHING, Memory, memory, refusal
+from syncline.runtime.settings import RULES, Pace, Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+PORT = 29_410
+"""Where rank 0 listens for the others, unless told otherwise."""
+
+
+def _setting(environment: Mapping[str, str], name: str, given: int | None) -> int:
+    """A number that is given, or that a launcher tells."""
+    if given is not None:
+        return given
+    try:
+        return int(environment[name])
+    except (KeyError, ValueError):
+        found = environment.get(name, "nothing")
+        raise refusal(f"the environment does not tell `{name}`", found, "a whole number, or the argument") from None
+
+
+def _resolve(address: str) -> tuple[str, int]:
+    """The address and port of ``HOST``, ``HOST:PORT`` or ``[IPV6]:PORT``."""
+    host, colon, port = address.rpartition(":")
+    if not colon or "]" in port or (":" in host and not host.startswith("[")):
+        host, port = address, str(PORT)
+    try:
+        found = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)
+    except (OSError, ValueError, OverflowError) as error:
+        raise refusal("the coordinator's address is not known", f"{address}: {error}", "HOST or HOST:PORT") from None
+    return str(found[0][4][0]), int(found[0][4][1])
+
+
+class Pending:
+    """An operation under way. Its buffers may not be touched until it is over."""
+
+    def __init__(self, inner: _core.Pending) -> None:
+        self._inner = inner
+
+    def done(self) -> bool:
+        """Whether it is over."""
+        return self._inner.done()
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Waits until it is over, ``seconds`` at most, and says whether it is.
+
+        Raises ``SynclineError`` (SL1202, exit status 6) where a peer, a link or the deadline ended it: the same on all
+        ranks.
+        """
+        return self._inner.wait(seconds)
+
+
+class Communicator:
+    """Ranks that run collectives together. Every rank begins the same operations in the same order."""
+
+    def __init__(self, core: _core.Communicator) -> None:
+        self._core = core
+        _OPEN.add(self)
+
+    @classmethod
+    def join(
+        cls,
+        rank: int | None = None,
+        world: int | None = None,
+        coordinator: str | None = None,
+        *,
+        job: str = "job",
+        interfaces: Sequence[str] | None = None,
+        key_file: str | Path | None = None,
+        insecure: bool = False,
+        rules: Sequence[Rule] = RULES,
+        order: Sequence[int] | None = None,
+        congestion: str | None = None,
+        wait_s: float = 60.0,
+        pace: Pace | None = None,
+    ) -> Self:
+        """Joins the ranks of a job; returns once all are there and joined.
+
+        ``rank`` and ``world`` are those of the environment (``RANK``, ``WORLD_SIZE``) where they are not given.
+        Rank 0 coordinates at ``coordinator`` (``MASTER_ADDR``, port 29410). ``interfaces`` are this host's addresses,
+        which lanes take in turn (``SYNCLINE_ADDRESSES``, or this machine alone). ``order`` has the ranks in the order
+        in which plans count them: neighbours of a ring, members of a group. ``congestion`` names TCP's congestion
+        control; the system's, without it.
+
+        Beyond this machine members prove that they share the key in ``key_file`` (32 bytes, for the owner's eyes only),
+        or the user says that it is ``insecure``. The key keeps strangers out of the job; what is sent is neither secret
+        nor safe from whoever can inject packets.
+
+        Raises ``SynclineError`` where members do not meet (SL1201, exit status 6), or what is given makes no sense.
+        """
+        environment = os.environ
+        rank = _setting(environment, "RANK", rank)
+        world = _setting(environment, "WORLD_SIZE", world)
+        host, port = _resolve(coordinator or environment.get("MASTER_ADDR", "127.0.0.1"))
+        own = environment.get("SYNCLINE_ADDRESSES", "127.0.0.1")
+        interfaces = list(interfaces or own.split(","))
+        key = None if key_file is None else trust.read_key(key_file)
+        member = {
+            "rank": rank,
+            "world": world,
+            "job": job,
+            "coordinator": f"[{host}]:{port}" if ":" in host else f"{host}:{port}",
+            "interfaces": interfaces,
+            "wait_s": wait_s,
+            "congestion": congestion,
+            "order": list(range(world) if order is None else order),
+            "rules": [asdict(rule) for rule in rules],
+            **asdict(pace or Pace()),
+        }
+        try:
+            trust.check([*interfaces, host], key, insecure=insecure)
+            return cls(_core.Communicator.join(json.dumps(member), key))
+        except ValueError as error:
+            raise refusal("what the rank is told makes no sense", str(error), "see Communicator.join") from None
+
+    @property
+    def rank(self) -> int:
+        """Which rank this is."""
+        return self._core.rank
+
+    @property
+    def world(self) -> int:
+        """How many ranks there are."""
+        return self._core.world
+
+    def all_reduce(self, buffer: Any, reduction: str = "sum", *, in_order: bool = False, keep: bool = False) -> Pending:
+        """Combines the vectors of all ranks, in place.
+
+        With ``in_order`` contributions are combined in the same order every time, and results are the same bit for bit;
+        with ``keep`` the buffer is as it was if the operation fails.
+        """
+        held = memory(buffer)
+        return self._begin("all_reduce", held, held.place, held.place, reduction, in_order=in_order, keep=keep)
+
+    def reduce_scatter(self, input: Any, output: Any, reduction: str = "sum", *, in_order: bool = False) -> Pending:
+        """Combines the vectors of all ranks; each gets its block of the result."""
+        source, target = _alike(input, output)
+        owner = (source, target)
+        return self._begin(
+            "reduce_scatter", source, source.place, target.place, reduction, in_order=in_order, owner=owner
+        )
+
+    def all_gather(self, input: Any, output: Any) -> Pending:
+        """Gives every rank the vectors of all, one behind the other."""
+        source, target = _alike(input, output)
+        return self._begin("all_gather", target, source.place, target.place, owner=(source, target))
+
+    def all_to_all(self, input: Any, output: Any) -> Pending:
+        """Gives block ``i`` of each rank's vector to rank ``i``."""
+        source, target = _alike(input, output)
+        return self._begin("all_to_all", source, source.place, target.place, owner=(source, target))
+
+    def broadcast(self, buffer: Any, root: int = 0) -> Pending:
+        """Gives every rank the vector of one."""
+        held = memory(buffer)
+        return self._begin("broadcast", held, held.place, held.place, root=root)
+
+    def reduce(self, buffer: Any, root: int = 0, reduction: str = "sum", *, in_order: bool = False) -> Pending:
+        """Combines the vectors of all ranks at one, in place; those of others stay as they are."""
+        held = memory(buffer)
+        output = held.place if self.rank == root else NOTHING
+        return self._begin("reduce", held, held.place, output, reduction, root=root, in_order=in_order)
+
+    def barrier(self) -> Pending:
+        """Ends once every rank has begun it."""
+        return self.all_reduce(bytearray(1), "max")
+
+    def _begin(
+        self,
+        kind: str,
+        vector: Memory,
+        input: tuple[int, int],
+        output: tuple[int, int],
+        reduction: str = "sum",
+        *,
+        root: int = 0,
+        in_order: bool = False,
+        keep: bool = False,
+        owner: Any = None,
+    ) -> Pending:
+        """Begins an operation whose full vector is as long as ``vector``."""
+        elements = vector.nbytes // vector.width
+        holder = owner or vector
+        try:
+            pending = self._core.begin(
+                kind, vector.element, reduction, elements, root, in_order, input, output, keep, holder
+            )
+        except ValueError as error:
+            raise refusal("the operation makes no sense", str(error), "see syncline.runtime") from None
+        return Pending(pending)
+
+    def close(self) -> None:
+        """Leaves. What is under way fails."""
+        self._core.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.close()
+
+
+def _alike(input: Any, output: Any) -> tuple[Memory, Memory]:
+    """The memory of two buffers with the same elements."""
+    source, target = memory(input), memory(output)
+    if source.element != target.element:
+        raise refusal("input and output have different elements", f"{source.element}, {target.element}", "the same")
+    return source, target
+
+
+_OPEN: weakref.WeakSet[Communicator] = weakref.WeakSet()
+
+
+@atexit.register
+def _leave() -> None:
+    """A process that ends says goodbye, so that peers that need it no more do not take it for dead."""
+    for communicator in list(_OPEN):
+        communicator.close()

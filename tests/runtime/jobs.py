@@ -1,0 +1,84 @@
+"""Jobs of several processes on this machine, which tests disturb."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+WORKER = Path(__file__).parent / "worker.py"
+
+
+def free_port() -> int:
+    """A port that nobody listens at."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@dataclass
+class Job:
+    """Processes that run collectives, by rank."""
+
+    processes: list[subprocess.Popen[str]]
+    address: str
+
+    def wait_for_steps(self, ranks: Sequence[int] | None = None) -> None:
+        """Waits until ranks have finished a step."""
+        for rank in range(len(self.processes)) if ranks is None else ranks:
+            said = self._line(rank)
+            assert "step" in said, said
+
+    def _line(self, rank: int) -> dict[str, Any]:
+        stream = self.processes[rank].stdout
+        assert stream is not None
+        line = stream.readline()
+        assert line, self.processes[rank].communicate()[1]
+        return dict(json.loads(line))
+
+    def outcome(self, rank: int, within_s: float = 30.0) -> dict[str, Any]:
+        """What a rank said last."""
+        out, err = self.processes[rank].communicate(timeout=within_s)
+        lines = [line for line in out.splitlines() if line.startswith("{")]
+        assert lines, err
+        return dict(json.loads(lines[-1]))
+
+    def kill(self, rank: int, number: signal.Signals) -> float:
+        """Sends a signal to a rank; when that was."""
+        self.processes[rank].send_signal(number)
+        return time.time()
+
+
+@contextlib.contextmanager
+def job(world: int, *arguments: str, ranks: Sequence[int] | None = None, **variables: str) -> Iterator[Job]:
+    """Runs the worker as ``ranks`` of ``world`` (all of them); whatever happens, nothing is left of it."""
+    address = f"127.0.0.1:{free_port()}"
+    common = {**os.environ, "MASTER_ADDR": address, "WORLD_SIZE": str(world), **variables}
+    command = [sys.executable, str(WORKER), *arguments]
+    processes = [
+        subprocess.Popen(
+            command,
+            env={**common, "RANK": str(rank)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in (range(world) if ranks is None else ranks)
+    ]
+    try:
+        yield Job(processes, address)
+    finally:
+        for process in processes:
+            with contextlib.suppress(ProcessLookupError):
+                process.send_signal(signal.SIGCONT)
+            process.kill()
+            process.wait()

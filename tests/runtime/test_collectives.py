@@ -1,0 +1,146 @@
+"""Collectives between processes, from Python."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from array import array
+
+import pytest
+
+from syncline.errors import SynclineError
+from syncline.runtime import Communicator, Rule
+from syncline.runtime.memory import memory
+from tests.runtime.jobs import free_port, job
+
+
+def run(world, body, **variables):
+    """Runs ``body`` as each rank, with its communicator as ``ranks``; what each printed."""
+    head = "from array import array\nfrom syncline.runtime import Communicator, Pace, Rule\n"
+    common = {**os.environ, "MASTER_ADDR": f"127.0.0.1:{free_port()}", "WORLD_SIZE": str(world), **variables}
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", head + textwrap.dedent(body)],
+            env={**common, "RANK": str(rank)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(world)
+    ]
+    answers = [process.communicate(timeout=60) for process in processes]
+    assert all(process.returncode == 0 for process in processes), answers
+    return [out.strip() for out, _ in answers]
+
+
+def test_every_collective():
+    body = """
+        with Communicator.join() as ranks:
+            me, n = ranks.rank, ranks.world
+            total = array("q", [me + 1] * 10)
+            ranks.all_reduce(total).wait()
+            largest = array("d", [float(me)] * 3)
+            ranks.all_reduce(largest, "max").wait()
+            block = array("i", [0] * 4)
+            ranks.reduce_scatter(array("i", range(4 * n)), block).wait()
+            gathered = array("h", [0] * (2 * n))
+            ranks.all_gather(array("h", [me, -me]), gathered).wait()
+            swapped = array("B", [0] * n)
+            ranks.all_to_all(array("B", [10 * me + to for to in range(n)]), swapped).wait()
+            word = bytearray(b"hello" if me == 1 else b".....")
+            ranks.broadcast(word, root=1).wait()
+            sums = array("f", [1.5])
+            ranks.reduce(sums, root=2).wait()
+            ranks.barrier().wait()
+            print(list(total), list(largest), list(block), list(gathered), list(swapped), word.decode(), list(sums))
+    """
+    for rank, said in enumerate(run(3, body)):
+        block = [3 * value for value in range(4 * rank, 4 * rank + 4)]
+        gathered = [0, 0, 1, -1, 2, -2]
+        swapped = [10 * other + rank for other in range(3)]
+        sums = [4.5] if rank == 2 else [1.5]
+        assert said == f"{[6] * 10} {[2.0] * 3} {block} {gathered} {swapped} hello {sums}"
+
+
+def test_plans_orders_and_lanes_are_the_users():
+    body = """
+        rules = [Rule("all_reduce", "direct", up_to=1000), Rule("all_reduce", "two_level(group=2)", message=4096)]
+        with Communicator.join(rules=rules, order=[2, 0, 3, 1], pace=Pace(lanes=2)) as ranks:
+            small, large = array("f", [1.0] * 10), array("f", [2.0] * 50_000)
+            under_way = [ranks.all_reduce(small), ranks.all_reduce(large, in_order=True)]
+            assert all(each.wait() for each in under_way)
+            print(set(small), set(large))
+    """
+    assert run(4, body) == ["{4.0} {8.0}"] * 4
+
+
+def test_one_rank_alone():
+    body = """
+        with Communicator.join() as ranks:
+            values = array("f", [1.0, 2.0])
+            ranks.all_reduce(values).wait()
+            print(list(values))
+    """
+    assert run(1, body) == ["[1.0, 2.0]"]
+
+
+@pytest.mark.parametrize(
+    ("buffer", "message"),
+    [
+        (b"bytes", "a collective writes to its buffer"),
+        (5, "this has no memory to work on"),
+        (memoryview(bytearray(8))[::2], "a collective writes to its buffer"),
+        (array("u", "text"), "such elements are not aggregated"),
+    ],
+)
+def test_buffers_that_cannot_be_used_are_refused(buffer, message):
+    with pytest.raises(SynclineError) as caught:
+        memory(buffer)
+    assert caught.value.diagnostics[0]["message"] == message
+
+
+def test_what_makes_no_sense_is_refused_before_anybody_is_called(tmp_path, monkeypatch):
+    def why(**arguments):
+        with pytest.raises(SynclineError) as caught:
+            Communicator.join(**{"rank": 0, "world": 1, **arguments})
+        assert caught.value.exit_status == 2
+        return str(caught.value)
+
+    assert "no such algorithm" in why(rules=[Rule("all_reduce", "rng")])
+    assert "needs a power of 4 ranks" in why(world=5, rules=[Rule("all_reduce", "bcube")])
+    assert "does not have each rank once" in why(order=[0, 0])
+    assert "anybody who reaches this address" in why(interfaces=["10.1.2.3"])
+    assert "anybody who reaches this address" in why(coordinator="10.1.2.3:5")
+    assert "the coordinator's address is not known" in why(coordinator="no.such.host.invalid:5")
+    assert "the coordinator's address is not known" in why(coordinator="127.0.0.1:port")
+    assert "the key cannot be read" in why(key_file=tmp_path / "none")
+    key = tmp_path / "key"
+    key.write_bytes(bytes(32))
+    key.chmod(0o644)
+    assert "others may read the key" in why(key_file=key)
+    key.chmod(0o600)
+    key.write_bytes(b"short")
+    assert "a key has 32 bytes" in why(key_file=key)
+    monkeypatch.delenv("RANK", raising=False)
+    assert "does not tell `RANK`" in why(rank=None)
+
+
+def test_a_key_lets_friends_in_and_nobody_else(tmp_path):
+    for name, content in (("key", "ab" * 32), ("other", "cd" * 32)):
+        (tmp_path / name).write_text(content)
+        (tmp_path / name).chmod(0o600)
+    settings = {"key_file": str(tmp_path / "key"), "steps": 1}
+    with job(2, json.dumps(settings)) as friends:
+        assert [friends.outcome(rank) for rank in range(2)] == [{"done": 1}] * 2
+    with job(2, json.dumps({**settings, "wait_s": 3}), ranks=[0]) as alone:
+        # It has the other key, and the address of the first.
+        stranger = {"key_file": str(tmp_path / "other"), "rank": 1, "coordinator": alone.address, "wait_s": 2}
+        with job(2, json.dumps(stranger), ranks=[1]) as other:
+            refused = other.outcome(0)
+        assert "does not have the key" in refused["error"]["message"]
+        outcome = alone.outcome(0)
+        assert "rank 1 did not come within 3 s" in outcome["error"]["message"]
+        assert (refused["status"], outcome["status"]) == (6, 6)

@@ -1,0 +1,79 @@
+"""Ranks that die, stop, or ask for something else: others are told who, within two seconds, and keep their inputs."""
+
+from __future__ import annotations
+
+import json
+import signal
+
+import pytest
+
+from tests.runtime.jobs import job
+
+FOUND_WITHIN_S = 2.0
+"""How soon a fault is found: what the project promises."""
+
+SLACK_S = 1.0
+"""What a machine that is busy with other tests may add."""
+
+
+def told(faulty, since, ranks, running):
+    """What ranks were told, which is the same for all, and soon."""
+    outcomes = [running.outcome(rank) for rank in ranks]
+    assert all(outcome["error"]["code"] == "SL1202" and outcome["status"] == 6 for outcome in outcomes), outcomes
+    assert all(outcome["intact"] for outcome in outcomes)
+    messages = {outcome["error"]["message"].partition(" (")[0] for outcome in outcomes}
+    assert len(messages) == 1, messages
+    assert max(outcome["at"] for outcome in outcomes) - since < FOUND_WITHIN_S + SLACK_S
+    message = messages.pop()
+    assert message.startswith(faulty), message
+    return outcomes[0]["error"]["message"]
+
+
+@pytest.mark.parametrize("victim", [1, 3])
+def test_a_killed_rank_is_named_by_all(victim):
+    with job(4) as running:
+        running.wait_for_steps()
+        since = running.kill(victim, signal.SIGKILL)
+        message = told(f"rank {victim} closed", since, [rank for rank in range(4) if rank != victim], running)
+    assert "all_reduce of 100000 f32 (sum), 400000 bytes" in message
+
+
+def test_a_stopped_rank_is_named_by_all():
+    with job(4) as running:
+        running.wait_for_steps()
+        since = running.kill(2, signal.SIGSTOP)
+        told("rank 2 gave no sign of life", since, [0, 1, 3], running)
+
+
+def test_whoever_loses_the_coordinator_says_so():
+    with job(3) as running:
+        running.wait_for_steps()
+        since = running.kill(0, signal.SIGKILL)
+        told("the coordinator", since, [1, 2], running)
+
+
+def test_a_rank_that_was_stopped_for_a_moment_is_waited_for():
+    with job(3, json.dumps({"steps": 300})) as running:
+        running.wait_for_steps()
+        running.kill(1, signal.SIGSTOP)
+        signal.sigtimedwait([], 0.5)
+        running.kill(1, signal.SIGCONT)
+        assert [running.outcome(rank, 60) for rank in range(3)] == [{"done": 300}] * 3
+
+
+def test_ranks_that_ask_for_different_things_are_told_both():
+    with job(3, json.dumps({"odd": {"2": 99_999}})) as running:
+        outcomes = [running.outcome(rank) for rank in range(3)]
+    messages = {outcome["error"]["message"].partition(" (operation")[0] for outcome in outcomes}
+    assert len(messages) == 1
+    message = messages.pop()
+    assert "100000 f32" in message and "99999 f32" in message
+
+
+def test_a_second_process_of_a_rank_is_refused_and_the_job_never_notices():
+    with job(2, json.dumps({"steps": 600})) as running:
+        running.wait_for_steps()
+        with job(2, json.dumps({"coordinator": running.address, "wait_s": 5}), ranks=[1]) as second:
+            refused = second.outcome(0)
+        assert "rank 1 is here already" in refused["error"]["message"]
+        assert [running.outcome(rank, 60) for rank in range(2)] == [{"done": 600}] * 2
