@@ -208,7 +208,8 @@ impl Pending {
             match py.detach(|| self.inner.wait(most)) {
                 Some(Ok(())) => return Ok(true),
                 Some(Err(fault)) => {
-                    let diagnostics: Diagnostics = Diagnostic::error(Code::PeerFailed, fault.to_string()).into();
+                    let diagnostics: Diagnostics =
+                        Diagnostic::error(Code::PeerFailed, fault.to_string()).into();
                     return Err(to_python(py, &diagnostics));
                 }
                 None => py.check_signals()?,

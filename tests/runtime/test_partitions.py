@@ -1,0 +1,109 @@
+"""Networks that break under a job, on an emulated cluster: both sides are told who is at fault, and soon."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.runtime.jobs import WORKER
+from tests.testbed.specs import RACKS, needs_namespaces
+
+pytestmark = needs_namespaces
+
+
+@pytest.fixture
+def bed(cli):
+    """A testbed of four hosts that is up; it is gone afterwards, whatever happens."""
+    name = f"parts-{os.getpid()}"
+    done = cli("testbed", "up", cli.write("bed.yaml", RACKS.format(name=name)), "--quiet")
+    assert done.returncode == 0, done.stderr
+    yield name
+    cli("testbed", "down", name)
+
+
+def host(name, number, *command):
+    """Runs a command in the namespace of a host."""
+    space = f"syncline.{name}.h{number}"
+    subprocess.run(["ip", "netns", "exec", space, *command], check=True, capture_output=True)
+
+
+def start(cli, name, **settings):
+    """The worker on every host, with what it prints as lines ``[rank] {...}``."""
+    command = [sys.executable, "-m", "syncline", "testbed", "run", name, "--"]
+    return subprocess.Popen(
+        [*command, sys.executable, str(WORKER), json.dumps({"insecure": True, "elements": 10_000, **settings})],
+        cwd=cli.folder,
+        env=cli.environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def steps(running, count):
+    """Waits until so many ranks have finished a step."""
+    assert running.stdout is not None
+    for _ in range(count):
+        line = running.stdout.readline()
+        assert "step" in line, line or running.communicate()[1]
+
+
+def outcomes(running):
+    """What each rank said last."""
+    out, err = running.communicate(timeout=60)
+    said = {}
+    for line in out.splitlines():
+        rank, _, text = line.partition("] ")
+        if text.startswith("{"):
+            said[int(rank.removeprefix("["))] = json.loads(text)
+    assert said, err
+    return said
+
+
+def test_a_host_that_is_cut_off_is_at_fault_and_knows_only_that_the_coordinator_is_gone(cli, bed):
+    running = start(cli, bed)
+    steps(running, 4)
+    since = time.time()
+    host(bed, 2, "ip", "link", "set", "eth0", "down")
+    said = outcomes(running)
+    for rank in (0, 1, 3):
+        assert said[rank]["error"]["message"].startswith("rank 2 gave no sign of life"), said[rank]
+    assert said[2]["error"]["message"].startswith("the coordinator gave no sign of life"), said[2]
+    assert all(each["intact"] and each["at"] - since < 3.5 for each in said.values()), said
+
+
+def cut(cli, name, one, other):
+    """Has what two hosts send each other go nowhere, and nothing else. Gives how to heal that."""
+    layout = json.loads(cli("testbed", "status", name, "--json").stdout)["testbed"]
+    address = [each["nics"][0]["address"] for each in layout["hosts"]]
+    ends = [(one, address[other]), (other, address[one])]
+    for number, peer in ends:
+        host(name, number, "ip", "route", "add", "blackhole", f"{peer}/32")
+    return lambda: [host(name, number, "ip", "route", "del", "blackhole", f"{peer}/32") for number, peer in ends]
+
+
+def test_a_connection_that_breaks_between_two_that_live_is_at_fault_itself(cli, bed):
+    running = start(cli, bed)
+    steps(running, 4)
+    since = time.time()
+    cut(cli, bed, 2, 3)
+    said = outcomes(running)
+    messages = {each["error"]["message"].partition(" (")[0] for each in said.values()}
+    assert len(messages) == 1, messages
+    assert messages.pop().startswith("the link between rank 2 and rank 3"), said
+    assert all(each["intact"] and each["at"] - since < 4.0 for each in said.values()), said
+
+
+def test_a_cut_that_heals_soon_is_waited_for(cli, bed):
+    running = start(cli, bed, steps=400)
+    steps(running, 4)
+    heal = cut(cli, bed, 2, 3)
+    time.sleep(0.3)
+    heal()
+    said = outcomes(running)
+    assert all(each == {"done": 400} for each in said.values()), said
