@@ -12,7 +12,7 @@ from array import array
 import pytest
 
 from syncline.errors import SynclineError
-from syncline.runtime import Communicator, Rule
+from syncline.runtime import Communicator, Pace, Rule
 from syncline.runtime.memory import memory
 from tests.runtime.jobs import free_port, job
 
@@ -116,6 +116,15 @@ def test_what_makes_no_sense_is_refused_before_anybody_is_called(tmp_path, monke
     assert "anybody who reaches this address" in why(coordinator="10.1.2.3:5")
     assert "the coordinator's address is not known" in why(coordinator="no.such.host.invalid:5")
     assert "the coordinator's address is not known" in why(coordinator="127.0.0.1:port")
+    for value in (0, -1):
+        assert "`wait_s` is no time to wait for" in why(wait_s=value)
+    assert "`deadline_s` is no time to wait for" in why(pace=Pace(deadline_s=-5))
+    assert "makes no sense" in why(wait_s=float("inf"))
+    assert "rank 3 of 2" in why(rank=3, world=2)
+    assert "cannot have 0 as `lanes`" in why(pace=Pace(lanes=0))
+    assert "cannot have 0 as `window`" in why(pace=Pace(window=0))
+    assert "wait for two" in why(pace=Pace(silence_s=0.5))
+    assert "has no interface" in why(interfaces=[""])
     assert "the key cannot be read" in why(key_file=tmp_path / "none")
     key = tmp_path / "key"
     key.write_bytes(bytes(32))

@@ -78,6 +78,11 @@ impl Communicator {
         let member: Member =
             serde_json::from_str(member).map_err(|error| PyValueError::new_err(error.to_string()))?;
         let (rank, world) = (member.rank, member.world);
+        if rank >= world {
+            return Err(PyValueError::new_err(format!(
+                "rank {rank} of {world}: ranks are 0 to one less than there are"
+            )));
+        }
         let communicator = detached(py, || {
             let rules = member.rules.iter().map(|way| {
                 let algorithm = by_name(&way.algorithm)?;
@@ -86,6 +91,12 @@ impl Communicator {
             });
             let rules = rules.collect::<syncline_diagnostics::Result<_>>()?;
             let book = Book::new(rank, world, member.order, rules)?;
+            let seconds = |key: &str, value: f64| {
+                Duration::try_from_secs_f64(value).ok().filter(|time| !time.is_zero()).ok_or_else(|| {
+                    let error = Diagnostic::error(Code::BadValue, format!("`{key}` is no time to wait for"));
+                    error.key(key).found(value.to_string()).allowed("seconds, more than 0")
+                })
+            };
             let place = Place {
                 rank,
                 world,
@@ -93,19 +104,21 @@ impl Communicator {
                 trust: key.map_or(Trust::Everybody, |key| Trust::Key(Key::new(key))),
                 coordinator: member.coordinator,
                 interfaces: member.interfaces,
-                wait: Duration::from_secs_f64(member.wait_s),
+                wait: seconds("wait_s", member.wait_s)?,
                 congestion: member.congestion,
             };
             let settings = Settings {
                 pace: Pace { lanes: member.lanes, window: member.window, ahead: member.ahead },
                 patience: Patience {
-                    interval: Duration::from_secs_f64(member.interval_s),
-                    silence: Duration::from_secs_f64(member.silence_s),
+                    interval: seconds("interval_s", member.interval_s)?,
+                    silence: seconds("silence_s", member.silence_s)?,
                 },
-                deadline: Duration::from_secs_f64(member.deadline_s),
+                deadline: seconds("deadline_s", member.deadline_s)?,
             };
-            join(&place, book, settings)
-                .map_err(|absence| Diagnostic::error(Code::NoMeeting, absence.to_string()).into())
+            join(&place, book, settings).map_err(|absence| {
+                let code = if absence.nonsense { Code::BadValue } else { Code::NoMeeting };
+                Diagnostic::error(code, absence.why).into()
+            })
         })?;
         let inner = Inner { communicator: Some(Arc::new(communicator)), owners: Vec::new() };
         Ok(Self { inner: Mutex::new(inner), rank, world })
@@ -201,10 +214,13 @@ impl Pending {
     /// waiting, and not the operation.
     #[pyo3(signature = (seconds=None))]
     fn wait(&self, py: Python<'_>, seconds: Option<f64>) -> PyResult<bool> {
+        if seconds.is_some_and(f64::is_nan) {
+            return Err(PyValueError::new_err("NaN is no number of seconds"));
+        }
         let began = Instant::now();
         loop {
             let left = seconds.map(|seconds| seconds - began.elapsed().as_secs_f64());
-            let most = left.map_or(LOOK, |left| LOOK.min(Duration::from_secs_f64(left.max(0.0))));
+            let most = left.map_or(LOOK, |left| Duration::from_secs_f64(left.clamp(0.0, LOOK.as_secs_f64())));
             match py.detach(|| self.inner.wait(most)) {
                 Some(Ok(())) => return Ok(true),
                 Some(Err(fault)) => {

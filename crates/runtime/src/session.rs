@@ -23,6 +23,7 @@ use std::sync::Arc;
 /// # Errors
 /// Where not all come in time, one is refused, or a connection cannot be made: who, and why.
 pub fn join(place: &Place, book: Book, settings: Settings) -> Result<Communicator, Absence> {
+    place.check(settings)?;
     let hall = (place.rank == 0).then(|| hall::open(place, settings)).transpose()?;
     let (post, meet, listeners) = post::enter(place, settings.pace.lanes)?;
     let streams = meeting::join(place, &meet, listeners)?;

@@ -108,7 +108,7 @@ class Communicator:
         world = _setting(environment, "WORLD_SIZE", world)
         host, port = _resolve(coordinator or environment.get("MASTER_ADDR", "127.0.0.1"))
         own = environment.get("SYNCLINE_ADDRESSES", "127.0.0.1")
-        interfaces = list(interfaces or own.split(","))
+        interfaces = [each for each in (own.split(",") if interfaces is None else interfaces) if each]
         key = None if key_file is None else trust.read_key(key_file)
         member = {
             "rank": rank,
@@ -124,7 +124,7 @@ class Communicator:
         }
         try:
             trust.check([*interfaces, host], key, insecure=insecure)
-            return cls(_core.Communicator.join(json.dumps(member), key))
+            return cls(_core.Communicator.join(json.dumps(member, allow_nan=False), key))
         except ValueError as error:
             raise refusal("what the rank is told makes no sense", str(error), "see Communicator.join") from None
 

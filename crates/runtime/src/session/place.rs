@@ -1,5 +1,6 @@
 //! Where a member is, and where it finds the others.
 
+use crate::executor::Settings;
 use crate::handshake::Trust;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -26,16 +27,47 @@ pub struct Place {
     pub congestion: Option<String>,
 }
 
+/// Most lanes of a member, and chunks of a lane at a time.
+const MOST: u32 = 1 << 12;
+
+impl Place {
+    /// That the place and the settings make sense, before anybody is called.
+    pub(crate) fn check(&self, settings: Settings) -> Result<(), Absence> {
+        let Settings { pace, patience, .. } = settings;
+        let fault = |what: String| Err(Absence { nonsense: true, ..Absence::here(self.rank, &what) });
+        if self.rank >= self.world {
+            return fault(format!("is none of {} ranks: they are 0 to one less", self.world));
+        }
+        if self.interfaces.is_empty() {
+            return fault("has no interface to listen on".to_owned());
+        }
+        for (name, value) in [("lanes", pace.lanes), ("window", pace.window)] {
+            if !(1..=MOST).contains(&value) {
+                return fault(format!("cannot have {value} as `{name}`: 1 to {MOST} are allowed"));
+            }
+        }
+        if patience.silence < 2 * patience.interval {
+            let (silence, interval) = (patience.silence.as_secs_f64(), patience.interval.as_secs_f64());
+            return fault(format!(
+                "would take others for dead after {silence} s, and they show that they live every {interval} s: wait for two"
+            ));
+        }
+        Ok(())
+    }
+}
+
 /// Why members did not meet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Absence {
     /// A sentence that says who is missing or was refused, and why.
     pub why: String,
+    /// Whether what this member was told makes no sense, so that nobody was called.
+    pub nonsense: bool,
 }
 
 impl Absence {
     pub(crate) fn new(why: impl Into<String>) -> Self {
-        Self { why: why.into() }
+        Self { why: why.into(), nonsense: false }
     }
 
     /// That this rank cannot do something.
