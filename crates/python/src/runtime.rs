@@ -64,9 +64,23 @@ pub(crate) struct Communicator {
 }
 
 struct Inner {
-    communicator: Option<Arc<syncline_runtime::executor::Communicator>>,
-    /// What is under way, and whose memory it works on.
-    owners: Vec<(pending::Pending, Py<PyAny>)>,
+    communicator: Option<syncline_runtime::executor::Communicator>,
+    /// What is under way.
+    under_way: Vec<Arc<Held>>,
+}
+
+/// An operation, and whose memory it works on: held until it is over.
+struct Held {
+    pending: pending::Pending,
+    owner: Mutex<Option<Py<PyAny>>>,
+}
+
+impl Held {
+    /// The owner, once the operation is over. To be dropped where no lock is held: Python code may run.
+    fn released(&self) -> Option<Py<PyAny>> {
+        let over = self.pending.outcome().is_some();
+        over.then(|| self.owner.lock().unwrap_or_else(PoisonError::into_inner).take()).flatten()
+    }
 }
 
 #[pymethods]
@@ -78,6 +92,10 @@ impl Communicator {
         let member: Member =
             serde_json::from_str(member).map_err(|error| PyValueError::new_err(error.to_string()))?;
         let (rank, world) = (member.rank, member.world);
+        if member.order.len() != world as usize {
+            let found = member.order.len();
+            return Err(PyValueError::new_err(format!("`order` has {found} ranks, and there are {world}")));
+        }
         if rank >= world {
             return Err(PyValueError::new_err(format!(
                 "rank {rank} of {world}: ranks are 0 to one less than there are"
@@ -120,7 +138,7 @@ impl Communicator {
                 Diagnostic::error(code, absence.why).into()
             })
         })?;
-        let inner = Inner { communicator: Some(Arc::new(communicator)), owners: Vec::new() };
+        let inner = Inner { communicator: Some(communicator), under_way: Vec::new() };
         Ok(Self { inner: Mutex::new(inner), rank, world })
     }
 
@@ -158,24 +176,39 @@ impl Communicator {
         let (kind, element, reduction) =
             (named::<CollectiveKind>(kind)?, named::<Element>(element)?, named::<Reduction>(reduction)?);
         let operation = Operation { kind, elements, element, reduction, root, association };
+        // No Python code runs while the lock is held: another thread may wait for it with the interpreter's.
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        inner.owners.retain(|(pending, _)| pending.outcome().is_none());
-        let Some(communicator) = inner.communicator.clone() else {
-            return Err(PyValueError::new_err("the communicator is closed"));
-        };
-        let begun = guarded(|| communicator.begin(&operation, region(input), region(output), keep));
-        let pending = begun.map_err(|diagnostics| to_python(py, &diagnostics))?;
-        inner.owners.push((pending.clone(), owner));
-        Ok(Pending { inner: pending })
+        let (over, under_way): (Vec<_>, Vec<_>) = std::mem::take(&mut inner.under_way)
+            .into_iter()
+            .partition(|held| held.pending.outcome().is_some());
+        inner.under_way = under_way;
+        let begun = inner.communicator.as_ref().map(|communicator| {
+            guarded(|| communicator.begin(&operation, region(input), region(output), keep))
+        });
+        let mut owner = Some(owner);
+        let begun = begun.map(|begun| {
+            begun.map(|pending| {
+                let held = Arc::new(Held { pending, owner: Mutex::new(owner.take()) });
+                inner.under_way.push(Arc::clone(&held));
+                held
+            })
+        });
+        drop(inner);
+        drop(over);
+        match begun {
+            Some(Ok(held)) => Ok(Pending { held }),
+            Some(Err(diagnostics)) => Err(to_python(py, &diagnostics)),
+            None => Err(PyValueError::new_err("the communicator is closed")),
+        }
     }
 
     /// Leaves: what is under way fails, and memory is free again.
     fn close(&self, py: Python<'_>) {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        let (communicator, owners) = (inner.communicator.take(), std::mem::take(&mut inner.owners));
+        let (communicator, under_way) = (inner.communicator.take(), std::mem::take(&mut inner.under_way));
         drop(inner);
         py.detach(|| drop(communicator));
-        drop(owners);
+        drop(under_way.iter().map(|held| held.released()).collect::<Vec<_>>());
     }
 }
 
@@ -200,14 +233,15 @@ fn region((address, bytes): (usize, usize)) -> Region {
 /// An operation under way.
 #[pyclass(frozen, module = "syncline._core")]
 pub(crate) struct Pending {
-    inner: pending::Pending,
+    held: Arc<Held>,
 }
 
 #[pymethods]
 impl Pending {
     /// Whether it is over.
     fn done(&self) -> bool {
-        self.inner.outcome().is_some()
+        drop(self.held.released());
+        self.held.pending.outcome().is_some()
     }
 
     /// Waits until it is over, for so many seconds at most, and says whether it is. Raises what went wrong; Ctrl-C ends the
@@ -221,7 +255,9 @@ impl Pending {
         loop {
             let left = seconds.map(|seconds| seconds - began.elapsed().as_secs_f64());
             let most = left.map_or(LOOK, |left| Duration::from_secs_f64(left.clamp(0.0, LOOK.as_secs_f64())));
-            match py.detach(|| self.inner.wait(most)) {
+            let outcome = py.detach(|| self.held.pending.wait(most));
+            drop(self.held.released());
+            match outcome {
                 Some(Ok(())) => return Ok(true),
                 Some(Err(fault)) => {
                     let diagnostics: Diagnostics =

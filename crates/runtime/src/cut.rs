@@ -68,6 +68,13 @@ impl Grain {
     }
 }
 
+impl Grain {
+    /// What the elements of a chunk are a multiple of.
+    pub(crate) fn multiple(self) -> u64 {
+        self.multiple
+    }
+}
+
 fn least_common_multiple(a: u64, b: u64) -> Option<u64> {
     let (mut x, mut y) = (a, b);
     while y > 0 {

@@ -169,6 +169,7 @@ impl Communicator {
             patience: settings.patience,
             reported: None,
             aborted: 0,
+            oldest: (None, Instant::now()),
             reports: listen,
             lanes: lanes.iter().map(|lane| (lane.commands.clone(), Arc::clone(&lane.waker))).collect(),
             shared: Arc::clone(&shared),
@@ -200,9 +201,7 @@ impl Communicator {
     ) -> syncline_diagnostics::Result<Pending> {
         let shape = self.book.shape(operation)?;
         self.check(operation, input, output)?;
-        let chunks = shape.cut.chunks();
-        let used = self.lanes.len().min(chunks as usize);
-        let completion = Completion::new(used as u32);
+        let completion = Completion::new(self.lanes.len() as u32);
         let pending = Pending::new(Arc::clone(&completion));
         let mut shared = lock(&self.shared);
         if let Some(fault) = &shared.failed {
@@ -214,8 +213,8 @@ impl Communicator {
         self.gauge.begun.store(sequence, Ordering::Relaxed);
         shared.under_way.insert(sequence, (Arc::clone(&completion), *operation, Instant::now()));
         let job = Arc::new(Job { sequence, shape, input, output, keep });
-        // The lock is kept: lanes get operations in their order.
-        for lane in &self.lanes[..used] {
+        // The lock is kept: all lanes get all operations, in their order.
+        for lane in &self.lanes {
             if lane.commands.send(Command::Start(Arc::clone(&job), Arc::clone(&completion))).is_ok() {
                 _ = lane.waker.wake();
             }
@@ -239,7 +238,7 @@ impl Communicator {
             CollectiveKind::ReduceScatter => (Some(whole), Some(block)),
             CollectiveKind::AllGather => (Some(block), Some(whole)),
             CollectiveKind::Broadcast => (root.then_some(whole), Some(whole)),
-            CollectiveKind::Reduce => (Some(whole), root.then_some(whole)),
+            CollectiveKind::Reduce => (Some(whole), Some(if root { whole } else { 0 })),
         };
         for (name, region, length) in [("input", input, from), ("output", output, to)] {
             if length.is_some_and(|length| region.len() != length) {
@@ -308,6 +307,8 @@ struct Monitor {
     /// What the court has been told first, and when: it has to decide.
     reported: Option<(Instant, Blame, Trouble)>,
     aborted: usize,
+    /// The oldest operation under way, and since when it is that: one behind the other has its time.
+    oldest: (Option<u64>, Instant),
 }
 
 impl Monitor {
@@ -324,13 +325,13 @@ impl Monitor {
                 Ok(Report::Trouble(rank, trouble)) => self.trouble(rank, trouble),
                 Ok(Report::Verdict(blame, trouble)) => self.abort(blame, trouble),
                 Ok(Report::Failed(trouble)) => self.abort(Blame::Rank(self.member), trouble),
-                Ok(Report::Aborted) => {
-                    self.aborted += 1;
-                    if self.aborted == self.lanes.len() {
-                        self.end();
+                Ok(Report::Aborted) => self.gave_up(),
+                Ok(Report::Stopped { aborted }) => {
+                    stopped += 1;
+                    if !aborted {
+                        self.gave_up();
                     }
                 }
-                Ok(Report::Stopped) => stopped += 1,
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => stopped = self.lanes.len(),
             }
@@ -339,6 +340,14 @@ impl Monitor {
                 return;
             }
             self.look();
+        }
+    }
+
+    /// A lane works no more.
+    fn gave_up(&mut self) {
+        self.aborted += 1;
+        if self.aborted == self.lanes.len() {
+            self.end();
         }
     }
 
@@ -353,10 +362,13 @@ impl Monitor {
             return;
         }
         let shared = lock(&self.shared);
-        let oldest =
-            shared.under_way.first_key_value().map(|(&sequence, (_, _, began))| (sequence, began.elapsed()));
+        let first = shared.under_way.first_key_value().map(|(&sequence, _)| sequence);
         let failed = shared.failed.is_some();
         drop(shared);
+        if self.oldest.0 != first {
+            self.oldest = (first, Instant::now());
+        }
+        let oldest = first.map(|sequence| (sequence, self.oldest.1.elapsed()));
         if let Some((sequence, elapsed)) = oldest.filter(|&(_, elapsed)| elapsed > self.deadline && !failed) {
             let trouble = Trouble::deadline(elapsed);
             match &self.court {

@@ -121,7 +121,11 @@ impl Trouble {
 
 impl From<Broken> for Trouble {
     fn from(broken: Broken) -> Self {
-        let kind = if matches!(broken, Broken::Differs(..)) { Kind::Differs } else { Kind::Corrupt };
+        let kind = if matches!(broken, Broken::Differs(..) | Broken::NoPlan(..)) {
+            Kind::Differs
+        } else {
+            Kind::Corrupt
+        };
         Self { kind, what: broken.to_string() }
     }
 }
@@ -145,6 +149,8 @@ pub enum Broken {
     Unknown(Header),
     /// The message has come before.
     Twice(Header),
+    /// The peer runs something for which there is no plan here: who says so, and what.
+    NoPlan(u32, Operation),
     /// The peer runs another operation at this place: who says so, ours and theirs.
     Differs(u32, Box<(Asked, Asked)>),
 }
@@ -166,6 +172,9 @@ impl fmt::Display for Broken {
             Self::Twice(header) => {
                 let Header { sequence, chunk, .. } = header;
                 write!(f, "sent the same message twice (operation {sequence}, chunk {chunk})")
+            }
+            Self::NoPlan(us, operation) => {
+                write!(f, "asks for {operation}, for which rank {us} has no plan")
             }
             Self::Differs(us, both) => {
                 let (ours, theirs) = &**both;

@@ -13,6 +13,7 @@ use crate::fault::Broken;
 use crate::link::{Event, Landing, Link, Owner};
 use crate::memory::{Pool, Region};
 use crate::operation::Asked;
+use crate::script::Act;
 use crate::shape::{Book, Shape};
 use crate::wire::{Header, Kind};
 use chunk::{Chunk, Kick};
@@ -172,9 +173,40 @@ impl Lane {
         self.fill();
     }
 
-    /// Whether bytes from a rank are to be read: not while it is too far ahead.
+    /// Whether bytes from a rank are to be read: not while it is too far ahead, unless what is wanted now comes behind that.
     pub fn reads(&self, rank: u32) -> bool {
-        self.early.bytes(rank) <= self.pace.ahead
+        let newest = self.jobs.last_key_value().map_or(0, |(&sequence, _)| sequence);
+        let near = newest.saturating_sub(self.newest) < MOST_AHEAD / 2;
+        (near && self.early.bytes(rank) <= self.pace.ahead) || self.lacks(rank, false)
+    }
+
+    /// Whether an operation that has begun here still needs a rank: to send to it, or a message that has not come.
+    pub fn needs(&self, rank: u32) -> bool {
+        self.lacks(rank, true)
+    }
+
+    /// Whether a message from a rank is missing in a chunk that has begun; with `all`, also in later chunks, or a message to
+    /// it has not left.
+    fn lacks(&self, rank: u32, all: bool) -> bool {
+        self.jobs.iter().any(|(&sequence, known)| {
+            let (Some(running), Some(seat)) = (&known.job, known.shape.seat(rank)) else { return false };
+            let lanes = self.pace.lanes as usize;
+            let end = if all { known.shape.cut.chunks() } else { running.next.min(known.shape.cut.chunks()) };
+            (self.index..end).step_by(lanes).any(|number| {
+                let chunk = running.chunks.get(&number);
+                if chunk.is_none() && number < running.next {
+                    return false;
+                }
+                let open = |step| chunk.is_none_or(|chunk| chunk.lacks(step));
+                (0u32..).zip(known.shape.script.steps()).any(|(step, each)| match each.act {
+                    Act::Send { to, .. } => all && to == seat && open(step),
+                    Act::Receive { from, message, .. } => {
+                        from == seat && open(step) && !self.early.has((sequence, number, rank, message))
+                    }
+                    _ => false,
+                })
+            })
+        })
     }
 
     /// Where the next bytes from a rank may be read to right away.
@@ -310,7 +342,8 @@ impl Lane {
         if sequence <= self.newest || sequence > self.newest + MOST_AHEAD {
             return Err(Broken::Unknown(header));
         }
-        let shape = self.book.shape(&asked.operation).map_err(|_| Broken::Unknown(header))?;
+        let us = self.book.member();
+        let shape = self.book.shape(&asked.operation).map_err(|_| Broken::NoPlan(us, asked.operation))?;
         agree(self.book.member(), &shape, &asked)?;
         self.jobs.insert(sequence, Known { shape, heard: BTreeSet::from([rank]), job: None });
         Ok(())
@@ -380,7 +413,7 @@ impl Lane {
                 let running = known.job.as_mut()?;
                 let chunk = running.next;
                 (chunk < known.shape.cut.chunks()).then(|| {
-                    running.next += lanes;
+                    running.next = running.next.saturating_add(lanes);
                     (sequence, chunk)
                 })
             });

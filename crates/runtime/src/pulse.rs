@@ -23,14 +23,21 @@ impl Default for Patience {
 pub struct Pulse {
     patience: Patience,
     last: Duration,
+    /// When, of peers that have been heard.
     heard: Vec<Option<Duration>>,
-    said: Vec<Duration>,
+    /// When, of peers that are there.
+    said: Vec<Option<Duration>>,
 }
 
 impl Pulse {
-    /// Peers `0..peers`, of which none is watched yet.
+    /// Peers `0..peers`, of which none is there yet.
     pub fn new(patience: Patience, peers: usize, now: Duration) -> Self {
-        Self { patience, last: now, heard: vec![None; peers], said: vec![now; peers] }
+        Self { patience, last: now, heard: vec![None; peers], said: vec![None; peers] }
+    }
+
+    /// A peer is there: it gets signs of life, and is watched once it has been heard.
+    pub fn join(&mut self, peer: usize, now: Duration) {
+        self.said[peer] = Some(now);
     }
 
     /// A peer is heard; from now on it is watched.
@@ -40,20 +47,20 @@ impl Pulse {
 
     /// A peer is watched no longer.
     pub fn leave(&mut self, peer: usize) {
-        self.heard[peer] = None;
+        (self.heard[peer], self.said[peer]) = (None, None);
     }
 
     /// A peer hears from us.
     pub fn said(&mut self, peer: usize, now: Duration) {
-        self.said[peer] = now;
+        self.said[peer] = Some(now);
     }
 
     /// Peers that a sign of life is due to. They count as told.
     pub fn due(&mut self, now: Duration) -> Vec<usize> {
         let due: Vec<usize> = (0..self.said.len())
-            .filter(|&peer| self.heard[peer].is_some() && now >= self.said[peer] + self.patience.interval)
+            .filter(|&peer| self.said[peer].is_some_and(|said| now >= said + self.patience.interval))
             .collect();
-        due.iter().for_each(|&peer| self.said[peer] = now);
+        due.iter().for_each(|&peer| self.said[peer] = Some(now));
         due
     }
 
@@ -92,10 +99,11 @@ mod tests {
     fn silence_is_found_and_signs_are_due() {
         let mut pulse = Pulse::new(Patience::default(), 2, ms(0));
         assert!(pulse.silent(ms(5000)).is_empty() && pulse.due(ms(5000)).is_empty());
+        (0..2).for_each(|peer| pulse.join(peer, ms(4000)));
+        assert_eq!(pulse.due(ms(5000)), [0, 1]);
+        assert!(pulse.due(ms(5100)).is_empty() && pulse.silent(ms(5100)).is_empty());
         pulse.heard(0, ms(5000));
         pulse.heard(1, ms(5000));
-        assert_eq!(pulse.due(ms(5100)), [0, 1]);
-        assert!(pulse.due(ms(5200)).is_empty());
         let mut found = None;
         for now in (5200..8000).step_by(200) {
             pulse.heard(1, ms(now));

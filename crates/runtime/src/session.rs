@@ -25,8 +25,8 @@ use std::sync::Arc;
 pub fn join(place: &Place, book: Book, settings: Settings) -> Result<Communicator, Absence> {
     place.check(settings)?;
     let hall = (place.rank == 0).then(|| hall::open(place, settings)).transpose()?;
-    let (post, meet, listeners) = post::enter(place, settings.pace.lanes)?;
-    let streams = meeting::join(place, &meet, listeners)?;
+    let (mut post, meet, listeners) = post::enter(place, settings)?;
+    let streams = meeting::join(place, &meet, listeners, &mut post)?;
     let court = |verdicts, gauge| post.watch(settings.patience, verdicts, gauge, hall);
     Communicator::under(Arc::new(book), settings, meet.epoch, streams, court)
         .map_err(|error| Absence::here(place.rank, &format!("starts no threads: {error}")))

@@ -163,6 +163,12 @@ impl Book {
             }
         };
         drop(scripts);
+        if operation.by_rank() && grain.multiple() > 1 {
+            let name = rule.algorithm.name();
+            return Err(
+                bad(format!("`{name}` has scratch storage: it runs no {} here", operation.kind)).into()
+            );
+        }
         let cut = Cut::new(operation, grain, &ranks[..self.ranks as usize], rule.message).map_err(bad)?;
         let digest = digest(rule, &ranks);
         Ok(Arc::new(Shape { operation: *operation, script, cut, digest, ranks, seats: places }))

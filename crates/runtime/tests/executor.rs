@@ -45,7 +45,7 @@ fn pair(join: Join) -> (Stream, Stream) {
 }
 
 fn settings(lanes: u32) -> Settings {
-    let patience = Patience { interval: Duration::from_millis(50), silence: Duration::from_millis(400) };
+    let patience = Patience { interval: Duration::from_millis(50), silence: Duration::from_secs(5) };
     Settings { pace: Pace { lanes, window: 8, ahead: 1 << 20 }, patience, deadline: Duration::from_secs(20) }
 }
 
@@ -178,10 +178,9 @@ fn a_member_that_leaves_is_missed_only_when_it_is_needed() {
         let region = region(&mut buffers, member);
         outcomes.push(communicator.begin(&all_reduce(1000), region, region, true).unwrap());
     }
-    for outcome in outcomes {
-        let fault = outcome.wait(WAIT).unwrap().unwrap_err();
-        assert_eq!((fault.blame, fault.trouble.kind), (Blame::Rank(2), Kind::Left), "{fault}");
-    }
+    // Without a coordinator each decides for itself, and the second may only see that the first has given up.
+    let faults: Vec<_> = outcomes.iter().map(|outcome| outcome.wait(WAIT).unwrap().unwrap_err()).collect();
+    assert_eq!((faults[0].blame, faults[0].trouble.kind), (Blame::Rank(2), Kind::Left), "{}", faults[0]);
     for (rank, buffer) in (0u32..).zip(&mut buffers) {
         let mut before = Buffer::new(4000);
         fill(&mut before, rank);
@@ -255,8 +254,8 @@ fn buffer_after<'a>(
 
 #[test]
 fn memory_that_overlaps_is_refused_unless_it_lies_where_it_belongs() {
-    let members = joined("ring", 2, Join::Unix, settings(1));
     let mut buffers = [Buffer::new(8000)];
+    let members = joined("ring", 2, Join::Unix, settings(1));
     let whole = region(&mut buffers, 0);
     let error =
         members[0].begin(&all_reduce(1000), whole.part(0..4000), whole.part(2000..6000), false).unwrap_err();

@@ -4,11 +4,12 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 use syncline_plan::by_name;
+use syncline_runtime::executor::pending::Pending;
 use syncline_runtime::executor::{Communicator, Settings};
 use syncline_runtime::fault::{Blame, Kind};
 use syncline_runtime::handshake::{Key, Trust};
 use syncline_runtime::lane::Pace;
-use syncline_runtime::memory::Buffer;
+use syncline_runtime::memory::{Buffer, Region};
 use syncline_runtime::operation::{Association, Operation};
 use syncline_runtime::session::{Absence, Place, join};
 use syncline_runtime::shape::{Book, Rule};
@@ -41,13 +42,13 @@ fn settings() -> Settings {
 }
 
 fn book(rank: u32, world: u32) -> Book {
-    let rule = Rule {
-        kind: CollectiveKind::AllReduce,
-        up_to: None,
-        algorithm: by_name("ring").unwrap(),
-        message: 32 << 10,
-    };
-    Book::new(rank, world, (0..world).collect(), vec![rule]).unwrap()
+    let rule = |kind, name| Rule { kind, up_to: None, algorithm: by_name(name).unwrap(), message: 32 << 10 };
+    let rules = vec![
+        rule(CollectiveKind::AllReduce, "ring"),
+        rule(CollectiveKind::Broadcast, "direct"),
+        rule(CollectiveKind::Reduce, "direct"),
+    ];
+    Book::new(rank, world, (0..world).collect(), rules).unwrap()
 }
 
 fn enter(place: Place, settings: Settings) -> thread::JoinHandle<Result<Communicator, Absence>> {
@@ -202,4 +203,69 @@ fn a_rank_that_leaves_while_others_wait_for_it_is_at_fault_everywhere() {
         let fault = pending.wait(WAIT).unwrap().unwrap_err();
         assert_eq!((fault.blame, fault.trouble.kind), (Blame::Rank(2), Kind::Left), "{fault}");
     }
+}
+
+/// Begins an operation on a whole buffer, in place.
+fn begin(member: &Communicator, operation: &Operation, buffer: &mut Buffer) -> Pending {
+    let region = buffer.region();
+    let gets = operation.kind != CollectiveKind::Reduce || member.book().member() == operation.root;
+    member.begin(operation, region, if gets { region } else { Region::EMPTY }, false).unwrap()
+}
+
+#[test]
+fn whoever_has_given_all_it_owed_may_leave() {
+    let mut buffers: Vec<Buffer> = (0..3).map(|_| Buffer::new(400_000)).collect();
+    let mut members = meet(3, settings());
+    let reduce = Operation { kind: CollectiveKind::Reduce, ..all_reduce(100_000) };
+    let first = begin(&members[0], &reduce, &mut buffers[0]);
+    assert_eq!(begin(&members[2], &reduce, &mut buffers[2]).wait(WAIT), Some(Ok(())));
+    drop(members.pop());
+    thread::sleep(Duration::from_millis(800));
+    assert_eq!(first.outcome(), None);
+    assert_eq!(begin(&members[1], &reduce, &mut buffers[1]).wait(WAIT), Some(Ok(())));
+    assert_eq!(first.wait(WAIT), Some(Ok(())));
+}
+
+#[test]
+fn the_first_rank_may_leave_before_the_others_have_begun() {
+    let mut buffers: Vec<Buffer> = (0..3).map(|_| Buffer::new(400_000)).collect();
+    let mut members = meet(3, settings());
+    let broadcast = Operation { kind: CollectiveKind::Broadcast, ..all_reduce(100_000) };
+    buffers[0].as_mut_slice().fill(7);
+    assert_eq!(begin(&members[0], &broadcast, &mut buffers[0]).wait(WAIT), Some(Ok(())));
+    drop(members.remove(0));
+    thread::sleep(Duration::from_millis(500));
+    for (member, buffer) in members.iter().zip(&mut buffers[1..]) {
+        assert_eq!(begin(member, &broadcast, buffer).wait(WAIT), Some(Ok(())));
+        assert!(buffer.as_mut_slice().iter().all(|&byte| byte == 7));
+    }
+}
+
+#[test]
+fn what_is_wanted_now_is_read_behind_what_is_early() {
+    let settings = Settings { pace: Pace { lanes: 1, ahead: 1 << 16, ..settings().pace }, ..settings() };
+    let mut small: Vec<Buffer> = (0..2).map(|_| Buffer::new(8)).collect();
+    let mut large: Vec<Buffer> = (0..2).map(|_| Buffer::new(16 << 20)).collect();
+    let members = meet(2, settings);
+    let broadcast = Operation { kind: CollectiveKind::Broadcast, ..all_reduce(4 << 20) };
+    let mut pending = vec![
+        begin(&members[0], &all_reduce(2), &mut small[0]),
+        begin(&members[0], &broadcast, &mut large[0]),
+    ];
+    thread::sleep(Duration::from_millis(500));
+    assert_eq!(begin(&members[1], &all_reduce(2), &mut small[1]).wait(WAIT), Some(Ok(())));
+    pending.push(begin(&members[1], &broadcast, &mut large[1]));
+    assert!(pending.into_iter().all(|pending| pending.wait(WAIT) == Some(Ok(()))));
+}
+
+#[test]
+fn many_strangers_who_say_nothing_keep_nobody_out() {
+    let port = free_port();
+    let first = enter(place(0, 2, port), settings());
+    thread::sleep(Duration::from_millis(200));
+    let silent: Vec<TcpStream> =
+        (0..200).map(|_| TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap()).collect();
+    let second = enter(place(1, 2, port), settings());
+    assert!([first, second].into_iter().all(|member| member.join().unwrap().is_ok()));
+    drop(silent);
 }

@@ -44,7 +44,10 @@ impl Coordinator {
     /// For members `0..members`, all of which are there now.
     pub fn new(members: u32, patience: Patience, now: Duration) -> Self {
         let mut pulse = Pulse::new(patience, members as usize, now);
-        (0..members as usize).for_each(|member| pulse.heard(member, now));
+        for member in 0..members as usize {
+            pulse.join(member, now);
+            pulse.heard(member, now);
+        }
         Self {
             members: vec![State::Here; members as usize],
             pulse,
@@ -156,9 +159,10 @@ impl Coordinator {
 
     /// A member that the coordinator itself has lost is at fault, whatever others report.
     fn lose(&mut self, member: u32, trouble: Trouble) {
+        // It is told, too, if it can still hear.
+        self.decide(Blame::Rank(member), trouble);
         self.members[member as usize] = State::Lost;
         self.pulse.leave(member as usize);
-        self.decide(Blame::Rank(member), trouble);
     }
 
     fn decide(&mut self, blame: Blame, trouble: Trouble) {
@@ -280,7 +284,7 @@ mod tests {
             .into_iter()
             .filter_map(|(member, message)| matches!(message, Down::Verdict { .. }).then_some(member))
             .collect();
-        assert_eq!(told, [0, 1, 3]);
+        assert_eq!(told, [0, 1, 2, 3]);
     }
 
     #[test]

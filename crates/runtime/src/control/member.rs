@@ -9,6 +9,8 @@ use std::time::Duration;
 #[derive(Debug)]
 pub struct Member {
     pulse: Pulse,
+    /// Whether the coordinator has left, as it said.
+    alone: bool,
     verdict: Option<(Blame, Trouble)>,
     out: Vec<Up>,
 }
@@ -17,8 +19,9 @@ impl Member {
     /// A member that the coordinator knows.
     pub fn new(patience: Patience, now: Duration) -> Self {
         let mut pulse = Pulse::new(patience, 1, now);
+        pulse.join(0, now);
         pulse.heard(0, now);
-        Self { pulse, verdict: None, out: Vec::new() }
+        Self { pulse, alone: false, verdict: None, out: Vec::new() }
     }
 
     /// Something is wrong with a peer. The coordinator will decide.
@@ -41,6 +44,10 @@ impl Member {
         self.pulse.heard(0, now);
         match message {
             Down::Alive | Down::Meet { .. } => {}
+            Down::Leave => {
+                self.alone = true;
+                self.pulse.leave(0);
+            }
             Down::Roll { call } => self.out.push(Up::Here { call, progress }),
             Down::Verdict { blame, trouble } => _ = self.verdict.get_or_insert((blame, trouble)),
         }
@@ -49,7 +56,9 @@ impl Member {
     /// The connection is closed, or what comes on it cannot be believed.
     pub fn lost(&mut self, trouble: Trouble) {
         self.pulse.leave(0);
-        self.verdict.get_or_insert((Blame::Coordinator, trouble));
+        if !self.alone {
+            self.verdict.get_or_insert((Blame::Coordinator, trouble));
+        }
     }
 
     /// Time has passed. To be told about every [`Member::interval`], after what came in has been heard.
@@ -60,6 +69,11 @@ impl Member {
         if !self.pulse.due(now).is_empty() {
             self.out.push(Up::Alive);
         }
+    }
+
+    /// Whether the coordinator has left, as it said: members decide for themselves then.
+    pub fn alone(&self) -> bool {
+        self.alone
     }
 
     /// How often [`Member::tick`] is to be told.
@@ -109,6 +123,15 @@ mod tests {
         );
         member.lost(Trouble::closed("end of file"));
         assert_eq!(member.verdict(), Some(&(Blame::Rank(3), trouble)));
+    }
+
+    #[test]
+    fn a_coordinator_that_leaves_is_not_lost() {
+        let mut member = Member::new(Patience::default(), ms(0));
+        member.heard(Down::Leave, Progress::default(), ms(1));
+        member.lost(Trouble::closed("end of file"));
+        (0..5000).step_by(100).for_each(|now| member.tick(ms(now)));
+        assert!(member.alone() && member.verdict().is_none());
     }
 
     #[test]

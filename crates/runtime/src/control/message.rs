@@ -72,6 +72,8 @@ pub enum Down {
         /// Which roll call.
         call: u64,
     },
+    /// The coordinator leaves, and that is no fault.
+    Leave,
     /// Who is at fault. Nothing more is run in this epoch.
     Verdict {
         /// Who.

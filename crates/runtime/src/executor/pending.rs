@@ -65,11 +65,6 @@ impl Completion {
         state.sealed |= state.outcome.is_none();
         !matches!(state.outcome, Some(Ok(())))
     }
-
-    /// Whether it is over.
-    pub(crate) fn over(&self) -> bool {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).outcome.is_some()
-    }
 }
 
 /// An operation under way.
@@ -126,7 +121,7 @@ mod tests {
     #[test]
     fn once_a_lane_has_given_up_nothing_ends_well() {
         let given_up = Completion::new(2);
-        assert!(given_up.seal() && !given_up.end(Ok(())) && !given_up.over());
+        assert!(given_up.seal() && !given_up.end(Ok(())));
         let fault = Fault { blame: Blame::Nobody, trouble: Trouble::left(), during: None };
         assert!(given_up.end(Err(Arc::new(fault))) && given_up.seal());
         let done = Completion::new(1);

@@ -33,23 +33,21 @@ impl Stream {
         }
     }
 
-    /// Writes no more, and takes what the peer has sent until it ends, too, or a moment has passed: to close a connection
-    /// with bytes unread would take back bytes that are on their way to the peer.
-    pub(super) fn end(&mut self) {
-        const MOMENT: Duration = Duration::from_millis(200);
-        let shut = match self {
+    fn shut(&self) -> Result<()> {
+        match self {
             Self::Tcp(stream) => stream.shutdown(Shutdown::Write),
             Self::Unix(stream) => stream.shutdown(Shutdown::Write),
-        };
-        let (started, mut waste) = (Instant::now(), [0; 4096]);
-        while shut.is_ok() && started.elapsed() < MOMENT {
+        }
+    }
+
+    /// Takes what the peer has sent and forgets it; whether more may come.
+    fn waste(&mut self) -> bool {
+        let mut waste = [0; 4096];
+        loop {
             match self.read_vectored(&mut [IoSliceMut::new(&mut waste)]) {
-                Ok(0) => return,
+                Ok(0) => return false,
                 Ok(_) => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    std::thread::sleep(Duration::from_millis(1));
-                }
-                Err(_) => return,
+                Err(error) => return error.kind() == ErrorKind::WouldBlock,
             }
         }
     }
@@ -69,5 +67,17 @@ impl Stream {
     /// No more of that.
     pub(super) fn unwatch(&mut self, registry: &Registry) -> Result<()> {
         self.source().deregister(registry)
+    }
+}
+
+/// Writes no more, and takes what peers have sent until they end, too, or a moment has passed: to close a connection with bytes
+/// unread would take back bytes that are on their way to the peer.
+pub(super) fn end(mut streams: Vec<&mut Stream>) {
+    const MOMENT: Duration = Duration::from_millis(200);
+    streams.retain(|stream| stream.shut().is_ok());
+    let started = Instant::now();
+    while !streams.is_empty() && started.elapsed() < MOMENT {
+        streams.retain_mut(|stream| stream.waste());
+        std::thread::sleep(Duration::from_millis(1));
     }
 }

@@ -1,7 +1,7 @@
 //! The thread of a lane: waits for its connections, and moves bytes between them and the lane.
 
 use super::pending::Completion;
-use super::stream::Stream;
+use super::stream::{self, Stream};
 use crate::fault::{Blame, Kind, Trouble};
 use crate::lane::{Job, Lane};
 use crate::pulse::{Patience, Pulse};
@@ -9,8 +9,9 @@ use mio::{Events, Poll, Token, Waker};
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Bytes that are read at once, at most, where they cannot be read to their place.
 const STAGING: usize = 256 << 10;
@@ -47,24 +48,27 @@ pub(super) enum Report {
     Failed(Trouble),
     /// Inputs are as they were.
     Aborted,
-    /// The thread ends.
-    Stopped,
+    /// The thread ends; whether it has given up before, and said so.
+    Stopped { aborted: bool },
 }
 
 /// Where to tell another lane's thread something that is not urgent.
 pub(super) type Sibling = Sender<Command>;
 
 /// Says that the thread ends, also where it panics.
-struct Farewell(Sender<Report>);
+struct Farewell {
+    reports: Sender<Report>,
+    aborted: Arc<AtomicBool>,
+}
 
 impl Drop for Farewell {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let what = "failed, which is a bug of syncline: please report it".to_owned();
-            _ = self.0.send(Report::Failed(Trouble { kind: Kind::Closed, what }));
+            _ = self.reports.send(Report::Failed(Trouble { kind: Kind::Closed, what }));
         }
         // Nobody listens where the communicator is gone.
-        _ = self.0.send(Report::Stopped);
+        _ = self.reports.send(Report::Stopped { aborted: self.aborted.load(Ordering::Relaxed) });
     }
 }
 
@@ -92,7 +96,9 @@ pub(super) struct Worker {
     pulse: Pulse,
     started: Instant,
     staging: Vec<u8>,
-    aborted: bool,
+    aborted: Arc<AtomicBool>,
+    /// Whether there is more to move than one round of work may.
+    busy: bool,
 }
 
 impl Worker {
@@ -114,7 +120,8 @@ impl Worker {
             connections.push(match stream {
                 Some(mut stream) => {
                     stream.watch(poll.registry(), Token(rank))?;
-                    pulse.heard(rank, started.elapsed());
+                    // It is watched once it has been heard: peers may still be meeting others.
+                    pulse.join(rank, started.elapsed());
                     Some(Connection { stream, readable: true, writable: true, closing: false })
                 }
                 None => None,
@@ -132,22 +139,28 @@ impl Worker {
             pulse,
             started,
             staging: vec![0; STAGING],
-            aborted: false,
+            aborted: Arc::new(AtomicBool::new(false)),
+            busy: false,
         };
         Ok((worker, waker))
     }
 
     /// Works until it is told to end, or nobody is left to tell it.
     pub(super) fn run(mut self) {
-        let _farewell = Farewell(self.reports.clone());
+        let _farewell = Farewell { reports: self.reports.clone(), aborted: Arc::clone(&self.aborted) };
         let mut events = Events::with_capacity(256);
         let mut ticked = self.started.elapsed();
         loop {
-            let wait = (ticked + self.pulse.interval()).saturating_sub(self.started.elapsed());
+            let due = (ticked + self.pulse.interval()).saturating_sub(self.started.elapsed());
+            let wait = if self.busy { Duration::ZERO } else { due };
             match self.poll.poll(&mut events, Some(wait)) {
                 Ok(()) => {}
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                Err(_) => return,
+                Err(error) => {
+                    let what = format!("cannot wait for its connections: {error}");
+                    _ = self.reports.send(Report::Failed(Trouble { kind: Kind::Closed, what }));
+                    return;
+                }
             }
             for event in &events {
                 if let Some(Some(connection)) = self.connections.get_mut(event.token().0) {
@@ -174,7 +187,7 @@ impl Worker {
             match self.commands.try_recv() {
                 Ok(Command::Start(job, completion)) => {
                     // After an abort nothing begins; whoever asked is told by whoever aborted.
-                    if self.aborted {
+                    if self.aborted.load(Ordering::Relaxed) {
                         continue;
                     }
                     self.completions.insert(job.sequence, completion);
@@ -184,7 +197,9 @@ impl Worker {
                     }
                     let needed = shape.script.peers();
                     for rank in needed.into_iter().map(|seat| shape.ranks()[seat as usize]) {
-                        if let Some(trouble) = self.gone.get(&rank) {
+                        if let Some(trouble) = self.gone.get(&rank)
+                            && (trouble.kind != Kind::Left || self.lane.needs(rank))
+                        {
                             _ = self.reports.send(Report::Trouble(rank, trouble.clone()));
                         }
                     }
@@ -210,9 +225,11 @@ impl Worker {
         }
     }
 
-    /// Moves bytes until every connection blocks, in turn with each peer.
+    /// Moves bytes until every connection blocks, in turn with each peer; not for ever, because there is more to do.
     fn work(&mut self) {
-        loop {
+        const ROUNDS: usize = 64;
+        self.busy = true;
+        for _ in 0..ROUNDS {
             let mut moved = false;
             for rank in 0..self.connections.len() as u32 {
                 moved |= self.read(rank);
@@ -220,6 +237,7 @@ impl Worker {
             }
             self.finish();
             if !moved {
+                self.busy = false;
                 return;
             }
         }
@@ -310,7 +328,7 @@ impl Worker {
 
     /// Gives up what is not over: its inputs are as they were. What another lane has ended stays.
     fn abort(&mut self) {
-        self.aborted = true;
+        self.aborted.store(true, Ordering::Relaxed);
         for (sequence, completion) in std::mem::take(&mut self.completions) {
             if !completion.seal() {
                 self.lane.forget(sequence);
@@ -344,8 +362,8 @@ impl Worker {
             self.pulse.leave(rank as usize);
             let left = self.lane.has_left(rank);
             let trouble = if left { Trouble::left() } else { trouble };
-            // Whoever leaves is missed only once it is needed.
-            if !left || self.completions.values().any(|completion| !completion.over()) {
+            // Whoever leaves is missed only where it is needed.
+            if !left || self.lane.needs(rank) {
                 _ = self.reports.send(Report::Trouble(rank, trouble.clone()));
             }
             self.gone.insert(rank, trouble);
@@ -360,8 +378,7 @@ impl Worker {
                 while self.write(rank) {}
             }
         }
-        for connection in self.connections.iter_mut().flatten() {
-            connection.stream.end();
-        }
+        let streams = self.connections.iter_mut().flatten().map(|connection| &mut connection.stream);
+        stream::end(streams.collect());
     }
 }

@@ -42,6 +42,8 @@ enum State {
     Posted,
     /// A receive whose message is coming in, to its place.
     Landing,
+    /// A receive whose message has come and waits for its turn.
+    Held,
     Done,
 }
 
@@ -70,7 +72,7 @@ pub(super) struct Chunk {
 
 /// Whether the caller's own memory can hold a chunk while it is worked on.
 fn in_place(job: &Job) -> bool {
-    job.shape.cut.contiguous() && !job.output.is_empty()
+    job.shape.cut.contiguous() && !job.output.is_empty() && job.shape.script.result() == Storage::Data
 }
 
 impl Chunk {
@@ -117,6 +119,11 @@ impl Chunk {
         self.state[step as usize] == State::Posted
     }
 
+    /// Whether the message of a step has still to go or to come.
+    pub(super) fn lacks(&self, step: u32) -> bool {
+        !matches!(self.state[step as usize], State::Held | State::Done)
+    }
+
     /// Where the message of a receive may go right away; none where it has to lie aside. An error where it has come before.
     pub(super) fn landing(&mut self, shape: &Shape, step: u32) -> Result<Option<Landing>, ()> {
         let state = &mut self.state[step as usize];
@@ -124,7 +131,7 @@ impl Chunk {
             return Err(());
         };
         match *state {
-            State::Landing | State::Done => Err(()),
+            State::Landing | State::Held | State::Done => Err(()),
             State::Posted if turn.is_none() => {
                 *state = State::Landing;
                 let place = self.region(shape, part);
@@ -154,7 +161,7 @@ impl Chunk {
         while let Some(step) = ready.pop_front() {
             match shape.script.steps()[step as usize].act {
                 Act::Fetch => self.fetch(setting),
-                Act::Deliver => self.deliver(setting.job, setting.number),
+                Act::Deliver => self.deliver(setting),
                 Act::Join => {}
                 Act::Copy { from, to, reduce } => {
                     let (from, to) = (self.region(&shape, from), self.region(&shape, to));
@@ -213,6 +220,7 @@ impl Chunk {
             self.done(shape, step, ready);
             return;
         };
+        self.state[step as usize] = State::Held;
         self.turns[turn.group as usize].arrived.insert(turn.place, buffer);
         self.take_turns(setting.pool, shape, turn.group, part, ready);
     }
@@ -285,30 +293,36 @@ impl Chunk {
             CollectiveKind::AllGather => fetch(shape.cut.piece(setting.number)),
             _ => shape.cut.runs(setting.number).for_each(&mut fetch),
         }
-        if at < self.elements && seat.kind != CollectiveKind::AllGather {
+        if at < self.elements && shape.operation.reduces() {
             let rest = self.data.part(bytes(at..self.elements, width));
             rest.neutral(shape.operation.element, shape.operation.reduction);
         }
     }
 
-    /// Brings the result to where the caller wants it.
-    fn deliver(&self, job: &Job, number: u32) {
-        if in_place(job) || job.output.is_empty() {
+    /// Brings the result to where the caller wants it. What it overwrites of an input that is to be kept is saved.
+    fn deliver(&self, setting: &mut Setting<'_>) {
+        let Job { shape, input, output, keep, .. } = &**setting.job;
+        if in_place(setting.job) || output.is_empty() {
             return;
         }
-        let Job { shape, output, .. } = job;
         let width = shape.operation.element.bytes();
         let from = if shape.script.result() == Storage::Output { self.output } else { self.data };
         let seat = shape.script.seat();
         let mut at = seat.output(Extent::whole(self.elements)).start;
         let mut deliver = |run: Range<u64>| {
             let end = at + (run.end - run.start);
-            output.part(bytes(run, width)).copy_from(from.part(bytes(at..end, width)));
+            let to = output.part(bytes(run, width));
+            if *keep && to.overlaps(*input) {
+                let mut saved = setting.pool.take(to.len());
+                saved.region().copy_from(to);
+                setting.saved.push((to, saved));
+            }
+            to.copy_from(from.part(bytes(at..end, width)));
             at = end;
         };
         match seat.kind {
-            CollectiveKind::ReduceScatter => deliver(shape.cut.piece(number)),
-            _ => shape.cut.runs(number).for_each(deliver),
+            CollectiveKind::ReduceScatter => deliver(shape.cut.piece(setting.number)),
+            _ => shape.cut.runs(setting.number).for_each(deliver),
         }
     }
 

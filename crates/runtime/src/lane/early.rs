@@ -19,6 +19,11 @@ impl Early {
         self.messages.contains_key(&key)
     }
 
+    /// Whether the message is there.
+    pub(super) fn has(&self, key: Key) -> bool {
+        self.messages.get(&key).is_some_and(|(_, buffer)| buffer.is_some())
+    }
+
     /// That a message of `length` bytes is coming in.
     pub(super) fn expect(&mut self, key: Key, length: usize) {
         *self.bytes.entry(key.2).or_default() += length;

@@ -114,8 +114,10 @@ impl Door {
             self.listen();
             self.gather();
             self.say();
-            if self.closing.load(Ordering::Relaxed) {
-                closing.get_or_insert_with(Instant::now);
+            if closing.is_none() && self.closing.load(Ordering::Relaxed) {
+                closing = Some(Instant::now());
+                self.guests.iter_mut().flatten().for_each(|guest| guest.line.say(&Down::Leave));
+                self.say();
             }
             let alone = self.coordinator.as_ref().is_none_or(Coordinator::alone)
                 || self.guests.iter().all(Option::is_none);
@@ -126,8 +128,11 @@ impl Door {
     }
 
     fn accept(&mut self) {
-        while self.greetings.len() < greeting::MOST {
-            let Ok((stream, _)) = self.listener.accept() else { return };
+        while let Ok((stream, _)) = self.listener.accept() {
+            // Whoever has been silent for longest makes room.
+            if self.greetings.len() >= greeting::MOST {
+                self.greetings.pop_first();
+            }
             let greeting = stream
                 .set_nodelay(true)
                 .map_err(|error| error.to_string())
@@ -247,7 +252,9 @@ impl Door {
     /// Says what is to be said.
     fn say(&mut self) {
         let now = self.started.elapsed();
-        if let Some(coordinator) = &mut self.coordinator {
+        // Whoever leaves judges nobody any more.
+        let judges = !self.closing.load(Ordering::Relaxed);
+        if let Some(coordinator) = self.coordinator.as_mut().filter(|_| judges) {
             coordinator.tick(now);
             for (rank, message) in coordinator.say() {
                 if let Some(guest) = &mut self.guests[rank as usize] {

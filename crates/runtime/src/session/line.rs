@@ -37,13 +37,14 @@ impl Line {
         self.decoder.message()
     }
 
-    /// Reads what there is.
+    /// Reads what there is, up to 64 KiB: whoever floods does not have it all kept at once.
     ///
     /// # Errors
     /// How the connection ended.
     pub(super) fn read(&mut self) -> Result<(), String> {
+        const PIECES: usize = 16;
         let mut bytes = [0; 4096];
-        loop {
+        for _ in 0..PIECES {
             match self.stream.read(&mut bytes) {
                 Ok(0) => return Err("end of file".to_owned()),
                 Ok(read) => self.decoder.feed(&bytes[..read]),
@@ -52,6 +53,7 @@ impl Line {
                 Err(error) => return Err(error.to_string()),
             }
         }
+        Ok(())
     }
 
     /// Writes as much as there is room for.

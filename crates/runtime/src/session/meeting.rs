@@ -2,7 +2,7 @@
 
 use super::greeting::{self, Greeting};
 use super::place::{Absence, Place};
-use super::post::Meet;
+use super::post::{Meet, Post};
 use crate::executor::stream::Stream;
 use crate::handshake::Role;
 use mio::net::{TcpListener, TcpStream};
@@ -51,6 +51,7 @@ pub(super) fn join(
     place: &Place,
     meet: &Meet,
     listeners: Vec<(TcpListener, SocketAddr)>,
+    post: &mut Post,
 ) -> Result<Vec<Vec<Option<Stream>>>, Absence> {
     let lanes = listeners.len() as u32;
     let world = meet.members.len() as u32;
@@ -78,6 +79,7 @@ pub(super) fn join(
                 |error| if error.kind() == std::io::ErrorKind::Interrupted { Ok(()) } else { Err(error) },
             )
             .map_err(|error| Absence::here(place.rank, &format!("cannot wait for connections: {error}")))?;
+        post.stay(place)?;
         meeting.accept();
         for ((rank, lane), stream) in meeting.go_on() {
             let slot = &mut streams[lane as usize][rank as usize];
@@ -172,12 +174,18 @@ impl<'a> Meeting<'a> {
 
     /// Lets in whoever connects, as long as they are not too many.
     fn accept(&mut self) {
-        let room = (greeting::MOST + self.meet.members.len()).saturating_sub(self.greetings.len());
         let streams: Vec<TcpStream> = (self.listeners.iter())
             .flat_map(|listener| std::iter::from_fn(|| listener.accept().ok()))
             .map(|(stream, _)| stream)
-            .take(room)
+            .take(greeting::MOST)
             .collect();
+        // Whoever has been silent for longest makes room; those that this member calls itself stay.
+        let strangers: Vec<usize> =
+            self.greetings.iter().filter(|(_, (_, with))| with.is_none()).map(|(&token, _)| token).collect();
+        let most = greeting::MOST + self.meet.members.len() * self.listeners.len();
+        for token in strangers.iter().take((strangers.len() + streams.len()).saturating_sub(most)) {
+            self.greetings.remove(token);
+        }
         for stream in streams {
             if let Ok(greeting) = Greeting::answer(stream, self.place.trust.clone(), &self.place.job) {
                 self.add(greeting, None);

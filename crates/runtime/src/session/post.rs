@@ -6,15 +6,15 @@ use super::line::Line;
 use super::meeting;
 use super::place::{Absence, Place};
 use crate::control::Member;
-use crate::control::message::{Down, Up};
-use crate::executor::{Court, Gauge, Verdicts};
+use crate::control::message::{Down, Progress, Up};
+use crate::executor::{Court, Gauge, Settings, Verdicts};
 use crate::fault::{Blame, Kind, Trouble};
 use crate::handshake::Role;
 use crate::pulse::Patience;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token, Waker};
 use std::io::ErrorKind;
-use std::net::SocketAddr;
+use std::net::{Shutdown, SocketAddr};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::JoinHandle;
@@ -36,12 +36,16 @@ pub(super) struct Meet {
 pub(super) struct Post {
     line: Line,
     poll: Poll,
+    /// How often a sign of life is due before the thread gives it, and when it was given last.
+    interval: Duration,
+    said: Instant,
 }
 
 type Listeners = Vec<(TcpListener, SocketAddr)>;
 
 /// Goes to the coordinator, and waits there until all have come.
-pub(super) fn enter(place: &Place, lanes: u32) -> Result<(Post, Meet, Listeners), Absence> {
+pub(super) fn enter(place: &Place, settings: Settings) -> Result<(Post, Meet, Listeners), Absence> {
+    let lanes = settings.pace.lanes;
     let deadline = Instant::now() + place.wait;
     let fault = |what: String| Absence::here(place.rank, &what);
     let listeners = meeting::listen(place, lanes)?;
@@ -50,7 +54,8 @@ pub(super) fn enter(place: &Place, lanes: u32) -> Result<(Post, Meet, Listeners)
     let both = Interest::READABLE | Interest::WRITABLE;
     let registered = poll.registry().register(&mut stream, COORDINATOR, both);
     registered.map_err(|error| fault(format!("cannot wait: {error}")))?;
-    let mut post = Post { line: Line::new(stream), poll };
+    let interval = settings.patience.interval;
+    let mut post = Post { line: Line::new(stream), poll, interval, said: Instant::now() };
     post.line.say(&Up::Listens { lanes: listeners.iter().map(|(_, address)| *address).collect() });
     let mut events = Events::with_capacity(8);
     loop {
@@ -67,6 +72,7 @@ pub(super) fn enter(place: &Place, lanes: u32) -> Result<(Post, Meet, Listeners)
                 return Ok((post, Meet { epoch, members }, listeners));
             }
             Some(Down::Verdict { blame, trouble }) => return Err(Absence::new(format!("{blame} {trouble}"))),
+            Some(Down::Leave) => return Err(lost("left before all had come".to_owned())),
             Some(Down::Alive | Down::Roll { .. }) => continue,
             None => {
                 if let Some(how) = closed {
@@ -117,6 +123,30 @@ fn greet(place: &Place, lanes: u32, deadline: Instant) -> Result<TcpStream, Abse
 }
 
 impl Post {
+    /// Shows that the member lives while it is not watched yet, and hears whether it is all over.
+    pub(super) fn stay(&mut self, place: &Place) -> Result<(), Absence> {
+        if self.said.elapsed() >= self.interval {
+            self.said = Instant::now();
+            self.line.say(&Up::Alive);
+        }
+        let closed = self.line.write().and_then(|()| self.line.read()).err();
+        let lost = |why: String| Absence::here(place.rank, &format!("lost the coordinator: it {why}"));
+        while let Some(message) = self.line.message::<Down>().map_err(lost)? {
+            match message {
+                Down::Roll { call } => {
+                    self.line.say(&Up::Here { call, progress: Progress { begun: 0, over: 0 } });
+                }
+                Down::Verdict { blame, trouble } => return Err(Absence::new(format!("{blame} {trouble}"))),
+                Down::Leave => return Err(lost("left before all had met".to_owned())),
+                Down::Alive | Down::Meet { .. } => {}
+            }
+        }
+        match closed {
+            Some(how) => Err(lost(format!("closed its connection ({how})"))),
+            None => Ok(()),
+        }
+    }
+
     fn wait(&mut self, events: &mut Events, most: Duration) -> Result<(), String> {
         match self.poll.poll(events, Some(most)) {
             Err(error) if error.kind() != ErrorKind::Interrupted => Err(format!("cannot wait: {error}")),
@@ -239,7 +269,12 @@ impl Keeper {
                 self.verdicts.give(*blame, trouble.clone());
                 given = true;
             }
-            let gone = given && member.verdict().is_some_and(|(b, _)| *b == Blame::Coordinator);
+            if member.alone() {
+                // It waits until its members have heard it.
+                _ = self.post.line.stream.shutdown(Shutdown::Both);
+            }
+            let gone =
+                member.alone() || given && member.verdict().is_some_and(|(b, _)| *b == Blame::Coordinator);
             let said = leaving
                 .is_some_and(|since| self.post.line.said() || since.elapsed() > Duration::from_secs(1));
             if said || (gone && leaving.is_some()) {
