@@ -82,9 +82,10 @@ def test_one_rank_alone():
         with Communicator.join() as ranks:
             values = array("f", [1.0, 2.0])
             ranks.all_reduce(values).wait()
+            values.append(3.0)  # the memory is the caller's again
             print(list(values))
     """
-    assert run(1, body) == ["[1.0, 2.0]"]
+    assert run(1, body) == ["[1.0, 2.0, 3.0]"]
 
 
 @pytest.mark.parametrize(
@@ -111,7 +112,8 @@ def test_what_makes_no_sense_is_refused_before_anybody_is_called(tmp_path, monke
 
     assert "no such algorithm" in why(rules=[Rule("all_reduce", "rng")])
     assert "needs a power of 4 ranks" in why(world=5, rules=[Rule("all_reduce", "bcube")])
-    assert "does not have each rank once" in why(order=[0, 0])
+    assert "does not have each rank once" in why(world=2, order=[0, 0])
+    assert "`order` has 2 ranks, and there are 3" in why(world=3, order=[0, 1])
     assert "anybody who reaches this address" in why(interfaces=["10.1.2.3"])
     assert "anybody who reaches this address" in why(coordinator="10.1.2.3:5")
     assert "the coordinator's address is not known" in why(coordinator="no.such.host.invalid:5")

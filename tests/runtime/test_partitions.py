@@ -90,8 +90,8 @@ def cut(cli, name, one, other):
 def test_a_connection_that_breaks_between_two_that_live_is_at_fault_itself(cli, bed):
     running = start(cli, bed)
     steps(running, 4)
-    since = time.time()
     cut(cli, bed, 2, 3)
+    since = time.time()
     said = outcomes(running)
     messages = {each["error"]["message"].partition(" (")[0] for each in said.values()}
     assert len(messages) == 1, messages

@@ -205,7 +205,8 @@ impl Communicator {
         let pending = Pending::new(Arc::clone(&completion));
         let mut shared = lock(&self.shared);
         if let Some(fault) = &shared.failed {
-            completion.end(Err(Arc::new(Fault { during: None, ..(**fault).clone() })));
+            let during = Some((shared.newest + 1, *operation, Duration::ZERO));
+            completion.end(Err(Arc::new(Fault { during, ..(**fault).clone() })));
             return Ok(pending);
         }
         shared.newest += 1;

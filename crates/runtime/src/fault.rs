@@ -13,8 +13,8 @@ pub struct Fault {
     pub blame: Blame,
     /// What happened.
     pub trouble: Trouble,
-    /// What was under way: the operation's number, what it is, and how long it took until then. Nothing where the
-    /// communicator had failed before.
+    /// What was under way: the operation's number, what it is, and how long it took until then; no time at all, where the
+    /// communicator had failed before it began.
     pub during: Option<(u64, Operation, Duration)>,
 }
 
