@@ -12,7 +12,7 @@ from tests.runtime.jobs import job
 FOUND_WITHIN_S = 2.0
 """How soon a fault is found: what the project promises."""
 
-SLACK_S = 1.0
+SLACK_S = 3.0
 """What a machine that is busy with other tests may add."""
 
 

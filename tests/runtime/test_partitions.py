@@ -15,6 +15,9 @@ from tests.testbed.specs import RACKS, needs_namespaces
 
 pytestmark = needs_namespaces
 
+FOUND_WITHIN_S = 5.0
+"""How soon a fault is found: within two seconds, and what a machine that is busy with other tests may add."""
+
 
 @pytest.fixture
 def bed(cli):
@@ -74,7 +77,7 @@ def test_a_host_that_is_cut_off_is_at_fault_and_knows_only_that_the_coordinator_
     for rank in (0, 1, 3):
         assert said[rank]["error"]["message"].startswith("rank 2 gave no sign of life"), said[rank]
     assert said[2]["error"]["message"].startswith("the coordinator gave no sign of life"), said[2]
-    assert all(each["intact"] and each["at"] - since < 3.5 for each in said.values()), said
+    assert all(each["intact"] and each["at"] - since < FOUND_WITHIN_S for each in said.values()), said
 
 
 def cut(cli, name, one, other):
@@ -96,7 +99,7 @@ def test_a_connection_that_breaks_between_two_that_live_is_at_fault_itself(cli, 
     messages = {each["error"]["message"].partition(" (")[0] for each in said.values()}
     assert len(messages) == 1, messages
     assert messages.pop().startswith("the link between rank 2 and rank 3"), said
-    assert all(each["intact"] and each["at"] - since < 4.0 for each in said.values()), said
+    assert all(each["intact"] and each["at"] - since < FOUND_WITHIN_S for each in said.values()), said
 
 
 def test_a_cut_that_heals_soon_is_waited_for(cli, bed):

@@ -38,7 +38,7 @@ fn place(rank: u32, world: u32, port: u16) -> Place {
 
 fn settings() -> Settings {
     let pace = Pace { lanes: 2, ..Settings::default().pace };
-    Settings { pace, deadline: Duration::from_secs(3), ..Settings::default() }
+    Settings { pace, deadline: Duration::from_secs(6), ..Settings::default() }
 }
 
 fn book(rank: u32, world: u32) -> Book {
