@@ -49,7 +49,6 @@ impl Default for Settings {
 #[derive(Debug)]
 pub struct Communicator {
     book: Arc<Book>,
-    settings: Settings,
     lanes: Vec<Handle>,
     shared: Arc<Mutex<Shared>>,
     gauge: Arc<Gauge>,
@@ -177,7 +176,7 @@ impl Communicator {
             deadline: settings.deadline,
         };
         let monitor = std::thread::Builder::new().name("monitor".to_owned()).spawn(|| monitor.run())?;
-        Ok(Self { book, settings, lanes, shared, gauge, monitor: Some(monitor) })
+        Ok(Self { book, lanes, shared, gauge, monitor: Some(monitor) })
     }
 
     /// What is known about how collectives are run.
@@ -267,11 +266,6 @@ impl Communicator {
                 .into());
         }
         Ok(())
-    }
-
-    /// How long an operation may take.
-    pub fn deadline(&self) -> Duration {
-        self.settings.deadline
     }
 }
 

@@ -11,7 +11,7 @@ mod early;
 
 use crate::fault::Broken;
 use crate::link::{Event, Landing, Link, Owner};
-use crate::memory::{Pool, Region};
+use crate::memory::{Buffer, Pool, Region};
 use crate::operation::Asked;
 use crate::script::Act;
 use crate::shape::{Book, Shape};
@@ -32,7 +32,7 @@ pub struct Job {
     pub sequence: u64,
     /// How it is run.
     pub shape: Arc<Shape>,
-    /// What this rank brings: see [`Operation`]; empty where it brings nothing.
+    /// What this rank brings: see [`crate::operation::Operation`]; empty where it brings nothing.
     pub input: Region,
     /// Where the result goes, which may be the input; empty where there is none.
     pub output: Region,
@@ -94,7 +94,7 @@ struct Running {
     /// Ranks that know from this lane what is run.
     told: BTreeSet<u32>,
     /// What the input was, where it has been overwritten.
-    saved: Vec<(Region, crate::memory::Buffer)>,
+    saved: Vec<(Region, Buffer)>,
 }
 
 impl Lane {
@@ -289,12 +289,6 @@ impl Lane {
             .collect()
     }
 
-    /// Bytes taken from and given to a rank so far.
-    pub fn traffic(&self, rank: u32) -> (u64, u64) {
-        let link = &self.links[rank as usize];
-        (link.taken, link.given)
-    }
-
     fn happened(&mut self, rank: u32, event: Event) -> Result<(), Broken> {
         match event {
             Event::Header(header) if header.epoch != self.epoch => Err(Broken::Epoch(header, self.epoch)),
@@ -344,7 +338,7 @@ impl Lane {
         }
         let us = self.book.member();
         let shape = self.book.shape(&asked.operation).map_err(|_| Broken::NoPlan(us, asked.operation))?;
-        agree(self.book.member(), &shape, &asked)?;
+        agree(us, &shape, &asked)?;
         self.jobs.insert(sequence, Known { shape, heard: BTreeSet::from([rank]), job: None });
         Ok(())
     }

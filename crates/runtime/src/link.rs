@@ -85,9 +85,6 @@ pub(crate) struct Link {
     written: usize,
     waiting: usize,
     incoming: Incoming,
-    /// Bytes taken in and given out since the beginning.
-    pub(crate) taken: u64,
-    pub(crate) given: u64,
 }
 
 impl Default for Link {
@@ -97,8 +94,6 @@ impl Default for Link {
             written: 0,
             waiting: 0,
             incoming: Incoming::Header { bytes: [0; HEADER], have: 0 },
-            taken: 0,
-            given: 0,
         }
     }
 }
@@ -151,7 +146,6 @@ impl Link {
     /// That `bytes` of what was gathered are written; messages that are written to their end go to `done`.
     pub(crate) fn sent(&mut self, bytes: usize, done: &mut Vec<Owner>) {
         self.waiting -= bytes;
-        self.given += bytes as u64;
         self.written += bytes;
         while let Some(frame) = self.outgoing.front().filter(|frame| frame.len() <= self.written) {
             self.written -= frame.len();
@@ -175,7 +169,6 @@ impl Link {
                     header[*have..*have + now.len()].copy_from_slice(now);
                     *have += now.len();
                     *bytes = later;
-                    self.taken += now.len() as u64;
                     if *have == HEADER {
                         let (header, checksum) = Header::decode(header).map_err(Broken::Kind)?;
                         self.incoming = Incoming::Asked(header, checksum);
@@ -193,7 +186,6 @@ impl Link {
                     let (now, later) = bytes.split_at(bytes.len().min(payload.length - payload.got));
                     payload.land(now);
                     *bytes = later;
-                    self.taken += now.len() as u64;
                 }
             }
         }
@@ -228,7 +220,6 @@ impl Link {
             payload.checksum.add(place.part(payload.got..payload.got + bytes).bytes());
         }
         payload.got += bytes;
-        self.taken += bytes as u64;
         if payload.got == payload.length { self.complete().map(Some) } else { Ok(None) }
     }
 
@@ -243,7 +234,7 @@ impl Link {
         Ok(Event::Frame(payload.header, payload.landing))
     }
 
-    /// Where the bytes of the frame that is coming in have been put, for whoever has to forget it.
+    /// Forgets what waits and what is coming in.
     pub(crate) fn abandon(&mut self) {
         self.outgoing.clear();
         (self.written, self.waiting) = (0, 0);
