@@ -149,6 +149,8 @@ pub enum Broken {
     Unknown(Header),
     /// The message has come before.
     Twice(Header),
+    /// A gradient for a vector that has no parameters yet: its name.
+    NoParameters(String),
     /// The peer runs something for which there is no plan here: who says so, and what.
     NoPlan(u32, Operation),
     /// The peer runs another operation at this place: who says so, ours and theirs.
@@ -172,6 +174,9 @@ impl fmt::Display for Broken {
             Self::Twice(header) => {
                 let Header { sequence, chunk, .. } = header;
                 write!(f, "sent the same message twice (operation {sequence}, chunk {chunk})")
+            }
+            Self::NoParameters(name) => {
+                write!(f, "pushed a gradient for `{name}`, of which no parameters have been set")
             }
             Self::NoPlan(us, operation) => {
                 write!(f, "asks for {operation}, for which rank {us} has no plan")

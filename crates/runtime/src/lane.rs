@@ -11,6 +11,7 @@ mod early;
 
 use crate::fault::Broken;
 use crate::link::{Event, Landing, Link, Owner};
+use crate::machine::Machine;
 use crate::memory::{Buffer, Pool, Region};
 use crate::operation::Asked;
 use crate::script::Act;
@@ -152,34 +153,6 @@ impl Lane {
         Ok(())
     }
 
-    /// Bytes that wait to be written to a rank.
-    pub fn waiting(&self, rank: u32) -> usize {
-        self.links[rank as usize].waiting()
-    }
-
-    /// What is to be written to a rank next, as at most `most` slices (at least 2).
-    pub fn gather<'a>(&'a self, rank: u32, slices: &mut Vec<IoSlice<'a>>, most: usize) {
-        self.links[rank as usize].gather(slices, most);
-    }
-
-    /// That `bytes` of what was gathered for a rank are written.
-    pub fn sent(&mut self, rank: u32, bytes: usize) {
-        let mut done = std::mem::take(&mut self.done);
-        self.links[rank as usize].sent(bytes, &mut done);
-        for (sequence, chunk, step) in done.drain(..) {
-            self.advance(sequence, chunk, Kick::Done(step));
-        }
-        self.done = done;
-        self.fill();
-    }
-
-    /// Whether bytes from a rank are to be read: not while it is too far ahead, unless what is wanted now comes behind that.
-    pub fn reads(&self, rank: u32) -> bool {
-        let newest = self.jobs.last_key_value().map_or(0, |(&sequence, _)| sequence);
-        let near = newest.saturating_sub(self.newest) < MOST_AHEAD / 2;
-        (near && self.early.bytes(rank) <= self.pace.ahead) || self.lacks(rank, false)
-    }
-
     /// Whether an operation that has begun here still needs a rank: to send to it, or a message that has not come.
     pub fn needs(&self, rank: u32) -> bool {
         self.lacks(rank, true)
@@ -207,35 +180,6 @@ impl Lane {
                 })
             })
         })
-    }
-
-    /// Where the next bytes from a rank may be read to right away.
-    pub fn direct(&self, rank: u32) -> Option<Region> {
-        self.links[rank as usize].direct()
-    }
-
-    /// That `bytes` from a rank were read to where [`Lane::direct`] said.
-    ///
-    /// # Errors
-    /// Where what comes from the rank cannot be believed; the lane is then of no further use.
-    pub fn read_directly(&mut self, rank: u32, bytes: usize) -> Result<(), Broken> {
-        if let Some(event) = self.links[rank as usize].read_directly(bytes)? {
-            self.happened(rank, event)?;
-            self.fill();
-        }
-        Ok(())
-    }
-
-    /// Takes in bytes from a rank.
-    ///
-    /// # Errors
-    /// As [`Lane::read_directly`].
-    pub fn received(&mut self, rank: u32, mut bytes: &[u8]) -> Result<(), Broken> {
-        while let Some(event) = self.links[rank as usize].take(&mut bytes)? {
-            self.happened(rank, event)?;
-        }
-        self.fill();
-        Ok(())
     }
 
     /// Gives a rank a sign of life, unless it is about to hear from us anyway.
@@ -275,7 +219,7 @@ impl Lane {
     /// Gives up: inputs that were to be kept are as they were. Returns the operations that had begun and were not
     /// forgotten.
     pub fn abort(&mut self) -> Vec<u64> {
-        self.links.iter_mut().for_each(Link::abandon);
+        self.links.iter_mut().for_each(|link| _ = link.abandon());
         let jobs = std::mem::take(&mut self.jobs);
         (self.running, self.early) = (0, Early::default());
         let begun = jobs.into_iter().filter_map(|(sequence, known)| Some((sequence, known.job?)));
@@ -461,6 +405,53 @@ impl Lane {
             self.jobs.remove(&sequence);
         }
         self.finished.push_back(sequence);
+    }
+}
+
+impl Machine for Lane {
+    fn waiting(&self, peer: u32) -> usize {
+        self.links[peer as usize].waiting()
+    }
+
+    fn gather<'a>(&'a self, peer: u32, slices: &mut Vec<IoSlice<'a>>, most: usize) {
+        self.links[peer as usize].gather(slices, most);
+    }
+
+    fn sent(&mut self, peer: u32, bytes: usize) {
+        let mut done = std::mem::take(&mut self.done);
+        self.links[peer as usize].sent(bytes, &mut done);
+        for (sequence, chunk, step) in done.drain(..) {
+            self.advance(sequence, chunk, Kick::Done(step));
+        }
+        self.done = done;
+        self.fill();
+    }
+
+    /// Not while it is too far ahead, unless what is wanted now comes behind that.
+    fn reads(&self, peer: u32) -> bool {
+        let newest = self.jobs.last_key_value().map_or(0, |(&sequence, _)| sequence);
+        let near = newest.saturating_sub(self.newest) < MOST_AHEAD / 2;
+        (near && self.early.bytes(peer) <= self.pace.ahead) || self.lacks(peer, false)
+    }
+
+    fn direct(&mut self, peer: u32) -> Option<Region> {
+        self.links[peer as usize].direct()
+    }
+
+    fn read_directly(&mut self, peer: u32, bytes: usize) -> Result<(), Broken> {
+        if let Some(event) = self.links[peer as usize].read_directly(bytes)? {
+            self.happened(peer, event)?;
+            self.fill();
+        }
+        Ok(())
+    }
+
+    fn received(&mut self, peer: u32, mut bytes: &[u8]) -> Result<(), Broken> {
+        while let Some(event) = self.links[peer as usize].take(&mut bytes)? {
+            self.happened(peer, event)?;
+        }
+        self.fill();
+        Ok(())
     }
 }
 

@@ -8,6 +8,7 @@
 //! - [`memory`]: regions of tensors and buffers of our own;
 //! - [`wire`]: frames; `link`: one connection's frames in and out;
 //! - [`lane`]: the chunks that one thread works on, with a connection to each peer;
+//! - [`hub`]: a server that sums for workers; [`machine`]: what all that talk to peers have in common;
 //! - [`transport`]: what carries bytes between lanes;
 //! - [`executor`]: lanes on threads and sockets; [`session`]: members that meet over TCP;
 //! - [`handshake`]: who speaks; [`pulse`]: signs of life; [`control`]: members and their coordinator; [`fault`]: what goes wrong, and who is at fault.
@@ -17,8 +18,10 @@ pub mod cut;
 pub mod executor;
 pub mod fault;
 pub mod handshake;
+pub mod hub;
 pub mod lane;
 mod link;
+pub mod machine;
 pub mod memory;
 pub mod operation;
 pub mod pulse;

@@ -45,6 +45,17 @@ pub(crate) enum Landing {
     Combine(Region, Element, Reduction),
 }
 
+impl Landing {
+    /// Where bytes may be put as they come.
+    fn place(&mut self) -> Option<Region> {
+        match self {
+            Self::Aside(buffer) => Some(buffer.region()),
+            Self::Put(place) => Some(*place),
+            Self::Nothing | Self::Combine(..) => None,
+        }
+    }
+}
+
 /// What has come in of the next frame.
 #[derive(Debug)]
 enum Incoming {
@@ -200,14 +211,12 @@ impl Link {
     }
 
     /// Where the next bytes may be read to right away, if that is worth it.
-    pub(crate) fn direct(&self) -> Option<Region> {
+    pub(crate) fn direct(&mut self) -> Option<Region> {
         const WORTH: usize = 4096;
-        let Incoming::Payload(payload) = &self.incoming else { return None };
+        let Incoming::Payload(payload) = &mut self.incoming else { return None };
         let rest = payload.length - payload.got;
-        match &payload.landing {
-            Landing::Put(place) if rest >= WORTH => Some(place.part(payload.got..payload.length)),
-            _ => None,
-        }
+        let place = payload.landing.place()?;
+        (rest >= WORTH).then(|| place.part(payload.got..payload.length))
     }
 
     /// That `bytes` were read to where [`Link::direct`] said.
@@ -216,7 +225,7 @@ impl Link {
     /// Where the frame is not what was sent.
     pub(crate) fn read_directly(&mut self, bytes: usize) -> Result<Option<Event>, Broken> {
         let Incoming::Payload(payload) = &mut self.incoming else { return Ok(None) };
-        if let Landing::Put(place) = &payload.landing {
+        if let Some(place) = payload.landing.place() {
             payload.checksum.add(place.part(payload.got..payload.got + bytes).bytes());
         }
         payload.got += bytes;
@@ -234,11 +243,11 @@ impl Link {
         Ok(Event::Frame(payload.header, payload.landing))
     }
 
-    /// Forgets what waits and what is coming in.
-    pub(crate) fn abandon(&mut self) {
-        self.outgoing.clear();
+    /// Forgets what waits and what is coming in; whose messages were not written to their end.
+    pub(crate) fn abandon(&mut self) -> Vec<Owner> {
         (self.written, self.waiting) = (0, 0);
         self.incoming = Incoming::Header { bytes: [0; HEADER], have: 0 };
+        self.outgoing.drain(..).filter_map(|frame| frame.owner).collect()
     }
 }
 
@@ -250,9 +259,7 @@ impl Payload {
         self.got += bytes.len();
         match &mut self.landing {
             Landing::Nothing => {}
-            Landing::Aside(buffer) => {
-                buffer.region().part(from..self.got).bytes_mut().copy_from_slice(bytes);
-            }
+            Landing::Aside(buffer) => buffer.as_mut_slice()[from..self.got].copy_from_slice(bytes),
             Landing::Put(place) => place.part(from..self.got).bytes_mut().copy_from_slice(bytes),
             Landing::Combine(place, element, reduction) => {
                 let (place, element, reduction) = (*place, *element, *reduction);

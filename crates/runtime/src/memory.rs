@@ -148,6 +148,25 @@ impl Buffer {
         self.region().bytes_mut()
     }
 
+    /// Its bytes.
+    pub fn as_slice(&self) -> &[u8] {
+        self.reading().bytes()
+    }
+
+    /// All of it, to be read alone, which several may do at once. The buffer must outlive the region's use.
+    pub(crate) fn reading(&self) -> Region {
+        // SAFETY: the lines are ours, and whoever has this region does not write through it.
+        unsafe { Region::new(self.lines.as_ptr().cast_mut().cast(), self.length) }
+    }
+
+    /// Combines another one of the same length with what is here.
+    ///
+    /// # Panics
+    /// Where lengths differ, or the reduction is not offered for the element.
+    pub(crate) fn combine(&mut self, from: &Self, element: Element, reduction: Reduction) {
+        self.region().combine(from.as_slice(), element, reduction);
+    }
+
     /// All of it. The buffer must outlive the region's use.
     pub fn region(&mut self) -> Region {
         // SAFETY: the lines are ours, and we have them alone.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use syncline_plan::registry::ENTRIES;
 use syncline_plan::{Algorithm, by_name};
 use syncline_runtime::lane::{Job, Lane, Pace};
+use syncline_runtime::machine::Machine;
 use syncline_runtime::memory::{Buffer, Region};
 use syncline_runtime::operation::{Association, Operation};
 use syncline_runtime::shape::{Book, Rule, Shape};
@@ -93,8 +94,8 @@ fn check(
         .collect();
     let pace = Pace { lanes: 2, window, ahead: 1 << 20 };
     let lanes = |index| books.iter().map(move |book| Lane::new(index, pace, 3, Arc::clone(book))).collect();
-    let mut networks: Vec<Memory> = (0..pace.lanes)
-        .map(|index| Memory::new(lanes(index), seed + u64::from(index), 1 << (4 + seed % 9)))
+    let mut networks: Vec<Memory<Lane>> = (0..pace.lanes)
+        .map(|index| Memory::mesh(lanes(index), seed + u64::from(index), 1 << (4 + seed % 9)))
         .collect();
     let inputs: Vec<Vec<Vec<u8>>> = (0u64..)
         .zip(asks)
@@ -125,7 +126,7 @@ fn check(
             let sequence = number as u64 + 1;
             let job = Arc::new(Job { sequence, shape, input, output, keep: ask.keep });
             for network in &mut networks {
-                network.lane(member).start(Arc::clone(&job)).unwrap();
+                network.machine(member as usize).start(Arc::clone(&job)).unwrap();
             }
             begun.insert(member, number + 1);
         }
@@ -143,7 +144,8 @@ fn check(
         let end = network.run();
         prop_assert!(end.is_ok(), "{:?}", end);
         for member in 0..members {
-            let finished: Vec<u64> = std::iter::from_fn(|| network.lane(member).finished()).collect();
+            let finished: Vec<u64> =
+                std::iter::from_fn(|| network.machine(member as usize).finished()).collect();
             let mut sorted = finished.clone();
             sorted.sort_unstable();
             prop_assert_eq!(
@@ -153,7 +155,7 @@ fn check(
                 member,
                 algorithm.name()
             );
-            finished.into_iter().for_each(|sequence| network.lane(member).forget(sequence));
+            finished.into_iter().for_each(|sequence| network.machine(member as usize).forget(sequence));
         }
     }
     for ((ask, inputs), vectors) in asks.iter().zip(&inputs).zip(&mut vectors) {
@@ -271,7 +273,7 @@ fn in_the_order_of_seats_a_hub_and_direct_add_from_the_first_rank_to_the_last() 
         for seed in 0..20 {
             let (lanes, shapes) = lanes_of(name, 7, &operation, 64);
             let mut buffers: Vec<Buffer> = shapes.iter().map(|_| Buffer::new(2000)).collect();
-            let mut network = Memory::new(lanes, seed, 50);
+            let mut network = Memory::mesh(lanes, seed, 50);
             for (member, (shape, buffer)) in shapes.iter().zip(&mut buffers).enumerate() {
                 if let Some(input) = inputs.get(member) {
                     buffer.as_mut_slice().copy_from_slice(input);
@@ -279,7 +281,7 @@ fn in_the_order_of_seats_a_hub_and_direct_add_from_the_first_rank_to_the_last() 
                 let region = if member < 7 { buffer.region() } else { Region::EMPTY };
                 let job =
                     Job { sequence: 1, shape: Arc::clone(shape), input: region, output: region, keep: false };
-                network.lane(member as u32).start(Arc::new(job)).unwrap();
+                network.machine(member).start(Arc::new(job)).unwrap();
             }
             network.run().unwrap();
             assert!(
@@ -298,18 +300,18 @@ fn what_is_to_be_kept_is_there_after_a_failure() {
         for steps in [0, 10, 50, 100, 200, 400] {
             let (lanes, shapes) = lanes_of(name, 4, &operation, 256);
             let mut buffers: Vec<Buffer> = (0..4).map(|_| Buffer::new(8000)).collect();
-            let mut network = Memory::new(lanes, steps, 300);
+            let mut network = Memory::mesh(lanes, steps, 300);
             for ((rank, buffer), shape) in (0u32..).zip(&mut buffers).zip(shapes) {
                 buffer.as_mut_slice().copy_from_slice(&interpreter::vector(&operation, rank, 1));
                 let region = buffer.region();
                 let job = Job { sequence: 1, shape, input: region, output: region, keep: true };
-                network.lane(rank).start(Arc::new(job)).unwrap();
+                network.machine(rank as usize).start(Arc::new(job)).unwrap();
             }
             for _ in 0..steps {
                 network.step().unwrap();
             }
             for (rank, buffer) in (0u32..).zip(&mut buffers) {
-                assert_eq!(network.lane(rank).abort(), [1]);
+                assert_eq!(network.machine(rank as usize).abort(), [1]);
                 assert_eq!(
                     buffer.as_mut_slice(),
                     interpreter::vector(&operation, rank, 1),
@@ -328,14 +330,14 @@ fn another_operation_under_the_same_number_is_told_with_both() {
         let (lanes, shapes) = lanes_of("ring", 3, &operation, 256);
         let (_, others) = lanes_of("ring", 3, &other, 256);
         let mut buffers: Vec<Buffer> = (0..3).map(|_| Buffer::new(4004)).collect();
-        let mut network = Memory::new(lanes, 1, 300);
-        let mut start = |network: &mut Memory, rank: u32| {
+        let mut network = Memory::mesh(lanes, 1, 300);
+        let mut start = |network: &mut Memory<Lane>, rank: u32| {
             let region = buffers[rank as usize].region();
             let shape = if rank == 2 { &others[2] } else { &shapes[rank as usize] };
             let region = region.part(0..if rank == 2 { 4004 } else { 4000 });
             let job =
                 Job { sequence: 1, shape: Arc::clone(shape), input: region, output: region, keep: false };
-            network.lane(rank).start(Arc::new(job))
+            network.machine(rank as usize).start(Arc::new(job))
         };
         (0..2).for_each(|rank| start(&mut network, rank).unwrap());
         let broken = if late {
@@ -357,23 +359,23 @@ fn a_sender_that_is_far_ahead_is_made_to_wait() {
         ..all_reduce(1 << 16, Element::F32, Association::Arrival)
     };
     let (lanes, shapes) = lanes_of("direct", 2, &operation, 4096);
-    let mut network = Memory::new(lanes, 1, 100_000);
+    let mut network = Memory::mesh(lanes, 1, 100_000);
     let mut buffers: Vec<Buffer> = (0..2).map(|_| Buffer::new(1 << 18)).collect();
     let regions: Vec<Region> = buffers.iter_mut().map(Buffer::region).collect();
-    let start = |network: &mut Memory, rank: u32, sequence| {
+    let start = |network: &mut Memory<Lane>, rank: u32, sequence| {
         let (shape, region) = (Arc::clone(&shapes[rank as usize]), regions[rank as usize]);
         let job = Job { sequence, shape, input: region, output: region, keep: false };
-        network.lane(rank).start(Arc::new(job)).unwrap();
+        network.machine(rank as usize).start(Arc::new(job)).unwrap();
     };
     for sequence in 1..=40 {
         start(&mut network, 0, sequence);
     }
     network.run().unwrap();
-    assert!(!network.lane(1).reads(0) && network.lane(0).waiting(1) > 0);
+    assert!(!network.machine(1).reads(0) && network.machine(0).waiting(1) > 0);
     for sequence in 1..=40 {
         start(&mut network, 1, sequence);
         network.run().unwrap();
     }
-    assert!(network.lane(1).reads(0) && network.lane(0).waiting(1) == 0);
-    assert_eq!(std::iter::from_fn(|| network.lane(1).finished()).count(), 40);
+    assert!(network.machine(1).reads(0) && network.machine(0).waiting(1) == 0);
+    assert_eq!(std::iter::from_fn(|| network.machine(1).finished()).count(), 40);
 }

@@ -4,6 +4,7 @@ use super::pending::Completion;
 use super::stream::{self, Stream};
 use crate::fault::{Blame, Kind, Trouble};
 use crate::lane::{Job, Lane};
+use crate::machine::Machine;
 use crate::pulse::{Patience, Pulse};
 use mio::{Events, Poll, Token, Waker};
 use std::collections::BTreeMap;

@@ -1,84 +1,117 @@
-//! Lanes of several members in one thread. Which connection moves next, and by how many bytes, follows from a seed alone: the
-//! same seed gives the same run, and another seed another order of arrival.
+//! Machines in one thread, joined by cables. Which cable moves bytes next, and how many, follows from a seed alone: the same
+//! seed gives the same run, and another seed another order of arrival.
 
 use crate::fault::Broken;
-use crate::lane::Lane;
+use crate::machine::Machine;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::collections::VecDeque;
 
-/// Most bytes that a connection holds on their way.
+/// Most bytes that a cable holds on their way in one direction.
 const CAPACITY: usize = 1 << 16;
 
-/// Lanes of the same number of all members, joined pairwise.
+/// One end of a cable: a machine, by its place, and the peer that the other end is to it.
+pub type End = (usize, u32);
+
 #[derive(Debug)]
-pub struct Memory {
-    lanes: Vec<Lane>,
-    /// Bytes on their way, by sender and receiver.
-    pipes: Vec<Vec<VecDeque<u8>>>,
+struct Cable {
+    ends: [End; 2],
+    /// Bytes on their way from each end.
+    pipes: [VecDeque<u8>; 2],
+}
+
+/// Machines and the cables between them.
+#[derive(Debug)]
+pub struct Memory<M> {
+    machines: Vec<M>,
+    cables: Vec<Cable>,
     random: ChaCha8Rng,
     /// Most bytes that are moved at once.
     piece: usize,
 }
 
-impl Memory {
-    /// Joins the lanes of members, in their order. Bytes move in pieces of up to `piece`.
-    pub fn new(lanes: Vec<Lane>, seed: u64, piece: usize) -> Self {
-        let pipes = vec![vec![VecDeque::new(); lanes.len()]; lanes.len()];
-        Self { lanes, pipes, random: ChaCha8Rng::seed_from_u64(seed), piece: piece.max(1) }
+/// Who cannot believe what it got, from which of its peers, and why.
+pub type Disbelief = (usize, u32, Broken);
+
+impl<M: Machine> Memory<M> {
+    /// Joins machines by cables. Bytes move in pieces of up to `piece`.
+    pub fn new(machines: Vec<M>, cables: &[[End; 2]], seed: u64, piece: usize) -> Self {
+        let cables = cables.iter().map(|&ends| Cable { ends, pipes: Default::default() }).collect();
+        Self { machines, cables, random: ChaCha8Rng::seed_from_u64(seed), piece: piece.max(1) }
     }
 
-    /// A member's lane.
-    pub fn lane(&mut self, member: u32) -> &mut Lane {
-        &mut self.lanes[member as usize]
+    /// Joins machines of one kind pairwise: each knows the others by their places.
+    pub fn mesh(machines: Vec<M>, seed: u64, piece: usize) -> Self {
+        let all = machines.len();
+        let cables: Vec<[End; 2]> =
+            (0..all).flat_map(|b| (0..b).map(move |a| [(a, b as u32), (b, a as u32)])).collect();
+        Self::new(machines, &cables, seed, piece)
     }
 
-    /// Moves bytes of one connection that has some to move; whether there was one.
+    /// One more cable.
+    pub fn join(&mut self, ends: [End; 2]) {
+        self.cables.push(Cable { ends, pipes: Default::default() });
+    }
+
+    /// Takes away all cables of a machine, with the bytes that are on their way. Whom they led to.
+    pub fn cut(&mut self, machine: usize) -> Vec<End> {
+        let gone = self.cables.extract_if(.., |cable| cable.ends.iter().any(|end| end.0 == machine));
+        gone.flat_map(|cable| cable.ends).filter(|end| end.0 != machine).collect()
+    }
+
+    /// A machine.
+    pub fn machine(&mut self, place: usize) -> &mut M {
+        &mut self.machines[place]
+    }
+
+    /// Moves bytes of one cable that has some to move; whether there was one.
     ///
     /// # Errors
-    /// Where a member cannot believe what it got: the member, from whom, and why.
-    pub fn step(&mut self) -> Result<bool, (u32, u32, Broken)> {
-        let members = self.lanes.len() as u32;
+    /// Where a machine cannot believe what it got.
+    pub fn step(&mut self) -> Result<bool, Disbelief> {
         let mut able = Vec::new();
-        for from in 0..members {
-            for to in (0..members).filter(|&to| to != from) {
-                let pipe = &self.pipes[from as usize][to as usize];
-                if pipe.len() < CAPACITY && self.lanes[from as usize].waiting(to) > 0 {
-                    able.push((from, to, true));
+        for (number, cable) in self.cables.iter().enumerate() {
+            for side in 0..2 {
+                let (from, to) = (cable.ends[side], cable.ends[1 - side]);
+                let pipe = &cable.pipes[side];
+                if pipe.len() < CAPACITY && self.machines[from.0].waiting(from.1) > 0 {
+                    able.push((number, side, true));
                 }
-                if !pipe.is_empty() && self.lanes[to as usize].reads(from) {
-                    able.push((from, to, false));
+                if !pipe.is_empty() && self.machines[to.0].reads(to.1) {
+                    able.push((number, side, false));
                 }
             }
         }
         if able.is_empty() {
             return Ok(false);
         }
-        let (from, to, write) = able[self.random.random_range(0..able.len())];
+        let (number, side, write) = able[self.random.random_range(0..able.len())];
         let most = self.random.random_range(1..=self.piece);
-        let pipe = &mut self.pipes[from as usize][to as usize];
+        let cable = &mut self.cables[number];
+        let (from, to) = (cable.ends[side], cable.ends[1 - side]);
+        let pipe = &mut cable.pipes[side];
         if write {
-            let lane = &mut self.lanes[from as usize];
+            let machine = &mut self.machines[from.0];
             let mut slices = Vec::new();
-            lane.gather(to, &mut slices, 8);
+            machine.gather(from.1, &mut slices, 8);
             let before = pipe.len();
             for slice in slices {
                 let room = most - (pipe.len() - before);
                 pipe.extend(&slice[..slice.len().min(room)]);
             }
             let written = pipe.len() - before;
-            lane.sent(to, written);
+            machine.sent(from.1, written);
             return Ok(true);
         }
-        let lane = &mut self.lanes[to as usize];
-        let fault = |broken| (to, from, broken);
-        if let Some(place) = lane.direct(from).filter(|_| self.random.random::<bool>()) {
+        let machine = &mut self.machines[to.0];
+        let disbelief = |broken| (to.0, to.1, broken);
+        if let Some(place) = machine.direct(to.1).filter(|_| self.random.random::<bool>()) {
             let bytes: Vec<u8> = pipe.drain(..most.min(pipe.len()).min(place.len())).collect();
             place.part(0..bytes.len()).bytes_mut().copy_from_slice(&bytes);
-            lane.read_directly(from, bytes.len()).map_err(fault)?;
+            machine.read_directly(to.1, bytes.len()).map_err(disbelief)?;
         } else {
             let bytes: Vec<u8> = pipe.drain(..most.min(pipe.len())).collect();
-            lane.received(from, &bytes).map_err(fault)?;
+            machine.received(to.1, &bytes).map_err(disbelief)?;
         }
         Ok(true)
     }
@@ -87,7 +120,7 @@ impl Memory {
     ///
     /// # Errors
     /// As [`Memory::step`].
-    pub fn run(&mut self) -> Result<(), (u32, u32, Broken)> {
+    pub fn run(&mut self) -> Result<(), Disbelief> {
         while self.step()? {}
         Ok(())
     }

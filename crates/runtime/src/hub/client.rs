@@ -1,0 +1,370 @@
+//! A worker's side of its hubs: takes vectors apart into chunks and puts them together again (luo2020, section 3.2.4). No
+//! sockets, clocks or threads.
+
+use super::assignment::{Cores, Way, assign};
+use super::frame::{Notice, Verb};
+use super::terms::{Contract, Pace};
+use crate::fault::Broken;
+use crate::link::{Event, Landing, Link};
+use crate::machine::Machine;
+use crate::memory::{Buffer, Pool, Region};
+use crate::wire::{Header, Kind};
+use std::collections::{BTreeMap, VecDeque};
+use std::io::IoSlice;
+use std::sync::Arc;
+
+/// What a worker wants with a vector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wish {
+    /// To add to the step.
+    Push,
+    /// To add to the step, and what comes of it: one exchange instead of two.
+    PushPull,
+    /// What the vector is after all that this worker has pushed, or later.
+    Pull,
+    /// That the vector is what this worker says, such as the first parameters.
+    Set,
+}
+
+impl Wish {
+    /// The word for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Push => "push",
+            Self::PushPull => "push_pull",
+            Self::Pull => "pull",
+            Self::Set => "set",
+        }
+    }
+
+    const fn verb(self) -> Verb {
+        match self {
+            Self::Push => Verb::Push,
+            Self::PushPull => Verb::PushPull,
+            Self::Pull => Verb::Pull,
+            Self::Set => Verb::Set,
+        }
+    }
+
+    /// Whether the worker brings something.
+    pub const fn brings(self) -> bool {
+        !matches!(self, Self::Pull)
+    }
+
+    /// Whether the worker gets something.
+    pub const fn gets(self) -> bool {
+        matches!(self, Self::PushPull | Self::Pull)
+    }
+}
+
+/// Something that a worker wants.
+#[derive(Clone, Copy, Debug)]
+pub struct Order {
+    /// Counts a worker's orders.
+    pub sequence: u64,
+    /// Which vector.
+    pub key: u32,
+    /// What with it.
+    pub wish: Wish,
+    /// What the worker brings: the whole vector; empty where it brings nothing.
+    pub input: Region,
+    /// Where the result goes, which may be the input; empty where there is none.
+    pub output: Region,
+    /// Whether the input is to be as it was if the order fails.
+    pub keep: bool,
+}
+
+/// Which of a job's chunks go where.
+#[derive(Clone, Debug)]
+pub struct Routes {
+    ways: Vec<Way>,
+    /// The number of each hub's first core, and of all.
+    firsts: Vec<u32>,
+}
+
+impl Routes {
+    /// The ways of a contract's chunks to these hubs.
+    pub fn new(contract: &Contract, hubs: &[Cores]) -> Self {
+        let sizes: Vec<u64> =
+            (0..contract.catalogue.chunks()).map(|chunk| contract.catalogue.bytes(chunk)).collect();
+        let mut firsts = vec![0];
+        for hub in hubs {
+            firsts.push(firsts.last().expect("there is one") + hub.cores);
+        }
+        Self { ways: assign(&sizes, hubs), firsts }
+    }
+
+    /// Cores of all hubs.
+    pub fn cores(&self) -> u32 {
+        *self.firsts.last().expect("there is always the end")
+    }
+
+    /// The number of a chunk's core among those of all hubs.
+    pub fn core(&self, chunk: u32) -> u32 {
+        let Way { hub, core } = self.ways[chunk as usize];
+        self.firsts[hub as usize] + core
+    }
+
+    /// The way to a core, by its number among those of all hubs.
+    pub fn way(&self, core: u32) -> Way {
+        let hub = self.firsts.partition_point(|&first| first <= core) - 1;
+        Way { hub: hub as u32, core: core - self.firsts[hub] }
+    }
+
+    /// The chunks of a hub's core.
+    pub fn chunks(&self, way: Way) -> Vec<u32> {
+        (0..self.ways.len() as u32).filter(|&chunk| self.ways[chunk as usize] == way).collect()
+    }
+}
+
+/// An order under way.
+#[derive(Debug)]
+struct Open {
+    order: Order,
+    /// Chunks that are not through.
+    left: usize,
+    contributors: u16,
+    /// What the input was, where it has been overwritten.
+    saved: Vec<(Region, Buffer)>,
+}
+
+/// A worker's connections to the cores of its hubs, or to those of them that one thread has.
+#[derive(Debug)]
+pub struct Client {
+    contract: Arc<Contract>,
+    routes: Arc<Routes>,
+    /// Of how many threads this is which.
+    thread: (u32, u32),
+    epoch: u16,
+    links: Vec<Link>,
+    /// How often each vector has been pushed.
+    steps: Vec<u64>,
+    open: BTreeMap<u64, Open>,
+    /// Answers that are to come, by chunk: the order, and which version at least.
+    awaited: BTreeMap<u32, VecDeque<(u64, u64)>>,
+    finished: VecDeque<(u64, u16)>,
+    pool: Pool,
+}
+
+impl Client {
+    /// Thread `thread.0` of `thread.1` of a worker. Cores are its peers, by their number among those of all hubs.
+    pub fn new(contract: Arc<Contract>, routes: Arc<Routes>, thread: (u32, u32), epoch: u16) -> Self {
+        let links = (0..routes.cores()).map(|_| Link::default()).collect();
+        let steps = vec![0; contract.catalogue.keys().len()];
+        Self {
+            contract,
+            routes,
+            thread,
+            epoch,
+            links,
+            steps,
+            open: BTreeMap::new(),
+            awaited: BTreeMap::new(),
+            finished: VecDeque::new(),
+            pool: Pool::default(),
+        }
+    }
+
+    /// Whether a core's chunks are this thread's.
+    pub fn owns(&self, core: u32) -> bool {
+        core % self.thread.1 == self.thread.0
+    }
+
+    /// Says that so many steps of each vector have been pushed: of a worker that joins later.
+    pub fn skip(&mut self, steps: &[u64]) {
+        self.steps.copy_from_slice(steps);
+    }
+
+    /// How often each vector has been pushed.
+    pub fn steps(&self) -> &[u64] {
+        &self.steps
+    }
+
+    /// Begins an order. Regions are as long as the vector where something is brought or comes.
+    pub fn start(&mut self, order: Order) {
+        let step = &mut self.steps[order.key as usize];
+        if matches!(order.wish, Wish::Push | Wish::PushPull) {
+            *step += 1;
+        }
+        let step = *step;
+        let mut left = 0;
+        for chunk in self.contract.catalogue.chunks_of(order.key) {
+            let core = self.routes.core(chunk);
+            if !self.owns(core) {
+                continue;
+            }
+            left += 1;
+            let header = order.wish.verb().header(self.epoch, step, chunk);
+            let place = self.contract.catalogue.place(chunk);
+            let payload = if order.wish.brings() { order.input.part(place) } else { Region::EMPTY };
+            self.links[core as usize].message(header, payload, (order.sequence, chunk, 0));
+            if order.wish.gets() {
+                self.awaited.entry(chunk).or_default().push_back((order.sequence, step));
+            }
+        }
+        let open = Open { order, left, contributors: u16::MAX, saved: Vec::new() };
+        self.open.insert(order.sequence, open);
+        self.close_if_done(order.sequence);
+    }
+
+    /// Another learning rate, from the next push on.
+    pub fn set_rate(&mut self, rate: f64) {
+        self.notice(Notice::Rate(rate));
+    }
+
+    /// A worker joins with the next push of each vector: which one that is.
+    pub fn admit(&mut self, worker: u32) -> Vec<u64> {
+        self.notice(Notice::Admit(worker));
+        self.steps.clone()
+    }
+
+    fn notice(&mut self, notice: Notice) {
+        for core in (0..self.routes.cores()).filter(|&core| core % self.thread.1 == self.thread.0) {
+            let header = Header { kind: Kind::Begin, epoch: self.epoch, sequence: 0, chunk: 0 };
+            self.links[core as usize].control(header, &notice.encode());
+        }
+    }
+
+    /// Gives a core a sign of life, unless it is about to hear from us anyway.
+    pub fn beat(&mut self, core: u32) {
+        if self.links[core as usize].waiting() == 0 {
+            self.sign(core, Kind::Heartbeat);
+        }
+    }
+
+    /// Tells a core that nothing will follow.
+    pub fn leave(&mut self, core: u32) {
+        self.sign(core, Kind::Leave);
+    }
+
+    fn sign(&mut self, core: u32, kind: Kind) {
+        let header = Header { kind, epoch: self.epoch, sequence: 0, chunk: 0 };
+        self.links[core as usize].control(header, &[]);
+    }
+
+    /// The next order of which all chunks of this thread are through, and how many workers had a part in it at least (of no
+    /// meaning where nothing came).
+    pub fn finished(&mut self) -> Option<(u64, u16)> {
+        self.finished.pop_front()
+    }
+
+    /// Lets go of what an order's input was: it is through on all threads.
+    pub fn forget(&mut self, sequence: u64) {
+        if let Some(open) = self.open.remove(&sequence) {
+            open.saved.into_iter().for_each(|(_, buffer)| self.pool.give(buffer));
+        }
+    }
+
+    /// Gives up: inputs that were to be kept are as they were.
+    pub fn abort(&mut self) {
+        self.links.iter_mut().for_each(|link| _ = link.abandon());
+        self.awaited.clear();
+        for (_, open) in std::mem::take(&mut self.open) {
+            for (place, saved) in open.saved {
+                place.copy_from(saved.reading());
+            }
+        }
+    }
+
+    fn close_if_done(&mut self, sequence: u64) {
+        let Some(open) = self.open.get(&sequence).filter(|open| open.left == 0) else { return };
+        self.finished.push_back((sequence, open.contributors));
+        if !open.order.keep {
+            self.open.remove(&sequence);
+        }
+    }
+
+    fn through(&mut self, sequence: u64, contributors: u16) {
+        let Some(open) = self.open.get_mut(&sequence) else { return };
+        open.left -= 1;
+        open.contributors = open.contributors.min(contributors);
+        self.close_if_done(sequence);
+    }
+
+    fn happened(&mut self, core: u32, event: Event) -> Result<(), Broken> {
+        match event {
+            Event::Header(header) if header.epoch != self.epoch => Err(Broken::Epoch(header, self.epoch)),
+            Event::Header(header) => {
+                let (length, landing) = match header.kind {
+                    Kind::Heartbeat | Kind::Leave => (0, Landing::Nothing),
+                    Kind::Begin => return Err(Broken::Unknown(header)),
+                    Kind::Message(_) => self.landing(core, header)?,
+                };
+                self.links[core as usize].land(length, landing);
+                Ok(())
+            }
+            Event::Frame(Header { kind: Kind::Message(contributors), chunk, .. }, _) => {
+                let awaited = self.awaited.get_mut(&chunk).and_then(VecDeque::pop_front);
+                if let Some((sequence, _)) = awaited {
+                    self.through(sequence, contributors);
+                }
+                Ok(())
+            }
+            Event::Frame(..) => Ok(()),
+        }
+    }
+
+    /// Where what a hub gives goes, and how long it is.
+    fn landing(&mut self, core: u32, header: Header) -> Result<(usize, Landing), Broken> {
+        let chunk = header.chunk;
+        let unknown = Broken::Unknown(header);
+        let ours = chunk < self.contract.catalogue.chunks() && self.routes.core(chunk) == core;
+        let awaited = self.awaited.get(&chunk).and_then(VecDeque::front).filter(|_| ours);
+        let Some(&(sequence, version)) = awaited else { return Err(unknown) };
+        let old = (header.sequence.wrapping_sub(version as u32) as i32) < 0;
+        if old && self.contract.terms.pace == Pace::Synchronous {
+            return Err(unknown);
+        }
+        let Some(open) = self.open.get_mut(&sequence) else { return Err(unknown) };
+        let place = open.order.output.part(self.contract.catalogue.place(chunk));
+        if open.order.keep && place.overlaps(open.order.input) {
+            let mut saved = self.pool.take(place.len());
+            saved.as_mut_slice().copy_from_slice(place.bytes());
+            open.saved.push((place, saved));
+        }
+        Ok((place.len(), Landing::Put(place)))
+    }
+}
+
+impl Machine for Client {
+    fn waiting(&self, peer: u32) -> usize {
+        self.links[peer as usize].waiting()
+    }
+
+    fn gather<'a>(&'a self, peer: u32, slices: &mut Vec<IoSlice<'a>>, most: usize) {
+        self.links[peer as usize].gather(slices, most);
+    }
+
+    fn sent(&mut self, peer: u32, bytes: usize) {
+        let mut done = Vec::new();
+        self.links[peer as usize].sent(bytes, &mut done);
+        for (sequence, ..) in done {
+            // Whoever gets something is through once it is there.
+            if self.open.get(&sequence).is_some_and(|open| !open.order.wish.gets()) {
+                self.through(sequence, u16::MAX);
+            }
+        }
+    }
+
+    fn reads(&self, _peer: u32) -> bool {
+        true
+    }
+
+    fn direct(&mut self, peer: u32) -> Option<Region> {
+        self.links[peer as usize].direct()
+    }
+
+    fn read_directly(&mut self, peer: u32, bytes: usize) -> Result<(), Broken> {
+        match self.links[peer as usize].read_directly(bytes)? {
+            Some(event) => self.happened(peer, event),
+            None => Ok(()),
+        }
+    }
+
+    fn received(&mut self, peer: u32, mut bytes: &[u8]) -> Result<(), Broken> {
+        while let Some(event) = self.links[peer as usize].take(&mut bytes)? {
+            self.happened(peer, event)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,112 @@
+//! What workers and hubs say on connections for chunks: the frames of [`crate::wire`], whose number says what a worker wants
+//! or how many workers had a part in what a hub gives.
+
+use crate::wire::{Header, Kind};
+
+/// What a worker wants of a chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verb {
+    /// That what it brings becomes part of the step.
+    Push,
+    /// The same, and the result.
+    PushPull,
+    /// What the chunk is after a step, or later.
+    Pull,
+    /// That what it brings takes the place of what there is.
+    Set,
+}
+
+impl Verb {
+    const fn number(self) -> u16 {
+        match self {
+            Self::Push => 0,
+            Self::PushPull => 1,
+            Self::Pull => 2,
+            Self::Set => 3,
+        }
+    }
+
+    /// Of a number of a message.
+    pub(super) const fn of(number: u16) -> Option<Self> {
+        match number {
+            0 => Some(Self::Push),
+            1 => Some(Self::PushPull),
+            2 => Some(Self::Pull),
+            3 => Some(Self::Set),
+            _ => None,
+        }
+    }
+
+    /// The header of what a worker wants of a chunk; `step` is what it pushes or, of a pull, what it wants at least.
+    pub(super) const fn header(self, epoch: u16, step: u64, chunk: u32) -> Header {
+        Header { kind: Kind::Message(self.number()), epoch, sequence: step as u32, chunk }
+    }
+}
+
+/// Something about the job that holds from here on, on every connection of the worker that says it: before what it pushes
+/// next.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Notice {
+    /// A worker joins.
+    Admit(u32),
+    /// There is another learning rate.
+    Rate(f64),
+}
+
+/// Bytes of a notice.
+pub(super) const NOTICE: usize = 16;
+
+impl Notice {
+    /// As bytes, little-endian.
+    pub(super) fn encode(self) -> [u8; NOTICE] {
+        let (what, bytes) = match self {
+            Self::Admit(worker) => (0u64, u64::from(worker).to_le_bytes()),
+            Self::Rate(rate) => (1, rate.to_le_bytes()),
+        };
+        let mut all = [0; NOTICE];
+        all[..8].copy_from_slice(&what.to_le_bytes());
+        all[8..].copy_from_slice(&bytes);
+        all
+    }
+
+    /// Of bytes; none where they make no sense.
+    pub(super) fn decode(bytes: [u8; NOTICE]) -> Option<Self> {
+        let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
+        match word(0) {
+            0 => u32::try_from(word(8)).ok().map(Self::Admit),
+            1 => {
+                Some(f64::from_bits(word(8))).filter(|rate| rate.is_finite() && *rate >= 0.0).map(Self::Rate)
+            }
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn notices_are_read_as_they_were_written(worker in any::<u32>(), rate in 0.0f64..1e9) {
+            for notice in [Notice::Admit(worker), Notice::Rate(rate)] {
+                prop_assert_eq!(Notice::decode(notice.encode()), Some(notice));
+            }
+        }
+
+        #[test]
+        fn garbage_is_no_notice_or_a_sane_one(bytes in any::<[u8; NOTICE]>()) {
+            if let Some(Notice::Rate(rate)) = Notice::decode(bytes) {
+                prop_assert!(rate.is_finite() && rate >= 0.0);
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_are_those_of_verbs() {
+        for number in 0..=5 {
+            assert_eq!(Verb::of(number).map_or(number, Verb::number), number);
+        }
+    }
+}

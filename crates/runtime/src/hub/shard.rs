@@ -1,0 +1,395 @@
+//! The chunks of one core of a hub, of all its jobs, with a connection to each of their workers: no sockets, clocks or
+//! threads, and nothing shared with other cores (luo2020, section 3.2.4).
+
+use super::frame::{NOTICE, Notice, Verb};
+use super::slot::{Admission, Answer, Setting, Slot};
+use super::terms::{Contract, Pace, Policy};
+use crate::fault::Broken;
+use crate::link::{Event, Landing, Link};
+use crate::machine::Machine;
+use crate::memory::{Buffer, Pool, Region};
+use crate::wire::{Header, Kind};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::IoSlice;
+use std::sync::Arc;
+
+/// How much a core has moved for a job.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Counters {
+    /// Bytes of contributions that came in.
+    pub bytes_in: u64,
+    /// Bytes of values that went out.
+    pub bytes_out: u64,
+    /// Contributions that came in, by chunk.
+    pub pushes: u64,
+    /// Steps that were completed, by chunk.
+    pub steps: u64,
+}
+
+/// A chunk that some wait for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeldUp {
+    /// The chunk.
+    pub chunk: u32,
+    /// The step that is open.
+    pub step: u64,
+    /// Workers that have not pushed.
+    pub missing: Vec<u32>,
+}
+
+/// A worker's connection.
+#[derive(Debug)]
+struct Seat {
+    job: u32,
+    worker: u32,
+    link: Link,
+    /// Bytes that it has pushed beyond steps that are open.
+    ahead: usize,
+    left: bool,
+}
+
+/// A job's chunks on this core.
+#[derive(Debug)]
+struct Job {
+    contract: Arc<Contract>,
+    epoch: u16,
+    slots: BTreeMap<u32, Slot>,
+    here: Vec<bool>,
+    /// Each worker's connection.
+    seats: Vec<Option<u32>>,
+    /// Workers that were started again.
+    resumed: BTreeSet<u32>,
+    rate: Option<f64>,
+    counters: Counters,
+}
+
+/// One core's chunks.
+#[derive(Debug)]
+pub struct Shard {
+    /// Bytes that a worker may be ahead before no more is read from it.
+    ahead: usize,
+    jobs: BTreeMap<u32, Job>,
+    seats: BTreeMap<u32, Seat>,
+    pool: Pool,
+    /// Values that are being written.
+    leaving: BTreeMap<u64, Arc<Buffer>>,
+    ticket: u64,
+}
+
+impl Shard {
+    /// A core without jobs, that reads no more from a worker that is `ahead` bytes ahead of others.
+    pub fn new(ahead: usize) -> Self {
+        Self {
+            ahead,
+            jobs: BTreeMap::new(),
+            seats: BTreeMap::new(),
+            pool: Pool::default(),
+            leaving: BTreeMap::new(),
+            ticket: 0,
+        }
+    }
+
+    /// Begins a job under a number: `chunks` of its chunks are this core's.
+    pub fn open(&mut self, job: u32, contract: Arc<Contract>, epoch: u16, chunks: &[u32]) {
+        let workers = contract.terms.workers as usize;
+        let slots = chunks.iter().map(|&chunk| (chunk, Slot::new(&contract, chunk))).collect();
+        let job_ = Job {
+            contract,
+            epoch,
+            slots,
+            here: vec![true; workers],
+            seats: vec![None; workers],
+            resumed: BTreeSet::new(),
+            rate: None,
+            counters: Counters::default(),
+        };
+        self.jobs.insert(job, job_);
+    }
+
+    /// Ends a job, and lets go of its connections.
+    pub fn close(&mut self, job: u32) {
+        self.jobs.remove(&job);
+        let own = self.seats.iter().filter(|(_, seat)| seat.job == job);
+        for connection in own.map(|(&connection, _)| connection).collect::<Vec<_>>() {
+            self.detach(connection);
+        }
+    }
+
+    /// A value is no longer being written.
+    fn release(&mut self, ticket: u64) {
+        if let Some(Ok(buffer)) = self.leaving.remove(&ticket).map(Arc::try_unwrap) {
+            self.pool.give(buffer);
+        }
+    }
+
+    /// A worker has a connection, under a number that no other connection has.
+    pub fn attach(&mut self, connection: u32, job: u32, worker: u32) {
+        let Some(known) = self.jobs.get_mut(&job) else { return };
+        known.seats[worker as usize] = Some(connection);
+        // Without synchrony whoever comes is there.
+        known.here[worker as usize] |= known.contract.terms.pace == Pace::Asynchronous;
+        let seat = Seat { job, worker, link: Link::default(), ahead: 0, left: false };
+        self.seats.insert(connection, seat);
+    }
+
+    /// A connection is gone: whose it was.
+    pub fn detach(&mut self, connection: u32) -> Option<(u32, u32)> {
+        let mut seat = self.seats.remove(&connection)?;
+        seat.link.abandon().into_iter().for_each(|(ticket, ..)| self.release(ticket));
+        if let Some(job) = self.jobs.get_mut(&seat.job) {
+            let place = &mut job.seats[seat.worker as usize];
+            if *place == Some(connection) {
+                *place = None;
+                job.slots.values_mut().for_each(|slot| slot.lose(seat.worker));
+            }
+        }
+        Some((seat.job, seat.worker))
+    }
+
+    /// A worker is lost. Under [`Policy::Shrink`] the others go on without it.
+    pub fn lose(&mut self, job: u32, worker: u32) {
+        let Some(known) = self.jobs.get_mut(&job) else { return };
+        if known.contract.terms.policy != Policy::Shrink {
+            return;
+        }
+        known.here[worker as usize] = false;
+        let chunks: Vec<u32> = known.slots.keys().copied().collect();
+        for chunk in chunks {
+            self.with(job, chunk, |slot, setting| slot.settle(setting));
+        }
+    }
+
+    /// A worker that was lost is there again, and owes the steps that it has not pushed: under [`Policy::Wait`]. The first
+    /// of them, of each vector that has chunks here.
+    pub fn resume(&mut self, job: u32, worker: u32) -> BTreeMap<u32, u64> {
+        let Some(known) = self.jobs.get_mut(&job) else { return BTreeMap::new() };
+        known.resumed.insert(worker);
+        let mut owed = BTreeMap::new();
+        for (&chunk, slot) in &known.slots {
+            let key = known.contract.catalogue.piece(chunk).key;
+            let first: &mut u64 = owed.entry(key).or_insert(u64::MAX);
+            *first = slot.owed(worker).min(*first);
+        }
+        owed
+    }
+
+    /// Gives a worker a sign of life, unless it is about to hear from us anyway.
+    pub fn beat(&mut self, connection: u32) {
+        let Some(seat) = self.seats.get_mut(&connection) else { return };
+        let Some(job) = self.jobs.get(&seat.job) else { return };
+        if seat.link.waiting() == 0 {
+            let header = Header { kind: Kind::Heartbeat, epoch: job.epoch, sequence: 0, chunk: 0 };
+            seat.link.control(header, &[]);
+        }
+    }
+
+    /// Whether a worker has said that nothing will follow.
+    pub fn has_left(&self, connection: u32) -> bool {
+        self.seats.get(&connection).is_some_and(|seat| seat.left)
+    }
+
+    /// A job's first chunk that some wait for and others have not pushed; of a vector, or of all.
+    pub fn held_up(&self, job: u32, key: Option<u32>) -> Option<HeldUp> {
+        let known = self.jobs.get(&job)?;
+        known.slots.iter().find_map(|(&chunk, slot)| {
+            if key.is_some_and(|key| key != known.contract.catalogue.piece(chunk).key) {
+                return None;
+            }
+            let (step, missing) = slot.held_up(&known.here)?;
+            (!missing.is_empty()).then_some(HeldUp { chunk, step, missing })
+        })
+    }
+
+    /// How much was moved for each job.
+    pub fn counters(&self) -> BTreeMap<u32, Counters> {
+        self.jobs.iter().map(|(&number, job)| (number, job.counters)).collect()
+    }
+
+    /// Does something with a slot, and sees to what comes of it.
+    fn with(&mut self, job: u32, chunk: u32, act: impl FnOnce(&mut Slot, &mut Setting<'_>)) {
+        let Some(known) = self.jobs.get_mut(&job) else { return };
+        let Some(slot) = known.slots.get_mut(&chunk) else { return };
+        let before = slot.version();
+        let (mut answers, mut caught_up) = (Vec::new(), Vec::new());
+        let mut setting = Setting {
+            contract: &known.contract,
+            here: &known.here,
+            rate: known.rate,
+            pool: &mut self.pool,
+            answers: &mut answers,
+            caught_up: &mut caught_up,
+        };
+        act(slot, &mut setting);
+        known.counters.steps += slot.version() - before;
+        for worker in caught_up {
+            if let Some(seat) = known.seats[worker as usize].and_then(|seat| self.seats.get_mut(&seat)) {
+                seat.ahead = seat.ahead.saturating_sub(slot.bytes());
+            }
+        }
+        for Answer { worker, value } in answers {
+            let Some(seat) = known.seats[worker as usize].and_then(|seat| self.seats.get_mut(&seat)) else {
+                continue;
+            };
+            let kind = Kind::Message(value.contributors);
+            let header = Header { kind, epoch: known.epoch, sequence: value.version as u32, chunk };
+            known.counters.bytes_out += slot.bytes() as u64;
+            self.ticket += 1;
+            seat.link.message(header, value.buffer.reading(), (self.ticket, 0, 0));
+            self.leaving.insert(self.ticket, value.buffer);
+        }
+    }
+
+    fn happened(&mut self, connection: u32, event: Event) -> Result<(), Broken> {
+        let Some(seat) = self.seats.get_mut(&connection) else { return Ok(()) };
+        let (number, worker) = (seat.job, seat.worker);
+        let Some(job) = self.jobs.get_mut(&number) else { return Ok(()) };
+        match event {
+            Event::Header(header) if header.epoch != job.epoch => Err(Broken::Epoch(header, job.epoch)),
+            Event::Header(header) => {
+                let (length, landing) = match header.kind {
+                    Kind::Heartbeat | Kind::Leave => (0, Landing::Nothing),
+                    Kind::Begin => (NOTICE, Landing::Aside(self.pool.take(NOTICE))),
+                    Kind::Message(verb) => {
+                        let resumed = job.resumed.contains(&worker);
+                        let slot = job.slots.get(&header.chunk).ok_or(Broken::Unknown(header))?;
+                        match Verb::of(verb).ok_or(Broken::Unknown(header))? {
+                            Verb::Pull => (0, Landing::Nothing),
+                            Verb::Set => (slot.bytes(), Landing::Aside(self.pool.take(slot.bytes()))),
+                            Verb::Push | Verb::PushPull => {
+                                if job.contract.optimizer.is_some() && !slot.is_set() {
+                                    let name = job.contract.name(header.chunk).to_owned();
+                                    return Err(Broken::NoParameters(name));
+                                }
+                                let pace = job.contract.terms.pace;
+                                match slot.admits(worker, header.sequence, pace, resumed) {
+                                    Admission::Take => {
+                                        (slot.bytes(), Landing::Aside(self.pool.take(slot.bytes())))
+                                    }
+                                    Admission::Again => (slot.bytes(), Landing::Nothing),
+                                    Admission::Unknown => return Err(Broken::Unknown(header)),
+                                }
+                            }
+                        }
+                    }
+                };
+                seat.link.land(length, landing);
+                Ok(())
+            }
+            Event::Frame(header, landing) => match (header.kind, landing) {
+                (Kind::Leave, _) => {
+                    seat.left = true;
+                    Ok(())
+                }
+                (Kind::Begin, Landing::Aside(buffer)) => {
+                    let notice = buffer.as_slice().try_into().ok().and_then(Notice::decode);
+                    self.pool.give(buffer);
+                    let notice = notice.ok_or(Broken::Unknown(header))?;
+                    self.noticed(number, worker, notice, header)
+                }
+                (Kind::Message(verb), landing) => {
+                    let verb = Verb::of(verb).ok_or(Broken::Unknown(header))?;
+                    self.asked(connection, number, worker, verb, header, landing);
+                    Ok(())
+                }
+                (Kind::Heartbeat | Kind::Begin, _) => Ok(()),
+            },
+        }
+    }
+
+    /// A worker wants something of a chunk.
+    fn asked(
+        &mut self,
+        connection: u32,
+        job: u32,
+        worker: u32,
+        verb: Verb,
+        header: Header,
+        landing: Landing,
+    ) {
+        let chunk = header.chunk;
+        let Some(known) = self.jobs.get_mut(&job) else { return };
+        let buffer = match landing {
+            Landing::Aside(buffer) => Some(buffer),
+            _ => None,
+        };
+        if let Some(buffer) = &buffer {
+            known.counters.bytes_in += buffer.as_slice().len() as u64;
+            known.counters.pushes += u64::from(verb != Verb::Set);
+        }
+        let mut ahead = 0;
+        self.with(job, chunk, |slot, setting| match (verb, buffer) {
+            (Verb::Set, Some(buffer)) => slot.set(buffer, setting),
+            (Verb::Push | Verb::PushPull, Some(buffer)) => {
+                let bytes = slot.bytes();
+                slot.push(worker, buffer, verb == Verb::PushPull, setting);
+                ahead = if slot.ahead(worker) > 0 { bytes } else { 0 };
+            }
+            // What came twice is not taken twice; its result is wanted all the same.
+            (Verb::Pull | Verb::PushPull, None) => slot.pull(worker, slot.whole(header.sequence), setting),
+            (Verb::Push | Verb::Set, None) | (Verb::Pull, Some(_)) => {}
+        });
+        if let Some(seat) = self.seats.get_mut(&connection) {
+            seat.ahead += ahead;
+        }
+    }
+
+    /// A worker says something that holds from here on.
+    fn noticed(&mut self, job: u32, worker: u32, notice: Notice, header: Header) -> Result<(), Broken> {
+        let Some(known) = self.jobs.get_mut(&job) else { return Ok(()) };
+        match notice {
+            Notice::Rate(rate) => known.rate = Some(rate),
+            Notice::Admit(newcomer) => {
+                let here = known.here.get_mut(newcomer as usize).ok_or(Broken::Unknown(header))?;
+                *here = true;
+                known.slots.values_mut().for_each(|slot| slot.admit(newcomer, worker));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Machine for Shard {
+    fn waiting(&self, peer: u32) -> usize {
+        self.seats.get(&peer).map_or(0, |seat| seat.link.waiting())
+    }
+
+    fn gather<'a>(&'a self, peer: u32, slices: &mut Vec<IoSlice<'a>>, most: usize) {
+        if let Some(seat) = self.seats.get(&peer) {
+            seat.link.gather(slices, most);
+        }
+    }
+
+    fn sent(&mut self, peer: u32, bytes: usize) {
+        let Some(seat) = self.seats.get_mut(&peer) else { return };
+        let mut done = Vec::new();
+        seat.link.sent(bytes, &mut done);
+        done.into_iter().for_each(|(ticket, ..)| self.release(ticket));
+    }
+
+    /// Not while it is too far ahead, nor before it is part of the job.
+    fn reads(&self, peer: u32) -> bool {
+        let Some(seat) = self.seats.get(&peer) else { return false };
+        let here = self.jobs.get(&seat.job).is_some_and(|job| job.here[seat.worker as usize]);
+        here && seat.ahead <= self.ahead
+    }
+
+    fn direct(&mut self, peer: u32) -> Option<Region> {
+        self.seats.get_mut(&peer).and_then(|seat| seat.link.direct())
+    }
+
+    fn read_directly(&mut self, peer: u32, bytes: usize) -> Result<(), Broken> {
+        let Some(seat) = self.seats.get_mut(&peer) else { return Ok(()) };
+        match seat.link.read_directly(bytes)? {
+            Some(event) => self.happened(peer, event),
+            None => Ok(()),
+        }
+    }
+
+    fn received(&mut self, peer: u32, mut bytes: &[u8]) -> Result<(), Broken> {
+        while let Some(seat) = self.seats.get_mut(&peer) {
+            let Some(event) = seat.link.take(&mut bytes)? else { return Ok(()) };
+            self.happened(peer, event)?;
+        }
+        Ok(())
+    }
+}

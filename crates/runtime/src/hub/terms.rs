@@ -1,0 +1,244 @@
+//! What a job asks of its hubs: the same of all its workers, who say it when they join.
+
+use super::keys::{CHUNK, Catalogue, Key};
+use super::optimizer::{Chosen, Optimizer, Optimizers};
+use crate::operation::Association;
+use crate::sum::{Element, Reduction, offered};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::sync::Arc;
+
+/// Most workers of a job.
+pub const MOST_WORKERS: u32 = 1 << 12;
+
+/// When a hub goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pace {
+    /// Once all workers have pushed.
+    Synchronous,
+    /// With each push, whoever it is from.
+    Asynchronous,
+}
+
+/// What happens to a job of which a worker is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Policy {
+    /// All its workers are told who is at fault, and the job ends.
+    Fail,
+    /// It goes on without the worker; one that is started again may join at a step boundary.
+    Shrink,
+    /// It waits until the worker is started again.
+    Wait,
+}
+
+/// Which connection a chunk takes (luo2020, section 6.1.5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mapping {
+    /// A chunk comes from all workers through the same interface, to the same core.
+    KeyByInterface,
+    /// A worker's chunks all come through the same interface.
+    WorkerByInterface,
+}
+
+/// A key, as it is said.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Vector {
+    /// What the job calls it.
+    pub name: String,
+    /// The name of its elements' type.
+    pub element: String,
+    /// How many there are.
+    pub elements: u64,
+}
+
+/// What a job asks of its hubs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Terms {
+    /// How many workers there are.
+    pub workers: u32,
+    /// Its vectors. Workers number them by this order.
+    pub keys: Vec<Vector>,
+    /// Bytes of a chunk.
+    #[serde(default = "chunk")]
+    pub chunk: u32,
+    /// How what workers push is combined, by name: a reduction, or `mean`.
+    #[serde(default = "mean")]
+    pub reduction: String,
+    /// Whether it is combined in the order of workers, whatever arrives first: bit for bit the same in every run.
+    #[serde(default)]
+    pub in_order: bool,
+    /// When the hub goes on.
+    #[serde(default = "synchronous")]
+    pub pace: Pace,
+    /// What it does with a gradient; without, it gives back the sum.
+    #[serde(default)]
+    pub optimizer: Option<Chosen>,
+    /// What happens when a worker is lost.
+    #[serde(default = "fail")]
+    pub policy: Policy,
+    /// Which connection a chunk takes.
+    #[serde(default = "by_key")]
+    pub mapping: Mapping,
+}
+
+const fn chunk() -> u32 {
+    CHUNK
+}
+
+fn mean() -> String {
+    "mean".to_owned()
+}
+
+const fn synchronous() -> Pace {
+    Pace::Synchronous
+}
+
+const fn fail() -> Policy {
+    Policy::Fail
+}
+
+const fn by_key() -> Mapping {
+    Mapping::KeyByInterface
+}
+
+/// Terms that make sense, and what follows from them.
+#[derive(Clone, Debug)]
+pub struct Contract {
+    /// As they were said.
+    pub terms: Terms,
+    /// The job's vectors and their chunks.
+    pub catalogue: Catalogue,
+    /// How contributions are combined.
+    pub reduction: Reduction,
+    /// Whether the sum is divided by the number of contributions.
+    pub mean: bool,
+    /// In which association.
+    pub association: Association,
+    /// What becomes of a gradient.
+    pub optimizer: Option<Arc<dyn Optimizer>>,
+}
+
+impl Terms {
+    /// Checks the terms, and finds what follows from them.
+    ///
+    /// # Errors
+    /// A sentence that says what makes no sense.
+    pub fn contract(self, optimizers: &Optimizers) -> Result<Contract, String> {
+        if !(1..=MOST_WORKERS).contains(&self.workers) {
+            return Err(format!("{} workers: 1 to {MOST_WORKERS} are allowed", self.workers));
+        }
+        let mean = self.reduction == "mean";
+        let reduction = if mean { "sum" } else { &self.reduction };
+        let reduction: Reduction = reduction.parse().map_err(|_| {
+            let names: Vec<&str> = Reduction::ALL.iter().map(|reduction| reduction.name()).collect();
+            format!("there is no reduction `{}`: choose mean, {}", self.reduction, names.join(", "))
+        })?;
+        let keys = self.keys.iter().map(|key| {
+            let Vector { name, element, elements } = key.clone();
+            let element: Element = element.parse().map_err(|error| format!("`{name}`: {error}"))?;
+            offered(element, reduction).map_err(|refusal| format!("`{name}`: {refusal}"))?;
+            let float = matches!(element, Element::F32 | Element::F64 | Element::F16 | Element::Bf16);
+            if mean && !float {
+                return Err(format!("`{name}` has no mean: its elements are {element}; ask for a sum"));
+            }
+            if self.optimizer.is_some() && !matches!(element, Element::F32 | Element::F64) {
+                return Err(format!("`{name}` has elements of {element}: optimizers are for f32 and f64"));
+            }
+            Ok(Key { name, element, elements })
+        });
+        let catalogue = Catalogue::new(keys.collect::<Result<_, String>>()?, self.chunk)?;
+        let optimizer = self.optimizer.as_ref().map(|chosen| optimizers.make(chosen)).transpose()?;
+        if optimizer.is_some() && reduction != Reduction::Sum {
+            return Err(format!("an optimizer takes a sum or a mean, and no {}", self.reduction));
+        }
+        if self.pace == Pace::Asynchronous && self.policy == Policy::Wait {
+            return Err("without synchrony nobody waits: the policy is fail or shrink".to_owned());
+        }
+        let association = if self.in_order { Association::Seats } else { Association::Arrival };
+        Ok(Contract { terms: self, catalogue, reduction, mean, association, optimizer })
+    }
+
+    /// What is different in the terms of another worker, if something is.
+    pub fn differs(&self, other: &Self) -> Option<String> {
+        fn pair<T: PartialEq + fmt::Debug>(name: &str, ours: &T, theirs: &T) -> Option<String> {
+            (ours != theirs).then(|| format!("`{name}` is {theirs:?} there and {ours:?} here"))
+        }
+        if self.keys.len() != other.keys.len() {
+            return Some(format!("{} keys there and {} here", other.keys.len(), self.keys.len()));
+        }
+        let keys = self.keys.iter().zip(&other.keys).find(|(ours, theirs)| ours != theirs);
+        let key = keys.map(|(ours, theirs)| {
+            let word = |key: &Vector| format!("`{}` of {} {}", key.name, key.elements, key.element);
+            format!("{} there and {} here", word(theirs), word(ours))
+        });
+        key.or_else(|| pair("workers", &self.workers, &other.workers))
+            .or_else(|| pair("chunk", &self.chunk, &other.chunk))
+            .or_else(|| pair("reduction", &self.reduction, &other.reduction))
+            .or_else(|| pair("in_order", &self.in_order, &other.in_order))
+            .or_else(|| pair("pace", &self.pace, &other.pace))
+            .or_else(|| pair("optimizer", &self.optimizer, &other.optimizer))
+            .or_else(|| pair("policy", &self.policy, &other.policy))
+            .or_else(|| pair("mapping", &self.mapping, &other.mapping))
+    }
+}
+
+impl Contract {
+    /// Elements of a chunk.
+    pub fn element(&self, chunk: u32) -> Element {
+        self.catalogue.keys()[self.catalogue.piece(chunk).key as usize].element
+    }
+
+    /// The name of a chunk's vector.
+    pub fn name(&self, chunk: u32) -> &str {
+        &self.catalogue.keys()[self.catalogue.piece(chunk).key as usize].name
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn terms(rest: &str) -> Result<Contract, String> {
+        let text = format!(
+            "{{\"workers\": 2, \"keys\": [{{\"name\": \"w\", \"element\": \"f32\", \"elements\": 9}}]{rest}}}"
+        );
+        let terms: Terms = serde_json::from_str(&text).map_err(|error| error.to_string())?;
+        terms.contract(&Optimizers::default())
+    }
+
+    #[test]
+    fn what_is_not_said_is_the_usual() {
+        let contract = terms("").unwrap();
+        assert!(contract.mean && contract.optimizer.is_none() && contract.catalogue.chunks() == 1);
+        assert_eq!((contract.terms.policy, contract.terms.pace), (Policy::Fail, Pace::Synchronous));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_told() {
+        let refused = |rest| terms(rest).unwrap_err();
+        assert!(refused(", \"workers\": 3").contains("duplicate field"));
+        assert!(refused(", \"reduction\": \"avg\"").contains("choose mean, sum, product"));
+        assert!(refused(", \"reduction\": \"bit_or\"").contains("`w`"));
+        assert!(
+            refused(", \"optimizer\": {\"name\": \"sgd\"}, \"reduction\": \"max\"").contains("and no max")
+        );
+        assert!(refused(", \"pace\": \"asynchronous\", \"policy\": \"wait\"").contains("nobody waits"));
+        assert!(refused(", \"chunks\": 3").contains("unknown field `chunks`"));
+    }
+
+    #[test]
+    fn what_differs_is_named_with_both() {
+        let ours = terms("").unwrap().terms;
+        assert_eq!(ours.differs(&ours.clone()), None);
+        let theirs = terms(", \"in_order\": true").unwrap().terms;
+        assert_eq!(ours.differs(&theirs).unwrap(), "`in_order` is true there and false here");
+        let mut theirs = ours.clone();
+        theirs.keys[0].elements = 8;
+        assert_eq!(ours.differs(&theirs).unwrap(), "`w` of 8 f32 there and `w` of 9 f32 here");
+    }
+}

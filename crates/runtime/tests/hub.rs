@@ -1,0 +1,554 @@
+//! Hubs without sockets: workers and cores of hubs, whatever the order of arrival.
+
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::io::IoSlice;
+use std::sync::Arc;
+use syncline_runtime::fault::Broken;
+use syncline_runtime::hub::assignment::Cores;
+use syncline_runtime::hub::client::{Client, Order, Routes, Wish};
+use syncline_runtime::hub::optimizer::Optimizers;
+use syncline_runtime::hub::shard::Shard;
+use syncline_runtime::hub::terms::{Contract, Terms};
+use syncline_runtime::machine::Machine;
+use syncline_runtime::memory::{Buffer, Region};
+use syncline_runtime::transport::memory::Memory;
+
+const EPOCH: u16 = 5;
+const JOB: u32 = 3;
+
+/// A worker's thread or a hub's core.
+enum Party {
+    Client(Client),
+    Shard(Shard),
+}
+
+impl Party {
+    fn machine(&mut self) -> &mut dyn Machine {
+        match self {
+            Self::Client(client) => client,
+            Self::Shard(shard) => shard,
+        }
+    }
+}
+
+impl Machine for Party {
+    fn waiting(&self, peer: u32) -> usize {
+        match self {
+            Self::Client(client) => client.waiting(peer),
+            Self::Shard(shard) => shard.waiting(peer),
+        }
+    }
+
+    fn gather<'a>(&'a self, peer: u32, slices: &mut Vec<IoSlice<'a>>, most: usize) {
+        match self {
+            Self::Client(client) => client.gather(peer, slices, most),
+            Self::Shard(shard) => shard.gather(peer, slices, most),
+        }
+    }
+
+    fn sent(&mut self, peer: u32, bytes: usize) {
+        self.machine().sent(peer, bytes);
+    }
+
+    fn reads(&self, peer: u32) -> bool {
+        match self {
+            Self::Client(client) => client.reads(peer),
+            Self::Shard(shard) => shard.reads(peer),
+        }
+    }
+
+    fn direct(&mut self, peer: u32) -> Option<Region> {
+        self.machine().direct(peer)
+    }
+
+    fn read_directly(&mut self, peer: u32, bytes: usize) -> Result<(), Broken> {
+        self.machine().read_directly(peer, bytes)
+    }
+
+    fn received(&mut self, peer: u32, bytes: &[u8]) -> Result<(), Broken> {
+        self.machine().received(peer, bytes)
+    }
+}
+
+/// A job on hubs.
+struct World {
+    contract: Arc<Contract>,
+    routes: Arc<Routes>,
+    threads: u32,
+    network: Memory<Party>,
+    /// Orders that a worker has begun.
+    begun: Vec<u64>,
+    /// Threads that are through with an order, and the least number of contributors.
+    through: Vec<BTreeMap<u64, (u32, u16)>>,
+}
+
+impl World {
+    fn new(terms: Terms, hubs: &[Cores], threads: u32, seed: u64) -> Self {
+        let contract = Arc::new(terms.contract(&Optimizers::default()).unwrap());
+        let routes = Arc::new(Routes::new(&contract, hubs));
+        let workers = contract.terms.workers;
+        let mut parties: Vec<Party> = (0..workers * threads)
+            .map(|number| {
+                let thread = (number % threads, threads);
+                Party::Client(Client::new(Arc::clone(&contract), Arc::clone(&routes), thread, EPOCH))
+            })
+            .collect();
+        for core in 0..routes.cores() {
+            let mut shard = Shard::new(1 << 20);
+            shard.open(JOB, Arc::clone(&contract), EPOCH, &routes.chunks(routes.way(core)));
+            parties.push(Party::Shard(shard));
+        }
+        let all = workers as usize;
+        let mut world = Self {
+            contract,
+            routes,
+            threads,
+            network: Memory::new(parties, &[], seed, 1 << (4 + seed % 8)),
+            begun: vec![0; all],
+            through: vec![BTreeMap::new(); all],
+        };
+        (0..workers).for_each(|worker| world.connect(worker, worker));
+        world
+    }
+
+    fn cores(&self) -> impl Iterator<Item = u32> + use<> {
+        0..self.routes.cores()
+    }
+
+    fn shard(&mut self, core: u32) -> &mut Shard {
+        let place = (self.begun.len() as u32 * self.threads + core) as usize;
+        match self.network.machine(place) {
+            Party::Shard(shard) => shard,
+            Party::Client(_) => panic!("no shard"),
+        }
+    }
+
+    fn client(&mut self, worker: u32, thread: u32) -> &mut Client {
+        match self.network.machine((worker * self.threads + thread) as usize) {
+            Party::Client(client) => client,
+            Party::Shard(_) => panic!("no client"),
+        }
+    }
+
+    /// Connects a worker with all cores, under a number of its own.
+    fn connect(&mut self, worker: u32, connection: u32) {
+        for core in self.cores() {
+            self.shard(core).attach(connection, JOB, worker);
+            let client = worker * self.threads + core % self.threads;
+            let shard = self.begun.len() as u32 * self.threads + core;
+            self.network.join([(client as usize, core), (shard as usize, connection)]);
+        }
+    }
+
+    /// A worker is gone, with all that is on its way.
+    fn kill(&mut self, worker: u32) {
+        for thread in 0..self.threads {
+            for (place, connection) in self.network.cut((worker * self.threads + thread) as usize) {
+                let Party::Shard(shard) = self.network.machine(place) else {
+                    panic!("cables lead to shards")
+                };
+                assert_eq!(shard.detach(connection), Some((JOB, worker)));
+                shard.lose(JOB, worker);
+            }
+            let thread = (thread, self.threads);
+            let fresh = Client::new(Arc::clone(&self.contract), Arc::clone(&self.routes), thread, EPOCH);
+            *self.client(worker, thread.0) = fresh;
+        }
+    }
+
+    fn order(&mut self, worker: u32, key: u32, wish: Wish, vector: &mut Buffer, keep: bool) -> u64 {
+        self.begun[worker as usize] += 1;
+        let sequence = self.begun[worker as usize];
+        let region = vector.region();
+        let input = if wish.brings() { region } else { Region::EMPTY };
+        let output = if wish.gets() { region } else { Region::EMPTY };
+        for thread in 0..self.threads {
+            self.client(worker, thread).start(Order { sequence, key, wish, input, output, keep });
+        }
+        sequence
+    }
+
+    /// Moves some bytes, and notes what is through.
+    fn run(&mut self, steps: u64) -> Result<(), (usize, u32, Broken)> {
+        for _ in 0..steps {
+            if !self.network.step()? {
+                break;
+            }
+        }
+        for worker in 0..self.begun.len() as u32 {
+            for thread in 0..self.threads {
+                while let Some((sequence, contributors)) = self.client(worker, thread).finished() {
+                    let through = self.through[worker as usize].entry(sequence).or_insert((0, u16::MAX));
+                    *through = (through.0 + 1, through.1.min(contributors));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn done(&self, worker: u32, sequence: u64) -> bool {
+        self.through[worker as usize].get(&sequence).is_some_and(|&(threads, _)| threads == self.threads)
+    }
+
+    fn contributors(&self, worker: u32, sequence: u64) -> u16 {
+        self.through[worker as usize][&sequence].1
+    }
+}
+
+fn terms(workers: u32, elements: &[u64], rest: &str) -> Terms {
+    let keys: Vec<String> = (0..)
+        .zip(elements)
+        .map(|(i, elements): (u32, _)| {
+            format!("{{\"name\": \"k{i}\", \"element\": \"f32\", \"elements\": {elements}}}")
+        })
+        .collect();
+    let text = format!("{{\"workers\": {workers}, \"chunk\": 64, \"keys\": [{}]{rest}}}", keys.join(", "));
+    serde_json::from_str(&text).unwrap()
+}
+
+fn floats(vector: &Buffer) -> Vec<f32> {
+    vector.as_slice().chunks_exact(4).map(|bytes| f32::from_ne_bytes(bytes.try_into().unwrap())).collect()
+}
+
+fn buffer(values: &[f32]) -> Buffer {
+    let mut buffer = Buffer::new(4 * values.len());
+    let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_ne_bytes()).collect();
+    buffer.as_mut_slice().copy_from_slice(&bytes);
+    buffer
+}
+
+/// What a worker pushes: not whole numbers, so that the order of additions matters.
+fn gradient(worker: u32, key: u32, step: u64, elements: u64) -> Vec<f32> {
+    (0..elements)
+        .map(|i| {
+            let mixed = (i + 1) * 2_654_435_761 + u64::from(worker) * 97 + u64::from(key) * 31 + step * 7;
+            (mixed % 2003) as f32 / 13.0 - 70.0
+        })
+        .collect()
+}
+
+/// The sum of some workers' vectors in their order.
+fn sum(workers: impl IntoIterator<Item = u32>, key: u32, step: u64, elements: u64) -> Vec<f32> {
+    let mut all = workers.into_iter().map(|worker| gradient(worker, key, step, elements));
+    let first = all.next().unwrap();
+    all.fold(first, |sum, next| sum.iter().zip(next).map(|(a, b)| a + b).collect())
+}
+
+fn hubs() -> impl Strategy<Value = Vec<Cores>> {
+    let hub = (1u32..3, 1u32..3).prop_map(|(a, b)| Cores { cores: a * b, interfaces: b });
+    prop::collection::vec(hub, 1..3)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn everybody_gets_the_same_sum(
+        workers in 1u32..6,
+        elements in prop::collection::vec(0u64..150, 1..4),
+        hubs in hubs(),
+        threads in 1u32..3,
+        in_order in any::<bool>(),
+        mean in any::<bool>(),
+        keep in any::<bool>(),
+        seed in any::<u64>(),
+    ) {
+        let reduction = if mean { "mean" } else { "sum" };
+        let rest = format!(", \"reduction\": \"{reduction}\", \"in_order\": {in_order}");
+        let mut world = World::new(terms(workers, &elements, &rest), &hubs, threads, seed);
+        let keys = elements.len() as u32;
+        const STEPS: u64 = 3;
+        let mut vectors: BTreeMap<(u32, u64, u32), Buffer> = BTreeMap::new();
+        let mut turn = seed;
+        // Workers go on by themselves; each has all its keys of a step under way at once.
+        let mut steps = vec![0u64; workers as usize];
+        while steps.iter().any(|&step| step <= STEPS) {
+            turn = turn.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let worker = (turn >> 33) as u32 % workers;
+            let step = &mut steps[worker as usize];
+            let begun = world.begun[worker as usize];
+            if *step <= STEPS && (1..=begun).all(|sequence| world.done(worker, sequence)) {
+                *step += 1;
+                if *step <= STEPS {
+                    for key in 0..keys {
+                        let values = gradient(worker, key, *step, elements[key as usize]);
+                        let vector = vectors.entry((worker, *step, key)).or_insert_with(|| buffer(&values));
+                        world.order(worker, key, Wish::PushPull, vector, keep);
+                    }
+                }
+            }
+            let run = world.run(turn >> 55);
+            prop_assert!(run.is_ok(), "{:?}", run);
+        }
+        for ((worker, step, key), vector) in &vectors {
+            let mut expected = sum(0..workers, *key, *step, elements[*key as usize]);
+            if mean {
+                expected.iter_mut().for_each(|value| *value /= workers as f32);
+            }
+            let found = floats(vector);
+            let near = |(a, b): (&f32, &f32)| if in_order { a == b } else { (a - b).abs() <= 1e-4 };
+            prop_assert!(found.iter().zip(&expected).all(near), "{} {} {}: {:?} {:?}", worker, step, key, found, expected);
+            // Bit for bit the same at all workers, in whatever order it was summed.
+            prop_assert_eq!(found, floats(&vectors[&(0, *step, *key)]));
+        }
+    }
+
+    #[test]
+    fn parameters_are_made_better_at_the_hub(
+        workers in 1u32..5,
+        elements in 1u64..100,
+        hubs in hubs(),
+        fused in any::<bool>(),
+        seed in any::<u64>(),
+    ) {
+        let rest = ", \"in_order\": true, \"optimizer\": {\"name\": \"sgd\", \"parameters\": {\"lr\": 0.25}}";
+        let mut world = World::new(terms(workers, &[elements], rest), &hubs, 1, seed);
+        let start: Vec<f32> = (0..elements).map(|i| i as f32).collect();
+        let mut vectors: Vec<Buffer> = (0..workers).map(|_| buffer(&vec![0.0; elements as usize])).collect();
+        vectors[0] = buffer(&start);
+        for worker in (0..workers).rev() {
+            let wish = if worker == 0 { Wish::Set } else { Wish::Pull };
+            world.order(worker, 0, wish, &mut vectors[worker as usize], false);
+        }
+        world.run(u64::MAX).unwrap();
+        let mut expected = start;
+        for step in 1..=3 {
+            for worker in 0..workers {
+                vectors[worker as usize] = buffer(&gradient(worker, 0, step, elements));
+                let vector = &mut vectors[worker as usize];
+                if fused {
+                    world.order(worker, 0, Wish::PushPull, vector, false);
+                } else {
+                    world.order(worker, 0, Wish::Push, vector, false);
+                }
+            }
+            if !fused {
+                // What was pushed may be written over once it is written.
+                world.run(u64::MAX).unwrap();
+                for worker in 0..workers {
+                    world.order(worker, 0, Wish::Pull, &mut vectors[worker as usize], false);
+                }
+            }
+            world.run(u64::MAX).unwrap();
+            let scale = 1.0 / f64::from(workers);
+            for (parameter, gradient) in expected.iter_mut().zip(sum(0..workers, 0, step, elements)) {
+                *parameter -= 0.25 * ((f64::from(gradient) * scale) as f32);
+            }
+            for (worker, vector) in (0u32..).zip(&vectors) {
+                prop_assert!(world.done(worker, world.begun[worker as usize]));
+                prop_assert_eq!(floats(vector), expected.clone());
+            }
+        }
+    }
+
+    #[test]
+    fn those_that_are_left_go_on(
+        workers in 2u32..6,
+        elements in 1u64..300,
+        hubs in hubs(),
+        when in 0u64..400,
+        seed in any::<u64>(),
+    ) {
+        let rest = ", \"reduction\": \"sum\", \"policy\": \"shrink\", \"in_order\": true";
+        let mut world = World::new(terms(workers, &[elements], rest), &hubs, 1, seed);
+        let lost = seed as u32 % workers;
+        let mut vectors: Vec<Buffer> =
+            (0..workers).map(|worker| buffer(&gradient(worker, 0, 1, elements))).collect();
+        for worker in 0..workers {
+            world.order(worker, 0, Wish::PushPull, &mut vectors[worker as usize], false);
+        }
+        world.run(when).unwrap();
+        world.kill(lost);
+        world.run(u64::MAX).unwrap();
+        let all = sum(0..workers, 0, 1, elements);
+        let rest = sum((0..workers).filter(|&worker| worker != lost), 0, 1, elements);
+        let first = (lost == 0) as u32;
+        let result = floats(&vectors[first as usize]);
+        for worker in (0..workers).filter(|&worker| worker != lost) {
+            prop_assert!(world.done(worker, 1));
+            let contributors = u32::from(world.contributors(worker, 1));
+            prop_assert!(contributors == workers || contributors == workers - 1);
+            prop_assert_eq!(floats(&vectors[worker as usize]), result.clone());
+        }
+        // Each chunk has what the lost worker had brought whole, or nothing of it.
+        for ((value, all), rest) in result.iter().zip(all).zip(rest) {
+            prop_assert!(*value == all || *value == rest, "{} {} {}", value, all, rest);
+        }
+        // It is started again, and joins with the next step of the first that is left.
+        world.connect(lost, 100 + lost);
+        let from = world.client(first, 0).admit(lost);
+        prop_assert_eq!(&from, &[1]);
+        world.client(lost, 0).skip(&from);
+        for worker in 0..workers {
+            vectors[worker as usize] = buffer(&gradient(worker, 0, 2, elements));
+            world.order(worker, 0, Wish::PushPull, &mut vectors[worker as usize], false);
+        }
+        let run = world.run(u64::MAX);
+        prop_assert!(run.is_ok(), "{:?}", run);
+        for worker in 0..workers {
+            prop_assert!(world.done(worker, world.begun[worker as usize]));
+            prop_assert_eq!(floats(&vectors[worker as usize]), sum(0..workers, 0, 2, elements));
+        }
+    }
+
+    #[test]
+    fn a_worker_that_is_waited_for_takes_up_where_it_was(
+        workers in 1u32..5,
+        elements in 1u64..300,
+        hubs in hubs(),
+        when in 0u64..400,
+        seed in any::<u64>(),
+    ) {
+        let rest = ", \"in_order\": true, \"policy\": \"wait\", \
+                    \"optimizer\": {\"name\": \"sgd\", \"parameters\": {\"lr\": 0.5}}";
+        let mut world = World::new(terms(workers, &[elements], rest), &hubs, 1, seed);
+        let start = gradient(9, 9, 9, elements);
+        let mut parameters = buffer(&start);
+        world.order(0, 0, Wish::Set, &mut parameters, false);
+        world.run(u64::MAX).unwrap();
+        let after = |parameters: &[f32], step| -> Vec<f32> {
+            let scale = 1.0 / f64::from(workers);
+            let sum = sum(0..workers, 0, step, elements);
+            parameters.iter().zip(sum).map(|(p, g)| p - 0.5 * ((f64::from(g) * scale) as f32)).collect()
+        };
+        let lost = seed as u32 % workers;
+        let mut vectors: Vec<Buffer> =
+            (0..workers).map(|worker| buffer(&gradient(worker, 0, 1, elements))).collect();
+        for worker in 0..workers {
+            world.order(worker, 0, Wish::PushPull, &mut vectors[worker as usize], false);
+        }
+        world.run(when).unwrap();
+        world.kill(lost);
+        world.run(u64::MAX).unwrap();
+        // Started again, it finds out which step it owes, and what the parameters were before that.
+        let cores: Vec<u32> = world.cores().collect();
+        let owed = cores.into_iter().flat_map(|core| world.shard(core).resume(JOB, lost)).map(|(_, step)| step);
+        let owed = owed.min().unwrap();
+        prop_assert!(owed == 1 || owed == 2);
+        world.connect(lost, 100 + lost);
+        world.client(lost, 0).skip(&[owed - 1]);
+        world.order(lost, 0, Wish::Pull, &mut parameters, false);
+        world.run(u64::MAX).unwrap();
+        let expected: Vec<f32> = if owed == 1 { start.clone() } else { after(&start, 1) };
+        prop_assert_eq!(floats(&parameters), expected);
+        let mut parameters = start;
+        for step in 1..=2 {
+            for worker in 0..workers {
+                if step == 1 && (worker != lost || owed == 2) {
+                    continue;
+                }
+                vectors[worker as usize] = buffer(&gradient(worker, 0, step, elements));
+                world.order(worker, 0, Wish::PushPull, &mut vectors[worker as usize], false);
+            }
+            let run = world.run(u64::MAX);
+            prop_assert!(run.is_ok(), "{:?}", run);
+            parameters = after(&parameters, step);
+            for worker in (0..workers).filter(|&worker| step == 2 || worker != lost) {
+                prop_assert!(world.done(worker, world.begun[worker as usize]), "{} of {}", worker, workers);
+                prop_assert_eq!(floats(&vectors[worker as usize]), parameters.clone());
+            }
+        }
+    }
+}
+
+#[test]
+fn without_synchrony_nobody_waits() {
+    let rest =
+        ", \"pace\": \"asynchronous\", \"optimizer\": {\"name\": \"sgd\", \"parameters\": {\"lr\": 1}}";
+    let mut world = World::new(terms(3, &[40], rest), &[Cores { cores: 2, interfaces: 1 }], 1, 1);
+    let mut parameters = buffer(&[100.0; 40]);
+    world.order(0, 0, Wish::Set, &mut parameters, false);
+    world.run(u64::MAX).unwrap();
+    let mut ones = buffer(&[1.0; 40]);
+    for expected in [99.0, 98.0] {
+        ones = buffer(&[1.0; 40]);
+        world.order(1, 0, Wish::PushPull, &mut ones, false);
+        world.run(u64::MAX).unwrap();
+        assert_eq!(floats(&ones), [expected; 40]);
+    }
+    world.order(2, 0, Wish::Pull, &mut ones, false);
+    world.run(u64::MAX).unwrap();
+    assert_eq!(floats(&ones), [98.0; 40]);
+}
+
+#[test]
+fn a_learning_rate_changes_between_steps() {
+    let rest = ", \"optimizer\": {\"name\": \"sgd\", \"parameters\": {\"lr\": 1}}";
+    let mut world = World::new(terms(1, &[40], rest), &[Cores { cores: 2, interfaces: 1 }], 2, 1);
+    let mut vector = buffer(&[100.0; 40]);
+    world.order(0, 0, Wish::Set, &mut vector, false);
+    for (rate, expected) in [(None, 99.0), (Some(0.25), 98.75)] {
+        if let Some(rate) = rate {
+            (0..2).for_each(|thread| world.client(0, thread).set_rate(rate));
+        }
+        world.run(u64::MAX).unwrap();
+        vector = buffer(&[1.0; 40]);
+        world.order(0, 0, Wish::PushPull, &mut vector, false);
+        world.run(u64::MAX).unwrap();
+        assert_eq!(floats(&vector), [expected; 40]);
+    }
+}
+
+#[test]
+fn who_pushes_too_early_or_too_much_is_found() {
+    let rest = ", \"optimizer\": {\"name\": \"sgd\"}";
+    let one = [Cores { cores: 1, interfaces: 1 }];
+    let mut world = World::new(terms(2, &[4], rest), &one, 1, 1);
+    let mut vector = buffer(&[1.0; 4]);
+    world.order(1, 0, Wish::Push, &mut vector, false);
+    let (_, worker, broken) = world.run(u64::MAX).unwrap_err();
+    assert_eq!(worker, 1);
+    assert!(broken.to_string().contains("`k0`, of which no parameters have been set"), "{broken}");
+    // A step that is not the next.
+    let mut world = World::new(terms(2, &[4], ""), &one, 1, 1);
+    world.client(0, 0).skip(&[4]);
+    world.order(0, 0, Wish::Push, &mut vector, false);
+    assert!(matches!(world.run(u64::MAX), Err((_, 0, Broken::Unknown(_)))));
+}
+
+#[test]
+fn who_holds_others_up_is_known() {
+    let one = [Cores { cores: 1, interfaces: 1 }];
+    let mut world = World::new(terms(3, &[4, 4], ""), &one, 1, 1);
+    let mut vectors: Vec<Buffer> = (0..2).map(|_| buffer(&[1.0; 4])).collect();
+    assert_eq!(world.shard(0).held_up(JOB, None), None);
+    for (worker, vector) in (0..).zip(&mut vectors) {
+        world.order(2 * worker, 1, Wish::PushPull, vector, false);
+    }
+    world.run(u64::MAX).unwrap();
+    let held_up = world.shard(0).held_up(JOB, Some(1)).unwrap();
+    assert_eq!((held_up.step, held_up.missing), (1, vec![1]));
+    assert_eq!(world.shard(0).held_up(JOB, Some(0)), None);
+}
+
+#[test]
+fn whoever_runs_ahead_is_not_read_for_ever() {
+    let one = [Cores { cores: 1, interfaces: 1 }];
+    let mut world = World::new(terms(2, &[1 << 14], ""), &one, 1, 1);
+    let mut vector = buffer(&[1.0; 1 << 14]);
+    for _ in 0..40 {
+        world.order(0, 0, Wish::Push, &mut vector, false);
+    }
+    world.run(u64::MAX).unwrap();
+    assert!(!world.shard(0).reads(0));
+    let mut other = buffer(&[1.0; 1 << 14]);
+    for _ in 0..40 {
+        world.order(1, 0, Wish::Push, &mut other, false);
+    }
+    world.run(u64::MAX).unwrap();
+    assert!(world.shard(0).reads(0) && world.done(0, 40) && world.done(1, 40));
+}
+
+#[test]
+fn what_failed_is_as_it_was() {
+    let one = [Cores { cores: 1, interfaces: 1 }];
+    let mut world = World::new(terms(2, &[100], ", \"policy\": \"shrink\""), &one, 1, 1);
+    let mut vectors: Vec<Buffer> = (0..2).map(|worker| buffer(&gradient(worker, 0, 1, 100))).collect();
+    for (worker, vector) in (0..).zip(&mut vectors) {
+        world.order(worker, 0, Wish::PushPull, vector, true);
+    }
+    world.run(120).unwrap();
+    world.client(0, 0).abort();
+    assert_eq!(floats(&vectors[0]), gradient(0, 0, 1, 100));
+}
