@@ -1,10 +1,9 @@
 //! Runs collectives on threads and sockets: a [`Communicator`] has one thread for each lane, and one that watches them.
 //!
-//! - `worker`: a lane's thread; [`stream`]: the connections that it waits for;
+//! - `worker`: a lane's thread;
 //! - [`pending`]: an operation under way.
 
 pub mod pending;
-pub mod stream;
 mod worker;
 
 use crate::control::message::Progress;
@@ -14,6 +13,7 @@ use crate::memory::Region;
 use crate::operation::Operation;
 use crate::pulse::Patience;
 use crate::shape::Book;
+use crate::transport::Connection;
 use mio::Waker;
 use pending::{Completion, Pending};
 use std::collections::BTreeMap;
@@ -22,7 +22,6 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use stream::Stream;
 use syncline_diagnostics::{Code, Diagnostic};
 use syncline_units::CollectiveKind;
 use worker::{Command, Report, Worker};
@@ -110,7 +109,7 @@ fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
 }
 
 impl Communicator {
-    /// A communicator of the book's member. `streams` has the connections of each lane, by member; none for the own.
+    /// A communicator of the book's member. `connections` has those of each lane, by member; none for the own.
     ///
     /// # Errors
     /// Where the system gives no thread, or nothing to wait on.
@@ -118,9 +117,9 @@ impl Communicator {
         book: Arc<Book>,
         settings: Settings,
         epoch: u16,
-        streams: Vec<Vec<Option<Stream>>>,
+        connections: Vec<Vec<Option<Connection>>>,
     ) -> std::io::Result<Self> {
-        Self::begin_threads(book, settings, epoch, streams, |_, _| Ok(None))
+        Self::begin_threads(book, settings, epoch, connections, |_, _| Ok(None))
     }
 
     /// The same, under a court.
@@ -128,10 +127,10 @@ impl Communicator {
         book: Arc<Book>,
         settings: Settings,
         epoch: u16,
-        streams: Vec<Vec<Option<Stream>>>,
+        connections: Vec<Vec<Option<Connection>>>,
         court: impl FnOnce(Verdicts, Arc<Gauge>) -> std::io::Result<C>,
     ) -> std::io::Result<Self> {
-        Self::begin_threads(book, settings, epoch, streams, |verdicts, gauge| {
+        Self::begin_threads(book, settings, epoch, connections, |verdicts, gauge| {
             Ok(Some(Box::new(court(verdicts, gauge)?)))
         })
     }
@@ -140,19 +139,19 @@ impl Communicator {
         book: Arc<Book>,
         settings: Settings,
         epoch: u16,
-        streams: Vec<Vec<Option<Stream>>>,
+        connections: Vec<Vec<Option<Connection>>>,
         court: impl FnOnce(Verdicts, Arc<Gauge>) -> std::io::Result<Option<Box<dyn Court>>>,
     ) -> std::io::Result<Self> {
-        assert_eq!(streams.len(), settings.pace.lanes as usize, "connections for every lane");
+        assert_eq!(connections.len(), settings.pace.lanes as usize, "connections for every lane");
         let (reports, listen) = channel();
-        let (senders, receivers): (Vec<_>, Vec<_>) = streams.iter().map(|_| channel()).unzip();
+        let (senders, receivers): (Vec<_>, Vec<_>) = connections.iter().map(|_| channel()).unzip();
         let mut lanes = Vec::new();
-        for (index, (streams, commands)) in (0u32..).zip(streams.into_iter().zip(receivers)) {
+        for (index, (connections, commands)) in (0u32..).zip(connections.into_iter().zip(receivers)) {
             let siblings = (0u32..).zip(&senders).filter(|(other, _)| *other != index);
             let siblings = siblings.map(|(_, sender): (u32, &Sender<Command>)| sender.clone()).collect();
             let lane = Lane::new(index, settings.pace, epoch, Arc::clone(&book));
             let (worker, waker) =
-                Worker::new(lane, streams, settings.patience, commands, siblings, reports.clone())?;
+                Worker::new(lane, connections, settings.patience, commands, siblings, reports.clone())?;
             let thread = std::thread::Builder::new().name(format!("lane {index}")).spawn(|| worker.run())?;
             lanes.push(Handle {
                 commands: senders[index as usize].clone(),

@@ -1,6 +1,7 @@
 //! What goes wrong, and who is at fault.
 
 use crate::operation::{Asked, Operation};
+use crate::transport::Halt;
 use crate::wire::Header;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -127,6 +128,18 @@ impl From<Broken> for Trouble {
             Kind::Corrupt
         };
         Self { kind, what: broken.to_string() }
+    }
+}
+
+impl From<Halt> for Trouble {
+    fn from(halt: Halt) -> Self {
+        match halt {
+            Halt::Broken(broken) => broken.into(),
+            Halt::System(error) if error.kind() == std::io::ErrorKind::InvalidData => {
+                Self { kind: Kind::Corrupt, what: error.to_string() }
+            }
+            Halt::System(error) => Self::closed(&error.to_string()),
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use crate::fault::Broken;
 use crate::memory::{Buffer, Region};
 use crate::operation::Asked;
 use crate::sum::{Element, Reduction};
-use crate::wire::{Checksum, HEADER, Header};
+use crate::wire::{Checksum, HEADER, Header, Kind};
 use std::collections::VecDeque;
 use std::io::IoSlice;
 
@@ -72,6 +72,8 @@ enum Incoming {
 struct Payload {
     header: Header,
     checksum: Checksum,
+    /// Whether the payload is part of it.
+    summed: bool,
     landing: Landing,
     length: usize,
     got: usize,
@@ -96,6 +98,8 @@ pub(crate) struct Link {
     written: usize,
     waiting: usize,
     incoming: Incoming,
+    /// Whether messages' payloads are summed, too, or headers alone.
+    checked: bool,
 }
 
 impl Default for Link {
@@ -105,15 +109,22 @@ impl Default for Link {
             written: 0,
             waiting: 0,
             incoming: Incoming::Header { bytes: [0; HEADER], have: 0 },
+            checked: true,
         }
     }
 }
 
 impl Link {
+    /// Payloads of messages have no checksums from now on, on either side: whatever carries them keeps them as they are.
+    pub(crate) fn believe(&mut self) {
+        self.checked = false;
+    }
+
     /// Queues a message whose payload lies in a region until it is written.
     pub(crate) fn message(&mut self, header: Header, payload: Region, owner: Owner) {
         let mut head = [0; HEAD];
-        head[..HEADER].copy_from_slice(&header.encode_region(payload));
+        let summed = if self.checked { payload } else { Region::EMPTY };
+        head[..HEADER].copy_from_slice(&header.encode_region(summed));
         self.push(Outgoing { head, head_length: HEADER, payload, owner: Some(owner) });
     }
 
@@ -205,7 +216,8 @@ impl Link {
     /// Says where the payload of the header that came goes, and how long it is.
     pub(crate) fn land(&mut self, length: usize, landing: Landing) {
         if let Incoming::Asked(header, checksum) = self.incoming {
-            let payload = Payload { header, checksum, landing, length, got: 0, carry: [0; 8] };
+            let summed = self.checked || !matches!(header.kind, Kind::Message(_));
+            let payload = Payload { header, checksum, summed, landing, length, got: 0, carry: [0; 8] };
             self.incoming = Incoming::Payload(payload);
         }
     }
@@ -225,7 +237,7 @@ impl Link {
     /// Where the frame is not what was sent.
     pub(crate) fn read_directly(&mut self, bytes: usize) -> Result<Option<Event>, Broken> {
         let Incoming::Payload(payload) = &mut self.incoming else { return Ok(None) };
-        if let Some(place) = payload.landing.place() {
+        if let (Some(place), true) = (payload.landing.place(), payload.summed) {
             payload.checksum.add(place.part(payload.got..payload.got + bytes).bytes());
         }
         payload.got += bytes;
@@ -254,7 +266,9 @@ impl Link {
 impl Payload {
     /// Takes in bytes, at most as many as are still to come.
     fn land(&mut self, bytes: &[u8]) {
-        self.checksum.add(bytes);
+        if self.summed {
+            self.checksum.add(bytes);
+        }
         let from = self.got;
         self.got += bytes.len();
         match &mut self.landing {

@@ -1,14 +1,15 @@
 //! Members meet over TCP: all go to the coordinator, learn where the others listen, and join each two of them with a
-//! connection for each lane.
+//! connection for each lane: shared memory where both are on one machine, TCP elsewhere.
 //!
 //! - [`place`]: where a member is, and where it finds the others;
-//! - `greeting`: a handshake on a socket; `line`: what is said after it; `meeting`: connections for lanes;
+//! - `greeting`: a handshake on a socket; `line`: what is said after it; `meeting`: connections for lanes; `near`: members on one machine;
 //! - `hall`: the coordinator's thread; `post`: a member's thread for its connection to it.
 
 mod greeting;
 mod hall;
 mod line;
 mod meeting;
+mod near;
 pub mod place;
 mod post;
 
@@ -26,8 +27,8 @@ pub fn join(place: &Place, book: Book, settings: Settings) -> Result<Communicato
     place.check(settings)?;
     let hall = (place.rank == 0).then(|| hall::open(place, settings)).transpose()?;
     let (mut post, meet, listeners) = post::enter(place, settings)?;
-    let streams = meeting::join(place, &meet, listeners, &mut post)?;
+    let connections = meeting::join(place, &meet, listeners, &mut post)?;
     let court = |verdicts, gauge| post.watch(settings.patience, verdicts, gauge, hall);
-    Communicator::under(Arc::new(book), settings, meet.epoch, streams, court)
+    Communicator::under(Arc::new(book), settings, meet.epoch, connections, court)
         .map_err(|error| Absence::here(place.rank, &format!("starts no threads: {error}")))
 }

@@ -6,7 +6,6 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use syncline_plan::by_name;
-use syncline_runtime::executor::stream::Stream;
 use syncline_runtime::executor::{Communicator, Settings};
 use syncline_runtime::fault::{Blame, Kind};
 use syncline_runtime::lane::Pace;
@@ -15,6 +14,9 @@ use syncline_runtime::operation::{Association, Operation};
 use syncline_runtime::pulse::Patience;
 use syncline_runtime::shape::{Book, Rule};
 use syncline_runtime::sum::{Element, Reduction};
+use syncline_runtime::transport::Connection;
+use syncline_runtime::transport::shared::Agreement;
+use syncline_runtime::transport::socket::{Socket, Stream};
 use syncline_units::CollectiveKind;
 
 /// How members are joined.
@@ -22,22 +24,33 @@ use syncline_units::CollectiveKind;
 enum Join {
     Tcp,
     Unix,
+    Shared,
 }
 
-fn pair(join: Join) -> (Stream, Stream) {
+const JOINS: [Join; 3] = [Join::Tcp, Join::Unix, Join::Shared];
+
+fn pair(join: Join) -> (Connection, Connection) {
     match join {
         Join::Unix => {
             let (a, b) = UnixStream::pair().unwrap();
-            (Stream::Unix(a), Stream::Unix(b))
+            (Box::new(Stream::new(Socket::Unix(a))), Box::new(Stream::new(Socket::Unix(b))))
+        }
+        Join::Shared => {
+            let (a, b) = UnixStream::pair().unwrap();
+            let mut ends = (Agreement::offer(a, 16 << 10).unwrap(), Agreement::answer(b));
+            assert!(ends.1.go_on().unwrap() && ends.0.go_on().unwrap());
+            let ends = (ends.0.connection(), ends.1.connection());
+            assert_eq!(ends.0.describe(), "shared memory");
+            ends
         }
         Join::Tcp => {
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
             let a = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
             let (b, _) = listener.accept().unwrap();
-            let ready = |stream: std::net::TcpStream| {
+            let ready = |stream: std::net::TcpStream| -> Connection {
                 stream.set_nonblocking(true).unwrap();
                 stream.set_nodelay(true).unwrap();
-                Stream::Tcp(TcpStream::from_std(stream))
+                Box::new(Stream::new(Socket::Tcp(TcpStream::from_std(stream))))
             };
             (ready(a), ready(b))
         }
@@ -58,7 +71,7 @@ fn joined(name: &str, ranks: u32, join: Join, settings: Settings) -> Vec<Communi
         .map(|&kind| Rule { kind, up_to: None, algorithm: Arc::clone(&algorithm), message: 16 << 10 })
         .collect();
     let lanes = settings.pace.lanes;
-    let mut ends: BTreeMap<(u32, u32, u32), Stream> = BTreeMap::new();
+    let mut ends: BTreeMap<(u32, u32, u32), Connection> = BTreeMap::new();
     for lane in 0..lanes {
         for (a, b) in (0..members).flat_map(|a| (a + 1..members).map(move |b| (a, b))) {
             let (one, other) = pair(join);
@@ -110,7 +123,7 @@ const WAIT: Duration = Duration::from_secs(60);
 
 #[test]
 fn sums_over_real_sockets() {
-    for join in [Join::Tcp, Join::Unix] {
+    for join in JOINS {
         for (name, ranks) in [
             ("ring", 4),
             ("halving_doubling", 5),

@@ -32,6 +32,7 @@ fn place(rank: u32, world: u32, port: u16) -> Place {
         coordinator: SocketAddr::new(host, port),
         interfaces: vec![host],
         wait: Duration::from_secs(10),
+        shared_memory: true,
         congestion: None,
     }
 }

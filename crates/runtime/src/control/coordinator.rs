@@ -65,7 +65,7 @@ impl Coordinator {
         }
         self.pulse.heard(member as usize, now);
         match message {
-            Up::Alive | Up::Listens { .. } => {}
+            Up::Alive | Up::Listens(_) => {}
             Up::Leave => {
                 self.members[member as usize] = State::Left;
                 self.pulse.leave(member as usize);

@@ -18,15 +18,23 @@ pub struct Progress {
     pub over: u64,
 }
 
+/// Where a member listens.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Listens {
+    /// An address of each lane.
+    pub lanes: Vec<SocketAddr>,
+    /// The abstract name of a Unix socket, for members that may share memory with it: those who can reach it are on the same
+    /// machine, in the same network namespace.
+    #[serde(default)]
+    pub door: Option<String>,
+}
+
 /// What a member says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "is")]
 pub enum Up {
-    /// The member listens here, for each lane. It is the first thing that a member says.
-    Listens {
-        /// An address of each lane.
-        lanes: Vec<SocketAddr>,
-    },
+    /// The member listens here. It is the first thing that a member says.
+    Listens(Listens),
     /// A sign of life.
     Alive,
     /// Something is wrong with a peer, as it seems from here.
@@ -62,8 +70,8 @@ pub enum Down {
     Meet {
         /// The epoch.
         epoch: u16,
-        /// By member and lane.
-        members: Vec<Vec<SocketAddr>>,
+        /// By member.
+        members: Vec<Listens>,
     },
     /// A sign of life.
     Alive,

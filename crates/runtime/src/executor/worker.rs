@@ -1,11 +1,11 @@
 //! The thread of a lane: waits for its connections, and moves bytes between them and the lane.
 
 use super::pending::Completion;
-use super::stream::{self, Stream};
 use crate::fault::{Blame, Kind, Trouble};
 use crate::lane::{Job, Lane};
 use crate::machine::Machine;
 use crate::pulse::{Patience, Pulse};
+use crate::transport::{self, Connection, Halt, Intake};
 use mio::{Events, Poll, Token, Waker};
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
@@ -73,13 +73,33 @@ impl Drop for Farewell {
     }
 }
 
-/// A connection, as its thread sees it.
-struct Connection {
-    stream: Stream,
-    readable: bool,
-    writable: bool,
-    /// The peer closes: what is left to be read ends with an end.
-    closing: bool,
+/// Received bytes on their way into the lane.
+struct Reception<'a> {
+    lane: &'a mut Lane,
+    rank: u32,
+    staging: &'a mut [u8],
+}
+
+impl Intake for Reception<'_> {
+    fn fill(
+        &mut self,
+        read: &mut dyn FnMut(&mut [IoSliceMut<'_>]) -> io::Result<usize>,
+    ) -> Result<usize, Halt> {
+        let place = self.lane.direct(self.rank).map_or(&mut [][..], crate::memory::Region::bytes_mut);
+        let straight = place.len();
+        let slices = &mut [IoSliceMut::new(place), IoSliceMut::new(self.staging)];
+        let read = read(if straight == 0 { &mut slices[1..] } else { slices })?;
+        let placed = read.min(straight);
+        if placed > 0 {
+            self.lane.read_directly(self.rank, placed)?;
+        }
+        self.lane.received(self.rank, &self.staging[..read - placed])?;
+        Ok(read)
+    }
+
+    fn take(&mut self, bytes: &[u8]) -> Result<(), Halt> {
+        Ok(self.lane.received(self.rank, bytes)?)
+    }
 }
 
 /// The thread of a lane.
@@ -105,8 +125,8 @@ pub(super) struct Worker {
 impl Worker {
     /// A worker with connections to ranks, and what wakes it after a command.
     pub(super) fn new(
-        lane: Lane,
-        streams: Vec<Option<Stream>>,
+        mut lane: Lane,
+        mut connections: Vec<Option<Connection>>,
         patience: Patience,
         commands: Receiver<Command>,
         siblings: Vec<Sibling>,
@@ -115,18 +135,15 @@ impl Worker {
         let poll = Poll::new()?;
         let waker = Waker::new(poll.registry(), COMMANDS)?;
         let started = Instant::now();
-        let mut pulse = Pulse::new(patience, streams.len(), started.elapsed());
-        let mut connections = Vec::new();
-        for (rank, stream) in streams.into_iter().enumerate() {
-            connections.push(match stream {
-                Some(mut stream) => {
-                    stream.watch(poll.registry(), Token(rank))?;
-                    // It is watched once it has been heard: peers may still be meeting others.
-                    pulse.join(rank, started.elapsed());
-                    Some(Connection { stream, readable: true, writable: true, closing: false })
-                }
-                None => None,
-            });
+        let mut pulse = Pulse::new(patience, connections.len(), started.elapsed());
+        for (rank, connection) in connections.iter_mut().enumerate() {
+            let Some(connection) = connection else { continue };
+            connection.watch(poll.registry(), Token(rank))?;
+            // It is watched once it has been heard: peers may still be meeting others.
+            pulse.join(rank, started.elapsed());
+            if !connection.checked() {
+                lane.believe(rank as u32);
+            }
         }
         let worker = Self {
             lane,
@@ -153,8 +170,10 @@ impl Worker {
         let mut ticked = self.started.elapsed();
         loop {
             let due = (ticked + self.pulse.interval()).saturating_sub(self.started.elapsed());
-            let wait = if self.busy { Duration::ZERO } else { due };
-            match self.poll.poll(&mut events, Some(wait)) {
+            let wait = if self.busy || self.rest() { Duration::ZERO } else { due };
+            let polled = self.poll.poll(&mut events, Some(wait));
+            self.connections.iter_mut().flatten().for_each(|connection| connection.rouse());
+            match polled {
                 Ok(()) => {}
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) => {
@@ -165,9 +184,7 @@ impl Worker {
             }
             for event in &events {
                 if let Some(Some(connection)) = self.connections.get_mut(event.token().0) {
-                    connection.closing |= event.is_read_closed() || event.is_error();
-                    connection.readable |= event.is_readable() || connection.closing;
-                    connection.writable |= event.is_writable() || event.is_write_closed();
+                    connection.told(event);
                 }
             }
             if !self.obey() {
@@ -180,6 +197,17 @@ impl Worker {
                 self.tick();
             }
         }
+    }
+
+    /// About to wait: whether it need not.
+    fn rest(&mut self) -> bool {
+        let mut ready = false;
+        for (rank, connection) in (0u32..).zip(&mut self.connections) {
+            if let Some(connection) = connection {
+                ready |= connection.rest(self.lane.reads(rank), self.lane.waiting(rank) > 0);
+            }
+        }
+        ready
     }
 
     /// Does what it is told; whether it goes on.
@@ -247,66 +275,38 @@ impl Worker {
     /// Reads once from a peer; whether there was something.
     fn read(&mut self, rank: u32) -> bool {
         let Some(connection) = &mut self.connections[rank as usize] else { return false };
-        if !connection.readable || !self.lane.reads(rank) {
+        if !self.lane.reads(rank) {
             return false;
         }
-        let direct = self.lane.direct(rank);
-        let place = direct.map_or(&mut [][..], crate::memory::Region::bytes_mut);
-        let straight = place.len();
-        let staging = IoSliceMut::new(&mut self.staging);
-        let slices = &mut [IoSliceMut::new(place), staging];
-        let slices = if straight == 0 { &mut slices[1..] } else { &mut slices[..] };
-        let room: usize = slices.iter().map(|slice| slice.len()).sum();
-        let read = match connection.stream.read_vectored(slices) {
-            Ok(0) => Err(Trouble::closed("end of file")),
-            Ok(read) => {
-                // Edges are told once: what fills less than the room was all, but for the end.
-                connection.readable = read == room || connection.closing;
-                Ok(read)
+        let mut reception = Reception { lane: &mut self.lane, rank, staging: &mut self.staging };
+        let trouble = match connection.receive(&mut reception) {
+            Ok(0) => Trouble::closed("end of file"),
+            Ok(_) => {
+                self.pulse.heard(rank as usize, self.started.elapsed());
+                return true;
             }
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                connection.readable = false;
-                return false;
-            }
-            Err(error) if error.kind() == ErrorKind::Interrupted => return true,
-            Err(error) => Err(Trouble::closed(&error.to_string())),
+            Err(halt) if halt.waits() => return false,
+            Err(halt) => halt.into(),
         };
-        let taken = read.and_then(|read| {
-            self.pulse.heard(rank as usize, self.started.elapsed());
-            let placed = read.min(straight);
-            if placed > 0 {
-                self.lane.read_directly(rank, placed).map_err(Trouble::from)?;
-            }
-            self.lane.received(rank, &self.staging[..read - placed]).map_err(Trouble::from)
-        });
-        if let Err(trouble) = taken {
-            self.drop_connection(rank, trouble);
-        }
+        self.drop_connection(rank, trouble);
         true
     }
 
     /// Writes once to a peer; whether there was something.
     fn write(&mut self, rank: u32) -> bool {
         let Some(connection) = &mut self.connections[rank as usize] else { return false };
-        let waiting = self.lane.waiting(rank);
-        if !connection.writable || waiting == 0 {
+        if self.lane.waiting(rank) == 0 {
             return false;
         }
         let mut slices: Vec<IoSlice<'_>> = Vec::with_capacity(SLICES);
         self.lane.gather(rank, &mut slices, SLICES);
-        let offered: usize = slices.iter().map(|slice| slice.len()).sum();
-        match connection.stream.write_vectored(&slices) {
+        match connection.send(&slices) {
             Ok(written) => {
-                connection.writable = written == offered;
                 self.pulse.said(rank as usize, self.started.elapsed());
                 self.lane.sent(rank, written);
             }
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                connection.writable = false;
-                return false;
-            }
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => self.drop_connection(rank, Trouble::closed(&error.to_string())),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return false,
+            Err(error) => self.drop_connection(rank, Halt::System(error).into()),
         }
         true
     }
@@ -359,7 +359,7 @@ impl Worker {
     fn drop_connection(&mut self, rank: u32, trouble: Trouble) {
         if let Some(mut connection) = self.connections[rank as usize].take() {
             // A closed connection need not be watched; that it cannot be unwatched is no news.
-            _ = connection.stream.unwatch(self.poll.registry());
+            _ = connection.unwatch(self.poll.registry());
             self.pulse.leave(rank as usize);
             let left = self.lane.has_left(rank);
             let trouble = if left { Trouble::left() } else { trouble };
@@ -379,7 +379,6 @@ impl Worker {
                 while self.write(rank) {}
             }
         }
-        let streams = self.connections.iter_mut().flatten().map(|connection| &mut connection.stream);
-        stream::end(streams.collect());
+        transport::end(self.connections.iter_mut().flatten().collect());
     }
 }

@@ -1,7 +1,7 @@
 //! A handshake on a socket that does not block.
 
 use crate::handshake::{Acceptor, Initiator, Next, Nonce, Role, Shut, Trust};
-use mio::net::TcpStream;
+use crate::transport::socket::Socket;
 use std::io::{ErrorKind, Read, Write};
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,7 @@ enum Side {
 /// A handshake under way.
 #[derive(Debug)]
 pub(super) struct Greeting {
-    pub(super) stream: TcpStream,
+    pub(super) socket: Socket,
     pub(super) began: Instant,
     side: Side,
     out: Vec<u8>,
@@ -37,16 +37,16 @@ pub(super) fn nonce() -> Result<Nonce, String> {
 
 impl Greeting {
     /// Connects as `role`.
-    pub(super) fn begin(stream: TcpStream, trust: Trust, job: &str, role: Role) -> Result<Self, String> {
+    pub(super) fn begin(socket: Socket, trust: Trust, job: &str, role: Role) -> Result<Self, String> {
         let (initiator, out) = Initiator::new(trust, job, role, nonce()?);
-        Ok(Self { stream, began: Instant::now(), side: Side::Initiator(initiator), out, last: None })
+        Ok(Self { socket, began: Instant::now(), side: Side::Initiator(initiator), out, last: None })
     }
 
     /// Is connected to.
-    pub(super) fn answer(stream: TcpStream, trust: Trust, job: &str) -> Result<Self, String> {
+    pub(super) fn answer(socket: Socket, trust: Trust, job: &str) -> Result<Self, String> {
         let acceptor = Acceptor::new(trust, job, nonce()?);
         let side = Side::Acceptor(acceptor);
-        Ok(Self { stream, began: Instant::now(), side, out: Vec::new(), last: None })
+        Ok(Self { socket, began: Instant::now(), side, out: Vec::new(), last: None })
     }
 
     /// Goes on as far as the socket lets it; whether it is done. Bytes that follow the handshake stay in the socket.
@@ -56,7 +56,7 @@ impl Greeting {
     pub(super) fn go_on(&mut self, mut admit: impl FnMut(&Role) -> Result<(), String>) -> Result<bool, Shut> {
         loop {
             while !self.out.is_empty() {
-                match self.stream.write(&self.out) {
+                match self.socket.write(&self.out) {
                     Ok(written) => _ = self.out.drain(..written),
                     Err(error) if blocks(&error) => return Ok(false),
                     Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -71,7 +71,7 @@ impl Greeting {
                 Side::Acceptor(acceptor) => acceptor.wants(),
             };
             let mut bytes = vec![0; wants.max(1)];
-            let read = match self.stream.read(&mut bytes) {
+            let read = match self.socket.read(&mut bytes) {
                 Ok(0) => return Err("closed its connection in the handshake".to_owned().into()),
                 Ok(read) => read,
                 Err(error) if blocks(&error) => return Ok(false),

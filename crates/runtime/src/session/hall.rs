@@ -4,16 +4,16 @@ use super::greeting::{self, Greeting};
 use super::line::Line;
 use super::place::{Absence, Place};
 use crate::control::Coordinator;
-use crate::control::message::{Down, Up};
+use crate::control::message::{Down, Listens, Up};
 use crate::executor::Settings;
 use crate::fault::{Blame, Kind, Trouble};
 use crate::handshake::Role;
 use crate::pulse::Patience;
+use crate::transport::socket::Socket;
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token, Waker};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -79,7 +79,7 @@ pub(super) fn open(place: &Place, settings: Settings) -> Result<Hall, Absence> {
 #[derive(Debug)]
 struct Guest {
     line: Line,
-    listens: Option<Vec<SocketAddr>>,
+    listens: Option<Listens>,
 }
 
 struct Door {
@@ -133,13 +133,11 @@ impl Door {
             if self.greetings.len() >= greeting::MOST {
                 self.greetings.pop_first();
             }
-            let greeting = stream
-                .set_nodelay(true)
-                .map_err(|error| error.to_string())
-                .and_then(|()| Greeting::answer(stream, self.place.trust.clone(), &self.place.job));
+            let greeting = stream.set_nodelay(true).map_err(|error| error.to_string()).and_then(|()| {
+                Greeting::answer(Socket::Tcp(stream), self.place.trust.clone(), &self.place.job)
+            });
             let Ok(mut greeting) = greeting else { continue };
-            let both = Interest::READABLE | Interest::WRITABLE;
-            if self.poll.registry().register(&mut greeting.stream, Token(self.next), both).is_ok() {
+            if greeting.socket.watch(self.poll.registry(), Token(self.next)).is_ok() {
                 self.greetings.insert(self.next, greeting);
             }
             self.next += 1;
@@ -182,7 +180,7 @@ impl Door {
             if let (true, Some(&Role::Member { rank, .. })) = (done, greeting.role())
                 && self.guests[rank as usize].is_none()
             {
-                self.guests[rank as usize] = Some(Guest { line: Line::new(greeting.stream), listens: None });
+                self.guests[rank as usize] = Some(Guest { line: Line::new(greeting.socket), listens: None });
             }
         }
     }
@@ -196,7 +194,7 @@ impl Door {
             loop {
                 match (guest.line.message::<Up>(), &mut self.coordinator) {
                     (Ok(Some(message)), Some(coordinator)) => coordinator.heard(rank as u32, message, now),
-                    (Ok(Some(Up::Listens { lanes })), None) => guest.listens = Some(lanes),
+                    (Ok(Some(Up::Listens(listens))), None) => guest.listens = Some(listens),
                     (Ok(Some(_)), None) => {}
                     (Ok(None), _) => break,
                     (Err(what), coordinator) => {

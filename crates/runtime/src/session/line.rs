@@ -1,7 +1,7 @@
 //! A connection on which messages go both ways, without blocking.
 
 use crate::control::message::{Decoder, LONGEST, encode};
-use mio::net::TcpStream;
+use crate::transport::socket::Socket;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::io::{ErrorKind, Read, Write};
@@ -9,14 +9,14 @@ use std::io::{ErrorKind, Read, Write};
 /// A connection between a member and the coordinator, after the handshake.
 #[derive(Debug)]
 pub(super) struct Line {
-    pub(super) stream: TcpStream,
+    pub(super) socket: Socket,
     decoder: Decoder,
     out: Vec<u8>,
 }
 
 impl Line {
-    pub(super) fn new(stream: TcpStream) -> Self {
-        Self { stream, decoder: Decoder::new(LONGEST), out: Vec::new() }
+    pub(super) fn new(socket: Socket) -> Self {
+        Self { socket, decoder: Decoder::new(LONGEST), out: Vec::new() }
     }
 
     /// Has something said, at the next [`Line::write`].
@@ -45,7 +45,7 @@ impl Line {
         const PIECES: usize = 16;
         let mut bytes = [0; 4096];
         for _ in 0..PIECES {
-            match self.stream.read(&mut bytes) {
+            match self.socket.read(&mut bytes) {
                 Ok(0) => return Err("end of file".to_owned()),
                 Ok(read) => self.decoder.feed(&bytes[..read]),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
@@ -62,7 +62,7 @@ impl Line {
     /// How the connection ended.
     pub(super) fn write(&mut self) -> Result<(), String> {
         while !self.out.is_empty() {
-            match self.stream.write(&self.out) {
+            match self.socket.write(&self.out) {
                 Ok(written) => _ = self.out.drain(..written),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}

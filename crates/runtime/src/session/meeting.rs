@@ -1,11 +1,14 @@
 //! Connections for lanes: each member connects to all members of lower rank, and is connected to by all others.
 
 use super::greeting::{self, Greeting};
+use super::near::{self, Agreement};
 use super::place::{Absence, Place};
 use super::post::{Meet, Post};
-use crate::executor::stream::Stream;
+use crate::control::message::Listens;
 use crate::handshake::Role;
-use mio::net::{TcpListener, TcpStream};
+use crate::transport::Connection;
+use crate::transport::socket::{Socket, Stream};
+use mio::net::{TcpListener, TcpStream, UnixListener};
 use mio::{Events, Interest, Poll, Token};
 use socket2::SockRef;
 use std::collections::BTreeMap;
@@ -26,10 +29,19 @@ fn prepare(stream: &TcpStream, place: &Place) -> Result<(), String> {
     Ok(())
 }
 
-/// A listener for each lane, on the member's interfaces in turn, and where it is.
-pub(super) fn listen(place: &Place, lanes: u32) -> Result<Vec<(TcpListener, SocketAddr)>, Absence> {
+/// Where a member is connected to.
+#[derive(Debug)]
+pub(super) struct Listeners {
+    lanes: Vec<TcpListener>,
+    /// For members that may share memory.
+    door: Option<UnixListener>,
+    pub(super) listens: Listens,
+}
+
+/// A listener for each lane, on the member's interfaces in turn, and a door, where memory may be shared.
+pub(super) fn listen(place: &Place, lanes: u32) -> Result<Listeners, Absence> {
     let fault = |what: String| Absence::here(place.rank, &what);
-    (0..lanes as usize)
+    let (listeners, addresses) = (0..lanes as usize)
         .map(|lane| {
             let interface = place.interfaces[lane % place.interfaces.len()];
             let listener = TcpListener::bind(SocketAddr::new(interface, 0))
@@ -37,7 +49,10 @@ pub(super) fn listen(place: &Place, lanes: u32) -> Result<Vec<(TcpListener, Sock
             let address = listener.local_addr().map_err(|error| fault(error.to_string()))?;
             Ok((listener, address))
         })
-        .collect()
+        .collect::<Result<(Vec<_>, Vec<_>), Absence>>()?;
+    // Without a door others come over TCP, and say so.
+    let (door, name) = place.shared_memory.then(|| near::open().ok()).flatten().unzip();
+    Ok(Listeners { lanes: listeners, door, listens: Listens { lanes: addresses, door: name } })
 }
 
 /// The token of all listeners; handshakes have their number.
@@ -50,12 +65,12 @@ type With = (u32, u32);
 pub(super) fn join(
     place: &Place,
     meet: &Meet,
-    listeners: Vec<(TcpListener, SocketAddr)>,
+    listeners: Listeners,
     post: &mut Post,
-) -> Result<Vec<Vec<Option<Stream>>>, Absence> {
-    let lanes = listeners.len() as u32;
+) -> Result<Vec<Vec<Option<Connection>>>, Absence> {
+    let lanes = listeners.lanes.len() as u32;
     let world = meet.members.len() as u32;
-    let mut streams: Vec<Vec<Option<Stream>>> =
+    let mut connections: Vec<Vec<Option<Connection>>> =
         (0..lanes).map(|_| (0..world).map(|_| None).collect()).collect();
     let mut meeting = Meeting::new(place, meet, listeners)?;
     let deadline = Instant::now() + place.wait;
@@ -63,8 +78,9 @@ pub(super) fn join(
     let mut events = Events::with_capacity(256);
     while missing > 0 {
         if Instant::now() > deadline {
-            let absent = (0..world)
-                .find(|&rank| rank != place.rank && streams.iter().any(|lane| lane[rank as usize].is_none()));
+            let absent = (0..world).find(|&rank| {
+                rank != place.rank && connections.iter().any(|lane| lane[rank as usize].is_none())
+            });
             let (rank, seconds) = (absent.unwrap_or(0), place.wait.as_secs_f64());
             let why = meeting.troubles.get(&rank).map_or(String::new(), |why| format!(": {why}"));
             return Err(Absence::new(format!(
@@ -81,22 +97,31 @@ pub(super) fn join(
             .map_err(|error| Absence::here(place.rank, &format!("cannot wait for connections: {error}")))?;
         post.stay(place)?;
         meeting.accept();
-        for ((rank, lane), stream) in meeting.go_on() {
-            let slot = &mut streams[lane as usize][rank as usize];
+        for ((rank, lane), connection) in meeting.go_on() {
+            let slot = &mut connections[lane as usize][rank as usize];
             missing -= usize::from(slot.is_none());
-            *slot = Some(Stream::Tcp(stream));
+            *slot = Some(connection);
         }
         meeting.connect();
     }
-    Ok(streams)
+    Ok(connections)
+}
+
+/// How far a connection is.
+enum Stage {
+    /// Both sides get to know each other.
+    Greeting(Greeting),
+    /// They do, and agree on shared memory.
+    Agreement(With, Agreement, Instant),
 }
 
 struct Meeting<'a> {
     place: &'a Place,
     meet: &'a Meet,
-    listeners: Vec<TcpListener>,
+    listeners: Listeners,
     poll: Poll,
-    greetings: BTreeMap<usize, (Greeting, Option<With>)>,
+    /// And with whom, where this member connects.
+    stages: BTreeMap<usize, (Stage, Option<With>)>,
     next: usize,
     /// Connections that are to be made, and when to try.
     wanted: Vec<(With, Instant)>,
@@ -104,21 +129,21 @@ struct Meeting<'a> {
     come: Vec<With>,
     /// What went wrong last with each member.
     troubles: BTreeMap<u32, String>,
+    /// Why memory is not shared with a member that is near.
+    barred: BTreeMap<u32, String>,
 }
 
 impl<'a> Meeting<'a> {
-    fn new(
-        place: &'a Place,
-        meet: &'a Meet,
-        listeners: Vec<(TcpListener, SocketAddr)>,
-    ) -> Result<Self, Absence> {
+    fn new(place: &'a Place, meet: &'a Meet, mut listeners: Listeners) -> Result<Self, Absence> {
         let fault = |error: std::io::Error| Absence::here(place.rank, &format!("cannot wait: {error}"));
         let poll = Poll::new().map_err(fault)?;
-        let mut listeners: Vec<TcpListener> = listeners.into_iter().map(|(listener, _)| listener).collect();
-        for listener in &mut listeners {
+        for listener in &mut listeners.lanes {
             poll.registry().register(listener, LISTENERS, Interest::READABLE).map_err(fault)?;
         }
-        let lanes = listeners.len() as u32;
+        if let Some(door) = &mut listeners.door {
+            poll.registry().register(door, LISTENERS, Interest::READABLE).map_err(fault)?;
+        }
+        let lanes = listeners.lanes.len() as u32;
         let wanted = (0..place.rank)
             .flat_map(|rank| (0..lanes).map(move |lane| ((rank, lane), Instant::now())))
             .collect();
@@ -127,23 +152,31 @@ impl<'a> Meeting<'a> {
             meet,
             listeners,
             poll,
-            greetings: BTreeMap::new(),
+            stages: BTreeMap::new(),
             next: 0,
             wanted,
             come: Vec::new(),
             troubles: BTreeMap::new(),
+            barred: BTreeMap::new(),
         };
         meeting.connect();
         Ok(meeting)
     }
 
-    fn add(&mut self, greeting: Greeting, with: Option<With>) {
-        let (token, mut greeting) = (self.next, greeting);
+    fn add(&mut self, mut greeting: Greeting, with: Option<With>) {
+        let token = self.next;
         self.next += 1;
-        let interest = Interest::READABLE | Interest::WRITABLE;
-        if self.poll.registry().register(&mut greeting.stream, Token(token), interest).is_ok() {
-            self.greetings.insert(token, (greeting, with));
+        if greeting.socket.watch(self.poll.registry(), Token(token)).is_ok() {
+            self.stages.insert(token, (Stage::Greeting(greeting), with));
         }
+    }
+
+    /// The door of a member with which memory may be shared on a lane.
+    fn door(&self, (rank, lane): With) -> Option<&'a str> {
+        let of = |rank: u32| &self.meet.members[rank as usize];
+        let address = |rank: u32| of(rank).lanes[lane as usize].ip();
+        let near = self.place.shared_memory && near::together(address(self.place.rank), address(rank));
+        of(rank).door.as_deref().filter(|_| near && !self.barred.contains_key(&rank))
     }
 
     /// Makes connections whose time has come.
@@ -153,16 +186,34 @@ impl<'a> Meeting<'a> {
         self.wanted = later;
         for (with, _) in due {
             let (rank, lane) = with;
-            let address = self.meet.members[rank as usize][lane as usize];
             let role = Role::Lane { from: self.place.rank, to: rank, lane, epoch: self.meet.epoch };
-            let greeting = TcpStream::connect(address)
+            let near = self.door(with).and_then(|name| {
+                let kin = near::connect(name).map_err(|error| error.to_string());
+                match kin.and_then(|socket| near::kin(&socket).map(|()| socket)) {
+                    Ok(socket) => Some(Socket::Unix(socket)),
+                    Err(why) => {
+                        self.bar(rank, &why);
+                        None
+                    }
+                }
+            });
+            let socket = near.map_or_else(
+                || TcpStream::connect(self.meet.members[rank as usize].lanes[lane as usize]).map(Socket::Tcp),
+                Ok,
+            );
+            let greeting = socket
                 .map_err(|error| error.to_string())
-                .and_then(|stream| Greeting::begin(stream, self.place.trust.clone(), &self.place.job, role));
+                .and_then(|socket| Greeting::begin(socket, self.place.trust.clone(), &self.place.job, role));
             match greeting {
                 Ok(greeting) => self.add(greeting, Some(with)),
                 Err(why) => self.again(with, why),
             }
         }
+    }
+
+    /// Shares no memory with a member.
+    fn bar(&mut self, rank: u32, why: &str) {
+        self.barred.entry(rank).or_insert_with(|| format!("memory cannot be shared with rank {rank}: {why}"));
     }
 
     /// Tries again a little later.
@@ -174,75 +225,164 @@ impl<'a> Meeting<'a> {
 
     /// Lets in whoever connects, as long as they are not too many.
     fn accept(&mut self) {
-        let streams: Vec<TcpStream> = (self.listeners.iter())
+        let tcp = (self.listeners.lanes.iter())
             .flat_map(|listener| std::iter::from_fn(|| listener.accept().ok()))
-            .map(|(stream, _)| stream)
-            .take(greeting::MOST)
-            .collect();
+            .map(|(stream, _)| Socket::Tcp(stream));
+        let unix = (self.listeners.door.iter())
+            .flat_map(|door| std::iter::from_fn(|| door.accept().ok()))
+            .filter(|(stream, _)| near::kin(stream).is_ok())
+            .map(|(stream, _)| Socket::Unix(stream));
+        let sockets: Vec<Socket> = tcp.take(greeting::MOST).chain(unix.take(greeting::MOST)).collect();
         // Whoever has been silent for longest makes room; those that this member calls itself stay.
         let strangers: Vec<usize> =
-            self.greetings.iter().filter(|(_, (_, with))| with.is_none()).map(|(&token, _)| token).collect();
-        let most = greeting::MOST + self.meet.members.len() * self.listeners.len();
-        for token in strangers.iter().take((strangers.len() + streams.len()).saturating_sub(most)) {
-            self.greetings.remove(token);
+            self.stages.iter().filter(|(_, (_, with))| with.is_none()).map(|(&token, _)| token).collect();
+        let most = greeting::MOST + self.meet.members.len() * self.listeners.lanes.len();
+        for token in strangers.iter().take((strangers.len() + sockets.len()).saturating_sub(most)) {
+            self.stages.remove(token);
         }
-        for stream in streams {
-            if let Ok(greeting) = Greeting::answer(stream, self.place.trust.clone(), &self.place.job) {
+        for socket in sockets {
+            if let Ok(greeting) = Greeting::answer(socket, self.place.trust.clone(), &self.place.job) {
                 self.add(greeting, None);
             }
         }
     }
 
-    /// Goes on with handshakes; gives connections that are made.
-    fn go_on(&mut self) -> Vec<(With, TcpStream)> {
+    /// Goes on with handshakes and agreements; gives connections that are made.
+    fn go_on(&mut self) -> Vec<(With, Connection)> {
         let mut made = Vec::new();
-        let tokens: Vec<usize> = self.greetings.keys().copied().collect();
+        let tokens: Vec<usize> = self.stages.keys().copied().collect();
         for token in tokens {
-            let Some((greeting, with)) = self.greetings.get_mut(&token) else { continue };
-            let with = *with;
-            let (rank, world, epoch) = (self.place.rank, self.meet.members.len() as u32, self.meet.epoch);
-            let (lanes, come) = (self.listeners.len() as u32, &self.come);
-            let admit = |role: &Role| match *role {
-                Role::Lane { from, to, lane, epoch: theirs } => {
-                    if to != rank || from <= rank || from >= world || lane >= lanes {
-                        Err(format!("no lane {lane} leads from rank {from} to rank {to} here"))
-                    } else if theirs != epoch {
-                        Err(format!("epoch {theirs} is not this epoch {epoch}"))
-                    } else if come.contains(&(from, lane)) {
-                        Err(format!("lane {lane} of rank {from} is here already"))
-                    } else {
-                        Ok(())
-                    }
+            let Some((stage, with)) = self.stages.remove(&token) else { continue };
+            match stage {
+                Stage::Greeting(greeting) => self.greet(token, greeting, with, &mut made),
+                Stage::Agreement(who, agreement, began) => {
+                    self.agree(token, (who, agreement, began), with, &mut made);
                 }
-                Role::Member { .. } => Err("members join at the coordinator".to_owned()),
-            };
-            let done = greeting.go_on(admit);
-            let late = greeting.began.elapsed() > greeting::LONGEST;
-            let who = match greeting.role() {
-                Some(&Role::Lane { from, lane, .. }) => Some((from, lane)),
-                _ => None,
-            };
-            let outcome = match done {
-                Ok(true) => Ok(()),
-                Ok(false) if late => Err("takes too long over its handshake".to_owned()),
-                Ok(false) => continue,
-                Err(shut) => Err(shut.why),
-            };
-            let Some((mut greeting, _)) = self.greetings.remove(&token) else { continue };
-            // Whoever takes the connection registers it anew.
-            _ = self.poll.registry().deregister(&mut greeting.stream);
-            let outcome = outcome.and_then(|()| prepare(&greeting.stream, self.place));
-            match (outcome, with, who) {
-                (Ok(()), Some(with), _) => made.push((with, greeting.stream)),
-                (Ok(()), None, Some(with)) => {
-                    self.come.push(with);
-                    made.push((with, greeting.stream));
-                }
-                (Err(why), Some(with), _) => self.again(with, why),
-                (Err(why), None, Some((rank, _))) => _ = self.troubles.insert(rank, why),
-                (_, None, None) => {}
             }
         }
         made
+    }
+
+    fn greet(
+        &mut self,
+        token: usize,
+        mut greeting: Greeting,
+        with: Option<With>,
+        made: &mut Vec<(With, Connection)>,
+    ) {
+        let (rank, world, epoch) = (self.place.rank, self.meet.members.len() as u32, self.meet.epoch);
+        let (lanes, come) = (self.listeners.lanes.len() as u32, &self.come);
+        let admit = |role: &Role| match *role {
+            Role::Lane { from, to, lane, epoch: theirs } => {
+                if to != rank || from <= rank || from >= world || lane >= lanes {
+                    Err(format!("no lane {lane} leads from rank {from} to rank {to} here"))
+                } else if theirs != epoch {
+                    Err(format!("epoch {theirs} is not this epoch {epoch}"))
+                } else if come.contains(&(from, lane)) {
+                    Err(format!("lane {lane} of rank {from} is here already"))
+                } else {
+                    Ok(())
+                }
+            }
+            Role::Member { .. } => Err("members join at the coordinator".to_owned()),
+        };
+        let done = greeting.go_on(admit);
+        let late = greeting.began.elapsed() > greeting::LONGEST;
+        let who = match greeting.role() {
+            Some(&Role::Lane { from, lane, .. }) => Some((from, lane)),
+            _ => with,
+        };
+        let outcome = match done {
+            Ok(true) => Ok(()),
+            Ok(false) if late => Err("takes too long over its handshake".to_owned()),
+            Ok(false) => {
+                self.stages.insert(token, (Stage::Greeting(greeting), with));
+                return;
+            }
+            Err(shut) => Err(shut.why),
+        };
+        let unix = matches!(greeting.socket, Socket::Unix(_));
+        let (who, socket) = match (outcome, who) {
+            (Ok(()), Some(who)) => (who, greeting.socket),
+            (Err(why), _) => return self.failed(with, who, unix, why),
+            (Ok(()), None) => return,
+        };
+        match socket {
+            Socket::Unix(socket) => {
+                let agreement = match with {
+                    Some(_) => Agreement::offer(socket, near::CAPACITY).map_err(|error| error.to_string()),
+                    None => Ok(Agreement::answer(socket)),
+                };
+                match agreement {
+                    Ok(agreement) => self.agree(token, (who, agreement, Instant::now()), with, made),
+                    Err(why) => self.failed(with, Some(who), true, why),
+                }
+            }
+            Socket::Tcp(mut stream) => {
+                // Whoever takes the connection registers it anew.
+                _ = self.poll.registry().deregister(&mut stream);
+                match prepare(&stream, self.place) {
+                    Ok(()) => {
+                        let barred = self.barred.get(&who.0).cloned();
+                        let apart = || format!("rank {} could not share memory", who.0);
+                        let why = barred.or_else(|| self.door(who).map(|_| apart()));
+                        let stream = Stream::new(Socket::Tcp(stream)).because(why);
+                        self.made(with, who, Box::new(stream), made);
+                    }
+                    Err(why) => self.failed(with, Some(who), false, why),
+                }
+            }
+        }
+    }
+
+    fn agree(
+        &mut self,
+        token: usize,
+        (who, mut agreement, began): (With, Agreement, Instant),
+        with: Option<With>,
+        made: &mut Vec<(With, Connection)>,
+    ) {
+        match agreement.go_on() {
+            Ok(true) => {
+                _ = self.poll.registry().deregister(agreement.socket());
+                self.made(with, who, agreement.connection(), made);
+            }
+            Ok(false) if began.elapsed() <= greeting::LONGEST => {
+                self.stages.insert(token, (Stage::Agreement(who, agreement, began), with));
+            }
+            Ok(false) => self.failed(with, Some(who), true, "takes too long to share memory".to_owned()),
+            Err(error) => self.failed(with, Some(who), true, error.to_string()),
+        }
+    }
+
+    fn made(
+        &mut self,
+        with: Option<With>,
+        who: With,
+        connection: Connection,
+        made: &mut Vec<(With, Connection)>,
+    ) {
+        if with.is_none() {
+            // Two may have been under way at once: the first has come.
+            if self.come.contains(&who) {
+                return;
+            }
+            self.come.push(who);
+        }
+        made.push((who, connection));
+    }
+
+    /// A connection was not made. What fails over a door goes on over TCP.
+    fn failed(&mut self, with: Option<With>, who: Option<With>, unix: bool, why: String) {
+        match (with, who) {
+            (Some(with), _) => {
+                if unix {
+                    self.bar(with.0, &why);
+                }
+                self.again(with, why);
+            }
+            (None, Some((rank, _))) => _ = self.troubles.insert(rank, why),
+            (None, None) => {}
+        }
     }
 }

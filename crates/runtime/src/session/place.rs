@@ -23,6 +23,9 @@ pub struct Place {
     pub interfaces: Vec<IpAddr>,
     /// How long to wait until all are there.
     pub wait: Duration,
+    /// Whether to share memory with members on this machine: with those that listen at the same address, or that are as this
+    /// one reached by loopback alone, that are of the same user and network namespace, and that want it, too. TCP elsewhere.
+    pub shared_memory: bool,
     /// The congestion control of connections between members (`cubic`, `reno`); the system's where it is absent.
     pub congestion: Option<String>,
 }

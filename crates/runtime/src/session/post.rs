@@ -3,18 +3,18 @@
 use super::greeting::Greeting;
 use super::hall::Hall;
 use super::line::Line;
-use super::meeting;
+use super::meeting::{self, Listeners};
 use super::place::{Absence, Place};
 use crate::control::Member;
-use crate::control::message::{Down, Progress, Up};
+use crate::control::message::{Down, Listens, Progress, Up};
 use crate::executor::{Court, Gauge, Settings, Verdicts};
 use crate::fault::{Blame, Kind, Trouble};
 use crate::handshake::Role;
 use crate::pulse::Patience;
-use mio::net::{TcpListener, TcpStream};
-use mio::{Events, Interest, Poll, Token, Waker};
+use crate::transport::socket::Socket;
+use mio::net::TcpStream;
+use mio::{Events, Poll, Token, Waker};
 use std::io::ErrorKind;
-use std::net::{Shutdown, SocketAddr};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::JoinHandle;
@@ -27,8 +27,8 @@ const TOLD: Token = Token(1);
 #[derive(Debug)]
 pub(super) struct Meet {
     pub(super) epoch: u16,
-    /// By member and lane.
-    pub(super) members: Vec<Vec<SocketAddr>>,
+    /// By member.
+    pub(super) members: Vec<Listens>,
 }
 
 /// A member's connection to the coordinator.
@@ -41,22 +41,18 @@ pub(super) struct Post {
     said: Instant,
 }
 
-type Listeners = Vec<(TcpListener, SocketAddr)>;
-
 /// Goes to the coordinator, and waits there until all have come.
 pub(super) fn enter(place: &Place, settings: Settings) -> Result<(Post, Meet, Listeners), Absence> {
     let lanes = settings.pace.lanes;
     let deadline = Instant::now() + place.wait;
     let fault = |what: String| Absence::here(place.rank, &what);
     let listeners = meeting::listen(place, lanes)?;
-    let mut stream = greet(place, lanes, deadline)?;
+    let mut socket = greet(place, lanes, deadline)?;
     let poll = Poll::new().map_err(|error| fault(format!("cannot wait: {error}")))?;
-    let both = Interest::READABLE | Interest::WRITABLE;
-    let registered = poll.registry().register(&mut stream, COORDINATOR, both);
-    registered.map_err(|error| fault(format!("cannot wait: {error}")))?;
+    socket.watch(poll.registry(), COORDINATOR).map_err(|error| fault(format!("cannot wait: {error}")))?;
     let interval = settings.patience.interval;
-    let mut post = Post { line: Line::new(stream), poll, interval, said: Instant::now() };
-    post.line.say(&Up::Listens { lanes: listeners.iter().map(|(_, address)| *address).collect() });
+    let mut post = Post { line: Line::new(socket), poll, interval, said: Instant::now() };
+    post.line.say(&Up::Listens(listeners.listens.clone()));
     let mut events = Events::with_capacity(8);
     loop {
         let closed = post.line.write().and_then(|()| post.line.read()).err();
@@ -65,7 +61,7 @@ pub(super) fn enter(place: &Place, settings: Settings) -> Result<(Post, Meet, Li
         match post.line.message::<Down>().map_err(lost)? {
             Some(Down::Meet { epoch, members }) => {
                 let complete = members.len() == place.world as usize
-                    && members.iter().all(|addresses| addresses.len() == lanes as usize);
+                    && members.iter().all(|member| member.lanes.len() == lanes as usize);
                 if !complete {
                     return Err(fault("was told of other members than there are".to_owned()));
                 }
@@ -89,7 +85,7 @@ pub(super) fn enter(place: &Place, settings: Settings) -> Result<(Post, Meet, Li
 }
 
 /// Connects to the coordinator, again and again until it is there.
-fn greet(place: &Place, lanes: u32, deadline: Instant) -> Result<TcpStream, Absence> {
+fn greet(place: &Place, lanes: u32, deadline: Instant) -> Result<Socket, Absence> {
     const AGAIN: Duration = Duration::from_millis(100);
     let role = || Role::Member { rank: place.rank, world: place.world, lanes };
     let fault = |what: String| {
@@ -101,12 +97,12 @@ fn greet(place: &Place, lanes: u32, deadline: Instant) -> Result<TcpStream, Abse
             Ok(stream) => {
                 let ready = stream.set_nonblocking(true).and_then(|()| stream.set_nodelay(true));
                 ready.map_err(|error| fault(error.to_string()))?;
-                let stream = TcpStream::from_std(stream);
-                let greeting = Greeting::begin(stream, place.trust.clone(), &place.job, role());
+                let socket = Socket::Tcp(TcpStream::from_std(stream));
+                let greeting = Greeting::begin(socket, place.trust.clone(), &place.job, role());
                 let mut greeting = greeting.map_err(fault)?;
                 loop {
                     match greeting.go_on(|_| Ok(())) {
-                        Ok(true) => return Ok(greeting.stream),
+                        Ok(true) => return Ok(greeting.socket),
                         Err(shut) if shut.lasts => return Err(fault(shut.why)),
                         Err(shut) => break shut.why,
                         Ok(false) if Instant::now() > deadline => break "it does not answer".to_owned(),
@@ -271,7 +267,7 @@ impl Keeper {
             }
             if member.alone() {
                 // It waits until its members have heard it.
-                _ = self.post.line.stream.shutdown(Shutdown::Both);
+                _ = self.post.line.socket.shutdown();
             }
             let gone =
                 member.alone() || given && member.verdict().is_some_and(|(b, _)| *b == Blame::Coordinator);

@@ -1,0 +1,185 @@
+//! Stream sockets: TCP between hosts, and Unix sockets within one.
+
+use super::{Halt, Intake, Transport};
+use mio::event::{Event, Source};
+use mio::net::{TcpStream, UnixStream};
+use mio::{Interest, Registry, Token};
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
+use std::net::Shutdown;
+
+/// A socket that does not block.
+#[derive(Debug)]
+pub enum Socket {
+    /// Between hosts.
+    Tcp(TcpStream),
+    /// Within a host.
+    Unix(UnixStream),
+}
+
+impl Socket {
+    /// Ends what is sent.
+    ///
+    /// # Errors
+    /// Where it is not connected any more.
+    pub fn shutdown(&self) -> io::Result<()> {
+        match self {
+            Self::Tcp(stream) => stream.shutdown(Shutdown::Write),
+            Self::Unix(stream) => stream.shutdown(Shutdown::Write),
+        }
+    }
+
+    fn source(&mut self) -> &mut dyn Source {
+        match self {
+            Self::Tcp(stream) => stream,
+            Self::Unix(stream) => stream,
+        }
+    }
+
+    /// Lets a poll tell when there is something to read, or room to write.
+    ///
+    /// # Errors
+    /// As the system says.
+    pub fn watch(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
+        self.source().register(registry, token, Interest::READABLE | Interest::WRITABLE)
+    }
+
+    /// No more of that.
+    ///
+    /// # Errors
+    /// As the system says.
+    pub fn unwatch(&mut self, registry: &Registry) -> io::Result<()> {
+        self.source().deregister(registry)
+    }
+}
+
+impl Read for Socket {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.read(bytes),
+            Self::Unix(stream) => stream.read(bytes),
+        }
+    }
+
+    fn read_vectored(&mut self, slices: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.read_vectored(slices),
+            Self::Unix(stream) => stream.read_vectored(slices),
+        }
+    }
+}
+
+impl Write for Socket {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.write(bytes),
+            Self::Unix(stream) => stream.write(bytes),
+        }
+    }
+
+    fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.write_vectored(slices),
+            Self::Unix(stream) => stream.write_vectored(slices),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A socket as a transport.
+#[derive(Debug)]
+pub struct Stream {
+    socket: Socket,
+    /// Why it is no better transport, where it could be one.
+    why: Option<String>,
+    readable: bool,
+    writable: bool,
+    /// The peer closes: what is left to be read ends with an end.
+    closing: bool,
+}
+
+impl Stream {
+    /// A connected socket.
+    pub fn new(socket: Socket) -> Self {
+        Self { socket, why: None, readable: true, writable: true, closing: false }
+    }
+
+    /// The same, which says why it is no better transport.
+    #[must_use]
+    pub fn because(self, why: Option<String>) -> Self {
+        Self { why, ..self }
+    }
+}
+
+impl Transport for Stream {
+    fn describe(&self) -> String {
+        let name = match self.socket {
+            Socket::Tcp(_) => "TCP",
+            Socket::Unix(_) => "Unix socket",
+        };
+        self.why.as_ref().map_or(name.to_owned(), |why| format!("{name} ({why})"))
+    }
+
+    fn watch(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
+        self.socket.watch(registry, token)
+    }
+
+    fn unwatch(&mut self, registry: &Registry) -> io::Result<()> {
+        self.socket.unwatch(registry)
+    }
+
+    fn told(&mut self, event: &Event) {
+        self.closing |= event.is_read_closed() || event.is_error();
+        self.readable |= event.is_readable() || self.closing;
+        self.writable |= event.is_writable() || event.is_write_closed();
+    }
+
+    fn receive(&mut self, intake: &mut dyn Intake) -> Result<usize, Halt> {
+        if !self.readable {
+            return Err(io::Error::from(ErrorKind::WouldBlock).into());
+        }
+        loop {
+            let mut room = 0;
+            let read = intake.fill(&mut |slices| {
+                room = slices.iter().map(|slice| slice.len()).sum();
+                self.socket.read_vectored(slices)
+            });
+            match &read {
+                // Edges are told once: what fills less than the room was all, but for the end.
+                Ok(read) => self.readable = *read == room || self.closing,
+                Err(Halt::System(error)) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(halt) => self.readable &= !halt.waits(),
+            }
+            return read;
+        }
+    }
+
+    fn send(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        if !self.writable {
+            return Err(ErrorKind::WouldBlock.into());
+        }
+        let offered: usize = slices.iter().map(|slice| slice.len()).sum();
+        loop {
+            let written = self.socket.write_vectored(slices);
+            match &written {
+                Ok(written) => self.writable = *written == offered,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => self.writable = error.kind() != ErrorKind::WouldBlock,
+            }
+            return written;
+        }
+    }
+
+    fn rouse(&mut self) {
+        // The end is told once, and may come behind more than one read takes.
+        self.readable |= self.closing;
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        // Nobody tells any more what has come.
+        self.closing = true;
+        self.socket.shutdown()
+    }
+}
