@@ -203,7 +203,7 @@ impl Communicator {
         let pending = Pending::new(Arc::clone(&completion));
         let mut shared = lock(&self.shared);
         if let Some(fault) = &shared.failed {
-            let during = Some((shared.newest + 1, *operation, Duration::ZERO));
+            let during = Some((shared.newest + 1, (*operation).into(), Duration::ZERO));
             completion.end(Err(Arc::new(Fault { during, ..(**fault).clone() })));
             return Ok(pending);
         }
@@ -412,7 +412,7 @@ impl Monitor {
         let Some(fault) = shared.failed.clone() else { return };
         drop(shared);
         for (sequence, (completion, operation, began)) in under_way {
-            let during = Some((sequence, operation, began.elapsed()));
+            let during = Some((sequence, operation.into(), began.elapsed()));
             completion.end(Err(Arc::new(Fault { during, ..(*fault).clone() })));
         }
     }

@@ -1,5 +1,6 @@
 //! What goes wrong, and who is at fault.
 
+use crate::hub::client::Wish;
 use crate::operation::{Asked, Operation};
 use crate::transport::Halt;
 use crate::wire::Header;
@@ -16,7 +17,31 @@ pub struct Fault {
     pub trouble: Trouble,
     /// What was under way: the operation's number, what it is, and how long it took until then; no time at all, where the
     /// communicator had failed before it began.
-    pub during: Option<(u64, Operation, Duration)>,
+    pub during: Option<(u64, Errand, Duration)>,
+}
+
+/// What was under way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Errand {
+    /// A collective among ranks.
+    Collective(Operation),
+    /// A vector's exchange with hubs: what is done, with which vector, and its bytes.
+    Exchange(Wish, String, u64),
+}
+
+impl From<Operation> for Errand {
+    fn from(operation: Operation) -> Self {
+        Self::Collective(operation)
+    }
+}
+
+impl fmt::Display for Errand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Collective(operation) => write!(f, "{operation}, {} bytes", operation.bytes()),
+            Self::Exchange(wish, key, bytes) => write!(f, "{} of `{key}`, {bytes} bytes", wish.name()),
+        }
+    }
 }
 
 /// Who is at fault.
@@ -27,6 +52,8 @@ pub enum Blame {
     Rank(u32),
     /// The connection between two ranks, the lower first.
     Link(u32, u32),
+    /// A hub of the job, by its place among them.
+    Hub(u32),
     /// Whoever coordinates the ranks, from where this rank stands.
     Coordinator,
     /// Nobody that is known.
@@ -45,6 +72,7 @@ impl fmt::Display for Blame {
         match self {
             Self::Rank(rank) => write!(f, "rank {rank}"),
             Self::Link(a, b) => write!(f, "the link between rank {a} and rank {b}"),
+            Self::Hub(hub) => write!(f, "hub {hub}"),
             Self::Coordinator => f.write_str("the coordinator"),
             Self::Nobody => f.write_str("some rank"),
         }
@@ -54,13 +82,8 @@ impl fmt::Display for Blame {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.blame, self.trouble)?;
-        if let Some((sequence, operation, elapsed)) = &self.during {
-            let bytes = operation.bytes();
-            write!(
-                f,
-                " (operation {sequence}, {operation}, {bytes} bytes, after {:.3} s)",
-                elapsed.as_secs_f64()
-            )?;
+        if let Some((sequence, errand, elapsed)) = &self.during {
+            write!(f, " (operation {sequence}, {errand}, after {:.3} s)", elapsed.as_secs_f64())?;
         }
         Ok(())
     }

@@ -95,6 +95,24 @@ pub enum Role {
         /// Connections between each two members.
         lanes: u32,
     },
+    /// A worker of a job on a hub.
+    Worker {
+        /// Its rank.
+        rank: u32,
+    },
+    /// A worker's connection with a core of a hub.
+    Core {
+        /// The worker's rank.
+        rank: u32,
+        /// The job's number at the hub.
+        number: u32,
+        /// What the hub gave the worker to show.
+        ticket: u64,
+        /// Which core.
+        core: u32,
+    },
+    /// Somebody who wants to know how a hub is.
+    Visitor,
     /// A lane's connection between two members.
     Lane {
         /// Who connects.
@@ -244,16 +262,23 @@ impl Initiator {
 #[derive(Debug)]
 pub struct Acceptor {
     trust: Trust,
-    job: String,
+    /// The only job whose members may come; any, where there is none.
+    job: Option<String>,
     nonce: String,
     decoder: Decoder,
     hello: Option<(Hello, Vec<u8>)>,
 }
 
 impl Acceptor {
-    /// Waits for a hello of a member of `job`.
-    pub fn new(trust: Trust, job: &str, nonce: Nonce) -> Self {
-        Self { trust, job: job.to_owned(), nonce: hex(&nonce), decoder: Decoder::new(LONGEST), hello: None }
+    /// Waits for a hello of a member of `job`, or of any job.
+    pub fn new(trust: Trust, job: Option<&str>, nonce: Nonce) -> Self {
+        Self {
+            trust,
+            job: job.map(str::to_owned),
+            nonce: hex(&nonce),
+            decoder: Decoder::new(LONGEST),
+            hello: None,
+        }
     }
 
     /// How many bytes may be read next without taking what follows the handshake.
@@ -317,10 +342,15 @@ impl Acceptor {
                 "authentication is `{theirs}` there and `{ours}` here: use the same everywhere"
             ));
         }
-        if hello.job != self.job {
+        if self.job.as_ref().is_some_and(|job| *job != hello.job) {
             return Err("the job has another name here".to_owned());
         }
         Ok(())
+    }
+
+    /// The job whose member it is, once that is known.
+    pub fn job(&self) -> Option<&str> {
+        self.hello.as_ref().map(|(hello, _)| hello.job.as_str())
     }
 
     /// Who it is, once that is known.
@@ -386,7 +416,7 @@ mod tests {
     #[test]
     fn friends_meet() {
         for trust in [Trust::Everybody, key(7)] {
-            let acceptor = Acceptor::new(trust.clone(), "job", [2; 32]);
+            let acceptor = Acceptor::new(trust.clone(), Some("job"), [2; 32]);
             assert_eq!(meet(begin(trust, "job"), acceptor, |_| Ok(())), (Ok(()), Ok(())));
         }
     }
@@ -399,12 +429,12 @@ mod tests {
             (key(7), "other", "another name", "another name"),
         ] {
             let (initiator, acceptor) =
-                meet(begin(trust, job), Acceptor::new(key(7), "job", [2; 32]), |_| Ok(()));
+                meet(begin(trust, job), Acceptor::new(key(7), Some("job"), [2; 32]), |_| Ok(()));
             assert!(initiator.unwrap_err().contains(here));
             assert!(acceptor.unwrap_err().contains(there));
         }
         let taken = |_: &Role| Err("rank 1 is taken".to_owned());
-        let (initiator, _) = meet(begin(key(7), "job"), Acceptor::new(key(7), "job", [2; 32]), taken);
+        let (initiator, _) = meet(begin(key(7), "job"), Acceptor::new(key(7), Some("job"), [2; 32]), taken);
         assert_eq!(initiator, Err("refused: rank 1 is taken".to_owned()));
     }
 
@@ -414,7 +444,7 @@ mod tests {
         let text =
             String::from_utf8(bytes[4..].to_vec()).unwrap().replace("\"protocol\":1", "\"protocol\":2");
         bytes.splice(4.., text.into_bytes());
-        let acceptor = Acceptor::new(Trust::Everybody, "job", [2; 32]);
+        let acceptor = Acceptor::new(Trust::Everybody, Some("job"), [2; 32]);
         let (initiator, _) = meet((initiator, bytes), acceptor, |_| Ok(()));
         assert!(initiator.unwrap_err().contains("use the same version"));
     }
@@ -423,7 +453,7 @@ mod tests {
     fn a_wrong_proof_is_refused_whatever_its_length() {
         for proof in ["", "00", &"00".repeat(32), &"00".repeat(33), "zz", "ünü"] {
             let (_, hello) = begin(key(7), "job");
-            let mut acceptor = Acceptor::new(key(7), "job", [2; 32]);
+            let mut acceptor = Acceptor::new(key(7), Some("job"), [2; 32]);
             assert!(matches!(acceptor.received(&hello, |_| Ok(())), Ok(Next::Send(_))));
             let refused = acceptor.received(&encode(&Proof { proof: proof.to_owned() }), |_| Ok(()));
             assert!(refused.unwrap_err().0.contains("another"), "{proof}");
@@ -433,11 +463,11 @@ mod tests {
     #[test]
     fn what_was_recorded_cannot_be_used_again() {
         let (mut initiator, hello) = begin(key(7), "job");
-        let mut first = Acceptor::new(key(7), "job", [2; 32]);
+        let mut first = Acceptor::new(key(7), Some("job"), [2; 32]);
         let Ok(Next::Send(challenge)) = first.received(&hello, |_| Ok(())) else { panic!("no challenge") };
         let Ok(Next::Send(proof)) = initiator.received(&challenge) else { panic!("no proof") };
         assert!(matches!(first.received(&proof, |_| Ok(())), Ok(Next::Done(_))));
-        let mut second = Acceptor::new(key(7), "job", [3; 32]);
+        let mut second = Acceptor::new(key(7), Some("job"), [3; 32]);
         assert!(second.received(&hello, |_| Ok(())).is_ok());
         assert!(second.received(&proof, |_| Ok(())).is_err());
     }
@@ -445,7 +475,7 @@ mod tests {
     #[test]
     fn a_proof_sent_back_is_no_proof() {
         let (_, hello) = begin(key(7), "job");
-        let mut acceptor = Acceptor::new(key(7), "job", [2; 32]);
+        let mut acceptor = Acceptor::new(key(7), Some("job"), [2; 32]);
         let Ok(Next::Send(challenge)) = acceptor.received(&hello, |_| Ok(())) else { panic!("no challenge") };
         let Ok(Answer::Challenge { proof, .. }) = serde_json::from_slice(&challenge[4..]) else {
             panic!("no challenge")
@@ -461,7 +491,7 @@ mod tests {
     proptest! {
         #[test]
         fn garbage_never_gets_in(bytes in prop::collection::vec(any::<u8>(), 0..400), split in 0usize..400) {
-            let mut acceptor = Acceptor::new(key(7), "job", [2; 32]);
+            let mut acceptor = Acceptor::new(key(7), Some("job"), [2; 32]);
             let (a, b) = bytes.split_at(split.min(bytes.len()));
             for part in [a, b] {
                 prop_assert!(!matches!(acceptor.received(part, |_| Ok(())), Ok(Next::Done(_))));

@@ -7,14 +7,24 @@
 //! - [`terms`]: what a job asks of a hub; [`optimizer`]: what is done with a gradient;
 //! - `frame`: what they say; `slot`: one chunk on a hub; [`shard`]: the chunks of one core, with a connection to each worker;
 //! - [`client`]: a worker's side;
+//! - [`message`]: what they say beside chunks; [`register`]: jobs and their workers, and what becomes of a job that loses one;
 //! - [`benefit`]: whether two levels of hubs pay.
+//!
+//! With them: [`serve`], a hub that runs, and `core`, the thread of one of its cores; [`join`], how a worker gets to its hubs,
+//! and `desk`, its thread.
 
 pub mod assignment;
 pub mod benefit;
 pub mod client;
+mod core;
+mod desk;
 mod frame;
+pub mod join;
 pub mod keys;
+pub mod message;
 pub mod optimizer;
+pub mod register;
+pub mod serve;
 pub mod shard;
 mod slot;
 pub mod terms;

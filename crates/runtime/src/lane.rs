@@ -119,11 +119,6 @@ impl Lane {
         }
     }
 
-    /// Payloads of messages to and from a rank have no checksums: its transport keeps them.
-    pub fn believe(&mut self, rank: u32) {
-        self.links[rank as usize].believe();
-    }
-
     /// Begins an operation. Jobs begin in the order of their sequence numbers, from 1 on.
     ///
     /// # Errors
@@ -187,26 +182,9 @@ impl Lane {
         })
     }
 
-    /// Gives a rank a sign of life, unless it is about to hear from us anyway.
-    pub fn beat(&mut self, rank: u32) {
-        if self.waiting(rank) == 0 {
-            self.sign(rank, Kind::Heartbeat);
-        }
-    }
-
-    /// Tells a rank that nothing will follow.
-    pub fn leave(&mut self, rank: u32) {
-        self.sign(rank, Kind::Leave);
-    }
-
     fn sign(&mut self, rank: u32, kind: Kind) {
         let header = Header { kind, epoch: self.epoch, sequence: 0, chunk: 0 };
         self.links[rank as usize].control(header, &[]);
-    }
-
-    /// Whether a rank has said that nothing will follow.
-    pub fn has_left(&self, rank: u32) -> bool {
-        self.left.contains(&rank)
     }
 
     /// The next operation of which all chunks of this lane are through.
@@ -457,6 +435,24 @@ impl Machine for Lane {
         }
         self.fill();
         Ok(())
+    }
+
+    fn believe(&mut self, peer: u32) {
+        self.links[peer as usize].believe();
+    }
+
+    fn beat(&mut self, peer: u32) {
+        if self.waiting(peer) == 0 {
+            self.sign(peer, Kind::Heartbeat);
+        }
+    }
+
+    fn leave(&mut self, peer: u32) {
+        self.sign(peer, Kind::Leave);
+    }
+
+    fn has_left(&self, peer: u32) -> bool {
+        self.left.contains(&peer)
     }
 }
 

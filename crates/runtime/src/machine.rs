@@ -33,4 +33,16 @@ pub trait Machine {
     /// # Errors
     /// As [`Machine::read_directly`].
     fn received(&mut self, peer: u32, bytes: &[u8]) -> Result<(), Broken>;
+
+    /// Payloads to and from a peer have no checksums from now on: whatever carries them keeps them as they are.
+    fn believe(&mut self, peer: u32);
+
+    /// Gives a peer a sign of life, unless it is about to hear from us anyway.
+    fn beat(&mut self, peer: u32);
+
+    /// Tells a peer that nothing will follow.
+    fn leave(&mut self, peer: u32);
+
+    /// Whether a peer has said that nothing will follow.
+    fn has_left(&self, peer: u32) -> bool;
 }

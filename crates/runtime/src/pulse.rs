@@ -35,8 +35,12 @@ impl Pulse {
         Self { patience, last: now, heard: vec![None; peers], said: vec![None; peers] }
     }
 
-    /// A peer is there: it gets signs of life, and is watched once it has been heard.
+    /// A peer is there, perhaps one more than there were: it gets signs of life, and is watched once it has been heard.
     pub fn join(&mut self, peer: usize, now: Duration) {
+        if peer >= self.said.len() {
+            self.heard.resize(peer + 1, None);
+            self.said.resize(peer + 1, None);
+        }
         self.said[peer] = Some(now);
     }
 

@@ -5,9 +5,9 @@
 //! - `greeting`: a handshake on a socket; `line`: what is said after it; `meeting`: connections for lanes; `near`: members on one machine;
 //! - `hall`: the coordinator's thread; `post`: a member's thread for its connection to it.
 
-mod greeting;
+pub(crate) mod greeting;
 mod hall;
-mod line;
+pub(crate) mod line;
 mod meeting;
 mod near;
 pub mod place;

@@ -3,6 +3,7 @@
 //! - [`Transport`]: what a lane's thread asks of a connection;
 //! - [`socket`]: TCP, and Unix sockets;
 //! - `ring`: memory that two processes share; `shared`: a transport on it, for members on one host;
+//! - `wires`: the connections of one thread;
 //! - [`memory`]: within one thread and without time, in an order that a seed decides: for tests.
 
 pub mod memory;
@@ -11,6 +12,7 @@ mod ring;
 #[cfg(target_os = "linux")]
 pub mod shared;
 pub mod socket;
+pub(crate) mod wires;
 
 use crate::fault::Broken;
 use mio::event::Event;

@@ -69,41 +69,58 @@ impl Machine for Party {
     fn received(&mut self, peer: u32, bytes: &[u8]) -> Result<(), Broken> {
         self.machine().received(peer, bytes)
     }
+
+    fn believe(&mut self, peer: u32) {
+        self.machine().believe(peer);
+    }
+
+    fn beat(&mut self, peer: u32) {
+        self.machine().beat(peer);
+    }
+
+    fn leave(&mut self, peer: u32) {
+        self.machine().leave(peer);
+    }
+
+    fn has_left(&self, peer: u32) -> bool {
+        match self {
+            Self::Client(client) => client.has_left(peer),
+            Self::Shard(shard) => shard.has_left(peer),
+        }
+    }
 }
 
 /// A job on hubs.
 struct World {
     contract: Arc<Contract>,
     routes: Arc<Routes>,
-    threads: u32,
+    epochs: Vec<u16>,
     network: Memory<Party>,
     /// Orders that a worker has begun.
     begun: Vec<u64>,
-    /// Threads that are through with an order, and the least number of contributors.
-    through: Vec<BTreeMap<u64, (u32, u16)>>,
+    /// Orders that a worker is through with, and the least number of contributors.
+    through: Vec<BTreeMap<u64, u16>>,
 }
 
 impl World {
-    fn new(terms: Terms, hubs: &[Cores], threads: u32, seed: u64) -> Self {
+    fn new(terms: Terms, hubs: &[Cores], seed: u64) -> Self {
         let contract = Arc::new(terms.contract(&Optimizers::default()).unwrap());
         let routes = Arc::new(Routes::new(&contract, hubs));
         let workers = contract.terms.workers;
-        let mut parties: Vec<Party> = (0..workers * threads)
-            .map(|number| {
-                let thread = (number % threads, threads);
-                Party::Client(Client::new(Arc::clone(&contract), Arc::clone(&routes), thread, EPOCH))
-            })
-            .collect();
+        let epochs = vec![EPOCH; hubs.len()];
+        let client = || Client::new(Arc::clone(&contract), Arc::clone(&routes), epochs.clone());
+        let mut parties: Vec<Party> = (0..workers).map(|_| Party::Client(client())).collect();
         for core in 0..routes.cores() {
             let mut shard = Shard::new(1 << 20);
-            shard.open(JOB, Arc::clone(&contract), EPOCH, &routes.chunks(routes.way(core)));
+            shard.open(JOB, Arc::clone(&contract), EPOCH);
+            shard.lay(JOB, &routes.chunks(routes.way(core)));
             parties.push(Party::Shard(shard));
         }
         let all = workers as usize;
         let mut world = Self {
             contract,
             routes,
-            threads,
+            epochs,
             network: Memory::new(parties, &[], seed, 1 << (4 + seed % 8)),
             begun: vec![0; all],
             through: vec![BTreeMap::new(); all],
@@ -117,15 +134,15 @@ impl World {
     }
 
     fn shard(&mut self, core: u32) -> &mut Shard {
-        let place = (self.begun.len() as u32 * self.threads + core) as usize;
+        let place = self.begun.len() + core as usize;
         match self.network.machine(place) {
             Party::Shard(shard) => shard,
             Party::Client(_) => panic!("no shard"),
         }
     }
 
-    fn client(&mut self, worker: u32, thread: u32) -> &mut Client {
-        match self.network.machine((worker * self.threads + thread) as usize) {
+    fn client(&mut self, worker: u32) -> &mut Client {
+        match self.network.machine(worker as usize) {
             Party::Client(client) => client,
             Party::Shard(_) => panic!("no client"),
         }
@@ -135,26 +152,20 @@ impl World {
     fn connect(&mut self, worker: u32, connection: u32) {
         for core in self.cores() {
             self.shard(core).attach(connection, JOB, worker);
-            let client = worker * self.threads + core % self.threads;
-            let shard = self.begun.len() as u32 * self.threads + core;
-            self.network.join([(client as usize, core), (shard as usize, connection)]);
+            let shard = self.begun.len() + core as usize;
+            self.network.join([(worker as usize, core), (shard, connection)]);
         }
     }
 
     /// A worker is gone, with all that is on its way.
     fn kill(&mut self, worker: u32) {
-        for thread in 0..self.threads {
-            for (place, connection) in self.network.cut((worker * self.threads + thread) as usize) {
-                let Party::Shard(shard) = self.network.machine(place) else {
-                    panic!("cables lead to shards")
-                };
-                assert_eq!(shard.detach(connection), Some((JOB, worker)));
-                shard.lose(JOB, worker);
-            }
-            let thread = (thread, self.threads);
-            let fresh = Client::new(Arc::clone(&self.contract), Arc::clone(&self.routes), thread, EPOCH);
-            *self.client(worker, thread.0) = fresh;
+        for (place, connection) in self.network.cut(worker as usize) {
+            let Party::Shard(shard) = self.network.machine(place) else { panic!("cables lead to shards") };
+            assert_eq!(shard.detach(connection), Some((JOB, worker)));
+            shard.lose(JOB, worker);
         }
+        let fresh = Client::new(Arc::clone(&self.contract), Arc::clone(&self.routes), self.epochs.clone());
+        *self.client(worker) = fresh;
     }
 
     fn order(&mut self, worker: u32, key: u32, wish: Wish, vector: &mut Buffer, keep: bool) -> u64 {
@@ -163,9 +174,7 @@ impl World {
         let region = vector.region();
         let input = if wish.brings() { region } else { Region::EMPTY };
         let output = if wish.gets() { region } else { Region::EMPTY };
-        for thread in 0..self.threads {
-            self.client(worker, thread).start(Order { sequence, key, wish, input, output, keep });
-        }
+        self.client(worker).start(Order { sequence, key, wish, input, output, keep });
         sequence
     }
 
@@ -177,22 +186,19 @@ impl World {
             }
         }
         for worker in 0..self.begun.len() as u32 {
-            for thread in 0..self.threads {
-                while let Some((sequence, contributors)) = self.client(worker, thread).finished() {
-                    let through = self.through[worker as usize].entry(sequence).or_insert((0, u16::MAX));
-                    *through = (through.0 + 1, through.1.min(contributors));
-                }
+            while let Some((sequence, contributors)) = self.client(worker).finished() {
+                self.through[worker as usize].insert(sequence, contributors);
             }
         }
         Ok(())
     }
 
     fn done(&self, worker: u32, sequence: u64) -> bool {
-        self.through[worker as usize].get(&sequence).is_some_and(|&(threads, _)| threads == self.threads)
+        self.through[worker as usize].contains_key(&sequence)
     }
 
     fn contributors(&self, worker: u32, sequence: u64) -> u16 {
-        self.through[worker as usize][&sequence].1
+        self.through[worker as usize][&sequence]
     }
 }
 
@@ -248,7 +254,6 @@ proptest! {
         workers in 1u32..6,
         elements in prop::collection::vec(0u64..150, 1..4),
         hubs in hubs(),
-        threads in 1u32..3,
         in_order in any::<bool>(),
         mean in any::<bool>(),
         keep in any::<bool>(),
@@ -256,7 +261,7 @@ proptest! {
     ) {
         let reduction = if mean { "mean" } else { "sum" };
         let rest = format!(", \"reduction\": \"{reduction}\", \"in_order\": {in_order}");
-        let mut world = World::new(terms(workers, &elements, &rest), &hubs, threads, seed);
+        let mut world = World::new(terms(workers, &elements, &rest), &hubs, seed);
         let keys = elements.len() as u32;
         const STEPS: u64 = 3;
         let mut vectors: BTreeMap<(u32, u64, u32), Buffer> = BTreeMap::new();
@@ -303,7 +308,7 @@ proptest! {
         seed in any::<u64>(),
     ) {
         let rest = ", \"in_order\": true, \"optimizer\": {\"name\": \"sgd\", \"parameters\": {\"lr\": 0.25}}";
-        let mut world = World::new(terms(workers, &[elements], rest), &hubs, 1, seed);
+        let mut world = World::new(terms(workers, &[elements], rest), &hubs, seed);
         let start: Vec<f32> = (0..elements).map(|i| i as f32).collect();
         let mut vectors: Vec<Buffer> = (0..workers).map(|_| buffer(&vec![0.0; elements as usize])).collect();
         vectors[0] = buffer(&start);
@@ -351,7 +356,7 @@ proptest! {
         seed in any::<u64>(),
     ) {
         let rest = ", \"reduction\": \"sum\", \"policy\": \"shrink\", \"in_order\": true";
-        let mut world = World::new(terms(workers, &[elements], rest), &hubs, 1, seed);
+        let mut world = World::new(terms(workers, &[elements], rest), &hubs, seed);
         let lost = seed as u32 % workers;
         let mut vectors: Vec<Buffer> =
             (0..workers).map(|worker| buffer(&gradient(worker, 0, 1, elements))).collect();
@@ -377,9 +382,9 @@ proptest! {
         }
         // It is started again, and joins with the next step of the first that is left.
         world.connect(lost, 100 + lost);
-        let from = world.client(first, 0).admit(lost);
+        let from = world.client(first).admit(lost);
         prop_assert_eq!(&from, &[1]);
-        world.client(lost, 0).skip(&from);
+        world.client(lost).skip(&from);
         for worker in 0..workers {
             vectors[worker as usize] = buffer(&gradient(worker, 0, 2, elements));
             world.order(worker, 0, Wish::PushPull, &mut vectors[worker as usize], false);
@@ -402,7 +407,7 @@ proptest! {
     ) {
         let rest = ", \"in_order\": true, \"policy\": \"wait\", \
                     \"optimizer\": {\"name\": \"sgd\", \"parameters\": {\"lr\": 0.5}}";
-        let mut world = World::new(terms(workers, &[elements], rest), &hubs, 1, seed);
+        let mut world = World::new(terms(workers, &[elements], rest), &hubs, seed);
         let start = gradient(9, 9, 9, elements);
         let mut parameters = buffer(&start);
         world.order(0, 0, Wish::Set, &mut parameters, false);
@@ -427,7 +432,7 @@ proptest! {
         let owed = owed.min().unwrap();
         prop_assert!(owed == 1 || owed == 2);
         world.connect(lost, 100 + lost);
-        world.client(lost, 0).skip(&[owed - 1]);
+        world.client(lost).skip(&[owed - 1]);
         world.order(lost, 0, Wish::Pull, &mut parameters, false);
         world.run(u64::MAX).unwrap();
         let expected: Vec<f32> = if owed == 1 { start.clone() } else { after(&start, 1) };
@@ -456,7 +461,7 @@ proptest! {
 fn without_synchrony_nobody_waits() {
     let rest =
         ", \"pace\": \"asynchronous\", \"optimizer\": {\"name\": \"sgd\", \"parameters\": {\"lr\": 1}}";
-    let mut world = World::new(terms(3, &[40], rest), &[Cores { cores: 2, interfaces: 1 }], 1, 1);
+    let mut world = World::new(terms(3, &[40], rest), &[Cores { cores: 2, interfaces: 1 }], 1);
     let mut parameters = buffer(&[100.0; 40]);
     world.order(0, 0, Wish::Set, &mut parameters, false);
     world.run(u64::MAX).unwrap();
@@ -475,12 +480,12 @@ fn without_synchrony_nobody_waits() {
 #[test]
 fn a_learning_rate_changes_between_steps() {
     let rest = ", \"optimizer\": {\"name\": \"sgd\", \"parameters\": {\"lr\": 1}}";
-    let mut world = World::new(terms(1, &[40], rest), &[Cores { cores: 2, interfaces: 1 }], 2, 1);
+    let mut world = World::new(terms(1, &[40], rest), &[Cores { cores: 2, interfaces: 1 }], 1);
     let mut vector = buffer(&[100.0; 40]);
     world.order(0, 0, Wish::Set, &mut vector, false);
     for (rate, expected) in [(None, 99.0), (Some(0.25), 98.75)] {
         if let Some(rate) = rate {
-            (0..2).for_each(|thread| world.client(0, thread).set_rate(rate));
+            world.client(0).set_rate(rate);
         }
         world.run(u64::MAX).unwrap();
         vector = buffer(&[1.0; 40]);
@@ -494,15 +499,15 @@ fn a_learning_rate_changes_between_steps() {
 fn who_pushes_too_early_or_too_much_is_found() {
     let rest = ", \"optimizer\": {\"name\": \"sgd\"}";
     let one = [Cores { cores: 1, interfaces: 1 }];
-    let mut world = World::new(terms(2, &[4], rest), &one, 1, 1);
+    let mut world = World::new(terms(2, &[4], rest), &one, 1);
     let mut vector = buffer(&[1.0; 4]);
     world.order(1, 0, Wish::Push, &mut vector, false);
     let (_, worker, broken) = world.run(u64::MAX).unwrap_err();
     assert_eq!(worker, 1);
     assert!(broken.to_string().contains("`k0`, of which no parameters have been set"), "{broken}");
     // A step that is not the next.
-    let mut world = World::new(terms(2, &[4], ""), &one, 1, 1);
-    world.client(0, 0).skip(&[4]);
+    let mut world = World::new(terms(2, &[4], ""), &one, 1);
+    world.client(0).skip(&[4]);
     world.order(0, 0, Wish::Push, &mut vector, false);
     assert!(matches!(world.run(u64::MAX), Err((_, 0, Broken::Unknown(_)))));
 }
@@ -510,7 +515,7 @@ fn who_pushes_too_early_or_too_much_is_found() {
 #[test]
 fn who_holds_others_up_is_known() {
     let one = [Cores { cores: 1, interfaces: 1 }];
-    let mut world = World::new(terms(3, &[4, 4], ""), &one, 1, 1);
+    let mut world = World::new(terms(3, &[4, 4], ""), &one, 1);
     let mut vectors: Vec<Buffer> = (0..2).map(|_| buffer(&[1.0; 4])).collect();
     assert_eq!(world.shard(0).held_up(JOB, None), None);
     for (worker, vector) in (0..).zip(&mut vectors) {
@@ -525,7 +530,7 @@ fn who_holds_others_up_is_known() {
 #[test]
 fn whoever_runs_ahead_is_not_read_for_ever() {
     let one = [Cores { cores: 1, interfaces: 1 }];
-    let mut world = World::new(terms(2, &[1 << 14], ""), &one, 1, 1);
+    let mut world = World::new(terms(2, &[1 << 14], ""), &one, 1);
     let mut vector = buffer(&[1.0; 1 << 14]);
     for _ in 0..40 {
         world.order(0, 0, Wish::Push, &mut vector, false);
@@ -543,12 +548,12 @@ fn whoever_runs_ahead_is_not_read_for_ever() {
 #[test]
 fn what_failed_is_as_it_was() {
     let one = [Cores { cores: 1, interfaces: 1 }];
-    let mut world = World::new(terms(2, &[100], ", \"policy\": \"shrink\""), &one, 1, 1);
+    let mut world = World::new(terms(2, &[100], ", \"policy\": \"shrink\""), &one, 1);
     let mut vectors: Vec<Buffer> = (0..2).map(|worker| buffer(&gradient(worker, 0, 1, 100))).collect();
     for (worker, vector) in (0..).zip(&mut vectors) {
         world.order(worker, 0, Wish::PushPull, vector, true);
     }
     world.run(120).unwrap();
-    world.client(0, 0).abort();
+    world.client(0).abort();
     assert_eq!(floats(&vectors[0]), gradient(0, 0, 1, 100));
 }

@@ -4,6 +4,7 @@
 //! At each level chunks go, the largest first, to whatever has least so far: longest processing time first, which is never
 //! worse than 4/3 of the best there is (Graham 1969). Every worker and every hub finds the same.
 
+use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -17,7 +18,7 @@ pub struct Way {
 }
 
 /// A hub's cores: core `c` is reached through interface `c mod interfaces`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cores {
     /// Cores that sum.
     pub cores: u32,

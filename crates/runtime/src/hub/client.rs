@@ -9,7 +9,7 @@ use crate::link::{Event, Landing, Link};
 use crate::machine::Machine;
 use crate::memory::{Buffer, Pool, Region};
 use crate::wire::{Header, Kind};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::IoSlice;
 use std::sync::Arc;
 
@@ -128,15 +128,16 @@ struct Open {
     saved: Vec<(Region, Buffer)>,
 }
 
-/// A worker's connections to the cores of its hubs, or to those of them that one thread has.
+/// A worker's connections to the cores of its hubs.
 #[derive(Debug)]
 pub struct Client {
     contract: Arc<Contract>,
     routes: Arc<Routes>,
-    /// Of how many threads this is which.
-    thread: (u32, u32),
-    epoch: u16,
+    /// By hub.
+    epochs: Vec<u16>,
     links: Vec<Link>,
+    /// Cores that have said that nothing will follow.
+    left: BTreeSet<u32>,
     /// How often each vector has been pushed.
     steps: Vec<u64>,
     open: BTreeMap<u64, Open>,
@@ -147,16 +148,16 @@ pub struct Client {
 }
 
 impl Client {
-    /// Thread `thread.0` of `thread.1` of a worker. Cores are its peers, by their number among those of all hubs.
-    pub fn new(contract: Arc<Contract>, routes: Arc<Routes>, thread: (u32, u32), epoch: u16) -> Self {
+    /// A worker's side. Cores are its peers, by their number among those of all hubs; each hub has an epoch of its own.
+    pub fn new(contract: Arc<Contract>, routes: Arc<Routes>, epochs: Vec<u16>) -> Self {
         let links = (0..routes.cores()).map(|_| Link::default()).collect();
         let steps = vec![0; contract.catalogue.keys().len()];
         Self {
             contract,
             routes,
-            thread,
-            epoch,
+            epochs,
             links,
+            left: BTreeSet::new(),
             steps,
             open: BTreeMap::new(),
             awaited: BTreeMap::new(),
@@ -165,9 +166,13 @@ impl Client {
         }
     }
 
-    /// Whether a core's chunks are this thread's.
-    pub fn owns(&self, core: u32) -> bool {
-        core % self.thread.1 == self.thread.0
+    /// Whose core it is.
+    pub fn hub(&self, core: u32) -> u32 {
+        self.routes.way(core).hub
+    }
+
+    fn epoch(&self, core: u32) -> u16 {
+        self.epochs[self.hub(core) as usize]
     }
 
     /// Says that so many steps of each vector have been pushed: of a worker that joins later.
@@ -190,11 +195,8 @@ impl Client {
         let mut left = 0;
         for chunk in self.contract.catalogue.chunks_of(order.key) {
             let core = self.routes.core(chunk);
-            if !self.owns(core) {
-                continue;
-            }
             left += 1;
-            let header = order.wish.verb().header(self.epoch, step, chunk);
+            let header = order.wish.verb().header(self.epoch(core), step, chunk);
             let place = self.contract.catalogue.place(chunk);
             let payload = if order.wish.brings() { order.input.part(place) } else { Region::EMPTY };
             self.links[core as usize].message(header, payload, (order.sequence, chunk, 0));
@@ -219,36 +221,24 @@ impl Client {
     }
 
     fn notice(&mut self, notice: Notice) {
-        for core in (0..self.routes.cores()).filter(|&core| core % self.thread.1 == self.thread.0) {
-            let header = Header { kind: Kind::Begin, epoch: self.epoch, sequence: 0, chunk: 0 };
+        for core in 0..self.routes.cores() {
+            let header = Header { kind: Kind::Begin, epoch: self.epoch(core), sequence: 0, chunk: 0 };
             self.links[core as usize].control(header, &notice.encode());
         }
     }
 
-    /// Gives a core a sign of life, unless it is about to hear from us anyway.
-    pub fn beat(&mut self, core: u32) {
-        if self.links[core as usize].waiting() == 0 {
-            self.sign(core, Kind::Heartbeat);
-        }
-    }
-
-    /// Tells a core that nothing will follow.
-    pub fn leave(&mut self, core: u32) {
-        self.sign(core, Kind::Leave);
-    }
-
     fn sign(&mut self, core: u32, kind: Kind) {
-        let header = Header { kind, epoch: self.epoch, sequence: 0, chunk: 0 };
+        let header = Header { kind, epoch: self.epoch(core), sequence: 0, chunk: 0 };
         self.links[core as usize].control(header, &[]);
     }
 
-    /// The next order of which all chunks of this thread are through, and how many workers had a part in it at least (of no
+    /// The next order of which all chunks are through, and how many workers had a part in it at least (of no
     /// meaning where nothing came).
     pub fn finished(&mut self) -> Option<(u64, u16)> {
         self.finished.pop_front()
     }
 
-    /// Lets go of what an order's input was: it is through on all threads.
+    /// Lets go of what an order's input was: it is through.
     pub fn forget(&mut self, sequence: u64) {
         if let Some(open) = self.open.remove(&sequence) {
             open.saved.into_iter().for_each(|(_, buffer)| self.pool.give(buffer));
@@ -283,7 +273,9 @@ impl Client {
 
     fn happened(&mut self, core: u32, event: Event) -> Result<(), Broken> {
         match event {
-            Event::Header(header) if header.epoch != self.epoch => Err(Broken::Epoch(header, self.epoch)),
+            Event::Header(header) if header.epoch != self.epoch(core) => {
+                Err(Broken::Epoch(header, self.epoch(core)))
+            }
             Event::Header(header) => {
                 let (length, landing) = match header.kind {
                     Kind::Heartbeat | Kind::Leave => (0, Landing::Nothing),
@@ -298,6 +290,10 @@ impl Client {
                 if let Some((sequence, _)) = awaited {
                     self.through(sequence, contributors);
                 }
+                Ok(())
+            }
+            Event::Frame(Header { kind: Kind::Leave, .. }, _) => {
+                self.left.insert(core);
                 Ok(())
             }
             Event::Frame(..) => Ok(()),
@@ -366,5 +362,23 @@ impl Machine for Client {
             self.happened(peer, event)?;
         }
         Ok(())
+    }
+
+    fn believe(&mut self, peer: u32) {
+        self.links[peer as usize].believe();
+    }
+
+    fn beat(&mut self, peer: u32) {
+        if self.waiting(peer) == 0 {
+            self.sign(peer, Kind::Heartbeat);
+        }
+    }
+
+    fn leave(&mut self, peer: u32) {
+        self.sign(peer, Kind::Leave);
+    }
+
+    fn has_left(&self, peer: u32) -> bool {
+        self.left.contains(&peer)
     }
 }

@@ -55,6 +55,8 @@ struct Job {
     epoch: u16,
     slots: BTreeMap<u32, Slot>,
     here: Vec<bool>,
+    /// Workers that have left, or are lost.
+    gone: BTreeSet<u32>,
     /// Each worker's connection.
     seats: Vec<Option<u32>>,
     /// Workers that were started again.
@@ -74,6 +76,8 @@ pub struct Shard {
     /// Values that are being written.
     leaving: BTreeMap<u64, Arc<Buffer>>,
     ticket: u64,
+    /// Jobs that somebody who is gone holds up.
+    missed: BTreeSet<(u32, u32)>,
 }
 
 impl Shard {
@@ -86,33 +90,45 @@ impl Shard {
             pool: Pool::default(),
             leaving: BTreeMap::new(),
             ticket: 0,
+            missed: BTreeSet::new(),
         }
     }
 
-    /// Begins a job under a number: `chunks` of its chunks are this core's.
-    pub fn open(&mut self, job: u32, contract: Arc<Contract>, epoch: u16, chunks: &[u32]) {
+    /// Begins a job under a number.
+    pub fn open(&mut self, number: u32, contract: Arc<Contract>, epoch: u16) {
         let workers = contract.terms.workers as usize;
-        let slots = chunks.iter().map(|&chunk| (chunk, Slot::new(&contract, chunk))).collect();
-        let job_ = Job {
+        let job = Job {
             contract,
             epoch,
-            slots,
+            slots: BTreeMap::new(),
             here: vec![true; workers],
+            gone: BTreeSet::new(),
             seats: vec![None; workers],
             resumed: BTreeSet::new(),
             rate: None,
             counters: Counters::default(),
         };
-        self.jobs.insert(job, job_);
+        self.jobs.insert(number, job);
     }
 
-    /// Ends a job, and lets go of its connections.
-    pub fn close(&mut self, job: u32) {
+    /// Says which of a job's chunks are this core's, before any of them comes.
+    pub fn lay(&mut self, number: u32, chunks: &[u32]) {
+        let Some(job) = self.jobs.get_mut(&number) else { return };
+        job.slots = chunks.iter().map(|&chunk| (chunk, Slot::new(&job.contract, chunk))).collect();
+    }
+
+    /// Ends a job, and lets go of its connections: which those were.
+    pub fn close(&mut self, job: u32) -> Vec<u32> {
         self.jobs.remove(&job);
         let own = self.seats.iter().filter(|(_, seat)| seat.job == job);
-        for connection in own.map(|(&connection, _)| connection).collect::<Vec<_>>() {
-            self.detach(connection);
-        }
+        let own: Vec<u32> = own.map(|(&connection, _)| connection).collect();
+        own.iter().for_each(|&connection| _ = self.detach(connection));
+        own
+    }
+
+    /// The connection of a job's worker.
+    pub fn connection(&self, job: u32, worker: u32) -> Option<u32> {
+        self.jobs.get(&job).and_then(|job| job.seats[worker as usize])
     }
 
     /// A value is no longer being written.
@@ -146,13 +162,11 @@ impl Shard {
         Some((seat.job, seat.worker))
     }
 
-    /// A worker is lost. Under [`Policy::Shrink`] the others go on without it.
+    /// A worker is lost, or has left. Under [`Policy::Shrink`] the others go on without it.
     pub fn lose(&mut self, job: u32, worker: u32) {
         let Some(known) = self.jobs.get_mut(&job) else { return };
-        if known.contract.terms.policy != Policy::Shrink {
-            return;
-        }
-        known.here[worker as usize] = false;
+        known.gone.insert(worker);
+        known.here[worker as usize] = known.contract.terms.policy != Policy::Shrink;
         let chunks: Vec<u32> = known.slots.keys().copied().collect();
         for chunk in chunks {
             self.with(job, chunk, |slot, setting| slot.settle(setting));
@@ -164,6 +178,7 @@ impl Shard {
     pub fn resume(&mut self, job: u32, worker: u32) -> BTreeMap<u32, u64> {
         let Some(known) = self.jobs.get_mut(&job) else { return BTreeMap::new() };
         known.resumed.insert(worker);
+        known.gone.remove(&worker);
         let mut owed = BTreeMap::new();
         for (&chunk, slot) in &known.slots {
             let key = known.contract.catalogue.piece(chunk).key;
@@ -173,19 +188,10 @@ impl Shard {
         owed
     }
 
-    /// Gives a worker a sign of life, unless it is about to hear from us anyway.
-    pub fn beat(&mut self, connection: u32) {
+    fn sign(&mut self, connection: u32, kind: Kind) {
         let Some(seat) = self.seats.get_mut(&connection) else { return };
         let Some(job) = self.jobs.get(&seat.job) else { return };
-        if seat.link.waiting() == 0 {
-            let header = Header { kind: Kind::Heartbeat, epoch: job.epoch, sequence: 0, chunk: 0 };
-            seat.link.control(header, &[]);
-        }
-    }
-
-    /// Whether a worker has said that nothing will follow.
-    pub fn has_left(&self, connection: u32) -> bool {
-        self.seats.get(&connection).is_some_and(|seat| seat.left)
+        seat.link.control(Header { kind, epoch: job.epoch, sequence: 0, chunk: 0 }, &[]);
     }
 
     /// A job's first chunk that some wait for and others have not pushed; of a vector, or of all.
@@ -198,6 +204,11 @@ impl Shard {
             let (step, missing) = slot.held_up(&known.here)?;
             (!missing.is_empty()).then_some(HeldUp { chunk, step, missing })
         })
+    }
+
+    /// A job that cannot go on without a worker that is gone: both. Only under [`Policy::Fail`].
+    pub fn missed(&mut self) -> Option<(u32, u32)> {
+        self.missed.pop_first()
     }
 
     /// How much was moved for each job.
@@ -221,6 +232,11 @@ impl Shard {
         };
         act(slot, &mut setting);
         known.counters.steps += slot.version() - before;
+        if known.contract.terms.policy == Policy::Fail && !known.gone.is_empty() {
+            let missing = slot.held_up(&known.here).map_or(Vec::new(), |(_, missing)| missing);
+            let missed = missing.into_iter().filter(|worker| known.gone.contains(worker));
+            self.missed.extend(missed.map(|worker| (job, worker)));
+        }
         for worker in caught_up {
             if let Some(seat) = known.seats[worker as usize].and_then(|seat| self.seats.get_mut(&seat)) {
                 seat.ahead = seat.ahead.saturating_sub(slot.bytes());
@@ -341,6 +357,7 @@ impl Shard {
             Notice::Admit(newcomer) => {
                 let here = known.here.get_mut(newcomer as usize).ok_or(Broken::Unknown(header))?;
                 *here = true;
+                known.gone.remove(&newcomer);
                 known.slots.values_mut().for_each(|slot| slot.admit(newcomer, worker));
             }
         }
@@ -391,5 +408,25 @@ impl Machine for Shard {
             self.happened(peer, event)?;
         }
         Ok(())
+    }
+
+    fn believe(&mut self, peer: u32) {
+        if let Some(seat) = self.seats.get_mut(&peer) {
+            seat.link.believe();
+        }
+    }
+
+    fn beat(&mut self, peer: u32) {
+        if self.waiting(peer) == 0 {
+            self.sign(peer, Kind::Heartbeat);
+        }
+    }
+
+    fn leave(&mut self, peer: u32) {
+        self.sign(peer, Kind::Leave);
+    }
+
+    fn has_left(&self, peer: u32) -> bool {
+        self.seats.get(&peer).is_some_and(|seat| seat.left)
     }
 }

@@ -2,14 +2,16 @@
 
 use crate::handshake::{Acceptor, Initiator, Next, Nonce, Role, Shut, Trust};
 use crate::transport::socket::Socket;
+use mio::net::TcpStream;
 use std::io::{ErrorKind, Read, Write};
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 /// How long a handshake may take: whoever is slower has no business here.
-pub(super) const LONGEST: Duration = Duration::from_secs(5);
+pub(crate) const LONGEST: Duration = Duration::from_secs(5);
 
 /// Most handshakes with strangers at once.
-pub(super) const MOST: usize = 64;
+pub(crate) const MOST: usize = 64;
 
 #[derive(Debug)]
 enum Side {
@@ -19,9 +21,9 @@ enum Side {
 
 /// A handshake under way.
 #[derive(Debug)]
-pub(super) struct Greeting {
-    pub(super) socket: Socket,
-    pub(super) began: Instant,
+pub(crate) struct Greeting {
+    pub(crate) socket: Socket,
+    pub(crate) began: Instant,
     side: Side,
     out: Vec<u8>,
     /// What to do once everything is written: it was refused, or it is done.
@@ -29,21 +31,69 @@ pub(super) struct Greeting {
 }
 
 /// Thirty-two random bytes.
-pub(super) fn nonce() -> Result<Nonce, String> {
+pub(crate) fn nonce() -> Result<Nonce, String> {
     let mut nonce = [0; 32];
     getrandom::fill(&mut nonce).map_err(|error| format!("gets no random bytes: {error}"))?;
     Ok(nonce)
 }
 
+/// A number that nobody can guess.
+pub(crate) fn random() -> Result<u64, String> {
+    let nonce = nonce()?;
+    Ok(u64::from_le_bytes(std::array::from_fn(|byte| nonce[byte])))
+}
+
 impl Greeting {
     /// Connects as `role`.
-    pub(super) fn begin(socket: Socket, trust: Trust, job: &str, role: Role) -> Result<Self, String> {
+    pub(crate) fn begin(socket: Socket, trust: Trust, job: &str, role: Role) -> Result<Self, String> {
         let (initiator, out) = Initiator::new(trust, job, role, nonce()?);
         Ok(Self { socket, began: Instant::now(), side: Side::Initiator(initiator), out, last: None })
     }
 
+    /// Goes to an address as `role`, again and again until it is let in; `stop` is asked now and then whether to give up.
+    ///
+    /// # Errors
+    /// A clause: why it is not let in, for good or until the deadline.
+    pub(crate) fn reach(
+        address: SocketAddr,
+        (trust, job): (&Trust, &str),
+        role: &Role,
+        deadline: Instant,
+        stop: &mut dyn FnMut() -> Result<(), String>,
+    ) -> Result<Socket, String> {
+        const AGAIN: Duration = Duration::from_millis(50);
+        loop {
+            stop()?;
+            let why = match std::net::TcpStream::connect_timeout(&address, Duration::from_millis(500)) {
+                Err(error) => error.to_string(),
+                Ok(stream) => {
+                    let ready = stream.set_nonblocking(true).and_then(|()| stream.set_nodelay(true));
+                    ready.map_err(|error| error.to_string())?;
+                    let socket = Socket::Tcp(TcpStream::from_std(stream));
+                    let mut greeting = Self::begin(socket, trust.clone(), job, role.clone())?;
+                    loop {
+                        match greeting.go_on(|_| Ok(())) {
+                            Ok(true) => return Ok(greeting.socket),
+                            Err(shut) if shut.lasts => return Err(shut.why),
+                            Err(shut) => break shut.why,
+                            Ok(false) if Instant::now() > deadline => break "it does not answer".to_owned(),
+                            Ok(false) => {
+                                stop()?;
+                                std::thread::sleep(Duration::from_millis(1));
+                            }
+                        }
+                    }
+                }
+            };
+            if Instant::now() > deadline {
+                return Err(why);
+            }
+            std::thread::sleep(AGAIN);
+        }
+    }
+
     /// Is connected to.
-    pub(super) fn answer(socket: Socket, trust: Trust, job: &str) -> Result<Self, String> {
+    pub(crate) fn answer(socket: Socket, trust: Trust, job: Option<&str>) -> Result<Self, String> {
         let acceptor = Acceptor::new(trust, job, nonce()?);
         let side = Side::Acceptor(acceptor);
         Ok(Self { socket, began: Instant::now(), side, out: Vec::new(), last: None })
@@ -53,7 +103,7 @@ impl Greeting {
     ///
     /// # Errors
     /// Why it is over.
-    pub(super) fn go_on(&mut self, mut admit: impl FnMut(&Role) -> Result<(), String>) -> Result<bool, Shut> {
+    pub(crate) fn go_on(&mut self, mut admit: impl FnMut(&Role) -> Result<(), String>) -> Result<bool, Shut> {
         loop {
             while !self.out.is_empty() {
                 match self.socket.write(&self.out) {
@@ -100,8 +150,16 @@ impl Greeting {
         }
     }
 
+    /// The job of whoever connects, once that is known.
+    pub(crate) fn job(&self) -> Option<&str> {
+        match &self.side {
+            Side::Acceptor(acceptor) => acceptor.job(),
+            Side::Initiator(_) => None,
+        }
+    }
+
     /// Who it is, once that is known.
-    pub(super) fn role(&self) -> Option<&Role> {
+    pub(crate) fn role(&self) -> Option<&Role> {
         match &self.side {
             Side::Acceptor(acceptor) => acceptor.role(),
             Side::Initiator(_) => None,

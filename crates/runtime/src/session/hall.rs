@@ -134,7 +134,7 @@ impl Door {
                 self.greetings.pop_first();
             }
             let greeting = stream.set_nodelay(true).map_err(|error| error.to_string()).and_then(|()| {
-                Greeting::answer(Socket::Tcp(stream), self.place.trust.clone(), &self.place.job)
+                Greeting::answer(Socket::Tcp(stream), self.place.trust.clone(), Some(&self.place.job))
             });
             let Ok(mut greeting) = greeting else { continue };
             if greeting.socket.watch(self.poll.registry(), Token(self.next)).is_ok() {
@@ -168,7 +168,7 @@ impl Door {
                     Err(format!("the job has begun, and rank {rank} is no part of it any more"))
                 }
                 Role::Member { .. } => Ok(()),
-                Role::Lane { .. } => Err("lanes lead to members, not to the coordinator".to_owned()),
+                _ => Err("only members join at the coordinator".to_owned()),
             };
             let done = match greeting.go_on(admit) {
                 Ok(false) if greeting.began.elapsed() <= greeting::LONGEST => continue,

@@ -8,24 +8,24 @@ use std::io::{ErrorKind, Read, Write};
 
 /// A connection between a member and the coordinator, after the handshake.
 #[derive(Debug)]
-pub(super) struct Line {
-    pub(super) socket: Socket,
+pub(crate) struct Line {
+    pub(crate) socket: Socket,
     decoder: Decoder,
     out: Vec<u8>,
 }
 
 impl Line {
-    pub(super) fn new(socket: Socket) -> Self {
+    pub(crate) fn new(socket: Socket) -> Self {
         Self { socket, decoder: Decoder::new(LONGEST), out: Vec::new() }
     }
 
     /// Has something said, at the next [`Line::write`].
-    pub(super) fn say(&mut self, message: &impl Serialize) {
+    pub(crate) fn say(&mut self, message: &impl Serialize) {
         self.out.extend(encode(message));
     }
 
     /// Whether everything is said.
-    pub(super) fn said(&self) -> bool {
+    pub(crate) fn said(&self) -> bool {
         self.out.is_empty()
     }
 
@@ -33,7 +33,7 @@ impl Line {
     ///
     /// # Errors
     /// A clause that says why it is none.
-    pub(super) fn message<M: DeserializeOwned>(&mut self) -> Result<Option<M>, String> {
+    pub(crate) fn message<M: DeserializeOwned>(&mut self) -> Result<Option<M>, String> {
         self.decoder.message()
     }
 
@@ -41,7 +41,7 @@ impl Line {
     ///
     /// # Errors
     /// How the connection ended.
-    pub(super) fn read(&mut self) -> Result<(), String> {
+    pub(crate) fn read(&mut self) -> Result<(), String> {
         const PIECES: usize = 16;
         let mut bytes = [0; 4096];
         for _ in 0..PIECES {
@@ -60,7 +60,7 @@ impl Line {
     ///
     /// # Errors
     /// How the connection ended.
-    pub(super) fn write(&mut self) -> Result<(), String> {
+    pub(crate) fn write(&mut self) -> Result<(), String> {
         while !self.out.is_empty() {
             match self.socket.write(&self.out) {
                 Ok(written) => _ = self.out.drain(..written),

@@ -241,7 +241,7 @@ impl<'a> Meeting<'a> {
             self.stages.remove(token);
         }
         for socket in sockets {
-            if let Ok(greeting) = Greeting::answer(socket, self.place.trust.clone(), &self.place.job) {
+            if let Ok(greeting) = Greeting::answer(socket, self.place.trust.clone(), Some(&self.place.job)) {
                 self.add(greeting, None);
             }
         }
@@ -284,7 +284,7 @@ impl<'a> Meeting<'a> {
                     Ok(())
                 }
             }
-            Role::Member { .. } => Err("members join at the coordinator".to_owned()),
+            _ => Err("only lanes lead to members".to_owned()),
         };
         let done = greeting.go_on(admit);
         let late = greeting.began.elapsed() > greeting::LONGEST;

@@ -1,0 +1,147 @@
+//! The thread of a hub's core.
+
+use super::shard::{Counters, HeldUp, Shard};
+use super::terms::Contract;
+use crate::fault::{Kind, Trouble};
+use crate::pulse::Patience;
+use crate::transport::Connection;
+use crate::transport::wires::Wires;
+use mio::Waker;
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::mpsc::{Receiver, Sender, TryRecvError};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What a core is told.
+#[derive(Debug)]
+pub(super) enum Command {
+    /// A job begins under a number.
+    Open(u32, Arc<Contract>, u16),
+    /// Which of a job's chunks are this core's.
+    Lay(u32, Vec<u32>),
+    /// A job ends.
+    Close(u32),
+    /// A job's worker has a connection, under a number.
+    Attach(u32, u32, u32, Connection),
+    /// A job's worker is lost.
+    Lose(u32, u32),
+    /// What does a job's worker owe, that is there again?
+    Resume(u32, u32),
+    /// Who holds up a job, at a vector?
+    HeldUp(u32, u32),
+}
+
+/// What a core tells.
+#[derive(Debug)]
+pub(super) enum Report {
+    /// A connection of a job's worker is lost.
+    Lost(u32, u32, Trouble),
+    /// A job cannot go on without a worker that is gone.
+    Missed(u32, u32),
+    /// What a job's worker owes.
+    Resumed(u32, u32, BTreeMap<u32, u64>),
+    /// Who holds up a job.
+    HeldUp(u32, Option<HeldUp>),
+    /// The core cannot go on.
+    Failed(String),
+}
+
+/// How much each job has moved on a core, for whoever looks.
+pub(super) type Board = Arc<Mutex<BTreeMap<u32, Counters>>>;
+
+/// The thread.
+pub(super) struct Core {
+    shard: Shard,
+    wires: Wires,
+    commands: Receiver<Command>,
+    reports: Sender<Report>,
+    /// Wakes whoever hears reports.
+    hall: Arc<Waker>,
+    board: Board,
+}
+
+impl Core {
+    /// A core, and what wakes it after a command.
+    pub(super) fn new(
+        ahead: usize,
+        patience: Patience,
+        commands: Receiver<Command>,
+        (reports, hall): (Sender<Report>, Arc<Waker>),
+        board: Board,
+    ) -> io::Result<(Self, Waker)> {
+        let (wires, waker) = Wires::new(patience)?;
+        Ok((Self { shard: Shard::new(ahead), wires, commands, reports, hall, board }, waker))
+    }
+
+    /// Works until nobody is left to tell it anything.
+    pub(super) fn run(mut self) {
+        loop {
+            if let Err(error) = self.wires.wait(&self.shard) {
+                self.report(Report::Failed(format!("cannot wait for its connections: {error}")));
+                return;
+            }
+            if !self.obey() {
+                self.wires.leave(&mut self.shard);
+                return;
+            }
+            for (connection, trouble) in self.wires.work(&mut self.shard, |_| {}) {
+                let Some((job, worker)) = self.shard.detach(connection) else { continue };
+                // Whoever leaves says so to the hub itself.
+                if trouble.kind != Kind::Left {
+                    self.report(Report::Lost(job, worker, trouble));
+                }
+            }
+            while let Some((job, worker)) = self.shard.missed() {
+                self.report(Report::Missed(job, worker));
+            }
+            *self.board.lock().unwrap_or_else(PoisonError::into_inner) = self.shard.counters();
+        }
+    }
+
+    fn report(&self, report: Report) {
+        // Nobody listens where the hub is ending.
+        if self.reports.send(report).is_ok() {
+            _ = self.hall.wake();
+        }
+    }
+
+    /// Does what it is told; whether it goes on.
+    fn obey(&mut self) -> bool {
+        loop {
+            match self.commands.try_recv() {
+                Ok(Command::Open(job, contract, epoch)) => self.shard.open(job, contract, epoch),
+                Ok(Command::Lay(job, chunks)) => self.shard.lay(job, &chunks),
+                Ok(Command::Close(job)) => {
+                    for connection in self.shard.close(job) {
+                        self.wires.remove(connection);
+                    }
+                }
+                Ok(Command::Attach(job, worker, number, connection)) => {
+                    self.shard.attach(number, job, worker);
+                    if let Err(error) = self.wires.add(&mut self.shard, number, connection) {
+                        self.shard.detach(number);
+                        let trouble = Trouble::closed(&format!("it cannot be waited for: {error}"));
+                        self.report(Report::Lost(job, worker, trouble));
+                    }
+                }
+                Ok(Command::Lose(job, worker)) => {
+                    if let Some(connection) = self.shard.connection(job, worker) {
+                        self.wires.remove(connection);
+                        self.shard.detach(connection);
+                    }
+                    self.shard.lose(job, worker);
+                }
+                Ok(Command::Resume(job, worker)) => {
+                    let owed = self.shard.resume(job, worker);
+                    self.report(Report::Resumed(job, worker, owed));
+                }
+                Ok(Command::HeldUp(job, key)) => {
+                    let found = self.shard.held_up(job, Some(key));
+                    self.report(Report::HeldUp(job, found));
+                }
+                Err(TryRecvError::Empty) => return true,
+                Err(TryRecvError::Disconnected) => return false,
+            }
+        }
+    }
+}

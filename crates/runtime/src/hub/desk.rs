@@ -1,0 +1,296 @@
+//! A worker's thread: moves bytes between its vectors and the cores of its hubs, and keeps its connections to the hubs
+//! themselves.
+
+use super::client::{Client, Order};
+use super::join::Place;
+use super::message::{Down, Up};
+use super::terms::Contract;
+use crate::executor::pending::Completion;
+use crate::fault::{Blame, Errand, Fault, Kind, Trouble};
+use crate::pulse::{Patience, Pulse};
+use crate::session::line::Line;
+use crate::transport::wires::Wires;
+use mio::Token;
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::mpsc::{Receiver, TryRecvError};
+use std::time::{Duration, Instant};
+
+/// What the thread is told.
+#[derive(Debug)]
+pub(super) enum Command {
+    /// Begin an exchange.
+    Start(Order, Arc<Completion>, Arc<AtomicU16>),
+    /// Another learning rate.
+    Rate(f64),
+}
+
+/// An exchange under way.
+struct Open {
+    order: Order,
+    completion: Arc<Completion>,
+    contributors: Arc<AtomicU16>,
+    began: Instant,
+}
+
+/// The thread.
+pub(super) struct Desk {
+    rank: u32,
+    hubs: Vec<SocketAddr>,
+    contract: Arc<Contract>,
+    client: Client,
+    wires: Wires,
+    lines: Vec<Line>,
+    commands: Receiver<Command>,
+    open: BTreeMap<u64, Open>,
+    /// Workers that have been admitted, and the steps that were behind them.
+    admitted: BTreeMap<(u32, u64), Vec<u64>>,
+    patience: Patience,
+    deadline: Duration,
+    /// Signs of life of hubs.
+    pulse: Pulse,
+    started: Instant,
+    ticked: Duration,
+    /// What seems wrong from here, and since when: a hub may know better.
+    doubt: Option<(Instant, Blame, Trouble)>,
+    /// The oldest exchange under way, and since when it is that.
+    oldest: (Option<u64>, Instant),
+    failed: Option<Arc<Fault>>,
+}
+
+/// The token of the first hub's connection; others count up from it.
+const LINES: usize = 1 << 32;
+
+impl Desk {
+    pub(super) fn new(
+        place: &Place,
+        contract: Arc<Contract>,
+        client: Client,
+        wires: Wires,
+        mut lines: Vec<Line>,
+        commands: Receiver<Command>,
+    ) -> io::Result<Self> {
+        let mut pulse = Pulse::new(place.patience, lines.len(), Duration::ZERO);
+        for (hub, line) in lines.iter_mut().enumerate() {
+            line.socket.watch(wires.registry(), Token(LINES + hub))?;
+            pulse.join(hub, Duration::ZERO);
+            pulse.heard(hub, Duration::ZERO);
+        }
+        Ok(Self {
+            rank: place.rank,
+            hubs: place.hubs.clone(),
+            contract,
+            client,
+            wires,
+            lines,
+            commands,
+            open: BTreeMap::new(),
+            admitted: BTreeMap::new(),
+            patience: place.patience,
+            deadline: place.deadline,
+            pulse,
+            started: Instant::now(),
+            ticked: Duration::ZERO,
+            doubt: None,
+            oldest: (None, Instant::now()),
+            failed: None,
+        })
+    }
+
+    /// Works until nobody is left to tell it anything.
+    pub(super) fn run(mut self) {
+        let mut look = true;
+        loop {
+            match self.wires.wait(&self.client) {
+                Ok(others) => look |= !others.is_empty(),
+                Err(error) => {
+                    let trouble = Trouble::closed(&format!("it cannot wait for its connections: {error}"));
+                    self.fail(Blame::Rank(self.rank), trouble);
+                }
+            }
+            if !self.obey() {
+                self.leave();
+                return;
+            }
+            let lost = self.wires.work(&mut self.client, |client| {
+                while let Some((sequence, contributors)) = client.finished() {
+                    client.forget(sequence);
+                    if let Some(open) = self.open.remove(&sequence) {
+                        open.contributors.store(contributors, Ordering::Release);
+                        open.completion.end(Ok(()));
+                    }
+                }
+            });
+            for (core, trouble) in lost {
+                self.doubt(core, trouble);
+            }
+            let now = self.started.elapsed();
+            if look || now >= self.ticked + self.pulse.interval() {
+                self.hear();
+                if now >= self.ticked + self.pulse.interval() {
+                    self.ticked = now;
+                    self.tick();
+                }
+                self.lines.iter_mut().for_each(|line| _ = line.write());
+                look = false;
+            }
+        }
+    }
+
+    /// Does what it is told; whether it goes on.
+    fn obey(&mut self) -> bool {
+        loop {
+            match self.commands.try_recv() {
+                Ok(Command::Start(order, completion, contributors)) => {
+                    let open = Open { order, completion, contributors, began: Instant::now() };
+                    match &self.failed {
+                        Some(fault) => {
+                            let during = Some(self.errand(&open));
+                            open.completion.end(Err(Arc::new(Fault { during, ..(**fault).clone() })));
+                        }
+                        None => {
+                            self.open.insert(order.sequence, open);
+                            self.client.start(order);
+                        }
+                    }
+                }
+                Ok(Command::Rate(rate)) => self.client.set_rate(rate),
+                Err(TryRecvError::Empty) => return true,
+                Err(TryRecvError::Disconnected) => return false,
+            }
+        }
+    }
+
+    fn errand(&self, open: &Open) -> (u64, Errand, Duration) {
+        let Order { sequence, key, wish, .. } = open.order;
+        let key = &self.contract.catalogue.keys()[key as usize];
+        let errand = Errand::Exchange(wish, key.name.clone(), key.bytes().unwrap_or(0));
+        (sequence, errand, open.began.elapsed())
+    }
+
+    /// A connection with a core is lost: its hub may say why.
+    fn doubt(&mut self, core: u32, mut trouble: Trouble) {
+        let hub = self.client.hub(core);
+        trouble.what = format!("at {} {}", self.hubs[hub as usize], trouble.what);
+        self.doubt.get_or_insert((Instant::now(), Blame::Hub(hub), trouble));
+    }
+
+    /// Hears what hubs say.
+    fn hear(&mut self) {
+        let now = self.started.elapsed();
+        for hub in 0..self.lines.len() {
+            let closed = self.lines[hub].read();
+            loop {
+                match self.lines[hub].message::<Down>() {
+                    Ok(Some(message)) => {
+                        self.pulse.heard(hub, now);
+                        self.heard(hub, message);
+                    }
+                    Ok(None) => break,
+                    Err(what) => {
+                        self.lose(hub, Kind::Corrupt, what);
+                        break;
+                    }
+                }
+            }
+            if let Err(how) = closed {
+                self.lose(hub, Kind::Closed, format!("closed its connection ({how})"));
+            }
+        }
+    }
+
+    fn heard(&mut self, hub: usize, message: Down) {
+        match message {
+            Down::Verdict { blame, trouble } => self.fail(blame, trouble),
+            Down::Leave => self.lose(hub, Kind::Left, "ends".to_owned()),
+            Down::Newcomer { worker, incarnation } => {
+                let steps = match self.admitted.get(&(worker, incarnation)) {
+                    Some(steps) => steps.clone(),
+                    None => {
+                        let steps = self.client.admit(worker);
+                        self.admitted.insert((worker, incarnation), steps.clone());
+                        steps
+                    }
+                };
+                self.lines[hub].say(&Up::Admitted { worker, incarnation, steps });
+            }
+            Down::Alive | Down::Opened { .. } | Down::Refused { .. } | Down::Begin { .. } => {}
+        }
+    }
+
+    fn lose(&mut self, hub: usize, kind: Kind, what: String) {
+        self.pulse.leave(hub);
+        let what = format!("at {} {what}", self.hubs[hub]);
+        self.fail(Blame::Hub(hub as u32), Trouble { kind, what });
+    }
+
+    /// Time has passed.
+    fn tick(&mut self) {
+        let now = self.started.elapsed();
+        for hub in self.pulse.due(now) {
+            self.lines[hub].say(&Up::Alive);
+        }
+        for (hub, silence) in self.pulse.silent(now) {
+            let Trouble { kind, what } = Trouble::silent(silence);
+            self.lose(hub, kind, what);
+        }
+        if let Some((since, blame, trouble)) = &self.doubt {
+            // The hub itself would have been found silent by now.
+            if since.elapsed() > 2 * self.patience.silence {
+                let (blame, trouble) = (*blame, trouble.clone());
+                self.fail(blame, trouble);
+            }
+            return;
+        }
+        let first = self.open.first_key_value().map(|(&sequence, open)| (sequence, open.order.key));
+        if self.oldest.0 != first.map(|(sequence, _)| sequence) {
+            self.oldest = (first.map(|(sequence, _)| sequence), Instant::now());
+        }
+        let elapsed = self.oldest.1.elapsed();
+        if let Some((_, key)) = first.filter(|_| elapsed > self.deadline && self.failed.is_none()) {
+            let trouble = Trouble::deadline(elapsed);
+            let late = Up::Late { key, trouble: trouble.clone() };
+            self.lines.iter_mut().for_each(|line| line.say(&late));
+            self.doubt = Some((Instant::now(), Blame::Nobody, trouble));
+        }
+    }
+
+    /// The first fault counts. Inputs are as they were before anybody is told.
+    fn fail(&mut self, blame: Blame, trouble: Trouble) {
+        if self.failed.is_some() {
+            return;
+        }
+        self.doubt = None;
+        self.wires.clear();
+        self.client.abort();
+        let fault = Fault { blame, trouble, during: None };
+        for open in std::mem::take(&mut self.open).into_values() {
+            let during = Some(self.errand(&open));
+            open.completion.end(Err(Arc::new(Fault { during, ..fault.clone() })));
+        }
+        self.failed = Some(Arc::new(fault));
+        // A hub that still counts on this worker is told.
+        self.lines.iter_mut().for_each(|line| line.say(&Up::Leave));
+    }
+
+    /// Says goodbye.
+    fn leave(&mut self) {
+        const LEAVING: Duration = Duration::from_secs(1);
+        if self.failed.is_none() {
+            self.wires.leave(&mut self.client);
+            self.lines.iter_mut().for_each(|line| line.say(&Up::Leave));
+        }
+        let started = Instant::now();
+        while started.elapsed() < LEAVING {
+            let open = self.lines.iter_mut().filter(|line| !line.said()).filter_map(|line| line.write().ok());
+            if open.count() == 0 {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        self.fail(Blame::Rank(self.rank), Trouble::left());
+    }
+}

@@ -1,0 +1,400 @@
+//! A worker joins a job on hubs.
+//!
+//! It goes to each hub and says what the job asks of it, connects with every core, and begins once all workers are there.
+
+use super::assignment::Cores;
+use super::client::{Client, Order, Routes, Wish};
+use super::desk::{Command, Desk};
+use super::message::{Down, Up};
+use super::optimizer::Optimizers;
+use super::terms::{Contract, Mapping, Terms};
+use crate::executor::pending::{Completion, Pending};
+use crate::fault::{Blame, Errand, Fault, Trouble};
+use crate::handshake::{Role, Trust};
+use crate::memory::Region;
+use crate::pulse::Patience;
+use crate::session::Absence;
+use crate::session::greeting::{Greeting, random};
+use crate::session::line::Line;
+use crate::transport::socket::{Socket, Stream};
+use crate::transport::wires::Wires;
+use mio::Waker;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use syncline_diagnostics::{Code, Diagnostic};
+
+/// Where a worker is, and where it finds its hubs.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// Which worker it is.
+    pub rank: u32,
+    /// The job's name, the same for all.
+    pub job: String,
+    /// An address of each hub, in the same order for all.
+    pub hubs: Vec<SocketAddr>,
+    /// How worker and hubs know each other.
+    pub trust: Trust,
+    /// How long to wait until all are there.
+    pub wait: Duration,
+    /// The congestion control of connections (`cubic`, `reno`); the system's where it is absent.
+    pub congestion: Option<String>,
+    /// Signs of life.
+    pub patience: Patience,
+    /// How long an exchange may take.
+    pub deadline: Duration,
+}
+
+/// A job on hubs, as one of its workers sees it. Dropped, the worker leaves.
+#[derive(Debug)]
+pub struct Hub {
+    contract: Arc<Contract>,
+    rank: u32,
+    told: Mutex<Told>,
+    waker: Waker,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What the desk has been told.
+#[derive(Debug)]
+struct Told {
+    commands: Sender<Command>,
+    newest: u64,
+    /// How often each vector has been pushed.
+    steps: Vec<u64>,
+}
+
+/// An exchange under way.
+#[derive(Clone, Debug)]
+pub struct Exchange {
+    /// The exchange.
+    pub pending: Pending,
+    contributors: Arc<AtomicU16>,
+}
+
+impl Exchange {
+    /// How many workers had a part in what came, at least; once it is over. Fewer than there are where some were lost.
+    pub fn contributors(&self) -> u16 {
+        self.contributors.load(Ordering::Acquire)
+    }
+}
+
+/// What a hub has said when it was gone to.
+struct Met {
+    line: Line,
+    number: u32,
+    epoch: u16,
+    ticket: u64,
+    cores: Cores,
+    interfaces: Vec<SocketAddr>,
+}
+
+/// Joins a job; returns once all its workers are there. `stop` is asked now and then whether to give up.
+///
+/// # Errors
+/// Where terms make no sense, a hub cannot be reached or refuses, or workers do not all come in time.
+pub fn join(
+    place: &Place,
+    terms: Terms,
+    optimizers: &Optimizers,
+    stop: &mut dyn FnMut() -> Result<(), String>,
+) -> Result<Hub, Absence> {
+    let here = |what: String| Absence::here(place.rank, &what);
+    let nonsense = |what: String| Absence { nonsense: true, ..Absence::new(what) };
+    if place.hubs.is_empty() {
+        return Err(nonsense("there is no hub to join at".to_owned()));
+    }
+    let contract = Arc::new(terms.clone().contract(optimizers).map_err(nonsense)?);
+    let deadline = Instant::now() + place.wait;
+    let incarnation = random().map_err(here)?;
+    let mut met = Vec::new();
+    for &address in &place.hubs {
+        let open = Up::Open { terms: Box::new(terms.clone()), incarnation };
+        let at = |what: String| here(format!("cannot join at the hub {address}: {what}"));
+        met.push(meet(place, address, &open, deadline, stop).map_err(at)?);
+    }
+    let hubs: Vec<Cores> = met.iter().map(|hub| hub.cores).collect();
+    let routes = Arc::new(Routes::new(&contract, &hubs));
+    let epochs = met.iter().map(|hub| hub.epoch).collect();
+    let mut client = Client::new(Arc::clone(&contract), Arc::clone(&routes), epochs);
+    let (mut wires, waker) = Wires::new(place.patience).map_err(|error| here(error.to_string()))?;
+    for core in 0..routes.cores() {
+        let way = routes.way(core);
+        let hub = &met[way.hub as usize];
+        let number = match terms.mapping {
+            Mapping::KeyByInterface => way.core,
+            Mapping::WorkerByInterface => place.rank,
+        };
+        let address = hub.interfaces[number as usize % hub.interfaces.len()];
+        let (number, ticket) = (hub.number, hub.ticket);
+        let role = Role::Core { rank: place.rank, number, ticket, core: way.core };
+        let trust = (&place.trust, place.job.as_str());
+        let socket = Greeting::reach(address, trust, &role, deadline, stop)
+            .and_then(|socket| prepare(socket, place.congestion.as_deref()))
+            .map_err(|what| here(format!("cannot reach core {} of the hub {address}: {what}", way.core)))?;
+        let connection = Box::new(Stream::new(socket));
+        wires.add(&mut client, core, connection).map_err(|error| here(error.to_string()))?;
+    }
+    for (hub, met) in (0u32..).zip(&mut met) {
+        met.line.say(&Up::Ready { hubs: hubs.clone(), hub });
+    }
+    let mut lines: Vec<Line> = met.into_iter().map(|met| met.line).collect();
+    let steps = begin(place, &contract, &mut lines, deadline, stop)?;
+    client.skip(&steps);
+    let (commands, obey) = channel();
+    let desk = Desk::new(place, Arc::clone(&contract), client, wires, lines, obey)
+        .map_err(|error| here(format!("cannot wait: {error}")))?;
+    let thread = std::thread::Builder::new().name("desk".to_owned()).spawn(|| desk.run());
+    let thread = Some(thread.map_err(|error| here(format!("starts no thread: {error}")))?);
+    let told = Mutex::new(Told { commands, newest: 0, steps });
+    Ok(Hub { contract, rank: place.rank, told, waker, thread })
+}
+
+/// Sets what connections for chunks have in common.
+fn prepare(socket: Socket, congestion: Option<&str>) -> Result<Socket, String> {
+    #[cfg(target_os = "linux")]
+    if let (Socket::Tcp(stream), Some(congestion)) = (&socket, congestion) {
+        socket2::SockRef::from(stream)
+            .set_tcp_congestion(congestion.as_bytes())
+            .map_err(|error| format!("cannot have the congestion control `{congestion}`: {error}"))?;
+    }
+    #[cfg(not(target_os = "linux"))]
+    if let Some(congestion) = congestion {
+        return Err(format!("cannot choose the congestion control `{congestion}` on this system"));
+    }
+    Ok(socket)
+}
+
+/// Goes to a hub, again and again until it lets the worker in.
+fn meet(
+    place: &Place,
+    address: SocketAddr,
+    open: &Up,
+    deadline: Instant,
+    stop: &mut dyn FnMut() -> Result<(), String>,
+) -> Result<Met, String> {
+    const AGAIN: Duration = Duration::from_millis(100);
+    let role = Role::Worker { rank: place.rank };
+    let mut before: Option<String> = None;
+    loop {
+        let trust = (&place.trust, place.job.as_str());
+        let socket = Greeting::reach(address, trust, &role, deadline, stop);
+        // Why it was refused says more than that time was up then.
+        let mut line = Line::new(socket.map_err(|why| before.take().unwrap_or(why))?);
+        line.say(open);
+        let why = loop {
+            let closed = line.write().and_then(|()| line.read()).err();
+            match line.message::<Down>()? {
+                Some(Down::Opened { job, epoch, ticket, cores, interfaces }) => {
+                    let count = interfaces.len() as u32;
+                    if cores == 0 || count == 0 || count > cores {
+                        return Err("it says that it has no cores, or no interfaces for them".to_owned());
+                    }
+                    let cores = Cores { cores, interfaces: count };
+                    return Ok(Met { line, number: job, epoch, ticket, cores, interfaces });
+                }
+                Some(Down::Refused { why, lasts: true }) => return Err(format!("refused: {why}")),
+                Some(Down::Refused { why, .. }) => break format!("refused: {why}"),
+                Some(Down::Verdict { blame, trouble }) => break format!("{blame} {trouble}"),
+                Some(Down::Leave) => return Err("it ends".to_owned()),
+                Some(Down::Alive | Down::Begin { .. } | Down::Newcomer { .. }) => {}
+                None => {
+                    if let Some(how) = closed {
+                        break format!("it closed its connection ({how})");
+                    }
+                    if Instant::now() > deadline {
+                        break "it does not answer".to_owned();
+                    }
+                    stop()?;
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            }
+        };
+        if Instant::now() > deadline {
+            return Err(why);
+        }
+        before = Some(why);
+        std::thread::sleep(AGAIN);
+    }
+}
+
+/// Waits until all hubs say that all workers are there: how many steps of each vector are behind this one.
+fn begin(
+    place: &Place,
+    contract: &Contract,
+    lines: &mut [Line],
+    deadline: Instant,
+    stop: &mut dyn FnMut() -> Result<(), String>,
+) -> Result<Vec<u64>, Absence> {
+    let mut begun: Vec<Option<Vec<u64>>> = vec![None; lines.len()];
+    let (mut said, mut asked) = (Instant::now(), false);
+    while begun.iter().any(Option::is_none) {
+        let late = Instant::now() > deadline;
+        if late && asked && Instant::now() > deadline + 2 * place.patience.silence {
+            let what = "waits for others, and no hub says for whom";
+            return Err(Absence::here(place.rank, what));
+        }
+        let alive = said.elapsed() >= place.patience.interval;
+        for ((line, begun), &address) in lines.iter_mut().zip(&mut begun).zip(&place.hubs) {
+            let lost =
+                |what: String| Absence::here(place.rank, &format!("lost the hub {address}: it {what}"));
+            if alive {
+                line.say(&Up::Alive);
+            }
+            if late && !asked {
+                line.say(&Up::Late { key: 0, trouble: Trouble::deadline(place.wait) });
+            }
+            let closed = line.write().and_then(|()| line.read()).err();
+            while let Some(message) = line.message::<Down>().map_err(lost)? {
+                match message {
+                    Down::Begin { steps } if steps.len() == contract.catalogue.keys().len() => {
+                        *begun = Some(steps);
+                    }
+                    Down::Begin { .. } => return Err(lost("says that there are other vectors".to_owned())),
+                    Down::Verdict { blame, trouble } => {
+                        return Err(Absence::new(format!("{blame} {trouble}")));
+                    }
+                    Down::Refused { why, .. } => return Err(lost(format!("refused: {why}"))),
+                    Down::Leave => return Err(lost("ends".to_owned())),
+                    Down::Alive | Down::Opened { .. } | Down::Newcomer { .. } => {}
+                }
+            }
+            if let (Some(how), None) = (closed, &begun) {
+                return Err(lost(format!("closed its connection ({how})")));
+            }
+        }
+        if alive {
+            said = Instant::now();
+        }
+        asked |= late;
+        stop().map_err(Absence::new)?;
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    // A hub that has no chunk of a vector knows nothing of its steps.
+    let steps = (0..contract.catalogue.keys().len()).map(|key| {
+        let known = begun.iter().flatten().map(|steps| steps[key]).filter(|&steps| steps != u64::MAX);
+        known.min().unwrap_or(0)
+    });
+    Ok(steps.collect())
+}
+
+impl Hub {
+    /// Which worker this is.
+    pub fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    /// What the job asked for.
+    pub fn contract(&self) -> &Contract {
+        &self.contract
+    }
+
+    /// How often each vector has been pushed, by this worker or before it joined.
+    pub fn steps(&self) -> Vec<u64> {
+        self.lock().steps.clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Told> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins an exchange of a vector. `input` is what this worker brings and `output` where what comes goes, which may be
+    /// the same memory; either is empty where there is none. With `keep`, the input is as it was if the exchange fails.
+    ///
+    /// # Errors
+    /// Where there is no such vector, or memory has another length. Nothing has begun then. Everything that happens later is
+    /// the exchange's outcome.
+    pub fn begin(
+        &self,
+        key: u32,
+        wish: Wish,
+        input: Region,
+        output: Region,
+        keep: bool,
+    ) -> syncline_diagnostics::Result<Exchange> {
+        let keys = self.contract.catalogue.keys();
+        let Some(vector) = keys.get(key as usize) else {
+            let message = format!("there is no vector {key}: the job has {}", keys.len());
+            return Err(Diagnostic::error(Code::BadValue, message).into());
+        };
+        let bytes = vector.bytes().unwrap_or(0);
+        let length = |there: bool| if there { bytes as usize } else { 0 };
+        let lengths = [("input", input, length(wish.brings())), ("output", output, length(wish.gets()))];
+        for (name, region, length) in lengths {
+            if region.len() != length {
+                let message =
+                    format!("the {name} of {} of `{}` has another length", wish.name(), vector.name);
+                return Err(Diagnostic::error(Code::BadValue, message)
+                    .found(format!("{} bytes", region.len()))
+                    .allowed(format!("{length} bytes"))
+                    .into());
+            }
+        }
+        if !input.same(output) && input.overlaps(output) {
+            let message = format!("input and output of {} of `{}` overlap", wish.name(), vector.name);
+            return Err(Diagnostic::error(Code::BadValue, message)
+                .allowed("the same memory, or memory apart")
+                .into());
+        }
+        let completion = Completion::new(1);
+        let exchange = Exchange {
+            pending: Pending::new(Arc::clone(&completion)),
+            contributors: Arc::new(AtomicU16::new(0)),
+        };
+        let mut told = self.lock();
+        told.newest += 1;
+        let sequence = told.newest;
+        if matches!(wish, Wish::Push | Wish::PushPull) {
+            told.steps[key as usize] += 1;
+        }
+        let order = Order { sequence, key, wish, input, output, keep };
+        let contributors = Arc::clone(&exchange.contributors);
+        let start = Command::Start(order, Arc::clone(&completion), contributors);
+        if told.commands.send(start).is_ok() {
+            _ = self.waker.wake();
+        } else {
+            let errand = Errand::Exchange(wish, vector.name.clone(), bytes);
+            let during = Some((sequence, errand, Duration::ZERO));
+            let (blame, trouble) = (Blame::Rank(self.rank), Trouble::left());
+            completion.end(Err(Arc::new(Fault { blame, trouble, during })));
+        }
+        Ok(exchange)
+    }
+
+    /// Another learning rate, from this worker's next push on. One worker says it, for all.
+    ///
+    /// # Errors
+    /// Where it is no learning rate, or there is no optimizer.
+    pub fn set_rate(&self, rate: f64) -> syncline_diagnostics::Result<()> {
+        if self.contract.optimizer.is_none() {
+            let message = "the hub has no optimizer whose learning rate could change";
+            return Err(Diagnostic::error(Code::BadValue, message).into());
+        }
+        if !(rate.is_finite() && rate >= 0.0) {
+            return Err(Diagnostic::error(Code::BadValue, "this is no learning rate")
+                .found(rate.to_string())
+                .allowed("0 or more")
+                .into());
+        }
+        if self.lock().commands.send(Command::Rate(rate)).is_ok() {
+            _ = self.waker.wake();
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Hub {
+    /// Says goodbye. What is under way fails.
+    fn drop(&mut self) {
+        let (nobody, _) = channel();
+        self.lock().commands = nobody;
+        _ = self.waker.wake();
+        if let Some(thread) = self.thread.take() {
+            // A thread that panicked has said so.
+            _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,527 @@
+//! A hub that runs: a thread that lets workers in and keeps the register, and one for each core.
+
+use super::assignment::Way;
+use super::client::Routes;
+use super::core::{Board, Command, Core, Report};
+use super::message::Up;
+use super::optimizer::Optimizers;
+use super::register::{Act, MOST_CORES, Register};
+use crate::fault::{Kind, Trouble};
+use crate::handshake::{Role, Trust};
+use crate::pulse::Patience;
+use crate::session::greeting::{self, Greeting};
+use crate::session::line::Line;
+use crate::transport::socket::{Socket, Stream};
+use mio::net::TcpListener;
+use mio::{Events, Interest, Poll, Token, Waker};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How a hub is set up.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// Where it listens: an address of each interface. Port 0 is any that is free.
+    pub interfaces: Vec<SocketAddr>,
+    /// Threads that sum. Core `c` is reached through interface `c mod interfaces`.
+    pub cores: u32,
+    /// How it knows its workers.
+    pub trust: Trust,
+    /// Signs of life.
+    pub patience: Patience,
+    /// Bytes that a worker may be ahead of others, at each core, before no more is read from it.
+    pub ahead: usize,
+    /// Most jobs at once.
+    pub most_jobs: usize,
+    /// What it does with gradients.
+    pub optimizers: Optimizers,
+    /// The congestion control of connections (`cubic`, `reno`); the system's where it is absent.
+    pub congestion: Option<String>,
+}
+
+/// How a hub is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Status {
+    /// Seconds since it began.
+    pub uptime_s: u64,
+    /// Threads that sum.
+    pub cores: u32,
+    /// Where it listens.
+    pub interfaces: Vec<SocketAddr>,
+    /// Whether it takes no new jobs, and ends once there are none.
+    pub draining: bool,
+    /// Connections that were refused, or broke off before they were known.
+    pub refused: u64,
+    /// Workers that were lost.
+    pub lost: u64,
+    /// Why it cannot go on, where it cannot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
+    /// Its jobs.
+    pub jobs: Vec<JobStatus>,
+}
+
+/// How a job is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobStatus {
+    /// Its name.
+    pub job: String,
+    /// Its vectors.
+    pub keys: usize,
+    /// Its chunks.
+    pub chunks: u32,
+    /// How far each rank is.
+    pub ranks: Vec<String>,
+    /// Bytes that came in, by core.
+    pub bytes_in: Vec<u64>,
+    /// Bytes that went out, by core.
+    pub bytes_out: Vec<u64>,
+    /// Contributions to chunks that came in.
+    pub pushes: u64,
+    /// Steps of chunks that were completed.
+    pub steps: u64,
+}
+
+/// When a hub is to end: never, at once, or in so many milliseconds at most, once its jobs are over.
+const NEVER: u64 = u64::MAX;
+
+/// A hub that runs, until it is dropped.
+#[derive(Debug)]
+pub struct Service {
+    interfaces: Vec<SocketAddr>,
+    status: Arc<Mutex<Status>>,
+    ends: Arc<AtomicU64>,
+    waker: Arc<Waker>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Service {
+    /// Begins.
+    ///
+    /// # Errors
+    /// A sentence: an address that cannot be had, or cores that the system gives no threads for.
+    pub fn open(setup: Setup) -> Result<Self, String> {
+        if !(1..=MOST_CORES).contains(&setup.cores) {
+            return Err(format!("{} cores: 1 to {MOST_CORES} are allowed", setup.cores));
+        }
+        let interfaces = setup.interfaces.len();
+        if interfaces == 0 || interfaces > setup.cores as usize {
+            return Err(format!(
+                "{interfaces} interfaces for {} cores: 1 to as many are allowed",
+                setup.cores
+            ));
+        }
+        let fault = |error: io::Error| format!("cannot begin: {error}");
+        let poll = Poll::new().map_err(fault)?;
+        let waker = Arc::new(Waker::new(poll.registry(), WAKE).map_err(fault)?);
+        let mut listeners = Vec::new();
+        let mut addresses = Vec::new();
+        for (number, &address) in setup.interfaces.iter().enumerate() {
+            let mut listener =
+                TcpListener::bind(address).map_err(|error| format!("cannot listen on {address}: {error}"))?;
+            let token = Token(LISTENERS.0 - number);
+            poll.registry().register(&mut listener, token, Interest::READABLE).map_err(fault)?;
+            addresses.push(listener.local_addr().map_err(fault)?);
+            listeners.push(listener);
+        }
+        let (reports, listen) = channel();
+        let mut cores = Vec::new();
+        for number in 0..setup.cores {
+            let (commands, obey) = channel();
+            let board = Board::default();
+            let tell = (reports.clone(), Arc::clone(&waker));
+            let (core, wake) =
+                Core::new(setup.ahead, setup.patience, obey, tell, Arc::clone(&board)).map_err(fault)?;
+            let thread = std::thread::Builder::new().name(format!("core {number}"));
+            let thread = thread.spawn(|| core.run()).map_err(fault)?;
+            cores.push(Handle { commands: Some(commands), waker: wake, board, thread: Some(thread) });
+        }
+        let register = Register::new(
+            setup.cores,
+            addresses.clone(),
+            setup.optimizers.clone(),
+            setup.most_jobs,
+            setup.patience,
+        );
+        let status = Arc::new(Mutex::new(Status::default()));
+        let ends = Arc::new(AtomicU64::new(NEVER));
+        let hall = Hall {
+            setup,
+            poll,
+            listeners,
+            greetings: BTreeMap::new(),
+            lines: BTreeMap::new(),
+            next: 0,
+            register,
+            cores,
+            reports: listen,
+            status: Arc::clone(&status),
+            interfaces: addresses.clone(),
+            ends: Arc::clone(&ends),
+            started: Instant::now(),
+            refused: 0,
+            failure: None,
+        };
+        hall.publish(false);
+        let thread =
+            std::thread::Builder::new().name("hub".to_owned()).spawn(|| hall.run()).map_err(fault)?;
+        Ok(Self { interfaces: addresses, status, ends, waker, thread: Some(thread) })
+    }
+
+    /// Where it listens.
+    pub fn interfaces(&self) -> &[SocketAddr] {
+        &self.interfaces
+    }
+
+    /// How it is, not more than a moment ago.
+    pub fn status(&self) -> Status {
+        self.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Takes no new jobs, and ends once there are none, or after so long.
+    pub fn drain(&self, most: Duration) {
+        let most = u64::try_from(most.as_millis()).unwrap_or(NEVER - 1);
+        self.ends.store(most, Ordering::Relaxed);
+        _ = self.waker.wake();
+    }
+
+    /// Whether it has ended.
+    pub fn ended(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        self.drain(Duration::ZERO);
+        if let Some(thread) = self.thread.take() {
+            // A thread that panicked has said so.
+            _ = thread.join();
+        }
+    }
+}
+
+const WAKE: Token = Token(usize::MAX);
+
+/// The first listener's; others count down from it, and everybody else counts up from zero.
+const LISTENERS: Token = Token(usize::MAX - 1);
+
+/// How long what is said last has to be heard.
+const LEAVING: Duration = Duration::from_secs(1);
+
+/// A core, as the hall sees it. It ends once nobody can tell it anything.
+#[derive(Debug)]
+struct Handle {
+    commands: Option<Sender<Command>>,
+    waker: Waker,
+    board: Board,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Handle {
+    fn tell(&self, command: Command) {
+        // A core that has ended has said so.
+        if self.commands.as_ref().is_some_and(|commands| commands.send(command).is_ok()) {
+            _ = self.waker.wake();
+        }
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.commands = None;
+        _ = self.waker.wake();
+        if let Some(thread) = self.thread.take() {
+            _ = thread.join();
+        }
+    }
+}
+
+/// The thread that lets workers in.
+struct Hall {
+    setup: Setup,
+    poll: Poll,
+    listeners: Vec<TcpListener>,
+    greetings: BTreeMap<usize, Greeting>,
+    /// Guests, and whether they go once they have been told everything.
+    lines: BTreeMap<u32, (Line, Option<Instant>)>,
+    next: usize,
+    register: Register,
+    cores: Vec<Handle>,
+    reports: Receiver<Report>,
+    status: Arc<Mutex<Status>>,
+    interfaces: Vec<SocketAddr>,
+    ends: Arc<AtomicU64>,
+    started: Instant,
+    refused: u64,
+    failure: Option<String>,
+}
+
+impl Hall {
+    fn run(mut self) {
+        let mut events = Events::with_capacity(256);
+        let mut draining: Option<Instant> = None;
+        let mut leaving: Option<Instant> = None;
+        loop {
+            match self.poll.poll(&mut events, Some(self.register.interval())) {
+                Err(error) if error.kind() != ErrorKind::Interrupted => return,
+                _ => {}
+            }
+            self.accept();
+            self.greet();
+            self.listen();
+            let sound = self.hear();
+            self.register.tick(self.started.elapsed());
+            self.act();
+            let most = self.ends.load(Ordering::Relaxed);
+            if most != NEVER && draining.is_none() {
+                draining = Some(Instant::now());
+                self.register.drain();
+            }
+            let over = draining.is_some_and(|since| since.elapsed() >= Duration::from_millis(most));
+            if leaving.is_none() && (!sound || draining.is_some() && self.register.idle() || over) {
+                leaving = Some(Instant::now());
+                self.register.leave();
+                self.act();
+            }
+            self.say();
+            self.publish(draining.is_some());
+            if leaving.is_some_and(|since| self.lines.is_empty() || since.elapsed() > LEAVING) {
+                return;
+            }
+        }
+    }
+
+    fn accept(&mut self) {
+        for listener in &self.listeners {
+            while let Ok((stream, _)) = listener.accept() {
+                // Whoever has been silent for longest makes room.
+                if self.greetings.len() >= greeting::MOST {
+                    self.greetings.pop_first();
+                    self.refused += 1;
+                }
+                let greeting = stream.set_nodelay(true).map_err(|error| error.to_string());
+                let greeting = greeting
+                    .and_then(|()| Greeting::answer(Socket::Tcp(stream), self.setup.trust.clone(), None));
+                let Ok(mut greeting) = greeting else { continue };
+                if greeting.socket.watch(self.poll.registry(), Token(self.next)).is_ok() {
+                    self.greetings.insert(self.next, greeting);
+                }
+                self.next += 1;
+            }
+        }
+    }
+
+    /// Goes on with handshakes.
+    fn greet(&mut self) {
+        let tokens: Vec<usize> = self.greetings.keys().copied().collect();
+        for token in tokens {
+            let Some(greeting) = self.greetings.get_mut(&token) else { continue };
+            let (register, cores) = (&self.register, self.setup.cores);
+            let admit = |role: &Role| match *role {
+                Role::Worker { .. } | Role::Visitor => Ok(()),
+                Role::Core { core, .. } if core >= cores => {
+                    Err(format!("there is no core {core} of {cores}"))
+                }
+                Role::Core { rank, number, ticket, .. } => register.admits(number, rank, ticket),
+                Role::Member { .. } | Role::Lane { .. } => {
+                    Err("this is a hub: ranks that run plans among themselves meet elsewhere".to_owned())
+                }
+            };
+            let done = match greeting.go_on(admit) {
+                Ok(false) if greeting.began.elapsed() <= greeting::LONGEST => continue,
+                Ok(done) => done,
+                Err(_) => false,
+            };
+            let Some(greeting) = self.greetings.remove(&token) else { continue };
+            let (job, role) = (greeting.job().unwrap_or_default().to_owned(), greeting.role().cloned());
+            match role.filter(|_| done) {
+                Some(Role::Worker { rank }) => {
+                    let guest = self.guest(greeting.socket);
+                    self.register.arrived(guest, &job, rank, self.started.elapsed());
+                }
+                Some(Role::Visitor) => {
+                    let guest = self.guest(greeting.socket);
+                    let status = self.status.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                    if let Some((line, going)) = self.lines.get_mut(&guest) {
+                        line.say(&status);
+                        *going = Some(Instant::now());
+                    }
+                }
+                Some(Role::Core { rank, number, core, .. }) => {
+                    self.attach(greeting.socket, (number, rank), core, token as u32);
+                }
+                _ => self.refused += 1,
+            }
+        }
+    }
+
+    /// A guest that is known now, under the least number that is free.
+    fn guest(&mut self, socket: Socket) -> u32 {
+        let guest = (0..).zip(self.lines.keys()).find(|&(free, &taken)| free != taken).map(|(free, _)| free);
+        let guest = guest.unwrap_or(self.lines.len() as u32);
+        self.lines.insert(guest, (Line::new(socket), None));
+        guest
+    }
+
+    /// Gives a worker's connection to a core.
+    fn attach(&mut self, mut socket: Socket, (job, worker): (u32, u32), core: u32, number: u32) {
+        _ = socket.unwatch(self.poll.registry());
+        #[cfg(target_os = "linux")]
+        if let (Socket::Tcp(stream), Some(congestion)) = (&socket, &self.setup.congestion) {
+            // It was tried when the hub began.
+            _ = socket2::SockRef::from(stream).set_tcp_congestion(congestion.as_bytes());
+        }
+        let connection = Box::new(Stream::new(socket));
+        self.cores[core as usize].tell(Command::Attach(job, worker, number, connection));
+    }
+
+    /// Hears what guests say.
+    fn listen(&mut self) {
+        let guests: Vec<u32> = self.lines.keys().copied().collect();
+        for guest in guests {
+            let Some((line, going)) = self.lines.get_mut(&guest) else { continue };
+            let closed = line.read();
+            if going.is_some() {
+                if closed.is_err() {
+                    self.lines.remove(&guest);
+                }
+                continue;
+            }
+            while let Some((line, None)) = self.lines.get_mut(&guest) {
+                let message = line.message::<Up>().and_then(|message| Ok((message, greeting::random()?)));
+                match message {
+                    Ok((Some(message), random)) => {
+                        self.register.heard(guest, message, random, self.started.elapsed());
+                        self.act();
+                    }
+                    Ok((None, _)) => break,
+                    Err(what) => {
+                        self.register.lost(guest, Trouble { kind: Kind::Corrupt, what });
+                        self.lines.remove(&guest);
+                    }
+                }
+            }
+            if let (Err(how), true) = (closed, self.lines.contains_key(&guest)) {
+                self.register.lost(guest, Trouble::closed(&how));
+                self.lines.remove(&guest);
+            }
+        }
+    }
+
+    /// Hears what cores report; whether all of them work.
+    fn hear(&mut self) -> bool {
+        let mut sound = true;
+        while let Ok(report) = self.reports.try_recv() {
+            match report {
+                Report::Lost(job, worker, trouble) => self.register.broken(job, worker, trouble),
+                Report::Missed(job, worker) => self.register.missed(job, worker),
+                Report::Resumed(job, worker, owed) => self.register.resumed(job, worker, &owed),
+                Report::HeldUp(job, found) => self.register.held_up(job, found),
+                Report::Failed(what) => {
+                    self.failure = Some(what);
+                    sound = false;
+                }
+            }
+        }
+        sound
+            && self.cores.iter().all(|core| core.thread.as_ref().is_some_and(|thread| !thread.is_finished()))
+    }
+
+    /// Does what the register says.
+    fn act(&mut self) {
+        for act in self.register.acts() {
+            match act {
+                Act::Say(guest, message) => {
+                    if let Some((line, _)) = self.lines.get_mut(&guest) {
+                        line.say(&message);
+                    }
+                }
+                Act::Dismiss(guest) => {
+                    if let Some((_, going)) = self.lines.get_mut(&guest) {
+                        *going = Some(Instant::now());
+                    }
+                }
+                Act::Open(job, contract, epoch) => {
+                    let tell = |core: &Handle| core.tell(Command::Open(job, Arc::clone(&contract), epoch));
+                    self.cores.iter().for_each(tell);
+                }
+                Act::Lay(job, contract, hubs, hub) => {
+                    let routes = Routes::new(&contract, &hubs);
+                    for (core, handle) in (0u32..).zip(&self.cores) {
+                        handle.tell(Command::Lay(job, routes.chunks(Way { hub, core })));
+                    }
+                }
+                Act::Close(job) => self.cores.iter().for_each(|core| core.tell(Command::Close(job))),
+                Act::Lose(job, worker) => {
+                    self.cores.iter().for_each(|core| core.tell(Command::Lose(job, worker)));
+                }
+                Act::Resume(job, worker) => {
+                    self.cores.iter().for_each(|core| core.tell(Command::Resume(job, worker)));
+                }
+                Act::HeldUp(job, key) => {
+                    self.cores.iter().for_each(|core| core.tell(Command::HeldUp(job, key)));
+                }
+            }
+        }
+    }
+
+    /// Writes what there is to say; those who have been told everything go.
+    fn say(&mut self) {
+        let mut gone = Vec::new();
+        for (&guest, (line, going)) in &mut self.lines {
+            let written = line.write();
+            match going {
+                Some(since) if line.said() || written.is_err() || since.elapsed() > LEAVING => {
+                    _ = line.socket.shutdown();
+                    gone.push(guest);
+                }
+                None if written.is_err() => {
+                    // What it said last is read first; then its end is.
+                }
+                _ => {}
+            }
+        }
+        gone.iter().for_each(|guest| _ = self.lines.remove(guest));
+    }
+
+    /// Lets whoever looks know how the hub is.
+    fn publish(&self, draining: bool) {
+        let boards: Vec<_> = self
+            .cores
+            .iter()
+            .map(|core| core.board.lock().unwrap_or_else(PoisonError::into_inner).clone())
+            .collect();
+        let jobs = self.register.standings().into_iter().map(|standing| {
+            let counters: Vec<_> =
+                boards.iter().map(|board| board.get(&standing.number).copied().unwrap_or_default()).collect();
+            JobStatus {
+                job: standing.job,
+                keys: standing.keys,
+                chunks: standing.chunks,
+                ranks: standing.workers.into_iter().map(str::to_owned).collect(),
+                bytes_in: counters.iter().map(|core| core.bytes_in).collect(),
+                bytes_out: counters.iter().map(|core| core.bytes_out).collect(),
+                pushes: counters.iter().map(|core| core.pushes).sum(),
+                steps: counters.iter().map(|core| core.steps).sum(),
+            }
+        });
+        let status = Status {
+            uptime_s: self.started.elapsed().as_secs(),
+            cores: self.setup.cores,
+            interfaces: self.interfaces.clone(),
+            draining,
+            refused: self.refused,
+            lost: self.register.losses(),
+            failure: self.failure.clone(),
+            jobs: jobs.collect(),
+        };
+        *self.status.lock().unwrap_or_else(PoisonError::into_inner) = status;
+    }
+}

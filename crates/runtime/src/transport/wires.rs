@@ -1,0 +1,254 @@
+//! Connections that one thread waits for, and moves bytes between them and its machine.
+
+use super::{Connection, Halt, Intake, end};
+use crate::fault::Trouble;
+use crate::machine::Machine;
+use crate::memory::Region;
+use crate::pulse::{Patience, Pulse};
+use mio::{Events, Poll, Registry, Token, Waker};
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
+use std::time::{Duration, Instant};
+
+/// Bytes that are read at once, at most, where they cannot be read to their place.
+const STAGING: usize = 256 << 10;
+
+/// Slices that are written at once, at most.
+const SLICES: usize = 64;
+
+/// The token of whoever has commands; connections have that of their peer.
+const COMMANDS: Token = Token(usize::MAX);
+
+/// A thread's connections, by peer.
+pub(crate) struct Wires {
+    poll: Poll,
+    events: Events,
+    connections: BTreeMap<u32, Connection>,
+    pulse: Pulse,
+    started: Instant,
+    ticked: Duration,
+    staging: Vec<u8>,
+    /// Whether there is more to move than one round of work may.
+    busy: bool,
+}
+
+/// Received bytes on their way into the machine.
+struct Reception<'a, M> {
+    machine: &'a mut M,
+    peer: u32,
+    staging: &'a mut [u8],
+}
+
+impl<M: Machine> Intake for Reception<'_, M> {
+    fn fill(
+        &mut self,
+        read: &mut dyn FnMut(&mut [IoSliceMut<'_>]) -> io::Result<usize>,
+    ) -> Result<usize, Halt> {
+        let place = self.machine.direct(self.peer).map_or(&mut [][..], Region::bytes_mut);
+        let straight = place.len();
+        let slices = &mut [IoSliceMut::new(place), IoSliceMut::new(self.staging)];
+        let read = read(if straight == 0 { &mut slices[1..] } else { slices })?;
+        let placed = read.min(straight);
+        if placed > 0 {
+            self.machine.read_directly(self.peer, placed)?;
+        }
+        self.machine.received(self.peer, &self.staging[..read - placed])?;
+        Ok(read)
+    }
+
+    fn take(&mut self, bytes: &[u8]) -> Result<(), Halt> {
+        Ok(self.machine.received(self.peer, bytes)?)
+    }
+}
+
+impl Wires {
+    /// No connections yet, and what wakes the thread that waits for them.
+    pub(crate) fn new(patience: Patience) -> io::Result<(Self, Waker)> {
+        let poll = Poll::new()?;
+        let waker = Waker::new(poll.registry(), COMMANDS)?;
+        let wires = Self {
+            poll,
+            events: Events::with_capacity(256),
+            connections: BTreeMap::new(),
+            pulse: Pulse::new(patience, 0, Duration::ZERO),
+            started: Instant::now(),
+            ticked: Duration::ZERO,
+            staging: vec![0; STAGING],
+            busy: false,
+        };
+        Ok((wires, waker))
+    }
+
+    /// One more connection. The peer is watched once it has been heard: it may still be meeting others.
+    pub(crate) fn add(
+        &mut self,
+        machine: &mut impl Machine,
+        peer: u32,
+        mut connection: Connection,
+    ) -> io::Result<()> {
+        connection.watch(self.poll.registry(), Token(peer as usize))?;
+        self.pulse.join(peer as usize, self.started.elapsed());
+        if !connection.checked() {
+            machine.believe(peer);
+        }
+        self.connections.insert(peer, connection);
+        self.busy = true;
+        Ok(())
+    }
+
+    /// A connection less.
+    pub(crate) fn remove(&mut self, peer: u32) {
+        if let Some(mut connection) = self.connections.remove(&peer) {
+            // A closed connection need not be watched; that it cannot be unwatched is no news.
+            _ = connection.unwatch(self.poll.registry());
+            self.pulse.leave(peer as usize);
+        }
+    }
+
+    /// All connections less.
+    pub(crate) fn clear(&mut self) {
+        let all: Vec<u32> = self.connections.keys().copied().collect();
+        all.into_iter().for_each(|peer| self.remove(peer));
+    }
+
+    /// What the thread waits on, for whatever else it waits for: under tokens of 2^32 and more.
+    pub(crate) fn registry(&self) -> &Registry {
+        self.poll.registry()
+    }
+
+    /// Waits until something happens on a connection, somebody wakes the thread, or signs of life are due. Tokens of
+    /// whatever else something happened to.
+    pub(crate) fn wait(&mut self, machine: &impl Machine) -> io::Result<Vec<Token>> {
+        let due = (self.ticked + self.pulse.interval()).saturating_sub(self.started.elapsed());
+        let mut ready = self.busy;
+        for (&peer, connection) in &mut self.connections {
+            ready |= connection.rest(machine.reads(peer), machine.waiting(peer) > 0);
+        }
+        let polled = self.poll.poll(&mut self.events, Some(if ready { Duration::ZERO } else { due }));
+        self.connections.values_mut().for_each(|connection| connection.rouse());
+        match polled {
+            Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
+            Err(_) => self.events.clear(),
+            Ok(()) => {}
+        }
+        let mut others = Vec::new();
+        for event in &self.events {
+            match u32::try_from(event.token().0) {
+                Ok(peer) => {
+                    if let Some(connection) = self.connections.get_mut(&peer) {
+                        connection.told(event);
+                    }
+                }
+                Err(_) => others.push(event.token()),
+            }
+        }
+        Ok(others)
+    }
+
+    /// Moves bytes until every connection blocks, in turn with each peer; not for ever, because there is more to do. After
+    /// each round `each` looks what has come of it. Connections that are lost are gone afterwards: the peers, and why.
+    pub(crate) fn work<M: Machine>(
+        &mut self,
+        machine: &mut M,
+        mut each: impl FnMut(&mut M),
+    ) -> Vec<(u32, Trouble)> {
+        const ROUNDS: usize = 64;
+        let mut lost = Vec::new();
+        self.busy = true;
+        for _ in 0..ROUNDS {
+            let mut moved = false;
+            let now = self.started.elapsed();
+            for (&peer, connection) in &mut self.connections {
+                let read = receive(machine, peer, connection, &mut self.staging);
+                if let Ok(true) = read {
+                    self.pulse.heard(peer as usize, now);
+                }
+                let written = read.and_then(|read| Ok((read, send(machine, peer, connection)?)));
+                match written {
+                    Ok((read, wrote)) => {
+                        if wrote {
+                            self.pulse.said(peer as usize, now);
+                        }
+                        moved |= read || wrote;
+                    }
+                    Err(trouble) => lost.push((peer, trouble)),
+                }
+            }
+            lost.iter().for_each(|&(peer, _)| self.remove(peer));
+            each(machine);
+            if !moved {
+                self.busy = false;
+                break;
+            }
+        }
+        let now = self.started.elapsed();
+        if now >= self.ticked + self.pulse.interval() {
+            self.ticked = now;
+            self.tick(machine, now, &mut lost);
+        }
+        // Whoever has said that it leaves is not lost.
+        lost.into_iter()
+            .map(|(peer, trouble)| (peer, if machine.has_left(peer) { Trouble::left() } else { trouble }))
+            .collect()
+    }
+
+    /// Gives signs of life, and looks for those of others.
+    fn tick(&mut self, machine: &mut impl Machine, now: Duration, lost: &mut Vec<(u32, Trouble)>) {
+        for peer in self.pulse.due(now) {
+            machine.beat(peer as u32);
+            self.busy = true;
+        }
+        // Whoever is not listened to cannot be heard.
+        for &peer in self.connections.keys().filter(|&&peer| !machine.reads(peer)) {
+            self.pulse.heard(peer as usize, now);
+        }
+        for (peer, silence) in self.pulse.silent(now) {
+            self.remove(peer as u32);
+            lost.push((peer as u32, Trouble::silent(silence)));
+        }
+    }
+
+    /// Says goodbye to all peers, and lets what is under way arrive.
+    pub(crate) fn leave(&mut self, machine: &mut impl Machine) {
+        for (&peer, connection) in &mut self.connections {
+            machine.leave(peer);
+            while let Ok(true) = send(machine, peer, connection) {}
+        }
+        end(self.connections.values_mut().collect());
+    }
+}
+
+/// Reads once from a peer; whether there was something.
+fn receive(
+    machine: &mut impl Machine,
+    peer: u32,
+    connection: &mut Connection,
+    staging: &mut [u8],
+) -> Result<bool, Trouble> {
+    if !machine.reads(peer) {
+        return Ok(false);
+    }
+    match connection.receive(&mut Reception { machine, peer, staging }) {
+        Ok(0) => Err(Trouble::closed("end of file")),
+        Ok(_) => Ok(true),
+        Err(halt) if halt.waits() => Ok(false),
+        Err(halt) => Err(halt.into()),
+    }
+}
+
+/// Writes once to a peer; whether there was something.
+fn send(machine: &mut impl Machine, peer: u32, connection: &mut Connection) -> Result<bool, Trouble> {
+    if machine.waiting(peer) == 0 {
+        return Ok(false);
+    }
+    let mut slices: Vec<IoSlice<'_>> = Vec::with_capacity(SLICES);
+    machine.gather(peer, &mut slices, SLICES);
+    match connection.send(&slices) {
+        Ok(written) => {
+            machine.sent(peer, written);
+            Ok(true)
+        }
+        Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(false),
+        Err(error) => Err(Halt::System(error).into()),
+    }
+}

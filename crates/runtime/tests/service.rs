@@ -1,0 +1,318 @@
+//! Hubs and workers on threads and real sockets.
+
+use std::io::Write;
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+use syncline_runtime::fault::{Blame, Fault, Kind};
+use syncline_runtime::handshake::{Key, Trust};
+use syncline_runtime::hub::client::Wish;
+use syncline_runtime::hub::join::{Hub, Place, join};
+use syncline_runtime::hub::optimizer::Optimizers;
+use syncline_runtime::hub::serve::{Service, Setup};
+use syncline_runtime::hub::terms::Terms;
+use syncline_runtime::memory::{Buffer, Region};
+use syncline_runtime::pulse::Patience;
+use syncline_runtime::session::Absence;
+
+fn patience() -> Patience {
+    Patience { interval: Duration::from_millis(100), silence: Duration::from_millis(1000) }
+}
+
+fn serve(cores: u32, interfaces: usize, trust: Trust) -> Service {
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let setup = Setup {
+        interfaces: vec![address; interfaces],
+        cores,
+        trust,
+        patience: patience(),
+        ahead: 16 << 20,
+        most_jobs: 3,
+        optimizers: Optimizers::default(),
+        congestion: None,
+    };
+    Service::open(setup).unwrap()
+}
+
+fn place(hubs: &[&Service], rank: u32) -> Place {
+    Place {
+        rank,
+        job: "job".to_owned(),
+        hubs: hubs.iter().map(|hub| hub.interfaces()[0]).collect(),
+        trust: Trust::Everybody,
+        wait: Duration::from_secs(10),
+        congestion: None,
+        patience: patience(),
+        deadline: Duration::from_secs(20),
+    }
+}
+
+fn terms(workers: u32, elements: &[u64], rest: &str) -> Terms {
+    let keys: Vec<String> = (0..)
+        .zip(elements)
+        .map(|(i, n): (u32, _)| format!("{{\"name\": \"k{i}\", \"element\": \"f32\", \"elements\": {n}}}"))
+        .collect();
+    let text = format!("{{\"workers\": {workers}, \"chunk\": 4096, \"keys\": [{}]{rest}}}", keys.join(", "));
+    serde_json::from_str(&text).unwrap()
+}
+
+fn enter(place: &Place, terms: Terms) -> Result<Hub, Absence> {
+    join(place, terms, &Optimizers::default(), &mut || Ok(()))
+}
+
+/// All workers of a job.
+fn all(hubs: &[&Service], workers: u32, terms: &Terms) -> Vec<Hub> {
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..workers)
+            .map(|rank| {
+                let (place, terms) = (place(hubs, rank), terms.clone());
+                scope.spawn(move || enter(&place, terms).unwrap())
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
+fn vector(value: f32, elements: usize) -> Buffer {
+    let mut buffer = Buffer::new(4 * elements);
+    buffer.as_mut_slice().chunks_exact_mut(4).for_each(|place| place.copy_from_slice(&value.to_ne_bytes()));
+    buffer
+}
+
+fn values(buffer: &Buffer) -> Vec<f32> {
+    buffer.as_slice().chunks_exact(4).map(|bytes| f32::from_ne_bytes(bytes.try_into().unwrap())).collect()
+}
+
+const LONG: Duration = Duration::from_secs(20);
+
+/// One exchange, waited for: how many had a part in it.
+fn exchange(hub: &Hub, key: u32, wish: Wish, buffer: &mut Buffer) -> Result<u16, Fault> {
+    let region = buffer.region();
+    let input = if wish.brings() { region } else { Region::EMPTY };
+    let output = if wish.gets() { region } else { Region::EMPTY };
+    let exchange = hub.begin(key, wish, input, output, true).unwrap();
+    match exchange.pending.wait(LONG).expect("it is over in time") {
+        Ok(()) => Ok(exchange.contributors()),
+        Err(fault) => Err((*fault).clone()),
+    }
+}
+
+/// What each worker does, all at once.
+fn each<T: Send>(hubs: Vec<Hub>, act: impl Fn(u32, Hub) -> T + Sync) -> Vec<T> {
+    std::thread::scope(|scope| {
+        let act = &act;
+        let threads: Vec<_> = hubs.into_iter().map(|hub| scope.spawn(move || act(hub.rank(), hub))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
+#[test]
+fn vectors_are_summed_on_cores_of_several_hubs() {
+    for mapping in ["key_by_interface", "worker_by_interface"] {
+        let (one, two) = (serve(2, 2, Trust::Everybody), serve(3, 1, Trust::Everybody));
+        let terms = terms(3, &[100_000, 0, 7], &format!(", \"mapping\": \"{mapping}\""));
+        each(all(&[&one, &two], 3, &terms), |rank, hub| {
+            for step in 0..5 {
+                for (key, elements) in [(0, 100_000), (1, 0), (2, 7)] {
+                    let mut buffer = vector((rank + step) as f32, elements);
+                    let contributors = exchange(&hub, key, Wish::PushPull, &mut buffer).unwrap();
+                    assert_eq!(values(&buffer), vec![1.0 + step as f32; elements]);
+                    assert!(elements == 0 || contributors == 3);
+                }
+            }
+            assert_eq!(hub.steps(), [5, 5, 5]);
+        });
+        let (a, b) = (one.status(), two.status());
+        assert_eq!((a.lost, b.lost), (0, 0));
+    }
+}
+
+#[test]
+fn a_hub_trains_and_outlives_its_workers() {
+    let hub = serve(2, 1, Trust::Everybody);
+    let rest = ", \"policy\": \"wait\", \"optimizer\": {\"name\": \"sgd\", \"parameters\": {\"lr\": 0.5}}";
+    let terms = terms(2, &[5000], rest);
+    let mut workers = all(&[&hub], 2, &terms);
+    let mut parameters = vector(10.0, 5000);
+    exchange(&workers[0], 0, Wish::Set, &mut parameters).unwrap();
+    let step = |workers: Vec<Hub>, expected: f32| {
+        each(workers, |rank, hub| {
+            let mut gradient = vector(rank as f32, 5000);
+            exchange(&hub, 0, Wish::PushPull, &mut gradient).unwrap();
+            assert_eq!(values(&gradient), [expected; 5000]);
+            hub
+        })
+    };
+    workers = step(workers, 9.75);
+    // One is lost; the other waits in the middle of a step until it is there again.
+    drop(workers.pop());
+    let first = workers.pop().unwrap();
+    let waiting = std::thread::spawn(move || {
+        let mut gradient = vector(0.0, 5000);
+        exchange(&first, 0, Wish::PushPull, &mut gradient).unwrap();
+        (first, values(&gradient))
+    });
+    std::thread::sleep(Duration::from_millis(200));
+    let second = enter(&place(&[&hub], 1), terms).unwrap();
+    assert_eq!(second.steps(), [1]);
+    let mut buffer = vector(0.0, 5000);
+    exchange(&second, 0, Wish::Pull, &mut buffer).unwrap();
+    assert_eq!(values(&buffer), [9.75; 5000]);
+    let mut gradient = vector(1.0, 5000);
+    exchange(&second, 0, Wish::PushPull, &mut gradient).unwrap();
+    let (first, result) = waiting.join().unwrap();
+    assert_eq!((values(&gradient), result), (vec![9.5; 5000], vec![9.5; 5000]));
+    step(vec![first, second], 9.25);
+}
+
+#[test]
+fn those_that_are_left_go_on_and_a_newcomer_joins() {
+    let (one, two) = (serve(2, 1, Trust::Everybody), serve(1, 1, Trust::Everybody));
+    let hubs = [&one, &two];
+    let terms = terms(3, &[5000], ", \"policy\": \"shrink\", \"reduction\": \"sum\"");
+    let mut workers = all(&hubs, 3, &terms);
+    drop(workers.remove(1));
+    let left = each(workers, |rank, hub| {
+        let mut buffer = vector(1.0 + rank as f32, 5000);
+        let contributors = exchange(&hub, 0, Wish::PushPull, &mut buffer).unwrap();
+        assert_eq!((contributors, values(&buffer)), (2, vec![4.0; 5000]));
+        hub
+    });
+    let newcomer = enter(&place(&hubs, 1), terms).unwrap();
+    assert_eq!(newcomer.steps(), [1]);
+    let workers: Vec<Hub> = left.into_iter().chain([newcomer]).collect();
+    each(workers, |rank, hub| {
+        for _ in 0..3 {
+            let mut buffer = vector(1.0 + rank as f32, 5000);
+            let contributors = exchange(&hub, 0, Wish::PushPull, &mut buffer).unwrap();
+            assert_eq!((contributors, values(&buffer)), (3, vec![6.0; 5000]));
+        }
+    });
+}
+
+#[test]
+fn a_lost_worker_ends_its_job_and_no_other() {
+    let hub = serve(2, 1, Trust::Everybody);
+    let terms = terms(2, &[5000], "");
+    let mut workers = all(&[&hub], 2, &terms);
+    let other = {
+        let mut place = place(&[&hub], 0);
+        place.job = "other".to_owned();
+        let mut terms = terms.clone();
+        terms.workers = 1;
+        enter(&place, terms).unwrap()
+    };
+    // A worker whose machine is gone: connections break in the middle.
+    let gone = workers.pop().unwrap();
+    let first = workers.pop().unwrap();
+    let mut lost = vector(2.0, 5000);
+    let waiting = std::thread::spawn(move || {
+        let mut buffer = vector(1.0, 5000);
+        let fault = exchange(&first, 0, Wish::PushPull, &mut buffer).unwrap_err();
+        (fault, values(&buffer))
+    });
+    std::thread::sleep(Duration::from_millis(100));
+    drop(gone);
+    let (fault, buffer) = waiting.join().unwrap();
+    // It has left, and is missed only when time is up; here its leaving is what others are told.
+    assert_eq!(fault.blame, Blame::Rank(1), "{fault}");
+    assert!(fault.to_string().contains("push_pull of `k0`, 20000 bytes"), "{fault}");
+    assert_eq!(buffer, [1.0; 5000], "what failed is as it was");
+    for _ in 0..3 {
+        exchange(&other, 0, Wish::PushPull, &mut lost).unwrap();
+    }
+    assert_eq!(values(&lost), [2.0; 5000]);
+}
+
+#[test]
+fn a_hub_that_ends_is_named() {
+    let hub = serve(1, 1, Trust::Everybody);
+    let address = hub.interfaces()[0];
+    let worker = enter(&place(&[&hub], 0), terms(1, &[10], "")).unwrap();
+    drop(hub);
+    let mut buffer = vector(1.0, 10);
+    let fault = exchange(&worker, 0, Wish::PushPull, &mut buffer).unwrap_err();
+    assert_eq!(fault.blame, Blame::Hub(0));
+    assert!(fault.to_string().starts_with(&format!("hub 0 at {address} ")), "{fault}");
+}
+
+#[test]
+fn who_does_not_come_or_push_is_named() {
+    let hub = serve(1, 1, Trust::Everybody);
+    let mut alone = place(&[&hub], 0);
+    alone.wait = Duration::from_millis(300);
+    let absence = enter(&alone, terms(2, &[10], "")).unwrap_err();
+    assert_eq!(absence.why, "rank 1 has not come");
+    let terms = terms(2, &[10], "");
+    let mut workers = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..2)
+            .map(|rank| {
+                let mut place = place(&[&hub], rank);
+                place.deadline = Duration::from_millis(300);
+                let terms = terms.clone();
+                scope.spawn(move || enter(&place, terms).unwrap())
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
+    });
+    let mut buffer = vector(1.0, 10);
+    let fault = exchange(&workers[1], 0, Wish::PushPull, &mut buffer).unwrap_err();
+    assert_eq!((fault.blame, fault.trouble.kind), (Blame::Rank(0), Kind::Deadline));
+    assert!(fault.trouble.what.contains("has not pushed `k0` (step 1)"), "{fault}");
+    workers.clear();
+}
+
+#[test]
+fn strangers_and_others_terms_are_refused() {
+    let key = |byte| Trust::Key(Key::new([byte; 32]));
+    let hub = serve(1, 1, key(7));
+    let mut quick = place(&[&hub], 0);
+    quick.wait = Duration::from_millis(300);
+    let refused = |place: &Place, terms: Terms| enter(place, terms).unwrap_err().why;
+    let one = terms(1, &[10], "");
+    assert!(refused(&quick, one.clone()).contains("authentication is `none` there and `key` here"));
+    quick.trust = key(8);
+    assert!(refused(&quick, one.clone()).contains("does not have the key"), "wrong key");
+    quick.trust = key(7);
+    let first = enter(&quick, one.clone()).unwrap();
+    assert!(refused(&quick, one.clone()).contains("rank 0 of job `job` is here already"));
+    assert!(refused(&quick, terms(1, &[11], "")).contains("`k0` of 11 f32 there and `k0` of 10 f32 here"));
+    quick.rank = 1;
+    assert!(refused(&quick, one.clone()).contains("there is no rank 1 of 1"));
+    // Garbage, and many who say nothing, keep nobody out.
+    let mut garbage = TcpStream::connect(hub.interfaces()[0]).unwrap();
+    garbage.write_all(&[0xff; 5000]).unwrap();
+    let silent: Vec<TcpStream> = (0..100).map(|_| TcpStream::connect(hub.interfaces()[0]).unwrap()).collect();
+    let mut buffer = vector(3.0, 10);
+    exchange(&first, 0, Wish::PushPull, &mut buffer).unwrap();
+    for job in ["two", "three"] {
+        (quick.rank, quick.job, quick.wait) = (0, job.to_owned(), Duration::from_secs(5));
+        // Both stay until the end of the loop's turn.
+        let other = enter(&quick, one.clone()).unwrap();
+        exchange(&other, 0, Wish::PushPull, &mut buffer).unwrap();
+    }
+    drop(silent);
+    assert!(hub.status().refused > 0);
+}
+
+#[test]
+fn a_hub_that_drains_takes_no_new_jobs_and_ends() {
+    let hub = serve(1, 1, Trust::Everybody);
+    let worker = enter(&place(&[&hub], 0), terms(1, &[10], "")).unwrap();
+    hub.drain(Duration::from_secs(30));
+    let mut other = place(&[&hub], 0);
+    other.job = "other".to_owned();
+    let began = Instant::now();
+    while !hub.status().draining {
+        assert!(began.elapsed() < LONG);
+    }
+    let why = enter(&other, terms(1, &[10], "")).unwrap_err().why;
+    assert!(why.contains("takes no new jobs"), "{why}");
+    let mut buffer = vector(3.0, 10);
+    exchange(&worker, 0, Wish::PushPull, &mut buffer).unwrap();
+    assert!(!hub.ended());
+    drop(worker);
+    while !hub.ended() {
+        assert!(began.elapsed() < LONG);
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
