@@ -133,10 +133,9 @@ impl Door {
             if self.greetings.len() >= greeting::MOST {
                 self.greetings.pop_first();
             }
-            let greeting = stream
-                .set_nodelay(true)
-                .map_err(|error| error.to_string())
-                .and_then(|()| Greeting::answer(Socket::Tcp(stream), self.place.trust.clone(), &self.place.job));
+            let greeting = stream.set_nodelay(true).map_err(|error| error.to_string()).and_then(|()| {
+                Greeting::answer(Socket::Tcp(stream), self.place.trust.clone(), &self.place.job)
+            });
             let Ok(mut greeting) = greeting else { continue };
             if greeting.socket.watch(self.poll.registry(), Token(self.next)).is_ok() {
                 self.greetings.insert(self.next, greeting);

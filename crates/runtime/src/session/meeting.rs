@@ -78,8 +78,9 @@ pub(super) fn join(
     let mut events = Events::with_capacity(256);
     while missing > 0 {
         if Instant::now() > deadline {
-            let absent = (0..world)
-                .find(|&rank| rank != place.rank && connections.iter().any(|lane| lane[rank as usize].is_none()));
+            let absent = (0..world).find(|&rank| {
+                rank != place.rank && connections.iter().any(|lane| lane[rank as usize].is_none())
+            });
             let (rank, seconds) = (absent.unwrap_or(0), place.wait.as_secs_f64());
             let why = meeting.troubles.get(&rank).map_or(String::new(), |why| format!(": {why}"));
             return Err(Absence::new(format!(
@@ -109,7 +110,7 @@ pub(super) fn join(
 /// How far a connection is.
 enum Stage {
     /// Both sides get to know each other.
-    Greeting(Greeting),
+    Greeting(Box<Greeting>),
     /// They do, and agree on shared memory.
     Agreement(With, Agreement, Instant),
 }
@@ -166,7 +167,7 @@ impl<'a> Meeting<'a> {
         let token = self.next;
         self.next += 1;
         if greeting.socket.watch(self.poll.registry(), Token(token)).is_ok() {
-            self.stages.insert(token, (Stage::Greeting(greeting), with));
+            self.stages.insert(token, (Stage::Greeting(Box::new(greeting)), with));
         }
     }
 
@@ -265,7 +266,7 @@ impl<'a> Meeting<'a> {
     fn greet(
         &mut self,
         token: usize,
-        mut greeting: Greeting,
+        mut greeting: Box<Greeting>,
         with: Option<With>,
         made: &mut Vec<(With, Connection)>,
     ) {
