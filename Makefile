@@ -58,8 +58,9 @@ bench-packet: ## speed of the packet model beside ns-3, where that is installed;
 	$(PYTHON) benches/packet.py
 	cargo bench --quiet --locked -p syncline-net-packet --bench queues
 
-bench-runtime: ## speed of sums beside what memory gives; ARGS="f16 bf16" for some elements
+bench-runtime: ## speed of sums beside what memory gives, and of all-reduces over each transport; ARGS="f16 bf16" for some elements
 	cargo bench --quiet --locked -p syncline-runtime --bench sum -- $(ARGS)
+	cargo bench --quiet --locked -p syncline-runtime --bench transports
 
 reference-packet: ## the packet model against ns-3, case by case, over 20 seeds
 	cargo test --quiet --release --locked -p syncline-net-packet --test reference -- --include-ignored --nocapture

@@ -36,6 +36,19 @@ def run(world, body, **variables):
     return [out.strip() for out, _ in answers]
 
 
+def test_ranks_on_one_machine_share_memory_unless_one_will_not():
+    body = """
+        import json, os
+        with Communicator.join(shared_memory=os.environ["RANK"] != os.environ["ALONE"]) as ranks:
+            print(json.dumps(ranks.transports))
+    """
+    for alone, expected in [("none", "shared memory"), ("1", "TCP")]:
+        said = [json.loads(line) for line in run(3, body, ALONE=alone)]
+        assert said[1] == {"0": expected, "2": expected}
+        assert said[0]["1"] == expected
+        assert said[0]["2"] == "shared memory"
+
+
 def test_every_collective():
     body = """
         with Communicator.join() as ranks:

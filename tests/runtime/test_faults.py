@@ -29,17 +29,19 @@ def told(faulty, since, ranks, running):
     return outcomes[0]["error"]["message"]
 
 
+@pytest.mark.parametrize("shared_memory", [True, False])
 @pytest.mark.parametrize("victim", [1, 3])
-def test_a_killed_rank_is_named_by_all(victim):
-    with job(4) as running:
+def test_a_killed_rank_is_named_by_all(victim, shared_memory):
+    with job(4, json.dumps({"shared_memory": shared_memory})) as running:
         running.wait_for_steps()
         since = running.kill(victim, signal.SIGKILL)
         message = told(f"rank {victim} closed", since, [rank for rank in range(4) if rank != victim], running)
     assert "all_reduce of 100000 f32 (sum), 400000 bytes" in message
 
 
-def test_a_stopped_rank_is_named_by_all():
-    with job(4) as running:
+@pytest.mark.parametrize("shared_memory", [True, False])
+def test_a_stopped_rank_is_named_by_all(shared_memory):
+    with job(4, json.dumps({"shared_memory": shared_memory})) as running:
         running.wait_for_steps()
         since = running.kill(2, signal.SIGSTOP)
         told("rank 2 gave no sign of life", since, [0, 1, 3], running)

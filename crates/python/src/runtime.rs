@@ -34,6 +34,7 @@ struct Member {
     coordinator: SocketAddr,
     interfaces: Vec<IpAddr>,
     wait_s: f64,
+    shared_memory: bool,
     congestion: Option<String>,
     lanes: u32,
     window: u32,
@@ -123,6 +124,7 @@ impl Communicator {
                 coordinator: member.coordinator,
                 interfaces: member.interfaces,
                 wait: seconds("wait_s", member.wait_s)?,
+                shared_memory: member.shared_memory,
                 congestion: member.congestion,
             };
             let settings = Settings {
@@ -152,6 +154,15 @@ impl Communicator {
     #[getter]
     const fn world(&self) -> u32 {
         self.world
+    }
+
+    /// What carries bytes to and from each other rank: words of all its lanes. Nothing once the communicator is closed.
+    fn transports(&self) -> std::collections::BTreeMap<u32, String> {
+        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        inner.communicator.as_ref().map_or_else(Default::default, |communicator| {
+            let named = |(rank, words): (u32, &String)| (!words.is_empty()).then(|| (rank, words.clone()));
+            (0..).zip(communicator.transports()).filter_map(named).collect()
+        })
     }
 
     /// Begins an operation on memory, given as address and bytes, that `owner` keeps where it is. Nobody else may touch it

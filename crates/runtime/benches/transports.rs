@@ -158,13 +158,11 @@ fn connections(rank: u32, ranks: u32, lanes: u32, folder: &Path) -> Vec<Vec<Opti
 
 /// Seconds of CPU that this process has used.
 fn used() -> f64 {
-    let text = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
     let mut all = 0.0;
     for task in std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten() {
         let text = std::fs::read_to_string(task.path().join("schedstat")).unwrap_or_default();
         all += text.split(' ').next().and_then(|ns| ns.parse::<f64>().ok()).unwrap_or(0.0);
     }
-    _ = text;
     all / 1e9
 }
 
@@ -201,7 +199,6 @@ impl Rank {
     }
 }
 
-#[expect(clippy::print_stdout, reason = "a bench prints")]
 fn member(rank: u32, ranks: u32, folder: &Path) {
     let lanes = number("lanes", 1) as u32;
     let plan = option("plan").unwrap_or_else(|| "direct".to_owned());

@@ -14,7 +14,6 @@ use crate::operation::Operation;
 use crate::pulse::Patience;
 use crate::shape::Book;
 use crate::transport::Connection;
-use mio::Waker;
 use pending::{Completion, Pending};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,7 +23,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use syncline_diagnostics::{Code, Diagnostic};
 use syncline_units::CollectiveKind;
-use worker::{Command, Report, Worker};
+use worker::{Bell, Command, Report, Worker};
 
 /// How a communicator goes about its work.
 #[derive(Clone, Copy, Debug)]
@@ -48,6 +47,7 @@ impl Default for Settings {
 #[derive(Debug)]
 pub struct Communicator {
     book: Arc<Book>,
+    transports: Vec<String>,
     lanes: Vec<Handle>,
     shared: Arc<Mutex<Shared>>,
     gauge: Arc<Gauge>,
@@ -92,7 +92,7 @@ impl Gauge {
 #[derive(Debug)]
 struct Handle {
     commands: Sender<Command>,
-    waker: Arc<Waker>,
+    bell: Arc<Bell>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -102,6 +102,23 @@ struct Shared {
     newest: u64,
     failed: Option<Arc<Fault>>,
     under_way: BTreeMap<u64, (Arc<Completion>, Operation, Instant)>,
+}
+
+impl Shared {
+    /// Forgets what is over. Lanes do not say when that is: whoever waits knows it already, and nobody else is in a hurry.
+    fn prune_first(&mut self, gauge: &Gauge) {
+        while let Some(first) = self.under_way.first_entry().filter(|first| first.get().0.over()) {
+            first.remove();
+            gauge.over.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// The same, also of what ended before others that had begun earlier.
+    fn prune(&mut self, gauge: &Gauge) {
+        let before = self.under_way.len();
+        self.under_way.retain(|_, (completion, ..)| !completion.over());
+        gauge.over.fetch_add((before - self.under_way.len()) as u64, Ordering::Relaxed);
+    }
 }
 
 fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
@@ -143,6 +160,7 @@ impl Communicator {
         court: impl FnOnce(Verdicts, Arc<Gauge>) -> std::io::Result<Option<Box<dyn Court>>>,
     ) -> std::io::Result<Self> {
         assert_eq!(connections.len(), settings.pace.lanes as usize, "connections for every lane");
+        let transports = describe(&connections);
         let (reports, listen) = channel();
         let (senders, receivers): (Vec<_>, Vec<_>) = connections.iter().map(|_| channel()).unzip();
         let mut lanes = Vec::new();
@@ -150,14 +168,10 @@ impl Communicator {
             let siblings = (0u32..).zip(&senders).filter(|(other, _)| *other != index);
             let siblings = siblings.map(|(_, sender): (u32, &Sender<Command>)| sender.clone()).collect();
             let lane = Lane::new(index, settings.pace, epoch, Arc::clone(&book));
-            let (worker, waker) =
+            let (worker, bell) =
                 Worker::new(lane, connections, settings.patience, commands, siblings, reports.clone())?;
             let thread = std::thread::Builder::new().name(format!("lane {index}")).spawn(|| worker.run())?;
-            lanes.push(Handle {
-                commands: senders[index as usize].clone(),
-                waker: Arc::new(waker),
-                thread: Some(thread),
-            });
+            lanes.push(Handle { commands: senders[index as usize].clone(), bell, thread: Some(thread) });
         }
         let shared = Arc::new(Mutex::new(Shared::default()));
         let gauge = Arc::new(Gauge::default());
@@ -169,18 +183,24 @@ impl Communicator {
             aborted: 0,
             oldest: (None, Instant::now()),
             reports: listen,
-            lanes: lanes.iter().map(|lane| (lane.commands.clone(), Arc::clone(&lane.waker))).collect(),
+            lanes: lanes.iter().map(|lane| (lane.commands.clone(), Arc::clone(&lane.bell))).collect(),
             shared: Arc::clone(&shared),
             member: book.member(),
             deadline: settings.deadline,
         };
         let monitor = std::thread::Builder::new().name("monitor".to_owned()).spawn(|| monitor.run())?;
-        Ok(Self { book, lanes, shared, gauge, monitor: Some(monitor) })
+        Ok(Self { book, transports, lanes, shared, gauge, monitor: Some(monitor) })
     }
 
     /// What is known about how collectives are run.
     pub fn book(&self) -> &Book {
         &self.book
+    }
+
+    /// What carries bytes to and from each member, for people: `shared memory`, `TCP`, and why it is no better. Lanes of one
+    /// member may differ. Nothing for the own.
+    pub fn transports(&self) -> &[String] {
+        &self.transports
     }
 
     /// Begins an operation: the next of this communicator, which all its ranks must begin in the same order. `input` is what
@@ -207,6 +227,7 @@ impl Communicator {
             completion.end(Err(Arc::new(Fault { during, ..(**fault).clone() })));
             return Ok(pending);
         }
+        shared.prune_first(&self.gauge);
         shared.newest += 1;
         let sequence = shared.newest;
         self.gauge.begun.store(sequence, Ordering::Relaxed);
@@ -215,7 +236,7 @@ impl Communicator {
         // The lock is kept: all lanes get all operations, in their order.
         for lane in &self.lanes {
             if lane.commands.send(Command::Start(Arc::clone(&job), Arc::clone(&completion))).is_ok() {
-                _ = lane.waker.wake();
+                lane.bell.ring();
             }
         }
         Ok(pending)
@@ -268,12 +289,24 @@ impl Communicator {
     }
 }
 
+/// What carries bytes to and from each member, over all lanes.
+fn describe(connections: &[Vec<Option<Connection>>]) -> Vec<String> {
+    let members = connections.first().map_or(0, Vec::len);
+    let of = |member: usize| {
+        let lanes = connections.iter().filter_map(|lane| lane[member].as_ref());
+        let mut words: Vec<String> = lanes.map(|connection| connection.describe()).collect();
+        words.dedup();
+        words.join(", ")
+    };
+    (0..members).map(of).collect()
+}
+
 impl Drop for Communicator {
     /// Says goodbye to peers. What is under way fails.
     fn drop(&mut self) {
         for lane in &self.lanes {
             if lane.commands.send(Command::Stop).is_ok() {
-                _ = lane.waker.wake();
+                lane.bell.ring();
             }
         }
         for lane in &mut self.lanes {
@@ -291,7 +324,7 @@ impl Drop for Communicator {
 /// Watches the lanes: ends what failed, and what takes too long.
 struct Monitor {
     reports: Receiver<Report>,
-    lanes: Vec<(Sender<Command>, Arc<Waker>)>,
+    lanes: Vec<(Sender<Command>, Arc<Bell>)>,
     shared: Arc<Mutex<Shared>>,
     gauge: Arc<Gauge>,
     member: u32,
@@ -312,10 +345,6 @@ impl Monitor {
         let mut stopped = 0;
         loop {
             match self.reports.recv_timeout(GLANCE) {
-                Ok(Report::Finished(sequence)) => {
-                    lock(&self.shared).under_way.remove(&sequence);
-                    self.gauge.over.fetch_add(1, Ordering::Relaxed);
-                }
                 Ok(Report::Trouble(rank, trouble)) => self.trouble(rank, trouble),
                 Ok(Report::Verdict(blame, trouble)) => self.abort(blame, trouble),
                 Ok(Report::Failed(trouble)) => self.abort(Blame::Rank(self.member), trouble),
@@ -355,7 +384,8 @@ impl Monitor {
             }
             return;
         }
-        let shared = lock(&self.shared);
+        let mut shared = lock(&self.shared);
+        shared.prune(&self.gauge);
         let first = shared.under_way.first_key_value().map(|(&sequence, _)| sequence);
         let failed = shared.failed.is_some();
         drop(shared);
@@ -398,9 +428,9 @@ impl Monitor {
         shared.failed = Some(Arc::new(Fault { blame, trouble, during: None }));
         drop(shared);
         self.reported = None;
-        for (commands, waker) in &self.lanes {
+        for (commands, bell) in &self.lanes {
             if commands.send(Command::Abort).is_ok() {
-                _ = waker.wake();
+                bell.ring();
             }
         }
     }

@@ -26,6 +26,10 @@ use std::sync::Arc;
 /// Most operations that peers may be ahead of this rank.
 const MOST_AHEAD: u64 = 1 << 16;
 
+/// Bytes of chunks under way, where all peers are near: what is sent, combined and sent on is to stay in the cache
+/// meanwhile, and no wire has to be kept busy.
+const NEAR: usize = 1 << 20;
+
 /// A collective that this rank has begun: what it brings and where the result goes.
 #[derive(Clone, Debug)]
 pub struct Job {
@@ -65,8 +69,11 @@ pub struct Lane {
     jobs: BTreeMap<u64, Known>,
     /// The newest operation that has begun here.
     newest: u64,
-    /// Chunks under way.
+    /// Chunks under way, and their bytes.
     running: u32,
+    afloat: usize,
+    /// How many bytes may be.
+    most: usize,
     early: Early,
     pool: Pool,
     finished: VecDeque<u64>,
@@ -111,6 +118,8 @@ impl Lane {
             jobs: BTreeMap::new(),
             newest: 0,
             running: 0,
+            afloat: 0,
+            most: usize::MAX,
             early: Early::default(),
             pool: Pool::default(),
             finished: VecDeque::new(),
@@ -204,7 +213,7 @@ impl Lane {
     pub fn abort(&mut self) -> Vec<u64> {
         self.links.iter_mut().for_each(|link| _ = link.abandon());
         let jobs = std::mem::take(&mut self.jobs);
-        (self.running, self.early) = (0, Early::default());
+        (self.running, self.afloat, self.early) = (0, 0, Early::default());
         let begun = jobs.into_iter().filter_map(|(sequence, known)| Some((sequence, known.job?)));
         begun
             .map(|(sequence, running)| {
@@ -328,7 +337,7 @@ impl Lane {
 
     /// Begins chunks as long as there is room for them.
     fn fill(&mut self) {
-        while self.running < self.pace.window {
+        while self.running < self.pace.window && (self.afloat < self.most || self.running < 2) {
             let lanes = self.pace.lanes;
             let next = self.jobs.iter_mut().find_map(|(&sequence, known)| {
                 let running = known.job.as_mut()?;
@@ -342,6 +351,7 @@ impl Lane {
             let known = self.jobs.get_mut(&sequence).expect("found just now");
             let running = known.job.as_mut().expect("as above");
             let chunk = Chunk::begin(&running.job, number, &mut self.pool);
+            self.afloat += chunk.bytes(&running.job);
             running.chunks.insert(number, chunk);
             self.running += 1;
             self.advance(sequence, number, Kick::Begin);
@@ -373,6 +383,7 @@ impl Lane {
             return;
         }
         let chunk = chunks.remove(&number).expect("found above");
+        self.afloat -= chunk.bytes(job);
         chunk.end(&mut self.pool);
         running.left -= 1;
         self.running -= 1;
@@ -439,6 +450,10 @@ impl Machine for Lane {
 
     fn believe(&mut self, peer: u32) {
         self.links[peer as usize].believe();
+        let others = (0u32..).zip(&self.links).filter(|&(other, _)| other != self.book.member());
+        if others.into_iter().all(|(_, link)| !link.checked()) {
+            self.most = NEAR;
+        }
     }
 
     fn beat(&mut self, peer: u32) {

@@ -120,6 +120,11 @@ impl Link {
         self.checked = false;
     }
 
+    /// Whether they have.
+    pub(crate) fn checked(&self) -> bool {
+        self.checked
+    }
+
     /// Queues a message whose payload lies in a region until it is written.
     pub(crate) fn message(&mut self, header: Header, payload: Region, owner: Owner) {
         let mut head = [0; HEAD];

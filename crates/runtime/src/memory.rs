@@ -1,6 +1,6 @@
 //! Memory that lanes work on: parts of a caller's tensors, and buffers of our own.
 //!
-//! This is the only room of the crate with `unsafe` code. A [`Region`] is a run of bytes that somebody else owns. Many
+//! This, `transport/ring.rs` and `sum/x86.rs` are the rooms of the crate with `unsafe` code. A [`Region`] is a run of bytes that somebody else owns. Many
 //! regions of one tensor are read and written by several threads at once, each by one: a chunk belongs to one lane, and a
 //! lane to one thread. Within a lane no reference to a region's bytes outlives the function that took it.
 

@@ -2,6 +2,7 @@
 
 use mio::net::{TcpStream, UnixStream};
 use std::collections::BTreeMap;
+use std::io::IoSlice;
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,6 +18,7 @@ use syncline_runtime::sum::{Element, Reduction};
 use syncline_runtime::transport::Connection;
 use syncline_runtime::transport::shared::Agreement;
 use syncline_runtime::transport::socket::{Socket, Stream};
+use syncline_runtime::wire::{Header, Kind as Frame};
 use syncline_units::CollectiveKind;
 
 /// How members are joined.
@@ -159,7 +161,11 @@ fn sums_over_real_sockets() {
 
 #[test]
 fn many_operations_are_under_way_at_once() {
-    let members = joined("direct", 3, Join::Tcp, settings(2));
+    JOINS.into_iter().for_each(many_operations);
+}
+
+fn many_operations(join: Join) {
+    let members = joined("direct", 3, join, settings(2));
     let mut buffers: Vec<Vec<Buffer>> =
         (0..200).map(|number| (0..3).map(|_| Buffer::new(4 * number * 10)).collect()).collect();
     let mut pending = Vec::new();
@@ -181,7 +187,11 @@ fn many_operations_are_under_way_at_once() {
 
 #[test]
 fn a_member_that_leaves_is_missed_only_when_it_is_needed() {
-    let mut members = joined("ring", 3, Join::Tcp, settings(1));
+    JOINS.into_iter().for_each(a_member_leaves);
+}
+
+fn a_member_leaves(join: Join) {
+    let mut members = joined("ring", 3, join, settings(1));
     drop(members.pop());
     std::thread::sleep(Duration::from_millis(300));
     let mut buffers: Vec<Buffer> = (0..2).map(|_| Buffer::new(4000)).collect();
@@ -198,6 +208,66 @@ fn a_member_that_leaves_is_missed_only_when_it_is_needed() {
         let mut before = Buffer::new(4000);
         fill(&mut before, rank);
         assert_eq!(buffer.as_mut_slice(), before.as_mut_slice());
+    }
+}
+
+/// A communicator of the first of two members, and the connection to it.
+fn half(join: Join) -> (Communicator, Connection) {
+    let (ours, theirs) = pair(join);
+    let rule = Rule {
+        kind: CollectiveKind::AllReduce,
+        up_to: None,
+        algorithm: by_name("ring").unwrap(),
+        message: 16 << 10,
+    };
+    let book = Book::new(0, 2, vec![0, 1], vec![rule]).unwrap();
+    let connections = vec![vec![None, Some(ours)]];
+    (Communicator::new(Arc::new(book), settings(1), 0, connections).unwrap(), theirs)
+}
+
+#[test]
+fn a_peer_that_dies_in_the_middle_of_a_frame_is_found_at_once() {
+    for join in JOINS {
+        let (member, mut peer) = half(join);
+        let mut buffers = [Buffer::new(400_000)];
+        let region = region(&mut buffers, 0);
+        let pending = member.begin(&all_reduce(100_000), region, region, true).unwrap();
+        peer.send(&[IoSlice::new(&[0; 7])]).unwrap();
+        std::thread::sleep(Duration::from_millis(50));
+        let died = Instant::now();
+        drop(peer);
+        let fault = pending.wait(WAIT).unwrap().unwrap_err();
+        assert_eq!((fault.blame, fault.trouble.kind), (Blame::Rank(1), Kind::Closed), "{fault}");
+        assert!(died.elapsed() < Duration::from_secs(1));
+    }
+}
+
+#[test]
+fn garbage_is_told_as_such() {
+    for join in JOINS {
+        let (member, mut peer) = half(join);
+        let mut buffers = [Buffer::new(4000)];
+        let region = region(&mut buffers, 0);
+        let pending = member.begin(&all_reduce(1000), region, region, true).unwrap();
+        peer.send(&[IoSlice::new(&[0xee; 1000])]).unwrap();
+        let fault = pending.wait(WAIT).unwrap().unwrap_err();
+        assert_eq!((fault.blame, fault.trouble.kind), (Blame::Link(0, 1), Kind::Corrupt), "{fault}");
+    }
+}
+
+#[test]
+fn a_peer_that_stops_is_silent_over_any_transport() {
+    for join in JOINS {
+        let (member, mut peer) = half(join);
+        let mut buffers = [Buffer::new(4000)];
+        let region = region(&mut buffers, 0);
+        let pending = member.begin(&all_reduce(1000), region, region, true).unwrap();
+        // One sign of life, and nothing more.
+        let beat = Header { kind: Frame::Heartbeat, epoch: 0, sequence: 0, chunk: 0 }.encode(&[]);
+        peer.send(&[IoSlice::new(&beat)]).unwrap();
+        let fault = pending.wait(WAIT).unwrap().unwrap_err();
+        assert_eq!(fault.trouble.kind, Kind::Silent, "{fault}");
+        drop(peer);
     }
 }
 
@@ -230,8 +300,8 @@ fn wrong_lengths_are_refused_before_anything_begins() {
 
 #[test]
 fn whatever_happens_a_buffer_holds_its_input_or_the_sum() {
-    for round in 0..40 {
-        let mut members = joined("ring", 3, Join::Unix, settings(3));
+    for round in 0..60 {
+        let mut members = joined("ring", 3, JOINS[round as usize % 3], settings(3));
         let mut buffers: Vec<Buffer> = (0..3).map(|_| Buffer::new(4 * 300_000)).collect();
         let mut pending = Vec::new();
         for (rank, (member, buffer)) in (0u32..).zip(members.iter().zip(&mut buffers)) {
@@ -240,7 +310,7 @@ fn whatever_happens_a_buffer_holds_its_input_or_the_sum() {
             pending.push(member.begin(&all_reduce(300_000), region, region, true).unwrap());
         }
         // One goes while the others are at it: sooner or later.
-        std::thread::sleep(Duration::from_micros(400 * round));
+        std::thread::sleep(Duration::from_micros(300 * round));
         drop(members.remove(2));
         for (rank, (pending, buffer)) in (0u32..).zip(pending.into_iter().zip(&mut buffers)) {
             let sum = is_sum(buffer_after(&pending, buffer), 3);

@@ -73,9 +73,44 @@ fn meet(world: u32, settings: Settings) -> Vec<Communicator> {
     members.into_iter().map(|member| member.join().unwrap().unwrap()).collect()
 }
 
+/// What a member's connections to others are.
+fn transports(members: &[Communicator]) -> Vec<&str> {
+    let all = members.iter().flat_map(|member| member.transports());
+    all.map(String::as_str).filter(|words| !words.is_empty()).collect()
+}
+
+#[test]
+fn members_on_one_machine_share_memory_unless_one_will_not() {
+    let all = meet(3, settings());
+    if cfg!(target_os = "linux") {
+        assert_eq!(transports(&all), ["shared memory"; 6]);
+    }
+    drop(all);
+    let port = free_port();
+    let other = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
+    let places = [
+        place(0, 3, port),
+        Place { interfaces: vec![other], ..place(1, 3, port) },
+        Place { shared_memory: false, ..place(2, 3, port) },
+    ];
+    let members: Vec<_> = places.into_iter().map(|place| enter(place, settings())).collect();
+    let members: Vec<_> = members.into_iter().map(|member| member.join().unwrap().unwrap()).collect();
+    let shared = if cfg!(target_os = "linux") { "shared memory" } else { "TCP" };
+    assert_eq!(transports(&members), [shared, "TCP", shared, "TCP", "TCP", "TCP"]);
+}
+
 #[test]
 fn members_meet_and_sum() {
-    let members = meet(4, settings());
+    for shared_memory in [true, false] {
+        meet_and_sum(shared_memory);
+    }
+}
+
+fn meet_and_sum(shared_memory: bool) {
+    let port = free_port();
+    let members = (0..4).map(|rank| enter(Place { shared_memory, ..place(rank, 4, port) }, settings()));
+    let members: Vec<_> = members.collect();
+    let members: Vec<_> = members.into_iter().map(|member| member.join().unwrap().unwrap()).collect();
     let mut buffers: Vec<Buffer> = (0..4).map(|_| Buffer::new(4 * 100_000)).collect();
     for round in 1..=20 {
         let mut pending = Vec::new();

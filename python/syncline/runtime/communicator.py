@@ -85,6 +85,7 @@ class Communicator:
         insecure: bool = False,
         rules: Sequence[Rule] = RULES,
         order: Sequence[int] | None = None,
+        shared_memory: bool = True,
         congestion: str | None = None,
         wait_s: float = 60.0,
         pace: Pace | None = None,
@@ -96,6 +97,10 @@ class Communicator:
         which lanes take in turn (``SYNCLINE_ADDRESSES``, or this machine alone). ``order`` has the ranks in the order
         in which plans count them: neighbours of a ring, members of a group. ``congestion`` names TCP's congestion
         control; the system's, without it.
+
+        Ranks on one machine share memory: those that listen at the same address or at loopback addresses, of one user,
+        in one network namespace, where both may (``shared_memory``). All others are joined by TCP; :attr:`transports`
+        says what came of it.
 
         Beyond this machine members prove that they share the key in ``key_file`` (32 bytes, for the owner's eyes only),
         or the user says that it is ``insecure``. The key keeps strangers out of the job; what is sent is neither secret
@@ -117,6 +122,7 @@ class Communicator:
             "coordinator": f"[{host}]:{port}" if ":" in host else f"{host}:{port}",
             "interfaces": interfaces,
             "wait_s": wait_s,
+            "shared_memory": shared_memory,
             "congestion": congestion,
             "order": list(range(world) if order is None else order),
             "rules": [asdict(rule) for rule in rules],
@@ -137,6 +143,11 @@ class Communicator:
     def world(self) -> int:
         """How many ranks there are."""
         return self._core.world
+
+    @property
+    def transports(self) -> dict[int, str]:
+        """What carries bytes to and from each other rank: ``shared memory``, or ``TCP``, and why where it could be better."""
+        return self._core.transports()
 
     def all_reduce(self, buffer: Any, reduction: str = "sum", *, in_order: bool = False, keep: bool = False) -> Pending:
         """Combines the vectors of all ranks, in place.

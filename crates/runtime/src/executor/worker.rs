@@ -10,7 +10,7 @@ use mio::{Events, Poll, Token, Waker};
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 
@@ -39,8 +39,6 @@ pub(super) enum Command {
 /// What a lane's thread tells.
 #[derive(Debug)]
 pub(super) enum Report {
-    /// An operation is over.
-    Finished(u64),
     /// Something is wrong with a peer.
     Trouble(u32, Trouble),
     /// Whoever decides has decided who is at fault.
@@ -51,6 +49,35 @@ pub(super) enum Report {
     Aborted,
     /// The thread ends; whether it has given up before, and said so.
     Stopped { aborted: bool },
+}
+
+/// Wakes a lane's thread that has been told something.
+#[derive(Debug)]
+pub(super) struct Bell {
+    waker: Waker,
+    asleep: AtomicBool,
+}
+
+impl Bell {
+    /// The thread sees what it was told before this, soon: it is woken where it sleeps.
+    pub(super) fn ring(&self) {
+        // What it was told comes before the look whether it sleeps; there it is the other way round (`doze`).
+        fence(Ordering::SeqCst);
+        if self.asleep.load(Ordering::Relaxed) && self.asleep.swap(false, Ordering::Relaxed) {
+            // A thread that is gone hears nothing.
+            _ = self.waker.wake();
+        }
+    }
+
+    /// The thread is about to sleep: it looks once more what it was told before it does.
+    fn doze(&self) {
+        self.asleep.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+    }
+
+    fn rouse(&self) {
+        self.asleep.store(false, Ordering::Relaxed);
+    }
 }
 
 /// Where to tell another lane's thread something that is not urgent.
@@ -109,6 +136,7 @@ pub(super) struct Worker {
     /// By rank; none for the own, and once something is wrong.
     connections: Vec<Option<Connection>>,
     commands: Receiver<Command>,
+    bell: Arc<Bell>,
     reports: Sender<Report>,
     siblings: Vec<Sibling>,
     completions: BTreeMap<u64, Arc<Completion>>,
@@ -118,6 +146,8 @@ pub(super) struct Worker {
     started: Instant,
     staging: Vec<u8>,
     aborted: Arc<AtomicBool>,
+    /// Whether there are connections that are heard without waiting.
+    lively: bool,
     /// Whether there is more to move than one round of work may.
     busy: bool,
 }
@@ -131,9 +161,10 @@ impl Worker {
         commands: Receiver<Command>,
         siblings: Vec<Sibling>,
         reports: Sender<Report>,
-    ) -> io::Result<(Self, Waker)> {
+    ) -> io::Result<(Self, Arc<Bell>)> {
         let poll = Poll::new()?;
-        let waker = Waker::new(poll.registry(), COMMANDS)?;
+        let bell = Waker::new(poll.registry(), COMMANDS)?;
+        let bell = Arc::new(Bell { waker: bell, asleep: AtomicBool::new(false) });
         let started = Instant::now();
         let mut pulse = Pulse::new(patience, connections.len(), started.elapsed());
         for (rank, connection) in connections.iter_mut().enumerate() {
@@ -146,6 +177,8 @@ impl Worker {
             }
         }
         let worker = Self {
+            lively: connections.iter().flatten().any(|connection| connection.lively()),
+            bell: Arc::clone(&bell),
             lane,
             poll,
             connections,
@@ -160,7 +193,7 @@ impl Worker {
             aborted: Arc::new(AtomicBool::new(false)),
             busy: false,
         };
-        Ok((worker, waker))
+        Ok((worker, bell))
     }
 
     /// Works until it is told to end, or nobody is left to tell it.
@@ -170,8 +203,19 @@ impl Worker {
         let mut ticked = self.started.elapsed();
         loop {
             let due = (ticked + self.pulse.interval()).saturating_sub(self.started.elapsed());
-            let wait = if self.busy || self.rest() { Duration::ZERO } else { due };
+            if self.linger().is_none() {
+                return;
+            }
+            let wait = match self.busy || self.rest() {
+                true => Duration::ZERO,
+                false => match self.doze() {
+                    None => return,
+                    Some(true) => Duration::ZERO,
+                    Some(false) => due,
+                },
+            };
             let polled = self.poll.poll(&mut events, Some(wait));
+            self.bell.rouse();
             self.connections.iter_mut().flatten().for_each(|connection| connection.rouse());
             match polled {
                 Ok(()) => {}
@@ -187,7 +231,7 @@ impl Worker {
                     connection.told(event);
                 }
             }
-            if !self.obey() {
+            if self.obey().is_none() {
                 return;
             }
             self.work();
@@ -197,6 +241,29 @@ impl Worker {
                 self.tick();
             }
         }
+    }
+
+    /// Looks a few times whether more comes at once, where that costs next to nothing: to sleep and be woken takes longer than
+    /// most peers need. Others that have work to do go first. None where it is to end.
+    fn linger(&mut self) -> Option<()> {
+        const LOOKS: usize = 10;
+        for _ in 0..LOOKS {
+            if self.busy || !self.lively {
+                break;
+            }
+            std::thread::yield_now();
+            self.obey()?;
+            if self.work() {
+                break;
+            }
+        }
+        Some(())
+    }
+
+    /// About to sleep: looks what it was told meanwhile.
+    fn doze(&mut self) -> Option<bool> {
+        self.bell.doze();
+        self.obey()
     }
 
     /// About to wait: whether it need not.
@@ -210,8 +277,9 @@ impl Worker {
         ready
     }
 
-    /// Does what it is told; whether it goes on.
-    fn obey(&mut self) -> bool {
+    /// Does what it is told; whether that was something. None where it is to end.
+    fn obey(&mut self) -> Option<bool> {
+        let mut told = false;
         loop {
             match self.commands.try_recv() {
                 Ok(Command::Start(job, completion)) => {
@@ -241,24 +309,25 @@ impl Worker {
                     self.abort();
                     self.connections.iter_mut().for_each(|connection| *connection = None);
                     if self.reports.send(Report::Aborted).is_err() {
-                        return false;
+                        return None;
                     }
                 }
                 Ok(Command::Stop) | Err(std::sync::mpsc::TryRecvError::Disconnected) => {
                     self.leave();
                     self.abort();
-                    return false;
+                    return None;
                 }
-                Err(std::sync::mpsc::TryRecvError::Empty) => return true,
+                Err(std::sync::mpsc::TryRecvError::Empty) => return Some(told),
             }
+            told = true;
         }
     }
 
     /// Moves bytes until every connection blocks, in turn with each peer; not for ever, because there is more to do.
-    fn work(&mut self) {
+    fn work(&mut self) -> bool {
         const ROUNDS: usize = 64;
         self.busy = true;
-        for _ in 0..ROUNDS {
+        for round in 0..ROUNDS {
             let mut moved = false;
             for rank in 0..self.connections.len() as u32 {
                 moved |= self.read(rank);
@@ -267,9 +336,10 @@ impl Worker {
             self.finish();
             if !moved {
                 self.busy = false;
-                return;
+                return round > 0;
             }
         }
+        true
     }
 
     /// Reads once from a peer; whether there was something.
@@ -318,7 +388,6 @@ impl Worker {
             if !completion.lane_done() || !completion.end(Ok(())) {
                 continue;
             }
-            _ = self.reports.send(Report::Finished(sequence));
             self.completions.remove(&sequence);
             self.lane.forget(sequence);
             for sibling in &self.siblings {

@@ -109,6 +109,11 @@ impl Chunk {
         Self { elements, data, output, scratch, ours, missing, state, left, turns }
     }
 
+    /// Bytes of the vector on which it runs.
+    pub(super) fn bytes(&self, job: &Job) -> usize {
+        self.elements as usize * job.shape.operation.element.bytes()
+    }
+
     /// Gives back what it used.
     pub(super) fn end(self, pool: &mut Pool) {
         self.ours.into_iter().for_each(|buffer| pool.give(buffer));

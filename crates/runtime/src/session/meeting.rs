@@ -110,7 +110,7 @@ pub(super) fn join(
 /// How far a connection is.
 enum Stage {
     /// Both sides get to know each other.
-    Greeting(Greeting),
+    Greeting(Box<Greeting>),
     /// They do, and agree on shared memory.
     Agreement(With, Agreement, Instant),
 }
@@ -167,7 +167,7 @@ impl<'a> Meeting<'a> {
         let token = self.next;
         self.next += 1;
         if greeting.socket.watch(self.poll.registry(), Token(token)).is_ok() {
-            self.stages.insert(token, (Stage::Greeting(greeting), with));
+            self.stages.insert(token, (Stage::Greeting(Box::new(greeting)), with));
         }
     }
 
@@ -266,7 +266,7 @@ impl<'a> Meeting<'a> {
     fn greet(
         &mut self,
         token: usize,
-        mut greeting: Greeting,
+        mut greeting: Box<Greeting>,
         with: Option<With>,
         made: &mut Vec<(With, Connection)>,
     ) {

@@ -1,9 +1,8 @@
 //! A segment of memory that two processes share, with a ring of bytes each way: one side writes a ring, the other reads it.
 //!
-//! This and [`crate::memory`] are the rooms of the crate with `unsafe` code. What the other side has written
-//! into the segment is not believed: how far it says that it is, is copied once, and held against what it can be before it is
-//! used ([`Nonsense`]); bytes are copied or combined, and looked at only where they have been copied to. The segment cannot
-//! shrink (its file is sealed), so that no access can fault.
+//! A room with `unsafe` code. What the other side has written into the segment is not believed: how far it says that it is, is
+//! copied once, and held against what it can be before it is used ([`Nonsense`]); bytes are copied or combined, and looked at
+//! only where they have been copied to. The segment cannot shrink (its file is sealed), so that no access can fault.
 //!
 //! | bytes | what |
 //! |---|---|
@@ -309,5 +308,153 @@ impl Sleep {
         fence(Ordering::SeqCst);
         let theirs = self.mapping.word(self.theirs);
         theirs.load(Ordering::Relaxed) & what != 0 && theirs.swap(0, Ordering::Relaxed) & what != 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use rand::{RngExt, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
+
+    type Side = (Writer, Reader, Sleep);
+
+    /// Both sides of a segment, each with a mapping of its own.
+    fn sides(capacity: usize) -> (Side, Side) {
+        let one = Segment::new(capacity).unwrap();
+        let file = one.file().try_clone_to_owned().unwrap();
+        let other = Segment::of(file, capacity as u64).unwrap();
+        (one.ends(0), other.ends(1))
+    }
+
+    fn pattern(at: u64) -> u8 {
+        (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+        #[test]
+        fn bytes_pass_between_two_threads_in_order(seed: u64, most in 1usize..9000, total in 1u64..300_000) {
+            let ((mut writer, ..), (_, mut reader, _)) = sides(4096);
+            let writes = std::thread::spawn(move || {
+                let mut random = ChaCha8Rng::seed_from_u64(seed);
+                let mut at = 0;
+                while at < total {
+                    let length = random.random_range(1..=most as u64).min(total - at);
+                    let bytes: Vec<u8> = (at..at + length).map(pattern).collect();
+                    let room = writer.room().unwrap();
+                    at += writer.write(&bytes, room) as u64;
+                    if room == 0 {
+                        std::thread::yield_now();
+                    }
+                }
+            });
+            let mut random = ChaCha8Rng::seed_from_u64(!seed);
+            let mut at = 0;
+            while at < total {
+                let waiting = reader.waiting().unwrap();
+                prop_assert!(waiting <= 4096 && at + waiting as u64 <= total);
+                if waiting == 0 {
+                    std::thread::yield_now();
+                    continue;
+                }
+                let bytes = reader.bytes(random.random_range(1..=most));
+                let length = bytes.len();
+                prop_assert!((1..=waiting).contains(&length));
+                prop_assert!((at..).zip(bytes).all(|(at, &byte)| byte == pattern(at)));
+                reader.consume(length);
+                at += length as u64;
+            }
+            writes.join().unwrap();
+            prop_assert_eq!(reader.waiting(), Ok(0));
+        }
+
+        /// Whatever the other side writes over its counts: an error or fewer bytes than a ring has, never more.
+        #[test]
+        fn scribbled_counts_lead_to_errors(counts in prop::collection::vec((0usize..2, any::<u64>()), 1..20)) {
+            let ((mut writer, mut reader, _), (mut theirs, ..)) = sides(4096);
+            let room = writer.room().unwrap();
+            writer.write(&[1; 1000], room);
+            let room = theirs.room().unwrap();
+            theirs.write(&[2; 500], room);
+            for (which, count) in counts {
+                let small = count % 8192;
+                for count in [count, small] {
+                    // What the other side owns: how far it has read our ring, and how far it has written its own.
+                    let at = if which == 0 { READ } else { RING + WRITTEN };
+                    writer.0.mapping.long(at).store(count, Ordering::Release);
+                    if let Ok(room) = writer.room() {
+                        prop_assert!(room <= 4096);
+                        prop_assert!(writer.write(&[3; 5000], room) <= room);
+                    }
+                    if let Ok(waiting) = reader.waiting() {
+                        prop_assert!(waiting <= 4096);
+                        let length = reader.bytes(usize::MAX).len();
+                        prop_assert!(length <= waiting);
+                        reader.consume(length);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn counts_that_cannot_be_are_told() {
+        let ((mut writer, mut reader, _), _) = sides(4096);
+        writer.0.mapping.long(READ).store(1, Ordering::Release);
+        assert_eq!(writer.room(), Err(Nonsense));
+        reader.0.mapping.long(RING + WRITTEN).store(4097, Ordering::Release);
+        assert_eq!(reader.waiting(), Err(Nonsense));
+        reader.0.mapping.long(RING + WRITTEN).store(4096, Ordering::Release);
+        assert_eq!(reader.waiting(), Ok(4096));
+        reader.0.mapping.long(RING + WRITTEN).store(4095, Ordering::Release);
+        assert_eq!(reader.waiting(), Err(Nonsense));
+    }
+
+    #[test]
+    fn nobody_sleeps_through_what_it_waits_for() {
+        let ((mut writer, _, here), (_, mut reader, there)) = sides(4096);
+        let (ring, bell) = std::sync::mpsc::channel();
+        let sleeper = std::thread::spawn(move || {
+            for _ in 0..20_000 {
+                loop {
+                    if reader.waiting().unwrap() > 0 {
+                        break;
+                    }
+                    there.doze(BYTES);
+                    if reader.waiting().unwrap() == 0 {
+                        // A bell that is not rung for this byte would never be rung.
+                        bell.recv_timeout(std::time::Duration::from_secs(20)).expect("it is woken");
+                    }
+                    there.wake();
+                }
+                reader.consume(1);
+            }
+        });
+        let mut sent = 0;
+        while sent < 20_000 {
+            let room = writer.room().unwrap();
+            sent += writer.write(&[7], room);
+            if here.awaited(BYTES) {
+                ring.send(()).unwrap();
+            }
+        }
+        sleeper.join().unwrap();
+    }
+
+    #[test]
+    fn memory_that_could_shrink_or_is_none_is_refused() {
+        let open = rustix::fs::memfd_create("t", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
+        rustix::fs::ftruncate(&open, Segment::length(4096) as u64).unwrap();
+        assert!(Segment::of(open.try_clone().unwrap(), 4096).unwrap_err().to_string().contains("shrink"));
+        rustix::fs::fcntl_add_seals(&open, SealFlags::SHRINK).unwrap();
+        assert!(Segment::of(open.try_clone().unwrap(), 8192).unwrap_err().to_string().contains("size"));
+        assert!(Segment::of(open.try_clone().unwrap(), 4096).is_ok());
+        for capacity in [0, 4095, 5000, 1 << 31, u64::MAX] {
+            assert!(Segment::of(open.try_clone().unwrap(), capacity).is_err());
+        }
+        let pipe = std::io::pipe().unwrap().0;
+        assert!(Segment::of(pipe.into(), 4096).is_err());
     }
 }

@@ -311,3 +311,102 @@ impl Transport for Shared {
         self.socket.shutdown(Shutdown::Write)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair() -> (UnixStream, UnixStream) {
+        UnixStream::pair().unwrap()
+    }
+
+    /// Takes bytes and keeps them.
+    #[derive(Default)]
+    struct Keep(Vec<u8>);
+
+    impl Intake for Keep {
+        fn fill(
+            &mut self,
+            read: &mut dyn FnMut(&mut [IoSliceMut<'_>]) -> io::Result<usize>,
+        ) -> Result<usize, Halt> {
+            let mut bytes = [0; 100];
+            let read = read(&mut [IoSliceMut::new(&mut bytes)])?;
+            self.0.extend(&bytes[..read]);
+            Ok(read)
+        }
+
+        fn take(&mut self, bytes: &[u8]) -> Result<(), Halt> {
+            self.0.extend(bytes);
+            Ok(())
+        }
+    }
+
+    fn agreed(capacity: usize) -> (Connection, Connection) {
+        let (a, b) = pair();
+        let (mut a, mut b) = (Agreement::offer(a, capacity).unwrap(), Agreement::answer(b));
+        assert!(!a.go_on().unwrap(), "nobody has answered");
+        assert!(b.go_on().unwrap() && a.go_on().unwrap());
+        (a.connection(), b.connection())
+    }
+
+    #[test]
+    fn what_was_written_before_the_end_is_read_before_it() {
+        let (mut a, mut b) = agreed(4096);
+        let bytes: Vec<u8> = (0..5000u32).map(|at| at as u8).collect();
+        let sent = a.send(&[IoSlice::new(&bytes[..10]), IoSlice::new(&bytes[10..])]).unwrap();
+        assert_eq!(sent, 4096);
+        assert_eq!(a.send(&[IoSlice::new(&bytes)]).unwrap_err().kind(), ErrorKind::WouldBlock);
+        drop(a);
+        let mut keep = Keep::default();
+        while b.receive(&mut keep).unwrap() > 0 {}
+        assert_eq!(keep.0, bytes[..4096]);
+    }
+
+    #[test]
+    fn without_memory_the_socket_carries_the_bytes() {
+        let (a, b) = pair();
+        // No segment is so small.
+        let (mut a, mut b) = (Agreement::offer(a, 1).unwrap(), Agreement::answer(b));
+        assert!(a.go_on().unwrap() && b.go_on().unwrap());
+        let (mut a, mut b) = (a.connection(), b.connection());
+        assert!(a.describe().starts_with("Unix socket (there is no memory to share"), "{}", a.describe());
+        assert!(b.describe().starts_with("Unix socket (the other side"), "{}", b.describe());
+        a.send(&[IoSlice::new(b"hello")]).unwrap();
+        let mut keep = Keep::default();
+        b.receive(&mut keep).unwrap();
+        assert_eq!(keep.0, b"hello");
+    }
+
+    #[test]
+    fn a_file_that_is_no_memory_is_refused_and_the_socket_is_left() {
+        let (a, b) = pair();
+        let (pipe, _writer) = std::io::pipe().unwrap();
+        let file = std::os::fd::AsFd::as_fd(&pipe);
+        let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut room);
+        control.push(SendAncillaryMessage::ScmRights(std::slice::from_ref(&file)));
+        let bytes = [OFFER.as_slice(), &4096u64.to_le_bytes()].concat();
+        rustix::net::sendmsg(&a, &[IoSlice::new(&bytes)], &mut control, SendFlags::NOSIGNAL).unwrap();
+        let mut b = Agreement::answer(b);
+        assert!(b.go_on().unwrap());
+        assert!(b.connection().describe().contains("memory cannot be shared"));
+        let mut answer = [9];
+        assert_eq!((&a).read(&mut answer).unwrap(), 1);
+        assert_eq!(answer, [0]);
+    }
+
+    #[test]
+    fn garbage_instead_of_an_offer_or_an_answer_is_an_error() {
+        let (mut a, b) = pair();
+        a.write_all(&[b'x'; 24]).unwrap();
+        assert!(Agreement::answer(b).go_on().is_err());
+        let (a, mut b) = pair();
+        let mut a = Agreement::offer(a, 4096).unwrap();
+        b.write_all(&[7]).unwrap();
+        assert!(a.go_on().is_err());
+        let (a, b) = pair();
+        let mut a = Agreement::offer(a, 4096).unwrap();
+        drop(b);
+        assert!(a.go_on().is_err());
+    }
+}
