@@ -1,4 +1,10 @@
 //! Collectives for real, for Python: a communicator on memory that Python objects own.
+//!
+//! - [`completions`]: whoever is to be told that an operation is over;
+//! - [`handshake`]: for connections that Python makes itself.
+
+pub(crate) mod completions;
+pub(crate) mod handshake;
 
 use crate::errors::{detached, guarded, to_python};
 use pyo3::exceptions::PyValueError;
@@ -11,12 +17,13 @@ use std::time::{Duration, Instant};
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics};
 use syncline_plan::by_name;
 use syncline_runtime::executor::{Settings, pending};
+use syncline_runtime::fault::Fault;
 use syncline_runtime::handshake::{Key, Trust};
 use syncline_runtime::lane::Pace;
 use syncline_runtime::memory::Region;
 use syncline_runtime::operation::{Association, Operation};
 use syncline_runtime::pulse::Patience;
-use syncline_runtime::session::{Place, join};
+use syncline_runtime::session::{Absence, Place, join_announced};
 use syncline_runtime::shape::{Book, Rule};
 use syncline_runtime::sum::{Element, Reduction};
 use syncline_units::CollectiveKind;
@@ -85,10 +92,16 @@ impl Held {
 
 #[pymethods]
 impl Communicator {
-    /// Joins the members of a job; returns once all are joined.
+    /// Joins the members of a job; returns once all are joined. Rank 0 calls `announce` with the address at which it
+    /// coordinates, before it waits for the others.
     #[staticmethod]
-    #[pyo3(signature = (member, key=None))]
-    fn join(py: Python<'_>, member: &str, key: Option<[u8; 32]>) -> PyResult<Self> {
+    #[pyo3(signature = (member, key=None, announce=None))]
+    fn join(
+        py: Python<'_>,
+        member: &str,
+        key: Option<[u8; 32]>,
+        announce: Option<Py<PyAny>>,
+    ) -> PyResult<Self> {
         let member: Member =
             serde_json::from_str(member).map_err(|error| PyValueError::new_err(error.to_string()))?;
         let (rank, world) = (member.rank, member.world);
@@ -101,6 +114,18 @@ impl Communicator {
                 "rank {rank} of {world}: ranks are 0 to one less than there are"
             )));
         }
+        let mut raised = None;
+        let announced = |address: SocketAddr| {
+            let Some(announce) = announce else { return Ok(()) };
+            let said = Python::attach(|py| announce.call1(py, (address.to_string(),)).map(drop));
+            said.map_err(|error| {
+                raised = Some(error);
+                Absence {
+                    why: "the coordinator's address could not be announced".to_owned(),
+                    nonsense: false,
+                }
+            })
+        };
         let communicator = detached(py, || {
             let rules = member.rules.iter().map(|way| {
                 let algorithm = by_name(&way.algorithm)?;
@@ -133,11 +158,15 @@ impl Communicator {
                 },
                 deadline: seconds("deadline_s", member.deadline_s)?,
             };
-            join(&place, book, settings).map_err(|absence| {
+            join_announced(&place, book, settings, announced).map_err(|absence| {
                 let code = if absence.nonsense { Code::BadValue } else { Code::NoMeeting };
                 Diagnostic::error(code, absence.why).into()
             })
-        })?;
+        });
+        let communicator = match (communicator, raised) {
+            (Err(_), Some(error)) => return Err(error),
+            (communicator, _) => communicator?,
+        };
         let inner = Inner { communicator: Some(communicator), under_way: Vec::new() };
         Ok(Self { inner: Mutex::new(inner), rank, world })
     }
@@ -202,6 +231,14 @@ impl Communicator {
         }
     }
 
+    /// Why nothing can begin any more, as an exception, if that is so.
+    fn fault(&self, py: Python<'_>) -> Option<Py<PyAny>> {
+        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let fault = inner.communicator.as_ref().and_then(syncline_runtime::executor::Communicator::failed);
+        drop(inner);
+        fault.map(|fault| error(py, &fault).into_value(py).into_any())
+    }
+
     /// Leaves: what is under way fails, and memory is free again.
     fn close(&self, py: Python<'_>) {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
@@ -230,6 +267,12 @@ fn region((address, bytes): (usize, usize)) -> Region {
     }
 }
 
+/// A fault as an exception.
+fn error(py: Python<'_>, fault: &Fault) -> PyErr {
+    let diagnostics: Diagnostics = Diagnostic::error(Code::PeerFailed, fault.to_string()).into();
+    to_python(py, &diagnostics)
+}
+
 /// An operation under way.
 #[pyclass(frozen, module = "syncline._core")]
 pub(crate) struct Pending {
@@ -242,6 +285,11 @@ impl Pending {
     fn done(&self) -> bool {
         drop(self.held.released());
         self.held.pending.outcome().is_some()
+    }
+
+    /// Has `callback` given out by [`completions::next_completion`] once it is over.
+    fn then(&self, callback: Py<PyAny>) {
+        completions::put(&self.held, callback);
     }
 
     /// Waits until it is over, for so many seconds at most, and says whether it is. Raises what went wrong; Ctrl-C ends the
@@ -259,11 +307,7 @@ impl Pending {
             drop(self.held.released());
             match outcome {
                 Some(Ok(())) => return Ok(true),
-                Some(Err(fault)) => {
-                    let diagnostics: Diagnostics =
-                        Diagnostic::error(Code::PeerFailed, fault.to_string()).into();
-                    return Err(to_python(py, &diagnostics));
-                }
+                Some(Err(fault)) => return Err(error(py, &fault)),
                 None => py.check_signals()?,
             }
             if left.is_some_and(|left| left <= 0.0) {
