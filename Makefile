@@ -43,7 +43,7 @@ test-slow: setup ## experiments that take minutes
 
 test-torch: setup ## the tests that need PyTorch; installs the extra `torch` into .venv first
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check "syncline[torch]"
-	$(BIN)/python -m pytest -q tests/models tests/cli/test_profile.py tests/docs
+	$(BIN)/python -m pytest -q -m "not slow" tests/torch tests/models tests/cli/test_profile.py tests/docs
 
 bench: setup ## speed of the engines, time to start; CONTRIBUTING says how to read it
 	cargo bench --quiet --locked -p syncline-simulate --bench messages

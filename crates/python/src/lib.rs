@@ -47,6 +47,13 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<run::Run>()?;
     module.add_class::<runtime::Communicator>()?;
     module.add_class::<runtime::Pending>()?;
+    module.add_class::<runtime::hub::Hub>()?;
+    module.add_class::<runtime::hub::HubService>()?;
+    module.add_function(wrap_pyfunction!(runtime::hub::hub_status, module)?)?;
+    module.add_function(wrap_pyfunction!(runtime::hub::two_levels, module)?)?;
+    module.add_class::<runtime::handshake::Handshake>()?;
+    module.add_function(wrap_pyfunction!(runtime::completions::next_completion, module)?)?;
+    module.add_function(wrap_pyfunction!(runtime::completions::stop_completions, module)?)?;
     Ok(())
 }
 

@@ -1,22 +1,34 @@
 //! Collectives for real, for Python: a communicator on memory that Python objects own.
+//!
+//! - [`completions`]: whoever is to be told that an operation is over;
+//! - [`handshake`]: for connections that Python makes itself;
+//! - [`hub`]: parameter hubs, and workers that join at them;
+//! - [`operations`]: what is under way, and whose memory that works on.
 
-use crate::errors::{detached, guarded, to_python};
+pub(crate) mod completions;
+pub(crate) mod handshake;
+pub(crate) mod hub;
+mod operations;
+
+use crate::errors::{detached, to_python};
+use operations::{Begun, Held, Operations};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use serde::Deserialize;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics};
 use syncline_plan::by_name;
-use syncline_runtime::executor::{Settings, pending};
+use syncline_runtime::executor::Settings;
+use syncline_runtime::fault::Fault;
 use syncline_runtime::handshake::{Key, Trust};
 use syncline_runtime::lane::Pace;
 use syncline_runtime::memory::Region;
 use syncline_runtime::operation::{Association, Operation};
 use syncline_runtime::pulse::Patience;
-use syncline_runtime::session::{Place, join};
+use syncline_runtime::session::{Absence, Place, join_announced};
 use syncline_runtime::shape::{Book, Rule};
 use syncline_runtime::sum::{Element, Reduction};
 use syncline_units::CollectiveKind;
@@ -59,37 +71,23 @@ struct Way {
 /// A group of ranks that run collectives together, as `syncline.runtime.Communicator` has it.
 #[pyclass(frozen, module = "syncline._core")]
 pub(crate) struct Communicator {
-    inner: Mutex<Inner>,
+    operations: Operations<syncline_runtime::executor::Communicator>,
     rank: u32,
     world: u32,
 }
 
-struct Inner {
-    communicator: Option<syncline_runtime::executor::Communicator>,
-    /// What is under way.
-    under_way: Vec<Arc<Held>>,
-}
-
-/// An operation, and whose memory it works on: held until it is over.
-struct Held {
-    pending: pending::Pending,
-    owner: Mutex<Option<Py<PyAny>>>,
-}
-
-impl Held {
-    /// The owner, once the operation is over. To be dropped where no lock is held: Python code may run.
-    fn released(&self) -> Option<Py<PyAny>> {
-        let over = self.pending.outcome().is_some();
-        over.then(|| self.owner.lock().unwrap_or_else(PoisonError::into_inner).take()).flatten()
-    }
-}
-
 #[pymethods]
 impl Communicator {
-    /// Joins the members of a job; returns once all are joined.
+    /// Joins the members of a job; returns once all are joined. Rank 0 calls `announce` with the address at which it
+    /// coordinates, before it waits for the others.
     #[staticmethod]
-    #[pyo3(signature = (member, key=None))]
-    fn join(py: Python<'_>, member: &str, key: Option<[u8; 32]>) -> PyResult<Self> {
+    #[pyo3(signature = (member, key=None, announce=None))]
+    fn join(
+        py: Python<'_>,
+        member: &str,
+        key: Option<[u8; 32]>,
+        announce: Option<Py<PyAny>>,
+    ) -> PyResult<Self> {
         let member: Member =
             serde_json::from_str(member).map_err(|error| PyValueError::new_err(error.to_string()))?;
         let (rank, world) = (member.rank, member.world);
@@ -102,6 +100,18 @@ impl Communicator {
                 "rank {rank} of {world}: ranks are 0 to one less than there are"
             )));
         }
+        let mut raised = None;
+        let announced = |address: SocketAddr| {
+            let Some(announce) = announce else { return Ok(()) };
+            let said = Python::attach(|py| announce.call1(py, (address.to_string(),)).map(drop));
+            said.map_err(|error| {
+                raised = Some(error);
+                Absence {
+                    why: "the coordinator's address could not be announced".to_owned(),
+                    nonsense: false,
+                }
+            })
+        };
         let communicator = detached(py, || {
             let rules = member.rules.iter().map(|way| {
                 let algorithm = by_name(&way.algorithm)?;
@@ -110,12 +120,6 @@ impl Communicator {
             });
             let rules = rules.collect::<syncline_diagnostics::Result<_>>()?;
             let book = Book::new(rank, world, member.order, rules)?;
-            let seconds = |key: &str, value: f64| {
-                Duration::try_from_secs_f64(value).ok().filter(|time| !time.is_zero()).ok_or_else(|| {
-                    let error = Diagnostic::error(Code::BadValue, format!("`{key}` is no time to wait for"));
-                    error.key(key).found(value.to_string()).allowed("seconds, more than 0")
-                })
-            };
             let place = Place {
                 rank,
                 world,
@@ -135,13 +139,16 @@ impl Communicator {
                 },
                 deadline: seconds("deadline_s", member.deadline_s)?,
             };
-            join(&place, book, settings).map_err(|absence| {
+            join_announced(&place, book, settings, announced).map_err(|absence| {
                 let code = if absence.nonsense { Code::BadValue } else { Code::NoMeeting };
                 Diagnostic::error(code, absence.why).into()
             })
-        })?;
-        let inner = Inner { communicator: Some(communicator), under_way: Vec::new() };
-        Ok(Self { inner: Mutex::new(inner), rank, world })
+        });
+        let communicator = match (communicator, raised) {
+            (Err(_), Some(error)) => return Err(error),
+            (communicator, _) => communicator?,
+        };
+        Ok(Self { operations: Operations::new("communicator", communicator), rank, world })
     }
 
     /// This member's rank.
@@ -158,11 +165,11 @@ impl Communicator {
 
     /// What carries bytes to and from each other rank: words of all its lanes. Nothing once the communicator is closed.
     fn transports(&self) -> std::collections::BTreeMap<u32, String> {
-        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        inner.communicator.as_ref().map_or_else(Default::default, |communicator| {
+        let transports = self.operations.ask(|communicator| {
             let named = |(rank, words): (u32, &String)| (!words.is_empty()).then(|| (rank, words.clone()));
             (0..).zip(communicator.transports()).filter_map(named).collect()
-        })
+        });
+        transports.unwrap_or_default()
     }
 
     /// Begins an operation on memory, given as address and bytes, that `owner` keeps where it is. Nobody else may touch it
@@ -187,39 +194,21 @@ impl Communicator {
         let (kind, element, reduction) =
             (named::<CollectiveKind>(kind)?, named::<Element>(element)?, named::<Reduction>(reduction)?);
         let operation = Operation { kind, elements, element, reduction, root, association };
-        // No Python code runs while the lock is held: another thread may wait for it with the interpreter's.
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        let (over, under_way): (Vec<_>, Vec<_>) = std::mem::take(&mut inner.under_way)
-            .into_iter()
-            .partition(|held| held.pending.outcome().is_some());
-        inner.under_way = under_way;
-        let begun = inner.communicator.as_ref().map(|communicator| {
-            guarded(|| communicator.begin(&operation, region(input), region(output), keep))
-        });
-        let mut owner = Some(owner);
-        let begun = begun.map(|begun| {
-            begun.map(|pending| {
-                let held = Arc::new(Held { pending, owner: Mutex::new(owner.take()) });
-                inner.under_way.push(Arc::clone(&held));
-                held
-            })
-        });
-        drop(inner);
-        drop(over);
-        match begun {
-            Some(Ok(held)) => Ok(Pending { held }),
-            Some(Err(diagnostics)) => Err(to_python(py, &diagnostics)),
-            None => Err(PyValueError::new_err("the communicator is closed")),
-        }
+        self.operations.begin(py, owner, |communicator| {
+            let pending = communicator.begin(&operation, region(input), region(output), keep)?;
+            Ok(Begun::Collective(pending))
+        })
+    }
+
+    /// Why nothing can begin any more, as an exception, if that is so.
+    fn fault(&self, py: Python<'_>) -> Option<Py<PyAny>> {
+        let fault = self.operations.ask(syncline_runtime::executor::Communicator::failed).flatten();
+        fault.map(|fault| error(py, &fault).into_value(py).into_any())
     }
 
     /// Leaves: what is under way fails, and memory is free again.
     fn close(&self, py: Python<'_>) {
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        let (communicator, under_way) = (inner.communicator.take(), std::mem::take(&mut inner.under_way));
-        drop(inner);
-        py.detach(|| drop(communicator));
-        drop(under_way.iter().map(|held| held.released()).collect::<Vec<_>>());
+        self.operations.close(py);
     }
 }
 
@@ -231,6 +220,15 @@ where
     name.parse().map_err(|error: T::Err| PyValueError::new_err(error.to_string()))
 }
 
+/// A time, of a setting in seconds.
+fn seconds(key: &str, value: f64) -> syncline_diagnostics::Result<Duration> {
+    let time = Duration::try_from_secs_f64(value).ok().filter(|time| !time.is_zero());
+    time.ok_or_else(|| {
+        let error = Diagnostic::error(Code::BadValue, format!("`{key}` is no time to wait for"));
+        error.key(key).found(value.to_string()).allowed("seconds, more than 0").into()
+    })
+}
+
 /// Memory at an address.
 fn region((address, bytes): (usize, usize)) -> Region {
     // SAFETY: whoever calls `begin` gives the address of memory that `owner` keeps, and does not touch it until the operation
@@ -239,6 +237,12 @@ fn region((address, bytes): (usize, usize)) -> Region {
     unsafe {
         Region::new(address as *mut u8, bytes)
     }
+}
+
+/// A fault as an exception.
+fn error(py: Python<'_>, fault: &Fault) -> PyErr {
+    let diagnostics: Diagnostics = Diagnostic::error(Code::PeerFailed, fault.to_string()).into();
+    to_python(py, &diagnostics)
 }
 
 /// An operation under way.
@@ -252,7 +256,20 @@ impl Pending {
     /// Whether it is over.
     fn done(&self) -> bool {
         drop(self.held.released());
-        self.held.pending.outcome().is_some()
+        self.held.begun.pending().outcome().is_some()
+    }
+
+    /// Has `callback` given out by [`completions::next_completion`] once it is over.
+    fn then(&self, callback: Py<PyAny>) {
+        completions::put(&self.held, callback);
+    }
+
+    /// How many workers had a part in what came from a hub, at least; nothing for other operations.
+    fn contributors(&self) -> Option<u16> {
+        match &self.held.begun {
+            Begun::Collective(_) => None,
+            Begun::Exchange(exchange) => Some(exchange.contributors()),
+        }
     }
 
     /// Waits until it is over, for so many seconds at most, and says whether it is. Raises what went wrong; Ctrl-C ends the
@@ -266,15 +283,11 @@ impl Pending {
         loop {
             let left = seconds.map(|seconds| seconds - began.elapsed().as_secs_f64());
             let most = left.map_or(LOOK, |left| Duration::from_secs_f64(left.clamp(0.0, LOOK.as_secs_f64())));
-            let outcome = py.detach(|| self.held.pending.wait(most));
+            let outcome = py.detach(|| self.held.begun.pending().wait(most));
             drop(self.held.released());
             match outcome {
                 Some(Ok(())) => return Ok(true),
-                Some(Err(fault)) => {
-                    let diagnostics: Diagnostics =
-                        Diagnostic::error(Code::PeerFailed, fault.to_string()).into();
-                    return Err(to_python(py, &diagnostics));
-                }
+                Some(Err(fault)) => return Err(error(py, &fault)),
                 None => py.check_signals()?,
             }
             if left.is_some_and(|left| left <= 0.0) {

@@ -203,6 +203,11 @@ impl Communicator {
         &self.transports
     }
 
+    /// Why nothing can begin any more, if that is so.
+    pub fn failed(&self) -> Option<Arc<Fault>> {
+        lock(&self.shared).failed.clone()
+    }
+
     /// Begins an operation: the next of this communicator, which all its ranks must begin in the same order. `input` is what
     /// this rank brings and `output` where its result goes, which may be the same memory; either is empty where there is
     /// none. With `keep`, the input is as it was if the operation fails.

@@ -11,7 +11,7 @@ use syncline_runtime::handshake::{Key, Trust};
 use syncline_runtime::lane::Pace;
 use syncline_runtime::memory::{Buffer, Region};
 use syncline_runtime::operation::{Association, Operation};
-use syncline_runtime::session::{Absence, Place, join};
+use syncline_runtime::session::{Absence, Place, join, join_announced};
 use syncline_runtime::shape::{Book, Rule};
 use syncline_runtime::sum::{Element, Reduction};
 use syncline_units::CollectiveKind;
@@ -97,6 +97,31 @@ fn members_on_one_machine_share_memory_unless_one_will_not() {
     let members: Vec<_> = members.into_iter().map(|member| member.join().unwrap().unwrap()).collect();
     let shared = if cfg!(target_os = "linux") { "shared memory" } else { "TCP" };
     assert_eq!(transports(&members), [shared, "TCP", shared, "TCP", "TCP", "TCP"]);
+}
+
+#[test]
+fn the_first_rank_takes_a_free_port_and_says_which() {
+    let (tell, told) = std::sync::mpsc::channel();
+    let first = thread::spawn(move || {
+        let announce = |address| {
+            tell.send(address).unwrap();
+            Ok(())
+        };
+        join_announced(&place(0, 2, 0), book(0, 2), settings(), announce)
+    });
+    let address: SocketAddr = told.recv_timeout(WAIT).unwrap();
+    assert_ne!(address.port(), 0);
+    let second = enter(place(1, 2, address.port()), settings());
+    assert!(first.join().unwrap().is_ok() && second.join().unwrap().is_ok());
+}
+
+#[test]
+fn whoever_cannot_announce_waits_for_nobody_and_others_need_a_port() {
+    let announce = |_| Err(Absence { why: "nobody listens".to_owned(), nonsense: false });
+    let refused = join_announced(&place(0, 2, 0), book(0, 2), settings(), announce);
+    assert_eq!(refused.unwrap_err().why, "nobody listens");
+    let lost = join(&place(1, 2, 0), book(1, 2), settings()).unwrap_err();
+    assert!(lost.nonsense && lost.why.contains("only rank 0 may take any port"), "{}", lost.why);
 }
 
 #[test]

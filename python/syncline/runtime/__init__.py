@@ -13,10 +13,15 @@ its own: anything with a writable buffer, such as ``bytearray``, ``array.array``
 - :mod:`~syncline.runtime.communicator`: ranks that run collectives together;
 - :mod:`~syncline.runtime.settings`: which plans they run, and how they go about it;
 - :mod:`~syncline.runtime.memory`: where buffers lie, and what is in them;
+- :mod:`~syncline.runtime.rendezvous`: how ranks find each other through a store;
+- :mod:`~syncline.runtime.redis`: such a store in Redis;
+- :mod:`~syncline.runtime.completions`: the thread on which callbacks are called;
 - :mod:`~syncline.runtime.trust`: keys, and where none are needed.
 """
 
 from syncline.runtime.communicator import Communicator, Pending
+from syncline.runtime.redis import RedisRendezvous
+from syncline.runtime.rendezvous import Rendezvous
 from syncline.runtime.settings import Pace, Rule
 
-__all__ = ["Communicator", "Pace", "Pending", "Rule"]
+__all__ = ["Communicator", "Pace", "Pending", "RedisRendezvous", "Rendezvous", "Rule"]

@@ -5,19 +5,27 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import secrets
 import socket
+import time
 import weakref
-from dataclasses import asdict
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 from syncline import _core
-from syncline.runtime import trust
+from syncline.runtime import completions, trust
+from syncline.runtime import rendezvous as meeting
 from syncline.runtime.memory import NOTHING, Memory, memory, refusal
 from syncline.runtime.settings import RULES, Pace, Rule
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
+
+    from syncline.errors import SynclineError
+    from syncline.runtime.completions import Callback
+    from syncline.runtime.rendezvous import Rendezvous
 
 PORT = 29_410
 """Where rank 0 listens for the others, unless told otherwise."""
@@ -46,6 +54,20 @@ def _resolve(address: str) -> tuple[str, int]:
     return str(found[0][4][0]), int(found[0][4][1])
 
 
+def _with_port(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+@dataclass(frozen=True)
+class Place:
+    """What a member was told when it joined, for connections that are made later."""
+
+    job: str
+    interfaces: list[str]
+    key: bytes | None = field(repr=False)
+    deadline_s: float
+
+
 class Pending:
     """An operation under way. Its buffers may not be touched until it is over."""
 
@@ -64,12 +86,22 @@ class Pending:
         """
         return self._inner.wait(seconds)
 
+    def then(self, callback: Callback) -> None:
+        """Has ``callback`` called once it is over, with ``None``, or with the ``SynclineError`` that ended it.
+
+        Callbacks are called one after the other on a thread of their own, so they should not take long; what they raise
+        goes to ``threading.excepthook``. Where the operation is over already it is called soon.
+        """
+        completions.begin()
+        self._inner.then(callback)
+
 
 class Communicator:
     """Ranks that run collectives together. Every rank begins the same operations in the same order."""
 
-    def __init__(self, core: _core.Communicator) -> None:
+    def __init__(self, core: _core.Communicator, place: Place) -> None:
         self._core = core
+        self.place = place
         _OPEN.add(self)
 
     @classmethod
@@ -79,6 +111,8 @@ class Communicator:
         world: int | None = None,
         coordinator: str | None = None,
         *,
+        rendezvous: Rendezvous | None = None,
+        announce: Callable[[str], None] | None = None,
         job: str = "job",
         interfaces: Sequence[str] | None = None,
         key_file: str | Path | None = None,
@@ -102,6 +136,11 @@ class Communicator:
         in one network namespace, where both may (``shared_memory``). All others are joined by TCP; :attr:`transports`
         says what came of it.
 
+        With port 0 rank 0 takes one that is free, and calls ``announce`` with the address at which it listens
+        (``HOST:PORT``); how the others learn it is the caller's business. With a ``rendezvous`` it is not: ranks find
+        each other through it, at an address of rank 0's first interface unless ``coordinator`` names one, and share a
+        new key that only this group has.
+
         Beyond this machine members prove that they share the key in ``key_file`` (32 bytes, for the owner's eyes only),
         or the user says that it is ``insecure``. The key keeps strangers out of the job; what is sent is neither secret
         nor safe from whoever can inject packets.
@@ -111,28 +150,47 @@ class Communicator:
         environment = os.environ
         rank = _setting(environment, "RANK", rank)
         world = _setting(environment, "WORLD_SIZE", world)
-        host, port = _resolve(coordinator or environment.get("MASTER_ADDR", "127.0.0.1"))
         own = environment.get("SYNCLINE_ADDRESSES", "127.0.0.1")
         interfaces = [each for each in (own.split(",") if interfaces is None else interfaces) if each]
         key = None if key_file is None else trust.read_key(key_file)
-        member = {
-            "rank": rank,
-            "world": world,
-            "job": job,
-            "coordinator": f"[{host}]:{port}" if ":" in host else f"{host}:{port}",
-            "interfaces": interfaces,
-            "wait_s": wait_s,
-            "shared_memory": shared_memory,
-            "congestion": congestion,
-            "order": list(range(world) if order is None else order),
-            "rules": [asdict(rule) for rule in rules],
-            **asdict(pace or Pace()),
-        }
-        try:
-            trust.check([*interfaces, host], key, insecure=insecure)
-            return cls(_core.Communicator.join(json.dumps(member, allow_nan=False), key))
-        except ValueError as error:
-            raise refusal("what the rank is told makes no sense", str(error), "see Communicator.join") from None
+        with ExitStack() as stack:
+            if rendezvous is not None:
+                if key is not None:
+                    raise refusal("a rendezvous brings its own key", "rendezvous and key_file", "one of them")
+                if rank == 0:
+                    key = secrets.token_bytes(trust.KEY_BYTES)
+                    announce = stack.enter_context(meeting.Answers(rendezvous, world, key)).begin
+                    coordinator = coordinator or _with_port(interfaces[0] if interfaces else "127.0.0.1", 0)
+                else:
+                    began = time.monotonic()
+                    coordinator, key = meeting.look(rendezvous, rank, wait_s)
+                    wait_s = max(wait_s - (time.monotonic() - began), 1.0)
+            host, port = _resolve(coordinator or environment.get("MASTER_ADDR", "127.0.0.1"))
+            member = {
+                "rank": rank,
+                "world": world,
+                "job": job,
+                "coordinator": _with_port(host, port),
+                "interfaces": interfaces,
+                "wait_s": wait_s,
+                "shared_memory": shared_memory,
+                "congestion": congestion,
+                "order": list(range(world) if order is None else order),
+                "rules": [asdict(rule) for rule in rules],
+                **asdict(pace or Pace()),
+            }
+            try:
+                trust.check([*interfaces, host], key, insecure=insecure)
+                core = _core.Communicator.join(json.dumps(member, allow_nan=False), key, announce)
+            except ValueError as error:
+                raise refusal("what the rank is told makes no sense", str(error), "see Communicator.join") from None
+        if rendezvous is not None and rank != 0:
+            try:
+                meeting.wipe(rendezvous, rank)
+            except Exception as error:
+                core.close()
+                raise meeting.failure(f"rank {rank} cannot wipe its key from the rendezvous: {error}") from error
+        return cls(core, Place(job, interfaces, key, (pace or Pace()).deadline_s))
 
     @property
     def rank(self) -> int:
@@ -215,6 +273,10 @@ class Communicator:
             raise refusal("the operation makes no sense", str(error), "see syncline.runtime") from None
         return Pending(pending)
 
+    def fault(self) -> SynclineError | None:
+        """Why nothing can begin any more: what ended an operation, or would end the next."""
+        return self._core.fault()
+
     def close(self) -> None:
         """Leaves. What is under way fails."""
         self._core.close()
@@ -242,3 +304,4 @@ def _leave() -> None:
     """A process that ends says goodbye, so that peers that need it no more do not take it for dead."""
     for communicator in list(_OPEN):
         communicator.close()
+    completions.end()

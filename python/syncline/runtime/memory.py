@@ -38,6 +38,12 @@ class Memory:
         """Address and bytes."""
         return self.address, self.nbytes
 
+    def bytes(self) -> memoryview:
+        """Its bytes, to be read and written while it lives."""
+        if not self.nbytes:
+            return memoryview(bytearray())
+        return memoryview((ctypes.c_ubyte * self.nbytes).from_address(self.address)).cast("B")
+
 
 NOTHING = (0, 0)
 """The place of no memory."""
@@ -53,8 +59,12 @@ def refusal(message: str, found: str, allowed: str) -> SynclineError:
 def memory(buffer: Any) -> Memory:
     """The memory of ``buffer``, which stays where it is as long as the result lives.
 
+    What is a :class:`Memory` already stays what it is.
+
     Raises ``SynclineError`` where it has no writable, contiguous memory, or elements that are not aggregated.
     """
+    if isinstance(buffer, Memory):
+        return buffer
     try:
         view = memoryview(buffer)
     except TypeError as error:

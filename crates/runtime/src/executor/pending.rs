@@ -16,7 +16,7 @@ struct State {
     outcome: Option<Outcome>,
     /// Whether it can only fail: a lane has given up.
     sealed: bool,
-    callback: Option<Callback>,
+    callbacks: Vec<Callback>,
 }
 
 /// Shared by the lanes and whoever waits.
@@ -50,12 +50,10 @@ impl Completion {
             return false;
         }
         state.outcome = Some(outcome.clone());
-        let callback = state.callback.take();
+        let callbacks = std::mem::take(&mut state.callbacks);
         drop(state);
         self.ended.notify_all();
-        if let Some(callback) = callback {
-            callback(outcome);
-        }
+        callbacks.into_iter().for_each(|callback| callback(outcome.clone()));
         true
     }
 
@@ -113,7 +111,7 @@ impl Pending {
     }
 
     /// Has `callback` called once it is over: on a lane's thread, which must not be kept; or at once, where it is over
-    /// already. A second callback takes the place of the first.
+    /// already. Several callbacks are called in the order in which they were given.
     pub fn then(&self, callback: impl FnOnce(Outcome) + Send + 'static) {
         let mut state = self.completion.state.lock().unwrap_or_else(PoisonError::into_inner);
         match state.outcome.clone() {
@@ -121,7 +119,7 @@ impl Pending {
                 drop(state);
                 callback(outcome);
             }
-            None => state.callback = Some(Box::new(callback)),
+            None => state.callbacks.push(Box::new(callback)),
         }
     }
 }
@@ -146,12 +144,14 @@ mod tests {
         let (sender, receiver) = std::sync::mpsc::channel();
         let completion = Completion::new(1);
         let pending = Pending::new(Arc::clone(&completion));
-        let first = sender.clone();
-        pending.then(move |outcome| first.send(outcome.is_ok()).unwrap());
+        for number in 1..=2 {
+            let sender = sender.clone();
+            pending.then(move |outcome| sender.send((number, outcome.is_ok())).unwrap());
+        }
         assert!(pending.wait(Duration::from_millis(1)).is_none());
         completion.end(Ok(()));
         completion.end(Ok(()));
-        pending.then(move |outcome| sender.send(outcome.is_ok()).unwrap());
-        assert_eq!(receiver.iter().collect::<Vec<_>>(), [true, true]);
+        pending.then(move |outcome| sender.send((3, outcome.is_ok())).unwrap());
+        assert_eq!(receiver.iter().collect::<Vec<_>>(), [(1, true), (2, true), (3, true)]);
     }
 }

@@ -14,9 +14,9 @@ use mio::Token;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::mpsc::{Receiver, TryRecvError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 /// What the thread is told.
@@ -35,6 +35,9 @@ struct Open {
     contributors: Arc<AtomicU16>,
     began: Instant,
 }
+
+/// Why nothing can begin any more, once that is so.
+pub(super) type Failure = Arc<OnceLock<Arc<Fault>>>;
 
 /// The thread.
 pub(super) struct Desk {
@@ -58,7 +61,7 @@ pub(super) struct Desk {
     doubt: Option<(Instant, Blame, Trouble)>,
     /// The oldest exchange under way, and since when it is that.
     oldest: (Option<u64>, Instant),
-    failed: Option<Arc<Fault>>,
+    failed: Failure,
 }
 
 /// The token of the first hub's connection; others count up from it.
@@ -72,6 +75,7 @@ impl Desk {
         wires: Wires,
         mut lines: Vec<Line>,
         commands: Receiver<Command>,
+        failed: Failure,
     ) -> io::Result<Self> {
         let mut pulse = Pulse::new(place.patience, lines.len(), Duration::ZERO);
         for (hub, line) in lines.iter_mut().enumerate() {
@@ -96,7 +100,7 @@ impl Desk {
             ticked: Duration::ZERO,
             doubt: None,
             oldest: (None, Instant::now()),
-            failed: None,
+            failed,
         })
     }
 
@@ -146,7 +150,7 @@ impl Desk {
             match self.commands.try_recv() {
                 Ok(Command::Start(order, completion, contributors)) => {
                     let open = Open { order, completion, contributors, began: Instant::now() };
-                    match &self.failed {
+                    match self.failed.get() {
                         Some(fault) => {
                             let during = Some(self.errand(&open));
                             open.completion.end(Err(Arc::new(Fault { during, ..(**fault).clone() })));
@@ -250,7 +254,7 @@ impl Desk {
             self.oldest = (first.map(|(sequence, _)| sequence), Instant::now());
         }
         let elapsed = self.oldest.1.elapsed();
-        if let Some((_, key)) = first.filter(|_| elapsed > self.deadline && self.failed.is_none()) {
+        if let Some((_, key)) = first.filter(|_| elapsed > self.deadline && self.failed.get().is_none()) {
             let trouble = Trouble::deadline(elapsed);
             let late = Up::Late { key, trouble: trouble.clone() };
             self.lines.iter_mut().for_each(|line| line.say(&late));
@@ -260,18 +264,18 @@ impl Desk {
 
     /// The first fault counts. Inputs are as they were before anybody is told.
     fn fail(&mut self, blame: Blame, trouble: Trouble) {
-        if self.failed.is_some() {
+        if self.failed.get().is_some() {
             return;
         }
         self.doubt = None;
         self.wires.clear();
         self.client.abort();
         let fault = Fault { blame, trouble, during: None };
+        _ = self.failed.set(Arc::new(fault.clone()));
         for open in std::mem::take(&mut self.open).into_values() {
             let during = Some(self.errand(&open));
             open.completion.end(Err(Arc::new(Fault { during, ..fault.clone() })));
         }
-        self.failed = Some(Arc::new(fault));
         // A hub that still counts on this worker is told.
         self.lines.iter_mut().for_each(|line| line.say(&Up::Leave));
     }
@@ -279,7 +283,7 @@ impl Desk {
     /// Says goodbye.
     fn leave(&mut self) {
         const LEAVING: Duration = Duration::from_secs(1);
-        if self.failed.is_none() {
+        if self.failed.get().is_none() {
             self.wires.leave(&mut self.client);
             self.lines.iter_mut().for_each(|line| line.say(&Up::Leave));
         }

@@ -4,7 +4,7 @@
 
 use super::assignment::Cores;
 use super::client::{Client, Order, Routes, Wish};
-use super::desk::{Command, Desk};
+use super::desk::{Command, Desk, Failure};
 use super::message::{Down, Up};
 use super::optimizer::Optimizers;
 use super::terms::{Contract, Mapping, Terms};
@@ -54,6 +54,7 @@ pub struct Hub {
     contract: Arc<Contract>,
     rank: u32,
     told: Mutex<Told>,
+    failed: Failure,
     waker: Waker,
     thread: Option<JoinHandle<()>>,
 }
@@ -145,12 +146,13 @@ pub fn join(
     let steps = begin(place, &contract, &mut lines, deadline, stop)?;
     client.skip(&steps);
     let (commands, obey) = channel();
-    let desk = Desk::new(place, Arc::clone(&contract), client, wires, lines, obey)
+    let failed = Failure::default();
+    let desk = Desk::new(place, Arc::clone(&contract), client, wires, lines, obey, Arc::clone(&failed))
         .map_err(|error| here(format!("cannot wait: {error}")))?;
     let thread = std::thread::Builder::new().name("desk".to_owned()).spawn(|| desk.run());
     let thread = Some(thread.map_err(|error| here(format!("starts no thread: {error}")))?);
     let told = Mutex::new(Told { commands, newest: 0, steps });
-    Ok(Hub { contract, rank: place.rank, told, waker, thread })
+    Ok(Hub { contract, rank: place.rank, told, failed, waker, thread })
 }
 
 /// Sets what connections for chunks have in common.
@@ -295,6 +297,11 @@ impl Hub {
     /// How often each vector has been pushed, by this worker or before it joined.
     pub fn steps(&self) -> Vec<u64> {
         self.lock().steps.clone()
+    }
+
+    /// Why nothing can begin any more, if that is so.
+    pub fn failed(&self) -> Option<Arc<Fault>> {
+        self.failed.get().cloned()
     }
 
     fn lock(&self) -> MutexGuard<'_, Told> {

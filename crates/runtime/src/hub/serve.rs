@@ -207,6 +207,36 @@ impl Drop for Service {
     }
 }
 
+/// How a hub elsewhere is; `stop` is asked now and then whether to give up.
+///
+/// # Errors
+/// A clause: why it does not say.
+pub fn ask(
+    address: SocketAddr,
+    trust: &Trust,
+    wait: Duration,
+    stop: &mut dyn FnMut() -> Result<(), String>,
+) -> Result<Status, String> {
+    let deadline = Instant::now() + wait;
+    let cannot = |why: String| format!("cannot be asked: {why}");
+    let socket = Greeting::reach(address, (trust, ""), &Role::Visitor, deadline, stop).map_err(cannot)?;
+    let mut line = Line::new(socket);
+    loop {
+        let closed = line.read().err();
+        if let Some(status) = line.message()? {
+            return Ok(status);
+        }
+        if let Some(how) = closed {
+            return Err(format!("closed its connection ({how})"));
+        }
+        if Instant::now() > deadline {
+            return Err("does not answer".to_owned());
+        }
+        stop()?;
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 const WAKE: Token = Token(usize::MAX);
 
 /// The first listener's; others count down from it, and everybody else counts up from zero.

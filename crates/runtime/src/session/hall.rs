@@ -14,6 +14,7 @@ use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token, Waker};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -30,7 +31,15 @@ const LEAVING: Duration = Duration::from_secs(2);
 pub(super) struct Hall {
     closing: Arc<AtomicBool>,
     waker: Waker,
+    address: SocketAddr,
     thread: Option<JoinHandle<()>>,
+}
+
+impl Hall {
+    /// Where it listens.
+    pub(super) const fn address(&self) -> SocketAddr {
+        self.address
+    }
 }
 
 impl Drop for Hall {
@@ -49,6 +58,7 @@ pub(super) fn open(place: &Place, settings: Settings) -> Result<Hall, Absence> {
     let address = place.coordinator;
     let mut listener = TcpListener::bind(address)
         .map_err(|error| fault(format!("cannot listen on {address}, where others look for it: {error}")))?;
+    let address = listener.local_addr().map_err(|error| fault(error.to_string()))?;
     let poll = Poll::new().map_err(|error| fault(format!("cannot wait: {error}")))?;
     let registered = poll.registry().register(&mut listener, LISTENER, Interest::READABLE);
     registered.map_err(|error| fault(format!("cannot wait: {error}")))?;
@@ -72,7 +82,7 @@ pub(super) fn open(place: &Place, settings: Settings) -> Result<Hall, Absence> {
         .name("coordinator".to_owned())
         .spawn(|| door.run())
         .map_err(|error| fault(format!("starts no thread: {error}")))?;
-    Ok(Hall { closing, waker, thread: Some(thread) })
+    Ok(Hall { closing, waker, address, thread: Some(thread) })
 }
 
 /// A member that has come.

@@ -17,7 +17,7 @@ pub struct Place {
     pub job: String,
     /// How members know each other.
     pub trust: Trust,
-    /// Where rank 0 listens as coordinator.
+    /// Where rank 0 listens as coordinator. For rank 0 itself port 0 is any that is free.
     pub coordinator: SocketAddr,
     /// Where this member listens: an address of each interface. Lanes take them in turn.
     pub interfaces: Vec<IpAddr>,
@@ -43,6 +43,11 @@ impl Place {
         }
         if self.interfaces.is_empty() {
             return fault("has no interface to listen on".to_owned());
+        }
+        if self.coordinator.port() == 0 && self.rank != 0 {
+            return fault(
+                "cannot look for the coordinator at port 0: only rank 0 may take any port".to_owned(),
+            );
         }
         for (name, value) in [("lanes", pace.lanes), ("window", pace.window)] {
             if !(1..=MOST).contains(&value) {

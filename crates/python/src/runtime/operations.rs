@@ -1,0 +1,104 @@
+//! Operations under way, and the memory that they work on.
+
+use super::Pending;
+use crate::errors::{guarded, to_python};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use std::sync::{Arc, Mutex, PoisonError};
+use syncline_runtime::executor::pending;
+use syncline_runtime::hub::join::Exchange;
+
+/// What has begun.
+pub(crate) enum Begun {
+    /// A collective among ranks.
+    Collective(pending::Pending),
+    /// A vector's exchange with hubs.
+    Exchange(Exchange),
+}
+
+impl Begun {
+    pub(super) fn pending(&self) -> &pending::Pending {
+        match self {
+            Self::Collective(pending) => pending,
+            Self::Exchange(exchange) => &exchange.pending,
+        }
+    }
+}
+
+/// An operation, and whose memory it works on: held until it is over.
+pub(super) struct Held {
+    pub(super) begun: Begun,
+    owner: Mutex<Option<Py<PyAny>>>,
+}
+
+impl Held {
+    /// The owner, once the operation is over. To be dropped where no lock is held: Python code may run.
+    pub(super) fn released(&self) -> Option<Py<PyAny>> {
+        let over = self.begun.pending().outcome().is_some();
+        over.then(|| self.owner.lock().unwrap_or_else(PoisonError::into_inner).take()).flatten()
+    }
+}
+
+/// Something that runs operations, such as a communicator, until it is closed.
+pub(crate) struct Operations<T> {
+    /// What it is called.
+    name: &'static str,
+    inner: Mutex<(Option<T>, Vec<Arc<Held>>)>,
+}
+
+impl<T: Send> Operations<T> {
+    pub(crate) fn new(name: &'static str, runs: T) -> Self {
+        Self { name, inner: Mutex::new((Some(runs), Vec::new())) }
+    }
+
+    /// What it says, unless it is closed.
+    pub(crate) fn ask<R>(&self, question: impl FnOnce(&T) -> R) -> Option<R> {
+        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        inner.0.as_ref().map(question)
+    }
+
+    /// That it is closed.
+    pub(crate) fn closed(&self) -> PyErr {
+        PyValueError::new_err(format!("the {} is closed", self.name))
+    }
+
+    /// Begins an operation on memory that `owner` keeps where it is.
+    pub(crate) fn begin(
+        &self,
+        py: Python<'_>,
+        owner: Py<PyAny>,
+        begin: impl FnOnce(&T) -> syncline_diagnostics::Result<Begun>,
+    ) -> PyResult<Pending> {
+        // No Python code runs while the lock is held: another thread may wait for it with the interpreter's.
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let (over, under_way): (Vec<_>, Vec<_>) = std::mem::take(&mut inner.1)
+            .into_iter()
+            .partition(|held| held.begun.pending().outcome().is_some());
+        inner.1 = under_way;
+        let begun = inner.0.as_ref().map(|runs| guarded(|| begin(runs)));
+        let mut owner = Some(owner);
+        let begun = begun.map(|begun| {
+            begun.map(|begun| {
+                let held = Arc::new(Held { begun, owner: Mutex::new(owner.take()) });
+                inner.1.push(Arc::clone(&held));
+                held
+            })
+        });
+        drop(inner);
+        drop(over);
+        match begun {
+            Some(Ok(held)) => Ok(Pending { held }),
+            Some(Err(diagnostics)) => Err(to_python(py, &diagnostics)),
+            None => Err(self.closed()),
+        }
+    }
+
+    /// Ends: what is under way fails, and memory is free again.
+    pub(crate) fn close(&self, py: Python<'_>) {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let (runs, under_way) = (inner.0.take(), std::mem::take(&mut inner.1));
+        drop(inner);
+        py.detach(|| drop(runs));
+        drop(under_way.iter().map(|held| held.released()).collect::<Vec<_>>());
+    }
+}

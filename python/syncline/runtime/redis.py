@@ -1,0 +1,51 @@
+"""A rendezvous in Redis (extra ``redis``)."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from syncline.runtime.memory import refusal
+from syncline.runtime.rendezvous import PAUSE_S
+
+if TYPE_CHECKING:
+    import redis
+
+KEPT_S = 3600
+"""How long Redis keeps what nobody wipes, because the job died while its ranks met."""
+
+
+class RedisRendezvous:
+    """Ranks meet at a Redis server: :class:`~syncline.runtime.rendezvous.Rendezvous`.
+
+    ``server`` is a URL (``redis://host:6379/0``, ``rediss://`` for TLS) or a client of the library ``redis``. ``name``
+    is the job's: one name for each job that runs at the same time.
+    """
+
+    def __init__(self, server: str | redis.Redis, name: str) -> None:
+        self._client: Any = server
+        self._name = name
+        if isinstance(server, str):
+            try:
+                import redis
+            except ImportError as error:
+                raise refusal(
+                    "a rendezvous in Redis needs the library redis", "no such module", 'pip install "syncline[redis]"'
+                ) from error
+            self._client = redis.Redis.from_url(server)
+
+    def _key(self, key: str) -> str:
+        return f"syncline/{self._name}/{key}"
+
+    def publish(self, key: str, value: bytes) -> None:
+        """Puts a value under a key, for an hour."""
+        self._client.set(self._key(key), value, ex=KEPT_S)
+
+    def fetch(self, key: str, timeout: float) -> bytes:
+        """The value under a key, as soon as there is one. Raises ``TimeoutError`` after ``timeout`` seconds."""
+        deadline = time.monotonic() + timeout
+        while (value := self._client.get(self._key(key))) is None:
+            if time.monotonic() >= deadline:
+                raise TimeoutError(key)
+            time.sleep(PAUSE_S)
+        return bytes(value)

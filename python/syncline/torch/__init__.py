@@ -1,0 +1,30 @@
+"""Gradients of PyTorch, summed by the plans of this package (extra ``torch``).
+
+Two ways in. As a backend of ``torch.distributed``, for everything that uses it (DDP, FSDP2, collectives of your own)::
+
+    import torch.distributed as dist
+    import syncline.torch
+
+    dist.init_process_group("syncline")
+
+Or as the communication hook of a DDP module, beside another backend::
+
+    ranks = syncline.torch.join()
+    ddp.register_comm_hook(None, syncline.torch.hook(ranks))
+
+- :mod:`~syncline.torch.group`: the backend;
+- :mod:`~syncline.torch.settings`: what it can be told;
+- :mod:`~syncline.torch.ddp`: the hook;
+- :mod:`~syncline.torch.rendezvous`: how ranks meet through a store of PyTorch;
+- :mod:`~syncline.torch.work`, ``queue``, ``elements``, ``device``: operations under way, their order, types of
+  elements, and memory of GPUs.
+"""
+
+from syncline.torch.ddp import hook, join
+from syncline.torch.group import register
+from syncline.torch.rendezvous import StoreRendezvous
+from syncline.torch.settings import Options
+
+__all__ = ["Options", "StoreRendezvous", "hook", "join", "register"]
+
+register()

@@ -1,0 +1,582 @@
+"""What ``torch.distributed`` asks of a backend, done by plans (what all ranks know of) and messages (the rest).
+
+PyTorch 2.15 calls ``all_gather_single``, ``reduce_scatter_single`` and ``all_to_all_single``; their older names are
+here, too.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import torch
+import torch.distributed as dist
+
+from syncline.runtime.memory import refusal
+from syncline.torch.device import Local
+from syncline.torch.elements import check, memory, raw, reducing
+from syncline.torch.queue import Queue
+from syncline.torch.work import Work, late
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from datetime import timedelta
+
+    from syncline.errors import SynclineError
+    from syncline.runtime.communicator import Communicator, Pending
+    from syncline.runtime.messenger import Messenger, Transfer
+
+    Tensors: TypeAlias = torch.Tensor | Sequence[torch.Tensor]
+
+NAME = "syncline"
+"""What ``init_process_group`` is told."""
+
+KINDS = {"all_to_all": 1, "gather": 2, "scatter": 3, "monitored_barrier": 4}
+"""Collectives that are made of messages, by the tag of these."""
+
+BARRIER = 2**62
+"""The tag of messages of a monitored barrier."""
+
+
+def _list(tensors: Tensors) -> list[torch.Tensor]:
+    return [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
+
+
+def _lists(lists: Any) -> list[torch.Tensor]:
+    """The one list of tensors in a list of lists: PyTorch has one for each GPU of a process, and there is one."""
+    if lists and isinstance(lists[0], torch.Tensor):
+        return list(lists)
+    if len(lists) != 1:
+        raise refusal("a collective has one list of tensors", f"{len(lists)} lists", "one")
+    return list(lists[0])
+
+
+def _shapes(tensors: Sequence[torch.Tensor]) -> str:
+    return ", ".join(str(tuple(tensor.shape)) for tensor in tensors)
+
+
+def _no(self: Any) -> bool:
+    """That something is not offered."""
+    return False
+
+
+class Backend(dist.distributed_c10d.C10DBackend):  # type: ignore[misc]  # the base is not known without PyTorch
+    """The collectives of one group."""
+
+    def __init__(self, communicator: Communicator, messenger: Messenger, timeout: timedelta, *, in_order: bool) -> None:
+        super().__init__(communicator.rank, communicator.world)
+        self.communicator = communicator
+        self.messenger = messenger
+        self._timeout = timeout
+        self._in_order = in_order
+        self._limit: timedelta | None = None
+        self._queue = Queue()
+        self._sends, self._receives = Queue(), Queue()
+        self._space = 0
+
+    # Plans.
+
+    def _run(
+        self,
+        what: str,
+        places: Sequence[Local],
+        begin: Callable[[], Sequence[Pending | Transfer]],
+        results: Sequence[torch.Tensor],
+        opts: Any = None,
+        *,
+        after: float | None = None,
+        queue: Queue | None = None,
+    ) -> Work:
+        queue = queue or self._queue
+        limit = getattr(opts, "timeout", None)
+        if limit is None or limit.total_seconds() <= 0:
+            limit = self._limit
+        work = Work(what, queue, places, begin, results, after=after, limit=limit)
+        queue.put(work)
+        return work
+
+    def _check(self, what: str, *lists: Sequence[torch.Tensor]) -> None:
+        tensors = [tensor for each in lists for tensor in each]
+        check(what, tensors)
+        if len({(tensor.dtype, tensor.device) for tensor in tensors}) > 1:
+            found = ", ".join(sorted({f"{tensor.dtype} on {tensor.device}" for tensor in tensors}))
+            raise refusal(f"{what} needs tensors of one type on one device", found, "the same for all")
+
+    def _blocks(self, what: str, tensors: Sequence[torch.Tensor], name: str) -> None:
+        """That there is a tensor for each rank."""
+        if len(tensors) != self.size():
+            raise refusal(f"{what} needs {name} for each rank", f"{len(tensors)} tensors", f"{self.size()}")
+
+    def allreduce(self, tensors: Tensors, opts: Any = None, **more: Any) -> Work:
+        """Combines the tensors of all ranks, in place."""
+        tensors = _list(tensors)
+        if not hasattr(opts, "reduceOp"):
+            opts = _options(dist.AllreduceOptions(), reduceOp=more.get("op", opts), timeout=more.get("timeout"))
+        self._check("all_reduce", tensors)
+        how = reducing("all_reduce", opts.reduceOp, tensors[0].dtype, self.size())
+        place = Local(tensors, reads=True, writes=True, factor=how.before)
+
+        def begin() -> list[Pending]:
+            return [self.communicator.all_reduce(memory(place.host), how.reduction, in_order=self._in_order)]
+
+        return self._run("all_reduce", [place], begin, tensors, opts, after=how.after)
+
+    def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> Work:
+        """Combines several tensors at once, as if they were one."""
+        return self.allreduce(tensors, opts)
+
+    def reduce(self, tensors: Tensors, opts: Any = None, op: Any = None, **more: Any) -> Work:
+        """Combines the tensors of all ranks at one; those of others stay as they are."""
+        tensors = _list(tensors)
+        if not hasattr(opts, "rootRank"):
+            root = more.get("root", opts)
+            opts = _options(dist.ReduceOptions(), rootRank=root, reduceOp=op, timeout=more.get("timeout"))
+        self._check("reduce", tensors)
+        how = reducing("reduce", opts.reduceOp, tensors[0].dtype, self.size())
+        root = opts.rootRank
+        place = Local(tensors, reads=True, writes=self.rank() == root, factor=how.before)
+
+        def begin() -> list[Pending]:
+            vector = memory(place.host)
+            return [self.communicator.reduce(vector, root, how.reduction, in_order=self._in_order)]
+
+        return self._run("reduce", [place], begin, tensors, opts, after=how.after)
+
+    def broadcast(self, tensors: Tensors, opts: Any = None, **more: Any) -> Work:
+        """Gives all ranks the tensor of one."""
+        tensors = _list(tensors)
+        if not hasattr(opts, "rootRank"):
+            root = more.get("root", opts)
+            opts = _options(dist.BroadcastOptions(), rootRank=root, timeout=more.get("timeout"))
+        self._check("broadcast", tensors)
+        root = opts.rootRank
+        place = Local(tensors, reads=self.rank() == root, writes=self.rank() != root)
+
+        def begin() -> list[Pending]:
+            return [self.communicator.broadcast(memory(place.host), root)]
+
+        return self._run("broadcast", [place], begin, tensors, opts)
+
+    def allgather(self, outputs: Any, inputs: Tensors, opts: Any = None, **more: Any) -> Work:
+        """Gives all ranks the tensors of all, which may differ in size."""
+        targets, sources = _lists(outputs), _list(inputs)
+        opts = opts or _options(dist.AllgatherOptions(), timeout=more.get("timeout"))
+        self._blocks("all_gather", targets, "a tensor")
+        self._check("all_gather", targets, sources)
+        me = self.rank()
+        if sum(tensor.numel() for tensor in sources) != targets[me].numel():
+            found = f"{_shapes(sources)}, to be put into {_shapes([targets[me]])}"
+            raise refusal(f"all_gather has no room for the tensor of rank {me}", found, "as many elements")
+        if len({tensor.numel() for tensor in targets}) == 1:
+            return self._gather(targets, sources, targets, opts)
+        source = Local(sources, reads=True, writes=False)
+        places = [Local([target], reads=False, writes=True) for target in targets]
+
+        def begin() -> list[Pending]:
+            places[me].host.copy_(source.host)
+            return [self.communicator.broadcast(memory(place.host), rank) for rank, place in enumerate(places)]
+
+        return self._run("all_gather", [source, *places], begin, targets, opts)
+
+    def _gather(self, targets: Tensors, sources: Tensors, results: Tensors, opts: Any) -> Work:
+        source = Local(_list(sources), reads=True, writes=False)
+        target = Local(_list(targets), reads=False, writes=True)
+
+        def begin() -> list[Pending]:
+            return [self.communicator.all_gather(memory(source.host), memory(target.host))]
+
+        return self._run("all_gather", [source, target], begin, _list(results), opts)
+
+    def all_gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Work:
+        """Gives all ranks the tensors of all, one behind the other."""
+        self._check("all_gather", [output], [input])
+        self._multiple("all_gather", "output", output, "input", input)
+        return self._gather(output, input, output, opts)
+
+    def _multiple(self, what: str, long: str, whole: torch.Tensor, short: str, block: torch.Tensor) -> None:
+        """That one tensor has room for those of all ranks."""
+        if whole.numel() != block.numel() * self.size():
+            found = f"{long} {tuple(whole.shape)}, {short} {tuple(block.shape)}"
+            allowed = f"{block.numel() * self.size()} elements in the {long}"
+            raise refusal(f"{what} on {self.size()} ranks needs as many blocks", found, allowed)
+
+    def all_gather_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Work:
+        """The same for several tensors at once."""
+        pairs = list(zip(_list(outputs), _list(inputs), strict=True))
+        for output, source in pairs:
+            self._check("all_gather", [output], [source])
+            self._multiple("all_gather", "output", output, "input", source)
+        places = [
+            (Local([source], reads=True, writes=False), Local([output], reads=False, writes=True))
+            for output, source in pairs
+        ]
+
+        def begin() -> list[Pending]:
+            gather = self.communicator.all_gather
+            return [gather(memory(source.host), memory(target.host)) for source, target in places]
+
+        return self._run("all_gather", [each for pair in places for each in pair], begin, _list(outputs), opts)
+
+    def allgather_coalesced(self, output_lists: Any, inputs: Tensors, opts: Any = None) -> Work:
+        """Gives all ranks several tensors of all; ``output_lists`` has a list for each tensor of the input."""
+        rooms = [list(each) for each in output_lists]
+        sources = _list(inputs)
+        places = []
+        for targets, source in zip(rooms, sources, strict=True):
+            self._blocks("all_gather", targets, "a tensor")
+            self._check("all_gather", targets, [source])
+            if any(target.numel() != source.numel() for target in targets):
+                found = f"{_shapes([source])}, to be put into {_shapes(targets)}"
+                raise refusal("all_gather has no room for the tensors", found, "as many elements")
+            places.append((Local([source], reads=True, writes=False), Local(targets, reads=False, writes=True)))
+
+        def begin() -> list[Pending]:
+            gather = self.communicator.all_gather
+            return [gather(memory(source.host), memory(target.host)) for source, target in places]
+
+        flat = [tensor for targets in rooms for tensor in targets]
+        return self._run("all_gather", [each for pair in places for each in pair], begin, flat, opts)
+
+    def reduce_scatter(self, outputs: Tensors, inputs: Any, opts: Any = None, **more: Any) -> Work:
+        """Combines the tensors of all ranks for each rank, which may differ in size; each rank gets its own."""
+        targets, sources = _list(outputs), _lists(inputs)
+        opts = opts or _options(dist.ReduceScatterOptions(), reduceOp=more.get("op"), timeout=more.get("timeout"))
+        self._blocks("reduce_scatter", sources, "a tensor")
+        self._check("reduce_scatter", targets, sources)
+        me = self.rank()
+        if sum(tensor.numel() for tensor in targets) != sources[me].numel():
+            found = f"{_shapes([sources[me]])}, to be put into {_shapes(targets)}"
+            raise refusal(f"reduce_scatter has no room for the block of rank {me}", found, "as many elements")
+        if len({tensor.numel() for tensor in sources}) == 1:
+            return self._scatter([(targets, sources)], targets, opts)
+        how = reducing("reduce_scatter", opts.reduceOp, sources[0].dtype, self.size())
+        places = [Local([source], reads=True, writes=False, factor=how.before) for source in sources]
+        target = Local(targets, reads=False, writes=True)
+
+        def begin() -> list[Pending]:
+            target.host.copy_(places[me].host)
+            hosts = [target.host if rank == me else place.host for rank, place in enumerate(places)]
+            reduce = self.communicator.reduce
+            return [
+                reduce(memory(host), rank, how.reduction, in_order=self._in_order) for rank, host in enumerate(hosts)
+            ]
+
+        return self._run("reduce_scatter", [*places, target], begin, targets, opts, after=how.after)
+
+    def _scatter(self, pairs: Sequence[tuple[Tensors, Tensors]], results: Tensors, opts: Any) -> Work:
+        how = reducing("reduce_scatter", opts.reduceOp, _list(pairs[0][1])[0].dtype, self.size())
+        places = [
+            (Local(_list(source), reads=True, writes=False, factor=how.before), _written(_list(target)))
+            for target, source in pairs
+        ]
+
+        def begin() -> list[Pending]:
+            scatter = self.communicator.reduce_scatter
+            return [
+                scatter(memory(source.host), memory(target.host), how.reduction, in_order=self._in_order)
+                for source, target in places
+            ]
+
+        flat = [each for pair in places for each in pair]
+        return self._run("reduce_scatter", flat, begin, _list(results), opts, after=how.after)
+
+    def reduce_scatter_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Work:
+        """Combines the tensors of all ranks; each gets its block of the result."""
+        return self.reduce_scatter_single_coalesced([output], [input], opts)
+
+    def reduce_scatter_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Work:
+        """The same for several tensors at once."""
+        pairs = list(zip(_list(outputs), _list(inputs), strict=True))
+        for output, source in pairs:
+            self._check("reduce_scatter", [output], [source])
+            self._multiple("reduce_scatter", "input", source, "output", output)
+        return self._scatter(pairs, outputs, opts or dist.ReduceScatterOptions())
+
+    def all_to_all_single(
+        self,
+        output: torch.Tensor,
+        input: torch.Tensor,
+        output_split_sizes: Sequence[int] | None = None,
+        input_split_sizes: Sequence[int] | None = None,
+        opts: Any = None,
+        **more: Any,
+    ) -> Work:
+        """Gives block ``i`` of each rank's tensor to rank ``i``; blocks are equal, or as long as the splits say."""
+        opts = opts or _options(dist.AllToAllOptions(), timeout=more.get("timeout"))
+        self._check("all_to_all", [output], [input])
+        source, target = Local([input], reads=True, writes=False), Local([output], reads=False, writes=True)
+        if output_split_sizes or input_split_sizes:
+            ins = _splits("input", input, input_split_sizes, self.size())
+            outs = _splits("output", output, output_split_sizes, self.size())
+            return self._exchange(source, ins, target, outs, [output], opts)
+        if input.numel() != output.numel() or input.numel() % self.size():
+            found = f"input {tuple(input.shape)}, output {tuple(output.shape)}"
+            raise refusal("all_to_all without split sizes needs equal blocks", found, f"a multiple of {self.size()}")
+
+        def begin() -> list[Pending]:
+            return [self.communicator.all_to_all(memory(source.host), memory(target.host))]
+
+        return self._run("all_to_all", [source, target], begin, [output], opts)
+
+    # Messages.
+
+    def alltoall(self, outputs: Tensors, inputs: Tensors, opts: Any = None, **more: Any) -> Work:
+        """Gives tensor ``i`` of each rank to rank ``i``. They may differ in size."""
+        targets, sources = _list(outputs), _list(inputs)
+        opts = opts or _options(dist.AllToAllOptions(), timeout=more.get("timeout"))
+        self._blocks("all_to_all", targets, "an output")
+        self._blocks("all_to_all", sources, "an input")
+        self._check("all_to_all", targets, sources)
+        ins, outs = ([tensor.numel() for tensor in tensors] for tensors in (sources, targets))
+        source, target = Local(sources, reads=True, writes=False), Local(targets, reads=False, writes=True)
+        return self._exchange(source, ins, target, outs, targets, opts)
+
+    def _exchange(
+        self, source: Local, ins: list[int], target: Local, outs: list[int], results: list[torch.Tensor], opts: Any
+    ) -> Work:
+        me, world = self.rank(), self.size()
+        if ins[me] != outs[me]:
+            found = f"{ins[me]} elements are sent, {outs[me]} are expected"
+            raise refusal(f"rank {me} sends itself another block than it expects", found, "as many")
+        letters = self._letters("all_to_all")
+
+        def begin() -> list[Transfer]:
+            blocks, rooms = source.host.split(ins), target.host.split(outs)
+            rooms[me].copy_(blocks[me])
+            for step in range(1, world):
+                letters.receive(rooms[(me - step) % world], (me - step) % world)
+                letters.send(blocks[(me + step) % world], (me + step) % world)
+            return letters.begun
+
+        return self._run("all_to_all", [source, target], begin, results, opts)
+
+    def gather(self, outputs: Any, inputs: Tensors, opts: Any = None, **more: Any) -> Work:
+        """Gives one rank the tensors of all."""
+        sources = _list(inputs)
+        opts = opts or _options(dist.GatherOptions(), rootRank=more.get("root"), timeout=more.get("timeout"))
+        me, root = self.rank(), opts.rootRank
+        targets = _lists(outputs) if me == root else []
+        if me == root:
+            self._blocks("gather", targets, "a tensor")
+        self._check("gather", targets, sources)
+        if me == root and targets[me].numel() != sum(tensor.numel() for tensor in sources):
+            found = f"{_shapes(sources)}, to be put into {_shapes([targets[me]])}"
+            raise refusal(f"gather has no room for the tensor of rank {me}", found, "as many elements")
+        source = Local(sources, reads=True, writes=False)
+        places = [Local([target], reads=False, writes=True) for target in targets]
+        letters = self._letters("gather")
+
+        def begin() -> list[Transfer]:
+            if me != root:
+                letters.send(source.host, root)
+                return letters.begun
+            places[me].host.copy_(source.host)
+            for rank in range(self.size()):
+                if rank != me:
+                    letters.receive(places[rank].host, rank)
+            return letters.begun
+
+        return self._run("gather", [source, *places], begin, targets or sources, opts)
+
+    def gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Work:
+        """Gives one rank the tensors of all, one behind the other."""
+        opts = opts or dist.GatherOptions()
+        blocks: list[torch.Tensor] = []
+        if self.rank() == opts.rootRank:
+            self._check("gather", [output], [input])
+            self._multiple("gather", "output", output, "input", input)
+            if not output.is_contiguous():
+                raise refusal("gather_single needs an output without gaps", str(output.stride()), "contiguous")
+            blocks = list(output.view(-1).split(max(input.numel(), 1)))
+            blocks += [output.view(-1)[:0]] * (self.size() - len(blocks))
+        return self.gather([blocks], [input], opts)
+
+    def scatter(self, outputs: Tensors, inputs: Any, opts: Any = None, **more: Any) -> Work:
+        """Gives each rank one of the tensors that one rank has."""
+        targets = _list(outputs)
+        opts = opts or _options(dist.ScatterOptions(), rootRank=more.get("root"), timeout=more.get("timeout"))
+        me, root = self.rank(), opts.rootRank
+        sources = _lists(inputs) if me == root else []
+        if me == root:
+            self._blocks("scatter", sources, "a tensor")
+        self._check("scatter", targets, sources)
+        if me == root and sources[me].numel() != sum(tensor.numel() for tensor in targets):
+            found = f"{_shapes([sources[me]])}, to be put into {_shapes(targets)}"
+            raise refusal(f"scatter has no room for the tensor of rank {me}", found, "as many elements")
+        target = Local(targets, reads=False, writes=True)
+        places = [Local([source], reads=True, writes=False) for source in sources]
+        letters = self._letters("scatter")
+
+        def begin() -> list[Transfer]:
+            if me != root:
+                letters.receive(target.host, root)
+                return letters.begun
+            target.host.copy_(places[me].host)
+            for rank in range(self.size()):
+                if rank != me:
+                    letters.send(places[rank].host, rank)
+            return letters.begun
+
+        return self._run("scatter", [target, *places], begin, targets, opts)
+
+    def _letters(self, what: str) -> Letters:
+        self._space += 1
+        return Letters(self.messenger, self._space, KINDS[what])
+
+    def send(self, tensors: Tensors, to: int, tag: int = 0) -> Work:
+        """Sends a tensor to a rank, which receives one of that tag."""
+        sources = _list(tensors)
+        self._check("send", sources)
+        place = Local(sources, reads=True, writes=False)
+
+        def begin() -> list[Transfer]:
+            return [self.messenger.send(raw(place.host), to, tag)]
+
+        return self._run("send", [place], begin, sources, queue=self._sends)
+
+    def recv(self, tensors: Tensors, source: int | None, tag: int = 0) -> Work:
+        """Receives a tensor of that tag from a rank."""
+        targets = _list(tensors)
+        self._check("recv", targets)
+        place = Local(targets, reads=False, writes=True)
+
+        def begin() -> list[Transfer]:
+            return [self.messenger.receive(raw(place.host), source, tag)]
+
+        return self._run("recv", [place], begin, targets, queue=self._receives)
+
+    def recv_anysource(self, tensors: Tensors, tag: int = 0) -> Work:
+        """Receives a tensor of that tag from any rank."""
+        return self.recv(tensors, None, tag)
+
+    # Waiting for each other.
+
+    def barrier(self, opts: Any = None, **more: Any) -> Work:
+        """Ends once every rank has begun it."""
+        opts = opts or _options(dist.BarrierOptions(), timeout=more.get("timeout"))
+        return self._run("barrier", [], lambda: [self.communicator.barrier()], [], opts)
+
+    def monitored_barrier(self, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> None:  # noqa: FBT001, FBT002 - as PyTorch calls it
+        """Returns once every rank has come; rank 0 says who has not, all of them with ``wait_all_ranks``."""
+        seconds = (timeout or self._timeout).total_seconds()
+        self.barrier_of_messages(seconds, all_missing=wait_all_ranks)
+
+    def barrier_of_messages(self, seconds: float, *, all_missing: bool) -> None:
+        """A barrier where rank 0 hears from each of the others by name."""
+        word = torch.zeros(1, dtype=torch.uint8)
+        if self.rank() != 0:
+            self.messenger.send(raw(word), 0, BARRIER)
+            if not self.messenger.receive(raw(word), 0, BARRIER).wait(seconds):
+                raise late(f"monitored_barrier: rank 0 has not answered rank {self.rank()} within {seconds:.3f} s")
+            return
+        words = {rank: torch.zeros(1, dtype=torch.uint8) for rank in range(1, self.size())}
+        heard = {rank: self.messenger.receive(raw(word), rank, BARRIER) for rank, word in words.items()}
+        deadline = _deadline(seconds)
+        missing = []
+        for rank, each in heard.items():
+            if not each.wait(max(deadline(), 0.0)):
+                missing.append(rank)
+                if not all_missing:
+                    break
+        if missing:
+            names = ", ".join(str(rank) for rank in missing)
+            plural = "ranks" if len(missing) > 1 else "rank"
+            raise late(f"monitored_barrier: {plural} {names} did not come within {seconds:.3f} s")
+        for rank in heard:
+            self.messenger.send(raw(word), rank, BARRIER).wait(seconds)
+
+    # What PyTorch asks of a backend beside collectives.
+
+    def getBackendName(self) -> str:  # noqa: N802 - PyTorch's name
+        """The backend's name."""
+        return NAME
+
+    @property
+    def options(self) -> Any:
+        """What PyTorch keeps about a backend."""
+        return dist.distributed_c10d.C10DBackend.Options(NAME, self._timeout)
+
+    def set_timeout(self, timeout: timedelta) -> None:
+        """Has operations that are waited for end after another time than the group's."""
+        self._timeout = self._limit = timeout
+
+    def shutdown(self) -> None:
+        """Leaves the group. What is under way fails."""
+        self.communicator.close()
+        self.messenger.close()
+        closed = late("the group is closed")
+        for queue in (self._queue, self._sends, self._receives):
+            queue.close(closed)
+
+    # The base asks itself whether it is overridden, and asks again.
+    supports_splitting = supports_coalescing = supports_shrinking = supports_reconfigure = property(_no)
+    supports_window = supports_abort_hooks = _supports_time_estimate = property(_no)
+    _set_default_timeout = set_timeout
+    abort = shutdown
+    _allgather_base = all_gather_single
+    allgather_into_tensor_coalesced = all_gather_single_coalesced
+    _reduce_scatter_base = reduce_scatter_single
+    reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
+    alltoall_base = all_to_all_single
+    gather_into_tensor = gather_single
+    monitoredBarrier = monitored_barrier  # noqa: N815 - PyTorch's name
+
+
+class Letters:
+    """The messages of one collective: where one of them fails, all do, on all ranks."""
+
+    def __init__(self, messenger: Messenger, space: int, tag: int) -> None:
+        self._messenger = messenger
+        self._space = space
+        self._tag = tag
+        self._failed = False
+        self.begun: list[Transfer] = []
+
+    def send(self, block: torch.Tensor, to: int) -> None:
+        """Sends a block to a rank."""
+        self._add(self._messenger.send(raw(block), to, self._tag, space=self._space))
+
+    def receive(self, room: torch.Tensor, source: int) -> None:
+        """Receives a block from a rank."""
+        self._add(self._messenger.receive(raw(room), source, self._tag, space=self._space))
+
+    def _add(self, transfer: Transfer) -> None:
+        self.begun.append(transfer)
+        transfer.then(self._over)
+
+    def _over(self, error: SynclineError | None) -> None:
+        if error is not None and not self._failed:
+            self._failed = True
+            self._messenger.fail(self._space, error)
+
+
+def _written(tensors: list[torch.Tensor]) -> Local:
+    return Local(tensors, reads=False, writes=True)
+
+
+def _deadline(seconds: float) -> Callable[[], float]:
+    """How many seconds are left, from now on."""
+    end = time.monotonic() + seconds
+    return lambda: end - time.monotonic()
+
+
+def _options(options: Any, **given: Any) -> Any:
+    """Options of PyTorch with what is given."""
+    for name, value in given.items():
+        if value is not None:
+            setattr(options, name, value)
+    return options
+
+
+def _splits(name: str, tensor: torch.Tensor, splits: Sequence[int] | None, world: int) -> list[int]:
+    """Elements of each rank's block."""
+    rows = tensor.shape[0] if tensor.dim() else 0
+    if not splits:
+        if rows % world:
+            raise refusal(f"all_to_all cannot cut its {name} evenly", f"{rows} rows", f"a multiple of {world}")
+        splits = [rows // world] * world
+    if len(splits) != world or sum(splits) != rows or min(splits) < 0:
+        found = f"{list(splits)} of {rows} rows"
+        raise refusal(f"all_to_all cannot cut its {name} so", found, f"{world} sizes that add up to {rows}")
+    width = tensor.numel() // rows if rows else 0
+    return [split * width for split in splits]

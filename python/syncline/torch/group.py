@@ -1,0 +1,166 @@
+"""The backend ``syncline`` of ``torch.distributed``."""
+
+from __future__ import annotations
+
+import atexit
+import weakref
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.distributed as dist
+
+from syncline.runtime.communicator import Communicator
+from syncline.runtime.memory import refusal
+from syncline.runtime.messenger import Messenger
+from syncline.runtime.settings import RULES, Pace
+from syncline.torch.backend import NAME, Backend
+from syncline.torch.rendezvous import StoreRendezvous, interfaces
+from syncline.torch.settings import Options
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+ADDRESS_BYTES = 64
+"""Room for the address at which a rank takes messages."""
+
+FORWARDED = [
+    "_allgather_base",
+    "_reduce_scatter_base",
+    "abort",
+    "all_gather_single",
+    "all_gather_single_coalesced",
+    "all_to_all_single",
+    "allgather",
+    "allgather_coalesced",
+    "allgather_into_tensor_coalesced",
+    "allreduce",
+    "allreduce_coalesced",
+    "alltoall",
+    "alltoall_base",
+    "barrier",
+    "broadcast",
+    "gather",
+    "gather_into_tensor",
+    "gather_single",
+    "monitored_barrier",
+    "recv",
+    "recv_anysource",
+    "reduce",
+    "reduce_scatter",
+    "reduce_scatter_single",
+    "reduce_scatter_single_coalesced",
+    "reduce_scatter_tensor_coalesced",
+    "scatter",
+    "send",
+    "set_timeout",
+    "shutdown",
+]
+"""What a group has its backend do."""
+
+
+class Group(dist.ProcessGroup):  # type: ignore[misc]  # the base is not known without PyTorch
+    """A process group whose collectives run on plans.
+
+    It is a native group with the backend for its devices, so that PyTorch's C++ finds what it looks for. What Python
+    asks of it goes to the backend directly: a group of C++ would wrap what is under way, and the wrapper does not know
+    whether it is over.
+    """
+
+    def __init__(self, store: dist.Store, backend: Backend) -> None:
+        super().__init__(store, backend.rank(), backend.size())
+        self.backend = backend
+        custom = dist.ProcessGroup.BackendType.CUSTOM
+        self._set_default_backend(custom)
+        for device in ("cpu", "cuda") if torch.cuda.is_available() else ("cpu",):
+            self._register_backend(torch.device(device), custom, backend)
+
+
+def _forward(name: str) -> Any:
+    def method(self: Group, *args: Any, **more: Any) -> Any:
+        return getattr(self.backend, name)(*args, **more)
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = getattr(Backend, name).__doc__
+    return method
+
+
+for _name in FORWARDED:
+    setattr(Group, _name, _forward(_name))
+
+_OPEN: weakref.WeakSet[Backend] = weakref.WeakSet()
+_first: Options | None = None
+
+
+@atexit.register
+def _leave() -> None:
+    """A process that ends leaves its groups, and waits for nobody."""
+    for backend in list(_OPEN):
+        backend.shutdown()
+
+
+def _order(options: Options, members: Sequence[int]) -> list[int]:
+    """The order of a group's ranks, from that of the job's."""
+    if options.order is None:
+        return list(range(len(members)))
+    place = {rank: number for number, rank in enumerate(members)}
+    order = [place[rank] for rank in options.order if rank in place]
+    if len(order) != len(members):
+        missing = sorted(set(members) - set(options.order))
+        raise refusal("the order of ranks does not have each rank once", f"none of {missing}", "every rank of the job")
+    return order
+
+
+def create(opts: Any, options: Any) -> Group:
+    """Makes a group, as PyTorch asks a backend to."""
+    global _first
+    if options is not None and not isinstance(options, Options):
+        raise refusal("the backend syncline has options of its own", type(options).__name__, "syncline.torch.Options")
+    whole = not opts.global_ranks_in_group
+    if whole:
+        _first = options or Options()
+    chosen: Options = options or (replace(_first, rules=RULES) if _first is not None and not whole else Options())
+    members = list(opts.global_ranks_in_group) or list(range(opts.group_size))
+    seconds = opts.timeout.total_seconds()
+    own = interfaces(opts.store, chosen.interfaces)
+    communicator = Communicator.join(
+        opts.group_rank,
+        opts.group_size,
+        rendezvous=StoreRendezvous(opts.store),
+        job=f"torch.distributed group {opts.group_id}",
+        interfaces=own,
+        rules=chosen.rules,
+        order=_order(chosen, members),
+        congestion=chosen.congestion,
+        wait_s=seconds,
+        pace=replace(chosen.pace or Pace(), deadline_s=seconds),
+    )
+    backend = Backend(communicator, _messenger(communicator, own), opts.timeout, in_order=chosen.in_order)
+    _OPEN.add(backend)
+    return Group(opts.store, backend)
+
+
+def _messenger(communicator: Communicator, own: Sequence[str]) -> Messenger:
+    """What sends messages; every rank learns where the others take them."""
+    place = communicator.place
+    messenger = Messenger(
+        communicator.rank,
+        communicator.world,
+        job=place.job,
+        key=place.key,
+        interface=own[0],
+        deadline_s=place.deadline_s,
+        fault=communicator.fault,
+    )
+    address = bytearray(f"{own[0]} {messenger.port}".encode().ljust(ADDRESS_BYTES))
+    addresses = bytearray(ADDRESS_BYTES * communicator.world)
+    communicator.all_gather(address, addresses).wait()
+    fields = [addresses[at : at + ADDRESS_BYTES].decode().split() for at in range(0, len(addresses), ADDRESS_BYTES)]
+    messenger.meet([(host, int(port)) for host, port in fields])
+    return messenger
+
+
+def register() -> None:
+    """Makes the backend known to ``torch.distributed``; importing ``syncline.torch`` does so."""
+    if NAME not in dist.Backend.backend_list:
+        dist.Backend.register_backend(NAME, create, extended_api=True, devices=["cpu", "cuda"])

@@ -1,0 +1,84 @@
+"""The order of a group's operations: that in which they are asked for, whatever they have to wait for.
+
+Operations run at the same time, but for those that work on the same memory: the later one waits for the earlier. All
+that are asked for after it wait, too, because every rank must begin the same operations in the same order.
+"""
+
+from __future__ import annotations
+
+import collections
+import threading
+from typing import TYPE_CHECKING
+
+from syncline.torch.device import clashes
+
+if TYPE_CHECKING:
+    from syncline.torch.work import Work
+
+
+class Queue:
+    """Operations of a group."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._waiting: collections.deque[Work] = collections.deque()
+        self._active: list[Work] = []
+        self._prepared: Work | None = None
+        self._held = False
+
+    def put(self, work: Work) -> None:
+        """Begins an operation as soon as it may."""
+        with self._lock:
+            self._waiting.append(work)
+        self.go_on()
+
+    def over(self, work: Work) -> None:
+        """An operation is over: others may begin."""
+        with self._lock:
+            if work in self._active:
+                self._active.remove(work)
+            waiting = bool(self._waiting)
+        if waiting:
+            self.go_on()
+
+    def go_on(self) -> None:
+        """Begins what may begin."""
+        with self._lock:
+            while self._waiting and not self._held:
+                work = self._waiting[0]
+                if self._prepared is not work:
+                    if any(
+                        clashes(one, other) for under in self._active for one in under.places for other in work.places
+                    ):
+                        return
+                    self._active.append(work)
+                    self._prepared = work
+                    try:
+                        work.prepare()
+                    except Exception as error:  # noqa: BLE001 - it is told to whoever waits
+                        self._waiting.popleft()
+                        work.end(error)
+                        continue
+                if not work.ready():
+                    self._held = True
+                    threading.Thread(target=self._hold, args=(work,), name="syncline copies", daemon=True).start()
+                    return
+                self._waiting.popleft()
+                work.start()
+
+    def _hold(self, work: Work) -> None:
+        """Waits for a GPU's copy."""
+        try:
+            work.hold()
+        finally:
+            with self._lock:
+                self._held = False
+            self.go_on()
+
+    def close(self, error: Exception) -> None:
+        """Ends what has not begun."""
+        with self._lock:
+            waiting = list(self._waiting)
+            self._waiting.clear()
+        for work in waiting:
+            work.end(error)

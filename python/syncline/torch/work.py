@@ -1,0 +1,189 @@
+"""An operation under way, as PyTorch sees it."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.distributed as dist
+
+from syncline.errors import SynclineError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from datetime import timedelta
+
+    from syncline.runtime.communicator import Pending
+    from syncline.runtime.messenger import Transfer
+    from syncline.torch.device import Local
+    from syncline.torch.queue import Queue
+
+
+class Work(dist.Work):  # type: ignore[misc]  # the base is not known without PyTorch
+    """An operation under way. Its tensors may not be touched until it has been waited for."""
+
+    def __init__(
+        self,
+        what: str,
+        queue: Queue,
+        places: Sequence[Local],
+        begin: Callable[[], Sequence[Pending | Transfer]],
+        results: Sequence[torch.Tensor],
+        *,
+        after: float | None = None,
+        limit: timedelta | None = None,
+    ) -> None:
+        super().__init__()
+        self.what = what
+        self.places = list(places)
+        self._queue = queue
+        self._begin = begin
+        self._results = list(results)
+        self._after = after
+        self._limit = limit
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+        self._error: Exception | None = None
+        self._future: Any = None
+        self._told: Any = None
+        self._parts: Sequence[Pending | Transfer] = ()
+        self._left = 0
+
+    # What the queue calls.
+
+    def prepare(self) -> None:
+        """Sees to it that what it works on is, or will be, on the CPU."""
+        with torch.no_grad():
+            for place in self.places:
+                place.prepare()
+
+    def ready(self) -> bool:
+        """Whether it can begin."""
+        return all(place.ready() for place in self.places)
+
+    def hold(self) -> None:
+        """Waits until it can begin."""
+        for place in self.places:
+            place.wait()
+
+    def start(self) -> None:
+        """Begins; from now on it ends by itself."""
+        try:
+            self._parts = self._begin()
+        except Exception as error:  # noqa: BLE001 - it is told to whoever waits
+            self.end(error)
+            return
+        self._left = len(self._parts)
+        if not self._parts:
+            self.end(None)
+        for part in self._parts:
+            part.then(self._part_over)
+
+    def _part_over(self, error: SynclineError | None) -> None:
+        with self._lock:
+            self._error = self._error or error
+            self._left -= 1
+            if self._left:
+                return
+        self.end(self._error)
+
+    def end(self, error: Exception | None) -> None:
+        """It is over."""
+        if error is None:
+            try:
+                with torch.no_grad():
+                    for place in self.places:
+                        place.finish(self._after if place.writes else None)
+            except Exception as raised:  # noqa: BLE001 - it is told to whoever waits
+                error = raised
+        with self._lock:
+            self._error = error
+            future = self._future
+            self._over.set()
+        self._queue.over(self)
+        if future is not None:
+            self._tell(future)
+
+    def _tell(self, future: Any) -> None:
+        if self._error is None:
+            for place in self.places:
+                place.join()
+        future.set_result(None if self._error is not None else self.value())
+
+    def value(self) -> Any:
+        """What the future is of."""
+        return self._results
+
+    # What PyTorch calls.
+
+    def wait(self, timeout: timedelta | None = None) -> bool:
+        """Waits until it is over, for ``timeout`` at most; raises what went wrong, or that it is late."""
+        seconds = None
+        for limit in (timeout, self._limit):
+            # PyTorch says with no time at all, or less, that none was given.
+            if limit is not None and limit.total_seconds() > 0:
+                seconds = limit.total_seconds()
+                break
+        if not self._over.wait(seconds):
+            raise late(f"{self.what} was not through after {seconds:.3f} s")
+        if self._error is not None:
+            raise self._error
+        for place in self.places:
+            place.join()
+        return True
+
+    def synchronize(self) -> None:
+        """Waits until it is over."""
+        self.wait()
+
+    def is_completed(self) -> bool:
+        """Whether it is over, well or not."""
+        return self._over.is_set()
+
+    def is_success(self) -> bool:
+        """Whether it is over and went well."""
+        return self._over.is_set() and self._error is None
+
+    def exception(self) -> Exception | None:
+        """What went wrong, if it is over and something did."""
+        return self._error if self._over.is_set() else None
+
+    def result(self) -> list[torch.Tensor]:
+        """The tensors with the results, once they are there."""
+        self.wait()
+        return self._results
+
+    def get_future(self) -> Any:
+        """A future of the tensors with the results."""
+        with self._lock:
+            known = self._future is not None
+            if not known:
+                devices = {tensor.device for tensor in self._results if tensor.device.type == "cuda"}
+                self._future = torch.futures.Future(devices=sorted(devices, key=str) or None)
+                # An error that a future of Python's is given is a value to C++, which takes it for tensors.
+                self._told = self._future.then(self._value)
+            over = self._over.is_set()
+            future = self._future
+        if over and not known:
+            self._tell(future)
+        return self._told
+
+    def _value(self, future: Any) -> Any:
+        if self._error is not None:
+            raise self._error
+        return future.value()
+
+    def source_rank(self) -> int:
+        """Which rank a message came from."""
+        peers = [part.peer for part in self._parts if hasattr(part, "peer")]
+        if not self._over.is_set() or len(peers) != 1 or peers[0] is None:
+            raise RuntimeError(f"{self.what} has received no message")
+        return int(peers[0])
+
+    _source_rank = source_rank
+
+
+def late(message: str) -> SynclineError:
+    """Something that takes too long."""
+    return SynclineError([{"code": "SL1202", "severity": "error", "message": message}], 6)

@@ -1,0 +1,177 @@
+"""Ranks that find each other through something that they share."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
+
+import pytest
+
+from syncline.errors import SynclineError
+from syncline.runtime import Communicator, RedisRendezvous
+from tests.runtime.jobs import free_port
+
+
+class Shared:
+    """A rendezvous in the memory of one process."""
+
+    def __init__(self):
+        self.values = {}
+
+    def publish(self, key, value):
+        self.values[key] = value
+
+    def fetch(self, key, timeout):
+        deadline = time.monotonic() + timeout
+        while key not in self.values:
+            if time.monotonic() >= deadline:
+                raise TimeoutError(key)
+            time.sleep(0.005)
+        return self.values[key]
+
+
+def meet(world, rendezvous, **settings):
+    """The communicators of all ranks, each joined on a thread of its own."""
+    with ThreadPoolExecutor(world) as pool:
+        return list(
+            pool.map(lambda rank: Communicator.join(rank, world, rendezvous=rendezvous(rank), **settings), range(world))
+        )
+
+
+def works(group):
+    """Whether ranks sum; they are closed afterwards."""
+    buffers = [bytearray([1]) for _ in group]
+    pending = [ranks.all_reduce(buffer) for ranks, buffer in zip(group, buffers, strict=True)]
+    done = all(each.wait(10) for each in pending)
+    with ThreadPoolExecutor(len(group)) as pool:
+        list(pool.map(Communicator.close, group))
+    return done and all(buffer[0] == len(group) for buffer in buffers)
+
+
+def test_ranks_meet_share_a_key_and_leave_nothing_behind():
+    shared = Shared()
+    group = meet(3, lambda rank: shared)
+    keys = {ranks.place.key for ranks in group}
+    assert len(keys) == 1 and len(keys.pop()) == 32
+    assert set(shared.values) == {f"{kind}/{rank}" for kind in ("hello", "welcome") for rank in (1, 2)}
+    assert set(shared.values.values()) == {b""}
+    assert "key" not in repr(group[0].place)
+    assert works(group)
+
+
+def test_a_group_of_the_same_name_is_made_again_whatever_is_left_of_the_first():
+    shared = Shared()
+    assert works(meet(2, lambda rank: shared))
+    # A job that died while its ranks met.
+    stale = b'{"to": "00", "coordinator": "127.0.0.1:1", "key": "' + b"00" * 32 + b'"}'
+    shared.values.update({"hello/1": b"00", "welcome/1": stale})
+    assert works(meet(2, lambda rank: shared))
+    shared.values.update({"hello/1": b"rubbish", "welcome/1": b"rubbish"})
+    assert works(meet(2, lambda rank: shared))
+
+
+def test_a_rank_that_is_started_again_while_others_meet_is_answered_again():
+    shared = Shared()
+    shared.values["hello/1"] = b"of a process that died"
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(Communicator.join, 0, 2, rendezvous=shared)
+        while "welcome/1" not in shared.values:
+            time.sleep(0.01)
+        second = pool.submit(Communicator.join, 1, 2, rendezvous=shared)
+        assert works([first.result(20), second.result(20)])
+
+
+def test_whoever_waits_in_vain_is_told_for_whom():
+    with pytest.raises(SynclineError) as caught:
+        Communicator.join(1, 2, rendezvous=Shared(), wait_s=0.3)
+    assert "rank 0 has not said within 0 s where rank 1 finds it" in str(caught.value)
+    with pytest.raises(SynclineError) as caught:
+        Communicator.join(0, 2, rendezvous=Shared(), wait_s=0.3)
+    assert "rank 1 did not come" in str(caught.value)
+    assert caught.value.exit_status == 6
+
+
+def test_what_is_wrong_with_the_store_is_told():
+    class Broken(Shared):
+        def fetch(self, key, timeout):
+            raise ConnectionError("the store is gone")
+
+    for rank in (0, 1):
+        with pytest.raises(SynclineError) as caught:
+            Communicator.join(rank, 2, rendezvous=Broken(), wait_s=0.5)
+        assert "the store is gone" in str(caught.value)
+
+
+def test_a_free_port_is_announced():
+    said, address = threading.Event(), []
+
+    def announce(where):
+        address.append(where)
+        said.set()
+
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(Communicator.join, 0, 2, "127.0.0.1:0", announce=announce)
+        assert said.wait(10)
+        assert works([Communicator.join(1, 2, address[0]), first.result(20)])
+    with pytest.raises(SynclineError, match="only rank 0 may take any port"):
+        Communicator.join(1, 2, "127.0.0.1:0")
+    with pytest.raises(ZeroDivisionError):
+        Communicator.join(0, 2, "127.0.0.1:0", announce=lambda where: 1 / 0)
+
+
+def test_a_rendezvous_and_a_key_are_one_too_many(tmp_path):
+    key = tmp_path / "key"
+    key.write_bytes(bytes(32))
+    key.chmod(0o600)
+    with pytest.raises(SynclineError, match="a rendezvous brings its own key"):
+        Communicator.join(0, 1, rendezvous=Shared(), key_file=key)
+
+
+@pytest.fixture
+def redis_server(tmp_path):
+    """The URL of a Redis server of this test's own."""
+    server = shutil.which("redis-server")
+    if server is None or find_spec("redis") is None:
+        pytest.skip("redis-server or the library redis is not installed")
+    port = free_port()
+    process = subprocess.Popen(
+        [server, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(tmp_path)],
+        stdout=subprocess.DEVNULL,
+    )
+    yield f"redis://127.0.0.1:{port}/0"
+    process.kill()
+    process.wait()
+
+
+def test_redis(redis_server):
+    import redis
+
+    client = redis.Redis.from_url(redis_server)
+    deadline = time.monotonic() + 20
+    while True:
+        try:
+            client.ping()
+            break
+        except redis.ConnectionError:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+    for _ in range(2):
+        # Two groups at once, made again under the same names.
+        one = meet(3, lambda rank: RedisRendezvous(redis_server, "one"))
+        two = meet(2, lambda rank: RedisRendezvous(client, "two"))
+        assert works(one) and works(two)
+    assert all(client.get(key) == b"" and client.ttl(key) > 0 for key in client.scan_iter())
+    with pytest.raises(SynclineError, match="has not said"):
+        Communicator.join(1, 2, rendezvous=RedisRendezvous(client, "nobody"), wait_s=0.2)
+
+
+def test_redis_that_is_not_there_is_named():
+    if find_spec("redis") is None:
+        pytest.skip("the library redis is not installed")
+    nobody = RedisRendezvous(f"redis://127.0.0.1:{free_port()}/0", "job")
+    with pytest.raises(SynclineError, match="rank 1 cannot use the rendezvous"):
+        Communicator.join(1, 2, rendezvous=nobody, wait_s=0.5)

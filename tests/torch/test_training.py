@@ -1,0 +1,73 @@
+"""Training on generated data: over the backend, over the hook, with FSDP2, and over Gloo; the losses are the same."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from functools import cache
+from importlib.util import find_spec
+
+import pytest
+
+from tests.torch.ranks import ROOT, end, run, start
+
+pytestmark = pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed")
+
+NEAR = 1e-4
+"""How near losses are after twelve steps: sums of floats in another order differ in their last digits."""
+
+
+@cache
+def losses(world, *arguments):
+    """The losses of each rank."""
+    return [[float.fromhex(value) for value in out.split()] for out in run(world, "train", *arguments)]
+
+
+@pytest.mark.parametrize("how", [("syncline",), ("syncline", "hook"), ("gloo", "hook"), ("syncline", "fsdp")])
+def test_losses_are_those_of_gloo(how):
+    expected = losses(3, "gloo")
+    found = losses(3, *how)
+    assert [len(each) for each in found] == [12] * 3
+    assert expected[0][-1] < 0.8 * expected[0][0]
+    for ours, theirs in zip(found, expected, strict=True):
+        assert ours == pytest.approx(theirs, rel=NEAR)
+
+
+def test_two_ranks_give_the_same_bits_as_gloo():
+    # Of two contributions there is one sum.
+    assert losses(2, "syncline") == losses(2, "gloo") == losses(2, "gloo", "hook")
+
+
+def test_in_order_runs_give_the_same_bits():
+    again = [[float.fromhex(value) for value in out.split()] for out in run(3, "train", "syncline")]
+    assert again == losses(3, "syncline")
+
+
+def test_an_error_of_the_hook_says_what_was_under_way():
+    (status, said, err), _ = end(start(2, "hook_fails"))
+    assert status == 0, err
+    for words in (
+        "rank 1 has not begun operation",
+        "all_reduce of 10100 f32 (sum), 40400 bytes",
+        "after 2.",
+        "bucket 0",
+    ):
+        assert words in said, said
+
+
+def test_torchrun_and_a_backend_that_nobody_has_imported(tmp_path):
+    (tmp_path / "job.py").write_text(
+        "import torch, torch.distributed as dist\n"
+        "dist.init_process_group('syncline')\n"
+        "total = torch.ones(1)\n"
+        "dist.all_reduce(total)\n"
+        "dist.destroy_process_group()\n"
+        "print(int(total.item()), flush=True)\n"
+    )
+    command = [sys.executable, "-W", "ignore", "-m", "torch.distributed.run", "--nproc-per-node=3", "--standalone"]
+    done = subprocess.run(
+        [*command, tmp_path / "job.py"], cwd=ROOT, env=os.environ, capture_output=True, text=True, timeout=100
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["3"] * 3
