@@ -59,11 +59,13 @@ class Job:
 
 
 @contextlib.contextmanager
-def job(world: int, *arguments: str, ranks: Sequence[int] | None = None, **variables: str) -> Iterator[Job]:
+def job(
+    world: int, *arguments: str, ranks: Sequence[int] | None = None, worker: Path = WORKER, **variables: str
+) -> Iterator[Job]:
     """Runs the worker as ``ranks`` of ``world`` (all of them); whatever happens, nothing is left of it."""
     address = f"127.0.0.1:{free_port()}"
     common = {**os.environ, "MASTER_ADDR": address, "WORLD_SIZE": str(world), **variables}
-    command = [sys.executable, str(WORKER), *arguments]
+    command = [sys.executable, str(worker), *arguments]
     processes = [
         subprocess.Popen(
             command,

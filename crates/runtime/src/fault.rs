@@ -54,6 +54,8 @@ pub enum Blame {
     Link(u32, u32),
     /// A hub of the job, by its place among them.
     Hub(u32),
+    /// The hub of a rack.
+    Rack(u32),
     /// Whoever coordinates the ranks, from where this rank stands.
     Coordinator,
     /// Nobody that is known.
@@ -73,6 +75,7 @@ impl fmt::Display for Blame {
             Self::Rank(rank) => write!(f, "rank {rank}"),
             Self::Link(a, b) => write!(f, "the link between rank {a} and rank {b}"),
             Self::Hub(hub) => write!(f, "hub {hub}"),
+            Self::Rack(rack) => write!(f, "the hub of rack {rack}"),
             Self::Coordinator => f.write_str("the coordinator"),
             Self::Nobody => f.write_str("some rank"),
         }

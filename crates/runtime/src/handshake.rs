@@ -111,6 +111,13 @@ pub enum Role {
         /// Which core.
         core: u32,
     },
+    /// The same core of a hub in another rack.
+    Rack {
+        /// The rack of whoever connects.
+        rack: u32,
+        /// Which core.
+        core: u32,
+    },
     /// Somebody who wants to know how a hub is.
     Visitor,
     /// A lane's connection between two members.
@@ -295,7 +302,7 @@ impl Acceptor {
     pub fn received(
         &mut self,
         bytes: &[u8],
-        admit: impl FnOnce(&Role) -> Result<(), String>,
+        admit: impl FnOnce(&Hello) -> Result<(), String>,
     ) -> Result<Next, (String, Vec<u8>)> {
         let refuse = |why: String| (why.clone(), encode(&Answer::Refused { why }));
         let silent = |why: String| (why, Vec::new());
@@ -319,7 +326,7 @@ impl Acceptor {
                 if !self.trust.believes("initiator", transcript, &proof) {
                     return Err(refuse("the key is another than this job's".to_owned()));
                 }
-                admit(&hello.role).map_err(refuse)?;
+                admit(hello).map_err(refuse)?;
                 Ok(Next::Done(encode(&Answer::Accepted)))
             }
         }
@@ -376,7 +383,7 @@ mod tests {
     fn meet(
         mut initiator: (Initiator, Vec<u8>),
         mut acceptor: Acceptor,
-        admit: impl Fn(&Role) -> Result<(), String>,
+        admit: impl Fn(&Hello) -> Result<(), String>,
     ) -> (Side, Side) {
         let mut bytes = std::mem::take(&mut initiator.1);
         let (mut here, mut there) = (None, None);
@@ -433,7 +440,7 @@ mod tests {
             assert!(initiator.unwrap_err().contains(here));
             assert!(acceptor.unwrap_err().contains(there));
         }
-        let taken = |_: &Role| Err("rank 1 is taken".to_owned());
+        let taken = |_: &Hello| Err("rank 1 is taken".to_owned());
         let (initiator, _) = meet(begin(key(7), "job"), Acceptor::new(key(7), Some("job"), [2; 32]), taken);
         assert_eq!(initiator, Err("refused: rank 1 is taken".to_owned()));
     }

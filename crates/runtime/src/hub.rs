@@ -6,7 +6,7 @@
 //! - [`keys`]: a job's vectors, cut into chunks; [`assignment`]: which core of which hub has which chunk;
 //! - [`terms`]: what a job asks of a hub; [`optimizer`]: what is done with a gradient;
 //! - `frame`: what they say; `slot`: one chunk on a hub; [`shard`]: the chunks of one core, with a connection to each worker;
-//! - [`client`]: a worker's side;
+//! - `bridge`: the exchange among hubs of racks; [`client`]: a worker's side;
 //! - [`message`]: what they say beside chunks; [`register`]: jobs and their workers, and what becomes of a job that loses one;
 //! - [`benefit`]: whether two levels of hubs pay.
 //!
@@ -15,6 +15,7 @@
 
 pub mod assignment;
 pub mod benefit;
+mod bridge;
 pub mod client;
 mod core;
 mod desk;

@@ -8,7 +8,7 @@ use syncline_runtime::fault::Broken;
 use syncline_runtime::hub::assignment::Cores;
 use syncline_runtime::hub::client::{Client, Order, Routes, Wish};
 use syncline_runtime::hub::optimizer::Optimizers;
-use syncline_runtime::hub::shard::Shard;
+use syncline_runtime::hub::shard::{Shard, Who};
 use syncline_runtime::hub::terms::{Contract, Terms};
 use syncline_runtime::machine::Machine;
 use syncline_runtime::memory::{Buffer, Region};
@@ -90,8 +90,9 @@ impl Machine for Party {
     }
 }
 
-/// A job on hubs.
+/// A job on hubs, or on hubs of each of several racks.
 struct World {
+    racks: Option<(u32, Vec<u32>)>,
     contract: Arc<Contract>,
     routes: Arc<Routes>,
     epochs: Vec<u16>,
@@ -110,14 +111,18 @@ impl World {
         let epochs = vec![EPOCH; hubs.len()];
         let client = || Client::new(Arc::clone(&contract), Arc::clone(&routes), epochs.clone());
         let mut parties: Vec<Party> = (0..workers).map(|_| Party::Client(client())).collect();
-        for core in 0..routes.cores() {
+        let racks = contract.terms.racks.as_ref().map(|racks| (racks.hubs.len() as u32, racks.of.clone()));
+        let cores = routes.cores();
+        let count = racks.as_ref().map_or(1, |racks| racks.0);
+        for (rack, core) in (0..count).flat_map(|rack| (0..cores).map(move |core| (rack, core))) {
             let mut shard = Shard::new(1 << 20);
             shard.open(JOB, Arc::clone(&contract), EPOCH);
-            shard.lay(JOB, &routes.chunks(routes.way(core)));
+            shard.lay(JOB, &routes.chunks(routes.way(core)), racks.as_ref().map(|_| rack));
             parties.push(Party::Shard(shard));
         }
         let all = workers as usize;
         let mut world = Self {
+            racks,
             contract,
             routes,
             epochs,
@@ -126,6 +131,17 @@ impl World {
             through: vec![BTreeMap::new(); all],
         };
         (0..workers).for_each(|worker| world.connect(worker, worker));
+        for (a, b) in (0..count).flat_map(|b| (0..b).map(move |a| (a, b))) {
+            for core in 0..cores {
+                // Numbers of workers are below 100.
+                let (one, other) = (world.place(a, core), world.place(b, core));
+                for (place, rack) in [(one, b), (other, a)] {
+                    let Party::Shard(shard) = world.network.machine(place) else { panic!("no shard") };
+                    shard.attach(100 + rack, JOB, Who::Rack(rack));
+                }
+                world.network.join([(one, 100 + b), (other, 100 + a)]);
+            }
+        }
         world
     }
 
@@ -133,8 +149,17 @@ impl World {
         0..self.routes.cores()
     }
 
+    /// Where a core of a rack is.
+    fn place(&self, rack: u32, core: u32) -> usize {
+        self.begun.len() + (rack * self.routes.cores() + core) as usize
+    }
+
+    fn rack(&self, worker: u32) -> u32 {
+        self.racks.as_ref().map_or(0, |racks| racks.1[worker as usize])
+    }
+
     fn shard(&mut self, core: u32) -> &mut Shard {
-        let place = self.begun.len() + core as usize;
+        let place = self.place(0, core);
         match self.network.machine(place) {
             Party::Shard(shard) => shard,
             Party::Client(_) => panic!("no shard"),
@@ -151,9 +176,10 @@ impl World {
     /// Connects a worker with all cores, under a number of its own.
     fn connect(&mut self, worker: u32, connection: u32) {
         for core in self.cores() {
-            self.shard(core).attach(connection, JOB, worker);
-            let shard = self.begun.len() + core as usize;
-            self.network.join([(worker as usize, core), (shard, connection)]);
+            let place = self.place(self.rack(worker), core);
+            let Party::Shard(shard) = self.network.machine(place) else { panic!("no shard") };
+            shard.attach(connection, JOB, Who::Worker(worker));
+            self.network.join([(worker as usize, core), (place, connection)]);
         }
     }
 
@@ -161,7 +187,7 @@ impl World {
     fn kill(&mut self, worker: u32) {
         for (place, connection) in self.network.cut(worker as usize) {
             let Party::Shard(shard) = self.network.machine(place) else { panic!("cables lead to shards") };
-            assert_eq!(shard.detach(connection), Some((JOB, worker)));
+            assert_eq!(shard.detach(connection), Some((JOB, Who::Worker(worker))));
             shard.lose(JOB, worker);
         }
         let fresh = Client::new(Arc::clone(&self.contract), Arc::clone(&self.routes), self.epochs.clone());
@@ -296,6 +322,52 @@ proptest! {
             prop_assert!(found.iter().zip(&expected).all(near), "{} {} {}: {:?} {:?}", worker, step, key, found, expected);
             // Bit for bit the same at all workers, in whatever order it was summed.
             prop_assert_eq!(found, floats(&vectors[&(0, *step, *key)]));
+        }
+    }
+
+    #[test]
+    fn racks_sum_first_and_then_exchange(
+        of in prop::collection::vec(0u32..4, 1..8),
+        elements in 1u64..300,
+        cores in 1u32..4,
+        ring in any::<bool>(),
+        mean in any::<bool>(),
+        seed in any::<u64>(),
+    ) {
+        // Every rack has a rank.
+        let mut known: Vec<u32> = of.clone();
+        known.sort_unstable();
+        known.dedup();
+        let of: Vec<u32> = of.iter().map(|rack| known.binary_search(rack).unwrap() as u32).collect();
+        let (workers, racks) = (of.len() as u32, known.len());
+        let between = if ring { "ring" } else { "sharded" };
+        let hubs = vec![["127.0.0.1:1"]; racks];
+        let reduction = if mean { "mean" } else { "sum" };
+        let rest = format!(
+            ", \"reduction\": \"{reduction}\", \"racks\": {{\"of\": {of:?}, \"hubs\": {hubs:?}, \"between\": \"{between}\"}}"
+        );
+        let one = [Cores { cores, interfaces: 1 }];
+        let mut world = World::new(terms(workers, &[elements], &rest), &one, seed);
+        for step in 1..=3 {
+            let mut vectors: Vec<Buffer> =
+                (0..workers).map(|worker| buffer(&gradient(worker, 0, step, elements))).collect();
+            for worker in 0..workers {
+                world.order(worker, 0, Wish::PushPull, &mut vectors[worker as usize], false);
+                let run = world.run(seed % 50);
+                prop_assert!(run.is_ok(), "{:?}", run);
+            }
+            let run = world.run(u64::MAX);
+            prop_assert!(run.is_ok(), "{:?}", run);
+            let share = if mean { workers as f32 } else { 1.0 };
+            for (worker, vector) in (0u32..).zip(&vectors) {
+                prop_assert!(world.done(worker, step));
+                prop_assert_eq!(u32::from(world.contributors(worker, step)), workers);
+                for (found, sum) in floats(vector).iter().zip(sum(0..workers, 0, step, elements)) {
+                    prop_assert!((found - sum / share).abs() <= 1e-3, "{} {}", found, sum / share);
+                }
+                // Bit for bit the same in all racks.
+                prop_assert_eq!(floats(vector), floats(&vectors[0]));
+            }
         }
     }
 

@@ -295,6 +295,51 @@ fn strangers_and_others_terms_are_refused() {
 }
 
 #[test]
+fn hubs_of_racks_exchange_what_they_have_summed() {
+    for between in ["sharded", "ring"] {
+        let hubs: Vec<[Service; 2]> =
+            (0..3).map(|_| [serve(2, 1, Trust::Everybody), serve(1, 1, Trust::Everybody)]).collect();
+        let addresses: Vec<Vec<String>> = hubs
+            .iter()
+            .map(|rack| rack.iter().map(|hub| hub.interfaces()[0].to_string()).collect())
+            .collect();
+        // Racks of two, one and two ranks.
+        let rest = format!(
+            ", \"reduction\": \"sum\", \"racks\": \
+             {{\"of\": [0, 1, 2, 0, 2], \"hubs\": {addresses:?}, \"between\": \"{between}\"}}"
+        );
+        let terms = terms(5, &[50_000, 3], &rest);
+        let left = each(all(&[], 5, &terms), |rank, hub| {
+            for step in 0..4 {
+                for (key, elements) in [(0, 50_000), (1, 3)] {
+                    let mut buffer = vector((rank + step) as f32, elements);
+                    let contributors = exchange(&hub, key, Wish::PushPull, &mut buffer).unwrap();
+                    assert_eq!(values(&buffer), vec![(10 + 5 * step) as f32; elements]);
+                    assert_eq!(contributors, 5);
+                }
+            }
+            hub
+        });
+        // A rack's hub ends in the middle: all ranks are told, in other racks by their own hubs.
+        let mut hubs = hubs;
+        drop(hubs.remove(1));
+        for fault in each(left, |_, hub| {
+            let mut buffer = vector(1.0, 50_000);
+            let fault = exchange(&hub, 0, Wish::PushPull, &mut buffer).unwrap_err();
+            (hub.rank(), fault)
+        }) {
+            let expected = if fault.0 == 1 { Blame::Hub(0) } else { Blame::Rack(1) };
+            // Whoever hears of it from another rack hears that that rack is gone.
+            assert!(
+                fault.1.blame == expected || matches!(fault.1.blame, Blame::Rack(_) | Blame::Hub(_)),
+                "{}",
+                fault.1
+            );
+        }
+    }
+}
+
+#[test]
 fn a_hub_that_drains_takes_no_new_jobs_and_ends() {
     let hub = serve(1, 1, Trust::Everybody);
     let worker = enter(&place(&[&hub], 0), terms(1, &[10], "")).unwrap();

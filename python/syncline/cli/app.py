@@ -11,6 +11,13 @@ import typer.core
 from syncline.cli.streams import no_colour
 
 
+class Log(StrEnum):
+    """How events are told."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
 class CtrlC(Exception):  # noqa: N818 - nothing is wrong
     """A KeyboardInterrupt, which Typer would turn into an exit status without a word."""
 
@@ -309,6 +316,100 @@ def bandwidth(
     from syncline.cli.design import bandwidth as call
 
     return call(spec, set_ or [], out, as_json=json, quiet=quiet)
+
+
+_hub = typer.Typer(no_args_is_help=True, help="Serve as a parameter hub, or look at one.", cls=_Commands)
+app.add_typer(_hub, name="hub")
+
+KeyFile = Annotated[str | None, typer.Option(metavar="FILE", help="The key that hubs and ranks share: 32 bytes.")]
+
+
+@_hub.command()
+def serve(
+    listen: Annotated[str, typer.Option(metavar="ADDRESSES", help="An address of each interface, with commas.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 is any that is free.")] = 29420,
+    cores: Annotated[int | None, typer.Option(min=1, max=256, help="Threads that sum; else one for each CPU.")] = None,
+    key_file: KeyFile = None,
+    insecure: Annotated[bool, typer.Option("--insecure", help="Serve everybody who reaches it.")] = False,
+    congestion: Annotated[str | None, typer.Option(metavar="NAME", help="TCP's congestion control: cubic.")] = None,
+    most_jobs: Annotated[int, typer.Option("--max-jobs", min=1, help="Most jobs at once.")] = 64,
+    metrics: Annotated[
+        str | None, typer.Option(metavar="ADDRESS:PORT", help="Tell Prometheus there how it is.")
+    ] = None,
+    log: Annotated[Log, typer.Option(help="How events are told on stderr.")] = Log.TEXT,
+    drain: Annotated[float, typer.Option(metavar="SECONDS", min=0, help="How long jobs have to end.")] = 30.0,
+) -> int:
+    """Serve jobs until SIGTERM or Ctrl-C: then take no new ones, and end once all are over.
+
+    Exit status: 0 ended after its jobs, 2 usage, 6 an address that cannot be had or jobs that were cut off, 130 Ctrl-C
+    twice.
+    """
+    from syncline.cli.hub import serve as call
+
+    options = {"key_file": key_file, "insecure": insecure, "congestion": congestion, "most_jobs": most_jobs}
+    return call(listen.split(","), port, cores, options, metrics=metrics, as_json=log == Log.JSON, drain_s=drain)
+
+
+Address = Annotated[str, typer.Argument(metavar="ADDRESS", help="Where the hub is: HOST or HOST:PORT.")]
+
+
+@_hub.command("status")
+def hub_status(
+    address: Address = "127.0.0.1",
+    key_file: KeyFile = None,
+    json: Json = False,
+    no_color: NoColour = False,
+) -> int:
+    """Show a hub's jobs, their ranks, and what was moved.
+
+    Exit status: 0 done, 2 usage, 6 the hub does not answer.
+    """
+    from syncline.cli.hub import status as call
+
+    return call(address, key_file, as_json=json)
+
+
+@_hub.command("bench")
+def hub_bench(
+    address: Address = "127.0.0.1",
+    world: Annotated[int, typer.Option(min=1, max=64, help="Ranks, all in this process.")] = 4,
+    size: Annotated[str, typer.Option(metavar="SIZE", help="Bytes of the vector.")] = "25MB",
+    steps: Annotated[int, typer.Option(min=1, help="Exchanges that are timed.")] = 20,
+    chunk: Annotated[str, typer.Option(metavar="SIZE", help="Bytes of a chunk.")] = "32KiB",
+    key_file: KeyFile = None,
+    insecure: Annotated[bool, typer.Option("--insecure", help="Ask a hub elsewhere without a key.")] = False,
+    json: Json = False,
+    no_color: NoColour = False,
+) -> int:
+    """Exchange gradients with a hub as fast as it can, with ranks that compute nothing.
+
+    Exit status: 0 done, 2 usage, 6 the hub does not answer, or ends.
+    """
+    from syncline.cli.hub import bench as call
+
+    return call(address, world, (size, chunk), steps, key_file, insecure=insecure, as_json=json)
+
+
+@_hub.command("doctor")
+def hub_doctor(
+    address: Annotated[
+        str | None, typer.Argument(metavar="[ADDRESS]", help="A hub elsewhere, to see whether it can be reached.")
+    ] = None,
+    listen: Annotated[str | None, typer.Option(metavar="ADDRESSES", help="Where a hub is to listen.")] = None,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="At which port.")] = 29420,
+    key_file: KeyFile = None,
+    json: Json = False,
+    no_color: NoColour = False,
+) -> int:
+    """Look at what a hub needs on this machine, and whether one elsewhere can be reached.
+
+    Exit status: 0 all is well, 1 something is broken, 2 usage.
+    """
+    from syncline.cli.hub import doctor as call
+
+    return call(address, listen, port, key_file, as_json=json)
 
 
 _testbed = typer.Typer(no_args_is_help=True, help="Emulate a cluster on this machine.", cls=_Commands)

@@ -13,7 +13,9 @@ from syncline import _core
 from syncline.cli.streams import show, show_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
+
+    from rich.table import Table
 
 _NEEDED = ("pydantic", "rich", "typer")
 _OPTIONAL = {
@@ -31,14 +33,19 @@ def doctor(*, as_json: bool) -> int:
         rows = [{"state": state, "what": what, "detail": detail} for state, what, detail in findings]
         show_json({"exit_status": int(bool(broken)), "findings": rows})
         return int(bool(broken))
+    show(table(findings))
+    return int(bool(broken))
+
+
+def table(findings: Iterable[tuple[str, str, str]]) -> Table:
+    """Findings as a table: state (``ok``, ``absent``, ``broken``), what was looked at, what was found."""
     from rich.table import Table
 
-    table = Table.grid(padding=(0, 2))
+    grid = Table.grid(padding=(0, 2))
     for state, what, detail in findings:
         style = {"ok": "green", "broken": "bold red"}.get(state, "yellow")
-        table.add_row(state, what, detail, style=None if state == "ok" else style)
-    show(table)
-    return int(bool(broken))
+        grid.add_row(state, what, detail, style=None if state == "ok" else style)
+    return grid
 
 
 def _findings() -> Iterator[tuple[str, str, str]]:

@@ -16,6 +16,8 @@ its own: anything with a writable buffer, such as ``bytearray``, ``array.array``
 - :mod:`~syncline.runtime.rendezvous`: how ranks find each other through a store;
 - :mod:`~syncline.runtime.redis`: such a store in Redis;
 - :mod:`~syncline.runtime.completions`: the thread on which callbacks are called;
+- :mod:`~syncline.runtime.addresses`: where members are, as users and launchers say it;
+- :mod:`~syncline.runtime.leaving`: what is closed when the process ends;
 - :mod:`~syncline.runtime.trust`: keys, and where none are needed.
 """
 

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import atexit
 import json
 import os
 import secrets
-import socket
 import time
-import weakref
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 from syncline import _core
-from syncline.runtime import completions, trust
+from syncline.runtime import completions, leaving, trust
 from syncline.runtime import rendezvous as meeting
+from syncline.runtime.addresses import resolve, setting, with_port
 from syncline.runtime.memory import NOTHING, Memory, memory, refusal
 from syncline.runtime.settings import RULES, Pace, Rule
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from syncline.errors import SynclineError
@@ -29,33 +27,6 @@ if TYPE_CHECKING:
 
 PORT = 29_410
 """Where rank 0 listens for the others, unless told otherwise."""
-
-
-def _setting(environment: Mapping[str, str], name: str, given: int | None) -> int:
-    """A number that is given, or that a launcher tells."""
-    if given is not None:
-        return given
-    try:
-        return int(environment[name])
-    except (KeyError, ValueError):
-        found = environment.get(name, "nothing")
-        raise refusal(f"the environment does not tell `{name}`", found, "a whole number, or the argument") from None
-
-
-def _resolve(address: str) -> tuple[str, int]:
-    """The address and port of ``HOST``, ``HOST:PORT`` or ``[IPV6]:PORT``."""
-    host, colon, port = address.rpartition(":")
-    if not colon or "]" in port or (":" in host and not host.startswith("[")):
-        host, port = address, str(PORT)
-    try:
-        found = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)
-    except (OSError, ValueError, OverflowError) as error:
-        raise refusal("the coordinator's address is not known", f"{address}: {error}", "HOST or HOST:PORT") from None
-    return str(found[0][4][0]), int(found[0][4][1])
-
-
-def _with_port(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 @dataclass(frozen=True)
@@ -102,7 +73,7 @@ class Communicator:
     def __init__(self, core: _core.Communicator, place: Place) -> None:
         self._core = core
         self.place = place
-        _OPEN.add(self)
+        leaving.remember(self)
 
     @classmethod
     def join(
@@ -148,8 +119,8 @@ class Communicator:
         Raises ``SynclineError`` where members do not meet (SL1201, exit status 6), or what is given makes no sense.
         """
         environment = os.environ
-        rank = _setting(environment, "RANK", rank)
-        world = _setting(environment, "WORLD_SIZE", world)
+        rank = setting(environment, "RANK", rank)
+        world = setting(environment, "WORLD_SIZE", world)
         own = environment.get("SYNCLINE_ADDRESSES", "127.0.0.1")
         interfaces = [each for each in (own.split(",") if interfaces is None else interfaces) if each]
         key = None if key_file is None else trust.read_key(key_file)
@@ -160,17 +131,17 @@ class Communicator:
                 if rank == 0:
                     key = secrets.token_bytes(trust.KEY_BYTES)
                     announce = stack.enter_context(meeting.Answers(rendezvous, world, key)).begin
-                    coordinator = coordinator or _with_port(interfaces[0] if interfaces else "127.0.0.1", 0)
+                    coordinator = coordinator or with_port(interfaces[0] if interfaces else "127.0.0.1", 0)
                 else:
                     began = time.monotonic()
                     coordinator, key = meeting.look(rendezvous, rank, wait_s)
                     wait_s = max(wait_s - (time.monotonic() - began), 1.0)
-            host, port = _resolve(coordinator or environment.get("MASTER_ADDR", "127.0.0.1"))
+            host, port = resolve(coordinator or environment.get("MASTER_ADDR", "127.0.0.1"), PORT)
             member = {
                 "rank": rank,
                 "world": world,
                 "job": job,
-                "coordinator": _with_port(host, port),
+                "coordinator": with_port(host, port),
                 "interfaces": interfaces,
                 "wait_s": wait_s,
                 "shared_memory": shared_memory,
@@ -204,7 +175,7 @@ class Communicator:
 
     @property
     def transports(self) -> dict[int, str]:
-        """What carries bytes to and from each other rank: ``shared memory``, or ``TCP``, and why where it could be better."""
+        """What carries bytes to and from each other rank: ``shared memory``, or ``TCP`` and why it is no better."""
         return self._core.transports()
 
     def all_reduce(self, buffer: Any, reduction: str = "sum", *, in_order: bool = False, keep: bool = False) -> Pending:
@@ -294,14 +265,3 @@ def _alike(input: Any, output: Any) -> tuple[Memory, Memory]:
     if source.element != target.element:
         raise refusal("input and output have different elements", f"{source.element}, {target.element}", "the same")
     return source, target
-
-
-_OPEN: weakref.WeakSet[Communicator] = weakref.WeakSet()
-
-
-@atexit.register
-def _leave() -> None:
-    """A process that ends says goodbye, so that peers that need it no more do not take it for dead."""
-    for communicator in list(_OPEN):
-        communicator.close()
-    completions.end()

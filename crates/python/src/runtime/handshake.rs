@@ -4,7 +4,7 @@ use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::sync::{Mutex, PoisonError};
-use syncline_runtime::handshake::{Acceptor, Initiator, Key, Next, Nonce, Role, Trust};
+use syncline_runtime::handshake::{Acceptor, Hello, Initiator, Key, Next, Nonce, Role, Trust};
 
 enum Side {
     Initiator(Initiator),
@@ -64,7 +64,7 @@ impl Handshake {
     /// send and why.
     fn received<'py>(&self, py: Python<'py>, bytes: &[u8]) -> (Bound<'py, PyBytes>, bool, Option<String>) {
         let (rank, world) = (self.rank, self.world);
-        let admit = |role: &Role| match *role {
+        let admit = |hello: &Hello| match hello.role {
             Role::Lane { from, to, lane: 0, epoch: 0 } if to == rank && from < world && from != rank => {
                 Ok(())
             }

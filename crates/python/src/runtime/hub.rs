@@ -204,6 +204,12 @@ impl HubService {
         self.ask(|service| serde_json::to_string(&service.status()).expect("a status is plain data"))
     }
 
+    /// What has happened since it was asked last, as JSON.
+    fn events(&self) -> String {
+        let events = self.ask(Service::events).unwrap_or_default();
+        serde_json::to_string(&events).expect("events are plain data")
+    }
+
     /// Takes no new jobs, and ends once there are none, or after so many seconds.
     fn drain(&self, seconds: f64) {
         let most = Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX);

@@ -1,6 +1,6 @@
 //! The thread of a hub's core.
 
-use super::shard::{Counters, HeldUp, Shard};
+use super::shard::{Counters, HeldUp, Shard, Who};
 use super::terms::Contract;
 use crate::fault::{Kind, Trouble};
 use crate::pulse::Patience;
@@ -17,12 +17,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(super) enum Command {
     /// A job begins under a number.
     Open(u32, Arc<Contract>, u16),
-    /// Which of a job's chunks are this core's.
-    Lay(u32, Vec<u32>),
+    /// Which of a job's chunks are this core's, and which rack it is in, where there are some.
+    Lay(u32, Vec<u32>, Option<u32>),
     /// A job ends.
     Close(u32),
-    /// A job's worker has a connection, under a number.
-    Attach(u32, u32, u32, Connection),
+    /// A job's worker, or a hub of another rack, has a connection, under a number.
+    Attach(u32, Who, u32, Connection),
     /// A job's worker is lost.
     Lose(u32, u32),
     /// What does a job's worker owe, that is there again?
@@ -34,8 +34,8 @@ pub(super) enum Command {
 /// What a core tells.
 #[derive(Debug)]
 pub(super) enum Report {
-    /// A connection of a job's worker is lost.
-    Lost(u32, u32, Trouble),
+    /// A job's connection is lost: whose.
+    Lost(u32, Who, Trouble),
     /// A job cannot go on without a worker that is gone.
     Missed(u32, u32),
     /// What a job's worker owes.
@@ -85,10 +85,10 @@ impl Core {
                 return;
             }
             for (connection, trouble) in self.wires.work(&mut self.shard, |_| {}) {
-                let Some((job, worker)) = self.shard.detach(connection) else { continue };
+                let Some((job, who)) = self.shard.detach(connection) else { continue };
                 // Whoever leaves says so to the hub itself.
                 if trouble.kind != Kind::Left {
-                    self.report(Report::Lost(job, worker, trouble));
+                    self.report(Report::Lost(job, who, trouble));
                 }
             }
             while let Some((job, worker)) = self.shard.missed() {
@@ -110,18 +110,18 @@ impl Core {
         loop {
             match self.commands.try_recv() {
                 Ok(Command::Open(job, contract, epoch)) => self.shard.open(job, contract, epoch),
-                Ok(Command::Lay(job, chunks)) => self.shard.lay(job, &chunks),
+                Ok(Command::Lay(job, chunks, rack)) => self.shard.lay(job, &chunks, rack),
                 Ok(Command::Close(job)) => {
                     for connection in self.shard.close(job) {
                         self.wires.remove(connection);
                     }
                 }
-                Ok(Command::Attach(job, worker, number, connection)) => {
-                    self.shard.attach(number, job, worker);
+                Ok(Command::Attach(job, who, number, connection)) => {
+                    self.shard.attach(number, job, who);
                     if let Err(error) = self.wires.add(&mut self.shard, number, connection) {
                         self.shard.detach(number);
                         let trouble = Trouble::closed(&format!("it cannot be waited for: {error}"));
-                        self.report(Report::Lost(job, worker, trouble));
+                        self.report(Report::Lost(job, who, trouble));
                     }
                 }
                 Ok(Command::Lose(job, worker)) => {

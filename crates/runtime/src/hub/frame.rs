@@ -53,6 +53,12 @@ pub(super) enum Notice {
     Rate(f64),
 }
 
+/// Set in the number of contributors, where hubs exchange: this is the sum of all racks, and not of some.
+pub(super) const TOTAL: u16 = 0x8000;
+
+/// The epoch of connections among hubs: their jobs' numbers are different.
+pub(super) const PEERS: u16 = 0;
+
 /// Bytes of a notice.
 pub(super) const NOTICE: usize = 16;
 

@@ -34,7 +34,7 @@ pub struct Place {
     pub rank: u32,
     /// The job's name, the same for all.
     pub job: String,
-    /// An address of each hub, in the same order for all.
+    /// An address of each hub, in the same order for all; those of the worker's rack, where terms name racks.
     pub hubs: Vec<SocketAddr>,
     /// How worker and hubs know each other.
     pub trust: Trust,
@@ -105,10 +105,17 @@ pub fn join(
 ) -> Result<Hub, Absence> {
     let here = |what: String| Absence::here(place.rank, &what);
     let nonsense = |what: String| Absence { nonsense: true, ..Absence::new(what) };
+    let contract = Arc::new(terms.clone().contract(optimizers).map_err(nonsense)?);
+    let mut place = place.clone();
+    if let Some(racks) = &terms.racks {
+        let own = racks.of.get(place.rank as usize);
+        let rack = own.ok_or_else(|| nonsense(format!("there is no rank {} in the racks", place.rank)))?;
+        place.hubs.clone_from(&racks.hubs[*rack as usize]);
+    }
+    let place = &place;
     if place.hubs.is_empty() {
         return Err(nonsense("there is no hub to join at".to_owned()));
     }
-    let contract = Arc::new(terms.clone().contract(optimizers).map_err(nonsense)?);
     let deadline = Instant::now() + place.wait;
     let incarnation = random().map_err(here)?;
     let mut met = Vec::new();

@@ -11,7 +11,7 @@ use super::terms::{Contract, Pace, Policy};
 use crate::fault::{Blame, Kind, Trouble};
 use crate::pulse::{Patience, Pulse};
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,6 +36,8 @@ pub enum Act {
     Open(u32, Arc<Contract>, u16),
     /// Give all cores their chunks of a job, which has these hubs, of which this is which.
     Lay(u32, Arc<Contract>, Vec<Cores>, u32),
+    /// Connect a job's cores with those of the hubs of lower racks: which rack this is, and which of its hubs.
+    Bridge(u32, String, Arc<Contract>, u32, u32),
     /// End it.
     Close(u32),
     /// A job's worker is lost.
@@ -57,13 +59,15 @@ enum State {
     Here(u32),
     Lost(Trouble),
     Left,
+    /// It is in another rack.
+    Elsewhere,
 }
 
 impl State {
     const fn guest(&self) -> Option<u32> {
         match self {
             Self::Joining(guest) | Self::Ready(guest) | Self::Here(guest) => Some(*guest),
-            Self::Absent | Self::Lost(_) | Self::Left => None,
+            Self::Absent | Self::Lost(_) | Self::Left | Self::Elsewhere => None,
         }
     }
 
@@ -75,6 +79,7 @@ impl State {
             Self::Here(_) => "here",
             Self::Lost(_) => "lost",
             Self::Left => "left",
+            Self::Elsewhere => "elsewhere",
         }
     }
 }
@@ -87,6 +92,8 @@ struct Job {
     ticket: u64,
     /// Its hubs, and which of them this is.
     layout: Option<(Vec<Cores>, u32)>,
+    /// The rack that this hub is in, where there are some.
+    rack: Option<u32>,
     begun: bool,
     workers: Vec<State>,
     incarnations: Vec<u64>,
@@ -121,7 +128,26 @@ pub struct Register {
     /// Whether new jobs are refused.
     draining: bool,
     acts: Vec<Act>,
+    events: VecDeque<Event>,
 }
+
+/// Something that happened, for whoever keeps a log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Event {
+    /// What: `job_begins`, `job_ends`, `job_fails`, `rank_is_here`, `rank_leaves`, `rank_is_lost`, `rank_is_refused`.
+    pub event: &'static str,
+    /// The job.
+    pub job: String,
+    /// The worker.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rank: Option<u32>,
+    /// Why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+/// Most events that wait for somebody who keeps a log.
+pub const MOST_EVENTS: usize = 1 << 12;
 
 /// A job, as `status` shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -160,6 +186,7 @@ impl Register {
             losses: 0,
             draining: false,
             acts: Vec::new(),
+            events: VecDeque::new(),
         }
     }
 
@@ -210,6 +237,35 @@ impl Register {
         self.gone(&name, worker, State::Lost(trouble));
     }
 
+    /// Whether a hub of another rack may connect with a core: the number of its job here.
+    ///
+    /// # Errors
+    /// A clause that says why not.
+    pub fn bridges(&self, job: &str, rack: u32) -> Result<u32, String> {
+        let known = self.jobs.get(job).filter(|job| job.layout.is_some());
+        let Some((job, own)) = known.and_then(|job| Some((job, job.rack?))) else {
+            return Err("the job has not begun in this rack".to_owned());
+        };
+        let racks = job.contract.terms.racks.as_ref().map_or(0, |racks| racks.hubs.len());
+        // Higher racks come to lower ones.
+        if rack > own && (rack as usize) < racks {
+            Ok(job.number)
+        } else {
+            Err(format!("rack {rack} has no business at rack {own} of {racks}"))
+        }
+    }
+
+    /// The hub of another rack is lost.
+    pub fn parted(&mut self, job: u32, rack: u32, trouble: Trouble) {
+        let Some((name, known)) = self.jobs.iter().find(|(_, known)| known.number == job) else { return };
+        let name = name.clone();
+        // A rack that has done all its steps may go first.
+        if !known.workers.iter().any(|state| state.guest().is_some()) {
+            return;
+        }
+        self.fail(&name, Blame::Rack(rack), trouble);
+    }
+
     /// A worker's connection with a core is lost.
     pub fn broken(&mut self, job: u32, worker: u32, trouble: Trouble) {
         let Some((name, known)) = self.jobs.iter().find(|(_, known)| known.number == job) else { return };
@@ -228,7 +284,7 @@ impl Register {
         let trouble = match &known.workers[worker as usize] {
             State::Lost(trouble) => trouble.clone(),
             State::Left => Trouble::left(),
-            State::Absent | State::Joining(_) | State::Ready(_) | State::Here(_) => return,
+            _ => return,
         };
         let name = name.clone();
         self.fail(&name, Blame::Rank(worker), trouble);
@@ -265,6 +321,11 @@ impl Register {
         self.draining = true;
     }
 
+    /// The rack that a job has this hub in.
+    pub fn rack(&self, job: u32) -> Option<u32> {
+        self.jobs.values().find(|known| known.number == job).and_then(|known| known.rack)
+    }
+
     /// How many workers were lost so far.
     pub fn losses(&self) -> u64 {
         self.losses
@@ -292,6 +353,18 @@ impl Register {
         self.jobs.iter().map(standing).collect()
     }
 
+    /// What has happened since it was asked last: the newest, where that is much.
+    pub fn events(&mut self) -> impl Iterator<Item = Event> {
+        std::mem::take(&mut self.events).into_iter()
+    }
+
+    fn note(&mut self, event: &'static str, job: &str, rank: Option<u32>, why: Option<String>) {
+        if self.events.len() >= MOST_EVENTS {
+            self.events.pop_front();
+        }
+        self.events.push_back(Event { event, job: job.to_owned(), rank, why });
+    }
+
     /// A guest is no longer listened to.
     fn release(&mut self, guest: u32) {
         self.guests.remove(&guest);
@@ -299,7 +372,12 @@ impl Register {
     }
 
     fn refuse(&mut self, guest: u32, why: impl Into<String>, lasts: bool) {
-        self.acts.push(Act::Say(guest, Down::Refused { why: why.into(), lasts }));
+        let why = why.into();
+        if let Some(Guest { job, worker }) = self.guests.get(&guest) {
+            let (job, worker) = (job.clone(), *worker);
+            self.note("rank_is_refused", &job, Some(worker), Some(why.clone()));
+        }
+        self.acts.push(Act::Say(guest, Down::Refused { why, lasts }));
         self.acts.push(Act::Dismiss(guest));
         self.release(guest);
     }
@@ -325,10 +403,17 @@ impl Register {
                 return self.refuse(guest, why, false);
             }
             let workers = terms.workers as usize;
+            let rack = terms.racks.as_ref().and_then(|racks| racks.of.get(worker as usize)).copied();
             let contract = match terms.contract(&self.optimizers) {
                 Ok(contract) => Arc::new(contract),
                 Err(why) => return self.refuse(guest, why, true),
             };
+            // Workers of other racks are the business of hubs there.
+            let elsewhere = |worker: usize| {
+                contract.terms.racks.as_ref().is_some_and(|racks| Some(racks.of[worker]) != rack)
+            };
+            let state = |worker| if elsewhere(worker) { State::Elsewhere } else { State::Absent };
+            let states = (0..workers).map(state).collect();
             self.numbers += 1;
             let (number, epoch) = (self.numbers, self.numbers as u16);
             self.acts.push(Act::Open(number, Arc::clone(&contract), epoch));
@@ -338,14 +423,16 @@ impl Register {
                 epoch,
                 ticket: random,
                 layout: None,
+                rack,
                 begun: false,
-                workers: vec![State::Absent; workers],
+                workers: states,
                 incarnations: vec![0; workers],
                 deserted: None,
                 resuming: BTreeMap::new(),
                 late: None,
             };
             self.jobs.insert(name.to_owned(), job);
+            self.note("job_begins", name, None, None);
         } else if let Some(what) = self.jobs[name].contract.terms.differs(&terms) {
             return self.refuse(guest, format!("job `{name}` has other terms: {what}"), true);
         }
@@ -353,6 +440,10 @@ impl Register {
         let policy = job.contract.terms.policy;
         match &job.workers[worker as usize] {
             State::Absent => {}
+            State::Elsewhere => {
+                let why = format!("rank {worker} is in another rack than this hub");
+                return self.refuse(guest, why, true);
+            }
             State::Lost(_) | State::Left if policy != Policy::Fail => {}
             State::Lost(_) | State::Left => {
                 let why = format!("rank {worker} has been part of job `{name}`, whose policy is to fail");
@@ -370,6 +461,7 @@ impl Register {
             interfaces: self.interfaces.clone(),
         };
         self.acts.push(Act::Say(guest, opened));
+        self.note("rank_is_here", name, Some(worker), None);
     }
 
     fn ready(&mut self, guest: u32, name: &str, worker: u32, layout: (Vec<Cores>, u32)) {
@@ -388,7 +480,10 @@ impl Register {
         match &job.layout {
             None => {
                 let contract = Arc::clone(&job.contract);
-                self.acts.push(Act::Lay(job.number, contract, hubs.clone(), *hub));
+                self.acts.push(Act::Lay(job.number, Arc::clone(&contract), hubs.clone(), *hub));
+                if let Some(rack) = job.rack {
+                    self.acts.push(Act::Bridge(job.number, name.to_owned(), contract, rack, *hub));
+                }
                 job.layout = Some(layout);
             }
             Some(known) if *known != layout => {
@@ -401,7 +496,7 @@ impl Register {
         *state = State::Ready(guest);
         let steps = vec![0; job.contract.catalogue.keys().len()];
         if !job.begun {
-            if job.workers.iter().all(|state| matches!(state, State::Ready(_))) {
+            if job.workers.iter().all(|state| matches!(state, State::Ready(_) | State::Elsewhere)) {
                 job.begun = true;
                 for state in &mut job.workers {
                     if let State::Ready(guest) = *state {
@@ -473,7 +568,9 @@ impl Register {
     fn late(&mut self, name: &str, key: u32, trouble: Trouble) {
         let Some(job) = self.jobs.get_mut(name).filter(|job| job.late.is_none()) else { return };
         if !job.begun {
-            let absent = (0u32..).zip(&job.workers).find(|(_, state)| !matches!(state, State::Ready(_)));
+            let absent = (0u32..)
+                .zip(&job.workers)
+                .find(|(_, state)| !matches!(state, State::Ready(_) | State::Elsewhere));
             let trouble = Trouble { kind: Kind::Deadline, what: "has not come".to_owned() };
             let blame = absent.map_or(Blame::Nobody, |(worker, _)| Blame::Rank(worker));
             return self.fail(name, blame, trouble);
@@ -517,14 +614,15 @@ impl Register {
     /// A worker is not there any more.
     fn gone(&mut self, name: &str, worker: u32, state: State) {
         let Some(job) = self.jobs.get_mut(name) else { return };
-        let Some(place) = job.workers.get_mut(worker as usize) else { return };
+        let Some(place) = job.workers.get_mut(worker as usize).filter(|place| place.guest().is_some()) else {
+            return;
+        };
         if !job.begun && matches!(place, State::Joining(_) | State::Ready(_)) {
             // Nothing depends on it yet: it may come again.
             *place = State::Absent;
         } else {
             *place = state.clone();
         }
-        self.losses += u64::from(matches!(state, State::Lost(_)));
         self.acts.push(Act::Lose(job.number, worker));
         job.resuming.remove(&worker);
         if job.workers.iter().all(|state| state.guest().is_none()) {
@@ -536,6 +634,10 @@ impl Register {
                 self.jobs.remove(name);
                 self.acts.push(Act::Close(number));
             }
+            self.note_gone(name, worker, &state);
+            if !lasting {
+                self.note("job_ends", name, None, None);
+            }
             return;
         }
         let waiting: Vec<u32> = (0u32..)
@@ -543,14 +645,27 @@ impl Register {
             .filter(|(_, state)| matches!(state, State::Ready(_)))
             .map(|(worker, _)| worker)
             .collect();
-        match (job.contract.terms.policy, state) {
-            (Policy::Fail, State::Lost(trouble)) if job.begun => {
+        let (policy, begun) = (job.contract.terms.policy, job.begun);
+        self.note_gone(name, worker, &state);
+        match (policy, state) {
+            (Policy::Fail, State::Lost(trouble)) if begun => {
                 self.fail(name, Blame::Rank(worker), trouble);
             }
             // Whoever was asked about newcomers may have been this one.
-            (Policy::Shrink, _) if job.begun => {
+            (Policy::Shrink, _) if begun => {
                 waiting.into_iter().for_each(|waiting| self.ask_for(name, waiting));
             }
+            _ => {}
+        }
+    }
+
+    fn note_gone(&mut self, name: &str, worker: u32, state: &State) {
+        match state {
+            State::Lost(trouble) => {
+                self.losses += 1;
+                self.note("rank_is_lost", name, Some(worker), Some(trouble.what.clone()));
+            }
+            State::Left => self.note("rank_leaves", name, Some(worker), None),
             _ => {}
         }
     }
@@ -565,6 +680,7 @@ impl Register {
             self.release(guest);
         }
         self.acts.push(Act::Close(job.number));
+        self.note("job_fails", name, None, Some(format!("{blame} {trouble}")));
     }
 
     /// The hub ends: all workers of all jobs are told.

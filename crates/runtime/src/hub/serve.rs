@@ -5,9 +5,11 @@ use super::client::Routes;
 use super::core::{Board, Command, Core, Report};
 use super::message::Up;
 use super::optimizer::Optimizers;
-use super::register::{Act, MOST_CORES, Register};
+use super::register::{Act, Event, MOST_CORES, MOST_EVENTS, Register};
+use super::shard::Who;
+use super::terms::Contract;
 use crate::fault::{Kind, Trouble};
-use crate::handshake::{Role, Trust};
+use crate::handshake::{Hello, Role, Trust};
 use crate::pulse::Patience;
 use crate::session::greeting::{self, Greeting};
 use crate::session::line::Line;
@@ -15,7 +17,7 @@ use crate::transport::socket::{Socket, Stream};
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token, Waker};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -60,6 +62,8 @@ pub struct Status {
     pub refused: u64,
     /// Workers that were lost.
     pub lost: u64,
+    /// Jobs that were under way when it ended.
+    pub cut_off: usize,
     /// Why it cannot go on, where it cannot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
@@ -88,6 +92,19 @@ pub struct JobStatus {
     pub steps: u64,
 }
 
+/// Chooses the congestion control of what a listener accepts.
+fn choose(listener: &TcpListener, congestion: &str) -> Result<(), String> {
+    #[cfg(target_os = "linux")]
+    return socket2::SockRef::from(listener)
+        .set_tcp_congestion(congestion.as_bytes())
+        .map_err(|error| format!("cannot have the congestion control `{congestion}`: {error}"));
+    #[cfg(not(target_os = "linux"))]
+    {
+        _ = listener;
+        Err(format!("cannot choose the congestion control `{congestion}` on this system"))
+    }
+}
+
 /// When a hub is to end: never, at once, or in so many milliseconds at most, once its jobs are over.
 const NEVER: u64 = u64::MAX;
 
@@ -96,6 +113,7 @@ const NEVER: u64 = u64::MAX;
 pub struct Service {
     interfaces: Vec<SocketAddr>,
     status: Arc<Mutex<Status>>,
+    events: Arc<Mutex<VecDeque<Event>>>,
     ends: Arc<AtomicU64>,
     waker: Arc<Waker>,
     thread: Option<JoinHandle<()>>,
@@ -125,6 +143,10 @@ impl Service {
         for (number, &address) in setup.interfaces.iter().enumerate() {
             let mut listener =
                 TcpListener::bind(address).map_err(|error| format!("cannot listen on {address}: {error}"))?;
+            if let Some(congestion) = &setup.congestion {
+                // What is accepted has it, too.
+                choose(&listener, congestion)?;
+            }
             let token = Token(LISTENERS.0 - number);
             poll.registry().register(&mut listener, token, Interest::READABLE).map_err(fault)?;
             addresses.push(listener.local_addr().map_err(fault)?);
@@ -150,8 +172,9 @@ impl Service {
             setup.patience,
         );
         let status = Arc::new(Mutex::new(Status::default()));
+        let events = Arc::default();
         let ends = Arc::new(AtomicU64::new(NEVER));
-        let hall = Hall {
+        let mut hall = Hall {
             setup,
             poll,
             listeners,
@@ -161,17 +184,21 @@ impl Service {
             register,
             cores,
             reports: listen,
+            crossings: channel(),
+            waker: Arc::clone(&waker),
             status: Arc::clone(&status),
+            events: Arc::clone(&events),
             interfaces: addresses.clone(),
             ends: Arc::clone(&ends),
             started: Instant::now(),
             refused: 0,
             failure: None,
+            cut_off: 0,
         };
         hall.publish(false);
         let thread =
             std::thread::Builder::new().name("hub".to_owned()).spawn(|| hall.run()).map_err(fault)?;
-        Ok(Self { interfaces: addresses, status, ends, waker, thread: Some(thread) })
+        Ok(Self { interfaces: addresses, status, events, ends, waker, thread: Some(thread) })
     }
 
     /// Where it listens.
@@ -182,6 +209,11 @@ impl Service {
     /// How it is, not more than a moment ago.
     pub fn status(&self) -> Status {
         self.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What has happened since it was asked last.
+    pub fn events(&self) -> Vec<Event> {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner).drain(..).collect()
     }
 
     /// Takes no new jobs, and ends once there are none, or after so long.
@@ -273,6 +305,54 @@ impl Drop for Handle {
     }
 }
 
+/// A connection with a core of another rack, or why there is none: the job, the rack and the core.
+type Crossed = (u32, u32, u32, Result<Socket, String>);
+
+/// How long hubs of racks look for each other.
+const CROSSING: Duration = Duration::from_secs(60);
+
+/// Somebody who goes to the hubs of lower racks.
+struct Crossing {
+    name: String,
+    rack: u32,
+    /// Racks, their addresses, and cores.
+    ways: Vec<(u32, SocketAddr, u32)>,
+    setup: Setup,
+    ends: Arc<AtomicU64>,
+    made: Sender<Crossed>,
+    waker: Arc<Waker>,
+}
+
+impl Crossing {
+    fn run(self, job: u32) {
+        let deadline = Instant::now() + CROSSING;
+        let mut stop = || match self.ends.load(Ordering::Relaxed) {
+            NEVER => Ok(()),
+            _ => Err("the hub ends".to_owned()),
+        };
+        for &(rack, address, core) in &self.ways {
+            let role = Role::Rack { rack: self.rack, core };
+            let made = loop {
+                let trust = (&self.setup.trust, self.name.as_str());
+                let reached = Greeting::reach(address, trust, &role, deadline, &mut stop);
+                // The job may not have begun there yet.
+                if reached.is_ok() || Instant::now() > deadline || stop().is_err() {
+                    break reached;
+                }
+                std::thread::sleep(Duration::from_millis(50));
+            };
+            let failed = made.is_err();
+            // Nobody listens where the hub has ended.
+            if self.made.send((job, rack, core, made)).is_ok() {
+                _ = self.waker.wake();
+            }
+            if failed {
+                return;
+            }
+        }
+    }
+}
+
 /// The thread that lets workers in.
 struct Hall {
     setup: Setup,
@@ -285,12 +365,17 @@ struct Hall {
     register: Register,
     cores: Vec<Handle>,
     reports: Receiver<Report>,
+    crossings: (Sender<Crossed>, Receiver<Crossed>),
+    waker: Arc<Waker>,
     status: Arc<Mutex<Status>>,
+    events: Arc<Mutex<VecDeque<Event>>>,
     interfaces: Vec<SocketAddr>,
     ends: Arc<AtomicU64>,
     started: Instant,
     refused: u64,
     failure: Option<String>,
+    /// Jobs that were under way when the hub ended.
+    cut_off: usize,
 }
 
 impl Hall {
@@ -306,6 +391,7 @@ impl Hall {
             self.accept();
             self.greet();
             self.listen();
+            self.cross();
             let sound = self.hear();
             self.register.tick(self.started.elapsed());
             self.act();
@@ -317,6 +403,7 @@ impl Hall {
             let over = draining.is_some_and(|since| since.elapsed() >= Duration::from_millis(most));
             if leaving.is_none() && (!sound || draining.is_some() && self.register.idle() || over) {
                 leaving = Some(Instant::now());
+                self.cut_off = self.register.standings().len();
                 self.register.leave();
                 self.act();
             }
@@ -354,12 +441,16 @@ impl Hall {
         for token in tokens {
             let Some(greeting) = self.greetings.get_mut(&token) else { continue };
             let (register, cores) = (&self.register, self.setup.cores);
-            let admit = |role: &Role| match *role {
+            let admit = |hello: &Hello| match hello.role {
                 Role::Worker { .. } | Role::Visitor => Ok(()),
                 Role::Core { core, .. } if core >= cores => {
                     Err(format!("there is no core {core} of {cores}"))
                 }
+                Role::Rack { core, .. } if core >= cores => {
+                    Err(format!("there is no core {core} of {cores}"))
+                }
                 Role::Core { rank, number, ticket, .. } => register.admits(number, rank, ticket),
+                Role::Rack { rack, .. } => register.bridges(&hello.job, rack).map(drop),
                 Role::Member { .. } | Role::Lane { .. } => {
                     Err("this is a hub: ranks that run plans among themselves meet elsewhere".to_owned())
                 }
@@ -385,7 +476,12 @@ impl Hall {
                     }
                 }
                 Some(Role::Core { rank, number, core, .. }) => {
-                    self.attach(greeting.socket, (number, rank), core, token as u32);
+                    self.attach(greeting.socket, (number, Who::Worker(rank)), core, token as u32);
+                }
+                Some(Role::Rack { rack, core }) => {
+                    if let Ok(number) = self.register.bridges(&job, rack) {
+                        self.attach(greeting.socket, (number, Who::Rack(rack)), core, token as u32);
+                    }
                 }
                 _ => self.refused += 1,
             }
@@ -401,15 +497,46 @@ impl Hall {
     }
 
     /// Gives a worker's connection to a core.
-    fn attach(&mut self, mut socket: Socket, (job, worker): (u32, u32), core: u32, number: u32) {
+    fn attach(&mut self, mut socket: Socket, (job, who): (u32, Who), core: u32, number: u32) {
         _ = socket.unwatch(self.poll.registry());
-        #[cfg(target_os = "linux")]
-        if let (Socket::Tcp(stream), Some(congestion)) = (&socket, &self.setup.congestion) {
-            // It was tried when the hub began.
-            _ = socket2::SockRef::from(stream).set_tcp_congestion(congestion.as_bytes());
-        }
         let connection = Box::new(Stream::new(socket));
-        self.cores[core as usize].tell(Command::Attach(job, worker, number, connection));
+        self.cores[core as usize].tell(Command::Attach(job, who, number, connection));
+    }
+
+    /// Connects the cores of a job with those of the hubs of lower racks, on a thread of its own: they may not be there yet.
+    fn bridge(&mut self, job: u32, name: String, contract: &Contract, rack: u32, hub: u32) {
+        let Some(racks) = &contract.terms.racks else { return };
+        let lower = (0..rack).zip(racks.hubs.iter().map(|hubs| hubs[hub as usize]));
+        let ways: Vec<(u32, SocketAddr, u32)> =
+            lower.flat_map(|(to, at)| (0..self.setup.cores).map(move |core| (to, at, core))).collect();
+        let crossing = Crossing {
+            name,
+            rack,
+            ways,
+            setup: self.setup.clone(),
+            ends: Arc::clone(&self.ends),
+            made: self.crossings.0.clone(),
+            waker: Arc::clone(&self.waker),
+        };
+        // Where the system gives no thread, ranks are told when their time is up.
+        _ = std::thread::Builder::new().name("bridge".to_owned()).spawn(move || crossing.run(job));
+    }
+
+    /// Gives connections with other racks to their cores.
+    fn cross(&mut self) {
+        while let Ok((job, rack, core, made)) = self.crossings.1.try_recv() {
+            match made {
+                Ok(socket) => {
+                    let number = self.next as u32;
+                    self.next += 1;
+                    self.attach(socket, (job, Who::Rack(rack)), core, number);
+                }
+                Err(why) => {
+                    let what = format!("cannot be reached: {why}");
+                    self.register.parted(job, rack, Trouble { kind: Kind::Closed, what });
+                }
+            }
+        }
     }
 
     /// Hears what guests say.
@@ -450,7 +577,8 @@ impl Hall {
         let mut sound = true;
         while let Ok(report) = self.reports.try_recv() {
             match report {
-                Report::Lost(job, worker, trouble) => self.register.broken(job, worker, trouble),
+                Report::Lost(job, Who::Worker(rank), trouble) => self.register.broken(job, rank, trouble),
+                Report::Lost(job, Who::Rack(rack), trouble) => self.register.parted(job, rack, trouble),
                 Report::Missed(job, worker) => self.register.missed(job, worker),
                 Report::Resumed(job, worker, owed) => self.register.resumed(job, worker, &owed),
                 Report::HeldUp(job, found) => self.register.held_up(job, found),
@@ -482,10 +610,12 @@ impl Hall {
                     let tell = |core: &Handle| core.tell(Command::Open(job, Arc::clone(&contract), epoch));
                     self.cores.iter().for_each(tell);
                 }
+                Act::Bridge(job, name, contract, rack, hub) => self.bridge(job, name, &contract, rack, hub),
                 Act::Lay(job, contract, hubs, hub) => {
+                    let rack = self.register.rack(job);
                     let routes = Routes::new(&contract, &hubs);
                     for (core, handle) in (0u32..).zip(&self.cores) {
-                        handle.tell(Command::Lay(job, routes.chunks(Way { hub, core })));
+                        handle.tell(Command::Lay(job, routes.chunks(Way { hub, core }), rack));
                     }
                 }
                 Act::Close(job) => self.cores.iter().for_each(|core| core.tell(Command::Close(job))),
@@ -521,8 +651,13 @@ impl Hall {
         gone.iter().for_each(|guest| _ = self.lines.remove(guest));
     }
 
-    /// Lets whoever looks know how the hub is.
-    fn publish(&self, draining: bool) {
+    /// Lets whoever looks know how the hub is, and what has happened.
+    fn publish(&mut self, draining: bool) {
+        let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+        events.extend(self.register.events());
+        let surplus = events.len().saturating_sub(MOST_EVENTS);
+        events.drain(..surplus);
+        drop(events);
         let boards: Vec<_> = self
             .cores
             .iter()
@@ -549,6 +684,7 @@ impl Hall {
             draining,
             refused: self.refused,
             lost: self.register.losses(),
+            cut_off: self.cut_off,
             failure: self.failure.clone(),
             jobs: jobs.collect(),
         };

@@ -1,7 +1,8 @@
 //! The chunks of one core of a hub, of all its jobs, with a connection to each of their workers: no sockets, clocks or
 //! threads, and nothing shared with other cores (luo2020, section 3.2.4).
 
-use super::frame::{NOTICE, Notice, Verb};
+use super::bridge::{Bridge, Step, Sum, Tools};
+use super::frame::{NOTICE, Notice, PEERS, TOTAL, Verb};
 use super::slot::{Admission, Answer, Setting, Slot};
 use super::terms::{Contract, Pace, Policy};
 use crate::fault::Broken;
@@ -37,15 +38,31 @@ pub struct HeldUp {
     pub missing: Vec<u32>,
 }
 
-/// A worker's connection.
+/// Who a connection is with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Who {
+    /// A worker of the job.
+    Worker(u32),
+    /// The same core of a hub in another rack.
+    Rack(u32),
+}
+
+/// A connection.
 #[derive(Debug)]
 struct Seat {
     job: u32,
-    worker: u32,
+    who: Who,
     link: Link,
     /// Bytes that it has pushed beyond steps that are open.
     ahead: usize,
     left: bool,
+}
+
+/// The way to a rack: its connection, and what waits for one.
+#[derive(Debug, Default)]
+struct Path {
+    connection: Option<u32>,
+    waiting: Vec<(Header, Arc<Buffer>)>,
 }
 
 /// A job's chunks on this core.
@@ -54,6 +71,9 @@ struct Job {
     contract: Arc<Contract>,
     epoch: u16,
     slots: BTreeMap<u32, Slot>,
+    /// Where there are hubs in other racks.
+    bridge: Option<Bridge>,
+    racks: Vec<Path>,
     here: Vec<bool>,
     /// Workers that have left, or are lost.
     gone: BTreeSet<u32>,
@@ -101,6 +121,8 @@ impl Shard {
             contract,
             epoch,
             slots: BTreeMap::new(),
+            bridge: None,
+            racks: Vec::new(),
             here: vec![true; workers],
             gone: BTreeSet::new(),
             seats: vec![None; workers],
@@ -111,9 +133,17 @@ impl Shard {
         self.jobs.insert(number, job);
     }
 
-    /// Says which of a job's chunks are this core's, before any of them comes.
-    pub fn lay(&mut self, number: u32, chunks: &[u32]) {
+    /// Says which of a job's chunks are this core's, before any of them comes; and in which rack it is, where there are some.
+    pub fn lay(&mut self, number: u32, chunks: &[u32], rack: Option<u32>) {
         let Some(job) = self.jobs.get_mut(&number) else { return };
+        if let (Some(racks), Some(rack)) = (&job.contract.terms.racks, rack) {
+            let all = racks.hubs.len();
+            job.bridge = Some(Bridge::new(racks.between, rack, all as u32));
+            job.racks = (0..all).map(|_| Path::default()).collect();
+            for (here, &of) in job.here.iter_mut().zip(&racks.of) {
+                *here = of == rack;
+            }
+        }
         job.slots = chunks.iter().map(|&chunk| (chunk, Slot::new(&job.contract, chunk))).collect();
     }
 
@@ -138,28 +168,46 @@ impl Shard {
         }
     }
 
-    /// A worker has a connection, under a number that no other connection has.
-    pub fn attach(&mut self, connection: u32, job: u32, worker: u32) {
+    /// A worker or a rack has a connection, under a number that no other connection has.
+    pub fn attach(&mut self, connection: u32, job: u32, who: Who) {
         let Some(known) = self.jobs.get_mut(&job) else { return };
-        known.seats[worker as usize] = Some(connection);
-        // Without synchrony whoever comes is there.
-        known.here[worker as usize] |= known.contract.terms.pace == Pace::Asynchronous;
-        let seat = Seat { job, worker, link: Link::default(), ahead: 0, left: false };
-        self.seats.insert(connection, seat);
+        let mut link = Link::default();
+        match who {
+            Who::Worker(worker) => {
+                known.seats[worker as usize] = Some(connection);
+                // Without synchrony whoever comes is there.
+                known.here[worker as usize] |= known.contract.terms.pace == Pace::Asynchronous;
+            }
+            Who::Rack(rack) => {
+                let Some(path) = known.racks.get_mut(rack as usize) else { return };
+                path.connection = Some(connection);
+                for (header, value) in path.waiting.drain(..) {
+                    self.ticket += 1;
+                    link.message(header, value.reading(), (self.ticket, 0, 0));
+                    self.leaving.insert(self.ticket, value);
+                }
+            }
+        }
+        self.seats.insert(connection, Seat { job, who, link, ahead: 0, left: false });
     }
 
-    /// A connection is gone: whose it was.
-    pub fn detach(&mut self, connection: u32) -> Option<(u32, u32)> {
+    /// A connection is gone: of which job, and whose it was.
+    pub fn detach(&mut self, connection: u32) -> Option<(u32, Who)> {
         let mut seat = self.seats.remove(&connection)?;
         seat.link.abandon().into_iter().for_each(|(ticket, ..)| self.release(ticket));
         if let Some(job) = self.jobs.get_mut(&seat.job) {
-            let place = &mut job.seats[seat.worker as usize];
+            let place = match seat.who {
+                Who::Worker(worker) => &mut job.seats[worker as usize],
+                Who::Rack(rack) => &mut job.racks[rack as usize].connection,
+            };
             if *place == Some(connection) {
                 *place = None;
-                job.slots.values_mut().for_each(|slot| slot.lose(seat.worker));
+                if let Who::Worker(worker) = seat.who {
+                    job.slots.values_mut().for_each(|slot| slot.lose(worker));
+                }
             }
         }
-        Some((seat.job, seat.worker))
+        Some((seat.job, seat.who))
     }
 
     /// A worker is lost, or has left. Under [`Policy::Shrink`] the others go on without it.
@@ -191,7 +239,8 @@ impl Shard {
     fn sign(&mut self, connection: u32, kind: Kind) {
         let Some(seat) = self.seats.get_mut(&connection) else { return };
         let Some(job) = self.jobs.get(&seat.job) else { return };
-        seat.link.control(Header { kind, epoch: job.epoch, sequence: 0, chunk: 0 }, &[]);
+        let epoch = if matches!(seat.who, Who::Rack(_)) { PEERS } else { job.epoch };
+        seat.link.control(Header { kind, epoch, sequence: 0, chunk: 0 }, &[]);
     }
 
     /// A job's first chunk that some wait for and others have not pushed; of a vector, or of all.
@@ -218,10 +267,20 @@ impl Shard {
 
     /// Does something with a slot, and sees to what comes of it.
     fn with(&mut self, job: u32, chunk: u32, act: impl FnOnce(&mut Slot, &mut Setting<'_>)) {
-        let Some(known) = self.jobs.get_mut(&job) else { return };
-        let Some(slot) = known.slots.get_mut(&chunk) else { return };
+        let mut summed = self.once(job, chunk, act);
+        while let Some(sum) = summed {
+            let total = self.cross(job, chunk, |bridge, tools| bridge.summed(chunk, sum, tools));
+            summed =
+                total.and_then(|total| self.once(job, chunk, |slot, setting| slot.concluded(total, setting)));
+        }
+    }
+
+    /// Does something with a slot, and answers whom it has to; what this rack has summed, where other racks have a part in it.
+    fn once(&mut self, job: u32, chunk: u32, act: impl FnOnce(&mut Slot, &mut Setting<'_>)) -> Option<Sum> {
+        let known = self.jobs.get_mut(&job)?;
+        let slot = known.slots.get_mut(&chunk)?;
         let before = slot.version();
-        let (mut answers, mut caught_up) = (Vec::new(), Vec::new());
+        let (mut answers, mut caught_up, mut summed) = (Vec::new(), Vec::new(), None);
         let mut setting = Setting {
             contract: &known.contract,
             here: &known.here,
@@ -229,6 +288,7 @@ impl Shard {
             pool: &mut self.pool,
             answers: &mut answers,
             caught_up: &mut caught_up,
+            bridge: known.bridge.as_ref().map(|_| &mut summed),
         };
         act(slot, &mut setting);
         known.counters.steps += slot.version() - before;
@@ -253,11 +313,55 @@ impl Shard {
             seat.link.message(header, value.buffer.reading(), (self.ticket, 0, 0));
             self.leaving.insert(self.ticket, value.buffer);
         }
+        summed
+    }
+
+    /// Goes on with the exchange among racks; the sum of all, once it is there.
+    fn cross(
+        &mut self,
+        job: u32,
+        chunk: u32,
+        act: impl FnOnce(&mut Bridge, &mut Tools<'_>) -> Vec<Step>,
+    ) -> Option<Sum> {
+        let known = self.jobs.get_mut(&job)?;
+        let (slot, bridge) = (known.slots.get(&chunk)?, known.bridge.as_mut()?);
+        let (element, step, bytes) = (slot.element(), slot.version() + 1, slot.bytes());
+        let mut tools = Tools { element, reduction: known.contract.reduction, pool: &mut self.pool };
+        let mut concluded = None;
+        for done in act(bridge, &mut tools) {
+            match done {
+                Step::Send { to, total, sum, contributors } => {
+                    let number = contributors | if total { TOTAL } else { 0 };
+                    let kind = Kind::Message(number);
+                    let header = Header { kind, epoch: PEERS, sequence: step as u32, chunk };
+                    known.counters.bytes_out += bytes as u64;
+                    let path = &mut known.racks[to as usize];
+                    match path.connection.and_then(|connection| self.seats.get_mut(&connection)) {
+                        Some(seat) => {
+                            self.ticket += 1;
+                            seat.link.message(header, sum.reading(), (self.ticket, 0, 0));
+                            self.leaving.insert(self.ticket, sum);
+                        }
+                        None => path.waiting.push((header, sum)),
+                    }
+                }
+                Step::Conclude(sum) => concluded = Some(sum),
+            }
+        }
+        concluded
     }
 
     fn happened(&mut self, connection: u32, event: Event) -> Result<(), Broken> {
+        match self.seats.get(&connection).map(|seat| seat.who) {
+            Some(Who::Worker(worker)) => self.hear_worker(connection, worker, event),
+            Some(Who::Rack(rack)) => self.hear_rack(connection, rack, event),
+            None => Ok(()),
+        }
+    }
+
+    fn hear_worker(&mut self, connection: u32, worker: u32, event: Event) -> Result<(), Broken> {
         let Some(seat) = self.seats.get_mut(&connection) else { return Ok(()) };
-        let (number, worker) = (seat.job, seat.worker);
+        let number = seat.job;
         let Some(job) = self.jobs.get_mut(&number) else { return Ok(()) };
         match event {
             Event::Header(header) if header.epoch != job.epoch => Err(Broken::Epoch(header, job.epoch)),
@@ -265,28 +369,7 @@ impl Shard {
                 let (length, landing) = match header.kind {
                     Kind::Heartbeat | Kind::Leave => (0, Landing::Nothing),
                     Kind::Begin => (NOTICE, Landing::Aside(self.pool.take(NOTICE))),
-                    Kind::Message(verb) => {
-                        let resumed = job.resumed.contains(&worker);
-                        let slot = job.slots.get(&header.chunk).ok_or(Broken::Unknown(header))?;
-                        match Verb::of(verb).ok_or(Broken::Unknown(header))? {
-                            Verb::Pull => (0, Landing::Nothing),
-                            Verb::Set => (slot.bytes(), Landing::Aside(self.pool.take(slot.bytes()))),
-                            Verb::Push | Verb::PushPull => {
-                                if job.contract.optimizer.is_some() && !slot.is_set() {
-                                    let name = job.contract.name(header.chunk).to_owned();
-                                    return Err(Broken::NoParameters(name));
-                                }
-                                let pace = job.contract.terms.pace;
-                                match slot.admits(worker, header.sequence, pace, resumed) {
-                                    Admission::Take => {
-                                        (slot.bytes(), Landing::Aside(self.pool.take(slot.bytes())))
-                                    }
-                                    Admission::Again => (slot.bytes(), Landing::Nothing),
-                                    Admission::Unknown => return Err(Broken::Unknown(header)),
-                                }
-                            }
-                        }
-                    }
+                    Kind::Message(verb) => landing(job, worker, verb, header, &mut self.pool)?,
                 };
                 seat.link.land(length, landing);
                 Ok(())
@@ -309,6 +392,53 @@ impl Shard {
                 }
                 (Kind::Heartbeat | Kind::Begin, _) => Ok(()),
             },
+        }
+    }
+
+    /// What comes from the same core of a hub in another rack.
+    fn hear_rack(&mut self, connection: u32, rack: u32, event: Event) -> Result<(), Broken> {
+        let Some(seat) = self.seats.get_mut(&connection) else { return Ok(()) };
+        let number = seat.job;
+        let Some(job) = self.jobs.get_mut(&number) else { return Ok(()) };
+        match event {
+            Event::Header(header) if header.epoch != PEERS => Err(Broken::Epoch(header, PEERS)),
+            Event::Header(header) => {
+                let (length, landing) = match header.kind {
+                    Kind::Heartbeat | Kind::Leave => (0, Landing::Nothing),
+                    Kind::Begin => return Err(Broken::Unknown(header)),
+                    Kind::Message(count) => {
+                        let slot = job.slots.get(&header.chunk).ok_or(Broken::Unknown(header))?;
+                        let next = header.sequence == (slot.version() + 1) as u32;
+                        let bridge = job.bridge.as_ref().filter(|_| next);
+                        let awaited = bridge
+                            .is_some_and(|bridge| bridge.admits(rack, header.chunk, count & TOTAL != 0));
+                        if !awaited {
+                            return Err(Broken::Unknown(header));
+                        }
+                        (slot.bytes(), Landing::Aside(self.pool.take(slot.bytes())))
+                    }
+                };
+                seat.link.land(length, landing);
+                Ok(())
+            }
+            Event::Frame(header, landing) => {
+                match (header.kind, landing) {
+                    (Kind::Leave, _) => seat.left = true,
+                    (Kind::Message(count), Landing::Aside(buffer)) => {
+                        let (total, sum) = (count & TOTAL != 0, (buffer, count & !TOTAL));
+                        job.counters.bytes_in += sum.0.as_slice().len() as u64;
+                        let chunk = header.chunk;
+                        let concluded = self.cross(number, chunk, |bridge, tools| {
+                            bridge.received(rack, chunk, total, sum, tools)
+                        });
+                        if let Some(sum) = concluded {
+                            self.with(number, chunk, |slot, setting| slot.concluded(sum, setting));
+                        }
+                    }
+                    _ => {}
+                }
+                Ok(())
+            }
         }
     }
 
@@ -365,6 +495,33 @@ impl Shard {
     }
 }
 
+/// Where goes what a worker is about to send of a chunk, and how long it is.
+fn landing(
+    job: &Job,
+    worker: u32,
+    verb: u16,
+    header: Header,
+    pool: &mut Pool,
+) -> Result<(usize, Landing), Broken> {
+    let slot = job.slots.get(&header.chunk).ok_or(Broken::Unknown(header))?;
+    let mut aside = || (slot.bytes(), Landing::Aside(pool.take(slot.bytes())));
+    match Verb::of(verb).ok_or(Broken::Unknown(header))? {
+        Verb::Pull => Ok((0, Landing::Nothing)),
+        Verb::Set => Ok(aside()),
+        Verb::Push | Verb::PushPull if job.contract.optimizer.is_some() && !slot.is_set() => {
+            Err(Broken::NoParameters(job.contract.name(header.chunk).to_owned()))
+        }
+        Verb::Push | Verb::PushPull => {
+            let resumed = job.resumed.contains(&worker);
+            match slot.admits(worker, header.sequence, job.contract.terms.pace, resumed) {
+                Admission::Take => Ok(aside()),
+                Admission::Again => Ok((slot.bytes(), Landing::Nothing)),
+                Admission::Unknown => Err(Broken::Unknown(header)),
+            }
+        }
+    }
+}
+
 impl Machine for Shard {
     fn waiting(&self, peer: u32) -> usize {
         self.seats.get(&peer).map_or(0, |seat| seat.link.waiting())
@@ -386,7 +543,8 @@ impl Machine for Shard {
     /// Not while it is too far ahead, nor before it is part of the job.
     fn reads(&self, peer: u32) -> bool {
         let Some(seat) = self.seats.get(&peer) else { return false };
-        let here = self.jobs.get(&seat.job).is_some_and(|job| job.here[seat.worker as usize]);
+        let Who::Worker(worker) = seat.who else { return true };
+        let here = self.jobs.get(&seat.job).is_some_and(|job| job.here[worker as usize]);
         here && seat.ahead <= self.ahead
     }
 

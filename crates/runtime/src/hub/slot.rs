@@ -5,6 +5,7 @@
 //! answered. A round of the next step may begin meanwhile: it has memory of its own, so that a slow reader of one step's
 //! result holds nobody up (luo2020, section 3.2.1).
 
+use super::bridge::Sum;
 use super::optimizer::Update;
 use super::terms::{Contract, Pace, Policy};
 use crate::memory::{Buffer, Pool};
@@ -41,6 +42,8 @@ pub(super) struct Setting<'a> {
     pub(super) answers: &'a mut Vec<Answer>,
     /// Workers of whom a contribution is no longer ahead of the others.
     pub(super) caught_up: &'a mut Vec<u32>,
+    /// Where hubs of other racks have a part in the sum: what this rack has summed.
+    pub(super) bridge: Option<&'a mut Option<Sum>>,
 }
 
 /// What becomes of something that is pushed.
@@ -75,6 +78,8 @@ pub(super) struct Slot {
     before: Option<Value>,
     memory: Vec<Buffer>,
     rounds: BTreeMap<u64, Round>,
+    /// Who waits for the sum of all racks, once that of this one has gone to the others.
+    away: Option<Vec<u32>>,
     /// Workers that want a value of at least this version.
     pulls: Vec<(u32, u64)>,
     /// The newest step that each worker has pushed.
@@ -96,10 +101,15 @@ impl Slot {
             before: None,
             memory: (0..vectors).map(|_| Buffer::new(bytes)).collect(),
             rounds: BTreeMap::new(),
+            away: None,
             pulls: Vec::new(),
             pushed: vec![0; workers],
             from: vec![1; workers],
         }
+    }
+
+    pub(super) fn element(&self) -> Element {
+        self.element
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -202,18 +212,39 @@ impl Slot {
                 sum
             });
             held.into_values().for_each(|buffer| setting.pool.give(buffer));
-            self.apply(sum, who.len() as u16, setting);
-            let value = self.value.clone().expect("just put there");
-            setting.answers.extend(asks.into_iter().map(|worker| Answer { worker, value: value.clone() }));
-            if let Some(next) = self.rounds.get(&(step + 1)) {
-                setting.caught_up.extend(&next.who);
+            let sum = (sum, who.len() as u16);
+            match &mut setting.bridge {
+                Some(bridge) => {
+                    **bridge = Some(sum);
+                    self.away = Some(asks);
+                }
+                None => self.conclude(sum, asks, setting),
             }
+        }
+    }
+
+    /// The sum of all racks is here.
+    pub(super) fn concluded(&mut self, sum: Sum, setting: &mut Setting<'_>) {
+        let Some(asks) = self.away.take() else { return };
+        self.conclude(sum, asks, setting);
+        self.settle(setting);
+    }
+
+    /// The open step is over.
+    fn conclude(&mut self, (sum, contributors): Sum, asks: Vec<u32>, setting: &mut Setting<'_>) {
+        self.apply(sum, contributors, setting);
+        let value = self.value.clone().expect("just put there");
+        setting.answers.extend(asks.into_iter().map(|worker| Answer { worker, value: value.clone() }));
+        if let Some(next) = self.rounds.get(&(self.version + 1)) {
+            setting.caught_up.extend(&next.who);
         }
     }
 
     /// Whether everybody who is waited for has pushed the open step.
     fn complete(&self, setting: &Setting<'_>) -> bool {
-        let Some(round) = self.rounds.get(&(self.version + 1)) else { return false };
+        let Some(round) = self.rounds.get(&(self.version + 1)).filter(|_| self.away.is_none()) else {
+            return false;
+        };
         self.missing(setting.here).all(|worker| round.who.contains(&worker))
     }
 
@@ -227,6 +258,9 @@ impl Slot {
     /// The open step and who holds it up, if somebody waits for it.
     pub(super) fn held_up(&self, here: &[bool]) -> Option<(u64, Vec<u32>)> {
         let open = self.version + 1;
+        if self.away.is_some() {
+            return None;
+        }
         let nobody = Round::default();
         let round = self.rounds.get(&open).unwrap_or(&nobody);
         if round.who.is_empty() && self.pulls.is_empty() {
@@ -300,6 +334,9 @@ impl Slot {
     pub(super) fn lose(&mut self, worker: u32) {
         self.pulls.retain(|&(who, _)| who != worker);
         self.rounds.values_mut().for_each(|round| round.asks.retain(|&who| who != worker));
+        if let Some(asks) = &mut self.away {
+            asks.retain(|&who| who != worker);
+        }
     }
 
     /// A worker joins from the next step on that another one pushes.

@@ -6,6 +6,7 @@ use crate::operation::Association;
 use crate::sum::{Element, Reduction, offered};
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// Most workers of a job.
@@ -41,6 +42,55 @@ pub enum Mapping {
     KeyByInterface,
     /// A worker's chunks all come through the same interface.
     WorkerByInterface,
+}
+
+/// How hubs of racks exchange what they have summed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Between {
+    /// Each has a part of the chunks, and sums those for all.
+    Sharded,
+    /// They form a ring, in the order of racks.
+    Ring,
+}
+
+/// Racks of workers, with hubs in each that exchange what they have summed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Racks {
+    /// The rack of each worker.
+    pub of: Vec<u32>,
+    /// The hubs of each rack, as many in each, with as many cores and interfaces.
+    pub hubs: Vec<Vec<SocketAddr>>,
+    /// How they exchange.
+    pub between: Between,
+}
+
+/// Most racks of a job.
+pub const MOST_RACKS: usize = 1 << 8;
+
+impl Racks {
+    fn check(&self, workers: u32) -> Result<(), String> {
+        let racks = self.hubs.len();
+        if !(1..=MOST_RACKS).contains(&racks) {
+            return Err(format!("{racks} racks: 1 to {MOST_RACKS} are allowed"));
+        }
+        if self.of.len() != workers as usize {
+            return Err(format!("the racks of {} ranks are told, and there are {workers}", self.of.len()));
+        }
+        if let Some(rack) = self.of.iter().find(|&&rack| rack as usize >= racks) {
+            return Err(format!("there is no rack {rack} of {racks}"));
+        }
+        if let Some(empty) = (0..racks as u32).find(|rack| !self.of.contains(rack)) {
+            return Err(format!("rack {empty} has no ranks"));
+        }
+        let hubs = self.hubs[0].len();
+        if hubs == 0 || self.hubs.iter().any(|each| each.len() != hubs) {
+            let all: Vec<usize> = self.hubs.iter().map(Vec::len).collect();
+            return Err(format!("racks have {all:?} hubs: at least one, and as many in each"));
+        }
+        Ok(())
+    }
 }
 
 /// A key, as it is said.
@@ -84,6 +134,9 @@ pub struct Terms {
     /// Which connection a chunk takes.
     #[serde(default = "by_key")]
     pub mapping: Mapping,
+    /// Where hubs are in several racks.
+    #[serde(default)]
+    pub racks: Option<Racks>,
 }
 
 const fn chunk() -> u32 {
@@ -159,6 +212,14 @@ impl Terms {
         if self.pace == Pace::Asynchronous && self.policy == Policy::Wait {
             return Err("without synchrony nobody waits: the policy is fail or shrink".to_owned());
         }
+        if let Some(racks) = &self.racks {
+            racks.check(self.workers)?;
+            if self.policy != Policy::Fail || self.pace != Pace::Synchronous {
+                return Err(
+                    "with hubs in several racks, a job is synchronous and its policy is fail".to_owned()
+                );
+            }
+        }
         let association = if self.in_order { Association::Seats } else { Association::Arrival };
         Ok(Contract { terms: self, catalogue, reduction, mean, association, optimizer })
     }
@@ -184,6 +245,7 @@ impl Terms {
             .or_else(|| pair("optimizer", &self.optimizer, &other.optimizer))
             .or_else(|| pair("policy", &self.policy, &other.policy))
             .or_else(|| pair("mapping", &self.mapping, &other.mapping))
+            .or_else(|| pair("racks", &self.racks, &other.racks))
     }
 }
 

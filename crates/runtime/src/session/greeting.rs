@@ -1,6 +1,6 @@
 //! A handshake on a socket that does not block.
 
-use crate::handshake::{Acceptor, Initiator, Next, Nonce, Role, Shut, Trust};
+use crate::handshake::{Acceptor, Hello, Initiator, Next, Nonce, Role, Shut, Trust};
 use crate::transport::socket::Socket;
 use mio::net::TcpStream;
 use std::io::{ErrorKind, Read, Write};
@@ -103,7 +103,10 @@ impl Greeting {
     ///
     /// # Errors
     /// Why it is over.
-    pub(crate) fn go_on(&mut self, mut admit: impl FnMut(&Role) -> Result<(), String>) -> Result<bool, Shut> {
+    pub(crate) fn go_on(
+        &mut self,
+        mut admit: impl FnMut(&Hello) -> Result<(), String>,
+    ) -> Result<bool, Shut> {
         loop {
             while !self.out.is_empty() {
                 match self.socket.write(&self.out) {

@@ -7,7 +7,7 @@ use crate::control::Coordinator;
 use crate::control::message::{Down, Listens, Up};
 use crate::executor::Settings;
 use crate::fault::{Blame, Kind, Trouble};
-use crate::handshake::Role;
+use crate::handshake::{Hello, Role};
 use crate::pulse::Patience;
 use crate::transport::socket::Socket;
 use mio::net::TcpListener;
@@ -161,7 +161,7 @@ impl Door {
             let Some(greeting) = self.greetings.get_mut(&token) else { continue };
             let (world, lanes, guests) = (self.place.world, self.lanes, &self.guests);
             let begun = self.coordinator.is_some();
-            let admit = |role: &Role| match *role {
+            let admit = |hello: &Hello| match hello.role {
                 Role::Member { world: theirs, .. } if theirs != world => {
                     Err(format!("{theirs} ranks there meet {world} ranks here"))
                 }

@@ -5,7 +5,7 @@ use super::near::{self, Agreement};
 use super::place::{Absence, Place};
 use super::post::{Meet, Post};
 use crate::control::message::Listens;
-use crate::handshake::Role;
+use crate::handshake::{Hello, Role};
 use crate::transport::Connection;
 use crate::transport::socket::{Socket, Stream};
 use mio::net::{TcpListener, TcpStream, UnixListener};
@@ -272,7 +272,7 @@ impl<'a> Meeting<'a> {
     ) {
         let (rank, world, epoch) = (self.place.rank, self.meet.members.len() as u32, self.meet.epoch);
         let (lanes, come) = (self.listeners.lanes.len() as u32, &self.come);
-        let admit = |role: &Role| match *role {
+        let admit = |hello: &Hello| match hello.role {
             Role::Lane { from, to, lane, epoch: theirs } => {
                 if to != rank || from <= rank || from >= world || lane >= lanes {
                     Err(format!("no lane {lane} leads from rank {from} to rank {to} here"))

@@ -1,0 +1,171 @@
+"""``syncline hub``."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from typing import TYPE_CHECKING, Any
+
+from syncline import _core
+from syncline.cli.streams import say, show, show_json
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import FrameType
+
+    from syncline.hub import Service
+
+CUT_OFF = 6
+"""Jobs were under way when the time to end them was up."""
+
+GLANCE_S = 0.1
+"""How often the hub is looked at."""
+
+
+def serve(
+    listen: Sequence[str],
+    port: int,
+    cores: int | None,
+    options: dict[str, Any],
+    *,
+    metrics: str | None,
+    as_json: bool,
+    drain_s: float,
+) -> int:
+    """Serves until it is told to end; gives the exit status."""
+    from syncline.hub import Service
+
+    with Service(listen, port=port, cores=cores, **options) as service:
+        asked: list[float] = []
+
+        def end(number: int, frame: FrameType | None) -> None:
+            if asked and number == signal.SIGINT:
+                raise KeyboardInterrupt
+            asked.append(time.monotonic())
+            service.drain(drain_s)
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, end)
+        log = _Log(as_json=as_json)
+        if metrics is not None:
+            from syncline.hub.metrics import tell
+
+            log.write({"event": "metrics", "address": tell(service, metrics)})
+        addresses = service.addresses
+        log.write({"event": "listens", "addresses": addresses, "cores": service.status()["cores"]})
+        return _watch(service, log, asked)
+
+
+def _watch(service: Service, log: _Log, asked: list[float]) -> int:
+    """Tells what happens until the hub has ended; gives the exit status."""
+    told = False
+    while not service.ended:
+        time.sleep(GLANCE_S)
+        for event in service.events():
+            log.write(event)
+        status = service.status()
+        if asked and not told:
+            told = True
+            log.write({"event": "drains", "jobs": [each["job"] for each in status["jobs"]]})
+        if "failure" in status:
+            log.write({"event": "fails", "why": status["failure"]})
+            return CUT_OFF
+    for event in service.events():
+        log.write(event)
+    cut_off = service.status()["cut_off"]
+    log.write({"event": "ends", "cut_off": cut_off})
+    return CUT_OFF if cut_off else 0
+
+
+WORDS = {
+    "listens": "hub listens at {addresses} with {cores} cores",
+    "metrics": "metrics at http://{address}/metrics",
+    "job_begins": "job {job} begins",
+    "job_ends": "job {job} ends",
+    "job_fails": "job {job} fails: {why}",
+    "rank_is_here": "job {job}: rank {rank} is here",
+    "rank_leaves": "job {job}: rank {rank} leaves",
+    "rank_is_lost": "job {job}: rank {rank} is lost: it {why}",
+    "rank_is_refused": "job {job}: rank {rank} is refused: {why}",
+    "drains": "takes no new jobs; waits for {jobs}",
+    "fails": "cannot go on: {why}",
+    "ends": "ends; {cut_off} jobs cut off",
+}
+"""Events for people."""
+
+
+class _Log:
+    """What happens, line by line, on stderr: for people, or as JSON with the time in seconds since 1970."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self._as_json = as_json
+
+    def write(self, event: dict[str, Any]) -> None:
+        if self._as_json:
+            say(json.dumps({"time": round(time.time(), 3), **event}))
+            return
+        words = {key: ", ".join(each) or "nobody" if isinstance(each, list) else each for key, each in event.items()}
+        say(f"{time.strftime('%H:%M:%S')} {WORDS[event['event']].format(**words)}")
+
+
+def status(address: str, key_file: str | None, *, as_json: bool) -> int:
+    """Shows how a hub is; gives the exit status."""
+    from syncline.hub import status as ask
+
+    found = ask(address, key_file=key_file)
+    if as_json:
+        show_json({"exit_status": 0, "hub": found})
+        return 0
+    from syncline.hub.screen import overview
+
+    show(*overview(found))
+    return 0
+
+
+def bench(
+    address: str,
+    world: int,
+    sizes: tuple[str, str],
+    steps: int,
+    key_file: str | None,
+    *,
+    insecure: bool,
+    as_json: bool,
+) -> int:
+    """Exchanges as fast as the hub can; gives the exit status."""
+    from syncline.hub.bench import run
+
+    nbytes, chunk = (_bytes(size) for size in sizes)
+    found = run(address, world, nbytes, steps, chunk=chunk, key_file=key_file, insecure=insecure)
+    if as_json:
+        show_json({"exit_status": 0, **found.plain()})
+        return 0
+    show(found.text())
+    return 0
+
+
+def _bytes(text: str) -> int:
+    """Bytes of ``25MB``."""
+    from syncline.config.problem import error, refuse
+
+    try:
+        return int(_core.parse_quantity("bytes", text))
+    except ValueError as why:
+        refuse(error("SL0103", "this is no number of bytes", found=f"`{text}`", allowed="such as 25MB", help=str(why)))
+
+
+def doctor(address: str | None, listen: str | None, port: int, key_file: str | None, *, as_json: bool) -> int:
+    """Looks at what a hub needs; gives the exit status."""
+    from syncline.hub.doctor import findings
+
+    found = list(findings(address, None if listen is None else listen.split(","), port, key_file))
+    broken = any(state == "broken" for state, _, _ in found)
+    if as_json:
+        rows = [{"state": state, "what": what, "detail": detail} for state, what, detail in found]
+        show_json({"exit_status": int(broken), "findings": rows})
+        return int(broken)
+    from syncline.cli.doctor import table
+
+    show(table(found))
+    return int(broken)

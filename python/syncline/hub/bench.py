@@ -1,0 +1,93 @@
+"""How fast a hub exchanges: ranks that compute nothing (luo2020, section 6.1.4, the ``ZeroComputeEngine``)."""
+
+from __future__ import annotations
+
+import statistics
+import threading
+import time
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from syncline.hub.worker import Hub
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+WARM_UP = 3
+"""Exchanges that are not timed."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What was measured, at rank 0."""
+
+    ranks: int
+    bytes: int
+    chunk: int
+    steps: int
+    median_s: float
+    p95_s: float
+
+    @property
+    def exchanges_per_s(self) -> float:
+        """Steps of all ranks together, a second."""
+        return 1 / self.median_s
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {**asdict(self), "exchanges_per_s": self.exchanges_per_s}
+
+    def text(self) -> str:
+        """As a person reads it."""
+        rate = 2 * self.ranks * self.bytes / self.median_s / 1e9
+        return (
+            f"{self.ranks} ranks exchange {self.bytes} bytes in chunks of {self.chunk}: "
+            f"median {1e3 * self.median_s:.2f} ms, p95 {1e3 * self.p95_s:.2f} ms, "
+            f"{self.exchanges_per_s:.1f} exchanges/s, {rate:.2f} GB/s through the hub"
+        )
+
+
+def run(
+    address: str,
+    world: int,
+    nbytes: int,
+    steps: int,
+    *,
+    chunk: int,
+    key_file: str | Path | None = None,
+    insecure: bool = False,
+) -> Found:
+    """Exchanges a vector of f32 between ``world`` ranks in this process, ``steps`` times.
+
+    Raises ``SynclineError`` where the hub does not answer, or ends.
+    """
+    elements = max(nbytes // 4, 1)
+    job = f"bench {time.time_ns():x}"
+    times: list[float] = []
+    errors: list[BaseException] = []
+
+    def rank(number: int) -> None:
+        try:
+            vector = bytearray(4 * elements)
+            keys = {"vector": ("f32", elements)}
+            options = {"rank": number, "world": world, "job": job, "chunk": chunk, "key_file": key_file}
+            with Hub.join(address, keys, insecure=insecure, wait_s=10.0, **options) as hub:  # type: ignore[arg-type]
+                view = memoryview(vector).cast("f")
+                for step in range(WARM_UP + steps):
+                    began = time.perf_counter()
+                    hub.push_pull("vector", view).wait()
+                    if number == 0 and step >= WARM_UP:
+                        times.append(time.perf_counter() - began)
+        except BaseException as error:  # noqa: BLE001 - told by whoever waits for the thread
+            errors.append(error)
+
+    threads = [threading.Thread(target=rank, args=(number,), daemon=True) for number in range(world)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+    times.sort()
+    p95 = times[min(len(times) - 1, round(0.95 * (len(times) - 1)))]
+    return Found(world, 4 * elements, chunk, steps, statistics.median(times), p95)

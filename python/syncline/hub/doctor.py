@@ -1,0 +1,79 @@
+"""What a hub needs on this machine."""
+
+from __future__ import annotations
+
+import os
+import resource
+import socket
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from syncline.errors import SynclineError
+from syncline.hub.service import PORT, status
+from syncline.runtime import trust
+from syncline.runtime.addresses import resolve, with_port
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+Finding = tuple[str, str, str]
+"""State (``ok``, ``absent``, ``broken``), what was looked at, what was found."""
+
+CONGESTION = Path("/proc/sys/net/ipv4/tcp_congestion_control")
+ENOUGH_FILES = 4096
+
+
+def findings(address: str | None, listen: Sequence[str] | None, port: int, key_file: str | None) -> Iterator[Finding]:
+    """Looks at this machine, and at the hub at ``address`` where one is named."""
+    yield "ok", "CPUs", f"{os.cpu_count()}: as many cores sum, unless --cores says otherwise"
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    enough = files == resource.RLIM_INFINITY or files >= ENOUGH_FILES
+    detail = f"{files}, and every rank takes one for each core and one more"
+    yield ("ok" if enough else "absent"), "open files", detail if enough else f"{detail}: ulimit -n {ENOUGH_FILES}"
+    yield _congestion()
+    if key_file is not None:
+        yield _attempt("key", lambda: f"{key_file}: {len(trust.read_key(key_file))} bytes, for the owner alone")
+    for each in listen or ([] if address else ["127.0.0.1"]):
+        yield _listens(each, port)
+    if address is not None:
+        yield _attempt(f"hub {address}", lambda: _answers(address, key_file))
+
+
+def _congestion() -> Finding:
+    try:
+        name = CONGESTION.read_text().strip()
+    except OSError:
+        return "ok", "congestion control", "the system's"
+    if name == "bbr":
+        return "absent", "congestion control", "bbr, which keeps bursts of gradients waiting: --congestion cubic"
+    return "ok", "congestion control", name
+
+
+def _listens(host: str, port: int) -> Finding:
+    what = f"port {port} of {host}"
+    try:
+        name, number = resolve(host, port)
+        family = socket.AF_INET6 if ":" in name else socket.AF_INET
+        with socket.create_server((name, number), family=family):
+            return "ok", what, "is free"
+    except SynclineError as error:
+        return "broken", what, str(error)
+    except OSError as error:
+        return "broken", what, error.strerror or str(error)
+
+
+def _answers(address: str, key_file: str | None) -> str:
+    began = time.perf_counter()
+    found = status(address, key_file=key_file)
+    took = time.perf_counter() - began
+    host, port = resolve(address, PORT)
+    jobs = f"{len(found['jobs'])} jobs" if len(found["jobs"]) != 1 else "1 job"
+    return f"{with_port(host, port)} answers in {1e3 * took:.1f} ms: {found['cores']} cores, {jobs}"
+
+
+def _attempt(what: str, attempt: Callable[[], str]) -> Finding:
+    try:
+        return "ok", what, attempt()
+    except SynclineError as error:
+        return "broken", what, " ".join(str(error).split())

@@ -1,0 +1,49 @@
+"""What a hub makes of gradients. Formulas and defaults are those of ``torch.optim``."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Optimizer:
+    """An optimizer of the hub, by its name and its parameters' names."""
+
+    name: str
+    parameters: dict[str, float]
+
+    def plain(self) -> dict[str, Any]:
+        """As the hub is told."""
+        return {"name": self.name, "parameters": {key: float(value) for key, value in self.parameters.items()}}
+
+
+@dataclass(frozen=True)
+class Sgd:
+    """Stochastic gradient descent, as ``torch.optim.SGD``."""
+
+    lr: float = 1e-3
+    momentum: float = 0.0
+    dampening: float = 0.0
+    weight_decay: float = 0.0
+    nesterov: bool = False
+
+    def plain(self) -> dict[str, Any]:
+        """As the hub is told."""
+        return Optimizer("sgd", asdict(self)).plain()
+
+
+@dataclass(frozen=True)
+class Adam:
+    """Adam, as ``torch.optim.Adam``; with ``decoupled`` weight decay, as ``torch.optim.AdamW``."""
+
+    lr: float = 1e-3
+    beta1: float = 0.9
+    beta2: float = 0.999
+    eps: float = 1e-8
+    weight_decay: float = 0.0
+    decoupled: bool = False
+
+    def plain(self) -> dict[str, Any]:
+        """As the hub is told."""
+        return Optimizer("adam", asdict(self)).plain()

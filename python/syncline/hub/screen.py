@@ -1,0 +1,62 @@
+"""How a hub is, as a person reads it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+
+def overview(status: dict[str, Any]) -> list[RenderableType]:
+    """A hub and its jobs."""
+    from rich.table import Table
+
+    addresses = ", ".join(status["interfaces"])
+    draining = ", takes no new jobs" if status["draining"] else ""
+    head = f"hub at {addresses}: {status['cores']} cores, up {_time(status['uptime_s'])}{draining}"
+    counts = f"{status['lost']} ranks lost, {status['refused']} connections refused"
+    if not status["jobs"]:
+        return [head, counts, "no jobs"]
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column, justify in (
+        ("job", "left"),
+        ("ranks", "left"),
+        ("vectors", "right"),
+        ("chunks", "right"),
+        ("steps", "right"),
+        ("in", "right"),
+        ("out", "right"),
+        ("busiest core", "right"),
+    ):
+        table.add_column(column, justify=justify)  # type: ignore[arg-type]
+    for job in status["jobs"]:
+        ranks = ", ".join(f"{count} {state}" for state, count in Counter(job["ranks"]).items())
+        total = sum(job["bytes_in"])
+        busiest = f"{max(job['bytes_in']) * len(job['bytes_in']) / total:.2f}x the mean" if total else "-"
+        steps = f"{job['steps'] / job['chunks']:.0f}" if job["chunks"] else "-"
+        table.add_row(
+            job["job"],
+            ranks,
+            str(job["keys"]),
+            str(job["chunks"]),
+            steps,
+            _bytes(total),
+            _bytes(sum(job["bytes_out"])),
+            busiest,
+        )
+    return [head, counts, table]
+
+
+def _time(seconds: int) -> str:
+    hours, rest = divmod(seconds, 3600)
+    return f"{hours} h {rest // 60} min" if hours else f"{rest // 60} min {rest % 60} s" if rest >= 60 else f"{rest} s"
+
+
+def _bytes(number: float) -> str:
+    for unit in ("B", "kB", "MB", "GB"):
+        if number < 1000:
+            return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
+        number /= 1000
+    return f"{number:.1f} TB"

@@ -1,0 +1,106 @@
+"""A hub that serves."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any, Self
+
+from syncline import _core
+from syncline.runtime import trust
+from syncline.runtime.addresses import resolve, with_port
+from syncline.runtime.memory import refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+PORT = 29_420
+"""Where a hub listens, unless told otherwise."""
+
+
+class Service:
+    """A hub that serves, until it is closed."""
+
+    def __init__(
+        self,
+        listen: Sequence[str] = ("127.0.0.1",),
+        *,
+        port: int = PORT,
+        cores: int | None = None,
+        key_file: str | Path | None = None,
+        insecure: bool = False,
+        congestion: str | None = None,
+        most_jobs: int = 64,
+        ahead: int = 64 << 20,
+        interval_s: float = 0.4,
+        silence_s: float = 1.5,
+    ) -> None:
+        """Begins to serve at ``listen``, an address of each interface, at ``port`` (0: any that is free).
+
+        ``cores`` threads sum, each with the chunks of its own (as many as this machine has; core ``c`` is reached
+        through interface ``c mod interfaces``). A worker may be ``ahead`` bytes ahead of others at each. Whoever gives
+        no sign of life for ``silence_s`` is lost. Beyond this machine workers prove that they share the key in
+        ``key_file``, or the user says that it is ``insecure``.
+
+        Raises ``SynclineError`` where an address cannot be had, or what is given makes no sense.
+        """
+        hosts = [resolve(each, 0)[0] for each in listen]
+        key = None if key_file is None else trust.read_key(key_file)
+        trust.check(hosts, key, insecure=insecure)
+        plan = {
+            "interfaces": [with_port(host, port) for host in hosts],
+            "cores": max(os.cpu_count() or 1, len(hosts)) if cores is None else cores,
+            "ahead": ahead,
+            "most_jobs": most_jobs,
+            "congestion": congestion,
+            "interval_s": interval_s,
+            "silence_s": silence_s,
+        }
+        try:
+            self._core = _core.HubService.open(json.dumps(plan, allow_nan=False), key)
+        except ValueError as error:
+            raise refusal("what the hub is told makes no sense", str(error), "see syncline.hub.Service") from None
+
+    @property
+    def addresses(self) -> list[str]:
+        """Where it listens, by interface."""
+        return self._core.addresses()
+
+    def status(self) -> dict[str, Any]:
+        """How it is: its jobs, their ranks, bytes by core."""
+        text = self._core.status()
+        return {} if text is None else dict(json.loads(text))
+
+    def events(self) -> list[dict[str, Any]]:
+        """What has happened since it was asked last: jobs that begin and end, ranks that come, leave and are lost."""
+        return list(json.loads(self._core.events()))
+
+    def drain(self, seconds: float = 30.0) -> None:
+        """Takes no new jobs, and ends once there are none, or after ``seconds``."""
+        self._core.drain(seconds)
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has ended."""
+        return self._core.ended()
+
+    def close(self) -> None:
+        """Ends at once."""
+        self._core.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.close()
+
+
+def status(address: str, *, key_file: str | Path | None = None, wait_s: float = 5.0) -> dict[str, Any]:
+    """How a hub elsewhere is.
+
+    Raises ``SynclineError`` (SL1201, exit status 6) where it does not say.
+    """
+    host, port = resolve(address, PORT)
+    key = None if key_file is None else trust.read_key(key_file)
+    return dict(json.loads(_core.hub_status(with_port(host, port), wait_s, key)))

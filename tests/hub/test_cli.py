@@ -1,0 +1,146 @@
+"""``syncline hub``."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import subprocess
+import sys
+import urllib.request
+from array import array
+
+import pytest
+
+from syncline.hub import Hub, Service
+from tests.runtime.jobs import free_port
+
+COMMAND = [sys.executable, "-m", "syncline", "hub"]
+
+
+@contextlib.contextmanager
+def served(*arguments):
+    """A hub that serves, and its address."""
+    port = free_port()
+    command = [*COMMAND, "serve", "--port", str(port), "--log", "json", *arguments]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            said = {}
+            while said.get("event") != "listens":
+                line = process.stderr.readline()
+                assert line, "it listens"
+                said = json.loads(line)
+                process.metrics = said.get("address", getattr(process, "metrics", None))
+            yield process, f"127.0.0.1:{port}"
+        finally:
+            process.kill()
+
+
+def run(*arguments, status=0):
+    found = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=60)
+    assert found.returncode == status, found.stderr
+    assert "Traceback" not in found.stderr
+    return found
+
+
+def events(process):
+    out, err = process.communicate(timeout=30)
+    assert not out
+    return [json.loads(line) for line in err.splitlines()]
+
+
+def test_it_ends_after_its_jobs():
+    with served("--cores", "2") as (process, address):
+        with Hub.join(address, {"w": ("f32", 1000)}, rank=0, world=1, job="mine") as hub:
+            process.send_signal(signal.SIGTERM)
+            while json.loads(process.stderr.readline())["event"] != "drains":
+                pass
+            late = run("bench", address, "--world", "1", status=6)
+            assert "takes no new jobs" in late.stderr
+            vector = array("f", [3.0]) * 1000
+            assert hub.push_pull("w", vector).wait()
+        told = events(process)
+        assert process.returncode == 0
+    kinds = [event["event"] for event in told]
+    assert kinds[-3:] == ["rank_leaves", "job_ends", "ends"], told
+    assert all(event["job"] == "mine" for event in told if event["event"] == "job_ends")
+
+
+def test_jobs_that_do_not_end_are_cut_off():
+    with served("--drain", "0.3") as (process, address):
+        hub = Hub.join(address, {"w": ("f32", 10)}, rank=0, world=1)
+        process.send_signal(signal.SIGTERM)
+        assert events(process)[-1]["event"] == "ends"
+        assert process.returncode == 6
+        hub.close()
+
+
+def test_status_shows_jobs():
+    with Service(port=0, cores=2) as service:
+        address = service.addresses[0]
+        assert "no jobs" in run("status", address).stdout
+        with Hub.join(address, {"w": ("f32", 100_000)}, rank=0, world=1, job="resnet") as hub:
+            for _ in range(3):
+                hub.push_pull("w", array("f", [0.0]) * 100_000).wait()
+            shown = run("status", address).stdout
+            found = json.loads(run("status", address, "--json").stdout)["hub"]
+    assert "resnet" in shown
+    assert "1 here" in shown
+    assert "1.2 MB" in shown
+    job = found["jobs"][0]
+    assert (job["chunks"], job["steps"], sum(job["bytes_in"])) == (13, 39, 1_200_000)
+
+
+def test_bench_tells_what_it_measured():
+    with Service(port=0, cores=2) as service:
+        found = run("bench", service.addresses[0], "--world", "3", "--size", "1MB", "--steps", "5", "--json")
+        told = json.loads(found.stdout)
+        assert (told["ranks"], told["bytes"], told["steps"], told["chunk"]) == (3, 1_000_000, 5, 32768)
+        assert 0 < told["median_s"] <= told["p95_s"]
+        text = run("bench", service.addresses[0], "--world", "2", "--size", "64KiB", "--steps", "3").stdout
+        assert "exchanges/s" in text
+    assert "no number of bytes" in run("bench", "--size", "much", status=2).stderr
+
+
+def test_doctor_finds_what_is_wrong(tmp_path):
+    key = tmp_path / "job.key"
+    key.write_bytes(b"x" * 32)
+    key.chmod(0o644)
+    with Service(port=0, cores=1) as service:
+        address = service.addresses[0]
+        found = json.loads(run("doctor", address, "--json").stdout)
+        assert any(row["what"] == f"hub {address}" and row["state"] == "ok" for row in found["findings"])
+        port = address.rpartition(":")[2]
+        taken = run("doctor", "--listen", "127.0.0.1", "--port", port, "--key-file", str(key), status=1).stdout
+    assert "others may read the key" in taken
+    assert "Address already in use" in taken
+    assert "cannot be asked" in run("doctor", "127.0.0.1:1", status=1).stdout
+
+
+def test_prometheus_is_told():
+    pytest.importorskip("prometheus_client", reason="the extra `metrics` is not installed")
+    with served("--metrics", "127.0.0.1:0") as (process, address):
+        with Hub.join(address, {"w": ("f32", 1000)}, rank=0, world=1, job="mine") as hub:
+            hub.push_pull("w", array("f", [0.0]) * 1000).wait()
+            for _ in range(100):
+                text = urllib.request.urlopen(f"http://{process.metrics}/metrics", timeout=10).read().decode()
+                if 'syncline_hub_chunk_steps_total{job="mine"} 1.0' in text:
+                    break
+        assert 'syncline_hub_ranks{job="mine",state="here"} 1.0' in text
+        assert 'syncline_hub_chunk_steps_total{job="mine"} 1.0' in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "words"),
+    [
+        (["serve", "--listen", "192.0.2.1"], 2, "anybody who reaches this address"),
+        (["serve", "--listen", "192.0.2.1", "--insecure"], 6, "cannot listen"),
+        (["serve", "--key-file", "no.such.key"], 2, "the key cannot be read"),
+        (["serve", "--congestion", "none such"], 6, "congestion control"),
+        (["serve", "--port", "70000"], 2, "70000"),
+        (["status", "127.0.0.1:1"], 6, "cannot be asked"),
+        (["status", "nowhere.invalid"], 2, "the address is not known"),
+    ],
+)
+def test_what_cannot_be_is_told(arguments, status, words):
+    assert words in run(*arguments, status=status).stderr

@@ -1,0 +1,197 @@
+"""Ranks that exchange with hubs in this process."""
+
+from __future__ import annotations
+
+import math
+import threading
+from array import array
+
+import pytest
+
+from syncline import SynclineError
+from syncline.hub import Adam, Hub, Service, Sgd, status, two_levels
+
+
+def together(world, act):
+    """What each rank gives back, all at once."""
+    results: dict[int, object] = {}
+    errors = []
+
+    def run(rank):
+        try:
+            results[rank] = act(rank)
+        except BaseException as error:  # noqa: BLE001 - raised again by the test
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(rank,)) for rank in range(world)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    if errors:
+        raise errors[0]
+    return [results[rank] for rank in range(world)]
+
+
+@pytest.fixture
+def hubs():
+    """The addresses of two hubs that serve."""
+    with Service(port=0, cores=2) as one, Service(port=0, cores=1) as two:
+        yield [one.addresses[0], two.addresses[0]]
+
+
+KEYS = {"weights": ("f32", 30_000), "bias": ("f32", 3)}
+
+
+def test_the_mean_of_all_is_what_all_get(hubs):
+    def act(rank):
+        with Hub.join(hubs, KEYS, rank=rank, world=3) as hub:
+            vectors = {name: array("f", [float(rank)] * length) for name, (_, length) in KEYS.items()}
+            under_way = [hub.push_pull(name, vector) for name, vector in vectors.items()]
+            assert all(exchange.wait() for exchange in under_way)
+            assert [exchange.contributors for exchange in under_way] == [3, 3]
+            assert hub.steps == {"weights": 1, "bias": 1}
+            return vectors
+
+    for vectors in together(3, act):
+        assert all(set(vector) == {1.0} for vector in vectors.values())
+
+
+def test_push_then_pull_is_the_same_in_two(hubs):
+    def act(rank):
+        with Hub.join(hubs, KEYS, rank=rank, world=2, reduction="max") as hub:
+            vector = array("f", [float(rank)] * 3)
+            hub.push("bias", vector).wait()
+            hub.pull("bias", vector).wait()
+            return list(vector)
+
+    assert together(2, act) == [[1.0] * 3] * 2
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "expected"),
+    [
+        (Sgd(lr=0.5), lambda step: 10 - 1.5 * step),
+        (Sgd(lr=0.5, momentum=0.5), lambda step: 10 - 1.5 * sum(2 - 0.5**each for each in range(step))),
+        (Adam(lr=0.25), lambda step: 10 - 0.25 * step),
+    ],
+)
+def test_the_hub_makes_parameters_better(hubs, optimizer, expected):
+    def act(rank):
+        found = []
+        with Hub.join(hubs, KEYS, rank=rank, world=2, optimizer=optimizer) as hub:
+            parameters = array("f", [10.0 if rank == 0 else 0.0] * 30_000)
+            hub.start({"weights": parameters})
+            assert set(parameters) == {10.0}
+            for _ in range(3):
+                gradient = array("f", [2.0 + 2.0 * rank] * 30_000)
+                hub.push_pull("weights", gradient).wait()
+                found.append(set(gradient))
+        return found
+
+    for found in together(2, act):
+        for step, values in enumerate(found, 1):
+            assert len(values) == 1
+            assert math.isclose(values.pop(), expected(step), rel_tol=1e-5)
+
+
+def test_a_learning_rate_changes_between_steps(hubs):
+    with Hub.join(hubs, {"w": ("f64", 5)}, rank=0, world=1, optimizer=Sgd(lr=1.0)) as hub:
+        hub.set("w", array("d", [1.0] * 5)).wait()
+        for rate, expected in ((None, 0.0), (0.25, -0.25)):
+            if rate is not None:
+                hub.set_learning_rate(rate)
+            gradient = array("d", [1.0] * 5)
+            hub.push_pull("w", gradient).wait()
+            assert list(gradient) == [expected] * 5
+
+
+def test_without_synchrony_nobody_waits(hubs):
+    options = {"world": 2, "asynchronous": True, "optimizer": Sgd(lr=1.0), "job": "later"}
+
+    def join(rank):
+        return Hub.join(hubs, {"w": ("f32", 5)}, rank=rank, **options)
+
+    first, second = together(2, join)
+    first.set("w", array("f", [9.0] * 5)).wait()
+    for expected in (8.0, 7.0, 6.0):
+        gradient = array("f", [1.0] * 5)
+        second.push_pull("w", gradient).wait()
+        assert list(gradient) == [expected] * 5
+    parameters = array("f", [0.0] * 5)
+    first.pull("w", parameters).wait()
+    assert list(parameters) == [6.0] * 5
+    first.close()
+    second.close()
+
+
+def test_jobs_do_not_meet(hubs):
+    def act(number):
+        with Hub.join(hubs, KEYS, rank=0, world=1, job=f"job {number}") as hub:
+            for _ in range(5):
+                vector = array("f", [float(number)] * 30_000)
+                hub.push_pull("weights", vector).wait()
+                assert set(vector) == {float(number)}
+            return {job["job"] for job in status(hubs[0])["jobs"]}
+
+    assert all(f"job {number}" in jobs for number, jobs in enumerate(together(3, act)))
+
+
+def refused(call, *words):
+    with pytest.raises(SynclineError) as raised:
+        call()
+    text = str(raised.value)
+    assert all(word in text for word in words), text
+    return raised.value
+
+
+def test_what_makes_no_sense_is_told(hubs):
+    def join(keys=KEYS, **options):
+        return lambda: Hub.join(hubs, keys, **{"rank": 0, "world": 1, "wait_s": 0.3, **options})
+
+    refused(join(reduction="avg"), "avg", "choose mean, sum")
+    refused(join({"w": ("f31", 3)}), "f31")
+    refused(join({"w": ("f32", -3)}), "`w` is no vector")
+    refused(join({"w": ["f32", 3]}), "no memory to work on")
+    refused(join({"w": ("i64", 3)}), "`w` has no mean", "ask for a sum")
+    refused(join(optimizer=Sgd(lr=-1.0)), "`lr` is -1", "0 or more")
+    refused(join(optimizer=Sgd(nesterov=True)), "needs a `momentum`")
+    refused(join({"w": ("f16", 3)}, optimizer=Sgd()), "optimizers are for f32 and f64")
+    refused(join(chunk=8), "64 to")
+    refused(join(policy="carry on"), "carry on", "fail")
+    refused(join(world=0), "0 workers")
+    refused(join(rank=-1), "-1")
+    refused(join(rank=3), "there is no rank 3 of 1")
+    refused(lambda: Hub.join("no.such.host.invalid", KEYS, rank=0, world=1), "the address is not known")
+    refused(lambda: Hub.join("192.0.2.1", KEYS, rank=0, world=1), "anybody who reaches this address", "key_file")
+    absent = refused(join(world=2), "rank 1 has not come")
+    assert (absent.exit_status, absent.diagnostics[0]["code"]) == (6, "SL1201")
+
+
+def test_what_does_not_fit_is_told(hubs):
+    with Hub.join(hubs, KEYS, rank=0, world=1) as hub:
+        refused(lambda: hub.push("weigths", array("f", [0.0])), "did you mean `weights`?")
+        refused(lambda: hub.push("bias", array("f", [0.0] * 4)), "4 f32", "3 f32")
+        refused(lambda: hub.push("bias", array("d", [0.0] * 3)), "3 f64", "3 f32")
+        refused(lambda: hub.push("bias", b"abc"), "writes to its buffer")
+        refused(lambda: hub.set_learning_rate(0.1), "no optimizer")
+    refused(lambda: hub.push("bias", array("f", [0.0] * 3)), "closed")
+
+
+def test_a_hub_that_cannot_be_is_told():
+    with Service(port=0, cores=1) as service:
+        port = int(service.addresses[0].rpartition(":")[2])
+        refused(lambda: Service(port=port), "cannot listen", str(port))
+    refused(lambda: Service(["127.0.0.1", "127.0.0.2"], port=0, cores=1), "2 interfaces for 1 cores")
+    refused(lambda: Service(["192.0.2.7"], port=0), "anybody who reaches this address")
+    refused(lambda: Service(port=0, congestion="no such"), "congestion control")
+    refused(lambda: status("127.0.0.1:1", wait_s=0.2), "cannot be asked")
+
+
+def test_whether_two_levels_pay():
+    thin = two_levels(2, 8, hub_rate=10e9, core_rate=1.25e9, worker_rate=1.25e9)
+    assert thin.pays
+    assert math.isclose(thin.flat, 3.2e-9)
+    assert math.isclose(thin.two_level, 1.2e-9)
+    assert not two_levels(2, 8, hub_rate=10e9, core_rate=1.25e9, worker_rate=1.25e9, between=3e-9).pays
+    refused(lambda: two_levels(2, 8, hub_rate=0, core_rate=1, worker_rate=1), "more than 0")

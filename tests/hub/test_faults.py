@@ -1,0 +1,133 @@
+"""Ranks of a hub that die or stop, and hubs that do."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from syncline.hub import Service, status
+from tests.runtime.jobs import free_port, job
+
+WORKER = Path(__file__).parent / "worker.py"
+
+FOUND_WITHIN_S = 2.0
+"""How soon a fault is found: what the project promises."""
+
+SLACK_S = 3.0
+"""What a machine that is busy with other tests may add."""
+
+
+@pytest.fixture
+def hub():
+    """The address of a hub that serves."""
+    with Service(port=0, cores=2) as service:
+        yield service.addresses[0]
+
+
+def settings(hub, **others):
+    return json.dumps({"hubs": hub, "steps": 10**6, **others})
+
+
+@pytest.mark.parametrize(
+    ("number", "what"), [(signal.SIGKILL, "closed its connection"), (signal.SIGSTOP, "gave no sign of life")]
+)
+def test_all_are_told_who_is_lost(hub, number, what):
+    with job(4, settings(hub), worker=WORKER) as running:
+        running.wait_for_steps()
+        since = running.kill(2, number)
+        outcomes = [running.outcome(rank) for rank in (0, 1, 3)]
+    messages = {outcome["error"]["message"].partition(" (")[0] for outcome in outcomes}
+    assert len(messages) == 1, messages
+    assert messages.pop().startswith(f"rank 2 {what}")
+    for outcome in outcomes:
+        assert (outcome["error"]["code"], outcome["status"], outcome["intact"]) == ("SL1202", 6, True)
+        assert outcome["at"] - since < FOUND_WITHIN_S + SLACK_S
+    if number == signal.SIGKILL:
+        assert "push_pull of `weights`, 200000 bytes" in outcomes[0]["error"]["message"]
+
+
+def test_those_that_are_left_go_on(hub):
+    with job(3, settings(hub, steps=400, policy="shrink", pause=0.005), worker=WORKER) as running:
+        running.wait_for_steps()
+        running.kill(0, signal.SIGKILL)
+        outcomes = [running.outcome(rank) for rank in (1, 2)]
+    assert [outcome["status"] for outcome in outcomes] == [0, 0], outcomes
+    assert outcomes[0]["last"] == outcomes[1]["last"]
+
+
+def test_a_rank_that_is_started_again_joins_those_that_are_left(hub):
+    sets = settings(hub, steps=600, policy="shrink", pause=0.01)
+    with job(2, sets, worker=WORKER) as running:
+        running.wait_for_steps()
+        running.kill(1, signal.SIGKILL)
+        running.processes[1].wait()
+        with job(2, sets, ranks=[1], worker=WORKER) as again:
+            said = json.loads(again.processes[0].stdout.readline())
+            assert said["step"] > 0, "it takes up where the job is"
+            outcomes = [running.outcome(0), again.outcome(0)]
+    assert [outcome["contributors"] for outcome in outcomes] == [2, 2], outcomes
+    assert outcomes[0]["last"] == outcomes[1]["last"]
+
+
+def test_a_rank_is_waited_for(hub):
+    sets = settings(hub, steps=200, policy="wait", pause=0.01)
+    with job(2, sets, worker=WORKER) as running:
+        running.wait_for_steps()
+        running.kill(0, signal.SIGKILL)
+        running.processes[0].wait()
+        time.sleep(0.5)
+        with job(2, sets, ranks=[0], worker=WORKER) as again:
+            outcomes = [running.outcome(1), again.outcome(0)]
+    assert [outcome["status"] for outcome in outcomes] == [0, 0], outcomes
+    # Every step of every rank counts once, whoever was started again meanwhile.
+    assert all(outcome["last"] == [400.0, 400.0] for outcome in outcomes), outcomes
+
+
+def test_other_jobs_never_notice(hub):
+    with (
+        job(2, settings(hub, steps=300, pause=0.002), worker=WORKER) as other,
+        job(2, settings(hub, job="another"), worker=WORKER) as running,
+    ):
+        running.wait_for_steps()
+        running.kill(0, signal.SIGKILL)
+        assert running.outcome(1)["status"] == 6
+        outcomes = [other.outcome(rank) for rank in range(2)]
+    assert [outcome["last"] for outcome in outcomes] == [[600.0, 600.0]] * 2
+
+
+@pytest.mark.parametrize(
+    ("number", "what"), [(signal.SIGKILL, "closed its connection"), (signal.SIGSTOP, "gave no sign of life")]
+)
+def test_a_hub_that_is_lost_is_named(number, what):
+    port = free_port()
+    command = [sys.executable, "-m", "syncline", "hub", "serve", "--port", str(port), "--cores", "2"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as served:
+        try:
+            with job(2, settings(f"127.0.0.1:{port}"), worker=WORKER) as running:
+                running.wait_for_steps()
+                since = time.time()
+                served.send_signal(number)
+                outcomes = [running.outcome(rank) for rank in range(2)]
+        finally:
+            served.kill()
+    for outcome in outcomes:
+        assert outcome["error"]["message"].startswith(f"hub 0 at 127.0.0.1:{port} {what}"), outcome
+        assert outcome["intact"]
+        assert outcome["at"] - since < FOUND_WITHIN_S + SLACK_S
+
+
+def test_a_rank_that_was_stopped_for_a_moment_is_waited_for(hub):
+    with job(2, settings(hub, steps=300), worker=WORKER) as running:
+        running.wait_for_steps()
+        running.kill(1, signal.SIGSTOP)
+        time.sleep(0.7)
+        running.kill(1, signal.SIGCONT)
+        outcomes = [running.outcome(rank) for rank in range(2)]
+    assert [outcome["status"] for outcome in outcomes] == [0, 0]
+    assert status(hub)["lost"] == 0

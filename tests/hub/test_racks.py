@@ -1,0 +1,59 @@
+"""Hubs in several racks."""
+
+from __future__ import annotations
+
+from array import array
+
+import pytest
+
+from syncline.hub import Hub, Racks, Service
+from tests.hub.test_exchange import refused, together
+
+
+@pytest.mark.parametrize("between", ["sharded", "ring"])
+def test_racks_sum_first_and_then_exchange(between):
+    with Service(port=0, cores=2) as one, Service(port=0, cores=2) as two, Service(port=0, cores=2) as three:
+        racks = Racks([0, 1, 1, 2], [[hub.addresses[0]] for hub in (one, two, three)], between)
+
+        def act(rank):
+            with Hub.join(None, {"w": ("f32", 50_000)}, rank=rank, world=4, racks=racks) as hub:
+                for step in range(3):
+                    vector = array("f", [float(rank + step)]) * 50_000
+                    exchange = hub.push_pull("w", vector)
+                    assert exchange.wait()
+                    assert set(vector) == {1.5 + step}
+                    assert exchange.contributors == 4
+                return True
+
+        assert all(together(4, act))
+
+
+def test_racks_are_read(tmp_path):
+    file = tmp_path / "racks.txt"
+    file.write_text("# two racks\n10.0.0.9 10.0.0.8:1 : 0 2\n\n[::1]:5 10.0.1.8 : 1 # the other\n")
+    assert Racks.read(file) == Racks([0, 1, 0], [["10.0.0.9", "10.0.0.8:1"], ["[::1]:5", "10.0.1.8"]])
+    for text, words in (
+        ("10.0.0.9 0 1", "no rack"),
+        ("10.0.0.9 : 0 x", "no rack"),
+        ("a : 0 1\nb : 1 2", "rank 1 is in two racks"),
+        ("a : 0 2", "no rank is left out"),
+        ("", "no rank is left out"),
+        ("a : -1 0", "no rank is left out"),
+    ):
+        file.write_text(text)
+        refused(lambda: Racks.read(file), words)
+    refused(lambda: Racks.read(tmp_path / "none"), "cannot be read")
+
+
+def test_racks_that_make_no_sense_are_told():
+    def join(racks, hubs=None, **options):
+        return lambda: Hub.join(hubs, {"w": ("f32", 5)}, rank=0, world=2, racks=racks, wait_s=0.3, **options)
+
+    here = ["127.0.0.1:1"]
+    refused(join(Racks([0, 0], [here]), hubs=here), "named twice")
+    refused(join(Racks([0], [here])), "the racks of 1 ranks are told, and there are 2")
+    refused(join(Racks([0, 1], [here])), "there is no rack 1 of 1")
+    refused(join(Racks([0, 0], [here, here])), "rack 1 has no ranks")
+    refused(join(Racks([0, 1], [here, [*here, *here]])), "as many in each")
+    refused(join(Racks([0, 1], [here, here], "tree")), "tree", "sharded")
+    refused(join(Racks([0, 1], [here, here]), policy="shrink"), "its policy is fail")

@@ -1,0 +1,54 @@
+"""One rank of a job on hubs, for tests that disturb it.
+
+Says as JSON what happens: ``step`` once it has done one, and at last how it ended.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from array import array
+
+from syncline.errors import SynclineError
+from syncline.hub import Hub, Sgd
+
+
+def say(**what: object) -> None:
+    """Says something, in a line."""
+    sys.stdout.write(json.dumps(what) + "\n")
+    sys.stdout.flush()
+
+
+def main() -> None:
+    """Trains until it has done its steps, or something goes wrong."""
+    settings = json.loads(sys.argv[1])
+    steps, pause, elements = settings.pop("steps"), settings.pop("pause", 0.0), settings.pop("elements", 50_000)
+    zeros = array("f", [0.0]) * elements
+    status, error, contributors = 0, None, 0
+    gradient = array("f", zeros)
+    before = gradient
+    try:
+        keys = {"weights": gradient}
+        with Hub.join(settings.pop("hubs"), keys, optimizer=Sgd(lr=1.0), reduction="sum", **settings) as hub:
+            parameters = array("f", [0.0]) * elements
+            hub.start({"weights": parameters})
+            for step in range(hub.steps["weights"], steps):
+                # Whatever the parameters are, they come one nearer to 1000 with each rank.
+                gradient = array("f", [-1.0]) * elements
+                before = array("f", gradient)
+                exchange = hub.push_pull("weights", gradient, keep=True)
+                exchange.wait()
+                contributors = exchange.contributors
+                parameters = gradient
+                say(step=step, contributors=contributors)
+                time.sleep(pause)
+            last = [min(parameters), max(parameters)]
+    except SynclineError as raised:
+        status, error, last = raised.exit_status, raised.diagnostics[0], []
+    intact = gradient == before
+    say(status=status, error=error, at=time.time(), intact=intact, last=last, contributors=contributors)
+    sys.exit(status)
+
+
+main()
