@@ -18,16 +18,33 @@ use crate::shape::Book;
 pub use place::{Absence, Place};
 use std::sync::Arc;
 
+/// Asked now and then: an error where the member is not to go on.
+type Wanted<'a> = dyn FnMut() -> Result<(), Absence> + 'a;
+
 /// Joins the members of a job. Rank 0 is also the coordinator: it must be able to listen where the others look for it. Returns
 /// once all are there and joined.
 ///
 /// # Errors
 /// Where not all come in time, one is refused, or a connection cannot be made: who, and why.
 pub fn join(place: &Place, book: Book, settings: Settings) -> Result<Communicator, Absence> {
+    join_while(place, book, settings, &mut || true)
+}
+
+/// As [`join`], as long as `wanted` says so: it is asked about every 50 ms.
+///
+/// # Errors
+/// As [`join`]; and where it is not wanted any more.
+pub fn join_while(
+    place: &Place,
+    book: Book,
+    settings: Settings,
+    wanted: &mut dyn FnMut() -> bool,
+) -> Result<Communicator, Absence> {
     place.check(settings)?;
+    let mut wanted = || if wanted() { Ok(()) } else { Err(Absence::here(place.rank, "was told to give up")) };
     let hall = (place.rank == 0).then(|| hall::open(place, settings)).transpose()?;
-    let (mut post, meet, listeners) = post::enter(place, settings)?;
-    let connections = meeting::join(place, &meet, listeners, &mut post)?;
+    let (mut post, meet, listeners) = post::enter(place, settings, &mut wanted)?;
+    let connections = meeting::join(place, &meet, listeners, &mut post, &mut wanted)?;
     let court = |verdicts, gauge| post.watch(settings.patience, verdicts, gauge, hall);
     Communicator::under(Arc::new(book), settings, meet.epoch, connections, court)
         .map_err(|error| Absence::here(place.rank, &format!("starts no threads: {error}")))

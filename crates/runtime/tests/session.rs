@@ -11,12 +11,27 @@ use syncline_runtime::handshake::{Key, Trust};
 use syncline_runtime::lane::Pace;
 use syncline_runtime::memory::{Buffer, Region};
 use syncline_runtime::operation::{Association, Operation};
-use syncline_runtime::session::{Absence, Place, join};
+use syncline_runtime::session::{Absence, Place, join, join_while};
 use syncline_runtime::shape::{Book, Rule};
 use syncline_runtime::sum::{Element, Reduction};
 use syncline_units::CollectiveKind;
 
 const WAIT: Duration = Duration::from_secs(60);
+
+/// All of a buffer. Tests keep it until operations on it are over.
+trait Lent {
+    fn region(&mut self) -> Region;
+}
+
+impl Lent for Buffer {
+    fn region(&mut self) -> Region {
+        // SAFETY: whoever waits for the outcome, or drops the communicator first, has the buffer to itself again.
+        #[allow(unsafe_code)]
+        unsafe {
+            self.lend()
+        }
+    }
+}
 
 fn free_port() -> u16 {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
@@ -304,4 +319,32 @@ fn many_strangers_who_say_nothing_keep_nobody_out() {
     let second = enter(place(1, 2, port), settings());
     assert!([first, second].into_iter().all(|member| member.join().unwrap().is_ok()));
     drop(silent);
+}
+
+#[test]
+fn what_makes_no_sense_is_told_before_anybody_is_called() {
+    let alone = |place: Place| join(&place, book(0, 2), settings()).unwrap_err();
+    let any = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+    let absence = alone(Place { interfaces: vec![any], ..place(0, 2, free_port()) });
+    assert!(absence.nonsense && absence.why.contains("name those that they reach it at"), "{absence}");
+    let congestion = Some("no-such-thing".to_owned());
+    let absence = alone(Place { congestion, ..place(0, 2, free_port()) });
+    assert!(absence.nonsense && absence.why.contains("`no-such-thing`"), "{absence}");
+}
+
+#[test]
+fn joining_ends_when_it_is_not_wanted_any_more() {
+    for (rank, world) in [(0, 2), (1, 2)] {
+        let mut asked = 0;
+        let mut wanted = || {
+            asked += 1;
+            asked < 10
+        };
+        let began = Instant::now();
+        let absence =
+            join_while(&place(rank, world, free_port()), book(rank, world), settings(), &mut wanted);
+        let why = absence.unwrap_err().why;
+        assert!(why.contains("told to give up"), "{why}");
+        assert!(began.elapsed() < Duration::from_secs(3));
+    }
 }
