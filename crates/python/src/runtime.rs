@@ -16,7 +16,7 @@ use syncline_runtime::lane::Pace;
 use syncline_runtime::memory::Region;
 use syncline_runtime::operation::{Association, Operation};
 use syncline_runtime::pulse::Patience;
-use syncline_runtime::session::{Place, join};
+use syncline_runtime::session::{Place, join_while};
 use syncline_runtime::shape::{Book, Rule};
 use syncline_runtime::sum::{Element, Reduction};
 use syncline_units::CollectiveKind;
@@ -102,7 +102,8 @@ impl Communicator {
                 "rank {rank} of {world}: ranks are 0 to one less than there are"
             )));
         }
-        let communicator = detached(py, || {
+        let mut raised = None;
+        let joined = detached(py, || {
             let rules = member.rules.iter().map(|way| {
                 let algorithm = by_name(&way.algorithm)?;
                 syncline_plan::registry::check(&*algorithm, way.kind, world)?;
@@ -135,11 +136,23 @@ impl Communicator {
                 },
                 deadline: seconds("deadline_s", member.deadline_s)?,
             };
-            join(&place, book, settings).map_err(|absence| {
+            let mut looked = Instant::now();
+            let mut wanted = || {
+                if looked.elapsed() >= LOOK && raised.is_none() {
+                    looked = Instant::now();
+                    raised = Python::attach(|py| py.check_signals().err());
+                }
+                raised.is_none()
+            };
+            join_while(&place, book, settings, &mut wanted).map_err(|absence| {
                 let code = if absence.nonsense { Code::BadValue } else { Code::NoMeeting };
                 Diagnostic::error(code, absence.why).into()
             })
-        })?;
+        });
+        if let Some(raised) = raised {
+            return Err(raised);
+        }
+        let communicator = joined?;
         let inner = Inner { communicator: Some(communicator), under_way: Vec::new() };
         Ok(Self { inner: Mutex::new(inner), rank, world })
     }
