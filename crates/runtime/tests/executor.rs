@@ -227,7 +227,7 @@ fn a_member_leaves(join: Join) {
 }
 
 /// A communicator of the first of two members, and the connection to it.
-fn half(join: Join) -> (Communicator, Connection) {
+fn half(join: Join, settings: Settings) -> (Communicator, Connection) {
     let (ours, theirs) = pair(join);
     let rule = Rule {
         kind: CollectiveKind::AllReduce,
@@ -237,13 +237,13 @@ fn half(join: Join) -> (Communicator, Connection) {
     };
     let book = Book::new(0, 2, vec![0, 1], vec![rule]).unwrap();
     let connections = vec![vec![None, Some(ours)]];
-    (Communicator::new(Arc::new(book), settings(1), 0, connections).unwrap(), theirs)
+    (Communicator::new(Arc::new(book), settings, 0, connections).unwrap(), theirs)
 }
 
 #[test]
 fn a_peer_that_dies_in_the_middle_of_a_frame_is_found_at_once() {
     for join in JOINS {
-        let (member, mut peer) = half(join);
+        let (member, mut peer) = half(join, settings(1));
         let mut buffers = [Buffer::new(400_000)];
         let region = region(&mut buffers, 0);
         let pending = member.begin(&all_reduce(100_000), region, region, true).unwrap();
@@ -260,7 +260,7 @@ fn a_peer_that_dies_in_the_middle_of_a_frame_is_found_at_once() {
 #[test]
 fn garbage_is_told_as_such() {
     for join in JOINS {
-        let (member, mut peer) = half(join);
+        let (member, mut peer) = half(join, settings(1));
         let mut buffers = [Buffer::new(4000)];
         let region = region(&mut buffers, 0);
         let pending = member.begin(&all_reduce(1000), region, region, true).unwrap();
@@ -273,7 +273,8 @@ fn garbage_is_told_as_such() {
 #[test]
 fn a_peer_that_stops_is_silent_over_any_transport() {
     for join in JOINS {
-        let (member, mut peer) = half(join);
+        let patience = Patience { interval: Duration::from_millis(50), silence: Duration::from_millis(400) };
+        let (member, mut peer) = half(join, Settings { patience, ..settings(1) });
         let mut buffers = [Buffer::new(4000)];
         let region = region(&mut buffers, 0);
         let pending = member.begin(&all_reduce(1000), region, region, true).unwrap();
@@ -421,7 +422,7 @@ fn whoever_hears_nobody_says_that_it_is_cut_off() {
 #[test]
 fn a_peer_that_left_before_its_connection_broke_has_left() {
     for join in JOINS {
-        let (member, mut peer) = half(join);
+        let (member, mut peer) = half(join, settings(1));
         let mut buffers = [Buffer::new(40_000_000)];
         let region = region(&mut buffers, 0);
         let leave = Header { kind: Frame::Leave, epoch: 0, sequence: 0, chunk: 0 }.encode(&[]);
