@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import textwrap
+import time
 from array import array
 
 import pytest
@@ -168,3 +170,38 @@ def test_a_key_lets_friends_in_and_nobody_else(tmp_path):
         outcome = alone.outcome(0)
         assert "rank 1 did not come within 3 s" in outcome["error"]["message"]
         assert (refused["status"], outcome["status"]) == (6, 6)
+
+
+def test_ctrl_c_ends_joining():
+    body = "from syncline.runtime import Communicator\nprint('here', flush=True)\nCommunicator.join()"
+    environment = {**os.environ, "RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": f"127.0.0.1:{free_port()}"}
+    with subprocess.Popen(
+        [sys.executable, "-c", body], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=10)
+    assert "KeyboardInterrupt" in err
+
+
+def test_memory_in_use_is_refused():
+    body = """
+        import time
+        from syncline.errors import SynclineError
+        with Communicator.join() as ranks:
+            values = array("f", [1.0] * 1000)
+            if ranks.rank == 1:
+                time.sleep(1)
+            first = ranks.all_reduce(values)
+            if ranks.rank == 0:
+                try:
+                    ranks.all_reduce(values)
+                except SynclineError as error:
+                    print(error.diagnostics[0]["message"])
+            first.wait()
+            ranks.barrier().wait()
+    """
+    said = run(2, body)
+    assert "is in use by all_reduce of 1000 f32 (sum) (operation 1)" in said[0], said

@@ -17,7 +17,7 @@ use pyo3::prelude::*;
 use serde::Deserialize;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics};
 use syncline_plan::by_name;
@@ -28,7 +28,7 @@ use syncline_runtime::lane::Pace;
 use syncline_runtime::memory::Region;
 use syncline_runtime::operation::{Association, Operation};
 use syncline_runtime::pulse::Patience;
-use syncline_runtime::session::{Absence, Place, join_announced};
+use syncline_runtime::session::{Absence, Place, join_with};
 use syncline_runtime::shape::{Book, Rule};
 use syncline_runtime::sum::{Element, Reduction};
 use syncline_units::CollectiveKind;
@@ -100,19 +100,19 @@ impl Communicator {
                 "rank {rank} of {world}: ranks are 0 to one less than there are"
             )));
         }
-        let mut raised = None;
-        let announced = |address: SocketAddr| {
-            let Some(announce) = announce else { return Ok(()) };
+        let raised = Mutex::new(None);
+        let mut announced = |address: SocketAddr| {
+            let Some(announce) = &announce else { return Ok(()) };
             let said = Python::attach(|py| announce.call1(py, (address.to_string(),)).map(drop));
             said.map_err(|error| {
-                raised = Some(error);
+                *raised.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
                 Absence {
                     why: "the coordinator's address could not be announced".to_owned(),
                     nonsense: false,
                 }
             })
         };
-        let communicator = detached(py, || {
+        let joined = detached(py, || {
             let rules = member.rules.iter().map(|way| {
                 let algorithm = by_name(&way.algorithm)?;
                 syncline_plan::registry::check(&*algorithm, way.kind, world)?;
@@ -139,16 +139,26 @@ impl Communicator {
                 },
                 deadline: seconds("deadline_s", member.deadline_s)?,
             };
-            join_announced(&place, book, settings, announced).map_err(|absence| {
+            let mut looked = Instant::now();
+            let mut wanted = || {
+                if looked.elapsed() >= LOOK {
+                    looked = Instant::now();
+                    if let Err(error) = Python::attach(|py| py.check_signals()) {
+                        *raised.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                        return false;
+                    }
+                }
+                true
+            };
+            join_with(&place, book, settings, &mut announced, &mut wanted).map_err(|absence| {
                 let code = if absence.nonsense { Code::BadValue } else { Code::NoMeeting };
                 Diagnostic::error(code, absence.why).into()
             })
         });
-        let communicator = match (communicator, raised) {
-            (Err(_), Some(error)) => return Err(error),
-            (communicator, _) => communicator?,
-        };
-        Ok(Self { operations: Operations::new("communicator", communicator), rank, world })
+        if let Some(raised) = raised.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            return Err(raised);
+        }
+        Ok(Self { operations: Operations::new("communicator", joined?), rank, world })
     }
 
     /// This member's rank.

@@ -48,7 +48,7 @@ impl Default for Settings {
 pub struct Communicator {
     book: Arc<Book>,
     transports: Vec<String>,
-    lanes: Vec<Handle>,
+    lanes: Lanes,
     shared: Arc<Mutex<Shared>>,
     gauge: Arc<Gauge>,
     monitor: Option<JoinHandle<()>>,
@@ -96,18 +96,36 @@ struct Handle {
     thread: Option<JoinHandle<()>>,
 }
 
+/// An operation that has begun.
+#[derive(Debug)]
+struct UnderWay {
+    completion: Arc<Completion>,
+    operation: Operation,
+    began: Instant,
+    input: Region,
+    output: Region,
+}
+
+impl UnderWay {
+    /// Whether another operation would read what this one writes, or write what it works on.
+    fn disturbs(&self, input: Region, output: Region) -> bool {
+        let clash = |a: Region, b: Region| !a.is_empty() && !b.is_empty() && a.overlaps(b);
+        clash(self.output, input) || clash(self.output, output) || clash(self.input, output)
+    }
+}
+
 /// What callers and the monitor share.
 #[derive(Debug, Default)]
 struct Shared {
     newest: u64,
     failed: Option<Arc<Fault>>,
-    under_way: BTreeMap<u64, (Arc<Completion>, Operation, Instant)>,
+    under_way: BTreeMap<u64, UnderWay>,
 }
 
 impl Shared {
     /// Forgets what is over. Lanes do not say when that is: whoever waits knows it already, and nobody else is in a hurry.
     fn prune_first(&mut self, gauge: &Gauge) {
-        while let Some(first) = self.under_way.first_entry().filter(|first| first.get().0.over()) {
+        while let Some(first) = self.under_way.first_entry().filter(|first| first.get().completion.over()) {
             first.remove();
             gauge.over.fetch_add(1, Ordering::Relaxed);
         }
@@ -116,7 +134,7 @@ impl Shared {
     /// The same, also of what ended before others that had begun earlier.
     fn prune(&mut self, gauge: &Gauge) {
         let before = self.under_way.len();
-        self.under_way.retain(|_, (completion, ..)| !completion.over());
+        self.under_way.retain(|_, each| !each.completion.over());
         gauge.over.fetch_add((before - self.under_way.len()) as u64, Ordering::Relaxed);
     }
 }
@@ -163,7 +181,8 @@ impl Communicator {
         let transports = describe(&connections);
         let (reports, listen) = channel();
         let (senders, receivers): (Vec<_>, Vec<_>) = connections.iter().map(|_| channel()).unzip();
-        let mut lanes = Vec::new();
+        // Threads that have begun end, too, where the next cannot.
+        let mut lanes = Lanes(Vec::new());
         for (index, (connections, commands)) in (0u32..).zip(connections.into_iter().zip(receivers)) {
             let siblings = (0u32..).zip(&senders).filter(|(other, _)| *other != index);
             let siblings = siblings.map(|(_, sender): (u32, &Sender<Command>)| sender.clone()).collect();
@@ -171,7 +190,7 @@ impl Communicator {
             let (worker, bell) =
                 Worker::new(lane, connections, settings.patience, commands, siblings, reports.clone())?;
             let thread = std::thread::Builder::new().name(format!("lane {index}")).spawn(|| worker.run())?;
-            lanes.push(Handle { commands: senders[index as usize].clone(), bell, thread: Some(thread) });
+            lanes.0.push(Handle { commands: senders[index as usize].clone(), bell, thread: Some(thread) });
         }
         let shared = Arc::new(Mutex::new(Shared::default()));
         let gauge = Arc::new(Gauge::default());
@@ -183,7 +202,7 @@ impl Communicator {
             aborted: 0,
             oldest: (None, Instant::now()),
             reports: listen,
-            lanes: lanes.iter().map(|lane| (lane.commands.clone(), Arc::clone(&lane.bell))).collect(),
+            lanes: lanes.0.iter().map(|lane| (lane.commands.clone(), Arc::clone(&lane.bell))).collect(),
             shared: Arc::clone(&shared),
             member: book.member(),
             deadline: settings.deadline,
@@ -213,8 +232,8 @@ impl Communicator {
     /// none. With `keep`, the input is as it was if the operation fails.
     ///
     /// # Errors
-    /// Where the operation makes no sense, no plan is for it, or a region has another length than it must have. Nothing has
-    /// begun then. Everything that happens later is the [`Pending`]'s outcome.
+    /// Where the operation makes no sense, no plan is for it, a region has another length than it must have, or an operation
+    /// that is under way works on the same memory (both may read it). Nothing has begun then. Everything that happens later is the [`Pending`]'s outcome.
     pub fn begin(
         &self,
         operation: &Operation,
@@ -224,7 +243,7 @@ impl Communicator {
     ) -> syncline_diagnostics::Result<Pending> {
         let shape = self.book.shape(operation)?;
         self.check(operation, input, output)?;
-        let completion = Completion::new(self.lanes.len() as u32);
+        let completion = Completion::new(self.lanes.0.len() as u32);
         let pending = Pending::new(Arc::clone(&completion));
         let mut shared = lock(&self.shared);
         if let Some(fault) = &shared.failed {
@@ -233,13 +252,30 @@ impl Communicator {
             return Ok(pending);
         }
         shared.prune_first(&self.gauge);
+        let mut others = shared.under_way.iter().filter(|(_, other)| !other.completion.over());
+        if let Some((number, other)) = others.find(|(_, other)| other.disturbs(input, output)) {
+            let message = format!(
+                "memory of {operation} (operation {}) is in use by {} (operation {number})",
+                shared.newest + 1,
+                other.operation
+            );
+            let help = format!("wait for operation {number} before this one begins");
+            return Err(Diagnostic::error(Code::BadValue, message).help(help).into());
+        }
         shared.newest += 1;
         let sequence = shared.newest;
         self.gauge.begun.store(sequence, Ordering::Relaxed);
-        shared.under_way.insert(sequence, (Arc::clone(&completion), *operation, Instant::now()));
+        let under_way = UnderWay {
+            completion: Arc::clone(&completion),
+            operation: *operation,
+            began: Instant::now(),
+            input,
+            output,
+        };
+        shared.under_way.insert(sequence, under_way);
         let job = Arc::new(Job { sequence, shape, input, output, keep });
         // The lock is kept: all lanes get all operations, in their order.
-        for lane in &self.lanes {
+        for lane in &self.lanes.0 {
             if lane.commands.send(Command::Start(Arc::clone(&job), Arc::clone(&completion))).is_ok() {
                 lane.bell.ring();
             }
@@ -306,20 +342,30 @@ fn describe(connections: &[Vec<Option<Connection>>]) -> Vec<String> {
     (0..members).map(of).collect()
 }
 
-impl Drop for Communicator {
-    /// Says goodbye to peers. What is under way fails.
+/// The threads of lanes. They end when it is dropped, and say goodbye to peers.
+#[derive(Debug)]
+struct Lanes(Vec<Handle>);
+
+impl Drop for Lanes {
     fn drop(&mut self) {
-        for lane in &self.lanes {
+        for lane in &self.0 {
             if lane.commands.send(Command::Stop).is_ok() {
                 lane.bell.ring();
             }
         }
-        for lane in &mut self.lanes {
+        for lane in &mut self.0 {
             if let Some(thread) = lane.thread.take() {
                 // A thread that panicked has said so.
                 _ = thread.join();
             }
         }
+    }
+}
+
+impl Drop for Communicator {
+    /// Says goodbye to peers. What is under way fails.
+    fn drop(&mut self) {
+        drop(Lanes(std::mem::take(&mut self.lanes.0)));
         if let Some(monitor) = self.monitor.take() {
             _ = monitor.join();
         }
@@ -426,6 +472,13 @@ impl Monitor {
 
     /// The first fault counts. Operations end once inputs are as they were.
     fn abort(&mut self, blame: Blame, trouble: Trouble) {
+        // Whoever hears nobody else has no reason to say that it is their fault.
+        let guess = self.court.is_none() || blame == Blame::Coordinator;
+        let silent = guess && trouble.kind == Kind::Silent;
+        let (blame, trouble) = match silent && self.lanes.iter().all(|(_, bell)| bell.cut_off()) {
+            true => (Blame::Rank(self.member), Trouble::cut_off()),
+            false => (blame, trouble),
+        };
         let mut shared = lock(&self.shared);
         if shared.failed.is_some() {
             return;
@@ -446,7 +499,7 @@ impl Monitor {
         let under_way = std::mem::take(&mut shared.under_way);
         let Some(fault) = shared.failed.clone() else { return };
         drop(shared);
-        for (sequence, (completion, operation, began)) in under_way {
+        for (sequence, UnderWay { completion, operation, began, .. }) in under_way {
             let during = Some((sequence, operation.into(), began.elapsed()));
             completion.end(Err(Arc::new(Fault { during, ..(*fault).clone() })));
         }
@@ -458,5 +511,40 @@ impl Monitor {
             Arc::new(Fault { blame: Blame::Rank(self.member), trouble: Trouble::left(), during: None })
         });
         self.end();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transport::socket::{Socket, Stream};
+    use mio::net::UnixStream;
+    use std::io::Read;
+
+    struct Nobody;
+
+    impl Court for Nobody {
+        fn report(&self, _: u32, _: Trouble) {}
+        fn late(&self, _: u64, _: Duration) {}
+    }
+
+    #[test]
+    fn threads_that_have_begun_end_where_the_next_cannot() {
+        let (mut streams, connections): (Vec<_>, Vec<_>) = (0..2)
+            .map(|_| {
+                let (a, b) = UnixStream::pair().unwrap();
+                (a, vec![None, Some(Box::new(Stream::new(Socket::Unix(b))) as Connection)])
+            })
+            .unzip();
+        let settings =
+            Settings { pace: Pace { lanes: 2, ..Settings::default().pace }, ..Settings::default() };
+        let book = Book::new(0, 2, vec![0, 1], Vec::new()).unwrap();
+        let refuse = |_, _| Err::<Nobody, _>(std::io::ErrorKind::OutOfMemory.into());
+        assert!(Communicator::under(Arc::new(book), settings, 0, connections, refuse).is_err());
+        // Both lanes have said goodbye and are gone.
+        for stream in &mut streams {
+            let mut all = Vec::new();
+            assert!(stream.read_to_end(&mut all).is_ok() && all.len() == 2 * crate::wire::HEADER);
+        }
     }
 }

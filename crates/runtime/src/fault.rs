@@ -137,6 +137,11 @@ impl Trouble {
         Self { kind: Kind::Silent, what: format!("gave no sign of life for {:.1} s", silence.as_secs_f64()) }
     }
 
+    /// All others are silent: it is this one that nothing reaches.
+    pub fn cut_off() -> Self {
+        Self { kind: Kind::Silent, what: "is cut off from all others".to_owned() }
+    }
+
     /// An operation is not through after so long.
     pub fn deadline(elapsed: Duration) -> Self {
         Self {

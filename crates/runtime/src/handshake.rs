@@ -19,6 +19,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fmt;
+use zeroize::Zeroize;
 
 /// The protocol that this side speaks: frames, messages and handshake.
 pub const PROTOCOL: u32 = 1;
@@ -31,6 +32,13 @@ const NAME: &str = "syncline";
 /// What members of a job share, and nobody else has.
 #[derive(Clone)]
 pub struct Key([u8; 32]);
+
+impl Drop for Key {
+    /// Leaves nothing of it in memory.
+    fn drop(&mut self) {
+        self.0.zeroize();
+    }
+}
 
 impl Key {
     /// The key of these bytes.

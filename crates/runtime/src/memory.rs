@@ -167,8 +167,17 @@ impl Buffer {
         self.region().combine(from.as_slice(), element, reduction);
     }
 
-    /// All of it. The buffer must outlive the region's use.
-    pub fn region(&mut self) -> Region {
+    /// All of it, for an operation.
+    ///
+    /// # Safety
+    /// As [`Region::new`]: until the operation is over nobody else touches the buffer, and it is not dropped.
+    pub unsafe fn lend(&mut self) -> Region {
+        self.region()
+    }
+
+    /// All of it. The buffer must outlive the region's use, and nobody else touch it: lanes see to that for buffers of
+    /// their own.
+    pub(crate) fn region(&mut self) -> Region {
         // SAFETY: the lines are ours, and we have them alone.
         unsafe { Region::new(self.lines.as_mut_ptr().cast(), self.length) }
     }

@@ -85,6 +85,21 @@ impl Pulse {
         silent
     }
 
+    /// Whether all of two or more peers, but for `but`, have been silent for about as long as is too long: then it is not they
+    /// that are cut off. Signs come an interval apart, so that not all are found silent at once.
+    pub fn cut_off(&self, now: Duration, but: Option<usize>) -> bool {
+        let most = self.patience.silence.saturating_sub(2 * self.patience.interval);
+        let others = self.heard.iter().enumerate().filter(|&(peer, _)| Some(peer) != but);
+        let mut heard = others.filter_map(|(_, heard)| *heard).peekable();
+        let mut peers = 0;
+        heard.peek().is_some()
+            && heard.all(|heard| {
+                peers += 1;
+                now.saturating_sub(heard) > most
+            })
+            && peers >= 2
+    }
+
     /// How often to ask.
     pub fn interval(&self) -> Duration {
         self.patience.interval / 2
@@ -118,6 +133,19 @@ mod tests {
         assert_eq!(found, Some((6600, (0, ms(1600)))));
         pulse.leave(0);
         assert!(pulse.silent(ms(8000)).is_empty());
+    }
+
+    #[test]
+    fn whoever_hears_nobody_is_cut_off_himself() {
+        let mut pulse = Pulse::new(Patience::default(), 4, ms(0));
+        assert!(!pulse.cut_off(ms(9000), None), "nobody has been heard yet");
+        pulse.heard(1, ms(0));
+        assert!(!pulse.cut_off(ms(9000), None), "one peer may be dead");
+        pulse.heard(2, ms(300));
+        assert!(pulse.cut_off(ms(1600), None));
+        assert!(!pulse.cut_off(ms(800), None));
+        pulse.heard(0, ms(1500));
+        assert!(!pulse.cut_off(ms(1600), None) && pulse.cut_off(ms(1600), Some(0)));
     }
 
     #[test]

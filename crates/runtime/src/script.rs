@@ -105,6 +105,7 @@ impl Script {
         let mut after: Vec<Vec<u32>> = plan.nodes.iter().map(|node| node.after.clone()).collect();
         script.number(&plan.nodes, algorithm.name())?;
         script.measure();
+        script.keep_what_is_sent(&mut after);
         if association == Association::Seats {
             script.order(&plan.nodes, &mut after, algorithm.name())?;
         }
@@ -177,6 +178,31 @@ impl Script {
                     *slots = (*slots).max(first + count);
                 }
             }
+        }
+    }
+
+    /// Has steps that overwrite what an earlier step sends wait until it is sent. A plan takes what it sends at once; a lane
+    /// sends it from where it lies.
+    fn keep_what_is_sent(&self, after: &mut [Vec<u32>]) {
+        let whole = Extent::whole(1 << 40).len();
+        let mut sends: BTreeMap<(u8, u64), Vec<(u64, u32)>> = BTreeMap::new();
+        let mut longest = 0;
+        for (index, step) in (0u32..).zip(&self.steps) {
+            let part = match step.act {
+                Act::Send { part, .. } => {
+                    let Extent { start, end } = self.extent(part, whole);
+                    longest = longest.max(end - start);
+                    sends.entry((part.blocks.buffer as u8, start)).or_default().push((end, index));
+                    continue;
+                }
+                Act::Receive { part, .. } | Act::Copy { to: part, .. } => part,
+                Act::Fetch | Act::Join | Act::Deliver => continue,
+            };
+            let Extent { start, end } = self.extent(part, whole);
+            let buffer = part.blocks.buffer as u8;
+            let near = sends.range((buffer, start.saturating_sub(longest))..(buffer, end));
+            let overwritten = near.flat_map(|(_, sends)| sends).filter(|&&(end, _)| end > start);
+            after[index as usize].extend(overwritten.map(|&(_, send)| send));
         }
     }
 

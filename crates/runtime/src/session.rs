@@ -19,35 +19,42 @@ pub use place::{Absence, Place};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+/// Asked now and then: an error where the member is not to go on.
+type Wanted<'a> = dyn FnMut() -> Result<(), Absence> + 'a;
+
 /// Joins the members of a job. Rank 0 is also the coordinator: it must be able to listen where the others look for it. Returns
 /// once all are there and joined.
 ///
 /// # Errors
 /// Where not all come in time, one is refused, or a connection cannot be made: who, and why.
 pub fn join(place: &Place, book: Book, settings: Settings) -> Result<Communicator, Absence> {
-    join_announced(place, book, settings, |_| Ok(()))
+    join_with(place, book, settings, &mut |_| Ok(()), &mut || true)
 }
 
-/// The same, where rank 0 takes a port that is free: its coordinator's port is 0, and `announce` has to tell the others at
-/// which address it really listens. Only rank 0 announces, before it waits for anybody.
+/// As [`join`]. Where the coordinator's port is 0, rank 0 takes one that is free: `announce` has to tell the others at which
+/// address it really listens, and is called before rank 0 waits for anybody. Members go on as long as `wanted` says so, which is
+/// asked about every 50 ms.
 ///
 /// # Errors
-/// As [`join`]; and what `announce` says.
-pub fn join_announced(
+/// As [`join`]; what `announce` says; and where the member is not wanted any more.
+pub fn join_with(
     place: &Place,
     book: Book,
     settings: Settings,
-    announce: impl FnOnce(SocketAddr) -> Result<(), Absence>,
+    announce: &mut dyn FnMut(SocketAddr) -> Result<(), Absence>,
+    wanted: &mut dyn FnMut() -> bool,
 ) -> Result<Communicator, Absence> {
     place.check(settings)?;
     let mut place = place.clone();
+    let gives_up = Absence::here(place.rank, "was told to give up");
+    let mut wanted = || if wanted() { Ok(()) } else { Err(gives_up.clone()) };
     let hall = (place.rank == 0).then(|| hall::open(&place, settings)).transpose()?;
     if let Some(hall) = &hall {
         place.coordinator = hall.address();
         announce(hall.address())?;
     }
-    let (mut post, meet, listeners) = post::enter(&place, settings)?;
-    let connections = meeting::join(&place, &meet, listeners, &mut post)?;
+    let (mut post, meet, listeners) = post::enter(&place, settings, &mut wanted)?;
+    let connections = meeting::join(&place, &meet, listeners, &mut post, &mut wanted)?;
     let court = |verdicts, gauge| post.watch(settings.patience, verdicts, gauge, hall);
     Communicator::under(Arc::new(book), settings, meet.epoch, connections, court)
         .map_err(|error| Absence::here(place.rank, &format!("starts no threads: {error}")))

@@ -1,5 +1,8 @@
 //! Communicators on threads and real sockets.
 
+mod lending;
+
+use lending::Lent;
 use mio::net::{TcpStream, UnixStream};
 use std::collections::BTreeMap;
 use std::io::IoSlice;
@@ -118,7 +121,7 @@ fn is_sum(buffer: &mut Buffer, ranks: i32) -> bool {
 }
 
 fn region(buffers: &mut [Buffer], member: usize) -> Region {
-    buffers.get_mut(member).map_or(Region::EMPTY, Buffer::region)
+    buffers.get_mut(member).map_or(Region::EMPTY, Lent::region)
 }
 
 const WAIT: Duration = Duration::from_secs(60);
@@ -212,7 +215,7 @@ fn a_member_leaves(join: Join) {
 }
 
 /// A communicator of the first of two members, and the connection to it.
-fn half(join: Join) -> (Communicator, Connection) {
+fn half(join: Join, settings: Settings) -> (Communicator, Connection) {
     let (ours, theirs) = pair(join);
     let rule = Rule {
         kind: CollectiveKind::AllReduce,
@@ -222,13 +225,13 @@ fn half(join: Join) -> (Communicator, Connection) {
     };
     let book = Book::new(0, 2, vec![0, 1], vec![rule]).unwrap();
     let connections = vec![vec![None, Some(ours)]];
-    (Communicator::new(Arc::new(book), settings(1), 0, connections).unwrap(), theirs)
+    (Communicator::new(Arc::new(book), settings, 0, connections).unwrap(), theirs)
 }
 
 #[test]
 fn a_peer_that_dies_in_the_middle_of_a_frame_is_found_at_once() {
     for join in JOINS {
-        let (member, mut peer) = half(join);
+        let (member, mut peer) = half(join, settings(1));
         let mut buffers = [Buffer::new(400_000)];
         let region = region(&mut buffers, 0);
         let pending = member.begin(&all_reduce(100_000), region, region, true).unwrap();
@@ -245,7 +248,7 @@ fn a_peer_that_dies_in_the_middle_of_a_frame_is_found_at_once() {
 #[test]
 fn garbage_is_told_as_such() {
     for join in JOINS {
-        let (member, mut peer) = half(join);
+        let (member, mut peer) = half(join, settings(1));
         let mut buffers = [Buffer::new(4000)];
         let region = region(&mut buffers, 0);
         let pending = member.begin(&all_reduce(1000), region, region, true).unwrap();
@@ -258,7 +261,8 @@ fn garbage_is_told_as_such() {
 #[test]
 fn a_peer_that_stops_is_silent_over_any_transport() {
     for join in JOINS {
-        let (member, mut peer) = half(join);
+        let patience = Patience { interval: Duration::from_millis(50), silence: Duration::from_millis(400) };
+        let (member, mut peer) = half(join, Settings { patience, ..settings(1) });
         let mut buffers = [Buffer::new(4000)];
         let region = region(&mut buffers, 0);
         let pending = member.begin(&all_reduce(1000), region, region, true).unwrap();
@@ -346,4 +350,76 @@ fn memory_that_overlaps_is_refused_unless_it_lies_where_it_belongs() {
     let gather = Operation { kind: CollectiveKind::AllGather, ..all_reduce(1000) };
     assert!(members[0].begin(&gather, whole.part(2000..4000), whole.part(0..4000), false).is_err());
     assert!(members[0].begin(&gather, whole.part(0..2000), whole.part(0..4000), false).is_ok());
+}
+
+#[test]
+fn memory_of_an_operation_under_way_is_refused_to_others_that_would_write_it() {
+    let members = joined("ring", 2, Join::Unix, settings(1));
+    let mut buffers = [Buffer::new(8000), Buffer::new(8000)];
+    let (here, there) = (region(&mut buffers, 0), region(&mut buffers, 1));
+    let first = members[0].begin(&all_reduce(1000), here.part(0..4000), here.part(0..4000), false).unwrap();
+    let error = members[0].begin(&all_reduce(1000), here.part(2000..6000), there.part(0..4000), false);
+    let error = &error.unwrap_err().0[0];
+    assert!(
+        error.message.contains("(operation 2) is in use by all_reduce of 1000 i32 (sum) (operation 1)"),
+        "{error:?}"
+    );
+    assert!(error.help.iter().any(|help| help.contains("wait for operation 1")), "{error:?}");
+    let second =
+        members[0].begin(&all_reduce(1000), here.part(4000..8000), here.part(4000..8000), false).unwrap();
+    for half in [0..4000, 4000..8000] {
+        members[1].begin(&all_reduce(1000), there.part(half.clone()), there.part(half), false).unwrap();
+    }
+    assert!([first, second].into_iter().all(|pending| pending.wait(WAIT) == Some(Ok(()))));
+    // What both only read they may share.
+    let broadcast = Operation { kind: CollectiveKind::AllGather, ..all_reduce(1000) };
+    for part in [0..4000, 4000..8000] {
+        members[0].begin(&broadcast, there.part(0..2000), here.part(part), false).unwrap();
+    }
+    // And what is over disturbs nobody.
+    drop(members);
+}
+
+#[test]
+fn whoever_hears_nobody_says_that_it_is_cut_off() {
+    let patience = Patience { interval: Duration::from_millis(100), silence: Duration::from_millis(500) };
+    let (ours, theirs): (Vec<_>, Vec<_>) = (0..2).map(|_| pair(Join::Tcp)).unzip();
+    let rule = Rule {
+        kind: CollectiveKind::AllReduce,
+        up_to: None,
+        algorithm: by_name("ring").unwrap(),
+        message: 16 << 10,
+    };
+    let book = Book::new(2, 3, vec![0, 1, 2], vec![rule]).unwrap();
+    let connections = vec![ours.into_iter().map(Some).chain([None]).collect()];
+    let settings = Settings { patience, ..settings(1) };
+    let member = Communicator::new(Arc::new(book), settings, 0, connections).unwrap();
+    let mut buffers = [Buffer::new(4000)];
+    let region = region(&mut buffers, 0);
+    let pending = member.begin(&all_reduce(1000), region, region, true).unwrap();
+    let beat = Header { kind: Frame::Heartbeat, epoch: 0, sequence: 0, chunk: 0 }.encode(&[]);
+    let mut peers = theirs;
+    for peer in &mut peers {
+        peer.send(&[IoSlice::new(&beat)]).unwrap();
+    }
+    let fault = pending.wait(WAIT).unwrap().unwrap_err();
+    assert_eq!(fault.blame, Blame::Rank(2), "{fault}");
+    assert!(fault.to_string().starts_with("rank 2 is cut off from all others"), "{fault}");
+}
+
+#[test]
+fn a_peer_that_left_before_its_connection_broke_has_left() {
+    for join in JOINS {
+        let (member, mut peer) = half(join, settings(1));
+        let mut buffers = [Buffer::new(40_000_000)];
+        let region = region(&mut buffers, 0);
+        let leave = Header { kind: Frame::Leave, epoch: 0, sequence: 0, chunk: 0 }.encode(&[]);
+        peer.send(&[IoSlice::new(&leave)]).unwrap();
+        // With bytes unread: a reset, where the transport knows such a thing.
+        let pending = member.begin(&all_reduce(10_000_000), region, region, true).unwrap();
+        std::thread::sleep(Duration::from_millis(100));
+        drop(peer);
+        let fault = pending.wait(WAIT).unwrap().unwrap_err();
+        assert_eq!((fault.blame, fault.trouble.kind), (Blame::Rank(1), Kind::Left), "{fault}");
+    }
 }

@@ -1,5 +1,8 @@
 //! Hubs without sockets: workers and cores of hubs, whatever the order of arrival.
 
+mod lending;
+
+use lending::Lent;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::io::IoSlice;

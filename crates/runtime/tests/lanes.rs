@@ -1,10 +1,13 @@
 //! Lanes without sockets: every plan, on vectors that do not divide evenly, whatever the order of arrival.
 
 mod interpreter;
+mod lending;
 
+use lending::Lent;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use syncline_plan::custom::{Custom, PlanFile};
 use syncline_plan::registry::ENTRIES;
 use syncline_plan::{Algorithm, by_name};
 use syncline_runtime::lane::{Job, Lane, Pace};
@@ -161,11 +164,10 @@ fn check(
     for ((ask, inputs), vectors) in asks.iter().zip(&inputs).zip(&mut vectors) {
         let expected = interpreter::run(&**algorithm, &ask.operation, order, inputs, message);
         for ((rank, vectors), expected) in (0u32..).zip(vectors).zip(expected) {
-            interpreter::compare(&ask.operation, &vectors.result(ask, rank), &expected, ranks).map_err(
-                |why| {
+            interpreter::compare(&ask.operation, &vectors.result(ask, rank), &expected, inputs, rank)
+                .map_err(|why| {
                     TestCaseError::fail(format!("{} {}: rank {rank}: {why}", algorithm.name(), ask.operation))
-                },
-            )?;
+                })?;
         }
     }
     Ok(())
@@ -226,6 +228,57 @@ proptest! {
     #[test]
     fn every_plan_gives_what_it_promises((algorithm, order, asks, message, window, seed) in cases()) {
         check(&algorithm, &order, &asks, message, window, seed)?;
+    }
+}
+
+/// A plan of the user's own: every rank gets the vectors of all others into scratch, then adds them up, two of three blocks
+/// at first; it uses a channel of its own, and blocks of two sizes.
+fn with_scratch(ranks: u32) -> Arc<dyn Algorithm> {
+    let seat = |rank: u32| {
+        let others: Vec<u32> = (0..ranks).filter(|&other| other != rank).collect();
+        let sends =
+            others.iter().map(|to| format!(r#"{{ "op": "send", "to": {to}, "block": 0, "count": 3 }}"#));
+        let receives = others.iter().zip(0u32..).map(|(from, slot)| {
+            let first = 3 * slot;
+            format!(
+                r#"{{ "op": "receive", "from": {from}, "block": {first}, "count": 3, "buffer": "scratch" }}"#
+            )
+        });
+        let sums = (0..others.len() as u32).flat_map(|slot| {
+            [(0, 2), (2, 1)].map(|(block, count)| {
+                let at = 3 * slot + block;
+                format!(
+                    r#"{{ "op": "copy", "from": {{ "block": {at}, "count": {count}, "buffer": "scratch" }},
+                          "to": {{ "block": {block}, "count": {count} }}, "reduce": true }}"#
+                )
+            })
+        });
+        let wait = std::iter::once(r#"{ "op": "wait" }"#.to_owned());
+        let ops: Vec<String> = sends.chain(receives).chain(wait).chain(sums).collect();
+        format!(r#"{{ "streams": [ {{ "channel": 5, "ops": [ {} ] }} ] }}"#, ops.join(", "))
+    };
+    let seats: Vec<String> = (0..ranks).map(seat).collect();
+    let text = format!(
+        r#"{{ "name": "with scratch", "kind": "all_reduce", "ranks": {ranks}, "blocks": 3, "seats": [ {} ] }}"#,
+        seats.join(", ")
+    );
+    Arc::new(Custom::new(&PlanFile::from_json(&text, "plan").unwrap()).unwrap())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_plan_of_ones_own_with_scratch_gives_what_it_promises(
+        (ranks, asks) in (2u32..5).prop_flat_map(|ranks| {
+            (Just(ranks), prop::collection::vec(operations(CollectiveKind::AllReduce, ranks), 1..4))
+        }),
+        message in 8u64..2000,
+        window in 1u32..6,
+        seed in any::<u32>(),
+    ) {
+        let order: Vec<u32> = (0..ranks).rev().collect();
+        check(&with_scratch(ranks), &order, &asks, message, window, u64::from(seed))?;
     }
 }
 
@@ -361,7 +414,7 @@ fn a_sender_that_is_far_ahead_is_made_to_wait() {
     let (lanes, shapes) = lanes_of("direct", 2, &operation, 4096);
     let mut network = Memory::mesh(lanes, 1, 100_000);
     let mut buffers: Vec<Buffer> = (0..2).map(|_| Buffer::new(1 << 18)).collect();
-    let regions: Vec<Region> = buffers.iter_mut().map(Buffer::region).collect();
+    let regions: Vec<Region> = buffers.iter_mut().map(Lent::region).collect();
     let start = |network: &mut Memory<Lane>, rank: u32, sequence| {
         let (shape, region) = (Arc::clone(&shapes[rank as usize]), regions[rank as usize]);
         let job = Job { sequence, shape, input: region, output: region, keep: false };

@@ -1,5 +1,8 @@
 //! Hubs and workers on threads and real sockets.
 
+mod lending;
+
+use lending::Lent;
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};

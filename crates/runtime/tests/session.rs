@@ -1,5 +1,8 @@
 //! Members that meet over TCP, each on a thread of its own.
 
+mod lending;
+
+use lending::Lent;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,7 +14,7 @@ use syncline_runtime::handshake::{Key, Trust};
 use syncline_runtime::lane::Pace;
 use syncline_runtime::memory::{Buffer, Region};
 use syncline_runtime::operation::{Association, Operation};
-use syncline_runtime::session::{Absence, Place, join, join_announced};
+use syncline_runtime::session::{Absence, Place, join, join_with};
 use syncline_runtime::shape::{Book, Rule};
 use syncline_runtime::sum::{Element, Reduction};
 use syncline_units::CollectiveKind;
@@ -103,11 +106,11 @@ fn members_on_one_machine_share_memory_unless_one_will_not() {
 fn the_first_rank_takes_a_free_port_and_says_which() {
     let (tell, told) = std::sync::mpsc::channel();
     let first = thread::spawn(move || {
-        let announce = |address| {
+        let mut announce = |address| {
             tell.send(address).unwrap();
             Ok(())
         };
-        join_announced(&place(0, 2, 0), book(0, 2), settings(), announce)
+        join_with(&place(0, 2, 0), book(0, 2), settings(), &mut announce, &mut || true)
     });
     let address: SocketAddr = told.recv_timeout(WAIT).unwrap();
     assert_ne!(address.port(), 0);
@@ -117,8 +120,8 @@ fn the_first_rank_takes_a_free_port_and_says_which() {
 
 #[test]
 fn whoever_cannot_announce_waits_for_nobody_and_others_need_a_port() {
-    let announce = |_| Err(Absence { why: "nobody listens".to_owned(), nonsense: false });
-    let refused = join_announced(&place(0, 2, 0), book(0, 2), settings(), announce);
+    let mut announce = |_| Err(Absence { why: "nobody listens".to_owned(), nonsense: false });
+    let refused = join_with(&place(0, 2, 0), book(0, 2), settings(), &mut announce, &mut || true);
     assert_eq!(refused.unwrap_err().why, "nobody listens");
     let lost = join(&place(1, 2, 0), book(1, 2), settings()).unwrap_err();
     assert!(lost.nonsense && lost.why.contains("only rank 0 may take any port"), "{}", lost.why);
@@ -329,4 +332,37 @@ fn many_strangers_who_say_nothing_keep_nobody_out() {
     let second = enter(place(1, 2, port), settings());
     assert!([first, second].into_iter().all(|member| member.join().unwrap().is_ok()));
     drop(silent);
+}
+
+#[test]
+fn what_makes_no_sense_is_told_before_anybody_is_called() {
+    let alone = |place: Place| join(&place, book(0, 2), settings()).unwrap_err();
+    let any = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+    let absence = alone(Place { interfaces: vec![any], ..place(0, 2, free_port()) });
+    assert!(absence.nonsense && absence.why.contains("name those that they reach it at"), "{absence}");
+    let congestion = Some("no-such-thing".to_owned());
+    let absence = alone(Place { congestion, ..place(0, 2, free_port()) });
+    assert!(absence.nonsense && absence.why.contains("`no-such-thing`"), "{absence}");
+}
+
+#[test]
+fn joining_ends_when_it_is_not_wanted_any_more() {
+    for (rank, world) in [(0, 2), (1, 2)] {
+        let mut asked = 0;
+        let mut wanted = || {
+            asked += 1;
+            asked < 10
+        };
+        let began = Instant::now();
+        let absence = join_with(
+            &place(rank, world, free_port()),
+            book(rank, world),
+            settings(),
+            &mut |_| Ok(()),
+            &mut wanted,
+        );
+        let why = absence.unwrap_err().why;
+        assert!(why.contains("told to give up"), "{why}");
+        assert!(began.elapsed() < Duration::from_secs(3));
+    }
 }

@@ -28,7 +28,9 @@ class Racks:
 
     @classmethod
     def read(cls, file: str | Path) -> Self:
-        """Racks of a file: a line for each, with the addresses of its hubs, a colon between blanks, and its ranks::
+        """Racks of a file, a line for each.
+
+        It has the addresses of the rack's hubs, a colon between blanks, and its ranks::
 
             10.0.0.9 : 0 1 2 3
             10.0.1.9 : 4 5 6 7

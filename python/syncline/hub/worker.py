@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from syncline.errors import SynclineError
-
     from syncline.hub.racks import Racks
 
     class Chosen(Protocol):

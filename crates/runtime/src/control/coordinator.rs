@@ -102,7 +102,12 @@ impl Coordinator {
 
     /// Time has passed. To be told about every [`Coordinator::interval`], after what came in has been heard.
     pub fn tick(&mut self, now: Duration) {
-        for (member, silence) in self.pulse.silent(now) {
+        let silent = self.pulse.silent(now);
+        // The first member is where the coordinator is.
+        if silent.iter().any(|&(member, _)| member > 0) && self.pulse.cut_off(now, Some(0)) {
+            self.decide(Blame::Rank(0), Trouble::cut_off());
+        }
+        for (member, silence) in silent {
             self.lose(member as u32, Trouble::silent(silence));
         }
         for member in self.pulse.due(now) {
@@ -293,6 +298,14 @@ mod tests {
         let (blame, when) = run(&mut four, &[0, 1, 3], 0, 10_000).unwrap();
         assert_eq!(blame, Blame::Rank(2));
         assert!(when <= 2000, "{when}");
+    }
+
+    #[test]
+    fn a_coordinator_that_hears_nobody_is_cut_off_itself() {
+        let (blame, when) = run(&mut coordinator(4), &[0], 0, 10_000).unwrap();
+        assert_eq!(blame, Blame::Rank(0));
+        assert!(when <= 2000, "{when}");
+        assert_eq!(run(&mut coordinator(2), &[0], 0, 10_000).unwrap().0, Blame::Rank(1));
     }
 
     #[test]

@@ -56,6 +56,8 @@ pub(super) enum Report {
 pub(super) struct Bell {
     waker: Waker,
     asleep: AtomicBool,
+    /// Whether the thread hears nobody, of two or more: this rank is cut off.
+    cut_off: AtomicBool,
 }
 
 impl Bell {
@@ -67,6 +69,11 @@ impl Bell {
             // A thread that is gone hears nothing.
             _ = self.waker.wake();
         }
+    }
+
+    /// Whether the thread hears nobody, of two or more.
+    pub(super) fn cut_off(&self) -> bool {
+        self.cut_off.load(Ordering::Relaxed)
     }
 
     /// The thread is about to sleep: it looks once more what it was told before it does.
@@ -164,17 +171,19 @@ impl Worker {
     ) -> io::Result<(Self, Arc<Bell>)> {
         let poll = Poll::new()?;
         let bell = Waker::new(poll.registry(), COMMANDS)?;
-        let bell = Arc::new(Bell { waker: bell, asleep: AtomicBool::new(false) });
+        let bell =
+            Arc::new(Bell { waker: bell, asleep: AtomicBool::new(false), cut_off: AtomicBool::new(false) });
         let started = Instant::now();
         let mut pulse = Pulse::new(patience, connections.len(), started.elapsed());
         for (rank, connection) in connections.iter_mut().enumerate() {
             let Some(connection) = connection else { continue };
             connection.watch(poll.registry(), Token(rank))?;
-            // It is watched once it has been heard: peers may still be meeting others.
+            // It is watched once it has been heard, by a sign of life at the latest: it may still be meeting others.
             pulse.join(rank, started.elapsed());
             if !connection.checked() {
                 lane.believe(rank as u32);
             }
+            lane.beat(rank as u32);
         }
         let worker = Self {
             lively: connections.iter().flatten().any(|connection| connection.lively()),
@@ -353,6 +362,7 @@ impl Worker {
             Ok(0) => Trouble::closed("end of file"),
             Ok(_) => {
                 self.pulse.heard(rank as usize, self.started.elapsed());
+                self.bell.cut_off.store(false, Ordering::Relaxed);
                 return true;
             }
             Err(halt) if halt.waits() => return false,
@@ -376,7 +386,11 @@ impl Worker {
                 self.lane.sent(rank, written);
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => return false,
-            Err(error) => self.drop_connection(rank, Halt::System(error).into()),
+            Err(error) => {
+                // What the peer said before it went counts: it may have left as it should.
+                while self.read(rank) {}
+                self.drop_connection(rank, Halt::System(error).into());
+            }
         }
         true
     }
@@ -419,7 +433,11 @@ impl Worker {
                 self.pulse.heard(peer, now);
             }
         }
-        for (peer, silence) in self.pulse.silent(now) {
+        let silent = self.pulse.silent(now);
+        if self.pulse.cut_off(now, None) {
+            self.bell.cut_off.store(true, Ordering::Relaxed);
+        }
+        for (peer, silence) in silent {
             self.drop_connection(peer as u32, Trouble::silent(silence));
         }
         self.work();

@@ -175,6 +175,9 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::VecDeque;
 
+    /// On its way: whether it is the sum of all, what it is, and how many had a part in it.
+    type Message = (bool, i32, u16);
+
     fn one(value: i32) -> Buffer {
         let mut buffer = Buffer::new(4);
         buffer.as_mut_slice().copy_from_slice(&value.to_ne_bytes());
@@ -198,7 +201,7 @@ mod tests {
             let mut pool = Pool::default();
             let mut tools = Tools { element: Element::I32, reduction: Reduction::Sum, pool: &mut pool };
             // Two steps, one after the other at each rack, as connections have it.
-            let mut wires: BTreeMap<(u32, u32), VecDeque<(bool, i32, u16)>> = BTreeMap::new();
+            let mut wires: BTreeMap<(u32, u32), VecDeque<Message>> = BTreeMap::new();
             let mut steps = vec![0; racks as usize];
             let mut begun = vec![0; racks as usize];
             for choice in order {

@@ -1,8 +1,9 @@
 //! Connections for lanes: each member connects to all members of lower rank, and is connected to by all others.
 
+use super::Wanted;
 use super::greeting::{self, Greeting};
 use super::near::{self, Agreement};
-use super::place::{Absence, Place};
+use super::place::{Absence, Place, set_congestion};
 use super::post::{Meet, Post};
 use crate::control::message::Listens;
 use crate::handshake::{Hello, Role};
@@ -19,12 +20,7 @@ use std::time::{Duration, Instant};
 fn prepare(stream: &TcpStream, place: &Place) -> Result<(), String> {
     stream.set_nodelay(true).map_err(|error| error.to_string())?;
     if let Some(congestion) = &place.congestion {
-        #[cfg(target_os = "linux")]
-        SockRef::from(stream)
-            .set_tcp_congestion(congestion.as_bytes())
-            .map_err(|error| format!("cannot have the congestion control `{congestion}`: {error}"))?;
-        #[cfg(not(target_os = "linux"))]
-        return Err(format!("cannot choose the congestion control `{congestion}` on this system"));
+        set_congestion(&SockRef::from(stream), congestion)?;
     }
     Ok(())
 }
@@ -67,6 +63,7 @@ pub(super) fn join(
     meet: &Meet,
     listeners: Listeners,
     post: &mut Post,
+    wanted: &mut Wanted<'_>,
 ) -> Result<Vec<Vec<Option<Connection>>>, Absence> {
     let lanes = listeners.lanes.len() as u32;
     let world = meet.members.len() as u32;
@@ -95,6 +92,7 @@ pub(super) fn join(
                 |error| if error.kind() == std::io::ErrorKind::Interrupted { Ok(()) } else { Err(error) },
             )
             .map_err(|error| Absence::here(place.rank, &format!("cannot wait for connections: {error}")))?;
+        wanted()?;
         post.stay(place)?;
         meeting.accept();
         for ((rank, lane), connection) in meeting.go_on() {

@@ -1,6 +1,7 @@
 //! A member's connection to the coordinator, and the thread that keeps it.
 
-use super::greeting::Greeting;
+use super::Wanted;
+use super::greeting::{self, Greeting};
 use super::hall::Hall;
 use super::line::Line;
 use super::meeting::{self, Listeners};
@@ -42,19 +43,41 @@ pub(super) struct Post {
 }
 
 /// Goes to the coordinator, and waits there until all have come.
-pub(super) fn enter(place: &Place, settings: Settings) -> Result<(Post, Meet, Listeners), Absence> {
-    let lanes = settings.pace.lanes;
+pub(super) fn enter(
+    place: &Place,
+    settings: Settings,
+    wanted: &mut Wanted<'_>,
+) -> Result<(Post, Meet, Listeners), Absence> {
     let deadline = Instant::now() + place.wait;
+    let listeners = meeting::listen(place, settings.pace.lanes)?;
+    loop {
+        // Whoever was cut off before a word was said tries again, and may be told why.
+        if let Some((post, meet)) = gather(place, settings, deadline, &listeners, wanted)? {
+            return Ok((post, meet, listeners));
+        }
+    }
+}
+
+/// Goes to the coordinator once, and waits there until all have come; nothing, where it was cut off at once.
+fn gather(
+    place: &Place,
+    settings: Settings,
+    deadline: Instant,
+    listeners: &Listeners,
+    wanted: &mut Wanted<'_>,
+) -> Result<Option<(Post, Meet)>, Absence> {
+    let lanes = settings.pace.lanes;
     let fault = |what: String| Absence::here(place.rank, &what);
-    let listeners = meeting::listen(place, lanes)?;
-    let mut socket = greet(place, lanes, deadline)?;
+    let mut socket = greet(place, lanes, deadline, wanted)?;
     let poll = Poll::new().map_err(|error| fault(format!("cannot wait: {error}")))?;
     socket.watch(poll.registry(), COORDINATOR).map_err(|error| fault(format!("cannot wait: {error}")))?;
     let interval = settings.patience.interval;
     let mut post = Post { line: Line::new(socket), poll, interval, said: Instant::now() };
     post.line.say(&Up::Listens(listeners.listens.clone()));
     let mut events = Events::with_capacity(8);
+    let began = Instant::now();
     loop {
+        wanted()?;
         let closed = post.line.write().and_then(|()| post.line.read()).err();
         let lost = |why: String| fault(format!("lost the coordinator: it {why}"));
         // What it said before it went counts.
@@ -65,13 +88,17 @@ pub(super) fn enter(place: &Place, settings: Settings) -> Result<(Post, Meet, Li
                 if !complete {
                     return Err(fault("was told of other members than there are".to_owned()));
                 }
-                return Ok((post, Meet { epoch, members }, listeners));
+                return Ok(Some((post, Meet { epoch, members })));
             }
             Some(Down::Verdict { blame, trouble }) => return Err(Absence::new(format!("{blame} {trouble}"))),
             Some(Down::Leave) => return Err(lost("left before all had come".to_owned())),
             Some(Down::Alive | Down::Roll { .. }) => continue,
             None => {
                 if let Some(how) = closed {
+                    if began.elapsed() < AGAIN && Instant::now() < deadline {
+                        std::thread::sleep(AGAIN);
+                        return Ok(None);
+                    }
                     return Err(lost(format!("closed its connection ({how})")));
                 }
             }
@@ -80,37 +107,45 @@ pub(super) fn enter(place: &Place, settings: Settings) -> Result<(Post, Meet, Li
         if Instant::now() > deadline + Duration::from_secs(2) {
             return Err(fault("waits for others, and the coordinator does not say for whom".to_owned()));
         }
-        post.wait(&mut events, Duration::from_millis(100)).map_err(fault)?;
+        post.wait(&mut events, Duration::from_millis(50)).map_err(fault)?;
     }
 }
 
+/// How soon to try again what did not work.
+const AGAIN: Duration = Duration::from_millis(100);
+
 /// Connects to the coordinator, again and again until it is there.
-fn greet(place: &Place, lanes: u32, deadline: Instant) -> Result<Socket, Absence> {
-    const AGAIN: Duration = Duration::from_millis(100);
+fn greet(place: &Place, lanes: u32, deadline: Instant, wanted: &mut Wanted<'_>) -> Result<Socket, Absence> {
     let role = || Role::Member { rank: place.rank, world: place.world, lanes };
     let fault = |what: String| {
         Absence::here(place.rank, &format!("cannot join at the coordinator {}: {what}", place.coordinator))
     };
     loop {
-        let why = match std::net::TcpStream::connect_timeout(&place.coordinator, Duration::from_secs(1)) {
-            Err(error) => error.to_string(),
-            Ok(stream) => {
-                let ready = stream.set_nonblocking(true).and_then(|()| stream.set_nodelay(true));
-                ready.map_err(|error| fault(error.to_string()))?;
-                let socket = Socket::Tcp(TcpStream::from_std(stream));
-                let greeting = Greeting::begin(socket, place.trust.clone(), &place.job, role());
-                let mut greeting = greeting.map_err(fault)?;
-                loop {
-                    match greeting.go_on(|_| Ok(())) {
-                        Ok(true) => return Ok(greeting.socket),
-                        Err(shut) if shut.lasts => return Err(fault(shut.why)),
-                        Err(shut) => break shut.why,
-                        Ok(false) if Instant::now() > deadline => break "it does not answer".to_owned(),
-                        Ok(false) => std::thread::sleep(Duration::from_millis(1)),
+        let greeting = TcpStream::connect(place.coordinator).and_then(|stream| {
+            stream.set_nodelay(true)?;
+            Ok(stream)
+        });
+        let greeting = greeting
+            .map_err(|error| error.to_string())
+            .and_then(|stream| Greeting::begin(Socket::Tcp(stream), place.trust.clone(), &place.job, role()));
+        let why = match greeting {
+            Err(why) => why,
+            Ok(mut greeting) => loop {
+                match greeting.go_on(|_| Ok(())) {
+                    Ok(true) => return Ok(greeting.socket),
+                    Err(shut) if shut.lasts => return Err(fault(shut.why)),
+                    Err(shut) => break shut.why,
+                    Ok(false)
+                        if Instant::now() > deadline || greeting.began.elapsed() > greeting::LONGEST =>
+                    {
+                        break "it does not answer".to_owned();
                     }
+                    Ok(false) => std::thread::sleep(Duration::from_millis(1)),
                 }
-            }
+                wanted()?;
+            },
         };
+        wanted()?;
         if Instant::now() > deadline {
             return Err(fault(why));
         }

@@ -166,7 +166,9 @@ impl Transport for Stream {
             match &written {
                 Ok(written) => self.writable = *written == offered,
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                Err(error) => self.writable = error.kind() != ErrorKind::WouldBlock,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => self.writable = false,
+                // What came before it broke is still there to be read.
+                Err(_) => (self.readable, self.closing) = (true, true),
             }
             return written;
         }
