@@ -196,7 +196,7 @@ class Offer:
 
 
 class Messenger:
-    """Sends and receives messages. Its thread begins with the first of them."""
+    """Sends and receives messages, once it has met the others."""
 
     def __init__(
         self,
@@ -242,8 +242,10 @@ class Messenger:
         self._number = 0
 
     def meet(self, addresses: list[tuple[str, int]]) -> None:
-        """Where each rank listens."""
+        """Where each rank listens. From now on messages are sent, and taken from others."""
         self._addresses = addresses
+        self._thread = threading.Thread(target=self._run, name="syncline messages", daemon=True)
+        self._thread.start()
 
     def send(self, memory: Memory, to: int, tag: int, *, space: int = 0) -> Transfer:
         """Sends what is in ``memory`` to a rank."""
@@ -262,22 +264,18 @@ class Messenger:
     def close(self) -> None:
         """Ends what is under way, with an error."""
         with self._lock:
-            self._closing = True
-            thread = self._thread
-        if thread is None or not thread.is_alive():
+            self._closing, closed = True, self._closed
+        if self._thread is None:
             self._shut()
-            return
-        self._wake()
-        thread.join(5)
+        elif not closed:
+            self._wake()
+            self._thread.join(5)
 
     def _want(self, transfer: Transfer) -> Transfer:
         with self._lock:
             closing = self._closing
             if not closing:
                 self._wanted.append(transfer)
-                if self._thread is None:
-                    self._thread = threading.Thread(target=self._run, name="syncline messages", daemon=True)
-                    self._thread.start()
         if closing:
             transfer.end(_error(f"the group is closed ({transfer})"))
         else:
@@ -296,7 +294,9 @@ class Messenger:
             self._selector.register(self._bell, selectors.EVENT_READ, None)
             looked = time.monotonic()
             while True:
-                for key, events in self._selector.select(GLANCE_S):
+                # Where nothing is under way there is nothing to look after.
+                busy = self._waiting or self._connections()
+                for key, events in self._selector.select(GLANCE_S if busy else None):
                     if isinstance(key.data, Connection):
                         self._serve(key.data, events)
                     elif key.fd == self._bell:
