@@ -82,28 +82,35 @@ def rank(backend: str, name: str) -> None:
     model, data = {"resnet18": resnet18, "mlp": mlp}[name]()
     trained = torch.nn.parallel.DistributedDataParallel(model)
     optimizer = torch.optim.SGD(trained.parameters(), lr=0.01)
-    times = []
-    for _ in range(WARM + STEPS):
-        began = time.perf_counter()
-        optimizer.zero_grad()
-        trained(data).square().mean().backward()
-        optimizer.step()
-        times.append(time.perf_counter() - began)
+
+    def steps(module: torch.nn.Module) -> list[float]:
+        times = []
+        for _ in range(WARM + STEPS):
+            began = time.perf_counter()
+            optimizer.zero_grad()
+            module(data).square().mean().backward()
+            optimizer.step()
+            times.append(time.perf_counter() - began)
+        return times[WARM:]
+
+    times = steps(trained)
+    dist.barrier()
+    alone = steps(model)
     if dist.get_rank() == 0:
-        sys.stdout.write(json.dumps({"times": times[WARM:], "samples": len(data) * dist.get_world_size()}) + "\n")
+        answer = {"times": times, "alone": alone, "samples": len(data) * dist.get_world_size()}
+        sys.stdout.write(json.dumps(answer) + "\n")
     dist.destroy_process_group()
 
 
-def measure(bed: str, backend: str, name: str) -> tuple[list[float], int]:
-    """Seconds of each step, and samples of a step."""
+def measure(bed: str, backend: str, name: str) -> dict[str, Any]:
+    """Seconds of each step, of steps that only compute, and samples of a step."""
     command = [sys.executable, "-m", "syncline", "testbed", "run", bed, "--hosts", ALTERNATING, "--"]
     command += [sys.executable, "-W", "ignore", __file__, "--rank", backend, name]
     done = subprocess.run(command, check=False, capture_output=True, text=True)  # noqa: S603 - our own command
     if done.returncode:
         sys.exit(done.stderr)
     line = next(line for line in done.stdout.splitlines() if "times" in line)
-    answer = json.loads(line[line.index("{") :])
-    return answer["times"], answer["samples"]
+    return dict(json.loads(line[line.index("{") :]))
 
 
 def main(names: list[str]) -> None:
@@ -113,16 +120,22 @@ def main(names: list[str]) -> None:
         bed.write_text(SPEC)
         for name in names or list(BARS):
             times: dict[str, list[float]] = {"gloo": [], "syncline": []}
+            alone: list[float] = []
             samples = 0
             for _ in range(ROUNDS):
                 for backend, found in times.items():
-                    more, samples = measure(str(bed), backend, name)
-                    found += more
+                    answer = measure(str(bed), backend, name)
+                    found += answer["times"]
+                    alone += answer["alone"]
+                    samples = answer["samples"]
             rates = {backend: samples / statistics.median(found) for backend, found in times.items()}
             ratio = rates["syncline"] / rates["gloo"]
             verdict = "reached" if ratio >= BARS[name] else "NOT reached"
             each = ", ".join(f"{backend} {rate:.1f} samples/s" for backend, rate in rates.items())
-            sys.stdout.write(f"{name}: {each}; {ratio:.2f} times as many, {BARS[name]} are asked for: {verdict}\n")
+            computing = f"{1e3 * statistics.median(alone):.0f} ms of a step are computing"
+            sys.stdout.write(
+                f"{name}: {each} ({computing}); {ratio:.2f} times as many, {BARS[name]} are asked for: {verdict}\n"
+            )
             sys.stdout.flush()
 
 

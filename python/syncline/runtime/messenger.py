@@ -664,7 +664,9 @@ class Messenger:
             under_way += [transfer for _, transfer in connection.leaving]
             late = [transfer for transfer in under_way if fault or transfer.elapsed() > self._deadline_s]
             for transfer in late:
-                transfer.end(_told(fault, transfer, f"rank {self._names(connection.peer or 0)} was not through"))
+                not_yet = "was not through with" if transfer.moving else "has not asked for"
+                why = f"rank {self._names(connection.peer or 0)} {not_yet} what is sent"
+                transfer.end(_told(fault, transfer, why))
             if late:
                 self._drop(connection, RefusedError("took too long"))
         for transfer in list(self._waiting):

@@ -51,11 +51,16 @@ class Work(dist.Work):  # type: ignore[misc]  # the base is not known without Py
         self._left = 0
         self._ending = False
 
+    def _mode(self) -> Any:
+        """No gradients; and tensors of inference mode can only be written in it."""
+        inference = any(tensor.is_inference() for place in self.places for tensor in place.tensors)
+        return torch.inference_mode() if inference else torch.no_grad()
+
     # What the queue calls.
 
     def prepare(self) -> None:
         """Sees to it that what it works on is, or will be, on the CPU."""
-        with torch.no_grad():
+        with self._mode():
             for place in self.places:
                 place.prepare()
 
@@ -71,7 +76,8 @@ class Work(dist.Work):  # type: ignore[misc]  # the base is not known without Py
     def start(self) -> None:
         """Begins; from now on it ends by itself."""
         try:
-            parts = self._begin()
+            with self._mode():
+                parts = self._begin()
         except Exception as error:  # noqa: BLE001 - it is told to whoever waits
             self.end(error)
             return
@@ -97,7 +103,7 @@ class Work(dist.Work):  # type: ignore[misc]  # the base is not known without Py
             self._ending = True
         if error is None:
             try:
-                with torch.no_grad():
+                with self._mode():
                     for place in self.places:
                         place.finish(self._after if place.writes else None)
             except Exception as raised:  # noqa: BLE001 - it is told to whoever waits
