@@ -167,11 +167,13 @@ class Connection:
     known: bool = False
     out: collections.deque[memoryview] = field(default_factory=collections.deque)
     """What is to be written."""
-    leaving: collections.deque[tuple[int, Transfer]] = field(default_factory=collections.deque)
-    """How many bytes are to be written until a send is over, one after the other."""
+    leaving: collections.deque[tuple[int, Transfer, Memory | None]] = field(default_factory=collections.deque)
+    """How many bytes are to be written until a send is over, one after the other; its memory lives until then."""
     header: bytearray = field(default_factory=bytearray)
     into: memoryview | None = None
     """Where the bytes go that follow a header, as far as they are still to come."""
+    reading: Transfer | None = None
+    """The message that these bytes are of, if they are of one."""
     then: Callable[[], None] | None = None
     """What is to be done once they have come."""
     sends: dict[int, Transfer] = field(default_factory=dict)
@@ -196,7 +198,7 @@ class Offer:
 
 
 class Messenger:
-    """Sends and receives messages. Its thread begins with the first of them."""
+    """Sends and receives messages, once it has met the others."""
 
     def __init__(
         self,
@@ -242,8 +244,10 @@ class Messenger:
         self._number = 0
 
     def meet(self, addresses: list[tuple[str, int]]) -> None:
-        """Where each rank listens."""
+        """Where each rank listens. From now on messages are sent, and taken from others."""
         self._addresses = addresses
+        self._thread = threading.Thread(target=self._run, name="syncline messages", daemon=True)
+        self._thread.start()
 
     def send(self, memory: Memory, to: int, tag: int, *, space: int = 0) -> Transfer:
         """Sends what is in ``memory`` to a rank."""
@@ -262,22 +266,18 @@ class Messenger:
     def close(self) -> None:
         """Ends what is under way, with an error."""
         with self._lock:
-            self._closing = True
-            thread = self._thread
-        if thread is None or not thread.is_alive():
+            self._closing, closed = True, self._closed
+        if self._thread is None:
             self._shut()
-            return
-        self._wake()
-        thread.join(5)
+        elif not closed:
+            self._wake()
+            self._thread.join(5)
 
     def _want(self, transfer: Transfer) -> Transfer:
         with self._lock:
             closing = self._closing
             if not closing:
                 self._wanted.append(transfer)
-                if self._thread is None:
-                    self._thread = threading.Thread(target=self._run, name="syncline messages", daemon=True)
-                    self._thread.start()
         if closing:
             transfer.end(_error(f"the group is closed ({transfer})"))
         else:
@@ -296,7 +296,9 @@ class Messenger:
             self._selector.register(self._bell, selectors.EVENT_READ, None)
             looked = time.monotonic()
             while True:
-                for key, events in self._selector.select(GLANCE_S):
+                # Where nothing is under way there is nothing to look after.
+                busy = self._waiting or self._connections()
+                for key, events in self._selector.select(GLANCE_S if busy else None):
                     if isinstance(key.data, Connection):
                         self._serve(key.data, events)
                     elif key.fd == self._bell:
@@ -466,7 +468,10 @@ class Messenger:
                 then()
 
     def _hear(self, connection: Connection, kind: int, space: int, number: int, tag: int, nbytes: int) -> None:
-        if kind == Kind.OFFER and not connection.outgoing:
+        if kind == Kind.OFFER and not connection.outgoing and space in self._failed:
+            why = str(self._failed[space].diagnostics[0]["message"])
+            self._tell(connection, Kind.FAIL, space, 0, why)
+        elif kind == Kind.OFFER and not connection.outgoing:
             self._offers.append(Offer(connection, number, space, tag, nbytes))
             self._match()
         elif kind == Kind.SMALL and not connection.outgoing and not space and nbytes <= SMALL:
@@ -483,16 +488,23 @@ class Messenger:
             transfer = connection.sends.pop(number)
             transfer.moving = True
             self._say(connection, Kind.DATA, space, number, tag, transfer.nbytes, transfer)
+        elif kind == Kind.ASK and connection.outgoing and space in self._failed:
+            # The receiver had not heard of it yet.
+            return
         elif kind == Kind.DATA and number in connection.receives:
             transfer = connection.receives[number]
-            if nbytes != transfer.nbytes or transfer.memory is None:
+            if nbytes != transfer.nbytes:
                 raise RefusedError(f"sent {nbytes} bytes where it had offered {transfer.nbytes}")
 
             def arrived() -> None:
                 connection.receives.pop(number, None)
+                connection.reading = None
                 transfer.end(None)
 
-            connection.into, connection.then = transfer.memory.bytes(), arrived
+            # Where it has failed since it was asked for nobody wants it any more.
+            wanted = transfer.memory
+            connection.into = wanted.bytes() if wanted is not None else memoryview(bytearray(nbytes))
+            connection.reading, connection.then = transfer, arrived
         elif (kind == Kind.REFUSE or (kind == Kind.FAIL and space)) and nbytes <= LONGEST_TEXT:
             text = bytearray(nbytes)
 
@@ -565,8 +577,8 @@ class Messenger:
         if transfer is not None:
             if transfer.memory is not None and nbytes:
                 connection.out.append(transfer.memory.bytes())
-            before = sum(view.nbytes for view in connection.out) - sum(left for left, _ in connection.leaving)
-            connection.leaving.append((before, transfer))
+            before = sum(view.nbytes for view in connection.out) - sum(left for left, _, _ in connection.leaving)
+            connection.leaving.append((before, transfer, transfer.memory))
         self._watch(connection)
 
     def _watch(self, connection: Connection) -> None:
@@ -589,11 +601,11 @@ class Messenger:
             else:
                 connection.out[0] = first[written:]
             while written and connection.leaving:
-                left, transfer = connection.leaving[0]
+                left, transfer, memory = connection.leaving[0]
                 gone = min(left, written)
                 written -= gone
                 if gone < left:
-                    connection.leaving[0] = (left - gone, transfer)
+                    connection.leaving[0] = (left - gone, transfer, memory)
                     break
                 connection.leaving.popleft()
                 transfer.end(None)
@@ -615,7 +627,7 @@ class Messenger:
         del table[peer]
         self._offers = [offer for offer in self._offers if offer.connection is not connection]
         left = [*connection.sends.values(), *connection.receives.values()]
-        left += [transfer for _, transfer in connection.leaving]
+        left += [transfer for _, transfer, _ in connection.leaving]
         if not connection.outgoing:
             # Whoever closes sends no more.
             left += [transfer for transfer in self._waiting if transfer.peer == peer]
@@ -642,13 +654,14 @@ class Messenger:
             self._end(transfer, error)
         for connection in self._connections():
             under_way = [*connection.sends.values(), *connection.receives.values()]
-            under_way += [transfer for _, transfer in connection.leaving]
+            under_way += [transfer for _, transfer, _ in connection.leaving]
             failing = [transfer for transfer in under_way if transfer.space == space]
-            if tell and connection.known:
+            # Whoever is not known yet is told once it is, or when it offers something.
+            if tell and connection.peer is not None:
                 self._tell(connection, Kind.FAIL, space, 0, why)
-            if any(transfer.moving for transfer in failing):
-                # Half a message is on its way, from or to memory that is the caller's again.
-                self._drop(connection, RefusedError(why))
+            if connection.into is not None and connection.reading in failing:
+                # What is still to come of it goes nowhere: the memory is the caller's again.
+                connection.into = memoryview(bytearray(connection.into.nbytes))
             for transfer in failing:
                 self._end(transfer, error)
             connection.sends = {number: each for number, each in connection.sends.items() if each not in failing}
@@ -661,10 +674,13 @@ class Messenger:
                 self._drop(connection, RefusedError("takes too long over its handshake"))
         for connection in [*self._out.values(), *self._in.values()]:
             under_way = [*connection.sends.values(), *connection.receives.values()]
-            under_way += [transfer for _, transfer in connection.leaving]
+            under_way += [transfer for _, transfer, _ in connection.leaving]
+            under_way = [transfer for transfer in under_way if not transfer.done()]
             late = [transfer for transfer in under_way if fault or transfer.elapsed() > self._deadline_s]
             for transfer in late:
-                transfer.end(_told(fault, transfer, f"rank {self._names(connection.peer or 0)} was not through"))
+                not_yet = "was not through with" if transfer.moving else "has not asked for"
+                why = f"rank {self._names(connection.peer or 0)} {not_yet} what is sent"
+                transfer.end(_told(fault, transfer, why))
             if late:
                 self._drop(connection, RefusedError("took too long"))
         for transfer in list(self._waiting):

@@ -9,6 +9,7 @@ Whoever can read the store while ranks meet can join the job, and whoever can wr
 
 from __future__ import annotations
 
+import itertools
 import json
 import secrets
 import threading
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 PAUSE_S = 0.02
 """How long to wait before looking again."""
+
+SELDOM = 25
+"""Of how many looks one is for ranks that have been answered."""
 
 
 class Rendezvous(Protocol):
@@ -59,8 +63,12 @@ class Answers:
 
     def _run(self, address: str) -> None:
         try:
-            while not self._over.is_set():
+            for turn in itertools.count():
+                if self._over.is_set():
+                    return
                 for rank, before in self._waiting.items():
+                    if before and turn % SELDOM:
+                        continue
                     try:
                         hello = self._rendezvous.fetch(f"hello/{rank}", 0.0)
                     except TimeoutError:

@@ -20,6 +20,11 @@ Or as the communication hook of a DDP module, beside another backend::
   elements, and memory of GPUs.
 """
 
+from importlib.util import find_spec
+
+if find_spec("torch") is None:
+    raise ImportError('syncline.torch needs PyTorch, which is not installed: pip install "syncline[torch]"')
+
 from syncline.torch.ddp import hook, join
 from syncline.torch.group import register
 from syncline.torch.rendezvous import StoreRendezvous

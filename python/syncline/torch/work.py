@@ -49,12 +49,18 @@ class Work(dist.Work):  # type: ignore[misc]  # the base is not known without Py
         self._told: Any = None
         self._parts: Sequence[Pending | Transfer] = ()
         self._left = 0
+        self._ending = False
+
+    def _mode(self) -> Any:
+        """No gradients; and tensors of inference mode can only be written in it."""
+        inference = any(tensor.is_inference() for place in self.places for tensor in place.tensors)
+        return torch.inference_mode() if inference else torch.no_grad()
 
     # What the queue calls.
 
     def prepare(self) -> None:
         """Sees to it that what it works on is, or will be, on the CPU."""
-        with torch.no_grad():
+        with self._mode():
             for place in self.places:
                 place.prepare()
 
@@ -70,14 +76,15 @@ class Work(dist.Work):  # type: ignore[misc]  # the base is not known without Py
     def start(self) -> None:
         """Begins; from now on it ends by itself."""
         try:
-            self._parts = self._begin()
+            with self._mode():
+                parts = self._begin()
         except Exception as error:  # noqa: BLE001 - it is told to whoever waits
             self.end(error)
             return
-        self._left = len(self._parts)
-        if not self._parts:
+        if not parts:
             self.end(None)
-        for part in self._parts:
+        self._left, self._parts = len(parts), parts
+        for part in parts:
             part.then(self._part_over)
 
     def _part_over(self, error: SynclineError | None) -> None:
@@ -89,10 +96,14 @@ class Work(dist.Work):  # type: ignore[misc]  # the base is not known without Py
         self.end(self._error)
 
     def end(self, error: Exception | None) -> None:
-        """It is over."""
+        """It is over. Only the first end counts."""
+        with self._lock:
+            if self._ending:
+                return
+            self._ending = True
         if error is None:
             try:
-                with torch.no_grad():
+                with self._mode():
                     for place in self.places:
                         place.finish(self._after if place.writes else None)
             except Exception as raised:  # noqa: BLE001 - it is told to whoever waits
@@ -125,6 +136,8 @@ class Work(dist.Work):  # type: ignore[misc]  # the base is not known without Py
             if limit is not None and limit.total_seconds() > 0:
                 seconds = limit.total_seconds()
                 break
+        if seconds is None:
+            self._help()
         if not self._over.wait(seconds):
             raise late(f"{self.what} was not through after {seconds:.3f} s")
         if self._error is not None:
@@ -132,6 +145,17 @@ class Work(dist.Work):  # type: ignore[misc]  # the base is not known without Py
         for place in self.places:
             place.join()
         return True
+
+    def _help(self) -> None:
+        """Ends it here, if it has begun: that is sooner than on the thread of callbacks."""
+        error: Exception | None = None
+        for part in self._parts:
+            try:
+                part.wait()
+            except SynclineError as raised:
+                error = error or raised
+        if self._parts:
+            self.end(error)
 
     def synchronize(self) -> None:
         """Waits until it is over."""

@@ -1,0 +1,146 @@
+"""Samples per second of DDP over `syncline` and over Gloo, on an emulated cluster. Usage: ddp.py [MODEL ...].
+
+Four hosts in two racks, 1 Gb/s to each host and between the racks. Ranks are numbered so that neighbours are in
+different racks, as a scheduler may have it: a ring crosses the core at every step. Gloo has no choice; syncline is told
+the racks. Needs root (network namespaces) and PyTorch.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+SPEC = """\
+schema: syncline-testbed/1
+name: ddp-bench
+fabric:
+  leaf_spine: { leaves: 2, hosts_per_leaf: 2, spines: 1, rate: 1Gb/s, uplink_rate: 1Gb/s }
+"""
+ALTERNATING = "0,2,1,3"
+WARM, STEPS, ROUNDS = 3, 6, 2
+BARS = {"resnet18": 1.25, "mlp": 1.8}
+"""Models, and how many times Gloo's samples per second are asked for."""
+
+
+def resnet18() -> tuple[Any, Any]:
+    """ResNet-18 with the stem that suits CIFAR: 11.2 M parameters. A batch of 8."""
+    import torch
+    from torch import nn
+
+    class Block(nn.Module):
+        def __init__(self, inner: int, outer: int, stride: int) -> None:
+            super().__init__()
+            self.body = nn.Sequential(
+                nn.Conv2d(inner, outer, 3, stride, 1, bias=False),
+                nn.BatchNorm2d(outer),
+                nn.ReLU(),
+                nn.Conv2d(outer, outer, 3, 1, 1, bias=False),
+                nn.BatchNorm2d(outer),
+            )
+            same = stride == 1 and inner == outer
+            short = [nn.Conv2d(inner, outer, 1, stride, bias=False), nn.BatchNorm2d(outer)]
+            self.short = nn.Identity() if same else nn.Sequential(*short)
+
+        def forward(self, value: torch.Tensor) -> torch.Tensor:
+            return torch.relu(self.body(value) + self.short(value))
+
+    widths = [(64, 64, 1), (64, 64, 1), (64, 128, 2), (128, 128, 1), (128, 256, 2), (256, 256, 1), (256, 512, 2)]
+    blocks = [Block(*each) for each in [*widths, (512, 512, 1)]]
+    stem = [nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.BatchNorm2d(64), nn.ReLU()]
+    model = nn.Sequential(*stem, *blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, 10))
+    return model, torch.randn(8, 3, 32, 32)
+
+
+def mlp() -> tuple[Any, Any]:
+    """Four layers of 2048: 16.8 M parameters, hardly any computation. A batch of 32."""
+    import torch
+    from torch import nn
+
+    layers = [layer for _ in range(4) for layer in (nn.Linear(2048, 2048), nn.ReLU())]
+    return nn.Sequential(*layers), torch.randn(32, 2048)
+
+
+def rank(backend: str, name: str) -> None:
+    """Trains as one rank; rank 0 prints the seconds of each step."""
+    import torch
+    import torch.distributed as dist
+
+    from syncline.torch import Options
+
+    torch.set_num_threads(1)
+    racks = [int(rack) for rack in os.environ["SYNCLINE_RACKS"].split(",")]
+    order = sorted(range(len(racks)), key=racks.__getitem__)
+    dist.init_process_group(backend, pg_options=Options(order=order) if backend == "syncline" else None)
+    torch.manual_seed(0)
+    model, data = {"resnet18": resnet18, "mlp": mlp}[name]()
+    trained = torch.nn.parallel.DistributedDataParallel(model)
+    optimizer = torch.optim.SGD(trained.parameters(), lr=0.01)
+
+    def steps(module: torch.nn.Module) -> list[float]:
+        times = []
+        for _ in range(WARM + STEPS):
+            began = time.perf_counter()
+            optimizer.zero_grad()
+            module(data).square().mean().backward()
+            optimizer.step()
+            times.append(time.perf_counter() - began)
+        return times[WARM:]
+
+    times = steps(trained)
+    dist.barrier()
+    alone = steps(model)
+    if dist.get_rank() == 0:
+        answer = {"times": times, "alone": alone, "samples": len(data) * dist.get_world_size()}
+        sys.stdout.write(json.dumps(answer) + "\n")
+    dist.destroy_process_group()
+
+
+def measure(bed: str, backend: str, name: str) -> dict[str, Any]:
+    """Seconds of each step, of steps that only compute, and samples of a step."""
+    command = [sys.executable, "-m", "syncline", "testbed", "run", bed, "--hosts", ALTERNATING, "--"]
+    command += [sys.executable, "-W", "ignore", __file__, "--rank", backend, name]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)  # noqa: S603 - our own command
+    if done.returncode:
+        sys.exit(done.stderr)
+    line = next(line for line in done.stdout.splitlines() if "times" in line)
+    return dict(json.loads(line[line.index("{") :]))
+
+
+def main(names: list[str]) -> None:
+    """Measures both in turn, and prints a line for each model."""
+    with tempfile.TemporaryDirectory() as folder:
+        bed = Path(folder) / "bed.yaml"
+        bed.write_text(SPEC)
+        for name in names or list(BARS):
+            times: dict[str, list[float]] = {"gloo": [], "syncline": []}
+            alone: list[float] = []
+            samples = 0
+            for _ in range(ROUNDS):
+                for backend, found in times.items():
+                    answer = measure(str(bed), backend, name)
+                    found += answer["times"]
+                    alone += answer["alone"]
+                    samples = answer["samples"]
+            rates = {backend: samples / statistics.median(found) for backend, found in times.items()}
+            ratio = rates["syncline"] / rates["gloo"]
+            verdict = "reached" if ratio >= BARS[name] else "NOT reached"
+            each = ", ".join(f"{backend} {rate:.1f} samples/s" for backend, rate in rates.items())
+            computing = f"{1e3 * statistics.median(alone):.0f} ms of a step are computing"
+            sys.stdout.write(
+                f"{name}: {each} ({computing}); {ratio:.2f} times as many, {BARS[name]} are asked for: {verdict}\n"
+            )
+            sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--rank"]:
+        rank(*sys.argv[2:])
+    else:
+        main(sys.argv[1:])
