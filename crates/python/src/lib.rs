@@ -51,6 +51,9 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<runtime::hub::HubService>()?;
     module.add_function(wrap_pyfunction!(runtime::hub::hub_status, module)?)?;
     module.add_function(wrap_pyfunction!(runtime::hub::two_levels, module)?)?;
+    module.add_class::<runtime::certificates::Certificates>()?;
+    module.add_function(wrap_pyfunction!(runtime::certificates::certificate_date, module)?)?;
+    module.add_function(wrap_pyfunction!(runtime::certificates::make_certificates, module)?)?;
     module.add_class::<runtime::handshake::Handshake>()?;
     module.add_function(wrap_pyfunction!(runtime::completions::next_completion, module)?)?;
     module.add_function(wrap_pyfunction!(runtime::completions::stop_completions, module)?)?;

@@ -1,16 +1,19 @@
 //! Collectives for real, for Python: a communicator on memory that Python objects own.
 //!
+//! - [`certificates`]: how the other side is known;
 //! - [`completions`]: whoever is to be told that an operation is over;
 //! - [`handshake`]: for connections that Python makes itself;
 //! - [`hub`]: parameter hubs, and workers that join at them;
 //! - [`operations`]: what is under way, and whose memory that works on.
 
+pub(crate) mod certificates;
 pub(crate) mod completions;
 pub(crate) mod handshake;
 pub(crate) mod hub;
 mod operations;
 
 use crate::errors::{detached, to_python};
+use certificates::{Secret, trust};
 use operations::{Begun, Held, Operations};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -23,7 +26,6 @@ use syncline_diagnostics::{Code, Diagnostic, Diagnostics};
 use syncline_plan::by_name;
 use syncline_runtime::executor::Settings;
 use syncline_runtime::fault::Fault;
-use syncline_runtime::handshake::{Key, Trust};
 use syncline_runtime::lane::Pace;
 use syncline_runtime::memory::Region;
 use syncline_runtime::operation::{Association, Operation};
@@ -85,7 +87,7 @@ impl Communicator {
     fn join(
         py: Python<'_>,
         member: &str,
-        key: Option<[u8; 32]>,
+        key: Option<Secret>,
         announce: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
         let member: Member =
@@ -124,7 +126,7 @@ impl Communicator {
                 rank,
                 world,
                 job: member.job,
-                trust: key.map_or(Trust::Everybody, |key| Trust::Key(Key::new(key))),
+                trust: trust(key),
                 coordinator: member.coordinator,
                 interfaces: member.interfaces,
                 wait: seconds("wait_s", member.wait_s)?,

@@ -12,8 +12,10 @@
 //! A proof is the HMAC-SHA-256 (RFC 2104) of a label for its side, the hash of the hello as it was sent, and the acceptor's
 //! nonce; both nonces are 32 random bytes, so that nothing that was recorded can be used again. Without a key there are no
 //! proofs. What follows the handshake is neither encrypted nor protected against injection: a shared key keeps strangers out of
-//! a network that only friends can write to; elsewhere there is TLS.
+//! a network that only friends can write to; elsewhere there is TLS ([`crate::certificates`]), within which the same is said,
+//! without proofs.
 
+use crate::certificates::Identity;
 use crate::control::message::{Decoder, encode};
 use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
@@ -61,6 +63,8 @@ pub enum Trust {
     Everybody,
     /// Whoever has the key.
     Key(Key),
+    /// Whoever has a certificate of the job's CA. The connection is TLS, which has shown it before a word is said.
+    Tls(Identity),
 }
 
 impl Trust {
@@ -68,6 +72,7 @@ impl Trust {
         match self {
             Self::Everybody => "none",
             Self::Key(_) => "key",
+            Self::Tls(_) => "tls",
         }
     }
 
@@ -252,6 +257,10 @@ impl Initiator {
     /// Why the acceptor refused, or cannot be believed.
     pub fn received(&mut self, bytes: &[u8]) -> Result<Next, Shut> {
         self.decoder.feed(bytes);
+        if self.decoder.gets_tls() {
+            let why = "speaks TLS: use certificates everywhere, or nowhere".to_owned();
+            return Err(Shut { why, lasts: true });
+        }
         let Some(answer) = self.decoder.message::<Answer>()? else { return Ok(Next::Wait) };
         match answer {
             Answer::Refused { why } => Err(Shut { why: format!("refused: {why}"), lasts: true }),
@@ -316,6 +325,9 @@ impl Acceptor {
         let silent = |why: String| (why, Vec::new());
         self.decoder.feed(bytes);
         match &self.hello {
+            None if self.decoder.gets_tls() => Err(refuse(
+                "this side does not speak TLS: use certificates everywhere, or nowhere".to_owned(),
+            )),
             None => {
                 let Some(text) = self.decoder.next_bytes().map_err(silent)? else { return Ok(Next::Wait) };
                 let hello: Hello = serde_json::from_slice(&text)

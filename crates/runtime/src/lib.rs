@@ -11,8 +11,9 @@
 //! - [`hub`]: a server that sums for workers; [`machine`]: what all that talk to peers have in common;
 //! - [`transport`]: what carries bytes between lanes;
 //! - [`executor`]: lanes on threads and sockets; [`session`]: members that meet over TCP;
-//! - [`handshake`]: who speaks; [`pulse`]: signs of life; [`control`]: members and their coordinator; [`fault`]: what goes wrong, and who is at fault.
+//! - [`handshake`]: who speaks; [`certificates`]: who may; [`pulse`]: signs of life; [`control`]: members and their coordinator; [`fault`]: what goes wrong, and who is at fault.
 
+pub mod certificates;
 pub mod control;
 pub mod cut;
 pub mod executor;

@@ -1,7 +1,7 @@
 //! What carries bytes between the lanes of members.
 //!
 //! - [`Transport`]: what a lane's thread asks of a connection;
-//! - [`socket`]: TCP, and Unix sockets;
+//! - [`socket`]: TCP, and Unix sockets; `tls`: what is encrypted on them;
 //! - `ring`: memory that two processes share; `shared`: a transport on it, for members on one host;
 //! - `wires`: the connections of one thread;
 //! - [`memory`]: within one thread and without time, in an order that a seed decides: for tests.
@@ -12,6 +12,7 @@ mod ring;
 #[cfg(target_os = "linux")]
 pub mod shared;
 pub mod socket;
+pub(crate) mod tls;
 pub(crate) mod wires;
 
 use crate::fault::Broken;
@@ -46,7 +47,8 @@ pub trait Transport: fmt::Debug + Send {
     /// What it is, for people.
     fn describe(&self) -> String;
 
-    /// Whether payloads have checksums: not where bytes stay in this machine's memory, or hardware checks them.
+    /// Whether payloads have checksums: not where bytes stay in this machine's memory, or TLS or
+    /// hardware checks them.
     fn checked(&self) -> bool {
         true
     }

@@ -323,6 +323,8 @@ app.add_typer(_hub, name="hub")
 
 KeyFile = Annotated[str | None, typer.Option(metavar="FILE", help="The key that hubs and ranks share: 32 bytes.")]
 
+Tls = Annotated[str | None, typer.Option("--tls", metavar="DIR", help="Certificates that `syncline hub certs` made.")]
+
 
 @_hub.command()
 def serve(
@@ -332,6 +334,7 @@ def serve(
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 is any that is free.")] = 29420,
     cores: Annotated[int | None, typer.Option(min=1, max=256, help="Threads that sum; else one for each CPU.")] = None,
     key_file: KeyFile = None,
+    tls: Tls = None,
     insecure: Annotated[bool, typer.Option("--insecure", help="Serve everybody who reaches it.")] = False,
     congestion: Annotated[str | None, typer.Option(metavar="NAME", help="TCP's congestion control: cubic.")] = None,
     most_jobs: Annotated[int, typer.Option("--max-jobs", min=1, help="Most jobs at once.")] = 64,
@@ -348,7 +351,7 @@ def serve(
     """
     from syncline.cli.hub import serve as call
 
-    options = {"key_file": key_file, "insecure": insecure, "congestion": congestion, "most_jobs": most_jobs}
+    options = {"key_file": key_file, "tls": tls, "insecure": insecure, "congestion": congestion, "most_jobs": most_jobs}
     return call(listen.split(","), port, cores, options, metrics=metrics, as_json=log == Log.JSON, drain_s=drain)
 
 
@@ -359,6 +362,7 @@ Address = Annotated[str, typer.Argument(metavar="ADDRESS", help="Where the hub i
 def hub_status(
     address: Address = "127.0.0.1",
     key_file: KeyFile = None,
+    tls: Tls = None,
     json: Json = False,
     no_color: NoColour = False,
 ) -> int:
@@ -368,7 +372,7 @@ def hub_status(
     """
     from syncline.cli.hub import status as call
 
-    return call(address, key_file, as_json=json)
+    return call(address, key_file, tls, as_json=json)
 
 
 @_hub.command("bench")
@@ -379,6 +383,7 @@ def hub_bench(
     steps: Annotated[int, typer.Option(min=1, help="Exchanges that are timed.")] = 20,
     chunk: Annotated[str, typer.Option(metavar="SIZE", help="Bytes of a chunk.")] = "32KiB",
     key_file: KeyFile = None,
+    tls: Tls = None,
     insecure: Annotated[bool, typer.Option("--insecure", help="Ask a hub elsewhere without a key.")] = False,
     json: Json = False,
     no_color: NoColour = False,
@@ -389,7 +394,7 @@ def hub_bench(
     """
     from syncline.cli.hub import bench as call
 
-    return call(address, world, (size, chunk), steps, key_file, insecure=insecure, as_json=json)
+    return call(address, world, (size, chunk), steps, key_file, tls, insecure=insecure, as_json=json)
 
 
 @_hub.command("doctor")
@@ -400,6 +405,7 @@ def hub_doctor(
     listen: Annotated[str | None, typer.Option(metavar="ADDRESSES", help="Where a hub is to listen.")] = None,
     port: Annotated[int, typer.Option(min=1, max=65535, help="At which port.")] = 29420,
     key_file: KeyFile = None,
+    tls: Tls = None,
     json: Json = False,
     no_color: NoColour = False,
 ) -> int:
@@ -409,7 +415,26 @@ def hub_doctor(
     """
     from syncline.cli.hub import doctor as call
 
-    return call(address, listen, port, key_file, as_json=json)
+    return call(address, listen, port, key_file, tls, as_json=json)
+
+
+@_hub.command("certs")
+def hub_certs(
+    folder: Annotated[str, typer.Argument(metavar="DIR", help="The folder for them.")],
+    job: Annotated[str | None, typer.Option(metavar="NAME", help="The only job that they are good for.")] = None,
+    ranks: Annotated[int, typer.Option(min=0, max=4096, help="A certificate for each of so many ranks; else one for all.")] = 0,
+    days: Annotated[int, typer.Option(min=1, max=825, help="How long they are good for.")] = 30,
+    force: Annotated[bool, typer.Option("--force", help="Replace those that are there.")] = False,
+    json: Json = False,
+    no_color: NoColour = False,
+) -> int:
+    """Make certificates with which hubs and ranks know each other, and say where they belong.
+
+    Exit status: 0 done, 2 usage, or files that are there already.
+    """
+    from syncline.cli.hub import certs as call
+
+    return call(folder, job, ranks, days, force=force, as_json=json)
 
 
 _testbed = typer.Typer(no_args_is_help=True, help="Emulate a cluster on this machine.", cls=_Commands)

@@ -109,11 +109,11 @@ class _Log:
         say(f"{time.strftime('%H:%M:%S')} {WORDS[event['event']].format(**words)}")
 
 
-def status(address: str, key_file: str | None, *, as_json: bool) -> int:
+def status(address: str, key_file: str | None, tls: str | None, *, as_json: bool) -> int:
     """Shows how a hub is; gives the exit status."""
     from syncline.hub import status as ask
 
-    found = ask(address, key_file=key_file)
+    found = ask(address, key_file=key_file, tls=tls)
     if as_json:
         show_json({"exit_status": 0, "hub": found})
         return 0
@@ -129,6 +129,7 @@ def bench(
     sizes: tuple[str, str],
     steps: int,
     key_file: str | None,
+    tls: str | None,
     *,
     insecure: bool,
     as_json: bool,
@@ -137,7 +138,7 @@ def bench(
     from syncline.hub.bench import run
 
     nbytes, chunk = (_bytes(size) for size in sizes)
-    found = run(address, world, nbytes, steps, chunk=chunk, key_file=key_file, insecure=insecure)
+    found = run(address, world, nbytes, steps, chunk=chunk, key_file=key_file, tls=tls, insecure=insecure)
     if as_json:
         show_json({"exit_status": 0, **found.plain()})
         return 0
@@ -155,11 +156,13 @@ def _bytes(text: str) -> int:
         refuse(error("SL0103", "this is no number of bytes", found=f"`{text}`", allowed="such as 25MB", help=str(why)))
 
 
-def doctor(address: str | None, listen: str | None, port: int, key_file: str | None, *, as_json: bool) -> int:
+def doctor(
+    address: str | None, listen: str | None, port: int, key_file: str | None, tls: str | None, *, as_json: bool
+) -> int:
     """Looks at what a hub needs; gives the exit status."""
     from syncline.hub.doctor import findings
 
-    found = list(findings(address, None if listen is None else listen.split(","), port, key_file))
+    found = list(findings(address, None if listen is None else listen.split(","), port, key_file, tls))
     broken = any(state == "broken" for state, _, _ in found)
     if as_json:
         rows = [{"state": state, "what": what, "detail": detail} for state, what, detail in found]
@@ -169,3 +172,15 @@ def doctor(address: str | None, listen: str | None, port: int, key_file: str | N
 
     show(table(found))
     return int(broken)
+
+
+def certs(folder: str, job: str | None, ranks: int, days: int, *, force: bool, as_json: bool) -> int:
+    """Makes certificates for a job; gives the exit status."""
+    from syncline.hub.certificates import make
+
+    made = make(folder, job=job, ranks=ranks, days=days, force=force)
+    if as_json:
+        show_json({"exit_status": 0, "certificates": made.plain()})
+        return 0
+    show(made.text())
+    return 0

@@ -55,6 +55,7 @@ def run(
     *,
     chunk: int,
     key_file: str | Path | None = None,
+    tls: str | Path | None = None,
     insecure: bool = False,
 ) -> Found:
     """Exchanges a vector of f32 between ``world`` ranks in this process, ``steps`` times.
@@ -70,7 +71,7 @@ def run(
         try:
             vector = bytearray(4 * elements)
             keys = {"vector": ("f32", elements)}
-            options = {"rank": number, "world": world, "job": job, "chunk": chunk, "key_file": key_file}
+            options = {"rank": number, "world": world, "job": job, "chunk": chunk, "key_file": key_file, "tls": tls}
             with Hub.join(address, keys, insecure=insecure, wait_s=10.0, **options) as hub:  # type: ignore[arg-type]
                 view = memoryview(vector).cast("f")
                 for step in range(WARM_UP + steps):

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from syncline import _core
 from syncline.errors import SynclineError
 from syncline.hub.service import PORT, status
 from syncline.runtime import trust
@@ -23,8 +24,13 @@ Finding = tuple[str, str, str]
 CONGESTION = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 ENOUGH_FILES = 4096
 
+SOON_S = 3 * 86_400
+"""When the end of a certificate is near: long jobs may not be over before it."""
 
-def findings(address: str | None, listen: Sequence[str] | None, port: int, key_file: str | None) -> Iterator[Finding]:
+
+def findings(
+    address: str | None, listen: Sequence[str] | None, port: int, key_file: str | None, tls: str | None = None
+) -> Iterator[Finding]:
     """Looks at this machine, and at the hub at ``address`` where one is named."""
     yield "ok", "CPUs", f"{os.cpu_count()}: as many cores sum, unless --cores says otherwise"
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -34,10 +40,27 @@ def findings(address: str | None, listen: Sequence[str] | None, port: int, key_f
     yield _congestion()
     if key_file is not None:
         yield _attempt("key", lambda: f"{key_file}: {len(trust.read_key(key_file))} bytes, for the owner alone")
+    if tls is not None:
+        yield from _certificates(tls)
     for each in listen or ([] if address else ["127.0.0.1"]):
         yield _listens(each, port)
     if address is not None:
-        yield _attempt(f"hub {address}", lambda: _answers(address, key_file))
+        yield _attempt(f"hub {address}", lambda: _answers(address, key_file, tls))
+
+
+def _certificates(folder: str) -> Iterator[Finding]:
+    """Each certificate in a folder: for whom it is, and until when."""
+    found = sorted(path.stem for path in Path(folder).glob("*.pem") if path.stem != "ca")
+    for name in found or ["rank"]:
+        try:
+            read = trust.Certificates.of(folder, (name,)).read()
+        except SynclineError as error:
+            yield "broken", f"certificate {name}", " ".join(str(error).split())
+            continue
+        ends = min(read.ends)
+        soon = ends - time.time() < SOON_S
+        detail = f"for {', '.join(read.names)}; ends on {_core.certificate_date(ends)}"
+        yield ("absent" if soon else "ok"), f"certificate {name}", detail + (", which is soon" if soon else "")
 
 
 def _congestion() -> Finding:
@@ -63,9 +86,9 @@ def _listens(host: str, port: int) -> Finding:
         return "broken", what, error.strerror or str(error)
 
 
-def _answers(address: str, key_file: str | None) -> str:
+def _answers(address: str, key_file: str | None, tls: str | None) -> str:
     began = time.perf_counter()
-    found = status(address, key_file=key_file)
+    found = status(address, key_file=key_file, tls=tls)
     took = time.perf_counter() - began
     host, port = resolve(address, PORT)
     jobs = f"{len(found['jobs'])} jobs" if len(found["jobs"]) != 1 else "1 job"

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from syncline.runtime.trust import Certificates
+
 PORT = 29_420
 """Where a hub listens, unless told otherwise."""
 
@@ -29,6 +31,7 @@ class Service:
         port: int = PORT,
         cores: int | None = None,
         key_file: str | Path | None = None,
+        tls: Certificates | str | Path | None = None,
         insecure: bool = False,
         congestion: str | None = None,
         most_jobs: int = 64,
@@ -40,13 +43,15 @@ class Service:
 
         ``cores`` threads sum, each with the chunks of its own (as many as this machine has; core ``c`` is reached
         through interface ``c mod interfaces``). A worker may be ``ahead`` bytes ahead of others at each. Whoever gives
-        no sign of life for ``silence_s`` is lost. Beyond this machine workers prove that they share the key in
-        ``key_file``, or the user says that it is ``insecure``.
+        no sign of life for ``silence_s`` is lost. Beyond this machine hub and workers show each other certificates of
+        the job's CA (``tls``: a folder that ``syncline hub certs`` made, or
+        :class:`~syncline.runtime.Certificates`), or prove that they share the key in ``key_file``, or the user says
+        that it is ``insecure``.
 
         Raises ``SynclineError`` where an address cannot be had, or what is given makes no sense.
         """
         hosts = [resolve(each, 0)[0] for each in listen]
-        key = None if key_file is None else trust.read_key(key_file)
+        key = trust.secret(key_file, tls, names=("hub",))
         trust.check(hosts, key, insecure=insecure)
         plan = {
             "interfaces": [with_port(host, port) for host in hosts],
@@ -96,11 +101,17 @@ class Service:
         self.close()
 
 
-def status(address: str, *, key_file: str | Path | None = None, wait_s: float = 5.0) -> dict[str, Any]:
+def status(
+    address: str,
+    *,
+    key_file: str | Path | None = None,
+    tls: Certificates | str | Path | None = None,
+    wait_s: float = 5.0,
+) -> dict[str, Any]:
     """How a hub elsewhere is.
 
     Raises ``SynclineError`` (SL1201, exit status 6) where it does not say.
     """
     host, port = resolve(address, PORT)
-    key = None if key_file is None else trust.read_key(key_file)
+    key = trust.secret(key_file, tls, names=("rank", "rank-0", "hub"))
     return dict(json.loads(_core.hub_status(with_port(host, port), wait_s, key)))

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from syncline.errors import SynclineError
     from syncline.hub.racks import Racks
+    from syncline.runtime.trust import Certificates
 
     class Chosen(Protocol):
         """An optimizer of the hub."""
@@ -67,6 +68,7 @@ class Hub:
         mapping: str = "key_by_interface",
         racks: Racks | None = None,
         key_file: str | Path | None = None,
+        tls: Certificates | str | Path | None = None,
         insecure: bool = False,
         congestion: str | None = None,
         wait_s: float = 60.0,
@@ -89,15 +91,16 @@ class Hub:
         With ``racks`` each rack has hubs of its own, that sum for its ranks first and then exchange; ``hubs`` is not
         needed then.
 
-        Beyond this machine ranks prove that they share the key in ``key_file``, or the user says that it is
-        ``insecure``. Raises ``SynclineError`` where ranks do not meet (SL1201, exit status 6), or what is given makes
+        Beyond this machine ranks and hubs show each other certificates of the job's CA (``tls``: a folder that
+        ``syncline hub certs`` made, or :class:`~syncline.runtime.Certificates`), or prove that they share the key in
+        ``key_file``, or the user says that it is ``insecure``. Raises ``SynclineError`` where ranks do not meet (SL1201, exit status 6), or what is given makes
         no sense.
         """
         environment = os.environ
         rank = setting(environment, "RANK", rank)
         world = setting(environment, "WORLD_SIZE", world)
         found = _hubs(environment, hubs, racks)
-        key = None if key_file is None else trust.read_key(key_file)
+        key = trust.secret(key_file, tls, names=(f"rank-{rank}", "rank"))
         trust.check([host for host, _ in found], key, insecure=insecure)
         vectors = {name: _vector(name, each) for name, each in keys.items()}
         worker = {

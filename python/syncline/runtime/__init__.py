@@ -18,12 +18,13 @@ its own: anything with a writable buffer, such as ``bytearray``, ``array.array``
 - :mod:`~syncline.runtime.completions`: the thread on which callbacks are called;
 - :mod:`~syncline.runtime.addresses`: where members are, as users and launchers say it;
 - :mod:`~syncline.runtime.leaving`: what is closed when the process ends;
-- :mod:`~syncline.runtime.trust`: keys, and where none are needed.
+- :mod:`~syncline.runtime.trust`: certificates and keys, and where none are needed.
 """
 
 from syncline.runtime.communicator import Communicator, Pending
 from syncline.runtime.redis import RedisRendezvous
 from syncline.runtime.rendezvous import Rendezvous
 from syncline.runtime.settings import Pace, Rule
+from syncline.runtime.trust import Certificates
 
-__all__ = ["Communicator", "Pace", "Pending", "RedisRendezvous", "Rendezvous", "Rule"]
+__all__ = ["Certificates", "Communicator", "Pace", "Pending", "RedisRendezvous", "Rendezvous", "Rule"]

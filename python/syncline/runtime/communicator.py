@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from syncline.errors import SynclineError
     from syncline.runtime.completions import Callback
     from syncline.runtime.rendezvous import Rendezvous
+    from syncline.runtime.trust import Certificates
 
 PORT = 29_410
 """Where rank 0 listens for the others, unless told otherwise."""
@@ -87,6 +88,7 @@ class Communicator:
         job: str = "job",
         interfaces: Sequence[str] | None = None,
         key_file: str | Path | None = None,
+        tls: Certificates | str | Path | None = None,
         insecure: bool = False,
         rules: Sequence[Rule] = RULES,
         order: Sequence[int] | None = None,
@@ -112,9 +114,11 @@ class Communicator:
         each other through it, at an address of rank 0's first interface unless ``coordinator`` names one, and share a
         new key that only this group has.
 
-        Beyond this machine members prove that they share the key in ``key_file`` (32 bytes, for the owner's eyes only),
-        or the user says that it is ``insecure``. The key keeps strangers out of the job; what is sent is neither secret
-        nor safe from whoever can inject packets.
+        Beyond this machine members show each other certificates of the job's CA (``tls``: a folder that
+        ``syncline hub certs`` made, or :class:`~syncline.runtime.Certificates`), and what is sent is secret and cannot
+        be changed on its way; or they prove that they share the key in ``key_file`` (32 bytes, for the owner's eyes
+        only), which keeps strangers out of the job, and what is sent is neither secret nor safe from whoever can inject
+        packets; or the user says that it is ``insecure``.
 
         Raises ``SynclineError`` where members do not meet (SL1201, exit status 6), or what is given makes no sense.
         """
@@ -123,14 +127,16 @@ class Communicator:
         world = setting(environment, "WORLD_SIZE", world)
         own = environment.get("SYNCLINE_ADDRESSES", "127.0.0.1")
         interfaces = [each for each in (own.split(",") if interfaces is None else interfaces) if each]
-        key = None if key_file is None else trust.read_key(key_file)
+        key = trust.secret(key_file, tls, names=(f"rank-{rank}", "rank"))
         with ExitStack() as stack:
             if rendezvous is not None:
                 if key is not None:
-                    raise refusal("a rendezvous brings its own key", "rendezvous and key_file", "one of them")
+                    given = "key_file" if tls is None else "tls"
+                    raise refusal("a rendezvous brings its own key", f"rendezvous and {given}", "one of them")
                 if rank == 0:
-                    key = secrets.token_bytes(trust.KEY_BYTES)
-                    announce = stack.enter_context(meeting.Answers(rendezvous, world, key)).begin
+                    fresh = secrets.token_bytes(trust.KEY_BYTES)
+                    key = fresh
+                    announce = stack.enter_context(meeting.Answers(rendezvous, world, fresh)).begin
                     coordinator = coordinator or with_port(interfaces[0] if interfaces else "127.0.0.1", 0)
                 else:
                     began = time.monotonic()
@@ -161,7 +167,8 @@ class Communicator:
             except Exception as error:
                 core.close()
                 raise meeting.failure(f"rank {rank} cannot wipe its key from the rendezvous: {error}") from error
-        return cls(core, Place(job, interfaces, key, (pace or Pace()).deadline_s))
+        shared = key if isinstance(key, bytes) else None
+        return cls(core, Place(job, interfaces, shared, (pace or Pace()).deadline_s))
 
     @property
     def rank(self) -> int:
@@ -175,7 +182,8 @@ class Communicator:
 
     @property
     def transports(self) -> dict[int, str]:
-        """What carries bytes to and from each rank: ``shared memory``, or ``TCP``, and why it is no better."""
+        """What carries bytes to and from each rank: ``shared memory``, or ``TCP`` or ``TLS``, and why it is no
+        better."""
         return self._core.transports()
 
     def all_reduce(self, buffer: Any, reduction: str = "sum", *, in_order: bool = False, keep: bool = False) -> Pending:

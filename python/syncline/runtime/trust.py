@@ -1,12 +1,14 @@
-"""Keys that members of a job share, and where none are needed."""
+"""Certificates or keys that members of a job have, and where none are needed."""
 
 from __future__ import annotations
 
 import ipaddress
 import stat
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from syncline import _core
 from syncline.errors import Diagnostic, SynclineError
 
 if TYPE_CHECKING:
@@ -27,6 +29,69 @@ def _refuse(message: str, found: str, remedy: str) -> SynclineError:
     return SynclineError([diagnostic])
 
 
+@dataclass(frozen=True)
+class Certificates:
+    """Files of a certificate, as ``syncline hub certs`` makes them: PEM."""
+
+    ca: str | Path
+    """The certificate of the job's CA: whoever has one of this CA is believed."""
+    certificate: str | Path
+    """One's own certificate."""
+    key: str | Path
+    """Its key, in a file that only its owner may read."""
+
+    @classmethod
+    def of(cls, given: Certificates | str | Path, names: Iterable[str]) -> Certificates:
+        """The certificates in a folder, by the first of ``names`` that is there (``rank``: ``rank.pem``, ``rank.key``)."""
+        if isinstance(given, Certificates):
+            return given
+        folder, names = Path(given), list(names)
+        if not folder.is_dir():
+            remedy = f"make certificates with: syncline hub certs {folder}"
+            raise _refuse("there are no certificates", f"{folder}: no folder", remedy)
+        name = next((name for name in names if (folder / f"{name}.pem").exists()), names[-1])
+        return cls(folder / "ca.pem", folder / f"{name}.pem", folder / f"{name}.key")
+
+    def read(self) -> _core.Certificates:
+        """Reads them, and holds them against each other.
+
+        Raises ``SynclineError`` where one cannot be read or has ended, or they do not belong together.
+        """
+        files = {"ca": Path(self.ca), "certificate": Path(self.certificate), "key": Path(self.key)}
+        ca, certificate = (_read(files[part], "the certificate cannot be read", MAKE) for part in ("ca", "certificate"))
+        key = _own(files["key"], MAKE)
+        try:
+            return _core.Certificates(ca, certificate, key)
+        except ValueError as error:
+            part, why = error.args
+            raise _refuse("these certificates cannot be used", f"{files[part]}: {why}", MAKE) from None
+
+
+MAKE = "make all of a job's certificates with: syncline hub certs DIR"
+
+Secret = bytes | _core.Certificates
+"""What members of a job show each other."""
+
+
+def _read(path: Path, message: str, remedy: str) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise _refuse(message, f"{path}: {error.strerror}", remedy) from error
+
+
+def _own(path: Path, remedy: str) -> bytes:
+    """What is in a file that only its owner may read."""
+    try:
+        mode = path.stat().st_mode
+    except OSError as error:
+        raise _refuse("the key cannot be read", f"{path}: {error.strerror}", remedy) from error
+    content = _read(path, "the key cannot be read", remedy)
+    if stat.S_IMODE(mode) & 0o077:
+        raise _refuse("others may read the key", f"{path}: mode {stat.S_IMODE(mode):04o}", f"chmod 600 {path}")
+    return content
+
+
 def read_key(file: str | Path) -> bytes:
     """The key in a file that only its owner may read: 32 bytes, as they are or as 64 hexadecimal digits.
 
@@ -34,25 +99,35 @@ def read_key(file: str | Path) -> bytes:
     """
     path = Path(file)
     remedy = f"make one with: (umask 077; head -c {KEY_BYTES} /dev/urandom > {path})"
-    try:
-        mode = path.stat().st_mode
-        content = path.read_bytes()
-    except OSError as error:
-        raise _refuse("the key cannot be read", f"{path}: {error.strerror}", remedy) from error
-    if stat.S_IMODE(mode) & 0o077:
-        raise _refuse("others may read the key", f"{path}: mode {stat.S_IMODE(mode):04o}", f"chmod 600 {path}")
+    content = _own(path, remedy)
+    found = f"{path}: {len(content)} bytes"
     if len(content) != KEY_BYTES:
         try:
             content = bytes.fromhex(content.decode("ascii").strip())
         except ValueError:
             content = b""
     if len(content) != KEY_BYTES:
-        raise _refuse(f"a key has {KEY_BYTES} bytes", f"{path}: {path.stat().st_size} bytes", remedy)
+        raise _refuse(f"a key has {KEY_BYTES} bytes", found, remedy)
     return content
 
 
-def check(addresses: Iterable[str], key: bytes | None, *, insecure: bool) -> None:
-    """That strangers are kept out: beyond this machine there is a key, or the word of the user that none is needed.
+def secret(
+    key_file: str | Path | None, tls: Certificates | str | Path | None, *, names: Iterable[str]
+) -> Secret | None:
+    """What this process shows others: the key in a file, certificates (those in a folder by one of ``names``), or nothing.
+
+    Raises ``SynclineError`` where that cannot be read, or both are given.
+    """
+    if key_file is not None and tls is not None:
+        raise _refuse("strangers are kept out twice", "key_file and tls", "give one of them")
+    if tls is not None:
+        return Certificates.of(tls, names).read()
+    return None if key_file is None else read_key(key_file)
+
+
+def check(addresses: Iterable[str], key: Secret | None, *, insecure: bool) -> None:
+    """That strangers are kept out: beyond this machine there are certificates or a key, or the word of the user that none
+    are needed.
 
     Raises ``SynclineError`` where neither is given.
     """
@@ -61,5 +136,5 @@ def check(addresses: Iterable[str], key: bytes | None, *, insecure: bool) -> Non
         raise _refuse(
             "anybody who reaches this address could join the job",
             outside[0],
-            "give all ranks the same `key_file`, or say `insecure=True` where only friends reach it",
+            "give all certificates of one CA (`tls`) or the same `key_file`, or say `insecure=True` where only friends reach it",
         )

@@ -1,5 +1,6 @@
 //! Parameter hubs, for Python: workers that join at them, and hubs that serve.
 
+use super::certificates::{Secret, trust};
 use super::operations::{Begun, Operations};
 use super::{Pending, error, region, seconds};
 use crate::errors::{detached, to_python};
@@ -10,7 +11,6 @@ use std::net::SocketAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics};
-use syncline_runtime::handshake::{Key, Trust};
 use syncline_runtime::hub::benefit::Racks;
 use syncline_runtime::hub::client::Wish;
 use syncline_runtime::hub::join::{Place, join};
@@ -52,10 +52,6 @@ fn read<'a, T: Deserialize<'a>>(text: &'a str) -> PyResult<T> {
     serde_json::from_str(text).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
-fn trust(key: Option<[u8; 32]>) -> Trust {
-    key.map_or(Trust::Everybody, |key| Trust::Key(Key::new(key)))
-}
-
 fn absent(absence: Absence) -> Diagnostics {
     let code = if absence.nonsense { Code::BadValue } else { Code::NoMeeting };
     Diagnostic::error(code, absence.why).into()
@@ -85,7 +81,7 @@ impl Hub {
     /// Joins a job; returns once all its workers are there.
     #[staticmethod]
     #[pyo3(signature = (worker, key=None))]
-    fn join(py: Python<'_>, worker: &str, key: Option<[u8; 32]>) -> PyResult<Self> {
+    fn join(py: Python<'_>, worker: &str, key: Option<Secret>) -> PyResult<Self> {
         let worker: Worker = read(worker)?;
         let mut signals = Signals::default();
         let joined = detached(py, || {
@@ -171,7 +167,7 @@ impl HubService {
     /// Begins to serve.
     #[staticmethod]
     #[pyo3(signature = (plan, key=None))]
-    fn open(py: Python<'_>, plan: &str, key: Option<[u8; 32]>) -> PyResult<Self> {
+    fn open(py: Python<'_>, plan: &str, key: Option<Secret>) -> PyResult<Self> {
         let plan: Plan = read(plan)?;
         let service = detached(py, || {
             let setup = Setup {
@@ -235,7 +231,7 @@ pub(crate) fn hub_status(
     py: Python<'_>,
     address: &str,
     wait_s: f64,
-    key: Option<[u8; 32]>,
+    key: Option<Secret>,
 ) -> PyResult<String> {
     let address: SocketAddr =
         address.parse().map_err(|error| PyValueError::new_err(format!("{address}: {error}")))?;

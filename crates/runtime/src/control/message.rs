@@ -130,6 +130,11 @@ impl Decoder {
         }
     }
 
+    /// Whether what comes is TLS: a record of it, where a length should be.
+    pub fn gets_tls(&self) -> bool {
+        matches!(self.bytes.first_chunk::<4>(), Some([20..=23, 3, 0..=4, _]))
+    }
+
     /// The next message, if it is all there.
     ///
     /// # Errors

@@ -165,7 +165,7 @@ pub fn join(
 /// Sets what connections for chunks have in common.
 fn prepare(socket: Socket, congestion: Option<&str>) -> Result<Socket, String> {
     #[cfg(target_os = "linux")]
-    if let (Socket::Tcp(stream), Some(congestion)) = (&socket, congestion) {
+    if let (Some(stream), Some(congestion)) = (socket.tcp(), congestion) {
         socket2::SockRef::from(stream)
             .set_tcp_congestion(congestion.as_bytes())
             .map_err(|error| format!("cannot have the congestion control `{congestion}`: {error}"))?;

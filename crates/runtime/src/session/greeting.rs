@@ -1,7 +1,9 @@
-//! A handshake on a socket that does not block.
+//! A handshake on a socket that does not block: that of TLS first, where certificates say who may come.
 
+use crate::certificates::Names;
 use crate::handshake::{Acceptor, Hello, Initiator, Next, Nonce, Role, Shut, Trust};
 use crate::transport::socket::Socket;
+use crate::transport::tls::{Secured, disbelief};
 use mio::net::TcpStream;
 use std::io::{ErrorKind, Read, Write};
 use std::net::SocketAddr;
@@ -25,6 +27,8 @@ pub(crate) struct Greeting {
     pub(crate) socket: Socket,
     pub(crate) began: Instant,
     side: Side,
+    /// As what this side connects, and for which job.
+    own: Option<(Role, String)>,
     out: Vec<u8>,
     /// What to do once everything is written: it was refused, or it is done.
     last: Option<Result<(), String>>,
@@ -46,8 +50,13 @@ pub(crate) fn random() -> Result<u64, String> {
 impl Greeting {
     /// Connects as `role`.
     pub(crate) fn begin(socket: Socket, trust: Trust, job: &str, role: Role) -> Result<Self, String> {
+        let socket = match &trust {
+            Trust::Tls(identity) => Socket::Tls(Box::new(Secured::connect(socket, identity, &role)?)),
+            Trust::Everybody | Trust::Key(_) => socket,
+        };
+        let own = Some((role.clone(), job.to_owned()));
         let (initiator, out) = Initiator::new(trust, job, role, nonce()?);
-        Ok(Self { socket, began: Instant::now(), side: Side::Initiator(initiator), out, last: None })
+        Ok(Self { socket, began: Instant::now(), side: Side::Initiator(initiator), own, out, last: None })
     }
 
     /// Goes to an address as `role`, again and again until it is let in; `stop` is asked now and then whether to give up.
@@ -94,9 +103,13 @@ impl Greeting {
 
     /// Is connected to.
     pub(crate) fn answer(socket: Socket, trust: Trust, job: Option<&str>) -> Result<Self, String> {
+        let socket = match &trust {
+            Trust::Tls(identity) => Socket::Tls(Box::new(Secured::accept(socket, identity)?)),
+            Trust::Everybody | Trust::Key(_) => socket,
+        };
         let acceptor = Acceptor::new(trust, job, nonce()?);
         let side = Side::Acceptor(acceptor);
-        Ok(Self { socket, began: Instant::now(), side, out: Vec::new(), last: None })
+        Ok(Self { socket, began: Instant::now(), side, own: None, out: Vec::new(), last: None })
     }
 
     /// Goes on as far as the socket lets it; whether it is done. Bytes that follow the handshake stay in the socket.
@@ -113,8 +126,13 @@ impl Greeting {
                     Ok(written) => _ = self.out.drain(..written),
                     Err(error) if blocks(&error) => return Ok(false),
                     Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                    Err(error) => return Err(error.to_string().into()),
+                    Err(error) => return Err(shut(&error)),
                 }
+            }
+            match self.socket.flush() {
+                Err(error) if blocks(&error) && self.last.is_some() => return Ok(false),
+                // Where nothing can be written any more, what came last says why.
+                _ => {}
             }
             if let Some(last) = self.last.take() {
                 return last.map(|()| true).map_err(Shut::from);
@@ -129,11 +147,22 @@ impl Greeting {
                 Ok(read) => read,
                 Err(error) if blocks(&error) => return Ok(false),
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                Err(error) => return Err(error.to_string().into()),
+                Err(error) => return Err(shut(&error)),
             };
+            let names = self.socket.names();
             let next = match &mut self.side {
-                Side::Initiator(initiator) => initiator.received(&bytes[..read])?,
-                Side::Acceptor(acceptor) => match acceptor.received(&bytes[..read], &mut admit) {
+                Side::Initiator(initiator) => {
+                    let next = initiator.received(&bytes[..read])?;
+                    if let (Some(names), Some((role, job))) = (names, &self.own) {
+                        let why = |why| Shut { why: format!("does not stand for this: {why}"), lasts: true };
+                        names.serves(role, job).map_err(why)?;
+                    }
+                    next
+                }
+                Side::Acceptor(acceptor) => match acceptor.received(&bytes[..read], |hello| {
+                    names.map_or(Ok(()), |names: Names| names.connects(&hello.role, &hello.job))?;
+                    admit(hello)
+                }) {
                     Ok(next) => next,
                     Err((why, answer)) => {
                         self.out = answer;
@@ -167,6 +196,14 @@ impl Greeting {
             Side::Acceptor(acceptor) => acceptor.role(),
             Side::Initiator(_) => None,
         }
+    }
+}
+
+/// Why it is over. Whoever is not believed now is not believed later.
+fn shut(error: &std::io::Error) -> Shut {
+    match disbelief(error) {
+        Some(why) => Shut { why: why.to_owned(), lasts: true },
+        None => error.to_string().into(),
     }
 }
 

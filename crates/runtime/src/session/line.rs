@@ -26,7 +26,7 @@ impl Line {
 
     /// Whether everything is said.
     pub(crate) fn said(&self) -> bool {
-        self.out.is_empty()
+        self.out.is_empty() && !self.socket.waits()
     }
 
     /// The next message that has come.
@@ -69,6 +69,9 @@ impl Line {
                 Err(error) => return Err(error.to_string()),
             }
         }
-        Ok(())
+        match self.socket.flush() {
+            Err(error) if error.kind() != ErrorKind::WouldBlock => Err(error.to_string()),
+            _ => Ok(()),
+        }
     }
 }

@@ -299,11 +299,16 @@ impl<'a> Meeting<'a> {
             }
             Err(shut) => Err(shut.why),
         };
-        let unix = matches!(greeting.socket, Socket::Unix(_));
+        let unix = greeting.socket.is_unix();
         let (who, socket) = match (outcome, who) {
             (Ok(()), Some(who)) => (who, greeting.socket),
             (Err(why), _) => return self.failed(with, who, unix, why),
             (Ok(()), None) => return,
+        };
+        // Where memory is shared nobody listens in: both sides are known, and need TLS no longer.
+        let socket = match if unix { socket.bare() } else { Ok(socket) } {
+            Ok(socket) => socket,
+            Err(why) => return self.failed(with, Some(who), unix, why),
         };
         match socket {
             Socket::Unix(socket) => {
@@ -316,15 +321,15 @@ impl<'a> Meeting<'a> {
                     Err(why) => self.failed(with, Some(who), true, why),
                 }
             }
-            Socket::Tcp(mut stream) => {
+            mut socket => {
                 // Whoever takes the connection registers it anew.
-                _ = self.poll.registry().deregister(&mut stream);
-                match prepare(&stream, self.place) {
+                _ = socket.unwatch(self.poll.registry());
+                match socket.tcp().map_or(Ok(()), |stream| prepare(stream, self.place)) {
                     Ok(()) => {
                         let barred = self.barred.get(&who.0).cloned();
                         let apart = || format!("rank {} could not share memory", who.0);
                         let why = barred.or_else(|| self.door(who).map(|_| apart()));
-                        let stream = Stream::new(Socket::Tcp(stream)).because(why);
+                        let stream = Stream::new(socket).because(why);
                         self.made(with, who, Box::new(stream), made);
                     }
                     Err(why) => self.failed(with, Some(who), false, why),

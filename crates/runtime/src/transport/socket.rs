@@ -1,6 +1,8 @@
-//! Stream sockets: TCP between hosts, and Unix sockets within one.
+//! Stream sockets: TCP between hosts, and Unix sockets within one; as they are, or with TLS.
 
+use super::tls::Secured;
 use super::{Halt, Intake, Transport};
+use crate::certificates::Names;
 use mio::event::{Event, Source};
 use mio::net::{TcpStream, UnixStream};
 use mio::{Interest, Registry, Token};
@@ -14,6 +16,8 @@ pub enum Socket {
     Tcp(TcpStream),
     /// Within a host.
     Unix(UnixStream),
+    /// One of these, with TLS.
+    Tls(Box<Secured>),
 }
 
 impl Socket {
@@ -21,17 +25,61 @@ impl Socket {
     ///
     /// # Errors
     /// Where it is not connected any more.
-    pub fn shutdown(&self) -> io::Result<()> {
+    pub fn shutdown(&mut self) -> io::Result<()> {
         match self {
             Self::Tcp(stream) => stream.shutdown(Shutdown::Write),
             Self::Unix(stream) => stream.shutdown(Shutdown::Write),
+            Self::Tls(secured) => secured.finish(),
         }
+    }
+
+    /// Whether it stays within this host.
+    pub(crate) fn is_unix(&self) -> bool {
+        match self {
+            Self::Tcp(_) => false,
+            Self::Unix(_) => true,
+            Self::Tls(secured) => secured.below().is_unix(),
+        }
+    }
+
+    /// What it is between hosts.
+    pub(crate) fn tcp(&self) -> Option<&TcpStream> {
+        match self {
+            Self::Tcp(stream) => Some(stream),
+            Self::Unix(_) => None,
+            Self::Tls(secured) => secured.below().tcp(),
+        }
+    }
+
+    /// What the other side's certificate says, where there is one.
+    pub(crate) fn names(&self) -> Option<Names> {
+        match self {
+            Self::Tcp(_) | Self::Unix(_) => None,
+            Self::Tls(secured) => secured.names(),
+        }
+    }
+
+    /// The same without TLS, once both sides are known.
+    ///
+    /// # Errors
+    /// Where something is under way.
+    pub(crate) fn bare(self) -> Result<Self, String> {
+        match self {
+            Self::Tls(secured) => secured.into_below(),
+            bare => Ok(bare),
+        }
+    }
+
+    /// Whether what was taken has still to be written, with [`Write::flush`].
+    pub(crate) fn waits(&self) -> bool {
+        matches!(self, Self::Tls(secured) if secured.waits())
     }
 
     fn source(&mut self) -> &mut dyn Source {
         match self {
             Self::Tcp(stream) => stream,
             Self::Unix(stream) => stream,
+            Self::Tls(secured) => secured.below_mut().source(),
         }
     }
 
@@ -57,6 +105,7 @@ impl Read for Socket {
         match self {
             Self::Tcp(stream) => stream.read(bytes),
             Self::Unix(stream) => stream.read(bytes),
+            Self::Tls(secured) => secured.read(bytes),
         }
     }
 
@@ -64,6 +113,7 @@ impl Read for Socket {
         match self {
             Self::Tcp(stream) => stream.read_vectored(slices),
             Self::Unix(stream) => stream.read_vectored(slices),
+            Self::Tls(secured) => secured.read_vectored(slices),
         }
     }
 }
@@ -73,6 +123,7 @@ impl Write for Socket {
         match self {
             Self::Tcp(stream) => stream.write(bytes),
             Self::Unix(stream) => stream.write(bytes),
+            Self::Tls(secured) => secured.write(bytes),
         }
     }
 
@@ -80,11 +131,15 @@ impl Write for Socket {
         match self {
             Self::Tcp(stream) => stream.write_vectored(slices),
             Self::Unix(stream) => stream.write_vectored(slices),
+            Self::Tls(secured) => secured.write_vectored(slices),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+        match self {
+            Self::Tcp(_) | Self::Unix(_) => Ok(()),
+            Self::Tls(secured) => secured.flush(),
+        }
     }
 }
 
@@ -118,8 +173,13 @@ impl Transport for Stream {
         let name = match self.socket {
             Socket::Tcp(_) => "TCP",
             Socket::Unix(_) => "Unix socket",
+            Socket::Tls(_) => "TLS",
         };
         self.why.as_ref().map_or(name.to_owned(), |why| format!("{name} ({why})"))
+    }
+
+    fn checked(&self) -> bool {
+        !matches!(self.socket, Socket::Tls(_))
     }
 
     fn watch(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
@@ -134,12 +194,18 @@ impl Transport for Stream {
         self.closing |= event.is_read_closed() || event.is_error();
         self.readable |= event.is_readable() || self.closing;
         self.writable |= event.is_writable() || event.is_write_closed();
+        if self.writable && self.socket.waits() {
+            // That is told once, and there may be nothing more to send. What cannot be written is found by reading.
+            _ = self.socket.flush();
+        }
     }
 
     fn receive(&mut self, intake: &mut dyn Intake) -> Result<usize, Halt> {
         if !self.readable {
             return Err(io::Error::from(ErrorKind::WouldBlock).into());
         }
+        // What TLS has read and not decrypted is told by nobody: it says itself when it waits.
+        let secured = matches!(self.socket, Socket::Tls(_));
         loop {
             let mut room = 0;
             let read = intake.fill(&mut |slices| {
@@ -148,7 +214,7 @@ impl Transport for Stream {
             });
             match &read {
                 // Edges are told once: what fills less than the room was all, but for the end.
-                Ok(read) => self.readable = *read == room || self.closing,
+                Ok(read) => self.readable = *read == room || self.closing || secured,
                 Err(Halt::System(error)) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(halt) => self.readable &= !halt.waits(),
             }
@@ -160,10 +226,13 @@ impl Transport for Stream {
         if !self.writable {
             return Err(ErrorKind::WouldBlock.into());
         }
+        let secured = matches!(self.socket, Socket::Tls(_));
         let offered: usize = slices.iter().map(|slice| slice.len()).sum();
         loop {
             let written = self.socket.write_vectored(slices);
             match &written {
+                // TLS takes what it has room for, and then writes it: the socket tells where that waits.
+                Ok(_) if secured => self.writable = !self.socket.waits(),
                 Ok(written) => self.writable = *written == offered,
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => self.writable = false,

@@ -1,0 +1,91 @@
+//! Certificates, for Python: how ranks and hubs know each other.
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use std::collections::BTreeMap;
+use syncline_runtime::certificates::issue::issue;
+use syncline_runtime::certificates::{Identity, Part, date};
+use syncline_runtime::handshake::{Key, Trust};
+
+/// A certificate of a job's CA and its key, as `syncline.runtime.trust` reads them.
+#[pyclass(frozen, module = "syncline._core", from_py_object)]
+#[derive(Clone)]
+pub(crate) struct Certificates {
+    identity: Identity,
+}
+
+#[pymethods]
+impl Certificates {
+    /// Reads PEM. `ValueError` has the part that is wrong (`ca`, `certificate`, `key`) and how.
+    #[new]
+    fn new(ca: &[u8], certificate: &[u8], key: &[u8]) -> PyResult<Self> {
+        let identity = Identity::new(ca, certificate, key).map_err(|(part, why)| {
+            let part = match part {
+                Part::Ca => "ca",
+                Part::Certificate => "certificate",
+                Part::Key => "key",
+            };
+            PyValueError::new_err((part, why))
+        })?;
+        Ok(Self { identity })
+    }
+
+    /// Until when the certificate and the CA's are good, in seconds since 1970.
+    #[getter]
+    const fn ends(&self) -> (i64, i64) {
+        self.identity.ends()
+    }
+
+    /// What the certificate is for: `hub`, `rank`, jobs, ranks.
+    #[getter]
+    fn names(&self) -> Vec<String> {
+        let names = self.identity.names();
+        let roles = [(names.hub, "hub"), (names.rank, "rank")].into_iter().filter(|(is, _)| *is);
+        let jobs = names.jobs.iter().map(|job| format!("job {job}"));
+        let ranks = names.ranks.iter().map(|rank| format!("rank {rank}"));
+        roles.map(|(_, name)| name.to_owned()).chain(jobs).chain(ranks).collect()
+    }
+}
+
+/// What members of a job share: a key, or certificates.
+#[derive(FromPyObject)]
+pub(crate) enum Secret {
+    /// Thirty-two bytes.
+    Key([u8; 32]),
+    /// Certificates of one CA.
+    Certificates(Certificates),
+}
+
+/// How the other side is known.
+pub(super) fn trust(secret: Option<Secret>) -> Trust {
+    match secret {
+        None => Trust::Everybody,
+        Some(Secret::Key(key)) => Trust::Key(Key::new(key)),
+        Some(Secret::Certificates(certificates)) => Trust::Tls(certificates.identity),
+    }
+}
+
+/// A date for people, of seconds since 1970.
+#[pyfunction]
+pub(crate) fn certificate_date(seconds: i64) -> String {
+    date(seconds)
+}
+
+/// Makes a CA, and certificates of it that are good for so many days: texts of files, by name.
+#[pyfunction]
+pub(crate) fn make_certificates(
+    py: Python<'_>,
+    job: Option<&str>,
+    ranks: u32,
+    days: u32,
+) -> PyResult<BTreeMap<String, String>> {
+    let issued = py.detach(|| issue(job, ranks, days)).map_err(PyValueError::new_err)?;
+    let mut files = BTreeMap::from([("ca.pem".to_owned(), issued.ca)]);
+    let numbered = issued.ranks.into_iter().enumerate().map(|(rank, pair)| (format!("rank-{rank}"), pair));
+    let all = issued.rank.into_iter().map(|pair| ("rank".to_owned(), pair)).chain(numbered);
+    for (name, pair) in all.chain([("hub".to_owned(), issued.hub)]) {
+        files.insert(format!("{name}.pem"), pair.certificate);
+        files.insert(format!("{name}.key"), pair.key);
+    }
+    Ok(files)
+}
