@@ -61,6 +61,9 @@ bench-packet: ## speed of the packet model beside ns-3, where that is installed;
 bench-ddp: setup ## DDP beside Gloo on an emulated cluster; needs root and PyTorch; ARGS=mlp for one model
 	$(BIN)/python benches/ddp.py $(ARGS)
 
+bench-hub: setup ## a parameter hub on an emulated cluster; needs root; ARGS="--gloo PYTHON" beside Gloo
+	$(BIN)/python benches/hub.py $(ARGS)
+
 bench-runtime: ## speed of sums beside what memory gives, and of all-reduces over each transport; ARGS="f16 bf16" for some elements
 	cargo bench --quiet --locked -p syncline-runtime --bench sum -- $(ARGS)
 	cargo bench --quiet --locked -p syncline-runtime --bench transports

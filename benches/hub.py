@@ -1,8 +1,8 @@
 """A parameter hub beside Gloo's ring, on an emulated cluster. Usage: hub.py [--gloo PYTHON] [CASE ...].
 
-Eight workers at 500 Mb/s and one host at 4 Gb/s on a switch, which is the hub's: non-colocated and central, as luo2020 has it.
-Gloo's eight ranks are the workers; the ninth host idles, so the networks are not the same, and the hub's is dearer. PYTHON is
-one that has PyTorch. Needs root (network namespaces).
+Eight workers at 500 Mb/s and one host at 4 Gb/s on a switch, which is the hub's: non-colocated and central, as luo2020
+has it. Gloo's eight ranks are the workers; the ninth host idles, so the networks are not the same, and the hub's is
+dearer. PYTHON is one that has PyTorch. Needs root (network namespaces).
 """
 
 from __future__ import annotations
