@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUST := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: help setup demo test test-rust test-python test-random test-slow test-torch bench bench-ddp bench-flow bench-packet bench-runtime reference-packet experiments-astra2020 experiments-dlrm2020 experiments-hier2021 lint wheel web schema transcripts clean
+.PHONY: help setup demo test test-rust test-python test-random test-slow test-torch bench bench-ddp bench-hub bench-flow bench-packet bench-runtime reference-packet experiments-astra2020 experiments-dlrm2020 experiments-hier2021 lint wheel web schema transcripts clean
 .DEFAULT_GOAL := help
 
 help: ## list the commands
