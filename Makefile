@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUST := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: help setup demo test test-rust test-python test-random test-slow test-torch bench bench-ddp bench-flow bench-packet bench-runtime reference-packet experiments-astra2020 experiments-dlrm2020 experiments-hier2021 lint wheel web schema transcripts clean
+.PHONY: help setup demo test test-rust test-python test-random test-slow test-torch bench bench-ddp bench-hub bench-flow bench-packet bench-runtime reference-packet experiments-astra2020 experiments-dlrm2020 experiments-hier2021 lint wheel web schema transcripts clean
 .DEFAULT_GOAL := help
 
 help: ## list the commands
@@ -60,6 +60,9 @@ bench-packet: ## speed of the packet model beside ns-3, where that is installed;
 
 bench-ddp: setup ## DDP beside Gloo on an emulated cluster; needs root and PyTorch; ARGS=mlp for one model
 	$(BIN)/python benches/ddp.py $(ARGS)
+
+bench-hub: setup ## a parameter hub on an emulated cluster; needs root; ARGS="--gloo PYTHON" beside Gloo
+	$(BIN)/python benches/hub.py $(ARGS)
 
 bench-runtime: ## speed of sums beside what memory gives, and of all-reduces over each transport; ARGS="f16 bf16" for some elements
 	cargo bench --quiet --locked -p syncline-runtime --bench sum -- $(ARGS)

@@ -6,14 +6,15 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Iterator
+from importlib.util import find_spec
 from typing import Any
 
 import pytest
 
 import syncline
 
-# What runs when it is imported, and what needs PyTorch.
-_SKIPPED = ("syncline.__main__", "syncline.models.traced")
+# What runs when it is imported, and what needs PyTorch where that is absent.
+_SKIPPED = ("syncline.__main__", *(() if find_spec("torch") else ("syncline.models.traced", "syncline.torch")))
 MODULES = [
     info.name for info in pkgutil.walk_packages(syncline.__path__, "syncline.") if not info.name.startswith(_SKIPPED)
 ]

@@ -137,7 +137,7 @@ def test_prometheus_is_told():
         (["serve", "--listen", "192.0.2.1", "--insecure"], 6, "cannot listen"),
         (["serve", "--key-file", "no.such.key"], 2, "the key cannot be read"),
         (["serve", "--congestion", "none such"], 6, "congestion control"),
-        (["serve", "--port", "70000"], 2, "70000"),
+        (["serve", "--port", "70000"], 2, "less than or equal to 65535"),
         (["status", "127.0.0.1:1"], 6, "cannot be asked"),
         (["status", "nowhere.invalid"], 2, "the address is not known"),
     ],

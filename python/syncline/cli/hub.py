@@ -102,6 +102,7 @@ class _Log:
         self._as_json = as_json
 
     def write(self, event: dict[str, Any]) -> None:
+        """Tells an event."""
         if self._as_json:
             say(json.dumps({"time": round(time.time(), 3), **event}))
             return

@@ -26,6 +26,7 @@ class _Collector:
         self._service = service
 
     def collect(self) -> Iterator[Metric]:
+        """What Prometheus is told."""
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
         status = self._service.status()
