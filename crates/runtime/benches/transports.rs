@@ -1,10 +1,10 @@
 //! All-reduce of f32 between processes of this machine, over each transport: `cargo bench -p syncline-runtime --bench transports`.
 //!
-//! Four processes (`--ranks=N`) are joined by shared memory, Unix sockets and TCP over loopback in turn, and run all-reduces of
+//! Four processes (`--ranks=N`) are joined by shared memory, Unix sockets, TCP and TLS over loopback in turn, and run all-reduces of
 //! 4 B to 100 MB in place. For each size it prints the median and the least wall time of a call, the bus bandwidth
 //! 2 (N-1)/N S/t of the median, and the CPU time of all processes for each GB that a rank puts on the bus (core-seconds).
 //!
-//! After `--`: `shared`, `unix`, `tcp` for some transports; `--plan=ring` (`direct`), `--message=BYTES`, `--window=N`,
+//! After `--`: `shared`, `unix`, `tcp`, `tls` for some transports; `--plan=ring` (`direct`), `--message=BYTES`, `--window=N`,
 //! `--lanes=N`, `--ring=BYTES`, `--congestion=reno`, `--size=BYTES` for one size alone, `--rounds=N`, `--keep`.
 
 use mio::net::UnixStream;
@@ -16,6 +16,8 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use syncline_plan::by_name;
+use syncline_runtime::certificates::Identity;
+use syncline_runtime::certificates::issue::issue;
 use syncline_runtime::executor::{Communicator, Settings};
 use syncline_runtime::lane::Pace;
 use syncline_runtime::memory::Buffer;
@@ -54,7 +56,7 @@ fn main() {
 /// Starts the ranks and reads what the first one measures.
 #[expect(clippy::print_stdout, reason = "a bench prints")]
 fn lead(ranks: u32) {
-    let all = ["shared", "unix", "tcp"];
+    let all = ["shared", "unix", "tcp", "tls"];
     let asked: Vec<String> = std::env::args().skip(1).collect();
     let some = all.iter().any(|name| asked.iter().any(|each| each == name));
     println!(
@@ -64,6 +66,11 @@ fn lead(ranks: u32) {
     for transport in all.into_iter().filter(|name| !some || asked.iter().any(|each| each == name)) {
         let folder = std::env::temp_dir().join(format!("syncline-bench-{}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("a folder");
+        let issued = issue(None, 0, 1).expect("certificates");
+        let pair = issued.rank.expect("one for ranks");
+        for (name, text) in [("ca.pem", issued.ca), ("rank.pem", pair.certificate), ("rank.key", pair.key)] {
+            std::fs::write(folder.join(name), text).expect("a file");
+        }
         let own = std::env::current_exe().expect("this program");
         let mut members: Vec<_> = (0..ranks)
             .map(|rank| {
@@ -83,6 +90,13 @@ fn lead(ranks: u32) {
         }
         _ = std::fs::remove_dir_all(&folder);
     }
+}
+
+/// The same socket with TLS.
+fn secured(socket: Socket, begins: bool, folder: &Path) -> Socket {
+    let read = |name: &str| std::fs::read(folder.join(name)).expect("it was written");
+    let identity = Identity::new(&read("ca.pem"), &read("rank.pem"), &read("rank.key")).expect("it fits");
+    socket.secured(&identity, begins).expect("TLS begins")
 }
 
 /// Where a rank listens.
@@ -133,7 +147,8 @@ fn connections(rank: u32, ranks: u32, lanes: u32, folder: &Path) -> Vec<Vec<Opti
                     let named = socket2::SockRef::from(&stream).set_tcp_congestion(congestion.as_bytes());
                     named.expect("a congestion control that this system has");
                 }
-                Box::new(Stream::new(Socket::Tcp(mio::net::TcpStream::from_std(stream))))
+                let socket = Socket::Tcp(mio::net::TcpStream::from_std(stream));
+                Box::new(Stream::new(if over == "tls" { secured(socket, begins, folder) } else { socket }))
             }
         }
     };

@@ -115,9 +115,15 @@ impl Default for Link {
 }
 
 impl Link {
-    /// Payloads of messages have no checksums from now on, on either side: whatever carries them keeps them as they are.
+    /// Payloads of messages have no checksums, on either side: whatever carries them keeps them as they are. Nothing has been
+    /// written yet; what waits for that already is as what follows.
     pub(crate) fn believe(&mut self) {
         self.checked = false;
+        for frame in self.outgoing.iter_mut().filter(|frame| frame.owner.is_some()) {
+            let head = frame.head.first_chunk::<HEADER>().map(Header::decode);
+            let (header, _) = head.and_then(Result::ok).expect("it is a header of ours");
+            frame.head[..HEADER].copy_from_slice(&header.encode_region(Region::EMPTY));
+        }
     }
 
     /// Whether they have.

@@ -422,7 +422,9 @@ def hub_doctor(
 def hub_certs(
     folder: Annotated[str, typer.Argument(metavar="DIR", help="The folder for them.")],
     job: Annotated[str | None, typer.Option(metavar="NAME", help="The only job that they are good for.")] = None,
-    ranks: Annotated[int, typer.Option(min=0, max=4096, help="A certificate for each of so many ranks; else one for all.")] = 0,
+    ranks: Annotated[
+        int, typer.Option(min=0, max=4096, help="A certificate for each of so many ranks; else one for all.")
+    ] = 0,
     days: Annotated[int, typer.Option(min=1, max=825, help="How long they are good for.")] = 30,
     force: Annotated[bool, typer.Option("--force", help="Replace those that are there.")] = False,
     json: Json = False,

@@ -7,12 +7,14 @@ import tempfile
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from syncline import _core
-from syncline.errors import SynclineError
 from syncline.runtime.memory import refusal
 from syncline.runtime.trust import Certificates
+
+if TYPE_CHECKING:
+    from syncline.errors import SynclineError
 
 DAYS = 30
 """How long certificates are good for, unless told otherwise."""
@@ -35,16 +37,14 @@ class Made:
 
     def text(self) -> str:
         """As a person reads it."""
-        lines = [f"certificates in {self.folder} are good until {self.ends}; copy"]
+        lines = [f"certificates until {self.ends} are in {self.folder}; copy"]
         lines.append(f"  to hosts of hubs: {', '.join(self.hub)}")
         lines += [f"  to hosts of {who}: {', '.join(files)}" for who, files in self.ranks.items()]
         lines.append("keys (.key) are for their owner's eyes alone; the CA's own key was not kept")
         return "\n".join(lines)
 
 
-def make(
-    folder: str | Path, *, job: str | None = None, ranks: int = 0, days: int = DAYS, force: bool = False
-) -> Made:
+def make(folder: str | Path, *, job: str | None = None, ranks: int = 0, days: int = DAYS, force: bool = False) -> Made:
     """Makes a CA, and certificates of it for hubs and ranks, in a folder.
 
     They are good for ``days``; with ``job`` for that job alone; with ``ranks`` each rank has one of its own, that no
@@ -61,7 +61,9 @@ def make(
     there = sorted(path.glob("*.pem")) + sorted(path.glob("*.key"))
     if there and not force:
         names = ", ".join(each.name for each in there[:4]) + (", ..." if len(there) > 4 else "")
-        raise refusal("there are certificates already", f"{path}: {names}", "another folder, or --force to replace them")
+        raise refusal(
+            "there are certificates already", f"{path}: {names}", "another folder, or --force to replace them"
+        )
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         for old in there:

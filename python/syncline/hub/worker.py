@@ -93,8 +93,9 @@ class Hub:
 
         Beyond this machine ranks and hubs show each other certificates of the job's CA (``tls``: a folder that
         ``syncline hub certs`` made, or :class:`~syncline.runtime.Certificates`), or prove that they share the key in
-        ``key_file``, or the user says that it is ``insecure``. Raises ``SynclineError`` where ranks do not meet (SL1201, exit status 6), or what is given makes
-        no sense.
+        ``key_file``, or the user says that it is ``insecure``.
+
+        Raises ``SynclineError`` where ranks do not meet (SL1201, exit status 6), or what is given makes no sense.
         """
         environment = os.environ
         rank = setting(environment, "RANK", rank)

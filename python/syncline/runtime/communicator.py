@@ -182,8 +182,7 @@ class Communicator:
 
     @property
     def transports(self) -> dict[int, str]:
-        """What carries bytes to and from each rank: ``shared memory``, or ``TCP`` or ``TLS``, and why it is no
-        better."""
+        """What carries bytes to and from each rank: ``shared memory``, ``TCP`` or ``TLS``, and why it is no better."""
         return self._core.transports()
 
     def all_reduce(self, buffer: Any, reduction: str = "sum", *, in_order: bool = False, keep: bool = False) -> Pending:

@@ -42,7 +42,7 @@ class Certificates:
 
     @classmethod
     def of(cls, given: Certificates | str | Path, names: Iterable[str]) -> Certificates:
-        """The certificates in a folder, by the first of ``names`` that is there (``rank``: ``rank.pem``, ``rank.key``)."""
+        """The certificates in a folder, by the first of ``names`` that is there (``rank.pem`` and ``rank.key``)."""
         if isinstance(given, Certificates):
             return given
         folder, names = Path(given), list(names)
@@ -61,7 +61,7 @@ class Certificates:
         ca, certificate = (_read(files[part], "the certificate cannot be read", MAKE) for part in ("ca", "certificate"))
         key = _own(files["key"], MAKE)
         try:
-            return _core.Certificates(ca, certificate, key)
+            return _core.Certificates.read(ca, certificate, key)
         except ValueError as error:
             part, why = error.args
             raise _refuse("these certificates cannot be used", f"{files[part]}: {why}", MAKE) from None
@@ -114,7 +114,7 @@ def read_key(file: str | Path) -> bytes:
 def secret(
     key_file: str | Path | None, tls: Certificates | str | Path | None, *, names: Iterable[str]
 ) -> Secret | None:
-    """What this process shows others: the key in a file, certificates (those in a folder by one of ``names``), or nothing.
+    """What this process shows others: a key, certificates (in a folder: by one of ``names``), or nothing.
 
     Raises ``SynclineError`` where that cannot be read, or both are given.
     """
@@ -126,8 +126,7 @@ def secret(
 
 
 def check(addresses: Iterable[str], key: Secret | None, *, insecure: bool) -> None:
-    """That strangers are kept out: beyond this machine there are certificates or a key, or the word of the user that none
-    are needed.
+    """That strangers are kept out beyond this machine: there is a secret, or the word of the user that none is needed.
 
     Raises ``SynclineError`` where neither is given.
     """
@@ -136,5 +135,6 @@ def check(addresses: Iterable[str], key: Secret | None, *, insecure: bool) -> No
         raise _refuse(
             "anybody who reaches this address could join the job",
             outside[0],
-            "give all certificates of one CA (`tls`) or the same `key_file`, or say `insecure=True` where only friends reach it",
+            "give all certificates of one CA (`tls`) or the same `key_file`, "
+            "or say `insecure=True` where only friends reach it",
         )

@@ -17,8 +17,8 @@ pub(crate) struct Certificates {
 #[pymethods]
 impl Certificates {
     /// Reads PEM. `ValueError` has the part that is wrong (`ca`, `certificate`, `key`) and how.
-    #[new]
-    fn new(ca: &[u8], certificate: &[u8], key: &[u8]) -> PyResult<Self> {
+    #[staticmethod]
+    fn read(ca: &[u8], certificate: &[u8], key: &[u8]) -> PyResult<Self> {
         let identity = Identity::new(ca, certificate, key).map_err(|(part, why)| {
             let part = match part {
                 Part::Ca => "ca",

@@ -2,7 +2,8 @@
 
 use super::tls::Secured;
 use super::{Halt, Intake, Transport};
-use crate::certificates::Names;
+use crate::certificates::{Identity, Names};
+use crate::handshake::Role;
 use mio::event::{Event, Source};
 use mio::net::{TcpStream, UnixStream};
 use mio::{Interest, Registry, Token};
@@ -21,6 +22,17 @@ pub enum Socket {
 }
 
 impl Socket {
+    /// The same with TLS, between two ranks: of whoever `begins` (connects), or of whoever is connected to.
+    ///
+    /// # Errors
+    /// A clause, where TLS cannot begin.
+    pub fn secured(self, identity: &Identity, begins: bool) -> Result<Self, String> {
+        let role = Role::Lane { from: 0, to: 0, lane: 0, epoch: 0 };
+        let secured =
+            if begins { Secured::connect(self, identity, &role)? } else { Secured::accept(self, identity)? };
+        Ok(Self::Tls(Box::new(secured)))
+    }
+
     /// Ends what is sent.
     ///
     /// # Errors

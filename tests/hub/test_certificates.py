@@ -1,0 +1,193 @@
+"""Ranks and hubs that know each other by certificates."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+import threading
+from array import array
+
+import pytest
+
+from syncline import SynclineError
+from syncline.hub import Hub, Service, status
+from syncline.hub.certificates import make
+from syncline.runtime import Certificates, Communicator
+from tests.hub.test_cli import run, served
+from tests.runtime.jobs import free_port
+
+
+@pytest.fixture(scope="module")
+def certs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("job") / "certs"
+    make(folder)
+    return folder
+
+
+def why(call, *arguments, exit_status=2, **named):
+    with pytest.raises(SynclineError) as caught:
+        call(*arguments, **named)
+    assert caught.value.exit_status == exit_status, caught.value
+    text = str(caught.value)
+    assert "PRIVATE" not in text
+    return text
+
+
+def both(act, *ranks):
+    """What each rank does, at once."""
+    found = {}
+
+    def one(rank):
+        try:
+            found[rank] = act(rank)
+        except SynclineError as error:
+            found[rank] = error
+
+    threads = [threading.Thread(target=one, args=(rank,), daemon=True) for rank in ranks]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+    return [found[rank] for rank in ranks]
+
+
+def test_ranks_exchange_with_a_hub_over_tls(certs):
+    with Service(port=0, tls=certs) as service:
+        address = service.addresses[0]
+
+        def rank(number):
+            vector = array("f", [1.0 + number]) * 500_000
+            with Hub.join(address, {"w": vector}, rank=number, world=2, tls=str(certs), wait_s=10) as hub:
+                hub.push_pull("w", vector).wait()
+            return set(vector)
+
+        assert both(rank, 0, 1) == [{1.5}, {1.5}]
+        assert status(address, tls=certs)["cores"] > 0
+        text = why(status, address, wait_s=2, exit_status=6)
+        assert "speaks TLS: use certificates everywhere, or nowhere" in text
+
+
+def test_collectives_over_tls(certs):
+    port = free_port()
+
+    def rank(number):
+        buffer = array("f", [1.0 + number]) * 1_000_000
+        options = {"tls": certs, "shared_memory": False, "wait_s": 10}
+        with Communicator.join(number, 2, f"127.0.0.1:{port}", **options) as ranks:
+            ranks.all_reduce(buffer).wait()
+            return set(buffer), ranks.transports
+
+    assert both(rank, 0, 1) == [({3.0}, {1: "TLS"}), ({3.0}, {0: "TLS"})]
+
+
+def test_certificates_of_another_ca_are_refused(certs, tmp_path):
+    make(tmp_path / "theirs")
+    with Service(port=0, tls=certs) as service:
+        text = why(
+            Hub.join, service.addresses[0], {"w": ("f32", 8)}, rank=0, world=1, tls=tmp_path / "theirs", exit_status=6
+        )
+    assert "shows a certificate of another CA than ours" in text
+
+
+def test_beyond_this_machine_certificates_do_in_the_place_of_a_key(certs):
+    text = why(Service, ["10.254.253.252"], port=0)
+    assert "give all certificates of one CA (`tls`) or the same `key_file`" in text
+    # The address is none of this machine: what is refused now is that.
+    assert "cannot listen" in why(Service, ["10.254.253.252"], port=0, tls=certs, exit_status=6)
+
+
+def test_files_that_cannot_be_used_are_refused(certs, tmp_path):
+    make(tmp_path / "a")
+    assert "no folder" in why(Service, port=0, tls=tmp_path / "none")
+    mixed = Certificates(certs / "ca.pem", tmp_path / "a" / "hub.pem", tmp_path / "a" / "hub.key")
+    assert "a/hub.pem: is of another CA" in why(Service, port=0, tls=mixed)
+    mixed = Certificates(certs / "ca.pem", certs / "hub.pem", tmp_path / "a" / "hub.key")
+    assert "a/hub.key: is not the key of the certificate" in why(Service, port=0, tls=mixed)
+    (tmp_path / "a" / "hub.key").chmod(0o640)
+    assert "others may read the key" in why(Service, port=0, tls=tmp_path / "a")
+    (tmp_path / "a" / "hub.pem").unlink()
+    assert "hub.pem: No such file" in why(Service, port=0, tls=tmp_path / "a")
+    key = tmp_path / "key"
+    key.write_bytes(bytes(32))
+    key.chmod(0o600)
+    assert "strangers are kept out twice" in why(Service, port=0, tls=certs, key_file=key)
+
+
+def test_each_rank_may_have_its_own(tmp_path):
+    made = make(tmp_path / "certs", job="mine", ranks=2)
+    assert made.ranks["rank 1"] == ["ca.pem", "rank-1.pem", "rank-1.key"]
+    assert not (tmp_path / "certs" / "rank.pem").exists()
+    port = free_port()
+
+    def rank(number):
+        options = {"tls": tmp_path / "certs", "job": "mine", "wait_s": 10}
+        with Communicator.join(number, 2, f"127.0.0.1:{port}", **options) as ranks:
+            ranks.barrier().wait()
+            return True
+
+    assert both(rank, 0, 1) == [True, True]
+    with Service(port=0, tls=tmp_path / "certs") as service:
+        keys = {"w": ("f32", 8)}
+        text = why(
+            Hub.join, service.addresses[0], keys, rank=0, world=1, job="other", tls=tmp_path / "certs", exit_status=6
+        )
+    assert "the certificate is for job `mine`, and this is job `other`" in text
+
+
+def test_the_command_makes_them_and_replaces_none(tmp_path):
+    folder = tmp_path / "certs"
+    assert "certificates until 2" in run("certs", str(folder)).stdout
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert sorted(before) == ["ca.pem", "hub.key", "hub.pem", "rank.key", "rank.pem"]
+    assert {stat.S_IMODE((folder / name).stat().st_mode) for name in ("hub.key", "rank.key")} == {0o600}
+    refused = run("certs", str(folder), status=2).stderr
+    assert "there are certificates already" in refused and "--force" in refused
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    made = json.loads(run("certs", str(folder), "--force", "--ranks", "2", "--days", "1", "--json").stdout)
+    assert made["certificates"]["ranks"]["rank 0"] == ["ca.pem", "rank-0.pem", "rank-0.key"]
+    assert not (folder / "rank.key").exists()
+    assert "cannot be in a certificate" in run("certs", str(tmp_path / "b"), "--job", "My Job", status=2).stderr
+    (tmp_path / "file").touch()
+    assert "cannot be written" in run("certs", str(tmp_path / "file" / "b"), status=2).stderr
+
+
+def test_a_hub_with_certificates_is_looked_at_with_them(certs):
+    with served("--cores", "1", "--tls", str(certs)) as (_, address):
+        assert "1 cores" in run("status", address, "--tls", str(certs)).stdout
+        assert (
+            "2 ranks exchange"
+            in run("bench", address, "--world", "2", "--size", "1MB", "--steps", "2", "--tls", str(certs)).stdout
+        )
+        found = json.loads(run("doctor", address, "--tls", str(certs), "--json").stdout)["findings"]
+        rows = {row["what"]: row for row in found}
+        assert rows["certificate hub"]["state"] == "ok" and rows["certificate hub"]["detail"].startswith(
+            "for hub; ends"
+        )
+        assert rows[f"hub {address}"]["state"] == "ok"
+        assert "speaks TLS" in run("status", address, status=6).stderr
+
+
+def test_doctor_tells_of_ends_that_are_near(tmp_path):
+    make(tmp_path / "certs", days=1)
+    found = json.loads(run("doctor", "--tls", str(tmp_path / "certs"), "--json", "--port", str(free_port())).stdout)
+    rows = {row["what"]: row for row in found["findings"]}
+    assert rows["certificate rank"]["state"] == "absent"
+    assert rows["certificate rank"]["detail"].endswith("UTC, which is soon")
+
+
+def test_the_lines_of_the_guides_work(tmp_path):
+    """``syncline hub certs certs``, then ``tls="certs"`` beside it, as both guides have it."""
+    subprocess.run([sys.executable, "-m", "syncline", "hub", "certs", "certs"], cwd=tmp_path, check=True, timeout=60)
+    program = (
+        "from syncline.runtime import Communicator\nwith Communicator.join(tls='certs') as r: r.barrier().wait()\n"
+    )
+    port = free_port()
+    environment = {**os.environ, "WORLD_SIZE": "2", "MASTER_ADDR": f"127.0.0.1:{port}"}
+    ranks = [
+        subprocess.Popen([sys.executable, "-c", program], cwd=tmp_path, env={**environment, "RANK": str(rank)})
+        for rank in range(2)
+    ]
+    assert [rank.wait(timeout=60) for rank in ranks] == [0, 0]
