@@ -39,7 +39,7 @@ class Service:
         interval_s: float = 0.4,
         silence_s: float = 1.5,
     ) -> None:
-        """Begins to serve at ``listen``, an address of each interface, at ``port`` unless it names one (0: any free one).
+        """Begins to serve at ``listen``, an address of each interface, at ``port`` unless it names one (0: any).
 
         ``cores`` threads sum, each with the chunks of its own (as many as this machine has; core ``c`` is reached
         through interface ``c mod interfaces``). A worker may be ``ahead`` bytes ahead of others at each. Whoever gives

@@ -71,12 +71,11 @@ impl Desk {
     pub(super) fn new(
         place: &Place,
         contract: Arc<Contract>,
-        mut client: Client,
+        client: Client,
         wires: Wires,
         mut lines: Vec<Line>,
         commands: Receiver<Command>,
         failed: Failure,
-        newcomers: Vec<(u32, u64)>,
     ) -> io::Result<Self> {
         let mut pulse = Pulse::new(place.patience, Duration::ZERO);
         for (hub, line) in lines.iter_mut().enumerate() {
@@ -84,8 +83,6 @@ impl Desk {
             pulse.join(hub, Duration::ZERO);
             pulse.heard(hub, Duration::ZERO);
         }
-        // They came while this worker still waited for other hubs.
-        newcomers.into_iter().for_each(|(worker, incarnation)| client.admit(worker, incarnation));
         Ok(Self {
             rank: place.rank,
             hubs: place.hubs.clone(),

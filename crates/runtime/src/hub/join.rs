@@ -167,11 +167,12 @@ pub fn join(
     let mut lines: Vec<Line> = met.into_iter().map(|met| met.line).collect();
     let Begun { steps, fresh, newcomers } = begin(place, &contract, &mut lines, deadline, stop)?;
     client.skip(&steps);
+    // They came while this worker still waited for other hubs.
+    newcomers.into_iter().for_each(|(worker, incarnation)| client.admit(worker, incarnation));
     let (commands, obey) = channel();
     let failed = Failure::default();
-    let desk =
-        Desk::new(place, Arc::clone(&contract), client, wires, lines, obey, Arc::clone(&failed), newcomers)
-            .map_err(|error| here(format!("cannot wait: {error}")))?;
+    let desk = Desk::new(place, Arc::clone(&contract), client, wires, lines, obey, Arc::clone(&failed))
+        .map_err(|error| here(format!("cannot wait: {error}")))?;
     let thread = std::thread::Builder::new().name("desk".to_owned()).spawn(|| desk.run());
     let thread = Some(thread.map_err(|error| here(format!("starts no thread: {error}")))?);
     let told = Mutex::new(Told { commands, newest: 0, steps });
