@@ -736,3 +736,181 @@ impl Register {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Duration = Duration::ZERO;
+
+    fn terms(workers: u32, policy: &str) -> super::super::terms::Terms {
+        let text = format!(
+            "{{\"workers\": {workers}, \"policy\": \"{policy}\", \
+             \"keys\": [{{\"name\": \"w\", \"element\": \"f32\", \"elements\": 9}}]}}"
+        );
+        serde_json::from_str(&text).unwrap()
+    }
+
+    /// A register of a hub with two cores, and what has been done since it was looked at last.
+    struct Hub(Register);
+
+    impl Hub {
+        fn new() -> Self {
+            let interfaces = vec!["127.0.0.1:1".parse().unwrap()];
+            Self(Register::new(2, interfaces, Optimizers::default(), 4, Patience::default()))
+        }
+
+        /// A guest comes as a rank, and opens the job.
+        fn open(&mut self, guest: u32, rank: u32, terms: &super::super::terms::Terms) {
+            self.0.arrived(guest, "job", rank, NOW);
+            let (terms, incarnation) = (Box::new(terms.clone()), u64::from(guest));
+            let open = Up::Open { terms, incarnation, interval_ms: 100 };
+            self.0.heard(guest, open, 1000 + u64::from(guest), NOW);
+        }
+
+        fn ready(&mut self, guest: u32) {
+            let hubs = vec![Cores { cores: 2, interfaces: 1 }];
+            self.0.heard(guest, Up::Ready { hubs, hub: 0 }, 0, NOW);
+        }
+
+        /// What a guest is told.
+        fn told(acts: &[Act], guest: u32) -> Vec<&Down> {
+            let told = |act| match act {
+                &Act::Say(whom, ref what) if whom == guest => Some(what),
+                _ => None,
+            };
+            acts.iter().filter_map(told).collect()
+        }
+
+        /// A job of two ranks that has begun, as guests 0 and 1.
+        fn begun(policy: &str) -> Self {
+            let mut hub = Self::new();
+            for guest in 0..2 {
+                hub.open(guest, guest, &terms(2, policy));
+                hub.ready(guest);
+            }
+            let acts = hub.0.acts();
+            let fresh = |guest| {
+                let last = Self::told(&acts, guest).pop().cloned();
+                last == Some(Down::Begin { steps: vec![0], fresh: true, exact: false })
+            };
+            assert!(fresh(0) && fresh(1), "{acts:?}");
+            hub
+        }
+
+        /// Both cores say what is behind a rank.
+        fn joined(&mut self, rank: u32, incarnation: u64, steps: [u64; 2]) {
+            for (core, steps) in (0..).zip(steps) {
+                self.0.joined(1, core, rank, incarnation, BTreeMap::from([(0, steps)]));
+            }
+        }
+    }
+
+    #[test]
+    fn whoever_holds_no_place_loses_nobodys() {
+        let mut hub = Hub::begun("fail");
+        hub.0.arrived(7, "job", 0, NOW);
+        hub.0.lost(7, Trouble::left());
+        hub.0.arrived(8, "job", 1, NOW);
+        hub.0.heard(8, Up::Leave, 0, NOW);
+        assert!(hub.0.acts().is_empty());
+        hub.0.arrived(9, "job", 1, NOW);
+        hub.0.heard(9, Up::Late { key: 0, trouble: Trouble::left() }, 0, NOW);
+        let acts = hub.0.acts();
+        assert!(acts.iter().all(|act| matches!(act, Act::Say(9, _) | Act::Dismiss(9))), "{acts:?}");
+        assert_eq!(hub.0.standings()[0].workers, ["here", "here"]);
+    }
+
+    #[test]
+    fn whoever_opens_twice_gives_up_its_place() {
+        let mut hub = Hub::new();
+        hub.open(0, 0, &terms(2, "fail"));
+        let open = Up::Open { terms: Box::new(terms(2, "fail")), incarnation: 0, interval_ms: 100 };
+        hub.0.heard(0, open, 5, NOW);
+        let acts = hub.0.acts();
+        assert!(matches!(Hub::told(&acts, 0).last(), Some(Down::Refused { .. })), "{acts:?}");
+        assert!(hub.0.idle() && hub.0.standings().is_empty());
+    }
+
+    #[test]
+    fn tickets_are_for_one_rank_that_is_about_to_connect() {
+        let mut hub = Hub::new();
+        hub.open(0, 0, &terms(2, "fail"));
+        hub.open(1, 1, &terms(2, "fail"));
+        assert_eq!(hub.0.admits(1, 0, 1000), Ok(()));
+        assert!(hub.0.admits(1, 0, 1001).is_err() && hub.0.admits(2, 0, 1000).is_err());
+        hub.ready(0);
+        assert!(hub.0.admits(1, 0, 1000).is_err());
+    }
+
+    #[test]
+    fn others_say_from_when_on_a_newcomer_is_there() {
+        let mut hub = Hub::begun("shrink");
+        hub.0.lost(1, Trouble::closed("reset"));
+        assert!(matches!(hub.0.acts()[..], [Act::Lose(1, 1)]));
+        hub.open(5, 1, &terms(2, "shrink"));
+        hub.ready(5);
+        let acts = hub.0.acts();
+        assert!(acts.iter().any(|act| matches!(act, Act::Expect(1, 1, 5))), "{acts:?}");
+        assert_eq!(Hub::told(&acts, 0), [&Down::Newcomer { worker: 1, incarnation: 5 }]);
+        // What it was before does not count, nor do cores that have not heard the same.
+        hub.joined(1, 4, [3, 3]);
+        hub.joined(1, 5, [3, 4]);
+        assert!(hub.0.acts().is_empty());
+        hub.joined(1, 5, [4, 4]);
+        let acts = hub.0.acts();
+        let begin = Down::Begin { steps: vec![4], fresh: false, exact: true };
+        assert_eq!(Hub::told(&acts, 5).last(), Some(&&begin), "{acts:?}");
+    }
+
+    #[test]
+    fn whoever_is_asked_about_newcomers_may_go() {
+        let mut hub = Hub::new();
+        for guest in 0..3 {
+            hub.open(guest, guest, &terms(3, "shrink"));
+            hub.ready(guest);
+        }
+        hub.0.lost(2, Trouble::closed("reset"));
+        hub.open(5, 2, &terms(3, "shrink"));
+        hub.ready(5);
+        hub.0.acts();
+        hub.0.lost(0, Trouble::closed("reset"));
+        let acts = hub.0.acts();
+        assert_eq!(Hub::told(&acts, 1), [&Down::Newcomer { worker: 2, incarnation: 5 }]);
+        // Nobody is left to be asked: it takes up the job where that is.
+        hub.0.lost(1, Trouble::closed("reset"));
+        assert!(hub.0.acts().iter().any(|act| matches!(act, Act::Resume(1, 2, 5))));
+        hub.joined(2, 5, [7, 6]);
+        let acts = hub.0.acts();
+        let begin = Down::Begin { steps: vec![6], fresh: false, exact: false };
+        assert_eq!(Hub::told(&acts, 5).last(), Some(&&begin), "{acts:?}");
+    }
+
+    #[test]
+    fn whoever_is_not_let_in_in_time_goes_alone() {
+        let mut hub = Hub::begun("shrink");
+        hub.0.lost(1, Trouble::closed("reset"));
+        hub.open(5, 1, &terms(2, "shrink"));
+        hub.ready(5);
+        hub.0.acts();
+        hub.0.heard(5, Up::Late { key: 0, trouble: Trouble::left() }, 0, NOW);
+        let acts = hub.0.acts();
+        assert!(matches!(Hub::told(&acts, 5)[..], [Down::Verdict { blame: Blame::Rank(1), .. }]), "{acts:?}");
+        assert_eq!(hub.0.standings()[0].workers, ["here", "left"]);
+    }
+
+    #[test]
+    fn hubs_that_a_rank_makes_up_are_refused() {
+        let mut hub = Hub::new();
+        let racks =
+            serde_json::json!({"of": [0, 1], "hubs": [["127.0.0.1:1"], ["127.0.0.1:2"]], "between": "ring"});
+        let mut made_up = terms(2, "fail");
+        made_up.racks = serde_json::from_value(racks).unwrap();
+        hub.open(0, 0, &made_up);
+        let hubs = vec![Cores { cores: 2, interfaces: 1 }; 2];
+        hub.0.heard(0, Up::Ready { hubs, hub: 1 }, 0, NOW);
+        let acts = hub.0.acts();
+        assert!(matches!(Hub::told(&acts, 0).last(), Some(Down::Refused { .. })), "{acts:?}");
+        assert!(hub.0.standings().is_empty());
+    }
+}
