@@ -7,6 +7,7 @@ import json
 import signal
 import subprocess
 import sys
+import time
 import urllib.request
 from array import array
 
@@ -126,6 +127,8 @@ def test_prometheus_is_told():
                 text = urllib.request.urlopen(f"http://{process.metrics}/metrics", timeout=10).read().decode()
                 if 'syncline_hub_chunk_steps_total{job="mine"} 1.0' in text:
                     break
+                # The hub looks at itself a few times a second.
+                time.sleep(0.05)
         assert 'syncline_hub_ranks{job="mine",state="here"} 1.0' in text
         assert 'syncline_hub_chunk_steps_total{job="mine"} 1.0' in text
 

@@ -23,11 +23,12 @@ def together(world, act):
         except BaseException as error:  # noqa: BLE001 - raised again by the test
             errors.append(error)
 
-    threads = [threading.Thread(target=run, args=(rank,)) for rank in range(world)]
+    threads = [threading.Thread(target=run, args=(rank,), daemon=True) for rank in range(world)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(60)
+        assert not thread.is_alive(), "a rank hangs"
     if errors:
         raise errors[0]
     return [results[rank] for rank in range(world)]
@@ -158,6 +159,9 @@ def test_what_makes_no_sense_is_told(hubs):
     refused(join(optimizer=Sgd(nesterov=True)), "needs a `momentum`")
     refused(join({"w": ("f16", 3)}, optimizer=Sgd()), "optimizers are for f32 and f64")
     refused(join(chunk=8), "64 to")
+    refused(join(job="a\x1b[31m"), "no control characters")
+    refused(join(interval_s=3.0, silence_s=10.0), "have it do so twice as often")
+    refused(lambda: Hub.join([hubs[0], hubs[0]], KEYS, rank=0, world=1), "named twice")
     refused(join(policy="carry on"), "carry on", "fail")
     refused(join(world=0), "0 workers")
     refused(join(rank=-1), "-1")
@@ -183,6 +187,7 @@ def test_a_hub_that_cannot_be_is_told():
         port = int(service.addresses[0].rpartition(":")[2])
         refused(lambda: Service(port=port), "cannot listen", str(port))
     refused(lambda: Service(["127.0.0.1", "127.0.0.2"], port=0, cores=1), "2 interfaces for 1 cores")
+    refused(lambda: Service(["127.0.0.1:99999"]), "ports are 0 to 65535")
     refused(lambda: Service(["192.0.2.7"], port=0), "anybody who reaches this address")
     refused(lambda: Service(port=0, congestion="no such"), "congestion control")
     refused(lambda: status("127.0.0.1:1", wait_s=0.2), "cannot be asked")

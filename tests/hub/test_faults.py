@@ -89,6 +89,29 @@ def test_a_rank_is_waited_for(hub):
     assert all(outcome["last"] == [400.0, 400.0] for outcome in outcomes), outcomes
 
 
+def test_a_job_of_which_all_ranks_are_lost_is_taken_up(hub):
+    sets = settings(hub, steps=150, policy="wait", pause=0.01)
+    with job(2, sets, worker=WORKER) as running:
+        running.wait_for_steps()
+        for rank in range(2):
+            running.kill(rank, signal.SIGKILL)
+            running.processes[rank].wait()
+        with job(2, sets, worker=WORKER) as again:
+            outcomes = [again.outcome(rank) for rank in range(2)]
+    assert [outcome["last"] for outcome in outcomes] == [[300.0, 300.0]] * 2, outcomes
+
+
+def test_a_rank_that_is_started_twice_is_refused_and_the_first_goes_on(hub):
+    sets = settings(hub, steps=200, pause=0.01)
+    with job(2, sets, worker=WORKER) as running:
+        running.wait_for_steps()
+        with job(2, settings(hub, steps=1, wait_s=0.3), ranks=[1], worker=WORKER) as twice:
+            refused = twice.outcome(0)
+        outcomes = [running.outcome(rank) for rank in range(2)]
+    assert "rank 1 of job `job` is here already" in refused["error"]["message"]
+    assert [outcome["last"] for outcome in outcomes] == [[400.0, 400.0]] * 2, outcomes
+
+
 def test_other_jobs_never_notice(hub):
     with (
         job(2, settings(hub, steps=300, pause=0.002), worker=WORKER) as other,

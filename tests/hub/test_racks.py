@@ -6,7 +6,7 @@ from array import array
 
 import pytest
 
-from syncline.hub import Hub, Racks, Service
+from syncline.hub import Hub, Racks, Service, Sgd
 from tests.hub.test_exchange import refused, together
 
 
@@ -26,6 +26,26 @@ def test_racks_sum_first_and_then_exchange(between):
                 return True
 
         assert all(together(4, act))
+
+
+def test_racks_train_alike():
+    with Service(port=0, cores=2) as one, Service(port=0, cores=2) as two:
+        racks = Racks([0, 0, 1], [[one.addresses[0]], [two.addresses[0]]])
+
+        def act(rank):
+            keys = {"w": ("f32", 50_000)}
+            with Hub.join(None, keys, rank=rank, world=3, racks=racks, optimizer=Sgd(lr=0.5, momentum=0.5)) as hub:
+                parameters = array("f", [10.0 if rank == 0 else 0.0]) * 50_000
+                hub.start({"w": parameters})
+                assert set(parameters) == {10.0}
+                for _ in range(3):
+                    parameters = array("f", [float(rank)]) * 50_000
+                    hub.push_pull("w", parameters).wait()
+                refused(lambda: hub.set_learning_rate(0.1), "stays as it is")
+                return set(parameters)
+
+        # Velocities 1, 1.5, 1.75.
+        assert together(3, act) == [{10.0 - 0.5 * 4.25}] * 3
 
 
 def test_racks_are_read(tmp_path):

@@ -276,11 +276,11 @@ impl Pending {
         completions::put(&self.held, callback);
     }
 
-    /// How many workers had a part in what came from a hub, at least; nothing for other operations.
+    /// How many workers had a part in what came from a hub, at least; nothing where nothing came from one.
     fn contributors(&self) -> Option<u16> {
         match &self.held.begun {
             Begun::Collective(_) => None,
-            Begun::Exchange(exchange) => Some(exchange.contributors()),
+            Begun::Exchange(exchange) => exchange.contributors(),
         }
     }
 

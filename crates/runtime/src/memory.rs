@@ -159,6 +159,13 @@ impl Buffer {
         unsafe { Region::new(self.lines.as_ptr().cast_mut().cast(), self.length) }
     }
 
+    /// Another one with the same bytes.
+    pub(crate) fn copy(&self) -> Self {
+        let mut copy = Self::new(self.length);
+        copy.as_mut_slice().copy_from_slice(self.as_slice());
+        copy
+    }
+
     /// Combines another one of the same length with what is here.
     ///
     /// # Panics

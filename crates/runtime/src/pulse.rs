@@ -1,5 +1,6 @@
 //! Signs of life, without a clock: who has been silent for too long, and to whom one is due.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// How often members show that they live, and how long others wait for it.
@@ -18,54 +19,53 @@ impl Default for Patience {
     }
 }
 
-/// When peers were heard, and when they heard from us. Times count from any one moment.
+/// When peers were heard, and when they heard from us, by their numbers. Times count from any one moment.
 #[derive(Clone, Debug)]
 pub struct Pulse {
     patience: Patience,
     last: Duration,
     /// When, of peers that have been heard.
-    heard: Vec<Option<Duration>>,
+    heard: BTreeMap<usize, Duration>,
     /// When, of peers that are there.
-    said: Vec<Option<Duration>>,
+    said: BTreeMap<usize, Duration>,
 }
 
 impl Pulse {
-    /// Peers `0..peers`, of which none is there yet.
-    pub fn new(patience: Patience, peers: usize, now: Duration) -> Self {
-        Self { patience, last: now, heard: vec![None; peers], said: vec![None; peers] }
+    /// Nobody is there yet.
+    pub fn new(patience: Patience, now: Duration) -> Self {
+        Self { patience, last: now, heard: BTreeMap::new(), said: BTreeMap::new() }
     }
 
-    /// A peer is there, perhaps one more than there were: it gets signs of life, and is watched once it has been heard.
+    /// A peer is there: it gets signs of life, and is watched once it has been heard.
     pub fn join(&mut self, peer: usize, now: Duration) {
-        if peer >= self.said.len() {
-            self.heard.resize(peer + 1, None);
-            self.said.resize(peer + 1, None);
-        }
-        self.said[peer] = Some(now);
+        self.said.insert(peer, now);
     }
 
     /// A peer is heard; from now on it is watched.
     pub fn heard(&mut self, peer: usize, now: Duration) {
-        self.heard[peer] = Some(now);
+        self.heard.insert(peer, now);
     }
 
     /// A peer is watched no longer.
     pub fn leave(&mut self, peer: usize) {
-        (self.heard[peer], self.said[peer]) = (None, None);
+        self.heard.remove(&peer);
+        self.said.remove(&peer);
     }
 
     /// A peer hears from us.
     pub fn said(&mut self, peer: usize, now: Duration) {
-        self.said[peer] = Some(now);
+        self.said.insert(peer, now);
     }
 
     /// Peers that a sign of life is due to. They count as told.
     pub fn due(&mut self, now: Duration) -> Vec<usize> {
-        let due: Vec<usize> = (0..self.said.len())
-            .filter(|&peer| self.said[peer].is_some_and(|said| now >= said + self.patience.interval))
-            .collect();
-        due.iter().for_each(|&peer| self.said[peer] = Some(now));
-        due
+        let interval = self.patience.interval;
+        let due = self.said.iter_mut().filter(|(_, said)| now >= **said + interval);
+        due.map(|(&peer, said)| {
+            *said = now;
+            peer
+        })
+        .collect()
     }
 
     /// Peers that have been silent for too long, and for how long. To be asked about every interval, after what came in has
@@ -74,8 +74,7 @@ impl Pulse {
         let slept = now.saturating_sub(self.last + 2 * self.patience.interval);
         self.last = now;
         let mut silent = Vec::new();
-        for (peer, heard) in self.heard.iter_mut().enumerate() {
-            let Some(heard) = heard else { continue };
+        for (&peer, heard) in &mut self.heard {
             *heard = (*heard + slept).min(now);
             let silence = now - *heard;
             if silence > self.patience.silence {
@@ -89,15 +88,17 @@ impl Pulse {
     /// that are cut off. Signs come an interval apart, so that not all are found silent at once.
     pub fn cut_off(&self, now: Duration, but: Option<usize>) -> bool {
         let most = self.patience.silence.saturating_sub(2 * self.patience.interval);
-        let others = self.heard.iter().enumerate().filter(|&(peer, _)| Some(peer) != but);
-        let mut heard = others.filter_map(|(_, heard)| *heard).peekable();
         let mut peers = 0;
-        heard.peek().is_some()
-            && heard.all(|heard| {
-                peers += 1;
-                now.saturating_sub(heard) > most
-            })
-            && peers >= 2
+        let mut others = self.heard.iter().filter(|&(&peer, _)| Some(peer) != but);
+        others.all(|(_, &heard)| {
+            peers += 1;
+            now.saturating_sub(heard) > most
+        }) && peers >= 2
+    }
+
+    /// How often others show that they live, and how long they are waited for.
+    pub fn patience(&self) -> Patience {
+        self.patience
     }
 
     /// How often to ask.
@@ -116,7 +117,7 @@ mod tests {
 
     #[test]
     fn silence_is_found_and_signs_are_due() {
-        let mut pulse = Pulse::new(Patience::default(), 2, ms(0));
+        let mut pulse = Pulse::new(Patience::default(), ms(0));
         assert!(pulse.silent(ms(5000)).is_empty() && pulse.due(ms(5000)).is_empty());
         (0..2).for_each(|peer| pulse.join(peer, ms(4000)));
         assert_eq!(pulse.due(ms(5000)), [0, 1]);
@@ -137,7 +138,7 @@ mod tests {
 
     #[test]
     fn whoever_hears_nobody_is_cut_off_himself() {
-        let mut pulse = Pulse::new(Patience::default(), 4, ms(0));
+        let mut pulse = Pulse::new(Patience::default(), ms(0));
         assert!(!pulse.cut_off(ms(9000), None), "nobody has been heard yet");
         pulse.heard(1, ms(0));
         assert!(!pulse.cut_off(ms(9000), None), "one peer may be dead");
@@ -150,7 +151,7 @@ mod tests {
 
     #[test]
     fn whoever_slept_blames_nobody() {
-        let mut pulse = Pulse::new(Patience::default(), 1, ms(0));
+        let mut pulse = Pulse::new(Patience::default(), ms(0));
         pulse.heard(0, ms(0));
         pulse.silent(ms(200));
         assert!(pulse.silent(ms(60_000)).is_empty());

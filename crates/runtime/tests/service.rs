@@ -3,13 +3,14 @@
 mod lending;
 
 use lending::Lent;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 use syncline_runtime::fault::{Blame, Fault, Kind};
-use syncline_runtime::handshake::{Key, Trust};
+use syncline_runtime::handshake::{Initiator, Key, Next, Role, Trust};
 use syncline_runtime::hub::client::Wish;
 use syncline_runtime::hub::join::{Hub, Place, join};
+use syncline_runtime::hub::message::Up;
 use syncline_runtime::hub::optimizer::Optimizers;
 use syncline_runtime::hub::serve::{Service, Setup};
 use syncline_runtime::hub::terms::Terms;
@@ -94,7 +95,7 @@ fn exchange(hub: &Hub, key: u32, wish: Wish, buffer: &mut Buffer) -> Result<u16,
     let output = if wish.gets() { region } else { Region::EMPTY };
     let exchange = hub.begin(key, wish, input, output, true).unwrap();
     match exchange.pending.wait(LONG).expect("it is over in time") {
-        Ok(()) => Ok(exchange.contributors()),
+        Ok(()) => Ok(exchange.contributors().unwrap_or(0)),
         Err(fault) => Err((*fault).clone()),
     }
 }
@@ -119,7 +120,7 @@ fn vectors_are_summed_on_cores_of_several_hubs() {
                     let mut buffer = vector((rank + step) as f32, elements);
                     let contributors = exchange(&hub, key, Wish::PushPull, &mut buffer).unwrap();
                     assert_eq!(values(&buffer), vec![1.0 + step as f32; elements]);
-                    assert!(elements == 0 || contributors == 3);
+                    assert!(contributors == if elements == 0 { 0 } else { 3 });
                 }
             }
             assert_eq!(hub.steps(), [5, 5, 5]);
@@ -331,14 +332,101 @@ fn hubs_of_racks_exchange_what_they_have_summed() {
             let fault = exchange(&hub, 0, Wish::PushPull, &mut buffer).unwrap_err();
             (hub.rank(), fault)
         }) {
-            let expected = if fault.0 == 1 { Blame::Hub(0) } else { Blame::Rack(1) };
-            // Whoever hears of it from another rack hears that that rack is gone.
-            assert!(
-                fault.1.blame == expected || matches!(fault.1.blame, Blame::Rack(_) | Blame::Hub(_)),
-                "{}",
-                fault.1
-            );
+            // Whoever hears of it from another rack hears that a rack is gone.
+            match fault.0 {
+                1 => assert_eq!(fault.1.blame, Blame::Hub(0), "{}", fault.1),
+                _ => assert!(matches!(fault.1.blame, Blame::Rack(_)), "{}", fault.1),
+            }
         }
+    }
+}
+
+/// A connection of somebody who says that he is a rank of the job, and nothing else.
+fn stranger(hub: &Service, rank: u32) -> TcpStream {
+    let role = Role::Worker { rank };
+    let (mut initiator, mut out) = Initiator::new(Trust::Everybody, "job", role, [7; 32]);
+    let mut stream = TcpStream::connect(hub.interfaces()[0]).unwrap();
+    loop {
+        stream.write_all(&out).unwrap();
+        let mut bytes = vec![0; initiator.wants()];
+        stream.read_exact(&mut bytes).unwrap();
+        let mut next = initiator.received(&bytes).unwrap();
+        while next == Next::Wait {
+            bytes.resize(initiator.wants(), 0);
+            stream.read_exact(&mut bytes).unwrap();
+            next = initiator.received(&bytes).unwrap();
+        }
+        match next {
+            Next::Send(answer) => out = answer,
+            _ => return stream,
+        }
+    }
+}
+
+#[test]
+fn whoever_has_no_place_takes_nobodys() {
+    let hub = serve(2, 1, Trust::Everybody);
+    let workers = all(&[&hub], 2, &terms(2, &[5000], ""));
+    // Under the name of a rank that is there: gone at once, silent, and talking nonsense.
+    drop(stranger(&hub, 0));
+    let silent = stranger(&hub, 1);
+    let mut nonsense = stranger(&hub, 1);
+    nonsense.write_all(&syncline_runtime::control::message::encode(&Up::Leave)).unwrap();
+    let mut late = stranger(&hub, 0);
+    let trouble = syncline_runtime::fault::Trouble::left();
+    late.write_all(&syncline_runtime::control::message::encode(&Up::Late { key: 0, trouble })).unwrap();
+    std::thread::sleep(2 * patience().silence);
+    each(workers, |_, hub| {
+        let mut buffer = vector(2.0, 5000);
+        assert_eq!(exchange(&hub, 0, Wish::PushPull, &mut buffer).unwrap(), 2);
+    });
+    drop(silent);
+    assert_eq!(hub.status().lost, 0);
+}
+
+#[test]
+fn a_rank_that_is_lost_before_the_job_begins_may_come_again() {
+    for policy in ["fail", "shrink", "wait"] {
+        let hub = serve(2, 1, Trust::Everybody);
+        let terms = terms(2, &[5000], &format!(", \"policy\": \"{policy}\", \"reduction\": \"sum\""));
+        let mut first = place(&[&hub], 1);
+        first.wait = Duration::from_millis(300);
+        let mut asked = 0;
+        // It gives up while it waits for the other.
+        let absent = join(&first, terms.clone(), &Optimizers::default(), &mut || {
+            asked += 1;
+            if asked > 100 { Err("enough".to_owned()) } else { Ok(()) }
+        });
+        assert!(absent.is_err());
+        each(all(&[&hub], 2, &terms), |rank, hub| {
+            assert!(hub.fresh());
+            let mut buffer = vector(1.0 + rank as f32, 5000);
+            assert_eq!(exchange(&hub, 0, Wish::PushPull, &mut buffer).unwrap(), 2, "{policy}");
+            assert_eq!(values(&buffer), [3.0; 5000]);
+        });
+    }
+}
+
+#[test]
+fn what_is_late_and_then_comes_is_forgotten() {
+    let hub = serve(1, 1, Trust::Everybody);
+    let terms = terms(2, &[100], ", \"policy\": \"shrink\"");
+    let workers = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..2)
+            .map(|rank| {
+                let mut place = place(&[&hub], rank);
+                place.deadline = Duration::from_millis(400);
+                let terms = terms.clone();
+                scope.spawn(move || enter(&place, terms).unwrap())
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
+    });
+    // Rank 1 never pushes: it is lost, and the other goes on, also long after its deadline has passed.
+    let mut buffer = vector(3.0, 100);
+    for _ in 0..8 {
+        assert_eq!(exchange(&workers[0], 0, Wish::PushPull, &mut buffer).unwrap(), 1);
+        std::thread::sleep(patience().silence / 2);
     }
 }
 

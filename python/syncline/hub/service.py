@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
     from syncline.runtime.trust import Certificates
 
+MOST_CORES = 256
+"""Cores that a hub may have."""
+
 PORT = 29_420
 """Where a hub listens, unless told otherwise."""
 
@@ -39,7 +42,7 @@ class Service:
         interval_s: float = 0.4,
         silence_s: float = 1.5,
     ) -> None:
-        """Begins to serve at ``listen``, an address of each interface, at ``port`` (0: any that is free).
+        """Begins to serve at ``listen``, an address of each interface, at ``port`` unless it names one (0: any).
 
         ``cores`` threads sum, each with the chunks of its own (as many as this machine has; core ``c`` is reached
         through interface ``c mod interfaces``). A worker may be ``ahead`` bytes ahead of others at each. Whoever gives
@@ -50,12 +53,12 @@ class Service:
 
         Raises ``SynclineError`` where an address cannot be had, or what is given makes no sense.
         """
-        hosts = [resolve(each, 0)[0] for each in listen]
+        found = [resolve(each, port) for each in listen]
         key = trust.secret(key_file, tls, names=("hub",))
-        trust.check(hosts, key, insecure=insecure)
+        trust.check([host for host, _ in found], key, insecure=insecure)
         plan = {
-            "interfaces": [with_port(host, port) for host in hosts],
-            "cores": max(os.cpu_count() or 1, len(hosts)) if cores is None else cores,
+            "interfaces": [with_port(host, port) for host, port in found],
+            "cores": max(min(os.cpu_count() or 1, MOST_CORES), len(found)) if cores is None else cores,
             "ahead": ahead,
             "most_jobs": most_jobs,
             "congestion": congestion,

@@ -14,7 +14,7 @@ from syncline.runtime.communicator import Pending
 from syncline.runtime.memory import ELEMENTS, NOTHING, Memory, memory, refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from syncline.errors import SynclineError
@@ -146,7 +146,7 @@ class Hub:
 
         Nothing but zeros for a job that begins; where a rank is started again, the steps behind it.
         """
-        return dict(zip(self._keys, self._core.steps(), strict=True))
+        return dict(zip(self._keys, _open(self._core.steps), strict=True))
 
     def push_pull(self, key: str, buffer: Any, output: Any = None, *, keep: bool = False) -> Exchange:
         """Pushes a vector, and gets what has come of the step: the reduction of all, or the parameters after it.
@@ -175,17 +175,14 @@ class Hub:
 
     def start(self, buffers: Mapping[str, Any]) -> None:
         """Gives all ranks the same parameters: those of rank 0, or those that the hub has where steps are behind it."""
-        first = self.rank == 0 and not any(self.steps.values())
+        first = self.rank == 0 and _open(self._core.fresh)
         under_way = [self.set(key, each) if first else self.pull(key, each) for key, each in buffers.items()]
         for exchange in under_way:
             exchange.wait()
 
     def set_learning_rate(self, rate: float) -> None:
         """Another learning rate, from this rank's next push on: one rank says it, for all, between steps."""
-        try:
-            self._core.set_rate(rate)
-        except ValueError as error:
-            raise _closed(error) from None
+        _open(lambda: self._core.set_rate(rate))
 
     def close(self) -> None:
         """Leaves. What is under way fails."""
@@ -232,6 +229,14 @@ def _hubs(
         return [resolve(each, PORT) for rack in racks.hubs for each in rack]
     given = environment.get("SYNCLINE_HUBS", f"127.0.0.1:{PORT}").split(",") if hubs is None else hubs
     return [resolve(each, PORT) for each in ([given] if isinstance(given, str) else given)]
+
+
+def _open(call: Callable[[], Any]) -> Any:
+    """What a hub says that is not closed."""
+    try:
+        return call()
+    except ValueError as error:
+        raise _closed(error) from None
 
 
 def _closed(error: ValueError) -> SynclineError:

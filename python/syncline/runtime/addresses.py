@@ -10,6 +10,8 @@ from syncline.runtime.memory import refusal
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+LAST_PORT = 65_535
+
 
 def setting(environment: Mapping[str, str], name: str, given: int | None) -> int:
     """A number that is given, or that a launcher tells."""
@@ -28,6 +30,8 @@ def resolve(address: str, default: int) -> tuple[str, int]:
     if not colon or "]" in port or (":" in host and not host.startswith("[")):
         host, port = address, str(default)
     try:
+        if not 0 <= int(port) <= LAST_PORT:
+            raise ValueError(f"ports are 0 to {LAST_PORT}")  # noqa: TRY301 - told like the others
         found = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)
     except (OSError, ValueError, OverflowError) as error:
         raise refusal("the address is not known", f"{address}: {error}", "HOST or HOST:PORT") from None

@@ -111,6 +111,11 @@ impl Hub {
         self.operations.ask(syncline_runtime::hub::join::Hub::steps).ok_or_else(|| self.operations.closed())
     }
 
+    /// Whether the job began with this worker.
+    fn fresh(&self) -> PyResult<bool> {
+        self.operations.ask(syncline_runtime::hub::join::Hub::fresh).ok_or_else(|| self.operations.closed())
+    }
+
     /// Begins an exchange of a vector (`push`, `push_pull`, `pull`, `set`), on memory given as address and bytes, that
     /// `owner` keeps where it is.
     #[expect(clippy::too_many_arguments, reason = "one call for each vector of a training step")]

@@ -43,7 +43,7 @@ struct Inquest {
 impl Coordinator {
     /// For members `0..members`, all of which are there now.
     pub fn new(members: u32, patience: Patience, now: Duration) -> Self {
-        let mut pulse = Pulse::new(patience, members as usize, now);
+        let mut pulse = Pulse::new(patience, now);
         for member in 0..members as usize {
             pulse.join(member, now);
             pulse.heard(member, now);

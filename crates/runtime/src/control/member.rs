@@ -18,7 +18,7 @@ pub struct Member {
 impl Member {
     /// A member that the coordinator knows.
     pub fn new(patience: Patience, now: Duration) -> Self {
-        let mut pulse = Pulse::new(patience, 1, now);
+        let mut pulse = Pulse::new(patience, now);
         pulse.join(0, now);
         pulse.heard(0, now);
         Self { pulse, alone: false, verdict: None, out: Vec::new() }

@@ -174,7 +174,7 @@ impl Worker {
         let bell =
             Arc::new(Bell { waker: bell, asleep: AtomicBool::new(false), cut_off: AtomicBool::new(false) });
         let started = Instant::now();
-        let mut pulse = Pulse::new(patience, connections.len(), started.elapsed());
+        let mut pulse = Pulse::new(patience, started.elapsed());
         for (rank, connection) in connections.iter_mut().enumerate() {
             let Some(connection) = connection else { continue };
             connection.watch(poll.registry(), Token(rank))?;

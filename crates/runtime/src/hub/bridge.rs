@@ -56,6 +56,11 @@ impl Bridge {
         Self { between, rack, racks, meetings: BTreeMap::new() }
     }
 
+    /// Which rack this is.
+    pub(super) fn rack(&self) -> u32 {
+        self.rack
+    }
+
     fn next(&self) -> u32 {
         (self.rack + 1) % self.racks
     }
@@ -122,7 +127,9 @@ impl Bridge {
         }
         meeting.sent = true;
         let mut sums = std::mem::take(&mut meeting.sums);
-        let contributors = sums.values().map(|(_, contributors)| contributors).sum();
+        // There are at most 4096 workers, and whoever says that there are more is not believed.
+        let contributors =
+            sums.values().fold(0u16, |sum, &(_, contributors)| sum.saturating_add(contributors));
         // In a ring what has come stands first, and then what is added to it.
         let order: Vec<u32> = match self.between {
             Between::Sharded => sums.keys().copied().collect(),

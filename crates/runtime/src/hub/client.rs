@@ -214,10 +214,9 @@ impl Client {
         self.notice(Notice::Rate(rate));
     }
 
-    /// A worker joins with the next push of each vector: which one that is.
-    pub fn admit(&mut self, worker: u32) -> Vec<u64> {
-        self.notice(Notice::Admit(worker));
-        self.steps.clone()
+    /// A worker joins with the next push of each vector: its rank, and the number that tells it from what it was before.
+    pub fn admit(&mut self, worker: u32, incarnation: u64) {
+        self.notice(Notice::Admit(worker, incarnation));
     }
 
     fn notice(&mut self, notice: Notice) {

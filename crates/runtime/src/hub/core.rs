@@ -1,6 +1,6 @@
 //! The thread of a hub's core.
 
-use super::shard::{Counters, HeldUp, Shard, Who};
+use super::shard::{Counters, HeldUp, Joined, Shard, Who};
 use super::terms::Contract;
 use crate::fault::{Kind, Trouble};
 use crate::pulse::Patience;
@@ -25,8 +25,12 @@ pub(super) enum Command {
     Attach(u32, Who, u32, Connection),
     /// A job's worker is lost.
     Lose(u32, u32),
+    /// A job's worker is lost before the job has begun.
+    Forget(u32, u32),
     /// What does a job's worker owe, that is there again?
-    Resume(u32, u32),
+    Resume(u32, u32, u64),
+    /// A job's worker is there again, and another one will say from when on.
+    Expect(u32, u32, u64),
     /// Who holds up a job, at a vector?
     HeldUp(u32, u32),
 }
@@ -38,8 +42,8 @@ pub(super) enum Report {
     Lost(u32, Who, Trouble),
     /// A job cannot go on without a worker that is gone.
     Missed(u32, u32),
-    /// What a job's worker owes.
-    Resumed(u32, u32, BTreeMap<u32, u64>),
+    /// A worker is part of a job again, on this core.
+    Joined(u32, Joined),
     /// Who holds up a job.
     HeldUp(u32, Option<HeldUp>),
     /// The core cannot go on.
@@ -49,8 +53,25 @@ pub(super) enum Report {
 /// How much each job has moved on a core, for whoever looks.
 pub(super) type Board = Arc<Mutex<BTreeMap<u32, Counters>>>;
 
+/// Says so where the thread panics.
+struct Farewell {
+    reports: Sender<Report>,
+    hall: Arc<Waker>,
+}
+
+impl Drop for Farewell {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let what = "a core failed, which is a bug of syncline: please report it".to_owned();
+            _ = self.reports.send(Report::Failed(what));
+            _ = self.hall.wake();
+        }
+    }
+}
+
 /// The thread.
 pub(super) struct Core {
+    number: u32,
     shard: Shard,
     wires: Wires,
     commands: Receiver<Command>,
@@ -63,6 +84,7 @@ pub(super) struct Core {
 impl Core {
     /// A core, and what wakes it after a command.
     pub(super) fn new(
+        number: u32,
         ahead: usize,
         patience: Patience,
         commands: Receiver<Command>,
@@ -70,11 +92,12 @@ impl Core {
         board: Board,
     ) -> io::Result<(Self, Waker)> {
         let (wires, waker) = Wires::new(patience)?;
-        Ok((Self { shard: Shard::new(ahead), wires, commands, reports, hall, board }, waker))
+        Ok((Self { number, shard: Shard::new(ahead), wires, commands, reports, hall, board }, waker))
     }
 
     /// Works until nobody is left to tell it anything.
     pub(super) fn run(mut self) {
+        let _farewell = Farewell { reports: self.reports.clone(), hall: Arc::clone(&self.hall) };
         loop {
             if let Err(error) = self.wires.wait(&self.shard) {
                 self.report(Report::Failed(format!("cannot wait for its connections: {error}")));
@@ -91,9 +114,7 @@ impl Core {
                     self.report(Report::Lost(job, who, trouble));
                 }
             }
-            while let Some((job, worker)) = self.shard.missed() {
-                self.report(Report::Missed(job, worker));
-            }
+            self.tell();
             *self.board.lock().unwrap_or_else(PoisonError::into_inner) = self.shard.counters();
         }
     }
@@ -102,6 +123,24 @@ impl Core {
         // Nobody listens where the hub is ending.
         if self.reports.send(report).is_ok() {
             _ = self.hall.wake();
+        }
+    }
+
+    /// Tells what has come of what was heard.
+    fn tell(&mut self) {
+        while let Some((job, worker)) = self.shard.missed() {
+            self.report(Report::Missed(job, worker));
+        }
+        for joined in self.shard.joined() {
+            self.report(Report::Joined(self.number, joined));
+        }
+    }
+
+    /// A worker's connection is of no use any more.
+    fn cut(&mut self, job: u32, worker: u32) {
+        if let Some(connection) = self.shard.connection(job, worker) {
+            self.wires.remove(connection);
+            self.shard.detach(connection);
         }
     }
 
@@ -117,23 +156,26 @@ impl Core {
                     }
                 }
                 Ok(Command::Attach(job, who, number, connection)) => {
-                    self.shard.attach(number, job, who);
+                    if !self.shard.attach(number, job, who) {
+                        continue;
+                    }
                     if let Err(error) = self.wires.add(&mut self.shard, number, connection) {
                         self.shard.detach(number);
                         let trouble = Trouble::closed(&format!("it cannot be waited for: {error}"));
                         self.report(Report::Lost(job, who, trouble));
                     }
                 }
+                Ok(Command::Forget(job, worker)) => self.cut(job, worker),
                 Ok(Command::Lose(job, worker)) => {
-                    if let Some(connection) = self.shard.connection(job, worker) {
-                        self.wires.remove(connection);
-                        self.shard.detach(connection);
-                    }
+                    self.cut(job, worker);
                     self.shard.lose(job, worker);
                 }
-                Ok(Command::Resume(job, worker)) => {
-                    let owed = self.shard.resume(job, worker);
-                    self.report(Report::Resumed(job, worker, owed));
+                Ok(Command::Resume(job, worker, incarnation)) => {
+                    self.shard.resume(job, worker, incarnation);
+                    self.tell();
+                }
+                Ok(Command::Expect(job, worker, incarnation)) => {
+                    self.shard.expect(job, worker, incarnation);
                 }
                 Ok(Command::HeldUp(job, key)) => {
                     let found = self.shard.held_up(job, Some(key));

@@ -49,14 +49,14 @@ pub(super) struct Desk {
     lines: Vec<Line>,
     commands: Receiver<Command>,
     open: BTreeMap<u64, Open>,
-    /// Workers that have been admitted, and the steps that were behind them.
-    admitted: BTreeMap<(u32, u64), Vec<u64>>,
     patience: Patience,
     deadline: Duration,
     /// Signs of life of hubs.
     pulse: Pulse,
     started: Instant,
     ticked: Duration,
+    /// The exchange that takes too long, once hubs have been told.
+    late: Option<u64>,
     /// What seems wrong from here, and since when: a hub may know better.
     doubt: Option<(Instant, Blame, Trouble)>,
     /// The oldest exchange under way, and since when it is that.
@@ -77,7 +77,7 @@ impl Desk {
         commands: Receiver<Command>,
         failed: Failure,
     ) -> io::Result<Self> {
-        let mut pulse = Pulse::new(place.patience, lines.len(), Duration::ZERO);
+        let mut pulse = Pulse::new(place.patience, Duration::ZERO);
         for (hub, line) in lines.iter_mut().enumerate() {
             line.socket.watch(wires.registry(), Token(LINES + hub))?;
             pulse.join(hub, Duration::ZERO);
@@ -92,12 +92,12 @@ impl Desk {
             lines,
             commands,
             open: BTreeMap::new(),
-            admitted: BTreeMap::new(),
             patience: place.patience,
             deadline: place.deadline,
             pulse,
             started: Instant::now(),
             ticked: Duration::ZERO,
+            late: None,
             doubt: None,
             oldest: (None, Instant::now()),
             failed,
@@ -179,6 +179,10 @@ impl Desk {
     fn doubt(&mut self, core: u32, mut trouble: Trouble) {
         let hub = self.client.hub(core);
         trouble.what = format!("at {} {}", self.hubs[hub as usize], trouble.what);
+        // A connection that is lost is worse news than one that is slow.
+        if self.late.take().is_some() {
+            self.doubt = None;
+        }
         self.doubt.get_or_insert((Instant::now(), Blame::Hub(hub), trouble));
     }
 
@@ -210,17 +214,7 @@ impl Desk {
         match message {
             Down::Verdict { blame, trouble } => self.fail(blame, trouble),
             Down::Leave => self.lose(hub, Kind::Left, "ends".to_owned()),
-            Down::Newcomer { worker, incarnation } => {
-                let steps = match self.admitted.get(&(worker, incarnation)) {
-                    Some(steps) => steps.clone(),
-                    None => {
-                        let steps = self.client.admit(worker);
-                        self.admitted.insert((worker, incarnation), steps.clone());
-                        steps
-                    }
-                };
-                self.lines[hub].say(&Up::Admitted { worker, incarnation, steps });
-            }
+            Down::Newcomer { worker, incarnation } => self.client.admit(worker, incarnation),
             Down::Alive | Down::Opened { .. } | Down::Refused { .. } | Down::Begin { .. } => {}
         }
     }
@@ -241,6 +235,10 @@ impl Desk {
             let Trouble { kind, what } = Trouble::silent(silence);
             self.lose(hub, kind, what);
         }
+        // What took too long may be over after all: hubs have seen to it.
+        if self.late.is_some_and(|sequence| !self.open.contains_key(&sequence)) {
+            (self.late, self.doubt) = (None, None);
+        }
         if let Some((since, blame, trouble)) = &self.doubt {
             // The hub itself would have been found silent by now.
             if since.elapsed() > 2 * self.patience.silence {
@@ -254,10 +252,13 @@ impl Desk {
             self.oldest = (first.map(|(sequence, _)| sequence), Instant::now());
         }
         let elapsed = self.oldest.1.elapsed();
-        if let Some((_, key)) = first.filter(|_| elapsed > self.deadline && self.failed.get().is_none()) {
+        if let Some((sequence, key)) =
+            first.filter(|_| elapsed > self.deadline && self.failed.get().is_none())
+        {
             let trouble = Trouble::deadline(elapsed);
             let late = Up::Late { key, trouble: trouble.clone() };
             self.lines.iter_mut().for_each(|line| line.say(&late));
+            self.late = Some(sequence);
             self.doubt = Some((Instant::now(), Blame::Nobody, trouble));
         }
     }

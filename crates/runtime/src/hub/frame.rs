@@ -47,8 +47,8 @@ impl Verb {
 /// next.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Notice {
-    /// A worker joins.
-    Admit(u32),
+    /// A worker joins: its rank, and the number that tells it from what it was before.
+    Admit(u32, u64),
     /// There is another learning rate.
     Rate(f64),
 }
@@ -56,22 +56,26 @@ pub(super) enum Notice {
 /// Set in the number of contributors, where hubs exchange: this is the sum of all racks, and not of some.
 pub(super) const TOTAL: u16 = 0x8000;
 
+/// The number of what hubs of other racks are told that a chunk is, before the first step.
+pub(super) const GIVEN: u16 = 0x4000;
+
 /// The epoch of connections among hubs: their jobs' numbers are different.
 pub(super) const PEERS: u16 = 0;
 
 /// Bytes of a notice.
-pub(super) const NOTICE: usize = 16;
+pub(super) const NOTICE: usize = 24;
 
 impl Notice {
     /// As bytes, little-endian.
     pub(super) fn encode(self) -> [u8; NOTICE] {
-        let (what, bytes) = match self {
-            Self::Admit(worker) => (0u64, u64::from(worker).to_le_bytes()),
-            Self::Rate(rate) => (1, rate.to_le_bytes()),
+        let words = match self {
+            Self::Admit(worker, incarnation) => [0, u64::from(worker), incarnation],
+            Self::Rate(rate) => [1, rate.to_bits(), 0],
         };
         let mut all = [0; NOTICE];
-        all[..8].copy_from_slice(&what.to_le_bytes());
-        all[8..].copy_from_slice(&bytes);
+        for (place, word) in all.chunks_exact_mut(8).zip(words) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
         all
     }
 
@@ -79,7 +83,7 @@ impl Notice {
     pub(super) fn decode(bytes: [u8; NOTICE]) -> Option<Self> {
         let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
         match word(0) {
-            0 => u32::try_from(word(8)).ok().map(Self::Admit),
+            0 => u32::try_from(word(8)).ok().map(|worker| Self::Admit(worker, word(16))),
             1 => {
                 Some(f64::from_bits(word(8))).filter(|rate| rate.is_finite() && *rate >= 0.0).map(Self::Rate)
             }
@@ -95,8 +99,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn notices_are_read_as_they_were_written(worker in any::<u32>(), rate in 0.0f64..1e9) {
-            for notice in [Notice::Admit(worker), Notice::Rate(rate)] {
+        fn notices_are_read_as_they_were_written(worker in any::<u32>(), number in any::<u64>(), rate in 0.0f64..1e9) {
+            for notice in [Notice::Admit(worker, number), Notice::Rate(rate)] {
                 prop_assert_eq!(Notice::decode(notice.encode()), Some(notice));
             }
         }

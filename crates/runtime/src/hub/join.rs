@@ -7,6 +7,7 @@ use super::client::{Client, Order, Routes, Wish};
 use super::desk::{Command, Desk, Failure};
 use super::message::{Down, Up};
 use super::optimizer::Optimizers;
+use super::register::MOST_CORES;
 use super::terms::{Contract, Mapping, Terms};
 use crate::executor::pending::{Completion, Pending};
 use crate::fault::{Blame, Errand, Fault, Trouble};
@@ -55,6 +56,7 @@ pub struct Hub {
     rank: u32,
     told: Mutex<Told>,
     failed: Failure,
+    fresh: bool,
     waker: Waker,
     thread: Option<JoinHandle<()>>,
 }
@@ -78,14 +80,18 @@ pub struct Exchange {
 
 impl Exchange {
     /// How many workers had a part in what came, at least; once it is over. Fewer than there are where some were lost.
-    pub fn contributors(&self) -> u16 {
-        self.contributors.load(Ordering::Acquire)
+    ///
+    /// None where nothing came: of a push, and of a vector without elements.
+    pub fn contributors(&self) -> Option<u16> {
+        Some(self.contributors.load(Ordering::Acquire)).filter(|&count| count != u16::MAX)
     }
 }
 
 /// What a hub has said when it was gone to.
 struct Met {
     line: Line,
+    /// When it was shown last that the worker lives.
+    said: Instant,
     number: u32,
     epoch: u16,
     ticket: u64,
@@ -113,16 +119,21 @@ pub fn join(
         place.hubs.clone_from(&racks.hubs[*rack as usize]);
     }
     let place = &place;
+    if let Some(twice) = (1..place.hubs.len()).find(|&hub| place.hubs[..hub].contains(&place.hubs[hub])) {
+        return Err(nonsense(format!("the hub {} is named twice", place.hubs[twice])));
+    }
     if place.hubs.is_empty() {
         return Err(nonsense("there is no hub to join at".to_owned()));
     }
     let deadline = Instant::now() + place.wait;
     let incarnation = random().map_err(here)?;
-    let mut met = Vec::new();
+    let mut met: Vec<Met> = Vec::new();
     for &address in &place.hubs {
-        let open = Up::Open { terms: Box::new(terms.clone()), incarnation };
+        let interval_ms = u64::try_from(place.patience.interval.as_millis()).unwrap_or(u64::MAX);
+        let open = Up::Open { terms: Box::new(terms.clone()), incarnation, interval_ms };
         let at = |what: String| here(format!("cannot join at the hub {address}: {what}"));
-        met.push(meet(place, address, &open, deadline, stop).map_err(at)?);
+        let found = meet(place, address, &open, deadline, &mut || stay(&mut met, place, stop)).map_err(at)?;
+        met.push(found);
     }
     let hubs: Vec<Cores> = met.iter().map(|hub| hub.cores).collect();
     let routes = Arc::new(Routes::new(&contract, &hubs));
@@ -136,11 +147,15 @@ pub fn join(
             Mapping::KeyByInterface => way.core,
             Mapping::WorkerByInterface => place.rank,
         };
-        let address = hub.interfaces[number as usize % hub.interfaces.len()];
+        let mut address = hub.interfaces[number as usize % hub.interfaces.len()];
+        if address.ip().is_unspecified() {
+            // A hub that listens everywhere is where it was found.
+            address.set_ip(place.hubs[way.hub as usize].ip());
+        }
         let (number, ticket) = (hub.number, hub.ticket);
         let role = Role::Core { rank: place.rank, number, ticket, core: way.core };
         let trust = (&place.trust, place.job.as_str());
-        let socket = Greeting::reach(address, trust, &role, deadline, stop)
+        let socket = Greeting::reach(address, trust, &role, deadline, &mut || stay(&mut met, place, stop))
             .and_then(|socket| prepare(socket, place.congestion.as_deref()))
             .map_err(|what| here(format!("cannot reach core {} of the hub {address}: {what}", way.core)))?;
         let connection = Box::new(Stream::new(socket));
@@ -150,8 +165,10 @@ pub fn join(
         met.line.say(&Up::Ready { hubs: hubs.clone(), hub });
     }
     let mut lines: Vec<Line> = met.into_iter().map(|met| met.line).collect();
-    let steps = begin(place, &contract, &mut lines, deadline, stop)?;
+    let Begun { steps, fresh, newcomers } = begin(place, &contract, &mut lines, deadline, stop)?;
     client.skip(&steps);
+    // They came while this worker still waited for other hubs.
+    newcomers.into_iter().for_each(|(worker, incarnation)| client.admit(worker, incarnation));
     let (commands, obey) = channel();
     let failed = Failure::default();
     let desk = Desk::new(place, Arc::clone(&contract), client, wires, lines, obey, Arc::clone(&failed))
@@ -159,7 +176,20 @@ pub fn join(
     let thread = std::thread::Builder::new().name("desk".to_owned()).spawn(|| desk.run());
     let thread = Some(thread.map_err(|error| here(format!("starts no thread: {error}")))?);
     let told = Mutex::new(Told { commands, newest: 0, steps });
-    Ok(Hub { contract, rank: place.rank, told, failed, waker, thread })
+    Ok(Hub { contract, rank: place.rank, told, failed, fresh, waker, thread })
+}
+
+/// Shows hubs that have been met that the worker lives while it is on its way to others, and asks whether to give up.
+fn stay(met: &mut [Met], place: &Place, stop: &mut dyn FnMut() -> Result<(), String>) -> Result<(), String> {
+    for (hub, &address) in met.iter_mut().zip(&place.hubs) {
+        if hub.said.elapsed() >= place.patience.interval {
+            hub.said = Instant::now();
+            hub.line.say(&Up::Alive);
+        }
+        let lost = |how: String| format!("the hub {address} closed its connection meanwhile ({how})");
+        hub.line.write().map_err(lost)?;
+    }
+    stop()
 }
 
 /// Sets what connections for chunks have in common.
@@ -199,11 +229,19 @@ fn meet(
             match line.message::<Down>()? {
                 Some(Down::Opened { job, epoch, ticket, cores, interfaces }) => {
                     let count = interfaces.len() as u32;
-                    if cores == 0 || count == 0 || count > cores {
-                        return Err("it says that it has no cores, or no interfaces for them".to_owned());
+                    if !(1..=MOST_CORES).contains(&cores) || count == 0 || count > cores {
+                        return Err(format!("it says that it has {cores} cores and {count} interfaces"));
                     }
                     let cores = Cores { cores, interfaces: count };
-                    return Ok(Met { line, number: job, epoch, ticket, cores, interfaces });
+                    return Ok(Met {
+                        line,
+                        said: Instant::now(),
+                        number: job,
+                        epoch,
+                        ticket,
+                        cores,
+                        interfaces,
+                    });
                 }
                 Some(Down::Refused { why, lasts: true }) => return Err(format!("refused: {why}")),
                 Some(Down::Refused { why, .. }) => break format!("refused: {why}"),
@@ -230,17 +268,28 @@ fn meet(
     }
 }
 
-/// Waits until all hubs say that all workers are there: how many steps of each vector are behind this one.
+/// How a worker begins.
+struct Begun {
+    /// How many steps of each vector are behind it.
+    steps: Vec<u64>,
+    /// Whether the job begins with it.
+    fresh: bool,
+    /// Others that want to be part of the job already.
+    newcomers: Vec<(u32, u64)>,
+}
+
+/// Waits until all hubs say that all workers are there.
 fn begin(
     place: &Place,
     contract: &Contract,
     lines: &mut [Line],
     deadline: Instant,
     stop: &mut dyn FnMut() -> Result<(), String>,
-) -> Result<Vec<u64>, Absence> {
+) -> Result<Begun, Absence> {
     let mut begun: Vec<Option<Vec<u64>>> = vec![None; lines.len()];
+    let (mut fresh_everywhere, mut all_exact, mut newcomers) = (true, false, Vec::new());
     let (mut said, mut asked) = (Instant::now(), false);
-    while begun.iter().any(Option::is_none) {
+    while begun.iter().any(Option::is_none) || all_exact && !agree(&begun) {
         let late = Instant::now() > deadline;
         if late && asked && Instant::now() > deadline + 2 * place.patience.silence {
             let what = "waits for others, and no hub says for whom";
@@ -259,7 +308,9 @@ fn begin(
             let closed = line.write().and_then(|()| line.read()).err();
             while let Some(message) = line.message::<Down>().map_err(lost)? {
                 match message {
-                    Down::Begin { steps } if steps.len() == contract.catalogue.keys().len() => {
+                    Down::Begin { steps, fresh, exact } if steps.len() == contract.catalogue.keys().len() => {
+                        fresh_everywhere &= fresh;
+                        all_exact |= exact;
                         *begun = Some(steps);
                     }
                     Down::Begin { .. } => return Err(lost("says that there are other vectors".to_owned())),
@@ -268,7 +319,8 @@ fn begin(
                     }
                     Down::Refused { why, .. } => return Err(lost(format!("refused: {why}"))),
                     Down::Leave => return Err(lost("ends".to_owned())),
-                    Down::Alive | Down::Opened { .. } | Down::Newcomer { .. } => {}
+                    Down::Newcomer { worker, incarnation } => newcomers.push((worker, incarnation)),
+                    Down::Alive | Down::Opened { .. } => {}
                 }
             }
             if let (Some(how), None) = (closed, &begun) {
@@ -287,7 +339,17 @@ fn begin(
         let known = begun.iter().flatten().map(|steps| steps[key]).filter(|&steps| steps != u64::MAX);
         known.min().unwrap_or(0)
     });
-    Ok(steps.collect())
+    Ok(Begun { steps: steps.collect(), fresh: fresh_everywhere, newcomers })
+}
+
+/// Whether all hubs say the same of every vector that they have chunks of.
+fn agree(begun: &[Option<Vec<u64>>]) -> bool {
+    let keys = begun.iter().flatten().map(Vec::len).max().unwrap_or(0);
+    (0..keys).all(|key| {
+        let mut known = begun.iter().flatten().map(|steps| steps[key]).filter(|&steps| steps != u64::MAX);
+        let first = known.next();
+        known.all(|each| Some(each) == first)
+    })
 }
 
 impl Hub {
@@ -304,6 +366,11 @@ impl Hub {
     /// How often each vector has been pushed, by this worker or before it joined.
     pub fn steps(&self) -> Vec<u64> {
         self.lock().steps.clone()
+    }
+
+    /// Whether the job began with this worker: nobody has pushed before.
+    pub fn fresh(&self) -> bool {
+        self.fresh
     }
 
     /// Why nothing can begin any more, if that is so.
@@ -356,7 +423,7 @@ impl Hub {
         let completion = Completion::new(1);
         let exchange = Exchange {
             pending: Pending::new(Arc::clone(&completion)),
-            contributors: Arc::new(AtomicU16::new(0)),
+            contributors: Arc::new(AtomicU16::new(u16::MAX)),
         };
         let mut told = self.lock();
         told.newest += 1;
@@ -383,6 +450,10 @@ impl Hub {
     /// # Errors
     /// Where it is no learning rate, or there is no optimizer.
     pub fn set_rate(&self, rate: f64) -> syncline_diagnostics::Result<()> {
+        if self.contract.terms.racks.as_ref().is_some_and(|racks| racks.hubs.len() > 1) {
+            let message = "with hubs in several racks the learning rate stays as it is";
+            return Err(Diagnostic::error(Code::BadValue, message).into());
+        }
         if self.contract.optimizer.is_none() {
             let message = "the hub has no optimizer whose learning rate could change";
             return Err(Diagnostic::error(Code::BadValue, message).into());

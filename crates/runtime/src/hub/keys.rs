@@ -14,7 +14,7 @@ pub const CHUNK: u32 = 32 << 10;
 pub const LARGEST: u32 = 64 << 20;
 
 /// Most chunks of a job on one hub.
-pub const MOST: u64 = 1 << 24;
+pub const MOST: u64 = 1 << 22;
 
 /// A vector that a job's workers have in common, such as a layer's gradient.
 #[derive(Clone, Debug, PartialEq, Eq)]

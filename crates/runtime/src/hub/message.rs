@@ -16,6 +16,8 @@ pub enum Up {
         terms: Box<Terms>,
         /// Tells a worker that is started again from what it was before: a random number.
         incarnation: u64,
+        /// How often it shows that it lives, in milliseconds.
+        interval_ms: u64,
     },
     /// It is connected with all cores of all hubs.
     Ready {
@@ -32,15 +34,6 @@ pub enum Up {
         key: u32,
         /// How long, said of whoever holds it up.
         trouble: Trouble,
-    },
-    /// Another worker is part of the job from these steps on: the answer to [`Down::Newcomer`].
-    Admitted {
-        /// The worker.
-        worker: u32,
-        /// Which one that bears its number.
-        incarnation: u64,
-        /// How many steps of each vector it has missed.
-        steps: Vec<u64>,
     },
     /// It leaves, and that is no fault.
     Leave,
@@ -72,10 +65,14 @@ pub enum Down {
     },
     /// The worker may begin.
     Begin {
-        /// How many steps of each vector are behind it.
+        /// How many steps of each vector are behind it; 2^64 - 1 of one of which this hub has no chunk.
         steps: Vec<u64>,
+        /// Whether the job begins with it.
+        fresh: bool,
+        /// Whether all hubs have to say the same: where not, the fewest steps count, and what was pushed before counts once.
+        exact: bool,
     },
-    /// Another worker wants to be part of the job: from which step on?
+    /// Another worker wants to be part of the job: it is from here on, if cores are told so before the next push.
     Newcomer {
         /// The worker.
         worker: u32,

@@ -16,6 +16,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Most bytes of a job's name.
+const LONGEST_NAME: usize = 200;
+
 /// Most hubs of a job.
 pub const MOST_HUBS: usize = 1 << 10;
 
@@ -42,8 +45,13 @@ pub enum Act {
     Close(u32),
     /// A job's worker is lost.
     Lose(u32, u32),
-    /// A job's worker is there again: what does it owe? Each core answers.
-    Resume(u32, u32),
+    /// A job's worker is lost before the job has begun: its connections are of no use, and that is all.
+    Forget(u32, u32),
+    /// A job's worker is there again, under a number of its own: what does it owe? Each core answers.
+    Resume(u32, u32, u64),
+    /// A job's worker wants to be part of it again, under a number of its own: another worker will say from when on, and each
+    /// core answers then.
+    Expect(u32, u32, u64),
     /// Who holds up a job, at a vector? Each core answers.
     HeldUp(u32, u32),
 }
@@ -84,12 +92,22 @@ impl State {
     }
 }
 
+/// A worker that is there again.
+#[derive(Debug)]
+struct Rejoining {
+    /// Whether another worker says from when on, so that all cores have to say the same.
+    exact: bool,
+    /// What cores have answered: the steps behind it, of each vector that they have chunks of.
+    answers: BTreeMap<u32, BTreeMap<u32, u64>>,
+}
+
 #[derive(Debug)]
 struct Job {
     number: u32,
     contract: Arc<Contract>,
     epoch: u16,
-    ticket: u64,
+    /// What connections of each worker with cores have to show.
+    tickets: Vec<u64>,
     /// Its hubs, and which of them this is.
     layout: Option<(Vec<Cores>, u32)>,
     /// The rack that this hub is in, where there are some.
@@ -99,8 +117,8 @@ struct Job {
     incarnations: Vec<u64>,
     /// Since when all its workers are lost.
     deserted: Option<Duration>,
-    /// What cores have answered about workers that are there again: how many, and the steps behind them.
-    resuming: BTreeMap<u32, (u32, Vec<u64>)>,
+    /// Workers that are there again.
+    joining: BTreeMap<u32, Rejoining>,
     /// What cores have answered about who holds others up: how many, and the first that was found.
     late: Option<(u32, Option<HeldUp>, Trouble)>,
 }
@@ -110,6 +128,8 @@ struct Job {
 struct Guest {
     job: String,
     worker: u32,
+    /// Whether it has its worker's place.
+    holds: bool,
 }
 
 /// A hub's jobs and their workers.
@@ -181,7 +201,7 @@ impl Register {
             most_jobs,
             jobs: BTreeMap::new(),
             guests: BTreeMap::new(),
-            pulse: Pulse::new(patience, 0, Duration::ZERO),
+            pulse: Pulse::new(patience, Duration::ZERO),
             numbers: 0,
             losses: 0,
             draining: false,
@@ -194,7 +214,7 @@ impl Register {
     pub fn arrived(&mut self, guest: u32, job: &str, worker: u32, now: Duration) {
         self.pulse.join(guest as usize, now);
         self.pulse.heard(guest as usize, now);
-        self.guests.insert(guest, Guest { job: job.to_owned(), worker });
+        self.guests.insert(guest, Guest { job: job.to_owned(), worker, holds: false });
     }
 
     /// Whether a connection with a core may be made: by a worker that has opened the job, and knows the ticket.
@@ -203,10 +223,10 @@ impl Register {
     /// A clause that says why not.
     pub fn admits(&self, job: u32, worker: u32, ticket: u64) -> Result<(), String> {
         let known = self.jobs.values().find(|known| known.number == job);
-        let state = known.filter(|known| known.ticket == ticket).and_then(|k| k.workers.get(worker as usize));
-        match state {
+        let shown = known.filter(|known| known.tickets.get(worker as usize) == Some(&ticket));
+        match shown.map(|known| &known.workers[worker as usize]) {
             Some(State::Joining(_)) => Ok(()),
-            Some(_) => Err(format!("rank {worker} is connected already")),
+            Some(_) => Err(format!("rank {worker} is not about to connect")),
             None => Err("there is no such job, or the ticket is not for it".to_owned()),
         }
     }
@@ -214,27 +234,32 @@ impl Register {
     /// A guest says something. `random` is a number that nobody can guess.
     pub fn heard(&mut self, guest: u32, message: Up, random: u64, now: Duration) {
         self.pulse.heard(guest as usize, now);
-        let Some(Guest { job, worker }) = self.guests.get(&guest) else { return };
-        let (name, worker) = (job.clone(), *worker);
+        let Some(Guest { job, worker, holds }) = self.guests.get(&guest) else { return };
+        let (name, worker, holds) = (job.clone(), *worker, *holds);
         match message {
-            Up::Open { terms, incarnation } => self.open(guest, &name, worker, (*terms, incarnation), random),
             Up::Alive => {}
-            Up::Ready { hubs, hub } => self.ready(guest, &name, worker, (hubs, hub)),
-            Up::Late { key, trouble } => self.late(&name, key, trouble),
-            Up::Admitted { worker, incarnation, steps } => self.admitted(&name, worker, incarnation, steps),
+            Up::Open { terms, incarnation, interval_ms } if !holds => {
+                self.open(guest, &name, worker, (*terms, incarnation, interval_ms), random);
+            }
+            Up::Ready { hubs, hub } if holds => self.ready(guest, &name, worker, (hubs, hub)),
+            Up::Late { key, trouble } if holds => self.late(guest, &name, worker, key, trouble),
             Up::Leave => {
                 self.release(guest);
-                self.gone(&name, worker, State::Left);
+                self.gone(guest, &name, worker, State::Left);
+            }
+            Up::Open { .. } | Up::Ready { .. } | Up::Late { .. } => {
+                self.refuse(guest, "said something out of turn", true);
+                self.gone(guest, &name, worker, State::Left);
             }
         }
     }
 
     /// A guest's connection is lost.
     pub fn lost(&mut self, guest: u32, trouble: Trouble) {
-        let Some(Guest { job, worker }) = self.guests.get(&guest) else { return };
+        let Some(Guest { job, worker, .. }) = self.guests.get(&guest) else { return };
         let (name, worker) = (job.clone(), *worker);
         self.release(guest);
-        self.gone(&name, worker, State::Lost(trouble));
+        self.gone(guest, &name, worker, State::Lost(trouble));
     }
 
     /// Whether a hub of another rack may connect with a core: the number of its job here.
@@ -275,7 +300,7 @@ impl Register {
         self.acts.push(Act::Say(guest, verdict));
         self.acts.push(Act::Dismiss(guest));
         self.release(guest);
-        self.gone(&name, worker, State::Lost(trouble));
+        self.gone(guest, &name, worker, State::Lost(trouble));
     }
 
     /// A core says that a job cannot go on without a worker that is gone.
@@ -303,12 +328,13 @@ impl Register {
             let alone = job.workers.iter().all(|state| state.guest().is_none());
             job.deserted = alone.then(|| job.deserted.unwrap_or(now));
         }
-        let acts = &mut self.acts;
-        self.jobs.retain(|_, job| {
-            let over = job.deserted.is_some_and(|since| now > since + LINGER);
-            acts.extend(over.then_some(Act::Close(job.number)));
-            !over
-        });
+        let over = self.jobs.iter().filter(|(_, job)| job.deserted.is_some_and(|since| now > since + LINGER));
+        for name in over.map(|(name, _)| name.clone()).collect::<Vec<_>>() {
+            if let Some(job) = self.jobs.remove(&name) {
+                self.acts.push(Act::Close(job.number));
+                self.note("job_ends", &name, None, Some("nobody came back".to_owned()));
+            }
+        }
     }
 
     /// How often [`Register::tick`] is to be told.
@@ -331,9 +357,9 @@ impl Register {
         self.losses
     }
 
-    /// Whether there is no job.
+    /// Whether no job has a worker: those that are kept for workers to come back to do not count.
     pub fn idle(&self) -> bool {
-        self.jobs.is_empty()
+        self.jobs.values().all(|job| job.workers.iter().all(|state| state.guest().is_none()))
     }
 
     /// What is to be done, in this order.
@@ -373,7 +399,7 @@ impl Register {
 
     fn refuse(&mut self, guest: u32, why: impl Into<String>, lasts: bool) {
         let why = why.into();
-        if let Some(Guest { job, worker }) = self.guests.get(&guest) {
+        if let Some(Guest { job, worker, .. }) = self.guests.get(&guest) {
             let (job, worker) = (job.clone(), *worker);
             self.note("rank_is_refused", &job, Some(worker), Some(why.clone()));
         }
@@ -387,9 +413,21 @@ impl Register {
         guest: u32,
         name: &str,
         worker: u32,
-        (terms, incarnation): (super::terms::Terms, u64),
+        (terms, incarnation, interval_ms): (super::terms::Terms, u64, u64),
         random: u64,
     ) {
+        if name.is_empty() || name.len() > LONGEST_NAME || name.chars().any(char::is_control) {
+            let why = format!("a job's name has 1 to {LONGEST_NAME} bytes, and no control characters");
+            return self.refuse(guest, why, true);
+        }
+        let silence = self.pulse.patience().silence;
+        if 2 * Duration::from_millis(interval_ms) > silence {
+            let (theirs, ours) = (interval_ms as f64 / 1e3, silence.as_secs_f64());
+            let why = format!(
+                "it shows that it lives every {theirs} s, and the hub takes it for lost after {ours} s: have it do so twice as often"
+            );
+            return self.refuse(guest, why, true);
+        }
         if worker >= terms.workers {
             let why = format!("there is no rank {worker} of {}", terms.workers);
             return self.refuse(guest, why, true);
@@ -421,14 +459,14 @@ impl Register {
                 number,
                 contract,
                 epoch,
-                ticket: random,
+                tickets: vec![0; workers],
                 layout: None,
                 rack,
                 begun: false,
                 workers: states,
                 incarnations: vec![0; workers],
                 deserted: None,
-                resuming: BTreeMap::new(),
+                joining: BTreeMap::new(),
                 late: None,
             };
             self.jobs.insert(name.to_owned(), job);
@@ -453,14 +491,18 @@ impl Register {
         }
         job.workers[worker as usize] = State::Joining(guest);
         job.incarnations[worker as usize] = incarnation;
+        job.tickets[worker as usize] = random;
         let opened = Down::Opened {
             job: job.number,
             epoch: job.epoch,
-            ticket: job.ticket,
+            ticket: random,
             cores: self.cores,
             interfaces: self.interfaces.clone(),
         };
         self.acts.push(Act::Say(guest, opened));
+        if let Some(known) = self.guests.get_mut(&guest) {
+            known.holds = true;
+        }
         self.note("rank_is_here", name, Some(worker), None);
     }
 
@@ -473,9 +515,15 @@ impl Register {
         let sane =
             |hub: &Cores| (1..=MOST_CORES).contains(&hub.cores) && (1..=hub.cores).contains(&hub.interfaces);
         let (hubs, hub) = &layout;
-        if hubs.len() > MOST_HUBS || hubs.get(*hub as usize) != Some(&own) || !hubs.iter().all(sane) {
+        let racks = job.contract.terms.racks.as_ref().zip(job.rack);
+        let expected = racks.map_or(hubs.len(), |(racks, rack)| racks.hubs[rack as usize].len());
+        if hubs.len() != expected
+            || hubs.len() > MOST_HUBS
+            || hubs.get(*hub as usize) != Some(&own)
+            || !hubs.iter().all(sane)
+        {
             self.refuse(guest, "the hubs are others than there are", true);
-            return self.gone(name, worker, State::Absent);
+            return self.gone(guest, name, worker, State::Left);
         }
         match &job.layout {
             None => {
@@ -488,84 +536,89 @@ impl Register {
             }
             Some(known) if *known != layout => {
                 self.refuse(guest, format!("job `{name}` has other hubs, or in another order"), true);
-                return self.gone(name, worker, State::Absent);
+                return self.gone(guest, name, worker, State::Left);
             }
             Some(_) => {}
         }
-        let state = &mut job.workers[worker as usize];
-        *state = State::Ready(guest);
-        let steps = vec![0; job.contract.catalogue.keys().len()];
+        job.workers[worker as usize] = State::Ready(guest);
         if !job.begun {
             if job.workers.iter().all(|state| matches!(state, State::Ready(_) | State::Elsewhere)) {
                 job.begun = true;
-                for state in &mut job.workers {
-                    if let State::Ready(guest) = *state {
-                        *state = State::Here(guest);
-                        self.acts.push(Act::Say(guest, Down::Begin { steps: steps.clone() }));
-                    }
-                }
+                (0..job.workers.len() as u32).for_each(|worker| self.begin(name, worker, true));
             }
-            return;
-        }
-        if job.contract.terms.pace == Pace::Asynchronous {
-            *state = State::Here(guest);
-            self.acts.push(Act::Say(guest, Down::Begin { steps }));
-            return;
-        }
-        match job.contract.terms.policy {
-            Policy::Wait => {
-                job.resuming.insert(worker, (0, vec![u64::MAX; steps.len()]));
-                self.acts.push(Act::Resume(job.number, worker));
-            }
-            Policy::Shrink | Policy::Fail => self.ask_for(name, worker),
+        } else if job.contract.terms.pace == Pace::Asynchronous {
+            self.begin(name, worker, false);
+        } else {
+            self.rejoin(name);
         }
     }
 
-    /// Has the first worker of a job say from when on another one is part of it.
-    fn ask_for(&mut self, name: &str, worker: u32) {
-        let Some(job) = self.jobs.get(name) else { return };
+    /// Sees to those that want to be part of a job again: others say from when on, or they take up where they were.
+    fn rejoin(&mut self, name: &str) {
+        let Some(job) = self.jobs.get_mut(name) else { return };
         let leader = job.workers.iter().find_map(|state| match state {
             State::Here(guest) => Some(*guest),
             _ => None,
         });
-        if let Some(guest) = leader {
+        let shrinks = job.contract.terms.policy == Policy::Shrink;
+        for (worker, state) in (0u32..).zip(&job.workers) {
+            if !matches!(state, State::Ready(_)) {
+                continue;
+            }
             let incarnation = job.incarnations[worker as usize];
-            self.acts.push(Act::Say(guest, Down::Newcomer { worker, incarnation }));
+            match leader.filter(|_| shrinks) {
+                Some(guest) => {
+                    self.acts.push(Act::Expect(job.number, worker, incarnation));
+                    self.acts.push(Act::Say(guest, Down::Newcomer { worker, incarnation }));
+                }
+                None => self.acts.push(Act::Resume(job.number, worker, incarnation)),
+            }
+            let exact = leader.is_some() && shrinks;
+            job.joining.insert(worker, Rejoining { exact, answers: BTreeMap::new() });
         }
     }
 
-    fn admitted(&mut self, name: &str, worker: u32, incarnation: u64, steps: Vec<u64>) {
+    /// Lets a worker begin that waits for it.
+    fn begin(&mut self, name: &str, worker: u32, fresh: bool) {
         let Some(job) = self.jobs.get_mut(name) else { return };
-        let keys = job.contract.catalogue.keys().len();
-        let same = job.incarnations.get(worker as usize) == Some(&incarnation) && steps.len() == keys;
-        let Some(&State::Ready(guest)) = job.workers.get(worker as usize).filter(|_| same) else { return };
+        let (State::Ready(guest) | State::Here(guest)) = job.workers[worker as usize] else { return };
         job.workers[worker as usize] = State::Here(guest);
-        self.acts.push(Act::Say(guest, Down::Begin { steps }));
+        let keys = job.contract.catalogue.keys().len() as u32;
+        let cores = job.joining.get(&worker);
+        // A vector without chunks at this hub has no steps behind it that matter here.
+        let behind = |key| {
+            let answers = cores.into_iter().flat_map(|joining| joining.answers.values());
+            answers.filter_map(move |core| core.get(&key)).min()
+        };
+        let none = if cores.is_some() { u64::MAX } else { 0 };
+        let steps = (0..keys).map(|key| behind(key).copied().unwrap_or(none)).collect();
+        let exact = cores.is_some_and(|joining| joining.exact);
+        self.acts.push(Act::Say(guest, Down::Begin { steps, fresh, exact }));
     }
 
-    /// A core says what a worker owes that is there again: the first step of each vector that it has chunks of.
-    pub fn resumed(&mut self, job: u32, worker: u32, owed: &BTreeMap<u32, u64>) {
-        let cores = self.cores;
-        let Some(job) = self.jobs.values_mut().find(|known| known.number == job) else { return };
-        let Some((answers, steps)) = job.resuming.get_mut(&worker) else { return };
-        *answers += 1;
-        for (&key, &first) in owed {
-            let steps = &mut steps[key as usize];
-            *steps = (first - 1).min(*steps);
-        }
-        if *answers < cores {
+    /// A core says which steps of each vector that it has chunks of are behind a worker that is there again. Only the
+    /// worker that is there now counts, by its number.
+    pub fn joined(&mut self, job: u32, core: u32, worker: u32, incarnation: u64, steps: BTreeMap<u32, u64>) {
+        let cores = self.cores as usize;
+        let Some((name, job)) = self.jobs.iter_mut().find(|(_, known)| known.number == job) else { return };
+        if job.incarnations.get(worker as usize) != Some(&incarnation) {
             return;
         }
-        // A vector without chunks at this hub has no steps behind it that matter here.
-        let steps = std::mem::take(steps);
-        job.resuming.remove(&worker);
-        if let State::Ready(guest) = job.workers[worker as usize] {
-            job.workers[worker as usize] = State::Here(guest);
-            self.acts.push(Act::Say(guest, Down::Begin { steps }));
+        let Some(Rejoining { exact, answers }) = job.joining.get_mut(&worker) else { return };
+        answers.insert(core, steps);
+        // Where workers admit, cores agree once the same word has reached all of them.
+        let agree = (0..job.contract.catalogue.keys().len() as u32).all(|key| {
+            let mut known = answers.values().filter_map(|core| core.get(&key));
+            let first = known.next();
+            !*exact || known.all(|each| Some(each) == first)
+        });
+        if answers.len() == cores && agree {
+            let name = name.clone();
+            self.begin(&name, worker, false);
         }
     }
 
-    fn late(&mut self, name: &str, key: u32, trouble: Trouble) {
+    fn late(&mut self, guest: u32, name: &str, worker: u32, key: u32, trouble: Trouble) {
         let Some(job) = self.jobs.get_mut(name).filter(|job| job.late.is_none()) else { return };
         if !job.begun {
             let absent = (0u32..)
@@ -574,6 +627,18 @@ impl Register {
             let trouble = Trouble { kind: Kind::Deadline, what: "has not come".to_owned() };
             let blame = absent.map_or(Blame::Nobody, |(worker, _)| Blame::Rank(worker));
             return self.fail(name, blame, trouble);
+        }
+        if job.workers[worker as usize] != State::Here(guest) {
+            // Whoever is not part of the job yet holds nobody up, and is held up alone.
+            let what = "was not let into the job in time by the ranks that are part of it".to_owned();
+            let trouble = Trouble { kind: Kind::Deadline, what };
+            self.acts.push(Act::Say(guest, Down::Verdict { blame: Blame::Rank(worker), trouble }));
+            self.acts.push(Act::Dismiss(guest));
+            self.release(guest);
+            return self.gone(guest, name, worker, State::Left);
+        }
+        if key as usize >= job.contract.catalogue.keys().len() {
+            return;
         }
         job.late = Some((0, None, trouble));
         self.acts.push(Act::HeldUp(job.number, key));
@@ -611,50 +676,31 @@ impl Register {
         }
     }
 
-    /// A worker is not there any more.
-    fn gone(&mut self, name: &str, worker: u32, state: State) {
+    /// A worker is not there any more: whoever has its place, and nobody else.
+    fn gone(&mut self, guest: u32, name: &str, worker: u32, state: State) {
         let Some(job) = self.jobs.get_mut(name) else { return };
-        let Some(place) = job.workers.get_mut(worker as usize).filter(|place| place.guest().is_some()) else {
-            return;
-        };
-        if !job.begun && matches!(place, State::Joining(_) | State::Ready(_)) {
-            // Nothing depends on it yet: it may come again.
-            *place = State::Absent;
-        } else {
-            *place = state.clone();
-        }
-        self.acts.push(Act::Lose(job.number, worker));
-        job.resuming.remove(&worker);
-        if job.workers.iter().all(|state| state.guest().is_none()) {
-            let lasting = job.contract.terms.policy == Policy::Wait
-                && job.begun
-                && job.workers.iter().any(|state| matches!(state, State::Lost(_)));
-            if !lasting {
-                let number = job.number;
-                self.jobs.remove(name);
-                self.acts.push(Act::Close(number));
-            }
-            self.note_gone(name, worker, &state);
-            if !lasting {
-                self.note("job_ends", name, None, None);
-            }
-            return;
-        }
-        let waiting: Vec<u32> = (0u32..)
-            .zip(&job.workers)
-            .filter(|(_, state)| matches!(state, State::Ready(_)))
-            .map(|(worker, _)| worker)
-            .collect();
-        let (policy, begun) = (job.contract.terms.policy, job.begun);
+        let place = job.workers.get_mut(worker as usize).filter(|place| place.guest() == Some(guest));
+        let Some(place) = place else { return };
+        let (number, begun, policy) = (job.number, job.begun, job.contract.terms.policy);
+        // Before the job has begun nothing depends on it: it may come again.
+        *place = if begun { state.clone() } else { State::Absent };
+        self.acts.push(if begun { Act::Lose(number, worker) } else { Act::Forget(number, worker) });
+        job.joining.remove(&worker);
+        let over = job.workers.iter().all(|state| state.guest().is_none())
+            && !(policy == Policy::Wait
+                && begun
+                && job.workers.iter().any(|state| matches!(state, State::Lost(_))));
         self.note_gone(name, worker, &state);
+        if over {
+            self.jobs.remove(name);
+            self.acts.push(Act::Close(number));
+            self.note("job_ends", name, None, None);
+            return;
+        }
         match (policy, state) {
-            (Policy::Fail, State::Lost(trouble)) if begun => {
-                self.fail(name, Blame::Rank(worker), trouble);
-            }
+            (Policy::Fail, State::Lost(trouble)) if begun => self.fail(name, Blame::Rank(worker), trouble),
             // Whoever was asked about newcomers may have been this one.
-            (Policy::Shrink, _) if begun => {
-                waiting.into_iter().for_each(|waiting| self.ask_for(name, waiting));
-            }
+            (Policy::Shrink, _) if begun => self.rejoin(name),
             _ => {}
         }
     }
@@ -688,5 +734,183 @@ impl Register {
         for guest in self.guests.keys() {
             self.acts.push(Act::Say(*guest, Down::Leave));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Duration = Duration::ZERO;
+
+    fn terms(workers: u32, policy: &str) -> super::super::terms::Terms {
+        let text = format!(
+            "{{\"workers\": {workers}, \"policy\": \"{policy}\", \
+             \"keys\": [{{\"name\": \"w\", \"element\": \"f32\", \"elements\": 9}}]}}"
+        );
+        serde_json::from_str(&text).unwrap()
+    }
+
+    /// A register of a hub with two cores, and what has been done since it was looked at last.
+    struct Hub(Register);
+
+    impl Hub {
+        fn new() -> Self {
+            let interfaces = vec!["127.0.0.1:1".parse().unwrap()];
+            Self(Register::new(2, interfaces, Optimizers::default(), 4, Patience::default()))
+        }
+
+        /// A guest comes as a rank, and opens the job.
+        fn open(&mut self, guest: u32, rank: u32, terms: &super::super::terms::Terms) {
+            self.0.arrived(guest, "job", rank, NOW);
+            let (terms, incarnation) = (Box::new(terms.clone()), u64::from(guest));
+            let open = Up::Open { terms, incarnation, interval_ms: 100 };
+            self.0.heard(guest, open, 1000 + u64::from(guest), NOW);
+        }
+
+        fn ready(&mut self, guest: u32) {
+            let hubs = vec![Cores { cores: 2, interfaces: 1 }];
+            self.0.heard(guest, Up::Ready { hubs, hub: 0 }, 0, NOW);
+        }
+
+        /// What a guest is told.
+        fn told(acts: &[Act], guest: u32) -> Vec<&Down> {
+            let told = |act| match act {
+                &Act::Say(whom, ref what) if whom == guest => Some(what),
+                _ => None,
+            };
+            acts.iter().filter_map(told).collect()
+        }
+
+        /// A job of two ranks that has begun, as guests 0 and 1.
+        fn begun(policy: &str) -> Self {
+            let mut hub = Self::new();
+            for guest in 0..2 {
+                hub.open(guest, guest, &terms(2, policy));
+                hub.ready(guest);
+            }
+            let acts = hub.0.acts();
+            let fresh = |guest| {
+                let last = Self::told(&acts, guest).pop().cloned();
+                last == Some(Down::Begin { steps: vec![0], fresh: true, exact: false })
+            };
+            assert!(fresh(0) && fresh(1), "{acts:?}");
+            hub
+        }
+
+        /// Both cores say what is behind a rank.
+        fn joined(&mut self, rank: u32, incarnation: u64, steps: [u64; 2]) {
+            for (core, steps) in (0..).zip(steps) {
+                self.0.joined(1, core, rank, incarnation, BTreeMap::from([(0, steps)]));
+            }
+        }
+    }
+
+    #[test]
+    fn whoever_holds_no_place_loses_nobodys() {
+        let mut hub = Hub::begun("fail");
+        hub.0.arrived(7, "job", 0, NOW);
+        hub.0.lost(7, Trouble::left());
+        hub.0.arrived(8, "job", 1, NOW);
+        hub.0.heard(8, Up::Leave, 0, NOW);
+        assert!(hub.0.acts().is_empty());
+        hub.0.arrived(9, "job", 1, NOW);
+        hub.0.heard(9, Up::Late { key: 0, trouble: Trouble::left() }, 0, NOW);
+        let acts = hub.0.acts();
+        assert!(acts.iter().all(|act| matches!(act, Act::Say(9, _) | Act::Dismiss(9))), "{acts:?}");
+        assert_eq!(hub.0.standings()[0].workers, ["here", "here"]);
+    }
+
+    #[test]
+    fn whoever_opens_twice_gives_up_its_place() {
+        let mut hub = Hub::new();
+        hub.open(0, 0, &terms(2, "fail"));
+        let open = Up::Open { terms: Box::new(terms(2, "fail")), incarnation: 0, interval_ms: 100 };
+        hub.0.heard(0, open, 5, NOW);
+        let acts = hub.0.acts();
+        assert!(matches!(Hub::told(&acts, 0).last(), Some(Down::Refused { .. })), "{acts:?}");
+        assert!(hub.0.idle() && hub.0.standings().is_empty());
+    }
+
+    #[test]
+    fn tickets_are_for_one_rank_that_is_about_to_connect() {
+        let mut hub = Hub::new();
+        hub.open(0, 0, &terms(2, "fail"));
+        hub.open(1, 1, &terms(2, "fail"));
+        assert_eq!(hub.0.admits(1, 0, 1000), Ok(()));
+        assert!(hub.0.admits(1, 0, 1001).is_err() && hub.0.admits(2, 0, 1000).is_err());
+        hub.ready(0);
+        assert!(hub.0.admits(1, 0, 1000).is_err());
+    }
+
+    #[test]
+    fn others_say_from_when_on_a_newcomer_is_there() {
+        let mut hub = Hub::begun("shrink");
+        hub.0.lost(1, Trouble::closed("reset"));
+        assert!(matches!(hub.0.acts()[..], [Act::Lose(1, 1)]));
+        hub.open(5, 1, &terms(2, "shrink"));
+        hub.ready(5);
+        let acts = hub.0.acts();
+        assert!(acts.iter().any(|act| matches!(act, Act::Expect(1, 1, 5))), "{acts:?}");
+        assert_eq!(Hub::told(&acts, 0), [&Down::Newcomer { worker: 1, incarnation: 5 }]);
+        // What it was before does not count, nor do cores that have not heard the same.
+        hub.joined(1, 4, [3, 3]);
+        hub.joined(1, 5, [3, 4]);
+        assert!(hub.0.acts().is_empty());
+        hub.joined(1, 5, [4, 4]);
+        let acts = hub.0.acts();
+        let begin = Down::Begin { steps: vec![4], fresh: false, exact: true };
+        assert_eq!(Hub::told(&acts, 5).last(), Some(&&begin), "{acts:?}");
+    }
+
+    #[test]
+    fn whoever_is_asked_about_newcomers_may_go() {
+        let mut hub = Hub::new();
+        for guest in 0..3 {
+            hub.open(guest, guest, &terms(3, "shrink"));
+            hub.ready(guest);
+        }
+        hub.0.lost(2, Trouble::closed("reset"));
+        hub.open(5, 2, &terms(3, "shrink"));
+        hub.ready(5);
+        hub.0.acts();
+        hub.0.lost(0, Trouble::closed("reset"));
+        let acts = hub.0.acts();
+        assert_eq!(Hub::told(&acts, 1), [&Down::Newcomer { worker: 2, incarnation: 5 }]);
+        // Nobody is left to be asked: it takes up the job where that is.
+        hub.0.lost(1, Trouble::closed("reset"));
+        assert!(hub.0.acts().iter().any(|act| matches!(act, Act::Resume(1, 2, 5))));
+        hub.joined(2, 5, [7, 6]);
+        let acts = hub.0.acts();
+        let begin = Down::Begin { steps: vec![6], fresh: false, exact: false };
+        assert_eq!(Hub::told(&acts, 5).last(), Some(&&begin), "{acts:?}");
+    }
+
+    #[test]
+    fn whoever_is_not_let_in_in_time_goes_alone() {
+        let mut hub = Hub::begun("shrink");
+        hub.0.lost(1, Trouble::closed("reset"));
+        hub.open(5, 1, &terms(2, "shrink"));
+        hub.ready(5);
+        hub.0.acts();
+        hub.0.heard(5, Up::Late { key: 0, trouble: Trouble::left() }, 0, NOW);
+        let acts = hub.0.acts();
+        assert!(matches!(Hub::told(&acts, 5)[..], [Down::Verdict { blame: Blame::Rank(1), .. }]), "{acts:?}");
+        assert_eq!(hub.0.standings()[0].workers, ["here", "left"]);
+    }
+
+    #[test]
+    fn hubs_that_a_rank_makes_up_are_refused() {
+        let mut hub = Hub::new();
+        let racks =
+            serde_json::json!({"of": [0, 1], "hubs": [["127.0.0.1:1"], ["127.0.0.1:2"]], "between": "ring"});
+        let mut made_up = terms(2, "fail");
+        made_up.racks = serde_json::from_value(racks).unwrap();
+        hub.open(0, 0, &made_up);
+        let hubs = vec![Cores { cores: 2, interfaces: 1 }; 2];
+        hub.0.heard(0, Up::Ready { hubs, hub: 1 }, 0, NOW);
+        let acts = hub.0.acts();
+        assert!(matches!(Hub::told(&acts, 0).last(), Some(Down::Refused { .. })), "{acts:?}");
+        assert!(hub.0.standings().is_empty());
     }
 }

@@ -6,7 +6,7 @@ use super::core::{Board, Command, Core, Report};
 use super::message::Up;
 use super::optimizer::Optimizers;
 use super::register::{Act, Event, MOST_CORES, MOST_EVENTS, Register};
-use super::shard::Who;
+use super::shard::{Joined, Who};
 use super::terms::Contract;
 use crate::fault::{Kind, Trouble};
 use crate::handshake::{Hello, Role, Trust};
@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -158,8 +158,8 @@ impl Service {
             let (commands, obey) = channel();
             let board = Board::default();
             let tell = (reports.clone(), Arc::clone(&waker));
-            let (core, wake) =
-                Core::new(setup.ahead, setup.patience, obey, tell, Arc::clone(&board)).map_err(fault)?;
+            let (core, wake) = Core::new(number, setup.ahead, setup.patience, obey, tell, Arc::clone(&board))
+                .map_err(fault)?;
             let thread = std::thread::Builder::new().name(format!("core {number}"));
             let thread = thread.spawn(|| core.run()).map_err(fault)?;
             cores.push(Handle { commands: Some(commands), waker: wake, board, thread: Some(thread) });
@@ -181,10 +181,12 @@ impl Service {
             greetings: BTreeMap::new(),
             lines: BTreeMap::new(),
             next: 0,
+            guests: 0,
             register,
             cores,
             reports: listen,
             crossings: channel(),
+            bridging: BTreeMap::new(),
             waker: Arc::clone(&waker),
             status: Arc::clone(&status),
             events: Arc::clone(&events),
@@ -319,6 +321,8 @@ struct Crossing {
     ways: Vec<(u32, SocketAddr, u32)>,
     setup: Setup,
     ends: Arc<AtomicU64>,
+    /// Whether the job is over.
+    over: Arc<AtomicBool>,
     made: Sender<Crossed>,
     waker: Arc<Waker>,
 }
@@ -326,8 +330,9 @@ struct Crossing {
 impl Crossing {
     fn run(self, job: u32) {
         let deadline = Instant::now() + CROSSING;
-        let mut stop = || match self.ends.load(Ordering::Relaxed) {
-            NEVER => Ok(()),
+        let mut stop = || match (self.ends.load(Ordering::Relaxed), self.over.load(Ordering::Relaxed)) {
+            (NEVER, false) => Ok(()),
+            (NEVER, true) => Err("the job is over".to_owned()),
             _ => Err("the hub ends".to_owned()),
         };
         for &(rack, address, core) in &self.ways {
@@ -353,6 +358,18 @@ impl Crossing {
     }
 }
 
+/// Says so where the thread panics.
+struct Farewell(Arc<Mutex<Status>>);
+
+impl Drop for Farewell {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let what = "it failed, which is a bug of syncline: please report it".to_owned();
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).failure = Some(what);
+        }
+    }
+}
+
 /// The thread that lets workers in.
 struct Hall {
     setup: Setup,
@@ -362,10 +379,13 @@ struct Hall {
     /// Guests, and whether they go once they have been told everything.
     lines: BTreeMap<u32, (Line, Option<Instant>)>,
     next: usize,
+    guests: u32,
     register: Register,
     cores: Vec<Handle>,
     reports: Receiver<Report>,
     crossings: (Sender<Crossed>, Receiver<Crossed>),
+    /// Jobs that look for hubs of other racks, and whether they are over.
+    bridging: BTreeMap<u32, Arc<AtomicBool>>,
     waker: Arc<Waker>,
     status: Arc<Mutex<Status>>,
     events: Arc<Mutex<VecDeque<Event>>>,
@@ -380,6 +400,7 @@ struct Hall {
 
 impl Hall {
     fn run(mut self) {
+        let _farewell = Farewell(Arc::clone(&self.status));
         let mut events = Events::with_capacity(256);
         let mut draining: Option<Instant> = None;
         let mut leaving: Option<Instant> = None;
@@ -488,10 +509,10 @@ impl Hall {
         }
     }
 
-    /// A guest that is known now, under the least number that is free.
+    /// A guest that is known now, under a number that nobody had before.
     fn guest(&mut self, socket: Socket) -> u32 {
-        let guest = (0..).zip(self.lines.keys()).find(|&(free, &taken)| free != taken).map(|(free, _)| free);
-        let guest = guest.unwrap_or(self.lines.len() as u32);
+        let guest = self.guests;
+        self.guests += 1;
         self.lines.insert(guest, (Line::new(socket), None));
         guest
     }
@@ -515,6 +536,7 @@ impl Hall {
             ways,
             setup: self.setup.clone(),
             ends: Arc::clone(&self.ends),
+            over: Arc::clone(self.bridging.entry(job).or_default()),
             made: self.crossings.0.clone(),
             waker: Arc::clone(&self.waker),
         };
@@ -580,7 +602,9 @@ impl Hall {
                 Report::Lost(job, Who::Worker(rank), trouble) => self.register.broken(job, rank, trouble),
                 Report::Lost(job, Who::Rack(rack), trouble) => self.register.parted(job, rack, trouble),
                 Report::Missed(job, worker) => self.register.missed(job, worker),
-                Report::Resumed(job, worker, owed) => self.register.resumed(job, worker, &owed),
+                Report::Joined(core, Joined { job, worker, incarnation, steps }) => {
+                    self.register.joined(job, core, worker, incarnation, steps);
+                }
                 Report::HeldUp(job, found) => self.register.held_up(job, found),
                 Report::Failed(what) => {
                     self.failure = Some(what);
@@ -618,12 +642,23 @@ impl Hall {
                         handle.tell(Command::Lay(job, routes.chunks(Way { hub, core }), rack));
                     }
                 }
-                Act::Close(job) => self.cores.iter().for_each(|core| core.tell(Command::Close(job))),
+                Act::Close(job) => {
+                    if let Some(over) = self.bridging.remove(&job) {
+                        over.store(true, Ordering::Relaxed);
+                    }
+                    self.cores.iter().for_each(|core| core.tell(Command::Close(job)));
+                }
                 Act::Lose(job, worker) => {
                     self.cores.iter().for_each(|core| core.tell(Command::Lose(job, worker)));
                 }
-                Act::Resume(job, worker) => {
-                    self.cores.iter().for_each(|core| core.tell(Command::Resume(job, worker)));
+                Act::Forget(job, worker) => {
+                    self.cores.iter().for_each(|core| core.tell(Command::Forget(job, worker)));
+                }
+                Act::Resume(job, worker, number) => {
+                    self.cores.iter().for_each(|core| core.tell(Command::Resume(job, worker, number)));
+                }
+                Act::Expect(job, worker, number) => {
+                    self.cores.iter().for_each(|core| core.tell(Command::Expect(job, worker, number)));
                 }
                 Act::HeldUp(job, key) => {
                     self.cores.iter().for_each(|core| core.tell(Command::HeldUp(job, key)));

@@ -2,7 +2,7 @@
 //! threads, and nothing shared with other cores (luo2020, section 3.2.4).
 
 use super::bridge::{Bridge, Step, Sum, Tools};
-use super::frame::{NOTICE, Notice, PEERS, TOTAL, Verb};
+use super::frame::{GIVEN, NOTICE, Notice, PEERS, TOTAL, Verb};
 use super::slot::{Admission, Answer, Setting, Slot};
 use super::terms::{Contract, Pace, Policy};
 use crate::fault::Broken;
@@ -36,6 +36,19 @@ pub struct HeldUp {
     pub step: u64,
     /// Workers that have not pushed.
     pub missing: Vec<u32>,
+}
+
+/// A worker that is part of a job again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Joined {
+    /// The job.
+    pub job: u32,
+    /// The worker.
+    pub worker: u32,
+    /// What tells it from what it was before.
+    pub incarnation: u64,
+    /// The steps behind it, of each vector that has chunks here.
+    pub steps: BTreeMap<u32, u64>,
 }
 
 /// Who a connection is with.
@@ -79,9 +92,10 @@ struct Job {
     gone: BTreeSet<u32>,
     /// Each worker's connection.
     seats: Vec<Option<u32>>,
-    /// Workers that were started again.
+    /// Workers that were started again, and take up where they were.
     resumed: BTreeSet<u32>,
-    rate: Option<f64>,
+    /// Workers that another one is to admit, by the number that tells them from what they were before.
+    expected: BTreeMap<u32, u64>,
     counters: Counters,
 }
 
@@ -98,6 +112,7 @@ pub struct Shard {
     ticket: u64,
     /// Jobs that somebody who is gone holds up.
     missed: BTreeSet<(u32, u32)>,
+    joined: Vec<Joined>,
 }
 
 impl Shard {
@@ -111,6 +126,7 @@ impl Shard {
             leaving: BTreeMap::new(),
             ticket: 0,
             missed: BTreeSet::new(),
+            joined: Vec::new(),
         }
     }
 
@@ -127,7 +143,7 @@ impl Shard {
             gone: BTreeSet::new(),
             seats: vec![None; workers],
             resumed: BTreeSet::new(),
-            rate: None,
+            expected: BTreeMap::new(),
             counters: Counters::default(),
         };
         self.jobs.insert(number, job);
@@ -168,18 +184,21 @@ impl Shard {
         }
     }
 
-    /// A worker or a rack has a connection, under a number that no other connection has.
-    pub fn attach(&mut self, connection: u32, job: u32, who: Who) {
-        let Some(known) = self.jobs.get_mut(&job) else { return };
+    /// A worker or a rack has a connection, under a number that no other connection has; whether it may. It may not where
+    /// there is no such job any more, or another connection is for the same.
+    pub fn attach(&mut self, connection: u32, job: u32, who: Who) -> bool {
+        let Some(known) = self.jobs.get_mut(&job) else { return false };
         let mut link = Link::default();
         match who {
+            Who::Worker(worker) if known.seats[worker as usize].is_some() => return false,
             Who::Worker(worker) => {
                 known.seats[worker as usize] = Some(connection);
                 // Without synchrony whoever comes is there.
                 known.here[worker as usize] |= known.contract.terms.pace == Pace::Asynchronous;
             }
             Who::Rack(rack) => {
-                let Some(path) = known.racks.get_mut(rack as usize) else { return };
+                let path = known.racks.get_mut(rack as usize).filter(|path| path.connection.is_none());
+                let Some(path) = path else { return false };
                 path.connection = Some(connection);
                 for (header, value) in path.waiting.drain(..) {
                     self.ticket += 1;
@@ -189,6 +208,7 @@ impl Shard {
             }
         }
         self.seats.insert(connection, Seat { job, who, link, ahead: 0, left: false });
+        true
     }
 
     /// A connection is gone: of which job, and whose it was.
@@ -214,6 +234,7 @@ impl Shard {
     pub fn lose(&mut self, job: u32, worker: u32) {
         let Some(known) = self.jobs.get_mut(&job) else { return };
         known.gone.insert(worker);
+        known.expected.remove(&worker);
         known.here[worker as usize] = known.contract.terms.policy != Policy::Shrink;
         let chunks: Vec<u32> = known.slots.keys().copied().collect();
         for chunk in chunks {
@@ -221,19 +242,37 @@ impl Shard {
         }
     }
 
-    /// A worker that was lost is there again, and owes the steps that it has not pushed: under [`Policy::Wait`]. The first
-    /// of them, of each vector that has chunks here.
-    pub fn resume(&mut self, job: u32, worker: u32) -> BTreeMap<u32, u64> {
-        let Some(known) = self.jobs.get_mut(&job) else { return BTreeMap::new() };
+    /// A worker that was lost is there again, and takes up where it was: it owes the steps that it has not pushed.
+    pub fn resume(&mut self, job: u32, worker: u32, incarnation: u64) {
+        let Some(known) = self.jobs.get_mut(&job) else { return };
         known.resumed.insert(worker);
         known.gone.remove(&worker);
-        let mut owed = BTreeMap::new();
-        for (&chunk, slot) in &known.slots {
-            let key = known.contract.catalogue.piece(chunk).key;
-            let first: &mut u64 = owed.entry(key).or_insert(u64::MAX);
-            *first = slot.owed(worker).min(*first);
+        known.here[worker as usize] = true;
+        known.slots.values_mut().for_each(|slot| slot.resume(worker));
+        self.join(job, worker, incarnation);
+    }
+
+    /// A worker that was lost is there again, and another one is going to say from when on it is part of the job.
+    pub fn expect(&mut self, job: u32, worker: u32, incarnation: u64) {
+        if let Some(known) = self.jobs.get_mut(&job) {
+            known.expected.insert(worker, incarnation);
         }
-        owed
+    }
+
+    /// Says which steps are behind a worker that is part of a job again.
+    fn join(&mut self, job: u32, worker: u32, incarnation: u64) {
+        let Some(known) = self.jobs.get(&job) else { return };
+        let mut steps = BTreeMap::new();
+        for (&chunk, slot) in &known.slots {
+            let least: &mut u64 = steps.entry(known.contract.catalogue.piece(chunk).key).or_insert(u64::MAX);
+            *least = slot.pushed(worker).min(*least);
+        }
+        self.joined.push(Joined { job, worker, incarnation, steps });
+    }
+
+    /// Workers that are part of a job again since it was asked last.
+    pub fn joined(&mut self) -> Vec<Joined> {
+        std::mem::take(&mut self.joined)
     }
 
     fn sign(&mut self, connection: u32, kind: Kind) {
@@ -284,7 +323,6 @@ impl Shard {
         let mut setting = Setting {
             contract: &known.contract,
             here: &known.here,
-            rate: known.rate,
             pool: &mut self.pool,
             answers: &mut answers,
             caught_up: &mut caught_up,
@@ -325,30 +363,38 @@ impl Shard {
     ) -> Option<Sum> {
         let known = self.jobs.get_mut(&job)?;
         let (slot, bridge) = (known.slots.get(&chunk)?, known.bridge.as_mut()?);
-        let (element, step, bytes) = (slot.element(), slot.version() + 1, slot.bytes());
+        let (element, step) = (slot.element(), slot.version() + 1);
         let mut tools = Tools { element, reduction: known.contract.reduction, pool: &mut self.pool };
-        let mut concluded = None;
+        let (mut concluded, mut sends) = (None, Vec::new());
         for done in act(bridge, &mut tools) {
             match done {
                 Step::Send { to, total, sum, contributors } => {
                     let number = contributors | if total { TOTAL } else { 0 };
-                    let kind = Kind::Message(number);
-                    let header = Header { kind, epoch: PEERS, sequence: step as u32, chunk };
-                    known.counters.bytes_out += bytes as u64;
-                    let path = &mut known.racks[to as usize];
-                    match path.connection.and_then(|connection| self.seats.get_mut(&connection)) {
-                        Some(seat) => {
-                            self.ticket += 1;
-                            seat.link.message(header, sum.reading(), (self.ticket, 0, 0));
-                            self.leaving.insert(self.ticket, sum);
-                        }
-                        None => path.waiting.push((header, sum)),
-                    }
+                    sends.push((to, number, step, sum));
                 }
                 Step::Conclude(sum) => concluded = Some(sum),
             }
         }
+        for (to, number, step, sum) in sends {
+            self.post(job, to, (number, step, chunk), sum);
+        }
         concluded
+    }
+
+    /// Sends something of a chunk to the hub of a rack, now or once there is a connection.
+    fn post(&mut self, job: u32, to: u32, (number, step, chunk): (u16, u64, u32), buffer: Arc<Buffer>) {
+        let Some(known) = self.jobs.get_mut(&job) else { return };
+        let header = Header { kind: Kind::Message(number), epoch: PEERS, sequence: step as u32, chunk };
+        known.counters.bytes_out += buffer.as_slice().len() as u64;
+        let path = &mut known.racks[to as usize];
+        match path.connection.and_then(|connection| self.seats.get_mut(&connection)) {
+            Some(seat) => {
+                self.ticket += 1;
+                seat.link.message(header, buffer.reading(), (self.ticket, 0, 0));
+                self.leaving.insert(self.ticket, buffer);
+            }
+            None => path.waiting.push((header, buffer)),
+        }
     }
 
     fn happened(&mut self, connection: u32, event: Event) -> Result<(), Broken> {
@@ -408,11 +454,12 @@ impl Shard {
                     Kind::Begin => return Err(Broken::Unknown(header)),
                     Kind::Message(count) => {
                         let slot = job.slots.get(&header.chunk).ok_or(Broken::Unknown(header))?;
+                        let given = count == GIVEN && slot.version() == 0;
                         let next = header.sequence == (slot.version() + 1) as u32;
                         let bridge = job.bridge.as_ref().filter(|_| next);
                         let awaited = bridge
                             .is_some_and(|bridge| bridge.admits(rack, header.chunk, count & TOTAL != 0));
-                        if !awaited {
+                        if !awaited && !given {
                             return Err(Broken::Unknown(header));
                         }
                         (slot.bytes(), Landing::Aside(self.pool.take(slot.bytes())))
@@ -424,6 +471,9 @@ impl Shard {
             Event::Frame(header, landing) => {
                 match (header.kind, landing) {
                     (Kind::Leave, _) => seat.left = true,
+                    (Kind::Message(GIVEN), Landing::Aside(buffer)) => {
+                        self.with(number, header.chunk, |slot, setting| slot.set(buffer, setting));
+                    }
                     (Kind::Message(count), Landing::Aside(buffer)) => {
                         let (total, sum) = (count & TOTAL != 0, (buffer, count & !TOTAL));
                         job.counters.bytes_in += sum.0.as_slice().len() as u64;
@@ -462,9 +512,13 @@ impl Shard {
             known.counters.bytes_in += buffer.as_slice().len() as u64;
             known.counters.pushes += u64::from(verb != Verb::Set);
         }
-        let mut ahead = 0;
+        let (mut ahead, mut given) = (0, None);
+        let racks = known.bridge.is_some();
         self.with(job, chunk, |slot, setting| match (verb, buffer) {
-            (Verb::Set, Some(buffer)) => slot.set(buffer, setting),
+            (Verb::Set, Some(buffer)) => {
+                given = racks.then(|| Arc::new(buffer.copy()));
+                slot.set(buffer, setting);
+            }
             (Verb::Push | Verb::PushPull, Some(buffer)) => {
                 let bytes = slot.bytes();
                 slot.push(worker, buffer, verb == Verb::PushPull, setting);
@@ -477,18 +531,43 @@ impl Shard {
         if let Some(seat) = self.seats.get_mut(&connection) {
             seat.ahead += ahead;
         }
+        // Other racks begin with the same.
+        if let (Some(given), Some(known)) = (given, self.jobs.get(&job)) {
+            let own = known.bridge.as_ref().map_or(0, Bridge::rack);
+            for rack in (0..known.racks.len() as u32).filter(|&rack| rack != own) {
+                self.post(job, rack, (GIVEN, 0, chunk), Arc::clone(&given));
+            }
+        }
     }
 
     /// A worker says something that holds from here on.
     fn noticed(&mut self, job: u32, worker: u32, notice: Notice, header: Header) -> Result<(), Broken> {
         let Some(known) = self.jobs.get_mut(&job) else { return Ok(()) };
         match notice {
-            Notice::Rate(rate) => known.rate = Some(rate),
-            Notice::Admit(newcomer) => {
-                let here = known.here.get_mut(newcomer as usize).ok_or(Broken::Unknown(header))?;
-                *here = true;
+            Notice::Rate(rate) => {
+                let asynchronous = known.contract.terms.pace == Pace::Asynchronous;
+                known.slots.values_mut().for_each(|slot| slot.set_rate(rate, worker, asynchronous));
+            }
+            Notice::Admit(newcomer, incarnation) => {
+                if newcomer >= known.contract.terms.workers || newcomer == worker {
+                    return Err(Broken::Unknown(header));
+                }
+                // It may have gone again meanwhile, or another one been asked before, and have pushed.
+                let begun = known.slots.values().any(|slot| slot.has_begun(newcomer));
+                let expected = known.expected.get(&newcomer) == Some(&incarnation);
+                if !expected || begun && known.here[newcomer as usize] {
+                    return Ok(());
+                }
+                known.here[newcomer as usize] = true;
                 known.gone.remove(&newcomer);
-                known.slots.values_mut().for_each(|slot| slot.admit(newcomer, worker));
+                let chunks: Vec<u32> = known.slots.keys().copied().collect();
+                for chunk in chunks {
+                    self.with(job, chunk, |slot, setting| {
+                        slot.admit(newcomer, worker);
+                        slot.settle(setting);
+                    });
+                }
+                self.join(job, newcomer, incarnation);
             }
         }
         Ok(())
@@ -506,7 +585,10 @@ fn landing(
     let slot = job.slots.get(&header.chunk).ok_or(Broken::Unknown(header))?;
     let mut aside = || (slot.bytes(), Landing::Aside(pool.take(slot.bytes())));
     match Verb::of(verb).ok_or(Broken::Unknown(header))? {
+        Verb::Pull if slot.owes_answers() => Err(Broken::Unknown(header)),
         Verb::Pull => Ok((0, Landing::Nothing)),
+        // Racks would differ, if they were told at different steps.
+        Verb::Set if job.bridge.is_some() && slot.version() > 0 => Err(Broken::Unknown(header)),
         Verb::Set => Ok(aside()),
         Verb::Push | Verb::PushPull if job.contract.optimizer.is_some() && !slot.is_set() => {
             Err(Broken::NoParameters(job.contract.name(header.chunk).to_owned()))
@@ -543,6 +625,10 @@ impl Machine for Shard {
     /// Not while it is too far ahead, nor before it is part of the job.
     fn reads(&self, peer: u32) -> bool {
         let Some(seat) = self.seats.get(&peer) else { return false };
+        // Whoever does not read what it asked for is not read either.
+        if seat.link.waiting() > self.ahead {
+            return false;
+        }
         let Who::Worker(worker) = seat.who else { return true };
         let here = self.jobs.get(&seat.job).is_some_and(|job| job.here[worker as usize]);
         here && seat.ahead <= self.ahead

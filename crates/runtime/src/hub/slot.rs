@@ -36,8 +36,6 @@ pub(super) struct Setting<'a> {
     pub(super) contract: &'a Contract,
     /// Whether a worker is waited for, by worker.
     pub(super) here: &'a [bool],
-    /// The learning rate, where it is another than in the terms.
-    pub(super) rate: Option<f64>,
     pub(super) pool: &'a mut Pool,
     pub(super) answers: &'a mut Vec<Answer>,
     /// Workers of whom a contribution is no longer ahead of the others.
@@ -86,6 +84,8 @@ pub(super) struct Slot {
     pushed: Vec<u64>,
     /// The first step of which each worker is part.
     from: Vec<u64>,
+    /// Learning rates other than that of the terms, and from which step on.
+    rates: Vec<(u64, f64)>,
 }
 
 impl Slot {
@@ -105,6 +105,7 @@ impl Slot {
             pulls: Vec::new(),
             pushed: vec![0; workers],
             from: vec![1; workers],
+            rates: Vec::new(),
         }
     }
 
@@ -134,11 +135,7 @@ impl Slot {
             return Admission::Take;
         }
         let behind = (pushed as u32).wrapping_sub(step);
-        if resumed && u64::from(behind) < pushed && behind < 2 {
-            Admission::Again
-        } else {
-            Admission::Unknown
-        }
+        if resumed && u64::from(behind) < pushed { Admission::Again } else { Admission::Unknown }
     }
 
     /// How many contributions of a worker are beyond the step that is open.
@@ -287,6 +284,10 @@ impl Slot {
             self.satisfy(setting);
             return;
         };
+        while self.rates.get(1).is_some_and(|&(from, _)| from <= self.version) {
+            self.rates.remove(0);
+        }
+        let rate = self.rates.first().filter(|&&(from, _)| from <= self.version).map(|&(_, rate)| rate);
         let value = self.value.take().expect("nothing is pushed before parameters are set");
         let keeps = contract.terms.policy == Policy::Wait;
         let mut parameters = if keeps { Err(value.buffer) } else { Arc::try_unwrap(value.buffer) }
@@ -294,7 +295,10 @@ impl Slot {
                 // Whoever still reads it reads what it was.
                 let mut copy = setting.pool.take(self.bytes);
                 copy.as_mut_slice().copy_from_slice(buffer.as_slice());
-                self.before = keeps.then_some(Value { buffer, ..value });
+                let old = std::mem::replace(&mut self.before, keeps.then_some(Value { buffer, ..value }));
+                if let Some(Ok(buffer)) = old.map(|old| Arc::try_unwrap(old.buffer)) {
+                    setting.pool.give(buffer);
+                }
                 copy
             });
         optimizer.update(Update {
@@ -303,7 +307,7 @@ impl Slot {
             gradient: sum.as_mut_slice(),
             memory: &mut self.memory,
             step: self.version,
-            rate: setting.rate,
+            rate,
         });
         setting.pool.give(sum);
         self.value = Some(Value { buffer: Arc::new(parameters), version: self.version, contributors });
@@ -346,8 +350,34 @@ impl Slot {
         self.from[worker as usize] = pushed + 1;
     }
 
-    /// The first step that a worker has not pushed.
-    pub(super) fn owed(&self, worker: u32) -> u64 {
-        self.pushed[worker as usize] + 1
+    /// Whether a worker has pushed since it was admitted.
+    pub(super) fn has_begun(&self, worker: u32) -> bool {
+        self.pushed[worker as usize] >= self.from[worker as usize]
+    }
+
+    /// A worker takes up where it was, or at the open step, if the others have gone on without it.
+    pub(super) fn resume(&mut self, worker: u32) {
+        let pushed = &mut self.pushed[worker as usize];
+        *pushed = self.version.max(*pushed);
+        let from = &mut self.from[worker as usize];
+        *from = (*pushed + 1).min(*from);
+    }
+
+    /// How many steps a worker has pushed, or others before it was part of the job.
+    pub(super) fn pushed(&self, worker: u32) -> u64 {
+        self.pushed[worker as usize]
+    }
+
+    /// Another learning rate, from the step on that a worker pushes next; without synchrony, at once.
+    pub(super) fn set_rate(&mut self, rate: f64, worker: u32, asynchronous: bool) {
+        let from = if asynchronous { 0 } else { self.pushed[worker as usize] + 1 };
+        self.rates.retain(|&(known, _)| known < from);
+        self.rates.push((from, rate));
+    }
+
+    /// Whether so many wait for a value that no more may ask.
+    pub(super) fn owes_answers(&self) -> bool {
+        const EACH: usize = 16;
+        self.pulls.len() >= EACH * self.pushed.len()
     }
 }

@@ -9,6 +9,9 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+/// Most chunks times workers: a hub keeps 16 bytes for each.
+pub const MOST_PLACES: u64 = 1 << 27;
+
 /// Most workers of a job.
 pub const MOST_WORKERS: u32 = 1 << 12;
 
@@ -205,6 +208,13 @@ impl Terms {
             Ok(Key { name, element, elements })
         });
         let catalogue = Catalogue::new(keys.collect::<Result<_, String>>()?, self.chunk)?;
+        let places = u64::from(catalogue.chunks()) * u64::from(self.workers);
+        if places > MOST_PLACES {
+            let (chunks, workers) = (catalogue.chunks(), self.workers);
+            return Err(format!(
+                "{chunks} chunks of {workers} ranks are more than a hub keeps count of: take larger chunks"
+            ));
+        }
         let optimizer = self.optimizer.as_ref().map(|chosen| optimizers.make(chosen)).transpose()?;
         if optimizer.is_some() && reduction != Reduction::Sum {
             return Err(format!("an optimizer takes a sum or a mean, and no {}", self.reduction));

@@ -70,7 +70,7 @@ impl Wires {
             poll,
             events: Events::with_capacity(256),
             connections: BTreeMap::new(),
-            pulse: Pulse::new(patience, 0, Duration::ZERO),
+            pulse: Pulse::new(patience, Duration::ZERO),
             started: Instant::now(),
             ticked: Duration::ZERO,
             staging: vec![0; STAGING],
