@@ -135,8 +135,6 @@ def test_deadlines_end_both_sides():
         assert "rank 0 has not sent" in why(other.receive(memory(bytearray(4)), 0, 1))
         assert "no rank has sent" in why(other.receive(memory(bytearray(4)), None, 1))
         assert "rank 1 has not asked for what is sent" in why(one.send(memory(bytearray(SMALL + 1)), 1, 0))
-        # A send that was given up takes its connection with it, and what comes over that is lost at once.
-        assert "rank 0 closed its connection" in why(other.receive(memory(bytearray(4)), 0, 1))
 
 
 def test_what_ends_the_group_ends_its_messages():
