@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// What a core is told.
 #[derive(Debug)]
@@ -50,6 +51,9 @@ pub(super) enum Report {
     Failed(String),
 }
 
+/// How often counters are told: to tell them is no work for every message.
+const GLANCE: Duration = Duration::from_millis(100);
+
 /// How much each job has moved on a core, for whoever looks.
 pub(super) type Board = Arc<Mutex<BTreeMap<u32, Counters>>>;
 
@@ -79,6 +83,8 @@ pub(super) struct Core {
     /// Wakes whoever hears reports.
     hall: Arc<Waker>,
     board: Board,
+    /// When counters were put on the board last.
+    published: Instant,
 }
 
 impl Core {
@@ -92,7 +98,19 @@ impl Core {
         board: Board,
     ) -> io::Result<(Self, Waker)> {
         let (wires, waker) = Wires::new(patience)?;
-        Ok((Self { number, shard: Shard::new(ahead), wires, commands, reports, hall, board }, waker))
+        Ok((
+            Self {
+                number,
+                shard: Shard::new(ahead),
+                wires,
+                commands,
+                reports,
+                hall,
+                board,
+                published: Instant::now(),
+            },
+            waker,
+        ))
     }
 
     /// Works until nobody is left to tell it anything.
@@ -115,7 +133,10 @@ impl Core {
                 }
             }
             self.tell();
-            *self.board.lock().unwrap_or_else(PoisonError::into_inner) = self.shard.counters();
+            if self.published.elapsed() >= GLANCE {
+                self.published = Instant::now();
+                *self.board.lock().unwrap_or_else(PoisonError::into_inner) = self.shard.counters();
+            }
         }
     }
 

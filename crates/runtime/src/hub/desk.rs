@@ -113,6 +113,8 @@ impl Desk {
                 Err(error) => {
                     let trouble = Trouble::closed(&format!("it cannot wait for its connections: {error}"));
                     self.fail(Blame::Rank(self.rank), trouble);
+                    // Whoever asks is still told why, and nothing else is left to be done.
+                    std::thread::sleep(self.pulse.interval());
                 }
             }
             if !self.obey() {

@@ -99,6 +99,29 @@ struct Job {
     counters: Counters,
 }
 
+/// Buffers that are being written, which several connections may share.
+#[derive(Debug, Default)]
+struct Leaving {
+    buffers: BTreeMap<u64, Arc<Buffer>>,
+    ticket: u64,
+}
+
+impl Leaving {
+    /// Has a buffer written on a connection, and keeps it until it is.
+    fn write(&mut self, link: &mut Link, header: Header, buffer: Arc<Buffer>) {
+        self.ticket += 1;
+        link.message(header, buffer.reading(), (self.ticket, 0, 0));
+        self.buffers.insert(self.ticket, buffer);
+    }
+
+    /// A buffer is written, or will not be; it may be used again once nobody else has it.
+    fn release(&mut self, ticket: u64, pool: &mut Pool) {
+        if let Some(Ok(buffer)) = self.buffers.remove(&ticket).map(Arc::try_unwrap) {
+            pool.give(buffer);
+        }
+    }
+}
+
 /// One core's chunks.
 #[derive(Debug)]
 pub struct Shard {
@@ -107,9 +130,7 @@ pub struct Shard {
     jobs: BTreeMap<u32, Job>,
     seats: BTreeMap<u32, Seat>,
     pool: Pool,
-    /// Values that are being written.
-    leaving: BTreeMap<u64, Arc<Buffer>>,
-    ticket: u64,
+    leaving: Leaving,
     /// Jobs that somebody who is gone holds up.
     missed: BTreeSet<(u32, u32)>,
     joined: Vec<Joined>,
@@ -123,8 +144,7 @@ impl Shard {
             jobs: BTreeMap::new(),
             seats: BTreeMap::new(),
             pool: Pool::default(),
-            leaving: BTreeMap::new(),
-            ticket: 0,
+            leaving: Leaving::default(),
             missed: BTreeSet::new(),
             joined: Vec::new(),
         }
@@ -177,13 +197,6 @@ impl Shard {
         self.jobs.get(&job).and_then(|job| job.seats[worker as usize])
     }
 
-    /// A value is no longer being written.
-    fn release(&mut self, ticket: u64) {
-        if let Some(Ok(buffer)) = self.leaving.remove(&ticket).map(Arc::try_unwrap) {
-            self.pool.give(buffer);
-        }
-    }
-
     /// A worker or a rack has a connection, under a number that no other connection has; whether it may. It may not where
     /// there is no such job any more, or another connection is for the same.
     pub fn attach(&mut self, connection: u32, job: u32, who: Who) -> bool {
@@ -201,9 +214,7 @@ impl Shard {
                 let Some(path) = path else { return false };
                 path.connection = Some(connection);
                 for (header, value) in path.waiting.drain(..) {
-                    self.ticket += 1;
-                    link.message(header, value.reading(), (self.ticket, 0, 0));
-                    self.leaving.insert(self.ticket, value);
+                    self.leaving.write(&mut link, header, value);
                 }
             }
         }
@@ -214,7 +225,9 @@ impl Shard {
     /// A connection is gone: of which job, and whose it was.
     pub fn detach(&mut self, connection: u32) -> Option<(u32, Who)> {
         let mut seat = self.seats.remove(&connection)?;
-        seat.link.abandon().into_iter().for_each(|(ticket, ..)| self.release(ticket));
+        for (ticket, ..) in seat.link.abandon() {
+            self.leaving.release(ticket, &mut self.pool);
+        }
         if let Some(job) = self.jobs.get_mut(&seat.job) {
             let place = match seat.who {
                 Who::Worker(worker) => &mut job.seats[worker as usize],
@@ -347,9 +360,7 @@ impl Shard {
             let kind = Kind::Message(value.contributors);
             let header = Header { kind, epoch: known.epoch, sequence: value.version as u32, chunk };
             known.counters.bytes_out += slot.bytes() as u64;
-            self.ticket += 1;
-            seat.link.message(header, value.buffer.reading(), (self.ticket, 0, 0));
-            self.leaving.insert(self.ticket, value.buffer);
+            self.leaving.write(&mut seat.link, header, value.buffer);
         }
         summed
     }
@@ -388,11 +399,7 @@ impl Shard {
         known.counters.bytes_out += buffer.as_slice().len() as u64;
         let path = &mut known.racks[to as usize];
         match path.connection.and_then(|connection| self.seats.get_mut(&connection)) {
-            Some(seat) => {
-                self.ticket += 1;
-                seat.link.message(header, buffer.reading(), (self.ticket, 0, 0));
-                self.leaving.insert(self.ticket, buffer);
-            }
+            Some(seat) => self.leaving.write(&mut seat.link, header, buffer),
             None => path.waiting.push((header, buffer)),
         }
     }
@@ -619,7 +626,9 @@ impl Machine for Shard {
         let Some(seat) = self.seats.get_mut(&peer) else { return };
         let mut done = Vec::new();
         seat.link.sent(bytes, &mut done);
-        done.into_iter().for_each(|(ticket, ..)| self.release(ticket));
+        for (ticket, ..) in done {
+            self.leaving.release(ticket, &mut self.pool);
+        }
     }
 
     /// Not while it is too far ahead, nor before it is part of the job.

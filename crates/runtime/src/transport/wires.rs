@@ -163,7 +163,14 @@ impl Wires {
                 if let Ok(true) = read {
                     self.pulse.heard(peer as usize, now);
                 }
-                let written = read.and_then(|read| Ok((read, send(machine, peer, connection)?)));
+                let written = read.and_then(|read| match send(machine, peer, connection) {
+                    Ok(wrote) => Ok((read, wrote)),
+                    Err(trouble) => {
+                        // What the peer said before it went counts: it may have left as it should.
+                        while let Ok(true) = receive(machine, peer, connection, &mut self.staging) {}
+                        Err(trouble)
+                    }
+                });
                 match written {
                     Ok((read, wrote)) => {
                         if wrote {
