@@ -14,6 +14,7 @@ use crate::operation::Operation;
 use crate::pulse::Patience;
 use crate::shape::Book;
 use crate::transport::Connection;
+use crate::transport::bell::Bell;
 use pending::{Completion, Pending};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,7 +24,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use syncline_diagnostics::{Code, Diagnostic};
 use syncline_units::CollectiveKind;
-use worker::{Bell, Command, Report, Worker};
+use worker::{Command, Report, Worker};
 
 /// How a communicator goes about its work.
 #[derive(Clone, Copy, Debug)]

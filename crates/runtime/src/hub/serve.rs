@@ -13,6 +13,7 @@ use crate::handshake::{Hello, Role, Trust};
 use crate::pulse::Patience;
 use crate::session::greeting::{self, Greeting};
 use crate::session::line::Line;
+use crate::transport::bell::Bell;
 use crate::transport::socket::{Socket, Stream};
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token, Waker};
@@ -158,11 +159,11 @@ impl Service {
             let (commands, obey) = channel();
             let board = Board::default();
             let tell = (reports.clone(), Arc::clone(&waker));
-            let (core, wake) = Core::new(number, setup.ahead, setup.patience, obey, tell, Arc::clone(&board))
+            let (core, bell) = Core::new(number, setup.ahead, setup.patience, obey, tell, Arc::clone(&board))
                 .map_err(fault)?;
             let thread = std::thread::Builder::new().name(format!("core {number}"));
             let thread = thread.spawn(|| core.run()).map_err(fault)?;
-            cores.push(Handle { commands: Some(commands), waker: wake, board, thread: Some(thread) });
+            cores.push(Handle { commands: Some(commands), bell, board, thread: Some(thread) });
         }
         let register = Register::new(
             setup.cores,
@@ -283,7 +284,7 @@ const LEAVING: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 struct Handle {
     commands: Option<Sender<Command>>,
-    waker: Waker,
+    bell: Arc<Bell>,
     board: Board,
     thread: Option<JoinHandle<()>>,
 }
@@ -292,15 +293,20 @@ impl Handle {
     fn tell(&self, command: Command) {
         // A core that has ended has said so.
         if self.commands.as_ref().is_some_and(|commands| commands.send(command).is_ok()) {
-            _ = self.waker.wake();
+            self.bell.ring();
         }
+    }
+
+    /// The core ends, soon.
+    fn dismiss(&mut self) {
+        self.commands = None;
+        self.bell.ring();
     }
 }
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        self.commands = None;
-        _ = self.waker.wake();
+        self.dismiss();
         if let Some(thread) = self.thread.take() {
             _ = thread.join();
         }
@@ -431,6 +437,8 @@ impl Hall {
             self.say();
             self.publish(draining.is_some());
             if leaving.is_some_and(|since| self.lines.is_empty() || since.elapsed() > LEAVING) {
+                // All at once: each has a moment to say goodbye.
+                self.cores.iter_mut().for_each(Handle::dismiss);
                 return;
             }
         }
