@@ -2,7 +2,8 @@
 //! connection for each lane: shared memory where both are on one machine, TCP elsewhere.
 //!
 //! - [`place`]: where a member is, and where it finds the others;
-//! - `greeting`: a handshake on a socket; `line`: what is said after it; `meeting`: connections for lanes; `near`: members on one machine;
+//! - `greeting`: a handshake on a socket; `porch`: those with strangers at a door; `line`: what is said after it;
+//! - `meeting`: connections for lanes; `near`: members on one machine;
 //! - `hall`: the coordinator's thread; `post`: a member's thread for its connection to it.
 
 pub(crate) mod greeting;
@@ -11,6 +12,7 @@ pub(crate) mod line;
 mod meeting;
 mod near;
 pub mod place;
+pub(crate) mod porch;
 mod post;
 
 use crate::executor::{Communicator, Settings};

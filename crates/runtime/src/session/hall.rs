@@ -1,18 +1,16 @@
 //! The coordinator's thread: lets members in, tells them where the others are, and watches them.
 
-use super::greeting::{self, Greeting};
 use super::line::Line;
 use super::place::{Absence, Place};
+use super::porch::Porch;
 use crate::control::Coordinator;
 use crate::control::message::{Down, Listens, Up};
 use crate::executor::Settings;
 use crate::fault::{Blame, Kind, Trouble};
 use crate::handshake::{Hello, Role};
 use crate::pulse::Patience;
-use crate::transport::socket::Socket;
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token, Waker};
-use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -71,8 +69,7 @@ pub(super) fn open(place: &Place, settings: Settings) -> Result<Hall, Absence> {
         closing: Arc::clone(&closing),
         listener,
         poll,
-        greetings: BTreeMap::new(),
-        next: 0,
+        porch: Porch::default(),
         guests: (0..place.world).map(|_| None).collect(),
         coordinator: None,
         started: Instant::now(),
@@ -99,8 +96,7 @@ struct Door {
     closing: Arc<AtomicBool>,
     listener: TcpListener,
     poll: Poll,
-    greetings: BTreeMap<usize, Greeting>,
-    next: usize,
+    porch: Porch,
     guests: Vec<Option<Guest>>,
     /// Once all have come.
     coordinator: Option<Coordinator>,
@@ -139,28 +135,15 @@ impl Door {
 
     fn accept(&mut self) {
         while let Ok((stream, _)) = self.listener.accept() {
-            // Whoever has been silent for longest makes room.
-            if self.greetings.len() >= greeting::MOST {
-                self.greetings.pop_first();
-            }
-            let greeting = stream.set_nodelay(true).map_err(|error| error.to_string()).and_then(|()| {
-                Greeting::answer(Socket::Tcp(stream), self.place.trust.clone(), Some(&self.place.job))
-            });
-            let Ok(mut greeting) = greeting else { continue };
-            if greeting.socket.watch(self.poll.registry(), Token(self.next)).is_ok() {
-                self.greetings.insert(self.next, greeting);
-            }
-            self.next += 1;
+            self.porch.come(stream, &self.place.trust, Some(&self.place.job), self.poll.registry());
         }
     }
 
     /// Goes on with handshakes.
     fn greet(&mut self) {
-        let tokens: Vec<usize> = self.greetings.keys().copied().collect();
-        for token in tokens {
-            let Some(greeting) = self.greetings.get_mut(&token) else { continue };
-            let (world, lanes, guests) = (self.place.world, self.lanes, &self.guests);
-            let begun = self.coordinator.is_some();
+        let (world, lanes, begun) = (self.place.world, self.lanes, self.coordinator.is_some());
+        loop {
+            let guests = &self.guests;
             let admit = |hello: &Hello| match hello.role {
                 Role::Member { world: theirs, .. } if theirs != world => {
                     Err(format!("{theirs} ranks there meet {world} ranks here"))
@@ -180,14 +163,9 @@ impl Door {
                 Role::Member { .. } => Ok(()),
                 _ => Err("only members join at the coordinator".to_owned()),
             };
-            let done = match greeting.go_on(admit) {
-                Ok(false) if greeting.began.elapsed() <= greeting::LONGEST => continue,
-                Ok(done) => done,
-                Err(_) => false,
-            };
-            let Some(greeting) = self.greetings.remove(&token) else { continue };
+            let Some((_, greeting)) = self.porch.next_guest(admit) else { return };
             // Two may have been admitted to one place at once; the later is cut off, and tries again.
-            if let (true, Some(&Role::Member { rank, .. })) = (done, greeting.role())
+            if let Some(&Role::Member { rank, .. }) = greeting.role()
                 && self.guests[rank as usize].is_none()
             {
                 self.guests[rank as usize] = Some(Guest { line: Line::new(greeting.socket), listens: None });

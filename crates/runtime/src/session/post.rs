@@ -1,7 +1,7 @@
 //! A member's connection to the coordinator, and the thread that keeps it.
 
 use super::Wanted;
-use super::greeting::{self, Greeting};
+use super::greeting::Greeting;
 use super::hall::Hall;
 use super::line::Line;
 use super::meeting::{self, Listeners};
@@ -13,7 +13,6 @@ use crate::fault::{Blame, Kind, Trouble};
 use crate::handshake::Role;
 use crate::pulse::Patience;
 use crate::transport::socket::Socket;
-use mio::net::TcpStream;
 use mio::{Events, Poll, Token, Waker};
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -116,41 +115,22 @@ const AGAIN: Duration = Duration::from_millis(100);
 
 /// Connects to the coordinator, again and again until it is there.
 fn greet(place: &Place, lanes: u32, deadline: Instant, wanted: &mut Wanted<'_>) -> Result<Socket, Absence> {
-    let role = || Role::Member { rank: place.rank, world: place.world, lanes };
-    let fault = |what: String| {
-        Absence::here(place.rank, &format!("cannot join at the coordinator {}: {what}", place.coordinator))
+    let role = Role::Member { rank: place.rank, world: place.world, lanes };
+    let mut unwanted = None;
+    let mut stop = || {
+        wanted().map_err(|absence| {
+            let why = absence.why.clone();
+            unwanted = Some(absence);
+            why
+        })
     };
-    loop {
-        let greeting = TcpStream::connect(place.coordinator).and_then(|stream| {
-            stream.set_nodelay(true)?;
-            Ok(stream)
-        });
-        let greeting = greeting
-            .map_err(|error| error.to_string())
-            .and_then(|stream| Greeting::begin(Socket::Tcp(stream), place.trust.clone(), &place.job, role()));
-        let why = match greeting {
-            Err(why) => why,
-            Ok(mut greeting) => loop {
-                match greeting.go_on(|_| Ok(())) {
-                    Ok(true) => return Ok(greeting.socket),
-                    Err(shut) if shut.lasts => return Err(fault(shut.why)),
-                    Err(shut) => break shut.why,
-                    Ok(false)
-                        if Instant::now() > deadline || greeting.began.elapsed() > greeting::LONGEST =>
-                    {
-                        break "it does not answer".to_owned();
-                    }
-                    Ok(false) => std::thread::sleep(Duration::from_millis(1)),
-                }
-                wanted()?;
-            },
-        };
-        wanted()?;
-        if Instant::now() > deadline {
-            return Err(fault(why));
-        }
-        std::thread::sleep(AGAIN);
-    }
+    let reached = Greeting::reach(place.coordinator, (&place.trust, &place.job), &role, deadline, &mut stop);
+    reached.map_err(|why| {
+        unwanted.unwrap_or_else(|| {
+            let what = format!("cannot join at the coordinator {}: {why}", place.coordinator);
+            Absence::here(place.rank, &what)
+        })
+    })
 }
 
 impl Post {
