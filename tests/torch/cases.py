@@ -270,6 +270,14 @@ def works():
     gc.collect()
     assert gone() is not None
     same(work.result()[0], torch.full((2_000_000,), float(world)))
+    # Nobody waits for it at all: it is let go of with an operation that comes later.
+    tensor = torch.ones(1000)
+    gone = weakref.ref(tensor)
+    dist.all_reduce(tensor, async_op=True)
+    del tensor
+    dist.barrier()
+    dist.barrier()
+    assert gone() is None
     dist.barrier()
     dist.monitored_barrier(timeout=timedelta(seconds=20))
     with dist._coalescing_manager():
