@@ -16,9 +16,12 @@ Or with an optimizer whose work parameter hubs do, without DDP::
 
     optimizer = syncline.torch.HubOptimizer(model.parameters(), Sgd(lr=0.1), "10.0.0.9")
 
+Or, where training is to go on without ranks that are lost, :class:`Elastic`.
+
 - :mod:`~syncline.torch.group`: the backend;
 - :mod:`~syncline.torch.settings`: what it can be told;
 - :mod:`~syncline.torch.ddp`: the hook;
+- :mod:`~syncline.torch.elastic`: training that goes on;
 - :mod:`~syncline.torch.optimizer`, ``buckets``, ``groups``: the optimizer, what it exchanges, and its settings;
 - :mod:`~syncline.torch.rendezvous`: how ranks meet through a store of PyTorch;
 - :mod:`~syncline.torch.work`, ``queue``, ``elements``, ``device``: operations under way, their order, types of
@@ -31,11 +34,12 @@ if find_spec("torch") is None:
     raise ImportError('syncline.torch needs PyTorch, which is not installed: pip install "syncline[torch]"')
 
 from syncline.torch.ddp import hook, join, vectors
+from syncline.torch.elastic import Elastic
 from syncline.torch.group import register
 from syncline.torch.optimizer import HubOptimizer
 from syncline.torch.rendezvous import StoreRendezvous
 from syncline.torch.settings import Options
 
-__all__ = ["HubOptimizer", "Options", "StoreRendezvous", "hook", "join", "register", "vectors"]
+__all__ = ["Elastic", "HubOptimizer", "Options", "StoreRendezvous", "hook", "join", "register", "vectors"]
 
 register()
