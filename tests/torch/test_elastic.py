@@ -57,6 +57,7 @@ def check(told, parts):
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
 def test_survivors_lose_no_step(how):
+    """Fault: a rank that trains is killed or stopped -> the others go on and lose no step"""
     with start(4) as running:
         for rank in range(4):
             assert running.until(rank, "step") == 0
@@ -70,6 +71,7 @@ def test_survivors_lose_no_step(how):
 
 @pytest.mark.parametrize("wait_s", [0.0, 60.0])
 def test_a_rank_that_is_started_again_gets_the_state_of_the_others(wait_s):
+    """Fault: it is started again -> it gets the state of the others, and takes part in the next step"""
     with start(3, wait_s=wait_s, whole=True) as running:
         for rank in range(3):
             assert running.until(rank, "step") == 0

@@ -383,6 +383,7 @@ proptest! {
 
     /// Whatever happens to bytes on their way: whoever gets them is never through with a wrong result, blames the connection
     /// that they came on and no other, and has its input back.
+    /// Fault: bytes change on their way, are lost, come twice, or come unsent -> whoever gets them is never through with a wrong result, and blames that connection; inputs are as they were
     #[test]
     fn no_mishap_goes_unnoticed(
         (plan, seed, steps) in (0..TRIED.len(), any::<u64>(), 1usize..600),
@@ -417,6 +418,7 @@ proptest! {
     }
 }
 
+/// Fault: frames of another epoch come -> they are refused
 #[test]
 fn frames_of_another_epoch_are_refused() {
     let operation = all_reduce(1000, Element::F32, Association::Arrival);
