@@ -64,8 +64,9 @@ bench-ddp: setup ## DDP beside Gloo on an emulated cluster; needs root and PyTor
 bench-hub: setup ## a parameter hub on an emulated cluster; needs root; ARGS="--gloo PYTHON" beside Gloo
 	$(BIN)/python benches/hub.py $(ARGS)
 
-bench-runtime: ## speed of sums beside what memory gives, and of all-reduces over each transport; ARGS="f16 bf16" for some elements
+bench-runtime: ## speed of sums beside what memory gives, tall beside wide, and all-reduces over each transport; ARGS="f16 bf16" for some elements
 	cargo bench --quiet --locked -p syncline-runtime --bench sum -- $(ARGS)
+	cargo bench --quiet --locked -p syncline-runtime --bench aggregation
 	cargo bench --quiet --locked -p syncline-runtime --bench transports
 
 reference-packet: ## the packet model against ns-3, case by case, over 20 seeds

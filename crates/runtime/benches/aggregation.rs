@@ -1,0 +1,138 @@
+//! Tall beside wide aggregation (luo2020, sections 3.2.2 and 6.1.5): how fast a hub's cores sum what workers sent, with nothing
+//! on the way. `cargo bench -p syncline-runtime --bench aggregation`.
+//!
+//! - *tall*, what hubs do: each core takes whole chunks of 32 KiB and sums one of all workers at once;
+//! - *wide*, what MXNet's servers did: all cores take a part of one key each, add one worker's gradient after the other, and
+//!   wait for each other after every addition.
+//!
+//! Keys are those of ResNet-50 (102 MB), gradients of 8 workers are in memory. A round of each in turn; the best of several.
+//! After `--`: `--cores=N` (1 to all of them without it), `--workers=N`, `--rounds=N`.
+
+use std::sync::Barrier;
+use std::time::Instant;
+use syncline_runtime::sum::{Element, Reduction, reduce_into, reduce_tall};
+
+const CHUNK: usize = 32 << 10;
+
+/// Bytes of ResNet-50's keys, in order (He et al. 2016): weights of convolutions, two vectors of each normalisation, and the
+/// last layer.
+fn keys() -> Vec<usize> {
+    let mut elements = vec![64 * 3 * 49, 64, 64];
+    let mut inputs = 64;
+    for (width, blocks) in [(64, 3), (128, 4), (256, 6), (512, 3)] {
+        for block in 0..blocks {
+            for (from, to, window) in [(inputs, width, 1), (width, width, 9), (width, 4 * width, 1)] {
+                elements.extend([from * to * window, to, to]);
+            }
+            if block == 0 {
+                elements.extend([inputs * 4 * width, 4 * width, 4 * width]);
+            }
+            inputs = 4 * width;
+        }
+    }
+    elements.extend([2048 * 1000, 1000]);
+    elements.into_iter().map(|count| 4 * count).collect()
+}
+
+/// What all cores have of each key, where each has a part of its own.
+fn parts<'a>(sums: &'a mut [u8], keys: &[usize], cores: usize) -> Vec<Vec<(usize, &'a mut [u8])>> {
+    let mut all: Vec<Vec<(usize, &mut [u8])>> = (0..cores).map(|_| Vec::new()).collect();
+    let (mut rest, mut at) = (sums, 0);
+    for &key in keys {
+        let each = (key / 4).div_ceil(cores) * 4;
+        let mut left = key;
+        for core in &mut all {
+            let (part, others) = rest.split_at_mut(each.min(left));
+            rest = others;
+            left -= part.len();
+            let length = part.len();
+            core.push((at, part));
+            at += length;
+        }
+    }
+    all
+}
+
+/// All cores on one key after the other, in step. Seconds.
+fn wide(sums: &mut [u8], gradients: &[Vec<u8>], keys: &[usize], cores: usize) -> f64 {
+    let (step, parts) = (Barrier::new(cores), parts(sums, keys, cores));
+    let began = Instant::now();
+    std::thread::scope(|scope| {
+        for mine in parts {
+            let step = &step;
+            scope.spawn(move || {
+                for (at, part) in mine {
+                    for (worker, gradient) in gradients.iter().enumerate() {
+                        let source = &gradient[at..at + part.len()];
+                        match worker {
+                            0 => part.copy_from_slice(source),
+                            _ => reduce_into(Element::F32, Reduction::Sum, part, source).expect("alike"),
+                        }
+                        step.wait();
+                    }
+                }
+            });
+        }
+    });
+    began.elapsed().as_secs_f64()
+}
+
+/// Each core on chunks of its own. Seconds.
+fn tall(sums: &mut [u8], gradients: &[Vec<u8>], keys: &[usize], cores: usize) -> f64 {
+    let mut all: Vec<Vec<(usize, &mut [u8])>> = (0..cores).map(|_| Vec::new()).collect();
+    let (mut rest, mut at, mut number) = (sums, 0, 0);
+    for &key in keys {
+        let (mut left, others) = rest.split_at_mut(key);
+        rest = others;
+        while !left.is_empty() {
+            let (chunk, more) = left.split_at_mut(CHUNK.min(left.len()));
+            left = more;
+            let length = chunk.len();
+            all[number % cores].push((at, chunk));
+            (at, number) = (at + length, number + 1);
+        }
+    }
+    let began = Instant::now();
+    std::thread::scope(|scope| {
+        for mine in all {
+            scope.spawn(move || {
+                for (at, chunk) in mine {
+                    let sources: Vec<&[u8]> =
+                        gradients.iter().map(|gradient| &gradient[at..at + chunk.len()]).collect();
+                    reduce_tall(Element::F32, Reduction::Sum, chunk, &sources).expect("alike");
+                }
+            });
+        }
+    });
+    began.elapsed().as_secs_f64()
+}
+
+fn main() {
+    let told = |name: &str| {
+        let found = std::env::args().find_map(|each| each.strip_prefix(name).map(str::to_owned));
+        found.map(|text| text.parse::<usize>().expect("a number"))
+    };
+    let (workers, rounds) = (told("--workers=").unwrap_or(8).max(1), told("--rounds=").unwrap_or(10).max(1));
+    let most = std::thread::available_parallelism().map_or(1, usize::from);
+    let keys = keys();
+    let whole: usize = keys.iter().sum();
+    let gradients: Vec<Vec<u8>> = (0..workers)
+        .map(|worker| (0..whole / 4).flat_map(|_| (worker as f32).to_ne_bytes()).collect())
+        .collect();
+    let mut sums = vec![0; whole];
+    let expected = ((workers * (workers - 1) / 2) as f32).to_ne_bytes();
+    println!("{} keys, {:.1} MB, {workers} workers; GB/s of gradients", keys.len(), whole as f64 / 1e6);
+    println!("{:>5}  {:>6}  {:>6}  tall over wide", "cores", "tall", "wide");
+    for cores in told("--cores=").map_or(1..=most, |cores| cores.max(1)..=cores.max(1)) {
+        let mut best = [f64::INFINITY; 2];
+        for _ in 0..rounds {
+            for (best, way) in best.iter_mut().zip([tall, wide]) {
+                sums.fill(0);
+                *best = best.min(way(&mut sums, &gradients, &keys, cores));
+                assert!(sums.chunks_exact(4).all(|bytes| bytes == expected), "a wrong sum");
+            }
+        }
+        let [tall, wide] = best.map(|seconds| (workers * whole) as f64 / seconds / 1e9);
+        println!("{cores:>5}  {tall:>6.1}  {wide:>6.1}  {:.2}", tall / wide);
+    }
+}
