@@ -12,11 +12,13 @@ import os
 import statistics
 import subprocess
 import sys
+import time
 from dataclasses import asdict, dataclass, field
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Protocol
 
 from syncline import SynclineError
+from syncline.testbed.check import busy_s
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -55,8 +57,8 @@ class Measured:
     least_s: float
     repeats: int
     """Exchanges that were timed, of all rounds."""
-    load: float
-    """The machine's load average before it, over a minute: how busy others kept it."""
+    others: float
+    """Cores that others kept busy just before it, at most: what it had to share the machine with."""
 
 
 class Bench(Protocol):
@@ -104,15 +106,16 @@ class Live:
             return "needs PyTorch"
         if trial.name not in self.found:
             self.tell(trial.name)
-            load = os.getloadavg()[0]
             times: list[float] = []
+            others = 0.0
             try:
                 for _ in range(self.rounds):
+                    others = max(others, busy())
                     times += run(trial, python)
             except RuntimeError as problem:
                 self.tell(f"failed: {problem}")
                 return "failed"
-            self.found[trial.name] = Measured(statistics.median(times), min(times), len(times), round(load, 2))
+            self.found[trial.name] = Measured(statistics.median(times), min(times), len(times), round(others, 2))
         return self.found[trial.name]
 
     def write(self, folder: Path) -> None:
@@ -143,6 +146,13 @@ def cannot() -> str | None:
     except SynclineError:
         return "needs network namespaces"
     return None
+
+
+def busy(seconds: float = 0.5) -> float:
+    """Cores that are busy now."""
+    before = busy_s()
+    time.sleep(seconds)
+    return (busy_s() - before) / seconds
 
 
 def run(trial: Trial, python: str) -> list[float]:

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from experiments.harness.runner import Runner
     from experiments.luo2020.exchange import Exchange
 
-COLUMNS = ("predicted_s", "measured_s", "least_s", "prediction_error", "load")
-"""Median and least of what was measured; by how much the prediction differs from the median; the machine's load average
-before the run."""
+COLUMNS = ("predicted_s", "measured_s", "least_s", "prediction_error", "others")
+"""Median and least of what was measured; by how much the prediction differs from the median; cores that others
+kept busy just before."""
 CALIBRATED = "host costs, between two hosts (host-costs.yaml)"
 
 
@@ -55,7 +55,7 @@ class Pair:
         """:data:`COLUMNS`."""
         if isinstance(self.measured, str):
             return self.predicted_s, self.measured, None, None, None
-        return self.predicted_s, self.measured.median_s, self.measured.least_s, self.error, self.measured.load
+        return self.predicted_s, self.measured.median_s, self.measured.least_s, self.error, self.measured.others
 
 
 def pair(runner: Runner, what: str, exchange: Exchange) -> Pair:

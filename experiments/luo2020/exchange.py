@@ -143,6 +143,12 @@ def planned(scenario: Path, hosts: Sequence[int], nbytes: int, plan: str, **opti
     return Exchange(scenario, "plan", nbytes, hosts, chunks, plan, told, {"active_chunks": WINDOW})
 
 
+def racked(scenario: Path, count: int, hosts: Sequence[int], nbytes: int, between: str, plan: str) -> Exchange:
+    """PushPull with a hub in each of ``count`` racks: the hosts' first ones; ``plan`` is the file of what they do."""
+    told = {"racks": count, "between": between}
+    return Exchange(scenario, "racks", nbytes, hosts, cut(nbytes, count * CHUNK), plan, told)
+
+
 def gloo(scenario: Path, hosts: Sequence[int], nbytes: int) -> Exchange:
     """Gloo's all-reduce, which is a ring; what its messages cost hosts is not calibrated."""
     return Exchange(scenario, "gloo", nbytes, hosts, cut(nbytes, len(hosts) * MESSAGE), "ring", hosted=False)

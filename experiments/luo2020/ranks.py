@@ -3,7 +3,8 @@
 ``ranks.py ARM BYTES STEPS [KEY=VALUE ...]``. Ranks compute nothing: they exchange a vector of f32 and wait, again and again
 (the ``ZeroComputeEngine`` of luo2020, 6.1.4). Arms:
 
-- ``hub``: the first ``hubs`` ranks serve, and the others are the workers of ``jobs`` jobs, each with as many;
+- ``hub``: the first ``hubs`` ranks serve with ``cores`` cores, and the others are the workers of ``jobs`` jobs, each with as
+  many;
 - ``sharded``: every rank serves, too, each with its part of the vectors (PShard);
 - ``racks``: the first ``racks`` ranks are hubs, one a rack, and exchange what they have summed;
 - ``plan``: the executor, with the plan ``plan`` in messages of ``message`` bytes;
@@ -26,6 +27,7 @@ WARM_UP = 3
 """Exchanges that are not timed: connections are open then, and their windows, too."""
 CONTROL = "cubic"
 CHUNK = 32 << 10
+FIRST_PORT = 29_420
 
 
 def timed(exchange: Callable[[], object], steps: int) -> list[float]:
@@ -38,11 +40,11 @@ def timed(exchange: Callable[[], object], steps: int) -> list[float]:
     return times
 
 
-def serve(address: str, cores: int) -> None:
+def serve(addresses: list[str], cores: int) -> None:
     """A hub, until its jobs are over."""
     from syncline.hub import Service
 
-    with Service(address.split(","), cores=cores, insecure=True, congestion=CONTROL) as service:
+    with Service(addresses, cores=cores, insecure=True, congestion=CONTROL) as service:
         while not service.status()["jobs"]:
             time.sleep(0.01)
         service.drain(600)
@@ -65,7 +67,9 @@ def hub(nbytes: int, steps: int, given: dict[str, str]) -> list[float] | None:
     peers, rank = os.environ["SYNCLINE_PEERS"].split(","), int(os.environ["RANK"])
     hubs, jobs = int(given.get("hubs", 1)), int(given.get("jobs", 1))
     if rank < hubs:
-        serve(os.environ["SYNCLINE_ADDRESSES"], int(given.get("cores", 2)))
+        # A testbed has one way between hosts: several interfaces are ports of one.
+        ports = [f"{peers[rank]}:{FIRST_PORT + at}" for at in range(int(given.get("interfaces", 1)))]
+        serve(ports, int(given.get("cores", 2)))
         return None
     world = (len(peers) - hubs) // jobs
     job, place = divmod(rank - hubs, world)
@@ -91,7 +95,7 @@ def racks(nbytes: int, steps: int, given: dict[str, str]) -> list[float] | None:
     peers, rank = os.environ["SYNCLINE_PEERS"].split(","), int(os.environ["RANK"])
     count = int(given["racks"])
     if rank < count:
-        serve(peers[rank], int(given.get("cores", 1)))
+        serve([peers[rank]], int(given.get("cores", 1)))
         return None
     world = len(peers) - count
     of = [worker * count // world for worker in range(world)]
@@ -132,7 +136,8 @@ def main(arm: str, nbytes: str, steps: str, *options: str) -> None:
     """Runs a rank; the first that exchanges tells."""
     given = dict(each.split("=", 1) for each in options)
     times = ARMS[arm](int(nbytes), int(steps), given)
-    if times is not None and int(os.environ["RANK"]) == int(given.get("hubs", given.get("racks", 1 if arm == "hub" else 0))):
+    first = int(given.get("hubs", 1)) if arm == "hub" else int(given.get("racks", 0))
+    if times is not None and int(os.environ["RANK"]) == first:
         sys.stdout.write(json.dumps(times) + "\n")
 
 

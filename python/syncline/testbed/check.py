@@ -204,14 +204,14 @@ def _links(layout: Layout, flow: _Flow) -> list[tuple[str, str]]:
 
 
 def _rate(layout: Layout, what: str, flows: list[_Flow], seconds: float) -> Rate:
-    began, busy = time.monotonic(), _busy_s()
+    began, busy = time.monotonic(), busy_s()
     running = [_probe(layout, "rate", flow, str(seconds)) for flow in flows]
     found = [8 * json.loads(finish(each))[0] for each in running]
-    cores = (_busy_s() - busy) / (time.monotonic() - began)
+    cores = (busy_s() - busy) / (time.monotonic() - began)
     return Rate(what, len(flows), expected(layout, flows), sum(found), min(found), max(found), cores)
 
 
-def _busy_s() -> float:
+def busy_s() -> float:
     """Seconds that all cores together were not idle."""
     fields = Path("/proc/stat").read_text("ascii").split("\n", 1)[0].split()[1:9]
     user, nice, system, _, _, irq, soft, _ = (int(each) for each in fields)
