@@ -168,7 +168,8 @@ def run(trial: Trial, python: str) -> list[float]:
     lines = [line.partition("] ")[2] for line in done.stdout.splitlines()]
     said = next((line for line in lines if line.startswith("[")), None)
     if done.returncode or said is None:
-        raise RuntimeError(f"{trial.name}: {done.stderr.strip()[-2000:] or 'it measured nothing'}")
+        last = done.stderr.strip().splitlines()[-6:] or ["it measured nothing"]
+        raise RuntimeError("\n".join([trial.name, *last]))
     return list(json.loads(said))
 
 

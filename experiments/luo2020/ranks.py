@@ -28,6 +28,8 @@ WARM_UP = 3
 CONTROL = "cubic"
 CHUNK = 32 << 10
 FIRST_PORT = 29_420
+LINGER_S = 1.0
+"""What workers of several racks stay after their last exchange."""
 
 
 def timed(exchange: Callable[[], object], steps: int) -> list[float]:
@@ -40,15 +42,15 @@ def timed(exchange: Callable[[], object], steps: int) -> list[float]:
     return times
 
 
-def serve(addresses: list[str], cores: int) -> None:
+def serve(addresses: list[str], cores: int, jobs: int = 1) -> None:
     """A hub, until its jobs are over."""
     from syncline.hub import Service
 
     with Service(addresses, cores=cores, insecure=True, congestion=CONTROL) as service:
-        while not service.status()["jobs"]:
+        while len(service.status()["jobs"]) < jobs:
             time.sleep(0.01)
-        service.drain(600)
-        while not service.ended:
+        # Not drained: hubs of other racks may be about to come.
+        while service.status()["jobs"]:
             time.sleep(0.05)
 
 
@@ -59,7 +61,10 @@ def work(hubs: Any, nbytes: int, steps: int, rank: int, world: int, **options: A
     vector = array("f", bytes(nbytes // 4 * 4))
     settings = {"rank": rank, "world": world, "insecure": True, "congestion": CONTROL, **options}
     with Hub.join(hubs, {"vector": vector}, **settings) as job:
-        return timed(lambda: job.push_pull("vector", vector).wait(), steps)
+        times = timed(lambda: job.push_pull("vector", vector).wait(), steps)
+        # A hub whose workers have all left ends the job, and hubs of other racks may yet wait for what it sends.
+        time.sleep(LINGER_S if hubs is None else 0.0)
+        return times
 
 
 def hub(nbytes: int, steps: int, given: dict[str, str]) -> list[float] | None:
@@ -69,7 +74,7 @@ def hub(nbytes: int, steps: int, given: dict[str, str]) -> list[float] | None:
     if rank < hubs:
         # A testbed has one way between hosts: several interfaces are ports of one.
         ports = [f"{peers[rank]}:{FIRST_PORT + at}" for at in range(int(given.get("interfaces", 1)))]
-        serve(ports, int(given.get("cores", 2)))
+        serve(ports, int(given.get("cores", 2)), jobs)
         return None
     world = (len(peers) - hubs) // jobs
     job, place = divmod(rank - hubs, world)

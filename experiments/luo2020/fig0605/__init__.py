@@ -12,6 +12,7 @@ from experiments.harness.table import Table
 from experiments.luo2020 import beside
 from experiments.luo2020.beside import CALIBRATED, COLUMNS, Pair, pair, source
 from experiments.luo2020.exchange import gloo, hub, sharded
+from syncline.report.quantity import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,7 +55,7 @@ def measure(runner: Runner) -> Findings:
         if workers > 1:
             arms |= {"shards": sharded(STAR, hosts, NBYTES), "Gloo": gloo(STAR, hosts, NBYTES)}
         for arm, exchange in arms.items():
-            found = pairs[workers, arm] = pair(runner, f"{arm}, {workers} workers", exchange)
+            found = pairs[workers, arm] = pair(runner, f"{arm}, {counted(workers, 'worker')}", exchange)
             times.add(workers, arm, *found.cells())
     most = WORKERS[-1]
     verdicts = [
@@ -87,8 +88,8 @@ def _linear(hubs: Sequence[Pair]) -> Verdict:
     grown = first.best_s / last.best_s
     return LINEAR.judged(
         grown >= 1 - LINE,
-        f"a worker of {last.exchange.name.split()[3]} hosts has {grown:.2f} times the throughput of one of "
-        f"{first.exchange.name.split()[3]}{source([first, last])}",
+        f"each of {len(last.exchange.hosts) - 1} workers has {grown:.2f} times the throughput that each of "
+        f"{len(first.exchange.hosts) - 1} has{source([first, last])}",
         "The hub's link is as fast as those of all workers together, so that each has its own link's rate.",
     )
 

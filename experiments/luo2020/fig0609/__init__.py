@@ -13,6 +13,7 @@ from experiments.luo2020 import beside
 from experiments.luo2020.beside import CALIBRATED, COLUMNS, Pair, pair, source
 from experiments.luo2020.exchange import hub
 from experiments.luo2020.fig0605 import STAR
+from syncline.report.quantity import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,7 +41,7 @@ def measure(runner: Runner) -> Findings:
     for jobs in (JOBS[-2:] if runner.quick else JOBS):
         # What the jobs of one worker each send is what one job with as many workers sends.
         shared = hub(STAR, jobs, NBYTES, **({} if jobs == 1 else {"jobs": jobs}))
-        found = pairs[jobs] = pair(runner, f"{jobs} jobs", shared)
+        found = pairs[jobs] = pair(runner, counted(jobs, "job"), shared)
         times.add(jobs, *found.cells())
     return Findings([times], [_loss(pairs), beside.judged(NEAR, list(pairs.values()), WHY)])
 
@@ -56,7 +57,7 @@ def _loss(pairs: Mapping[int, Pair]) -> Verdict:
     loss = 1 - few.best_s / many.best_s
     return LOSS.judged(
         loss <= CLAIMED + MORE,
-        f"{100 * loss:.1f} % from {min(pairs)} to {max(pairs)} jobs, predicted "
+        f"{100 * loss:.1f} % from {counted(min(pairs), 'job')} to {max(pairs)}, predicted "
         f"{100 * (1 - few.predicted_s / many.predicted_s):.1f} %{source(pairs.values())}",
         "Jobs have chunks of their own, and share the hub's link and cores alone. With no compute in between, nothing hides "
         "what they cost each other.",

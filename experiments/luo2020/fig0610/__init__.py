@@ -12,6 +12,7 @@ from experiments.harness.table import Table
 from experiments.luo2020 import beside, racks
 from experiments.luo2020.beside import CALIBRATED, COLUMNS, Pair, pair, source
 from experiments.luo2020.exchange import racked
+from syncline.report.quantity import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,7 +50,7 @@ def measure(runner: Runner) -> Findings:
         hosts = [*range(count), *range(MOST, MOST + WORKERS * count)]
         for way in WAYS if count > 1 else WAYS[:1]:
             plan = racks.plan(runner.store.place / "plans", way, count, len(hosts))
-            found = pair(runner, f"{count} racks, {way}", racked(RACKS, count, hosts, NBYTES, way, plan))
+            found = pair(runner, f"{counted(count, 'rack')}, {way}", racked(RACKS, count, hosts, NBYTES, way, plan))
             pairs[count, way] = found
             times.add(count, way if count > 1 else "", *found.cells())
     return Findings([times], [_loss(pairs), beside.judged(NEAR, list(pairs.values()), WHY)])
