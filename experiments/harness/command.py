@@ -62,7 +62,8 @@ def run(
 ) -> None:
     """Runs a paper's figures again, and says which of its claims hold.
 
-    Figures that run on the testbed need root, and take minutes; where that is missing they say so and predict. A claim that does not hold is a result: the exit status is 0 all the same.
+    Figures that run on the testbed need root, and take minutes; where that is missing they say so and predict. A claim
+    that does not hold is a result: the exit status is 0 all the same.
     """
     try:
         found = library.find(paper, figure or [])

@@ -70,7 +70,8 @@ def study(
 ) -> Study:
     """Measures an experiment, with ``network`` in place of its own model; unless quick, under every choice.
 
-    What runs on the testbed is measured by ``bench``; without it, it is taken from the figure's record. ``tell`` gets the part that is done, from 0 to 1, and what is being done.
+    What runs on the testbed is measured by ``bench``; without it, it is taken from the figure's record. ``tell`` gets
+    the part that is done, from 0 to 1, and what is being done.
     """
     store = Store() if store is None else store
     own = experiment.networks[0]

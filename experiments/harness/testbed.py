@@ -1,8 +1,8 @@
 """Runs on the testbed, beside what is predicted: the same fabric, the same plan.
 
-A scenario's fabric becomes a testbed (``syncline testbed run SCENARIO``), and a program runs on its hosts. What is measured
-differs a little every time, so figures take it from a record beside their page (:class:`Record`), unless they are asked
-to measure (:class:`Live`), and then may write the record anew.
+A scenario's fabric becomes a testbed (``syncline testbed run SCENARIO``), and a program runs on its hosts. What is
+measured differs a little every time, so figures take it from a record beside their page (:class:`Record`), unless they
+are asked to measure (:class:`Live`), and then may write the record anew.
 """
 
 from __future__ import annotations

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from experiments.harness.claim import Claim, Verdict
-from experiments.harness.testbed import Measured
 from experiments.luo2020.exchange import FACTOR, LARGE, NEAR
 from syncline.report.quantity import size
 
@@ -14,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from experiments.harness.runner import Runner
+    from experiments.harness.testbed import Measured
     from experiments.luo2020.exchange import Exchange
 
 COLUMNS = ("predicted_s", "measured_s", "least_s", "prediction_error", "others")
@@ -83,7 +83,9 @@ def judged(asked: Claim, pairs: Sequence[Pair], why: str) -> Verdict:
     """Whether all predictions are near, and which are not."""
     found = [each for each in pairs if not isinstance(each.measured, str)]
     if not found:
-        return asked.judged(False, f"0 of {len(pairs)} measured{source(pairs)}", "Nothing was measured.")
+        return asked.judged(
+            holds=False, measured=f"0 of {len(pairs)} measured{source(pairs)}", why="Nothing was measured."
+        )
     far = [each for each in found if not each.near]
     worst = max(found, key=lambda each: abs(each.error or 0.0))
     said = f"{len(found) - len(far)} of {len(found)} within; at most {_error(worst)}"

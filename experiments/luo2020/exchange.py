@@ -1,8 +1,8 @@
 """An exchange of gradients, as it is simulated and as it runs: the same fabric, the same plan, the same chunks.
 
-The simulator has no seats for hubs beside ranks, so a hub on a host of its own is a rank that has a vector, too: central and
-colocated (CC) with one rank more is non-colocated (NCC), message by message, and what the hub adds of its own crosses no
-link. :mod:`tests.experiments.test_luo2020` holds the two plans equal.
+The simulator has no seats for hubs beside ranks, so a hub on a host of its own is a rank that has a vector, too:
+central and colocated (CC) with one rank more is non-colocated (NCC), message by message, and what the hub adds of its
+own crosses no link. :mod:`tests.experiments.test_luo2020` holds the two plans equal.
 """
 
 from __future__ import annotations
@@ -114,9 +114,7 @@ class Exchange:
         steps = 4 if self.nbytes >= 1 << 22 else 40
         told = [f"{key}={value}" for key, value in self.options.items()]
         program = [str(RANKS), self.arm, str(self.nbytes), str(steps), *told]
-        return runner.bench.measure(
-            Trial(self.name, self.scenario, {}, self.hosts, program, torch=self.arm == "gloo")
-        )
+        return runner.bench.measure(Trial(self.name, self.scenario, {}, self.hosts, program, torch=self.arm == "gloo"))
 
 
 def cut(nbytes: int, size: int) -> int:

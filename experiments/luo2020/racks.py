@@ -1,7 +1,7 @@
 """Hubs in racks, as plans for the simulator: what workers and hubs send each other, block by block.
 
-The first ranks are the hubs, one a rack; workers follow rack by rack. A vector has one block for each rack, whose hub owns
-it, and blocks go their ways by themselves, as the chunks of :mod:`syncline.hub` do.
+The first ranks are the hubs, one a rack; workers follow rack by rack. A vector has one block for each rack, whose hub
+owns it, and blocks go their ways by themselves, as the chunks of :mod:`syncline.hub` do.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from syncline.plans import Instruction
 
 WAYS = ("flat", "sharded", "ring")
-"""How hubs share the work: each serves all workers with its part of the vector (``flat``); or each sums for its own rack, and
-then hubs exchange, each for its part (``sharded``) or round a ring."""
+"""How hubs share the work: each serves all workers with its part of the vector (``flat``); or each sums for its own
+rack, and then hubs exchange, each for its part (``sharded``) or round a ring."""
 
 
 def members(racks: int, ranks: int) -> list[list[int]]:

@@ -1,10 +1,10 @@
 """One rank of what Figures 6.5 to 6.12 run, on a host of a testbed. Rank 0 of those that exchange prints the seconds.
 
-``ranks.py ARM BYTES STEPS [KEY=VALUE ...]``. Ranks compute nothing: they exchange a vector of f32 and wait, again and again
-(the ``ZeroComputeEngine`` of luo2020, 6.1.4). Arms:
+``ranks.py ARM BYTES STEPS [KEY=VALUE ...]``. Ranks compute nothing: they exchange a vector of f32 and wait, again and
+again (the ``ZeroComputeEngine`` of luo2020, 6.1.4). Arms:
 
-- ``hub``: the first ``hubs`` ranks serve with ``cores`` cores, and the others are the workers of ``jobs`` jobs, each with as
-  many;
+- ``hub``: the first ``hubs`` ranks serve with ``cores`` cores, and the others are the workers of ``jobs`` jobs, each
+with as many;
 - ``sharded``: every rank serves, too, each with its part of the vectors (PShard);
 - ``racks``: the first ``racks`` ranks are hubs, one a rack, and exchange what they have summed;
 - ``plan``: the executor, with the plan ``plan`` in messages of ``message`` bytes;

@@ -52,14 +52,7 @@ fn count_plan(
     }
     let found = detached(py, || count(&*plan, kind, ranks, Bytes(nbytes), |seat| groups[seat as usize]))?;
     let plain = |bytes: Vec<Bytes>| bytes.into_iter().map(|each| each.0).collect();
-    Ok((
-        found.rounds,
-        found.messages,
-        found.wire.0,
-        found.across.0,
-        plain(found.sent),
-        plain(found.received),
-    ))
+    Ok((found.rounds, found.messages, found.wire.0, found.across.0, plain(found.sent), plain(found.received)))
 }
 
 /// Table 4.1 of luo2020 as printed, for `racks` racks of `nodes` nodes: name, rounds, and bytes on the wire and between racks as

@@ -31,8 +31,8 @@ ARMS = ("hub", "shards", "Gloo")
 TWICE = Claim(
     "luo-05",
     "Fig. 6.5",
-    "ResNet 18, 8 workers, no compute: a hub on a host of its own gives twice the throughput of colocated shards of the "
-    "same software.",
+    "ResNet 18, 8 workers, no compute: a hub on a host of its own gives twice the throughput of colocated shards of "
+    "the same software.",
 )
 LINEAR = Claim("luo-fig0605-linear", "Fig. 6.5", "the hub's throughput grows linearly to 8 workers.")
 ABOVE = Claim("luo-fig0605-gloo", "Fig. 6.6", "the hub sustains a higher throughput than Gloo, without compute.")
@@ -49,7 +49,7 @@ def measure(runner: Runner) -> Findings:
         ("workers", "arm", *COLUMNS),
     )
     pairs: dict[tuple[int, str], Pair] = {}
-    for workers in (WORKERS[-2:] if runner.quick else WORKERS):
+    for workers in WORKERS[-2:] if runner.quick else WORKERS:
         hosts = range(1, workers + 1)
         arms = {"hub": hub(STAR, workers, NBYTES)}
         if workers > 1:
@@ -68,8 +68,8 @@ def measure(runner: Runner) -> Findings:
 
 
 WHY = (
-    "Links decide, and the simulator has them as they are. What it leaves out makes runs longer: hosts share the machine's "
-    "cores, and where several send to one host at a time a queue of 1 MB overflows now and then."
+    "Links decide, and the simulator has them as they are. What it leaves out makes runs longer: hosts share the "
+    "machine's cores, and where several send to one host at a time a queue of 1 MB overflows now and then."
 )
 
 
@@ -78,8 +78,9 @@ def _twice(hub: Pair, shards: Pair) -> Verdict:
     return TWICE.judged(
         abs(ratio / 2 - 1) <= TWO,
         f"{ratio:.2f} times, predicted {shards.predicted_s / hub.predicted_s:.2f}{source([hub, shards])}",
-        "A colocated shard's link carries the worker's pushes and the shard's answers: 2 (N - 1) / N times the model each "
-        "way, where the link of a hub's worker carries it once. With 8 workers that is 1.75, and 2 only with many.",
+        "A colocated shard's link carries the worker's pushes and the shard's answers: 2 (N - 1) / N times the model "
+        "each way, where the link of a hub's worker carries it once. With 8 workers that is 1.75, and 2 only with "
+        "many.",
     )
 
 
@@ -99,8 +100,8 @@ def _above(hub: Pair, gloo: Pair) -> Verdict:
     return ABOVE.judged(
         ratio > 1,
         f"{ratio:.2f} times Gloo's throughput with 8 workers{source([hub, gloo])}",
-        "A ring sends 2 (N - 1) / N times the model over every link; the network of the hub has one host more, with a link "
-        "that is eight times as fast.",
+        "A ring sends 2 (N - 1) / N times the model over every link; the network of the hub has one host more, with a "
+        "link that is eight times as fast.",
     )
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from experiments.harness import plot
 from experiments.harness.claim import Claim, Verdict
@@ -11,7 +11,7 @@ from experiments.harness.experiment import Experiment, Findings
 from experiments.harness.table import Table
 from experiments.luo2020 import beside
 from experiments.luo2020.beside import CALIBRATED, COLUMNS, Pair, pair, source
-from experiments.luo2020.exchange import CHUNK, hub
+from experiments.luo2020.exchange import CHUNK, Exchange, hub
 from experiments.luo2020.fig0605 import STAR
 from syncline.report.quantity import size
 
@@ -34,8 +34,8 @@ NEAR = beside.claim("fig0607")
 SAME = 0.05
 """What is within so much of the best is as good."""
 WHY = (
-    "The simulator sends what a worker has in one stream, and a chunk's host costs delay it without keeping a core busy: it "
-    "predicts the pipeline (a chunk is summed when it is whole), and not the work of many small messages."
+    "The simulator sends what a worker has in one stream, and a chunk's host costs delay it without keeping a core "
+    "busy: it predicts the pipeline (a chunk is summed when it is whole), and not the work of many small messages."
 )
 
 
@@ -50,7 +50,8 @@ def measure(runner: Runner) -> Findings:
         for chunk in (CHUNKS[2::2] if runner.quick else CHUNKS)
     }
     by_cores = {
-        cores: pair(runner, f"{cores} connections", _by_cores(cores)) for cores in (CORES[:2] if runner.quick else CORES)
+        cores: pair(runner, f"{cores} connections", _by_cores(cores))
+        for cores in (CORES[:2] if runner.quick else CORES)
     }
     for chunk, found in by_chunk.items():
         chunks.add(chunk, *found.cells())
@@ -60,7 +61,7 @@ def measure(runner: Runner) -> Findings:
     return Findings([chunks, connections], [_best(by_chunk), _few(by_cores), beside.judged(NEAR, pairs, WHY)])
 
 
-def _by_cores(cores: int):
+def _by_cores(cores: int) -> Exchange:
     return hub(STAR, WORKERS, NBYTES, **({} if cores == USUAL else {"cores": cores}))
 
 
@@ -72,8 +73,8 @@ def _best(found: Mapping[int, Pair]) -> Verdict:
         CHUNK in good,
         f"best {size(best)}; within {SAME:.0%} of it {', '.join(map(size, good))}; 32 KiB takes "
         f"{times[CHUNK] / times[best]:.2f} times as long{source(found.values())}",
-        "A chunk is summed once it is whole, and its sum is on its way back while others come: large chunks leave the way back "
-        "idle at the beginning and the way there at the end. Small ones cost the host more for each byte.",
+        "A chunk is summed once it is whole, and its sum is on its way back while others come: large chunks leave the "
+        "way back idle at the beginning and the way there at the end. Small ones cost the host more for each byte.",
     )
 
 
@@ -83,8 +84,8 @@ def _few(found: Mapping[int, Pair]) -> Verdict:
     return FEW.judged(
         times[min(times)] <= (1 + SAME) * best,
         ", ".join(f"{cores} {1e3 * seconds:.0f} ms" for cores, seconds in times.items()) + source(found.values()),
-        "TCP's connections have no cache of a network card to fill. Each is a core of the hub's, and the machine has two for "
-        "all hosts.",
+        "TCP's connections have no cache of a network card to fill. Each is a core of the hub's, and the machine has "
+        "two for all hosts.",
     )
 
 

@@ -38,7 +38,7 @@ def measure(runner: Runner) -> Findings:
         ("jobs", *COLUMNS),
     )
     pairs = {}
-    for jobs in (JOBS[-2:] if runner.quick else JOBS):
+    for jobs in JOBS[-2:] if runner.quick else JOBS:
         # What the jobs of one worker each send is what one job with as many workers sends.
         shared = hub(STAR, jobs, NBYTES, **({} if jobs == 1 else {"jobs": jobs}))
         found = pairs[jobs] = pair(runner, counted(jobs, "job"), shared)
@@ -47,8 +47,8 @@ def measure(runner: Runner) -> Findings:
 
 
 WHY = (
-    "A worker's link decides, however many jobs there are. What is beyond the prediction is the machine: its cores are all "
-    "hosts' and the hub's."
+    "A worker's link decides, however many jobs there are. What is beyond the prediction is the machine: its cores "
+    "are all hosts' and the hub's."
 )
 
 
@@ -59,8 +59,8 @@ def _loss(pairs: Mapping[int, Pair]) -> Verdict:
         loss <= CLAIMED + MORE,
         f"{100 * loss:.1f} % from {counted(min(pairs), 'job')} to {max(pairs)}, predicted "
         f"{100 * (1 - few.predicted_s / many.predicted_s):.1f} %{source(pairs.values())}",
-        "Jobs have chunks of their own, and share the hub's link and cores alone. With no compute in between, nothing hides "
-        "what they cost each other.",
+        "Jobs have chunks of their own, and share the hub's link and cores alone. With no compute in between, nothing "
+        "hides what they cost each other.",
     )
 
 

@@ -31,8 +31,8 @@ WAYS = ("ring", "sharded")
 LOSS = Claim(
     "luo-fig0610",
     "Fig. 6.10",
-    "with a hub in each rack and a ring between them, a job that is bound by the network loses some of its throughput as "
-    "racks are added, and no more than a tenth.",
+    "with a hub in each rack and a ring between them, a job that is bound by the network loses some of its throughput "
+    "as racks are added, and no more than a tenth.",
 )
 NEAR = beside.claim("fig0610")
 TENTH = 0.10
@@ -46,7 +46,7 @@ def measure(runner: Runner) -> Findings:
         ("racks", "between hubs", *COLUMNS),
     )
     pairs: dict[tuple[int, str], Pair] = {}
-    for count in (COUNTS[:2] if runner.quick else COUNTS):
+    for count in COUNTS[:2] if runner.quick else COUNTS:
         hosts = [*range(count), *range(MOST, MOST + WORKERS * count)]
         for way in WAYS if count > 1 else WAYS[:1]:
             plan = racks.plan(runner.store.place / "plans", way, count, len(hosts))
@@ -57,8 +57,8 @@ def measure(runner: Runner) -> Findings:
 
 
 WHY = (
-    "Workers' links decide at any number of racks, as hubs exchange a chunk while others are on their way. What is beyond the "
-    "prediction is the machine: what crosses racks passes more of its queues, and takes more of its cores."
+    "Workers' links decide at any number of racks, as hubs exchange a chunk while others are on their way. What is "
+    "beyond the prediction is the machine: what crosses racks passes more of its queues, and takes more of its cores."
 )
 
 
@@ -70,9 +70,9 @@ def _loss(pairs: Mapping[tuple[int, str], Pair]) -> Verdict:
         loss <= TENTH,
         f"{100 * loss:.1f} % at {most} racks, predicted {100 * (1 - one.predicted_s / many.predicted_s):.1f} %"
         f"{source([one, many])}",
-        f"Rounds between hubs add latency once, at the end, and hubs have room for 2 (R - 1) / R vectors besides those of "
-        f"{WORKERS} workers. One vector a rack crosses the core where without hubs in racks it is one a worker. The paper "
-        "emulates the ring within one box; here it crosses links.",
+        "Rounds between hubs add latency once, at the end, and hubs have room for 2 (R - 1) / R vectors besides "
+        f"those of {WORKERS} workers. One vector a rack crosses the core where without hubs in racks it is one a "
+        "worker. The paper emulates the ring within one box; here it crosses links.",
     )
 
 

@@ -39,7 +39,7 @@ def measure(runner: Runner) -> Findings:
     """All-reduces of eight hosts at 1 Gb/s."""
     times = Table("times", "All-reduces of 8 hosts at 1 Gb/s", ("size_bytes", "arm", *COLUMNS))
     pairs: dict[tuple[int, str], Pair] = {}
-    for nbytes in ((SMALL, LARGE) if runner.quick else SIZES):
+    for nbytes in (SMALL, LARGE) if runner.quick else SIZES:
         arms = {name: planned(EIGHT, HOSTS, nbytes, plan) for name, plan in PLANS.items()}
         for name, exchange in {**arms, GLOO: gloo(EIGHT, HOSTS, nbytes)}.items():
             found = pairs[nbytes, name] = pair(runner, name, exchange)
@@ -51,7 +51,8 @@ def measure(runner: Runner) -> Findings:
             BEST_SMALL,
             pairs,
             SMALL,
-            "Shards need two messages one after the other, a ring fourteen; and Gloo takes longer for each than the executor.",
+            "Shards need two messages one after the other, a ring fourteen; and Gloo takes longer for each than the "
+            "executor.",
         ),
         beside.judged(NEAR, own, WHY),
     ]
@@ -59,17 +60,16 @@ def measure(runner: Runner) -> Findings:
 
 
 WHY = (
-    "Of the executor's plans; Gloo's own costs are not calibrated, and the prediction for it is that of the network. Small "
-    "messages are delayed by the measured host costs, which two hosts have to themselves; here eight share the cores."
+    "Of the executor's plans; Gloo's own costs are not calibrated, and the prediction for it is that of the network. "
+    "Small messages are delayed by the measured host costs, which two hosts have to themselves; here eight share the "
+    "cores."
 )
 
 
 def _best(claim: Claim, pairs: Mapping[tuple[int, str], Pair], nbytes: int, why: str) -> Verdict:
     own, theirs = pairs[nbytes, FLAT], pairs[nbytes, GLOO]
     ratio = theirs.best_s / own.best_s
-    return claim.judged(
-        ratio > 1, f"{ratio:.2f} times as fast, {size(nbytes)}{source([own, theirs])}", why
-    )
+    return claim.judged(ratio > 1, f"{ratio:.2f} times as fast, {size(nbytes)}{source([own, theirs])}", why)
 
 
 def draw(findings: Findings) -> Figure:

@@ -37,7 +37,9 @@ PAYS = Claim(
     "a two-level reduction pays where N (R - 1) / (R B_core) > max(N / B_hub, 1 / B_worker) + C: where this is so, the "
     "simulated exchange is shorter with hubs in racks.",
 )
-ONLY = Claim("luo-sec23-only", "2.3", "and where it is not so, hubs in racks do not make the simulated exchange shorter.")
+ONLY = Claim(
+    "luo-sec23-only", "2.3", "and where it is not so, hubs in racks do not make the simulated exchange shorter."
+)
 BOTH = Claim(
     "luo-sec23-both",
     "2.3, with answers",
@@ -49,7 +51,7 @@ BOTH = Claim(
 def network(count: int, core: float) -> dict[str, Any]:
     """Racks with a hub each; links as in the scenario."""
     hubs, workers = range(count), range(count, count * WORKERS)
-    ends = [(f"npu{hub}", f"switch{hub}", HUB) for hub in hubs]
+    ends: list[tuple[str, str, float]] = [(f"npu{hub}", f"switch{hub}", HUB) for hub in hubs]
     ends += [(f"npu{each}", f"switch{(each - count) // (WORKERS - 1)}", WORKER) for each in workers]
     ends += [(f"switch{hub}", f"switch{count}", core) for hub in hubs]
     links = [{"from": a, "to": b, "rate": f"{rate}Gb/s"} for a, b, rate in ends]
@@ -104,8 +106,9 @@ def _only(found: Table) -> Verdict:
         not late,
         f"where it does not hold, {min(gains):.2f} to {max(gains):.2f} times as fast; more than {GAIN:.0%} faster in "
         f"{len(late)} of {len(gains)}",
-        "The condition counts what workers push across the core. A rack's link to the core carries in each direction what its "
-        "workers push, and what its hub answers to the other racks' workers: twice as much. So do hubs that exchange.",
+        "The condition counts what workers push across the core. A rack's link to the core carries in each direction "
+        "what its workers push, and what its hub answers to the other racks' workers: twice as much. So do hubs that "
+        "exchange.",
     )
 
 
@@ -124,8 +127,8 @@ def _both(found: Table) -> Verdict:
     return BOTH.judged(
         not wrong,
         said,
-        "What is left: the condition adds the exchange between hubs to that in racks, as if one began when the other is "
-        "over. Chunks of 32 KiB overlap them, so that hubs in racks pay a little longer.",
+        "What is left: the condition adds the exchange between hubs to that in racks, as if one began when the other "
+        "is over. Chunks of 32 KiB overlap them, so that hubs in racks pay a little longer.",
     )
 
 

@@ -53,8 +53,8 @@ def measure(runner: Runner) -> Findings:
 
 
 WHY = (
-    "The simulator has one interface for a host and knows no mapping: it predicts the same for both. Smaller exchanges take "
-    "what the machine's cores take."
+    "The simulator has one interface for a host and knows no mapping: it predicts the same for both. Smaller "
+    "exchanges take what the machine's cores take."
 )
 
 
@@ -63,10 +63,10 @@ def _local(pairs: Mapping[tuple[int, str], Pair]) -> Verdict:
     return LOCAL.judged(
         all(abs(ratio / CLAIMED - 1) <= WITHIN for ratio in ratios.values()),
         ", ".join(f"{ratio:.2f} times for {size(nbytes)}" for nbytes, ratio in ratios.items()) + source(pairs.values()),
-        "In either mapping of this hub a chunk has one core, which has a connection to every worker, and cores share nothing. "
-        "The dissertation's workers by interface have cores of several interfaces and sockets work on one key, and its ratio "
-        "is what that synchronisation and the memory between sockets cost; there is none here to be saved. Interfaces are "
-        "two ports of one, as a testbed has one way between hosts.",
+        "In either mapping of this hub a chunk has one core, which has a connection to every worker, and cores share "
+        "nothing. The dissertation's workers by interface have cores of several interfaces and sockets work on one "
+        "key, and its ratio is what that synchronisation and the memory between sockets cost; there is none here to "
+        "be saved. Interfaces are two ports of one, as a testbed has one way between hosts.",
     )
 
 

@@ -9,7 +9,7 @@ from experiments.harness import plot
 from experiments.harness.claim import Claim, Verdict
 from experiments.harness.experiment import Experiment, Findings
 from experiments.harness.table import Table
-from syncline import _core
+from syncline.plans import count
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,17 +36,19 @@ PLACEMENTS = ("CC", "CS", "NCC", "NCS")
 VALUES = Claim(
     "luo-01",
     "Table 2.1",
-    "8 workers with GTX 1080 Ti need so many Gb/s at the server's side to hide communication: ResNet 269 122, 31, 140, 17 "
-    "(CC, CS, NCC, NCS); Inception 44, 11, 50, 6; GoogleNet 40, 10, 46, 6; AlexNet 1232, 308, 1408, 176.",
+    "8 workers with GTX 1080 Ti need so many Gb/s at the server's side to hide communication: ResNet 269 122, 31, "
+    "140, 17 (CC, CS, NCC, NCS); Inception 44, 11, 50, 6; GoogleNet 40, 10, 46, 6; AlexNet 1232, 308, 1408, 176.",
 )
 RATIOS = Claim(
     "luo-tab21-ratios",
     "Table 2.1",
-    "of one model, the four configurations need rates that are to each other as what a server's host sends and receives.",
+    "of one model, the four configurations need rates that are to each other as what a server's host sends and "
+    "receives.",
 )
 WITHIN = 0.05
 ROUNDED = 0.5
-"""Gb/s by which a printed number may be off, as it has no digits behind the point; and one that is rounded down, twice."""
+"""Gb/s by which a printed number may be off, as it has no digits behind the point; and one that is rounded down,
+twice."""
 
 
 def factor(placement: str) -> float:
@@ -54,10 +56,10 @@ def factor(placement: str) -> float:
     helpers = {"CC": 0, "CS": 0, "NCC": 1, "NCS": WORKERS}[placement]
     nbytes, seats = WORKERS * 1000, WORKERS + helpers
     name = f"parameter_server(placement={placement})"
-    *_, sent, received = _core.count_plan(name, "all_reduce", WORKERS, nbytes, [0] * seats)
+    found = count(name, "all_reduce", WORKERS, nbytes, [0] * seats)
     # The last seat is a server's where servers have seats of their own; the first one's else.
     at = seats - 1 if helpers else 0
-    return (sent[at] + received[at]) / nbytes
+    return (found.sent_bytes[at] + found.received_bytes[at]) / nbytes
 
 
 def measure(_: Runner) -> Findings:
@@ -90,9 +92,9 @@ def _values(found: Table) -> Verdict:
     return VALUES.judged(
         not beyond,
         f"{16 - len(beyond)} of 16 within {WITHIN:.0%} or a digit; {worst} {100 * off[worst]:+.0f} %",
-        "The rate is what the host sends and receives, 2 (N - 1), 4 (N - 1) / N, 2 N and 2 models, over the time of a batch. "
-        "The printed rates are those of other sizes or times than Table 6.1 has: 88 Gb/s a model for AlexNet, whose 194 MB "
-        "in 16 ms are 97.",
+        "The rate is what the host sends and receives, 2 (N - 1), 4 (N - 1) / N, 2 N and 2 models, over the time of a "
+        "batch. The printed rates are those of other sizes or times than Table 6.1 has: 88 Gb/s a model for AlexNet, "
+        "whose 194 MB in 16 ms are 97.",
     )
 
 
@@ -109,7 +111,8 @@ def _ratios(factors: Mapping[str, float]) -> Verdict:
     return RATIOS.judged(
         far == 0,
         f"{texts} models; {16 - far} of 16 printed numbers are so, within a digit or 1 %",
-        "Counted from the plans of the four configurations. In a colocated one the server's own worker crosses no link.",
+        "Counted from the plans of the four configurations. In a colocated one the server's own worker crosses no "
+        "link.",
     )
 
 

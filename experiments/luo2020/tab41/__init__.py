@@ -10,6 +10,7 @@ from experiments.harness.claim import Claim, Verdict
 from experiments.harness.experiment import Experiment, Findings
 from experiments.harness.table import Table
 from syncline import _core
+from syncline.plans import count
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -48,18 +49,15 @@ def measure(_: Runner) -> Findings:
         nbytes = ranks * 1000
         for name, rounds, wire, across in _core.table_4_1(nodes, racks):
             groups = [rank // nodes for rank in range(ranks)]
-            found = _core.count_plan(plan(name, nodes, racks), "all_reduce", ranks, nbytes, groups)
-            counted.add(
-                nodes, racks, name, found[0], rounds, found[2] / nbytes, wire, found[3] / nbytes, across
-            )
+            found = count(plan(name, nodes, racks), "all_reduce", ranks, nbytes, groups)
+            sent, crossed = found.wire_bytes / nbytes, found.across_bytes / nbytes
+            counted.add(nodes, racks, name, found.rounds, rounds, sent, wire, crossed, across)
     return Findings([counted], [_wire(counted), _rounds(counted), _order(counted)])
 
 
 def _agree(counted: Table, here: str, printed: str) -> tuple[list[str], int]:
     """The algorithms that differ from print anywhere, and numbers that agree."""
-    rows = list(
-        zip(*(counted.column(column) for column in ("algorithm", here, printed)), strict=True)
-    )
+    rows = list(zip(*(counted.column(column) for column in ("algorithm", here, printed)), strict=True))
     far = [name for name, a, b in rows if abs(a - b) > 1e-9]
     return sorted(set(far)), len(rows) - len(far)
 
@@ -72,10 +70,11 @@ def _wire(counted: Table) -> Verdict:
         not wire and not across,
         f"{wired + crossed} of {total} numbers agree; all of PS and 2-level; not, on the wire, {', '.join(wire)}; not, "
         f"between racks, {', '.join(across)}",
-        "Any all-reduce in which ranks reduce sends 2 (NC - 1) vectors on the wire; the table has 2 NC for halving-doubling, "
-        "one more than that for the ring, and C / (C - 1) times as many for the tree, which are estimates. Between racks, "
-        "halving-doubling sends 2 (C - 1), which is the printed 2 C (N - 1) / N for N = C only; the ring 2 (NC - 1) / N, as "
-        "each of C links carries 1 / NC in each round; and the printed tree is less than any tree needs.",
+        "Any all-reduce in which ranks reduce sends 2 (NC - 1) vectors on the wire; the table has 2 NC for "
+        "halving-doubling, one more than that for the ring, and C / (C - 1) times as many for the tree, which are "
+        "estimates. Between racks, halving-doubling sends 2 (C - 1), which is the printed 2 C (N - 1) / N for N = C "
+        "only; the ring 2 (NC - 1) / N, as each of C links carries 1 / NC in each round; and the printed tree is less "
+        "than any tree needs.",
     )
 
 
@@ -84,8 +83,8 @@ def _rounds(counted: Table) -> Verdict:
     return ROUNDS.judged(
         not far,
         f"{agree} of {len(counted.rows)} agree; not always: {', '.join(far)}",
-        "A ring has 2 (NC - 1) rounds and not one more. The printed logarithm of the tree is a whole number where N is a "
-        "power of C.",
+        "A ring has 2 (NC - 1) rounds and not one more. The printed logarithm of the tree is a whole number where N "
+        "is a power of C.",
     )
 
 
@@ -104,8 +103,8 @@ def _order(counted: Table) -> Verdict:
     return ORDER.judged(
         all(best) and rounds == {4},
         f"least in {sum(best)} of {len(best)} shapes; {', '.join(str(each) for each in sorted(rounds))} rounds",
-        "A chunk crosses to the other racks once, and comes back once: 2 (C - 1). Halving-doubling sends as little where "
-        "ranks are numbered rack by rack and racks are powers of two, in more rounds.",
+        "A chunk crosses to the other racks once, and comes back once: 2 (C - 1). Halving-doubling sends as little "
+        "where ranks are numbered rack by rack and racks are powers of two, in more rounds.",
     )
 
 

@@ -42,8 +42,8 @@ HUB_PORTS, DUAL_USD = 20, 162.5
 CLAIM = Claim(
     "luo-04",
     "Table 6.3",
-    "throughput for $1000 of 25 GbE with a hub, 2:1, over 100 GbE with sharded servers, 1:1: future GPUs 1.25, spendy 1.06, "
-    "cheap 1.36.",
+    "throughput for $1000 of 25 GbE with a hub, 2:1, over 100 GbE with sharded servers, 1:1: future GPUs 1.25, spendy "
+    "1.06, cheap 1.36.",
 )
 ORDER = Claim("luo-tab63-order", "Table 6.3", "each deployment buys more throughput than the one before it.")
 CLAIMED = (1.25, 1.06, 1.36)
@@ -75,10 +75,10 @@ def worker(deployment: str) -> float:
 
 
 def differences() -> tuple[float, float, float]:
-    """Throughput of a hub's workers over that of the baseline's, and what a worker costs more or less in the other columns.
+    """Throughput of a hub's worker over the baseline's, and what a worker costs more in the other two columns.
 
-    The table's two columns of one deployment have the same throughput, and costs that differ as much for all deployments:
-    1 / 46.11 - 1 / 60.41 is that difference over the baseline's throughput.
+    The table's two columns of one deployment have the same throughput, and costs that differ as much for all
+    deployments: 1 / 46.11 - 1 / 60.41 is that difference over the baseline's throughput.
     """
     base, hub = PRINTED[BASE], PRINTED["25Gb hub 1:1"]
     ratio = (1 / base[0] - 1 / base[2]) / (1 / hub[0] - 1 / hub[2])
@@ -90,7 +90,8 @@ def measure(_: Runner) -> Findings:
     """Costs by the price list; throughput, which is not printed, as the table implies it."""
     found = Table(
         "dollars",
-        "Cost of a worker with future GPUs, and throughput for $1000 over that of the baseline: computed, and as printed",
+        "Cost of a worker with future GPUs, and throughput for $1000 over that of the baseline: computed, and as "
+        "printed",
         ("deployment", "dollars", *COLUMNS, *(f"{each} printed" for each in COLUMNS)),
     )
     ratio, spendy, cheap = differences()
@@ -107,10 +108,10 @@ def _ratios(found: Table, ratio: float) -> Verdict:
     return CLAIM.judged(
         all(abs(gain / claimed - 1) <= WITHIN for gain, claimed in zip(gains, CLAIMED, strict=True)),
         ", ".join(f"{column} {gain:.2f}" for column, gain in zip(COLUMNS, gains, strict=True)),
-        "Costs are those of the formulas with the parts' prices. Throughputs are not printed; what the table implies of them "
-        f"is {ratio:.3f} for a worker of a hub over one of the baseline. With these, hubs are worth more than the table says: "
-        "it counts something that its formulas do not. Charging the worker's card twice, as the text's sum reads when taken "
-        "literally, makes the ratio larger still.",
+        "Costs are those of the formulas with the parts' prices. Throughputs are not printed; what the table implies "
+        f"of them is {ratio:.3f} for a worker of a hub over one of the baseline. With these, hubs are worth more than "
+        "the table says: it counts something that its formulas do not. Charging the worker's card twice, as the "
+        "text's sum reads when taken literally, makes the ratio larger still.",
     )
 
 

@@ -1,7 +1,8 @@
 """What messages and bytes cost on hosts: measured once between two of them, kept in a file, taken by scenarios.
 
-A scenario has two places for it (`collectives.endpoint_delay` and `collectives.reduction_rate`), and links have latencies.
-All three come from exchanges of two hosts that do nothing else, so they hold no matter what is predicted with them.
+A scenario has two places for it (`collectives.endpoint_delay` and `collectives.reduction_rate`), and links have
+latencies. All three come from exchanges of two hosts that do nothing else, so they hold no matter what is predicted
+with them.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from syncline import _core
 from syncline.config.base import Strict
 from syncline.config.check import check
 from syncline.config.dump import dump
+from syncline.config.node import Mark, Text
 from syncline.config.problem import error, refuse
 from syncline.config.quantity import Rate, Time
 from syncline.config.source import from_file
@@ -76,10 +78,17 @@ class HostCosts:
         return {"schema": SCHEMA, "cores": self.cores, "link_latency": latency, "collectives": collectives}
 
     def save(self, path: Path) -> None:
-        """Writes a file, JSON where its name ends so, else YAML."""
+        """Writes a file, JSON where its name ends so, else YAML.
+
+        Raises :class:`SynclineError` where it cannot be written.
+        """
         plain = self.plain()
         text = json.dumps(plain, indent=1) + "\n" if path.suffix == ".json" else dump(plain)
-        path.write_text(text, "utf-8")
+        try:
+            path.write_text(text, "utf-8")
+        except OSError as problem:
+            reason = (problem.strerror or str(problem)).lower()
+            refuse(error("SL0801", f"cannot be written: {reason}", mark=Mark(Text(str(path), ()), 0, 0, 0)))
 
 
 def read(path: str | Path) -> HostCosts:
@@ -88,8 +97,11 @@ def read(path: str | Path) -> HostCosts:
     Raises :class:`SynclineError` with everything that is wrong.
     """
     form = check(from_file(str(path)), Form, whole="the host costs")
-    seconds = [_core.parse_quantity("time", text) / 1e12 for text in (form.link_latency, form.collectives.endpoint_delay)]
-    return HostCosts(*seconds, _core.parse_quantity("rate", form.collectives.reduction_rate) / 8, form.cores)
+    latency, delay = (
+        _core.parse_quantity("time", text) / 1e12 for text in (form.link_latency, form.collectives.endpoint_delay)
+    )
+    rate = _core.parse_quantity("rate", form.collectives.reduction_rate) / 8
+    return HostCosts(latency, delay, rate, form.cores)
 
 
 def measure(layout: Layout, checked: Checked) -> HostCosts:
@@ -118,9 +130,10 @@ def _pair(layout: Layout, what: str, first: int, second: int) -> list[float]:
         for rank, host in enumerate((first, second)):
             program = [sys.executable, "-m", "syncline.testbed.pace", what, str(rank), address]
             program += [layout.hosts[host].nics[0].address, layout.congestion_control]
+            command = ["ip", "netns", "exec", layout.namespace(host), *program]
             running.append(
                 subprocess.Popen(  # noqa: S603 - our own command
-                    ["ip", "netns", "exec", layout.namespace(host), *program],
+                    command,
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE,

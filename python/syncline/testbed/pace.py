@@ -1,9 +1,9 @@
 """What messages and bytes cost on hosts, with the runtime itself. A program by itself, started on hosts of a testbed.
 
 ``pace.py exchange RANK FIRST OWN CONTROL`` runs one of two ranks, the first of which is at ``FIRST``, and this one at
-``OWN``: all-reduces of 4 bytes, each a message from rank 1 to rank 0 and one back, one after the other. ``pace.py stream
-RANK FIRST OWN CONTROL`` has rank 1 send vectors that rank 0 combines with its own. Rank 1 of the first and rank 0 of the
-second print what was measured: seconds of each exchange, and bytes per second of each vector.
+``OWN``: all-reduces of 4 bytes, each a message from rank 1 to rank 0 and one back, one after the other. ``pace.py
+stream RANK FIRST OWN CONTROL`` has rank 1 send vectors that rank 0 combines with its own. Rank 1 of the first and rank
+0 of the second print what was measured: seconds of each exchange, and bytes per second of each vector.
 """
 
 from __future__ import annotations
