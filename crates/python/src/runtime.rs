@@ -4,23 +4,26 @@
 //! - [`completions`]: whoever is to be told that an operation is over;
 //! - [`handshake`]: for connections that Python makes itself;
 //! - [`hub`]: parameter hubs, and workers that join at them;
-//! - [`operations`]: what is under way, and whose memory that works on.
+//! - [`operations`]: what is under way, and whose memory that works on;
+//! - [`raised`]: signals that come while Rust waits.
 
 pub(crate) mod certificates;
 pub(crate) mod completions;
 pub(crate) mod handshake;
 pub(crate) mod hub;
 mod operations;
+mod raised;
 
 use crate::errors::{detached, to_python};
 use certificates::{Secret, trust};
 use operations::{Begun, Held, Operations};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use raised::{LOOK, Raised};
 use serde::Deserialize;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics};
 use syncline_plan::by_name;
@@ -30,13 +33,10 @@ use syncline_runtime::lane::Pace;
 use syncline_runtime::memory::Region;
 use syncline_runtime::operation::{Association, Operation};
 use syncline_runtime::pulse::Patience;
-use syncline_runtime::session::{Absence, Place, join_with};
+use syncline_runtime::session::{Absence, Place, Session, join_with};
 use syncline_runtime::shape::{Book, Rule};
 use syncline_runtime::sum::{Element, Reduction};
 use syncline_units::CollectiveKind;
-
-/// How often a waiting call looks for signals.
-const LOOK: Duration = Duration::from_millis(50);
 
 /// What a member is told when it joins, as JSON; `syncline.runtime` writes it and says what each means.
 #[derive(Deserialize)]
@@ -49,6 +49,7 @@ struct Member {
     interfaces: Vec<IpAddr>,
     wait_s: f64,
     shared_memory: bool,
+    elastic: bool,
     congestion: Option<String>,
     lanes: u32,
     window: u32,
@@ -56,8 +57,18 @@ struct Member {
     deadline_s: f64,
     interval_s: f64,
     silence_s: f64,
+    plans: Plans,
+}
+
+/// Which plans run what, and in which order they count ranks.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Plans {
     order: Vec<u32>,
     rules: Vec<Way>,
+    /// What runs where a rule's plan does not offer its collective to so many ranks.
+    #[serde(default)]
+    otherwise: Vec<Way>,
 }
 
 /// Which plan runs what.
@@ -70,12 +81,67 @@ struct Way {
     message: u64,
 }
 
+impl Way {
+    fn rule(&self, ranks: u32) -> syncline_diagnostics::Result<Rule> {
+        let algorithm = by_name(&self.algorithm)?;
+        syncline_plan::registry::check(&*algorithm, self.kind, ranks)?;
+        Ok(Rule { kind: self.kind, up_to: self.up_to, algorithm, message: self.message })
+    }
+}
+
+impl Plans {
+    /// The book of an epoch: of a place among `ranks`. `replaced` gets the names of plans that do not offer their collective
+    /// to so many ranks, and of what runs in their stead.
+    fn book(
+        &self,
+        seat: u32,
+        ranks: &[u32],
+        replaced: &mut Vec<(String, String)>,
+    ) -> syncline_diagnostics::Result<Book> {
+        let world = ranks.len() as u32;
+        let rules = self.rules.iter().map(|way| {
+            way.rule(world).or_else(|error| {
+                let Some(other) = self.otherwise.iter().find(|other| other.kind == way.kind) else {
+                    return Err(error);
+                };
+                let rule = Rule { up_to: way.up_to, ..other.rule(world)? };
+                replaced.push((way.algorithm.clone(), other.algorithm.clone()));
+                Ok(rule)
+            })
+        });
+        let rules = rules.collect::<syncline_diagnostics::Result<_>>()?;
+        // Ranks that are not there have no place in the order.
+        let place = |rank: &u32| ranks.iter().position(|other| other == rank).map(|place| place as u32);
+        let order: Vec<u32> = self.order.iter().filter_map(place).collect();
+        Book::new(seat, world, order, rules)
+    }
+}
+
+/// Members that did not meet, as a diagnostic.
+fn absent(absence: Absence) -> Diagnostics {
+    let code = if absence.nonsense { Code::BadValue } else { Code::NoMeeting };
+    Diagnostic::error(code, absence.why).into()
+}
+
+fn read<'a, T: Deserialize<'a>>(text: &'a str) -> PyResult<T> {
+    serde_json::from_str(text).map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
 /// A group of ranks that run collectives together, as `syncline.runtime.Communicator` has it.
 #[pyclass(frozen, module = "syncline._core")]
 pub(crate) struct Communicator {
-    operations: Operations<syncline_runtime::executor::Communicator>,
+    operations: Operations<Session>,
     rank: u32,
-    world: u32,
+    ranks: Vec<u32>,
+    epoch: u16,
+    replaced: Vec<(String, String)>,
+}
+
+impl Communicator {
+    fn new(session: Session, replaced: Vec<(String, String)>) -> Self {
+        let (rank, ranks, epoch) = (session.book().member(), session.ranks().to_vec(), session.epoch());
+        Self { operations: Operations::new("communicator", session), rank, ranks, epoch, replaced }
+    }
 }
 
 #[pymethods]
@@ -90,11 +156,10 @@ impl Communicator {
         key: Option<Secret>,
         announce: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
-        let member: Member =
-            serde_json::from_str(member).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let member: Member = read(member)?;
         let (rank, world) = (member.rank, member.world);
-        if member.order.len() != world as usize {
-            let found = member.order.len();
+        if member.plans.order.len() != world as usize {
+            let found = member.plans.order.len();
             return Err(PyValueError::new_err(format!("`order` has {found} ranks, and there are {world}")));
         }
         if rank >= world {
@@ -102,12 +167,12 @@ impl Communicator {
                 "rank {rank} of {world}: ranks are 0 to one less than there are"
             )));
         }
-        let raised = Mutex::new(None);
+        let raised = Raised::default();
         let mut announced = |address: SocketAddr| {
             let Some(announce) = &announce else { return Ok(()) };
             let said = Python::attach(|py| announce.call1(py, (address.to_string(),)).map(drop));
             said.map_err(|error| {
-                *raised.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                raised.put(error);
                 Absence {
                     why: "the coordinator's address could not be announced".to_owned(),
                     nonsense: false,
@@ -115,13 +180,8 @@ impl Communicator {
             })
         };
         let joined = detached(py, || {
-            let rules = member.rules.iter().map(|way| {
-                let algorithm = by_name(&way.algorithm)?;
-                syncline_plan::registry::check(&*algorithm, way.kind, world)?;
-                Ok(Rule { kind: way.kind, up_to: way.up_to, algorithm, message: way.message })
-            });
-            let rules = rules.collect::<syncline_diagnostics::Result<_>>()?;
-            let book = Book::new(rank, world, member.order, rules)?;
+            let plans = member.plans;
+            let mut replaced = Vec::new();
             let place = Place {
                 rank,
                 world,
@@ -131,6 +191,7 @@ impl Communicator {
                 interfaces: member.interfaces,
                 wait: seconds("wait_s", member.wait_s)?,
                 shared_memory: member.shared_memory,
+                elastic: member.elastic,
                 congestion: member.congestion,
             };
             let settings = Settings {
@@ -141,26 +202,66 @@ impl Communicator {
                 },
                 deadline: seconds("deadline_s", member.deadline_s)?,
             };
-            let mut looked = Instant::now();
-            let mut wanted = || {
-                if looked.elapsed() >= LOOK {
-                    looked = Instant::now();
-                    if let Err(error) = Python::attach(|py| py.check_signals()) {
-                        *raised.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-                        return false;
-                    }
-                }
-                true
+            // What makes no sense is said with all that is known about it.
+            let all: Vec<u32> = (0..world).collect();
+            plans.rules.iter().try_for_each(|way| way.rule(world).map(drop))?;
+            plans.book(rank, &all, &mut Vec::new())?;
+            let mut books = |seat: u32, ranks: &[u32]| {
+                replaced.clear();
+                plans.book(seat, ranks, &mut replaced)
             };
-            join_with(&place, book, settings, &mut announced, &mut wanted).map_err(|absence| {
-                let code = if absence.nonsense { Code::BadValue } else { Code::NoMeeting };
-                Diagnostic::error(code, absence.why).into()
-            })
+            let session = join_with(&place, &mut books, settings, &mut announced, &mut raised.wanted());
+            Ok(Self::new(session.map_err(absent)?, replaced))
         });
-        if let Some(raised) = raised.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            return Err(raised);
+        raised.or(joined)
+    }
+
+    /// Ends this epoch and begins the next: a communicator of the ranks that take part in it. This one is closed.
+    /// `plans` is which plans run what, as JSON.
+    fn renew(&self, py: Python<'_>, plans: &str, patience_s: f64) -> PyResult<Self> {
+        let plans: Plans = read(plans)?;
+        let raised = Raised::default();
+        let refused = self.operations.ask(|session| session.binds()).flatten();
+        if let Some(why) = refused {
+            return Err(PyValueError::new_err(why));
         }
-        Ok(Self { operations: Operations::new("communicator", joined?), rank, world })
+        let session = self.operations.take().ok_or_else(|| self.operations.closed())?;
+        let renewed = detached(py, || {
+            let patience = seconds("wait_s", patience_s)?;
+            let mut replaced = Vec::new();
+            let mut books = |seat: u32, ranks: &[u32]| {
+                replaced.clear();
+                plans.book(seat, ranks, &mut replaced)
+            };
+            let session = session.renew(&mut books, patience, &mut raised.wanted());
+            Ok(Self::new(session.map_err(absent)?, replaced))
+        });
+        // What was under way is over.
+        self.operations.close(py);
+        raised.or(renewed)
+    }
+
+    /// The ranks of this epoch, by their places in it: what they were when the job began.
+    #[getter]
+    fn ranks(&self) -> Vec<u32> {
+        self.ranks.clone()
+    }
+
+    /// Counts the job's epochs, from 0.
+    #[getter]
+    const fn epoch(&self) -> u16 {
+        self.epoch
+    }
+
+    /// Plans that do not offer their collective to so many ranks, and what runs in their stead.
+    #[getter]
+    fn replaced(&self) -> Vec<(String, String)> {
+        self.replaced.clone()
+    }
+
+    /// Ranks that wait for the next epoch.
+    fn waiting(&self) -> Vec<u32> {
+        self.operations.ask(|session| session.waiting()).unwrap_or_default()
     }
 
     /// This member's rank.
@@ -171,8 +272,8 @@ impl Communicator {
 
     /// How many ranks there are.
     #[getter]
-    const fn world(&self) -> u32 {
-        self.world
+    fn world(&self) -> usize {
+        self.ranks.len()
     }
 
     /// What carries bytes to and from each other rank: words of all its lanes. Nothing once the communicator is closed.
@@ -214,7 +315,7 @@ impl Communicator {
 
     /// Why nothing can begin any more, as an exception, if that is so.
     fn fault(&self, py: Python<'_>) -> Option<Py<PyAny>> {
-        let fault = self.operations.ask(syncline_runtime::executor::Communicator::failed).flatten();
+        let fault = self.operations.ask(|session| session.failed()).flatten();
         fault.map(|fault| error(py, &fault).into_value(py).into_any())
     }
 

@@ -6,11 +6,14 @@
 //! the same. Whoever loses the coordinator knows only that ([`member`]).
 //!
 //! - [`message`]: what is said;
-//! - [`coordinator`], [`member`]: the two sides.
+//! - [`coordinator`], [`member`]: the two sides;
+//! - [`assembly`]: who takes part in the next epoch.
 
+pub mod assembly;
 pub mod coordinator;
 pub mod member;
 pub mod message;
 
+pub use assembly::Assembly;
 pub use coordinator::Coordinator;
 pub use member::Member;

@@ -14,6 +14,7 @@ use crate::operation::Operation;
 use crate::pulse::Patience;
 use crate::shape::Book;
 use crate::transport::Connection;
+use crate::transport::bell::Bell;
 use pending::{Completion, Pending};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,7 +24,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use syncline_diagnostics::{Code, Diagnostic};
 use syncline_units::CollectiveKind;
-use worker::{Bell, Command, Report, Worker};
+use worker::{Command, Report, Worker};
 
 /// How a communicator goes about its work.
 #[derive(Clone, Copy, Debug)]
@@ -56,7 +57,7 @@ pub struct Communicator {
 
 /// Whoever decides who is at fault, if that is not each rank for itself. Dropped when the communicator is.
 pub(crate) trait Court: Send {
-    /// Something is wrong with a peer, as it seems from here.
+    /// Something is wrong with a peer, by its name, as it seems from here.
     fn report(&self, peer: u32, trouble: Trouble);
     /// An operation takes too long.
     fn late(&self, sequence: u64, elapsed: Duration);
@@ -104,6 +105,8 @@ struct UnderWay {
     began: Instant,
     input: Region,
     output: Region,
+    /// Whether the input is gone if it fails.
+    consumes: bool,
 }
 
 impl UnderWay {
@@ -119,6 +122,8 @@ impl UnderWay {
 struct Shared {
     newest: u64,
     failed: Option<Arc<Fault>>,
+    /// The first operation that failed and whose input is gone.
+    consumed: Option<(u64, Operation)>,
     under_way: BTreeMap<u64, UnderWay>,
 }
 
@@ -204,7 +209,7 @@ impl Communicator {
             reports: listen,
             lanes: lanes.0.iter().map(|lane| (lane.commands.clone(), Arc::clone(&lane.bell))).collect(),
             shared: Arc::clone(&shared),
-            member: book.member(),
+            book: Arc::clone(&book),
             deadline: settings.deadline,
         };
         let monitor = std::thread::Builder::new().name("monitor".to_owned()).spawn(|| monitor.run())?;
@@ -225,6 +230,11 @@ impl Communicator {
     /// Why nothing can begin any more, if that is so.
     pub fn failed(&self) -> Option<Arc<Fault>> {
         lock(&self.shared).failed.clone()
+    }
+
+    /// The first operation that failed and whose input is gone, because it was not to be kept: its number, and what it is.
+    pub fn consumed(&self) -> Option<(u64, Operation)> {
+        lock(&self.shared).consumed
     }
 
     /// Begins an operation: the next of this communicator, which all its ranks must begin in the same order. `input` is what
@@ -271,6 +281,7 @@ impl Communicator {
             began: Instant::now(),
             input,
             output,
+            consumes: !keep && input.overlaps(output) && !input.is_empty(),
         };
         shared.under_way.insert(sequence, under_way);
         let job = Arc::new(Job { sequence, shape, input, output, keep });
@@ -378,7 +389,7 @@ struct Monitor {
     lanes: Vec<(Sender<Command>, Arc<Bell>)>,
     shared: Arc<Mutex<Shared>>,
     gauge: Arc<Gauge>,
-    member: u32,
+    book: Arc<Book>,
     deadline: Duration,
     patience: Patience,
     court: Option<Box<dyn Court>>,
@@ -398,7 +409,7 @@ impl Monitor {
             match self.reports.recv_timeout(GLANCE) {
                 Ok(Report::Trouble(rank, trouble)) => self.trouble(rank, trouble),
                 Ok(Report::Verdict(blame, trouble)) => self.abort(blame, trouble),
-                Ok(Report::Failed(trouble)) => self.abort(Blame::Rank(self.member), trouble),
+                Ok(Report::Failed(trouble)) => self.abort(Blame::Rank(self.us()), trouble),
                 Ok(Report::Aborted) => self.gave_up(),
                 Ok(Report::Stopped { aborted }) => {
                     stopped += 1;
@@ -415,6 +426,11 @@ impl Monitor {
             }
             self.look();
         }
+    }
+
+    /// What this member is called.
+    fn us(&self) -> u32 {
+        self.book.name(self.book.member())
     }
 
     /// A lane works no more.
@@ -457,8 +473,9 @@ impl Monitor {
     }
 
     fn trouble(&mut self, rank: u32, trouble: Trouble) {
+        let rank = self.book.name(rank);
         let blame = match trouble.kind {
-            Kind::Silent | Kind::Corrupt => Blame::link(self.member, rank),
+            Kind::Silent | Kind::Corrupt => Blame::link(self.us(), rank),
             _ => Blame::Rank(rank),
         };
         match &self.court {
@@ -476,7 +493,7 @@ impl Monitor {
         let guess = self.court.is_none() || blame == Blame::Coordinator;
         let silent = guess && trouble.kind == Kind::Silent;
         let (blame, trouble) = match silent && self.lanes.iter().all(|(_, bell)| bell.cut_off()) {
-            true => (Blame::Rank(self.member), Trouble::cut_off()),
+            true => (Blame::Rank(self.us()), Trouble::cut_off()),
             false => (blame, trouble),
         };
         let mut shared = lock(&self.shared);
@@ -499,16 +516,19 @@ impl Monitor {
         let under_way = std::mem::take(&mut shared.under_way);
         let Some(fault) = shared.failed.clone() else { return };
         drop(shared);
-        for (sequence, UnderWay { completion, operation, began, .. }) in under_way {
+        for (sequence, UnderWay { completion, operation, began, consumes, .. }) in under_way {
             let during = Some((sequence, operation.into(), began.elapsed()));
-            completion.end(Err(Arc::new(Fault { during, ..(*fault).clone() })));
+            let failed = completion.end(Err(Arc::new(Fault { during, ..(*fault).clone() })));
+            if failed && consumes {
+                lock(&self.shared).consumed.get_or_insert((sequence, operation));
+            }
         }
     }
 
     /// The communicator is dropped.
     fn left(&self) {
         lock(&self.shared).failed.get_or_insert_with(|| {
-            Arc::new(Fault { blame: Blame::Rank(self.member), trouble: Trouble::left(), during: None })
+            Arc::new(Fault { blame: Blame::Rank(self.us()), trouble: Trouble::left(), during: None })
         });
         self.end();
     }

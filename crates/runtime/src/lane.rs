@@ -142,7 +142,8 @@ impl Lane {
             job: None,
         });
         if let Some(&rank) = known.heard.first() {
-            agree(self.book.member(), &job.shape, &known.shape.asked()).map_err(|broken| (rank, broken))?;
+            agree(self.book.name(self.book.member()), &job.shape, &known.shape.asked())
+                .map_err(|broken| (rank, broken))?;
         }
         let chunks = job.shape.cut.chunks();
         let left = chunks.saturating_sub(self.index).div_ceil(self.pace.lanes);
@@ -266,13 +267,13 @@ impl Lane {
     fn announced(&mut self, rank: u32, header: Header, asked: Asked) -> Result<(), Broken> {
         let sequence = self.sequence(header);
         if let Some(known) = self.jobs.get_mut(&sequence) {
-            agree(self.book.member(), &known.shape, &asked)?;
+            agree(self.book.name(self.book.member()), &known.shape, &asked)?;
             return if known.heard.insert(rank) { Ok(()) } else { Err(Broken::Twice(header)) };
         }
         if sequence <= self.newest || sequence > self.newest + MOST_AHEAD {
             return Err(Broken::Unknown(header));
         }
-        let us = self.book.member();
+        let us = self.book.name(self.book.member());
         let shape = self.book.shape(&asked.operation).map_err(|_| Broken::NoPlan(us, asked.operation))?;
         agree(us, &shape, &asked)?;
         self.jobs.insert(sequence, Known { shape, heard: BTreeSet::from([rank]), job: None });

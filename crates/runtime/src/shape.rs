@@ -78,6 +78,8 @@ pub struct Book {
     ranks: u32,
     members: u32,
     order: Vec<u32>,
+    /// What members are called.
+    names: Vec<u32>,
     rules: Vec<Rule>,
     scripts: Mutex<BTreeMap<Key, (Arc<Script>, Grain)>>,
 }
@@ -97,7 +99,22 @@ impl Book {
                 .found(format!("{order:?}"))
                 .into());
         }
-        Ok(Self { member, ranks, members, order, rules, scripts: Mutex::default() })
+        let names = (0..members).collect();
+        Ok(Self { member, ranks, members, order, names, rules, scripts: Mutex::default() })
+    }
+
+    /// The same, where members are called otherwise than by their places: where a job has lost ranks, the others keep their
+    /// names. One for each member.
+    #[must_use]
+    pub fn called(mut self, names: Vec<u32>) -> Self {
+        assert_eq!(names.len(), self.members as usize, "a name for every member");
+        self.names = names;
+        self
+    }
+
+    /// What a member is called.
+    pub fn name(&self, member: u32) -> u32 {
+        self.names[member as usize]
     }
 
     /// Whose book it is.

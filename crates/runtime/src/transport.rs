@@ -3,9 +3,10 @@
 //! - [`Transport`]: what a lane's thread asks of a connection;
 //! - [`socket`]: TCP, and Unix sockets; `tls`: what is encrypted on them;
 //! - `ring`: memory that two processes share; `shared`: a transport on it, for members on one host;
-//! - `wires`: the connections of one thread;
+//! - `wires`: the connections of one thread; `bell`: what wakes it;
 //! - [`memory`]: within one thread and without time, in an order that a seed decides: for tests.
 
+pub(crate) mod bell;
 pub mod memory;
 #[cfg(target_os = "linux")]
 mod ring;

@@ -1,83 +1,30 @@
 //! Members that meet over TCP, each on a thread of its own.
 
 mod lending;
+mod members;
 
 use lending::Lent;
+use members::{WAIT, all_reduce, book, enter, free_port, place, settings};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
-use syncline_plan::by_name;
 use syncline_runtime::executor::pending::Pending;
 use syncline_runtime::executor::{Communicator, Settings};
 use syncline_runtime::fault::{Blame, Kind};
 use syncline_runtime::handshake::{Key, Trust};
 use syncline_runtime::lane::Pace;
 use syncline_runtime::memory::{Buffer, Region};
-use syncline_runtime::operation::{Association, Operation};
-use syncline_runtime::session::{Absence, Place, join, join_with};
-use syncline_runtime::shape::{Book, Rule};
-use syncline_runtime::sum::{Element, Reduction};
+use syncline_runtime::operation::Operation;
+use syncline_runtime::session::{Absence, Place, Session, join, join_with};
 use syncline_units::CollectiveKind;
 
-const WAIT: Duration = Duration::from_secs(60);
-
-fn free_port() -> u16 {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
-}
-
-fn place(rank: u32, world: u32, port: u16) -> Place {
-    let host = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    Place {
-        rank,
-        world,
-        job: "test".to_owned(),
-        trust: Trust::Key(Key::new([3; 32])),
-        coordinator: SocketAddr::new(host, port),
-        interfaces: vec![host],
-        wait: Duration::from_secs(10),
-        shared_memory: true,
-        congestion: None,
-    }
-}
-
-fn settings() -> Settings {
-    let pace = Pace { lanes: 2, ..Settings::default().pace };
-    Settings { pace, deadline: Duration::from_secs(6), ..Settings::default() }
-}
-
-fn book(rank: u32, world: u32) -> Book {
-    let rule = |kind, name| Rule { kind, up_to: None, algorithm: by_name(name).unwrap(), message: 32 << 10 };
-    let rules = vec![
-        rule(CollectiveKind::AllReduce, "ring"),
-        rule(CollectiveKind::Broadcast, "direct"),
-        rule(CollectiveKind::Reduce, "direct"),
-    ];
-    Book::new(rank, world, (0..world).collect(), rules).unwrap()
-}
-
-fn enter(place: Place, settings: Settings) -> thread::JoinHandle<Result<Communicator, Absence>> {
-    thread::spawn(move || join(&place, book(place.rank, place.world), settings))
-}
-
-fn all_reduce(elements: u64) -> Operation {
-    Operation {
-        kind: CollectiveKind::AllReduce,
-        elements,
-        element: Element::F32,
-        reduction: Reduction::Sum,
-        root: 0,
-        association: Association::Arrival,
-    }
-}
-
-fn meet(world: u32, settings: Settings) -> Vec<Communicator> {
+fn meet(world: u32, settings: Settings) -> Vec<Session> {
     let port = free_port();
-    let members: Vec<_> = (0..world).map(|rank| enter(place(rank, world, port), settings)).collect();
-    members.into_iter().map(|member| member.join().unwrap().unwrap()).collect()
+    members::meet((0..world).map(|rank| place(rank, world, port)).collect(), settings)
 }
 
 /// What a member's connections to others are.
-fn transports(members: &[Communicator]) -> Vec<&str> {
+fn transports(members: &[Session]) -> Vec<&str> {
     let all = members.iter().flat_map(|member| member.transports());
     all.map(String::as_str).filter(|words| !words.is_empty()).collect()
 }
@@ -96,8 +43,7 @@ fn members_on_one_machine_share_memory_unless_one_will_not() {
         Place { interfaces: vec![other], ..place(1, 3, port) },
         Place { shared_memory: false, ..place(2, 3, port) },
     ];
-    let members: Vec<_> = places.into_iter().map(|place| enter(place, settings())).collect();
-    let members: Vec<_> = members.into_iter().map(|member| member.join().unwrap().unwrap()).collect();
+    let members = members::meet(places.into(), settings());
     let shared = if cfg!(target_os = "linux") { "shared memory" } else { "TCP" };
     assert_eq!(transports(&members), [shared, "TCP", shared, "TCP", "TCP", "TCP"]);
 }
@@ -110,7 +56,7 @@ fn the_first_rank_takes_a_free_port_and_says_which() {
             tell.send(address).unwrap();
             Ok(())
         };
-        join_with(&place(0, 2, 0), book(0, 2), settings(), &mut announce, &mut || true)
+        join_with(&place(0, 2, 0), &mut book, settings(), &mut announce, &mut || true)
     });
     let address: SocketAddr = told.recv_timeout(WAIT).unwrap();
     assert_ne!(address.port(), 0);
@@ -121,9 +67,9 @@ fn the_first_rank_takes_a_free_port_and_says_which() {
 #[test]
 fn whoever_cannot_announce_waits_for_nobody_and_others_need_a_port() {
     let mut announce = |_| Err(Absence { why: "nobody listens".to_owned(), nonsense: false });
-    let refused = join_with(&place(0, 2, 0), book(0, 2), settings(), &mut announce, &mut || true);
+    let refused = join_with(&place(0, 2, 0), &mut book, settings(), &mut announce, &mut || true);
     assert_eq!(refused.unwrap_err().why, "nobody listens");
-    let lost = join(&place(1, 2, 0), book(1, 2), settings()).unwrap_err();
+    let lost = join(&place(1, 2, 0), &mut book, settings()).unwrap_err();
     assert!(lost.nonsense && lost.why.contains("only rank 0 may take any port"), "{}", lost.why);
 }
 
@@ -136,9 +82,8 @@ fn members_meet_and_sum() {
 
 fn meet_and_sum(shared_memory: bool) {
     let port = free_port();
-    let members = (0..4).map(|rank| enter(Place { shared_memory, ..place(rank, 4, port) }, settings()));
-    let members: Vec<_> = members.collect();
-    let members: Vec<_> = members.into_iter().map(|member| member.join().unwrap().unwrap()).collect();
+    let places = (0..4).map(|rank| Place { shared_memory, ..place(rank, 4, port) });
+    let members = members::meet(places.collect(), settings());
     let mut buffers: Vec<Buffer> = (0..4).map(|_| Buffer::new(4 * 100_000)).collect();
     for round in 1..=20 {
         let mut pending = Vec::new();
@@ -240,7 +185,7 @@ fn strangers_and_second_comers_are_refused_and_the_others_meet() {
         _ = garbage.write_all(&[0xff; 100]);
     }
     let third = enter(place(2, 3, port), settings());
-    let members: Vec<Communicator> =
+    let members: Vec<Session> =
         [first, second, third].into_iter().map(|member| member.join().unwrap().unwrap()).collect();
     drop((members, silent));
 }
@@ -336,7 +281,7 @@ fn many_strangers_who_say_nothing_keep_nobody_out() {
 
 #[test]
 fn what_makes_no_sense_is_told_before_anybody_is_called() {
-    let alone = |place: Place| join(&place, book(0, 2), settings()).unwrap_err();
+    let alone = |place: Place| join(&place, &mut book, settings()).unwrap_err();
     let any = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
     let absence = alone(Place { interfaces: vec![any], ..place(0, 2, free_port()) });
     assert!(absence.nonsense && absence.why.contains("name those that they reach it at"), "{absence}");
@@ -354,13 +299,8 @@ fn joining_ends_when_it_is_not_wanted_any_more() {
             asked < 10
         };
         let began = Instant::now();
-        let absence = join_with(
-            &place(rank, world, free_port()),
-            book(rank, world),
-            settings(),
-            &mut |_| Ok(()),
-            &mut wanted,
-        );
+        let absence =
+            join_with(&place(rank, world, free_port()), &mut book, settings(), &mut |_| Ok(()), &mut wanted);
         let why = absence.unwrap_err().why;
         assert!(why.contains("told to give up"), "{why}");
         assert!(began.elapsed() < Duration::from_secs(3));

@@ -1,32 +1,26 @@
 //! Members, hubs and workers that show each other certificates, on threads and real sockets.
 
 mod lending;
+mod members;
 
 use lending::Lent;
+use members::{WAIT, all_reduce, are, free_port, vector};
 use std::io::{Read, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
-use syncline_plan::by_name;
 use syncline_runtime::certificates::Identity;
 use syncline_runtime::certificates::issue::{Issued, Pair, issue, issue_between};
-use syncline_runtime::executor::{Communicator, Settings};
+use syncline_runtime::executor::Settings;
 use syncline_runtime::fault::Blame;
 use syncline_runtime::handshake::{Key, Trust};
 use syncline_runtime::hub::client::Wish;
 use syncline_runtime::hub::join::{self as hub_join, Hub};
 use syncline_runtime::hub::optimizer::Optimizers;
 use syncline_runtime::hub::serve::{Service, Setup, ask};
-use syncline_runtime::lane::Pace;
 use syncline_runtime::memory::Buffer;
-use syncline_runtime::operation::{Association, Operation};
 use syncline_runtime::pulse::Patience;
-use syncline_runtime::session::{Absence, Place, join};
-use syncline_runtime::shape::{Book, Rule};
-use syncline_runtime::sum::{Element, Reduction};
-use syncline_units::CollectiveKind;
-
-const WAIT: Duration = Duration::from_secs(60);
+use syncline_runtime::session::{Absence, Place, Session};
 
 fn identity(issued: &Issued, pair: &Pair) -> Identity {
     Identity::new(issued.ca.as_bytes(), pair.certificate.as_bytes(), pair.key.as_bytes()).unwrap()
@@ -42,68 +36,23 @@ fn fresh() -> (Trust, Trust) {
     both(&issue(None, 0, 1).unwrap())
 }
 
-fn free_port() -> u16 {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
-}
-
 fn place(rank: u32, world: u32, port: u16, trust: &Trust) -> Place {
-    let host = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    Place {
-        rank,
-        world,
-        job: "test".to_owned(),
-        trust: trust.clone(),
-        coordinator: SocketAddr::new(host, port),
-        interfaces: vec![host],
-        wait: Duration::from_secs(10),
-        shared_memory: false,
-        congestion: None,
-    }
+    Place { trust: trust.clone(), shared_memory: false, ..members::place(rank, world, port) }
 }
 
 fn settings() -> Settings {
-    let pace = Pace { lanes: 2, ..Settings::default().pace };
-    Settings { pace, deadline: Duration::from_secs(20), ..Settings::default() }
+    Settings { deadline: Duration::from_secs(20), ..members::settings() }
 }
 
-fn enter(place: Place) -> thread::JoinHandle<Result<Communicator, Absence>> {
-    let rule = Rule {
-        kind: CollectiveKind::AllReduce,
-        up_to: None,
-        algorithm: by_name("ring").unwrap(),
-        message: 32 << 10,
-    };
-    let book = Book::new(place.rank, place.world, (0..place.world).collect(), vec![rule]).unwrap();
-    thread::spawn(move || join(&place, book, settings()))
+fn enter(place: Place) -> thread::JoinHandle<Result<Session, Absence>> {
+    members::enter(place, settings())
 }
 
-fn meet(places: Vec<Place>) -> Vec<Communicator> {
-    let members: Vec<_> = places.into_iter().map(enter).collect();
-    members.into_iter().map(|member| member.join().unwrap().unwrap()).collect()
+fn meet(places: Vec<Place>) -> Vec<Session> {
+    members::meet(places, settings())
 }
 
-fn all_reduce(elements: u64) -> Operation {
-    Operation {
-        kind: CollectiveKind::AllReduce,
-        elements,
-        element: Element::F32,
-        reduction: Reduction::Sum,
-        root: 0,
-        association: Association::Arrival,
-    }
-}
-
-fn vector(value: f32, elements: usize) -> Buffer {
-    let mut buffer = Buffer::new(4 * elements);
-    buffer.as_mut_slice().chunks_exact_mut(4).for_each(|place| place.copy_from_slice(&value.to_ne_bytes()));
-    buffer
-}
-
-fn are(buffer: &Buffer, value: f32) -> bool {
-    buffer.as_slice().chunks_exact(4).all(|bytes| bytes == value.to_ne_bytes())
-}
-
-fn sums(members: &[Communicator], elements: usize) {
+fn sums(members: &[Session], elements: usize) {
     let mut buffers: Vec<Buffer> = (0..members.len()).map(|rank| vector(rank as f32, elements)).collect();
     let pending: Vec<_> = members
         .iter()
@@ -125,8 +74,7 @@ fn collectives_of_many_bytes_run_over_tls() {
     let (_, trust) = fresh();
     let port = free_port();
     let members = meet((0..3).map(|rank| place(rank, 3, port, &trust)).collect());
-    let words =
-        |member: &Communicator| member.transports().iter().all(|words| words.is_empty() || words == "TLS");
+    let words = |member: &Session| member.transports().iter().all(|words| words.is_empty() || words == "TLS");
     assert!(members.iter().all(words));
     for elements in [1, 3_000_000, 1000, 2_000_000] {
         sums(&members, elements);

@@ -6,6 +6,7 @@ import json
 import os
 import secrets
 import time
+import warnings
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Self
@@ -18,13 +19,16 @@ from syncline.runtime.memory import NOTHING, Memory, memory, refusal
 from syncline.runtime.settings import RULES, Pace, Rule
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     from syncline.errors import SynclineError
     from syncline.runtime.completions import Callback
     from syncline.runtime.rendezvous import Rendezvous
     from syncline.runtime.trust import Certificates
+
+    Plans = dict[str, list[Any]]
+    """Which plans run what, and the order of ranks, as the core reads it."""
 
 PORT = 29_410
 """Where rank 0 listens for the others, unless told otherwise."""
@@ -71,10 +75,12 @@ class Pending:
 class Communicator:
     """Ranks that run collectives together. Every rank begins the same operations in the same order."""
 
-    def __init__(self, core: _core.Communicator, place: Place) -> None:
+    def __init__(self, core: _core.Communicator, place: Place, plans: Plans) -> None:
         self._core = core
+        self._plans = plans
         self.place = place
         leaving.remember(self)
+        self._warn()
 
     @classmethod
     def join(
@@ -93,6 +99,7 @@ class Communicator:
         rules: Sequence[Rule] = RULES,
         order: Sequence[int] | None = None,
         shared_memory: bool = True,
+        elastic: bool = False,
         congestion: str | None = None,
         wait_s: float = 60.0,
         pace: Pace | None = None,
@@ -119,6 +126,9 @@ class Communicator:
         be changed on its way; or they prove that they share the key in ``key_file`` (32 bytes, for the owner's eyes
         only), which keeps strangers out of the job, and what is sent is neither secret nor safe from whoever can inject
         packets; or the user says that it is ``insecure``.
+
+        A job that is ``elastic`` goes on where ranks are lost, and takes them back: :meth:`renew`. All ranks say so. A rank
+        that joins it late waits until the others begin a new epoch with it; :attr:`ranks` says who takes part.
 
         Raises ``SynclineError`` where members do not meet (SL1201, exit status 6), or what is given makes no sense.
         """
@@ -151,9 +161,9 @@ class Communicator:
                 "interfaces": interfaces,
                 "wait_s": wait_s,
                 "shared_memory": shared_memory,
+                "elastic": elastic,
                 "congestion": congestion,
-                "order": list(range(world) if order is None else order),
-                "rules": [asdict(rule) for rule in rules],
+                "plans": (plans := _plans(rules, range(world) if order is None else order)),
                 **asdict(pace or Pace()),
             }
             try:
@@ -168,7 +178,7 @@ class Communicator:
                 core.close()
                 raise meeting.failure(f"rank {rank} cannot wipe its key from the rendezvous: {error}") from error
         shared = key if isinstance(key, bytes) else None
-        return cls(core, Place(job, interfaces, shared, (pace or Pace()).deadline_s))
+        return cls(core, Place(job, interfaces, shared, (pace or Pace()).deadline_s), plans)
 
     @property
     def rank(self) -> int:
@@ -179,6 +189,24 @@ class Communicator:
     def world(self) -> int:
         """How many ranks there are."""
         return self._core.world
+
+    @property
+    def ranks(self) -> list[int]:
+        """The ranks that take part, by their numbers here: what their numbers were when the job began.
+
+        Errors name ranks by those. They differ from the numbers here once an elastic job has lost ranks.
+        """
+        return self._core.ranks
+
+    @property
+    def epoch(self) -> int:
+        """Counts the epochs of an elastic job, from 0."""
+        return self._core.epoch
+
+    @property
+    def waiting(self) -> list[int]:
+        """Ranks that wait for the next epoch, as far as is known here: such as were started again."""
+        return self._core.waiting()
 
     @property
     def transports(self) -> dict[int, str]:
@@ -251,6 +279,43 @@ class Communicator:
             raise refusal("the operation makes no sense", str(error), "see syncline.runtime") from None
         return Pending(pending)
 
+    def renew(
+        self, *, wait_s: float = 0.0, rules: Sequence[Rule] | None = None, order: Sequence[int] | None = None
+    ) -> None:
+        """Begins a new epoch with the ranks that are there, in an elastic job: survivors, and those that came back.
+
+        Every rank that is to take part calls this at the same step of its work: after an operation has failed, or between
+        two steps, to let in those that are :attr:`waiting` or to change plans. What is under way fails. Ranks that were
+        lost are waited for as long as ``wait_s``, which is not at all by default. Where only nothing goes through between
+        two ranks, the lower one stays.
+
+        Afterwards this communicator is of those ranks: :attr:`rank`, :attr:`world` and :attr:`ranks` say who they are,
+        counted anew from 0 without gaps. ``rules`` and ``order`` are as in :meth:`join`, with ranks as the job began
+        with them; without them those of before hold. A plan that does not run on so many ranks is replaced by that of
+        :data:`~syncline.runtime.RULES`, with a warning.
+
+        Raises ``SynclineError`` (SL1201, exit status 6) where there is no new epoch with this rank: rank 0, which
+        coordinates, is lost; this rank was left behind. It has left the job then. Where the job is not elastic, or an
+        operation failed whose input was not kept (``keep=True``), it raises one (SL0102), and nothing has changed.
+        """
+        plans = dict(self._plans)
+        if rules is not None:
+            plans["rules"] = [asdict(rule) for rule in rules]
+        if order is not None:
+            plans["order"] = list(order)
+        try:
+            self._core = self._core.renew(json.dumps(plans), wait_s)
+        except ValueError as error:
+            remedy = "join with `elastic=True`, and begin operations with `keep=True`"
+            raise refusal("there is no new epoch", str(error), remedy) from None
+        self._plans = plans
+        self._warn()
+
+    def _warn(self) -> None:
+        """Says which plans were replaced."""
+        for plan, other in self._core.replaced:
+            warnings.warn(f"`{plan}` is not for {self.world} ranks: `{other}` runs in its stead", stacklevel=3)
+
     def fault(self) -> SynclineError | None:
         """Why nothing can begin any more: what ended an operation, or would end the next."""
         return self._core.fault()
@@ -264,6 +329,12 @@ class Communicator:
 
     def __exit__(self, *raised: object) -> None:
         self.close()
+
+
+def _plans(rules: Iterable[Rule], order: Iterable[int]) -> Plans:
+    """Which plans run what, as the core reads it."""
+    named = {"rules": rules, "otherwise": RULES}
+    return {**{name: [asdict(rule) for rule in each] for name, each in named.items()}, "order": list(order)}
 
 
 def _alike(input: Any, output: Any) -> tuple[Memory, Memory]:

@@ -2,7 +2,8 @@
 
 use super::certificates::{Secret, trust};
 use super::operations::{Begun, Operations};
-use super::{Pending, error, region, seconds};
+use super::raised::Raised;
+use super::{Pending, absent, error, read, region, seconds};
 use crate::errors::{detached, to_python};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -10,7 +11,7 @@ use serde::Deserialize;
 use std::net::SocketAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
-use syncline_diagnostics::{Code, Diagnostic, Diagnostics};
+use syncline_diagnostics::{Code, Diagnostic};
 use syncline_runtime::hub::benefit::Racks;
 use syncline_runtime::hub::client::Wish;
 use syncline_runtime::hub::join::{Place, join};
@@ -18,7 +19,6 @@ use syncline_runtime::hub::optimizer::Optimizers;
 use syncline_runtime::hub::serve::{Service, Setup, ask};
 use syncline_runtime::hub::terms::Terms;
 use syncline_runtime::pulse::Patience;
-use syncline_runtime::session::Absence;
 
 /// What a worker is told when it joins, as JSON; `syncline.hub` writes it and says what each means.
 #[derive(Deserialize)]
@@ -48,28 +48,6 @@ struct Plan {
     silence_s: f64,
 }
 
-fn read<'a, T: Deserialize<'a>>(text: &'a str) -> PyResult<T> {
-    serde_json::from_str(text).map_err(|error| PyValueError::new_err(error.to_string()))
-}
-
-fn absent(absence: Absence) -> Diagnostics {
-    let code = if absence.nonsense { Code::BadValue } else { Code::NoMeeting };
-    Diagnostic::error(code, absence.why).into()
-}
-
-/// What Python raises when it is asked for signals, kept until somebody may raise it.
-#[derive(Default)]
-struct Signals(Option<PyErr>);
-
-impl Signals {
-    fn look(&mut self) -> Result<(), String> {
-        Python::attach(|py| py.check_signals()).map_err(|error| {
-            self.0 = Some(error);
-            "it is interrupted".to_owned()
-        })
-    }
-}
-
 /// A job on hubs, as one of its workers sees it: `syncline.hub.Hub` has it.
 #[pyclass(frozen, module = "syncline._core")]
 pub(crate) struct Hub {
@@ -83,7 +61,7 @@ impl Hub {
     #[pyo3(signature = (worker, key=None))]
     fn join(py: Python<'_>, worker: &str, key: Option<Secret>) -> PyResult<Self> {
         let worker: Worker = read(worker)?;
-        let mut signals = Signals::default();
+        let raised = Raised::default();
         let joined = detached(py, || {
             let place = Place {
                 rank: worker.rank,
@@ -98,12 +76,9 @@ impl Hub {
                 },
                 deadline: seconds("deadline_s", worker.deadline_s)?,
             };
-            join(&place, worker.terms, &Optimizers::default(), &mut || signals.look()).map_err(absent)
+            join(&place, worker.terms, &Optimizers::default(), &mut || raised.look()).map_err(absent)
         });
-        match (joined, signals.0) {
-            (Err(_), Some(error)) => Err(error),
-            (joined, _) => Ok(Self { operations: Operations::new("hub", joined?) }),
-        }
+        Ok(Self { operations: Operations::new("hub", raised.or(joined)?) })
     }
 
     /// How often each vector has been pushed, by this worker or before it joined.
@@ -240,16 +215,13 @@ pub(crate) fn hub_status(
 ) -> PyResult<String> {
     let address: SocketAddr =
         address.parse().map_err(|error| PyValueError::new_err(format!("{address}: {error}")))?;
-    let mut signals = Signals::default();
+    let raised = Raised::default();
     let status = detached(py, || {
         let wait = seconds("wait_s", wait_s)?;
-        ask(address, &trust(key), wait, &mut || signals.look())
+        ask(address, &trust(key), wait, &mut || raised.look())
             .map_err(|why| Diagnostic::error(Code::NoMeeting, format!("the hub {address} {why}")).into())
     });
-    match (status, signals.0) {
-        (Err(_), Some(error)) => Err(error),
-        (status, _) => Ok(serde_json::to_string(&status?).expect("a status is plain data")),
-    }
+    Ok(serde_json::to_string(&raised.or(status)?).expect("a status is plain data"))
 }
 
 /// Whether two levels of hubs may pay (luo2020, section 2.3), and the seconds per byte of both sides of the condition: without

@@ -93,6 +93,11 @@ impl<T: Send> Operations<T> {
         }
     }
 
+    /// Gives away what runs operations, unless it is closed. To be closed once what is under way is over.
+    pub(crate) fn take(&self) -> Option<T> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner).0.take()
+    }
+
     /// Ends: what is under way fails, and memory is free again.
     pub(crate) fn close(&self, py: Python<'_>) {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);

@@ -20,7 +20,8 @@ enum State {
 /// One for all members of an epoch. Times count from any one moment.
 #[derive(Debug)]
 pub struct Coordinator {
-    members: Vec<State>,
+    /// By rank.
+    members: BTreeMap<u32, State>,
     pulse: Pulse,
     calls: u64,
     inquest: Option<Inquest>,
@@ -41,15 +42,15 @@ struct Inquest {
 }
 
 impl Coordinator {
-    /// For members `0..members`, all of which are there now.
-    pub fn new(members: u32, patience: Patience, now: Duration) -> Self {
+    /// For members of these ranks, all of which are there now.
+    pub fn new(members: &[u32], patience: Patience, now: Duration) -> Self {
         let mut pulse = Pulse::new(patience, now);
-        for member in 0..members as usize {
-            pulse.join(member, now);
-            pulse.heard(member, now);
+        for &member in members {
+            pulse.join(member as usize, now);
+            pulse.heard(member as usize, now);
         }
         Self {
-            members: vec![State::Here; members as usize],
+            members: members.iter().map(|&member| (member, State::Here)).collect(),
             pulse,
             calls: 0,
             inquest: None,
@@ -60,17 +61,17 @@ impl Coordinator {
 
     /// A member has said something.
     pub fn heard(&mut self, member: u32, message: Up, now: Duration) {
-        if self.members[member as usize] != State::Here {
+        if !self.has(member) {
             return;
         }
         self.pulse.heard(member as usize, now);
         match message {
             Up::Alive | Up::Listens(_) => {}
-            Up::Leave => {
-                self.members[member as usize] = State::Left;
+            Up::Leave | Up::Again { .. } => {
+                self.members.insert(member, State::Left);
                 self.pulse.leave(member as usize);
             }
-            Up::Trouble { peer, trouble } if (peer as usize) < self.members.len() && peer != member => {
+            Up::Trouble { peer, trouble } if self.members.contains_key(&peer) && peer != member => {
                 self.open(now).reports.push((member, peer, trouble));
             }
             Up::Trouble { peer, .. } => {
@@ -88,14 +89,24 @@ impl Coordinator {
 
     /// A member's connection is closed: how the system says it.
     pub fn closed(&mut self, member: u32, how: &str) {
-        if self.members[member as usize] == State::Here {
+        if self.has(member) {
             self.lose(member, Trouble::closed(how));
         }
     }
 
+    /// Whether a member is there, and takes part in this epoch.
+    pub fn has(&self, member: u32) -> bool {
+        self.members.get(&member) == Some(&State::Here)
+    }
+
+    /// Whether a member was lost in this epoch.
+    pub fn lost(&self, member: u32) -> bool {
+        self.members.get(&member) == Some(&State::Lost)
+    }
+
     /// What a member says cannot be believed.
     pub fn doubted(&mut self, member: u32, what: String) {
-        if self.members[member as usize] == State::Here {
+        if self.has(member) {
             self.lose(member, Trouble { kind: Kind::Corrupt, what });
         }
     }
@@ -103,7 +114,7 @@ impl Coordinator {
     /// Time has passed. To be told about every [`Coordinator::interval`], after what came in has been heard.
     pub fn tick(&mut self, now: Duration) {
         let silent = self.pulse.silent(now);
-        // The first member is where the coordinator is.
+        // Rank 0 is where the coordinator is.
         if silent.iter().any(|&(member, _)| member > 0) && self.pulse.cut_off(now, Some(0)) {
             self.decide(Blame::Rank(0), Trouble::cut_off());
         }
@@ -114,7 +125,7 @@ impl Coordinator {
             self.out.push((member as u32, Down::Alive));
         }
         let Some(inquest) = &self.inquest else { return };
-        let here = self.members.iter().filter(|&&state| state == State::Here).count();
+        let here = self.members.values().filter(|&&state| state == State::Here).count();
         // An answer of everybody does not end it: a report of another may be on its way.
         let waited = now.saturating_sub(inquest.opened);
         if waited >= GRACE || (waited >= GRACE / 4 && inquest.answers.len() >= here) {
@@ -141,7 +152,7 @@ impl Coordinator {
 
     /// Whether nobody is there any more.
     pub fn alone(&self) -> bool {
-        self.members.iter().all(|&state| state != State::Here)
+        self.members.values().all(|&state| state != State::Here)
     }
 
     fn open(&mut self, now: Duration) -> &mut Inquest {
@@ -166,7 +177,7 @@ impl Coordinator {
     fn lose(&mut self, member: u32, trouble: Trouble) {
         // It is told, too, if it can still hear.
         self.decide(Blame::Rank(member), trouble);
-        self.members[member as usize] = State::Lost;
+        self.members.insert(member, State::Lost);
         self.pulse.leave(member as usize);
     }
 
@@ -180,15 +191,13 @@ impl Coordinator {
     }
 
     fn tell(&mut self, message: &Down) {
-        let here = (0u32..).zip(&self.members).filter(|&(_, &state)| state == State::Here);
-        self.out.extend(here.map(|(member, _)| (member, message.clone())));
+        let here = self.members.iter().filter(|&(_, &state)| state == State::Here);
+        self.out.extend(here.map(|(&member, _)| (member, message.clone())));
     }
 
     /// Who is at fault, as far as reports and answers tell.
     fn conclude(&self, inquest: &Inquest) -> (Blame, Trouble) {
-        let missing = |member: u32| {
-            self.members[member as usize] == State::Here && !inquest.answers.contains_key(&member)
-        };
+        let missing = |member: u32| self.has(member) && !inquest.answers.contains_key(&member);
         // Whoever is reported and does not answer is stopped, or cut off.
         if let Some((_, peer, trouble)) = inquest.reports.iter().find(|&&(_, peer, _)| missing(peer)) {
             return (Blame::Rank(*peer), trouble.clone());
@@ -198,7 +207,7 @@ impl Coordinator {
         let reports: Vec<&(u32, u32, Trouble)> =
             inquest.reports.iter().filter(|(_, _, trouble)| Some(telling(trouble.kind)) == most).collect();
         let pairs: BTreeSet<(u32, u32)> = reports.iter().map(|&&(a, b, _)| (a.min(b), a.max(b))).collect();
-        let common: Vec<u32> = (0..self.members.len() as u32)
+        let common: Vec<u32> = (self.members.keys().copied())
             .filter(|&member| pairs.iter().all(|&(a, b)| a == member || b == member))
             .collect();
         // Connections that all lead to one rank are that rank's.
@@ -214,7 +223,7 @@ impl Coordinator {
             return (blame, trouble.clone());
         }
         let (sequence, trouble) = inquest.late.clone().unwrap_or((0, Trouble::deadline(Duration::ZERO)));
-        let behind = (0..self.members.len() as u32).find(|&member| {
+        let behind = self.members.keys().copied().find(|&member| {
             missing(member) || inquest.answers.get(&member).is_some_and(|progress| progress.begun < sequence)
         });
         match behind {
@@ -248,7 +257,7 @@ mod tests {
     }
 
     fn coordinator(members: u32) -> Coordinator {
-        Coordinator::new(members, Patience::default(), ms(0))
+        Coordinator::new(&(0..members).collect::<Vec<_>>(), Patience::default(), ms(0))
     }
 
     /// Lets time pass; members that answer are heard. Who is at fault, and when that was decided.

@@ -1,7 +1,7 @@
 //! A member's side of its connection to the coordinator.
 
 use super::message::{Down, Progress, Up};
-use crate::fault::{Blame, Trouble};
+use crate::fault::{Blame, Kind, Trouble};
 use crate::pulse::{Patience, Pulse};
 use std::time::Duration;
 
@@ -12,6 +12,8 @@ pub struct Member {
     /// Whether the coordinator has left, as it said.
     alone: bool,
     verdict: Option<(Blame, Trouble)>,
+    /// Ranks that wait for the next epoch.
+    waiting: Vec<u32>,
     out: Vec<Up>,
 }
 
@@ -21,7 +23,7 @@ impl Member {
         let mut pulse = Pulse::new(patience, now);
         pulse.join(0, now);
         pulse.heard(0, now);
-        Self { pulse, alone: false, verdict: None, out: Vec::new() }
+        Self { pulse, alone: false, verdict: None, waiting: Vec::new(), out: Vec::new() }
     }
 
     /// Something is wrong with a peer. The coordinator will decide.
@@ -43,7 +45,11 @@ impl Member {
     pub fn heard(&mut self, message: Down, progress: Progress, now: Duration) {
         self.pulse.heard(0, now);
         match message {
-            Down::Alive | Down::Meet { .. } => {}
+            Down::Alive | Down::Meet { .. } | Down::Begun => {}
+            Down::Waiting { ranks } => self.waiting = ranks,
+            Down::Dismissed { why } => {
+                self.lost(Trouble { kind: Kind::Closed, what: format!("says that this rank {why}") })
+            }
             Down::Leave => {
                 self.alone = true;
                 self.pulse.leave(0);
@@ -74,6 +80,11 @@ impl Member {
     /// Whether the coordinator has left, as it said: members decide for themselves then.
     pub fn alone(&self) -> bool {
         self.alone
+    }
+
+    /// Ranks that wait for the next epoch, as far as is known here.
+    pub fn waiting(&self) -> &[u32] {
+        &self.waiting
     }
 
     /// How often [`Member::tick`] is to be told.

@@ -58,6 +58,14 @@ pub enum Up {
         /// How far the member is.
         progress: Progress,
     },
+    /// The member has ended this epoch, asks for the next one, and listens here then. It would wait so long, in milliseconds,
+    /// for ranks that were lost.
+    Again {
+        /// Where it listens.
+        listens: Listens,
+        /// How long it would wait.
+        patience_ms: u64,
+    },
     /// The member leaves, and that is no fault.
     Leave,
 }
@@ -66,12 +74,24 @@ pub enum Up {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "is")]
 pub enum Down {
-    /// All are there: where each listens, and the epoch that begins. It is the first thing that the coordinator says.
+    /// An epoch begins: whose ranks take part, and where each listens.
     Meet {
         /// The epoch.
         epoch: u16,
-        /// By member.
-        members: Vec<Listens>,
+        /// Ranks, in their order.
+        members: Vec<(u32, Listens)>,
+    },
+    /// The job has begun, and whoever hears this waits for its next epoch.
+    Begun,
+    /// These ranks wait for the next epoch.
+    Waiting {
+        /// Which.
+        ranks: Vec<u32>,
+    },
+    /// Whoever hears this takes no part any more.
+    Dismissed {
+        /// A clause that says why, of which that rank is the subject.
+        why: String,
     },
     /// A sign of life.
     Alive,

@@ -5,6 +5,7 @@ use super::terms::Contract;
 use crate::fault::{Kind, Trouble};
 use crate::pulse::Patience;
 use crate::transport::Connection;
+use crate::transport::bell::Bell;
 use crate::transport::wires::Wires;
 use mio::Waker;
 use std::collections::BTreeMap;
@@ -96,8 +97,8 @@ impl Core {
         commands: Receiver<Command>,
         (reports, hall): (Sender<Report>, Arc<Waker>),
         board: Board,
-    ) -> io::Result<(Self, Waker)> {
-        let (wires, waker) = Wires::new(patience)?;
+    ) -> io::Result<(Self, Arc<Bell>)> {
+        let (wires, bell) = Wires::new(patience)?;
         Ok((
             Self {
                 number,
@@ -109,7 +110,7 @@ impl Core {
                 board,
                 published: Instant::now(),
             },
-            waker,
+            bell,
         ))
     }
 

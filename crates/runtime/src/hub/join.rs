@@ -17,9 +17,9 @@ use crate::pulse::Patience;
 use crate::session::Absence;
 use crate::session::greeting::{Greeting, random};
 use crate::session::line::Line;
+use crate::transport::bell::Bell;
 use crate::transport::socket::{Socket, Stream};
 use crate::transport::wires::Wires;
-use mio::Waker;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::mpsc::{Sender, channel};
@@ -57,7 +57,7 @@ pub struct Hub {
     told: Mutex<Told>,
     failed: Failure,
     fresh: bool,
-    waker: Waker,
+    bell: Arc<Bell>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -139,7 +139,7 @@ pub fn join(
     let routes = Arc::new(Routes::new(&contract, &hubs));
     let epochs = met.iter().map(|hub| hub.epoch).collect();
     let mut client = Client::new(Arc::clone(&contract), Arc::clone(&routes), epochs);
-    let (mut wires, waker) = Wires::new(place.patience).map_err(|error| here(error.to_string()))?;
+    let (mut wires, bell) = Wires::new(place.patience).map_err(|error| here(error.to_string()))?;
     for core in 0..routes.cores() {
         let way = routes.way(core);
         let hub = &met[way.hub as usize];
@@ -176,7 +176,7 @@ pub fn join(
     let thread = std::thread::Builder::new().name("desk".to_owned()).spawn(|| desk.run());
     let thread = Some(thread.map_err(|error| here(format!("starts no thread: {error}")))?);
     let told = Mutex::new(Told { commands, newest: 0, steps });
-    Ok(Hub { contract, rank: place.rank, told, failed, fresh, waker, thread })
+    Ok(Hub { contract, rank: place.rank, told, failed, fresh, bell, thread })
 }
 
 /// Shows hubs that have been met that the worker lives while it is on its way to others, and asks whether to give up.
@@ -435,7 +435,7 @@ impl Hub {
         let contributors = Arc::clone(&exchange.contributors);
         let start = Command::Start(order, Arc::clone(&completion), contributors);
         if told.commands.send(start).is_ok() {
-            _ = self.waker.wake();
+            self.bell.ring();
         } else {
             let errand = Errand::Exchange(wish, vector.name.clone(), bytes);
             let during = Some((sequence, errand, Duration::ZERO));
@@ -465,7 +465,7 @@ impl Hub {
                 .into());
         }
         if self.lock().commands.send(Command::Rate(rate)).is_ok() {
-            _ = self.waker.wake();
+            self.bell.ring();
         }
         Ok(())
     }
@@ -476,7 +476,7 @@ impl Drop for Hub {
     fn drop(&mut self) {
         let (nobody, _) = channel();
         self.lock().commands = nobody;
-        _ = self.waker.wake();
+        self.bell.ring();
         if let Some(thread) = self.thread.take() {
             // A thread that panicked has said so.
             _ = thread.join();

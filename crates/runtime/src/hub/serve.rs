@@ -13,6 +13,8 @@ use crate::handshake::{Hello, Role, Trust};
 use crate::pulse::Patience;
 use crate::session::greeting::{self, Greeting};
 use crate::session::line::Line;
+use crate::session::porch::Porch;
+use crate::transport::bell::Bell;
 use crate::transport::socket::{Socket, Stream};
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token, Waker};
@@ -158,11 +160,11 @@ impl Service {
             let (commands, obey) = channel();
             let board = Board::default();
             let tell = (reports.clone(), Arc::clone(&waker));
-            let (core, wake) = Core::new(number, setup.ahead, setup.patience, obey, tell, Arc::clone(&board))
+            let (core, bell) = Core::new(number, setup.ahead, setup.patience, obey, tell, Arc::clone(&board))
                 .map_err(fault)?;
             let thread = std::thread::Builder::new().name(format!("core {number}"));
             let thread = thread.spawn(|| core.run()).map_err(fault)?;
-            cores.push(Handle { commands: Some(commands), waker: wake, board, thread: Some(thread) });
+            cores.push(Handle { commands: Some(commands), bell, board, thread: Some(thread) });
         }
         let register = Register::new(
             setup.cores,
@@ -178,9 +180,8 @@ impl Service {
             setup,
             poll,
             listeners,
-            greetings: BTreeMap::new(),
+            porch: Porch::default(),
             lines: BTreeMap::new(),
-            next: 0,
             guests: 0,
             register,
             cores,
@@ -193,7 +194,6 @@ impl Service {
             interfaces: addresses.clone(),
             ends: Arc::clone(&ends),
             started: Instant::now(),
-            refused: 0,
             failure: None,
             cut_off: 0,
         };
@@ -283,7 +283,7 @@ const LEAVING: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 struct Handle {
     commands: Option<Sender<Command>>,
-    waker: Waker,
+    bell: Arc<Bell>,
     board: Board,
     thread: Option<JoinHandle<()>>,
 }
@@ -292,15 +292,20 @@ impl Handle {
     fn tell(&self, command: Command) {
         // A core that has ended has said so.
         if self.commands.as_ref().is_some_and(|commands| commands.send(command).is_ok()) {
-            _ = self.waker.wake();
+            self.bell.ring();
         }
+    }
+
+    /// The core ends, soon.
+    fn dismiss(&mut self) {
+        self.commands = None;
+        self.bell.ring();
     }
 }
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        self.commands = None;
-        _ = self.waker.wake();
+        self.dismiss();
         if let Some(thread) = self.thread.take() {
             _ = thread.join();
         }
@@ -375,10 +380,9 @@ struct Hall {
     setup: Setup,
     poll: Poll,
     listeners: Vec<TcpListener>,
-    greetings: BTreeMap<usize, Greeting>,
+    porch: Porch,
     /// Guests, and whether they go once they have been told everything.
     lines: BTreeMap<u32, (Line, Option<Instant>)>,
-    next: usize,
     guests: u32,
     register: Register,
     cores: Vec<Handle>,
@@ -392,7 +396,6 @@ struct Hall {
     interfaces: Vec<SocketAddr>,
     ends: Arc<AtomicU64>,
     started: Instant,
-    refused: u64,
     failure: Option<String>,
     /// Jobs that were under way when the hub ended.
     cut_off: usize,
@@ -431,6 +434,8 @@ impl Hall {
             self.say();
             self.publish(draining.is_some());
             if leaving.is_some_and(|since| self.lines.is_empty() || since.elapsed() > LEAVING) {
+                // All at once: each has a moment to say goodbye.
+                self.cores.iter_mut().for_each(Handle::dismiss);
                 return;
             }
         }
@@ -439,35 +444,19 @@ impl Hall {
     fn accept(&mut self) {
         for listener in &self.listeners {
             while let Ok((stream, _)) = listener.accept() {
-                // Whoever has been silent for longest makes room.
-                if self.greetings.len() >= greeting::MOST {
-                    self.greetings.pop_first();
-                    self.refused += 1;
-                }
-                let greeting = stream.set_nodelay(true).map_err(|error| error.to_string());
-                let greeting = greeting
-                    .and_then(|()| Greeting::answer(Socket::Tcp(stream), self.setup.trust.clone(), None));
-                let Ok(mut greeting) = greeting else { continue };
-                if greeting.socket.watch(self.poll.registry(), Token(self.next)).is_ok() {
-                    self.greetings.insert(self.next, greeting);
-                }
-                self.next += 1;
+                self.porch.come(stream, &self.setup.trust, None, self.poll.registry());
             }
         }
     }
 
     /// Goes on with handshakes.
     fn greet(&mut self) {
-        let tokens: Vec<usize> = self.greetings.keys().copied().collect();
-        for token in tokens {
-            let Some(greeting) = self.greetings.get_mut(&token) else { continue };
-            let (register, cores) = (&self.register, self.setup.cores);
+        let cores = self.setup.cores;
+        loop {
+            let register = &self.register;
             let admit = |hello: &Hello| match hello.role {
                 Role::Worker { .. } | Role::Visitor => Ok(()),
-                Role::Core { core, .. } if core >= cores => {
-                    Err(format!("there is no core {core} of {cores}"))
-                }
-                Role::Rack { core, .. } if core >= cores => {
+                Role::Core { core, .. } | Role::Rack { core, .. } if core >= cores => {
                     Err(format!("there is no core {core} of {cores}"))
                 }
                 Role::Core { rank, number, ticket, .. } => register.admits(number, rank, ticket),
@@ -476,14 +465,9 @@ impl Hall {
                     Err("this is a hub: ranks that run plans among themselves meet elsewhere".to_owned())
                 }
             };
-            let done = match greeting.go_on(admit) {
-                Ok(false) if greeting.began.elapsed() <= greeting::LONGEST => continue,
-                Ok(done) => done,
-                Err(_) => false,
-            };
-            let Some(greeting) = self.greetings.remove(&token) else { continue };
-            let (job, role) = (greeting.job().unwrap_or_default().to_owned(), greeting.role().cloned());
-            match role.filter(|_| done) {
+            let Some((number, greeting)) = self.porch.next_guest(admit) else { return };
+            let job = greeting.job().unwrap_or_default().to_owned();
+            match greeting.role().cloned() {
                 Some(Role::Worker { rank }) => {
                     let guest = self.guest(greeting.socket);
                     self.register.arrived(guest, &job, rank, self.started.elapsed());
@@ -496,15 +480,15 @@ impl Hall {
                         *going = Some(Instant::now());
                     }
                 }
-                Some(Role::Core { rank, number, core, .. }) => {
-                    self.attach(greeting.socket, (number, Who::Worker(rank)), core, token as u32);
+                Some(Role::Core { rank, number: job, core, .. }) => {
+                    self.attach(greeting.socket, (job, Who::Worker(rank)), core, number as u32);
                 }
                 Some(Role::Rack { rack, core }) => {
-                    if let Ok(number) = self.register.bridges(&job, rack) {
-                        self.attach(greeting.socket, (number, Who::Rack(rack)), core, token as u32);
+                    if let Ok(job) = self.register.bridges(&job, rack) {
+                        self.attach(greeting.socket, (job, Who::Rack(rack)), core, number as u32);
                     }
                 }
-                _ => self.refused += 1,
+                _ => {}
             }
         }
     }
@@ -549,8 +533,7 @@ impl Hall {
         while let Ok((job, rack, core, made)) = self.crossings.1.try_recv() {
             match made {
                 Ok(socket) => {
-                    let number = self.next as u32;
-                    self.next += 1;
+                    let number = self.porch.number() as u32;
                     self.attach(socket, (job, Who::Rack(rack)), core, number);
                 }
                 Err(why) => {
@@ -717,7 +700,7 @@ impl Hall {
             cores: self.setup.cores,
             interfaces: self.interfaces.clone(),
             draining,
-            refused: self.refused,
+            refused: self.porch.refused,
             lost: self.register.losses(),
             cut_off: self.cut_off,
             failure: self.failure.clone(),

@@ -85,7 +85,9 @@ impl Greeting {
                             Ok(true) => return Ok(greeting.socket),
                             Err(shut) if shut.lasts => return Err(shut.why),
                             Err(shut) => break shut.why,
-                            Ok(false) if Instant::now() > deadline => break "it does not answer".to_owned(),
+                            Ok(false) if Instant::now() > deadline || greeting.began.elapsed() > LONGEST => {
+                                break "it does not answer".to_owned();
+                            }
                             Ok(false) => {
                                 stop()?;
                                 std::thread::sleep(Duration::from_millis(1));

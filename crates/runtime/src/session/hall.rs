@@ -1,15 +1,15 @@
-//! The coordinator's thread: lets members in, tells them where the others are, and watches them.
+//! The coordinator's thread: lets members in, begins epochs, tells members where the others are, and watches them.
 
-use super::greeting::{self, Greeting};
 use super::line::Line;
 use super::place::{Absence, Place};
-use crate::control::Coordinator;
+use super::porch::Porch;
+use crate::control::assembly::Step;
 use crate::control::message::{Down, Listens, Up};
+use crate::control::{Assembly, Coordinator};
 use crate::executor::Settings;
 use crate::fault::{Blame, Kind, Trouble};
 use crate::handshake::{Hello, Role};
-use crate::pulse::Patience;
-use crate::transport::socket::Socket;
+use crate::pulse::{Patience, Pulse};
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token, Waker};
 use std::collections::BTreeMap;
@@ -71,25 +71,19 @@ pub(super) fn open(place: &Place, settings: Settings) -> Result<Hall, Absence> {
         closing: Arc::clone(&closing),
         listener,
         poll,
-        greetings: BTreeMap::new(),
-        next: 0,
-        guests: (0..place.world).map(|_| None).collect(),
+        porch: Porch::default(),
+        guests: BTreeMap::new(),
+        assembly: Assembly::new(place.world, place.wait),
         coordinator: None,
+        pulse: Pulse::new(settings.patience, Duration::ZERO),
+        told: Vec::new(),
         started: Instant::now(),
-        absent: false,
     };
     let thread = std::thread::Builder::new()
         .name("coordinator".to_owned())
         .spawn(|| door.run())
         .map_err(|error| fault(format!("starts no thread: {error}")))?;
     Ok(Hall { closing, waker, address, thread: Some(thread) })
-}
-
-/// A member that has come.
-#[derive(Debug)]
-struct Guest {
-    line: Line,
-    listens: Option<Listens>,
 }
 
 struct Door {
@@ -99,14 +93,17 @@ struct Door {
     closing: Arc<AtomicBool>,
     listener: TcpListener,
     poll: Poll,
-    greetings: BTreeMap<usize, Greeting>,
-    next: usize,
-    guests: Vec<Option<Guest>>,
-    /// Once all have come.
+    porch: Porch,
+    /// Members that are there, by rank.
+    guests: BTreeMap<u32, Line>,
+    assembly: Assembly,
+    /// Of this epoch; none before the first.
     coordinator: Option<Coordinator>,
+    /// Signs of life of guests that wait for an epoch.
+    pulse: Pulse,
+    /// Who waits for the next epoch, as members of this one were told.
+    told: Vec<u32>,
     started: Instant,
-    /// Whether some did not come in time.
-    absent: bool,
 }
 
 impl Door {
@@ -126,11 +123,10 @@ impl Door {
             self.say();
             if closing.is_none() && self.closing.load(Ordering::Relaxed) {
                 closing = Some(Instant::now());
-                self.guests.iter_mut().flatten().for_each(|guest| guest.line.say(&Down::Leave));
+                self.guests.values_mut().for_each(|line| line.say(&Down::Leave));
                 self.say();
             }
-            let alone = self.coordinator.as_ref().is_none_or(Coordinator::alone)
-                || self.guests.iter().all(Option::is_none);
+            let alone = self.coordinator.as_ref().is_none_or(Coordinator::alone) || self.guests.is_empty();
             if closing.is_some_and(|since| alone || since.elapsed() > LEAVING) {
                 return;
             }
@@ -139,28 +135,16 @@ impl Door {
 
     fn accept(&mut self) {
         while let Ok((stream, _)) = self.listener.accept() {
-            // Whoever has been silent for longest makes room.
-            if self.greetings.len() >= greeting::MOST {
-                self.greetings.pop_first();
-            }
-            let greeting = stream.set_nodelay(true).map_err(|error| error.to_string()).and_then(|()| {
-                Greeting::answer(Socket::Tcp(stream), self.place.trust.clone(), Some(&self.place.job))
-            });
-            let Ok(mut greeting) = greeting else { continue };
-            if greeting.socket.watch(self.poll.registry(), Token(self.next)).is_ok() {
-                self.greetings.insert(self.next, greeting);
-            }
-            self.next += 1;
+            self.porch.come(stream, &self.place.trust, Some(&self.place.job), self.poll.registry());
         }
     }
 
     /// Goes on with handshakes.
     fn greet(&mut self) {
-        let tokens: Vec<usize> = self.greetings.keys().copied().collect();
-        for token in tokens {
-            let Some(greeting) = self.greetings.get_mut(&token) else { continue };
-            let (world, lanes, guests) = (self.place.world, self.lanes, &self.guests);
-            let begun = self.coordinator.is_some();
+        let (world, lanes) = (self.place.world, self.lanes);
+        let closed = self.assembly.begun() && !self.place.elastic;
+        loop {
+            let guests = &self.guests;
             let admit = |hello: &Hello| match hello.role {
                 Role::Member { world: theirs, .. } if theirs != world => {
                     Err(format!("{theirs} ranks there meet {world} ranks here"))
@@ -171,90 +155,160 @@ impl Door {
                 Role::Member { lanes: theirs, .. } if theirs != lanes => {
                     Err(format!("{theirs} lanes there meet {lanes} lanes here"))
                 }
-                Role::Member { rank, .. } if guests[rank as usize].is_some() => {
+                Role::Member { rank, .. } if guests.contains_key(&rank) => {
                     Err(format!("rank {rank} is here already"))
                 }
-                Role::Member { rank, .. } if begun => {
+                Role::Member { rank, .. } if closed => {
                     Err(format!("the job has begun, and rank {rank} is no part of it any more"))
                 }
                 Role::Member { .. } => Ok(()),
                 _ => Err("only members join at the coordinator".to_owned()),
             };
-            let done = match greeting.go_on(admit) {
-                Ok(false) if greeting.began.elapsed() <= greeting::LONGEST => continue,
-                Ok(done) => done,
-                Err(_) => false,
-            };
-            let Some(greeting) = self.greetings.remove(&token) else { continue };
+            let Some((_, greeting)) = self.porch.next_guest(admit) else { return };
             // Two may have been admitted to one place at once; the later is cut off, and tries again.
-            if let (true, Some(&Role::Member { rank, .. })) = (done, greeting.role())
-                && self.guests[rank as usize].is_none()
+            if let Some(&Role::Member { rank, .. }) = greeting.role()
+                && !self.guests.contains_key(&rank)
             {
-                self.guests[rank as usize] = Some(Guest { line: Line::new(greeting.socket), listens: None });
+                let mut line = Line::new(greeting.socket);
+                if self.assembly.begun() {
+                    line.say(&Down::Begun);
+                    self.pulse.join(rank as usize, self.started.elapsed());
+                }
+                self.guests.insert(rank, line);
             }
         }
     }
 
     /// Hears what members say.
     fn listen(&mut self) {
-        let now = self.started.elapsed();
-        for rank in 0..self.guests.len() {
-            let Some(guest) = &mut self.guests[rank] else { continue };
-            let closed = guest.line.read();
-            loop {
-                match (guest.line.message::<Up>(), &mut self.coordinator) {
-                    (Ok(Some(message)), Some(coordinator)) => coordinator.heard(rank as u32, message, now),
-                    (Ok(Some(Up::Listens(listens))), None) => guest.listens = Some(listens),
-                    (Ok(Some(_)), None) => {}
-                    (Ok(None), _) => break,
-                    (Err(what), coordinator) => {
-                        if let Some(coordinator) = coordinator {
-                            coordinator.doubted(rank as u32, what);
-                        }
-                        self.guests[rank] = None;
-                        break;
-                    }
+        let ranks: Vec<u32> = self.guests.keys().copied().collect();
+        for rank in ranks {
+            let Some(line) = self.guests.get_mut(&rank) else { continue };
+            let closed = line.read();
+            while let Some(line) = self.guests.get_mut(&rank) {
+                match line.message::<Up>() {
+                    Ok(Some(message)) => self.heard(rank, message),
+                    Ok(None) => break,
+                    Err(what) => self.lose(rank, |coordinator| coordinator.doubted(rank, what)),
                 }
             }
             if let Err(how) = closed {
-                if let Some(coordinator) = &mut self.coordinator {
-                    coordinator.closed(rank as u32, &how);
-                }
-                self.guests[rank] = None;
+                self.lose(rank, |coordinator| coordinator.closed(rank, &how));
             }
         }
     }
 
-    /// Begins once all are there; says who is missing where they do not come.
-    fn gather(&mut self) {
-        if self.coordinator.is_some() || self.absent {
-            return;
+    fn heard(&mut self, rank: u32, message: Up) {
+        let now = self.started.elapsed();
+        let runs = self.coordinator.as_ref().is_some_and(|coordinator| coordinator.has(rank));
+        if let Some(coordinator) = &mut self.coordinator {
+            coordinator.heard(rank, message.clone(), now);
         }
-        let listens = self.guests.iter().map(|guest| guest.as_ref().and_then(|guest| guest.listens.clone()));
-        let message = match listens.collect::<Option<Vec<_>>>() {
-            Some(members) => {
-                let now = self.started.elapsed();
-                self.coordinator = Some(Coordinator::new(self.place.world, self.patience, now));
-                Down::Meet { epoch: 0, members }
+        if !runs && self.assembly.begun() {
+            self.pulse.heard(rank as usize, now);
+        }
+        let fits = |listens: &Listens| listens.lanes.len() == self.lanes as usize;
+        match message {
+            Up::Listens(listens) | Up::Again { listens, .. } if !fits(&listens) => {
+                self.dismiss(rank, "has another number of lanes than the others".to_owned());
             }
-            None if self.started.elapsed() > self.place.wait => {
-                self.absent = true;
-                let there =
-                    |rank: usize| self.guests[rank].as_ref().is_some_and(|guest| guest.listens.is_some());
-                let missing: Vec<u32> =
-                    (0..self.guests.len()).filter(|&rank| !there(rank)).map(|rank| rank as u32).collect();
+            Up::Listens(listens) if !runs => self.assembly.come(rank, listens),
+            Up::Again { .. } if !self.place.elastic => {
+                self.dismiss(rank, "asks for another epoch, and the job is not elastic".to_owned());
+            }
+            Up::Again { listens, patience_ms } if runs => match self.unreachable(rank) {
+                Some(why) => self.dismiss(rank, why),
+                None => {
+                    self.pulse.join(rank as usize, now);
+                    self.pulse.heard(rank as usize, now);
+                    self.assembly.ask(rank, listens, Duration::from_millis(patience_ms), now);
+                }
+            },
+            Up::Leave if !runs => self.lose(rank, |_| {}),
+            _ => {}
+        }
+    }
+
+    /// Why a rank cannot take part in the next epoch: nothing goes through between it and a lower one, which stays.
+    fn unreachable(&self, rank: u32) -> Option<String> {
+        match self.coordinator.as_ref()?.verdict()? {
+            (Blame::Link(lower, higher), trouble) if *higher == rank && trouble.kind == Kind::Silent => {
+                Some(format!("cannot be reached from rank {lower}"))
+            }
+            _ => None,
+        }
+    }
+
+    /// A member is gone.
+    fn lose(&mut self, rank: u32, tell: impl FnOnce(&mut Coordinator)) {
+        if self.guests.remove(&rank).is_some() {
+            if let Some(coordinator) = &mut self.coordinator {
+                tell(coordinator);
+            }
+            self.assembly.forget(rank);
+            self.pulse.leave(rank as usize);
+        }
+    }
+
+    /// A member takes no part any more.
+    fn dismiss(&mut self, rank: u32, why: String) {
+        if let Some(line) = self.guests.get_mut(&rank) {
+            line.say(&Down::Dismissed { why });
+            _ = line.write();
+            self.lose(rank, |coordinator| coordinator.closed(rank, "end of file"));
+        }
+    }
+
+    /// Begins an epoch once it can begin; says who is missing where they do not come.
+    fn gather(&mut self) {
+        let now = self.started.elapsed();
+        for rank in self.pulse.silent(now).into_iter().map(|(rank, _)| rank as u32) {
+            self.lose(rank, |_| {});
+        }
+        for rank in self.pulse.due(now) {
+            if let Some(line) = self.guests.get_mut(&(rank as u32)) {
+                line.say(&Down::Alive);
+            }
+        }
+        let here: Vec<u32> = self.guests.keys().copied().collect();
+        match self.assembly.step(&here, now) {
+            Some(Step::Begin(epoch, members)) => {
+                let ranks: Vec<u32> = members.iter().map(|&(rank, _)| rank).collect();
+                ranks.iter().for_each(|&rank| self.pulse.leave(rank as usize));
+                self.coordinator = Some(Coordinator::new(&ranks, self.patience, now));
+                self.told.clear();
+                self.tell(&ranks, &Down::Meet { epoch, members });
+            }
+            Some(Step::Missing(missing)) => {
                 let others = missing[1..].iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
                 let seconds = self.place.wait.as_secs_f64();
                 let others = if others.is_empty() { others } else { format!(" (missing, too: {others})") };
                 let what = format!("did not come within {seconds:.0} s{others}");
-                Down::Verdict {
-                    blame: Blame::Rank(missing[0]),
-                    trouble: Trouble { kind: Kind::Silent, what },
-                }
+                let trouble = Trouble { kind: Kind::Silent, what };
+                self.tell(&here, &Down::Verdict { blame: Blame::Rank(missing[0]), trouble });
             }
-            None => return,
-        };
-        self.guests.iter_mut().flatten().for_each(|guest| guest.line.say(&message));
+            Some(Step::Slow(slow)) => {
+                let seconds = self.place.wait.as_secs_f64();
+                let why = format!("did not ask for the next epoch within {seconds:.0} s, as others did");
+                slow.into_iter().for_each(|rank| self.dismiss(rank, why.clone()));
+            }
+            None => {}
+        }
+        let waiting = self.assembly.waiting();
+        if self.assembly.begun() && waiting != self.told {
+            let runs = |rank: &u32| !waiting.contains(rank);
+            let members: Vec<u32> = here.into_iter().filter(runs).collect();
+            self.tell(&members, &Down::Waiting { ranks: waiting.clone() });
+            self.told = waiting;
+        }
+    }
+
+    fn tell(&mut self, ranks: &[u32], message: &Down) {
+        for rank in ranks {
+            if let Some(line) = self.guests.get_mut(rank) {
+                line.say(message);
+            }
+        }
     }
 
     /// Says what is to be said.
@@ -265,18 +319,21 @@ impl Door {
         if let Some(coordinator) = self.coordinator.as_mut().filter(|_| judges) {
             coordinator.tick(now);
             for (rank, message) in coordinator.say() {
-                if let Some(guest) = &mut self.guests[rank as usize] {
-                    guest.line.say(&message);
+                if let Some(line) = self.guests.get_mut(&rank) {
+                    line.say(&message);
                 }
             }
         }
-        for rank in 0..self.guests.len() {
-            let Some(guest) = &mut self.guests[rank] else { continue };
-            if let Err(how) = guest.line.write() {
-                if let Some(coordinator) = &mut self.coordinator {
-                    coordinator.closed(rank as u32, &how);
+        let ranks: Vec<u32> = self.guests.keys().copied().collect();
+        for rank in ranks {
+            let Some(line) = self.guests.get_mut(&rank) else { continue };
+            match line.write() {
+                Err(how) => self.lose(rank, |coordinator| coordinator.closed(rank, &how)),
+                // It has been told, if it can still hear; somebody else may come in its place.
+                Ok(()) if self.coordinator.as_ref().is_some_and(|coordinator| coordinator.lost(rank)) => {
+                    self.lose(rank, |_| {});
                 }
-                self.guests[rank] = None;
+                Ok(()) => {}
             }
         }
     }

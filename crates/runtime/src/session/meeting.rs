@@ -6,6 +6,7 @@ use super::near::{self, Agreement};
 use super::place::{Absence, Place, set_congestion};
 use super::post::{Meet, Post};
 use crate::control::message::Listens;
+use crate::fault::{Kind, Trouble};
 use crate::handshake::{Hello, Role};
 use crate::transport::Connection;
 use crate::transport::socket::{Socket, Stream};
@@ -57,7 +58,10 @@ const LISTENERS: Token = Token(usize::MAX);
 /// Who a connection is with, and for which lane.
 type With = (u32, u32);
 
-/// The connections of this member, by lane and member.
+/// How long members of a later epoch look for each other before they go on without one that cannot be reached.
+const AGAIN: Duration = Duration::from_secs(10);
+
+/// The connections of this member, by lane and seat.
 pub(super) fn join(
     place: &Place,
     meet: &Meet,
@@ -66,20 +70,27 @@ pub(super) fn join(
     wanted: &mut Wanted<'_>,
 ) -> Result<Vec<Vec<Option<Connection>>>, Absence> {
     let lanes = listeners.lanes.len() as u32;
-    let world = meet.members.len() as u32;
+    let world = meet.members.len();
     let mut connections: Vec<Vec<Option<Connection>>> =
         (0..lanes).map(|_| (0..world).map(|_| None).collect()).collect();
     let mut meeting = Meeting::new(place, meet, listeners)?;
-    let deadline = Instant::now() + place.wait;
-    let mut missing = (world - 1) as usize * lanes as usize;
+    let wait = if meet.epoch == 0 { place.wait } else { place.wait.min(AGAIN) };
+    let mut deadline = Instant::now() + wait;
+    let mut missing = (world - 1) * lanes as usize;
     let mut events = Events::with_capacity(256);
     while missing > 0 {
         if Instant::now() > deadline {
-            let absent = (0..world).find(|&rank| {
-                rank != place.rank && connections.iter().any(|lane| lane[rank as usize].is_none())
+            let absent = (meet.ranks().zip(0..)).find(|&(rank, seat): &(u32, usize)| {
+                rank != place.rank && connections.iter().any(|lane| lane[seat].is_none())
             });
-            let (rank, seconds) = (absent.unwrap_or(0), place.wait.as_secs_f64());
+            let (rank, seconds) = (absent.map_or(0, |(rank, _)| rank), place.wait.as_secs_f64());
             let why = meeting.troubles.get(&rank).map_or(String::new(), |why| format!(": {why}"));
+            // The others go on without one of the two, once the coordinator has said so.
+            if meet.epoch > 0 && !post.has_reported() {
+                post.report(rank, Trouble { kind: Kind::Silent, what: format!("could not be joined{why}") });
+                deadline = Instant::now() + place.wait;
+                continue;
+            }
             return Err(Absence::new(format!(
                 "rank {rank} could not be joined with rank {} within {seconds:.0} s{why}",
                 place.rank
@@ -96,7 +107,8 @@ pub(super) fn join(
         post.stay(place)?;
         meeting.accept();
         for ((rank, lane), connection) in meeting.go_on() {
-            let slot = &mut connections[lane as usize][rank as usize];
+            let Some(seat) = meet.seat(rank) else { continue };
+            let slot = &mut connections[lane as usize][seat];
             missing -= usize::from(slot.is_none());
             *slot = Some(connection);
         }
@@ -142,7 +154,7 @@ impl<'a> Meeting<'a> {
             poll.registry().register(door, LISTENERS, Interest::READABLE).map_err(fault)?;
         }
         let lanes = listeners.lanes.len() as u32;
-        let wanted = (0..place.rank)
+        let wanted = (meet.ranks().filter(|&rank| rank < place.rank))
             .flat_map(|rank| (0..lanes).map(move |lane| ((rank, lane), Instant::now())))
             .collect();
         let mut meeting = Self {
@@ -171,10 +183,10 @@ impl<'a> Meeting<'a> {
 
     /// The door of a member with which memory may be shared on a lane.
     fn door(&self, (rank, lane): With) -> Option<&'a str> {
-        let of = |rank: u32| &self.meet.members[rank as usize];
-        let address = |rank: u32| of(rank).lanes[lane as usize].ip();
-        let near = self.place.shared_memory && near::together(address(self.place.rank), address(rank));
-        of(rank).door.as_deref().filter(|_| near && !self.barred.contains_key(&rank))
+        let (ours, theirs) = (self.meet.listens(self.place.rank)?, self.meet.listens(rank)?);
+        let address = |listens: &Listens| listens.lanes[lane as usize].ip();
+        let near = self.place.shared_memory && near::together(address(ours), address(theirs));
+        theirs.door.as_deref().filter(|_| near && !self.barred.contains_key(&rank))
     }
 
     /// Makes connections whose time has come.
@@ -195,10 +207,9 @@ impl<'a> Meeting<'a> {
                     }
                 }
             });
-            let socket = near.map_or_else(
-                || TcpStream::connect(self.meet.members[rank as usize].lanes[lane as usize]).map(Socket::Tcp),
-                Ok,
-            );
+            let Some(listens) = self.meet.listens(rank) else { continue };
+            let socket =
+                near.map_or_else(|| TcpStream::connect(listens.lanes[lane as usize]).map(Socket::Tcp), Ok);
             let greeting = socket
                 .map_err(|error| error.to_string())
                 .and_then(|socket| Greeting::begin(socket, self.place.trust.clone(), &self.place.job, role));
@@ -268,11 +279,11 @@ impl<'a> Meeting<'a> {
         with: Option<With>,
         made: &mut Vec<(With, Connection)>,
     ) {
-        let (rank, world, epoch) = (self.place.rank, self.meet.members.len() as u32, self.meet.epoch);
+        let (rank, meet, epoch) = (self.place.rank, self.meet, self.meet.epoch);
         let (lanes, come) = (self.listeners.lanes.len() as u32, &self.come);
         let admit = |hello: &Hello| match hello.role {
             Role::Lane { from, to, lane, epoch: theirs } => {
-                if to != rank || from <= rank || from >= world || lane >= lanes {
+                if to != rank || from <= rank || meet.seat(from).is_none() || lane >= lanes {
                     Err(format!("no lane {lane} leads from rank {from} to rank {to} here"))
                 } else if theirs != epoch {
                     Err(format!("epoch {theirs} is not this epoch {epoch}"))

@@ -26,6 +26,8 @@ pub struct Place {
     /// Whether to share memory with members on this machine: with those that listen at the same address, or that are as this
     /// one reached by loopback alone, that are of the same user and network namespace, and that want it, too. TCP elsewhere.
     pub shared_memory: bool,
+    /// Whether the job goes on in a new epoch where ranks are lost or come back ([`super::Session::renew`]).
+    pub elastic: bool,
     /// The congestion control of connections between members (`cubic`, `reno`); the system's where it is absent.
     pub congestion: Option<String>,
 }
@@ -37,7 +39,7 @@ impl Place {
     /// That the place and the settings make sense, before anybody is called.
     pub(crate) fn check(&self, settings: Settings) -> Result<(), Absence> {
         let Settings { pace, patience, .. } = settings;
-        let fault = |what: String| Err(Absence { nonsense: true, ..Absence::here(self.rank, &what) });
+        let fault = |what: String| Err(Absence::nonsense(Absence::here(self.rank, &what).why));
         if self.rank >= self.world {
             return fault(format!("is none of {} ranks: they are 0 to one less", self.world));
         }
@@ -107,6 +109,11 @@ pub struct Absence {
 impl Absence {
     pub(crate) fn new(why: impl Into<String>) -> Self {
         Self { why: why.into(), nonsense: false }
+    }
+
+    /// That what this member was told makes no sense.
+    pub(crate) fn nonsense(why: impl Into<String>) -> Self {
+        Self { why: why.into(), nonsense: true }
     }
 
     /// That this rank cannot do something.

@@ -1,7 +1,7 @@
 //! A member's connection to the coordinator, and the thread that keeps it.
 
 use super::Wanted;
-use super::greeting::{self, Greeting};
+use super::greeting::Greeting;
 use super::hall::Hall;
 use super::line::Line;
 use super::meeting::{self, Listeners};
@@ -13,36 +13,53 @@ use crate::fault::{Blame, Kind, Trouble};
 use crate::handshake::Role;
 use crate::pulse::Patience;
 use crate::transport::socket::Socket;
-use mio::net::TcpStream;
 use mio::{Events, Poll, Token, Waker};
 use std::io::ErrorKind;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 const COORDINATOR: Token = Token(0);
 const TOLD: Token = Token(1);
 
-/// Where all members listen, in an epoch.
+/// Who takes part in an epoch, and where each listens.
 #[derive(Debug)]
 pub(super) struct Meet {
     pub(super) epoch: u16,
-    /// By member.
-    pub(super) members: Vec<Listens>,
+    /// Ranks in their order, which is that of seats.
+    pub(super) members: Vec<(u32, Listens)>,
+}
+
+impl Meet {
+    pub(super) fn ranks(&self) -> impl Iterator<Item = u32> {
+        self.members.iter().map(|&(rank, _)| rank)
+    }
+
+    pub(super) fn seat(&self, rank: u32) -> Option<usize> {
+        self.members.binary_search_by_key(&rank, |&(rank, _)| rank).ok()
+    }
+
+    pub(super) fn listens(&self, rank: u32) -> Option<&Listens> {
+        self.seat(rank).map(|seat| &self.members[seat].1)
+    }
 }
 
 /// A member's connection to the coordinator.
-#[derive(Debug)]
 pub(super) struct Post {
     line: Line,
     poll: Poll,
+    waker: Arc<Waker>,
     /// How often a sign of life is due before the thread gives it, and when it was given last.
     interval: Duration,
     said: Instant,
+    /// Whether a peer was reported that cannot be reached.
+    reported: bool,
+    /// Who is at fault that an epoch ended before it had begun.
+    verdict: Option<Blame>,
 }
 
-/// Goes to the coordinator, and waits there until all have come.
+/// Goes to the coordinator, and waits there until an epoch begins.
 pub(super) fn enter(
     place: &Place,
     settings: Settings,
@@ -51,63 +68,12 @@ pub(super) fn enter(
     let deadline = Instant::now() + place.wait;
     let listeners = meeting::listen(place, settings.pace.lanes)?;
     loop {
+        let mut post = Post::connect(place, settings, deadline, wanted)?;
+        post.line.say(&Up::Listens(listeners.listens.clone()));
         // Whoever was cut off before a word was said tries again, and may be told why.
-        if let Some((post, meet)) = gather(place, settings, deadline, &listeners, wanted)? {
+        if let Some(meet) = post.gather(place, settings, (deadline, true), wanted)? {
             return Ok((post, meet, listeners));
         }
-    }
-}
-
-/// Goes to the coordinator once, and waits there until all have come; nothing, where it was cut off at once.
-fn gather(
-    place: &Place,
-    settings: Settings,
-    deadline: Instant,
-    listeners: &Listeners,
-    wanted: &mut Wanted<'_>,
-) -> Result<Option<(Post, Meet)>, Absence> {
-    let lanes = settings.pace.lanes;
-    let fault = |what: String| Absence::here(place.rank, &what);
-    let mut socket = greet(place, lanes, deadline, wanted)?;
-    let poll = Poll::new().map_err(|error| fault(format!("cannot wait: {error}")))?;
-    socket.watch(poll.registry(), COORDINATOR).map_err(|error| fault(format!("cannot wait: {error}")))?;
-    let interval = settings.patience.interval;
-    let mut post = Post { line: Line::new(socket), poll, interval, said: Instant::now() };
-    post.line.say(&Up::Listens(listeners.listens.clone()));
-    let mut events = Events::with_capacity(8);
-    let began = Instant::now();
-    loop {
-        wanted()?;
-        let closed = post.line.write().and_then(|()| post.line.read()).err();
-        let lost = |why: String| fault(format!("lost the coordinator: it {why}"));
-        // What it said before it went counts.
-        match post.line.message::<Down>().map_err(lost)? {
-            Some(Down::Meet { epoch, members }) => {
-                let complete = members.len() == place.world as usize
-                    && members.iter().all(|member| member.lanes.len() == lanes as usize);
-                if !complete {
-                    return Err(fault("was told of other members than there are".to_owned()));
-                }
-                return Ok(Some((post, Meet { epoch, members })));
-            }
-            Some(Down::Verdict { blame, trouble }) => return Err(Absence::new(format!("{blame} {trouble}"))),
-            Some(Down::Leave) => return Err(lost("left before all had come".to_owned())),
-            Some(Down::Alive | Down::Roll { .. }) => continue,
-            None => {
-                if let Some(how) = closed {
-                    if began.elapsed() < AGAIN && Instant::now() < deadline {
-                        std::thread::sleep(AGAIN);
-                        return Ok(None);
-                    }
-                    return Err(lost(format!("closed its connection ({how})")));
-                }
-            }
-        }
-        // The coordinator knows who is missing: it may say so a little later.
-        if Instant::now() > deadline + Duration::from_secs(2) {
-            return Err(fault("waits for others, and the coordinator does not say for whom".to_owned()));
-        }
-        post.wait(&mut events, Duration::from_millis(50)).map_err(fault)?;
     }
 }
 
@@ -116,50 +82,156 @@ const AGAIN: Duration = Duration::from_millis(100);
 
 /// Connects to the coordinator, again and again until it is there.
 fn greet(place: &Place, lanes: u32, deadline: Instant, wanted: &mut Wanted<'_>) -> Result<Socket, Absence> {
-    let role = || Role::Member { rank: place.rank, world: place.world, lanes };
-    let fault = |what: String| {
-        Absence::here(place.rank, &format!("cannot join at the coordinator {}: {what}", place.coordinator))
+    let role = Role::Member { rank: place.rank, world: place.world, lanes };
+    let mut unwanted = None;
+    let mut stop = || {
+        wanted().map_err(|absence| {
+            let why = absence.why.clone();
+            unwanted = Some(absence);
+            why
+        })
     };
-    loop {
-        let greeting = TcpStream::connect(place.coordinator).and_then(|stream| {
-            stream.set_nodelay(true)?;
-            Ok(stream)
-        });
-        let greeting = greeting
-            .map_err(|error| error.to_string())
-            .and_then(|stream| Greeting::begin(Socket::Tcp(stream), place.trust.clone(), &place.job, role()));
-        let why = match greeting {
-            Err(why) => why,
-            Ok(mut greeting) => loop {
-                match greeting.go_on(|_| Ok(())) {
-                    Ok(true) => return Ok(greeting.socket),
-                    Err(shut) if shut.lasts => return Err(fault(shut.why)),
-                    Err(shut) => break shut.why,
-                    Ok(false)
-                        if Instant::now() > deadline || greeting.began.elapsed() > greeting::LONGEST =>
-                    {
-                        break "it does not answer".to_owned();
-                    }
-                    Ok(false) => std::thread::sleep(Duration::from_millis(1)),
-                }
-                wanted()?;
-            },
-        };
-        wanted()?;
-        if Instant::now() > deadline {
-            return Err(fault(why));
-        }
-        std::thread::sleep(AGAIN);
-    }
+    let reached = Greeting::reach(place.coordinator, (&place.trust, &place.job), &role, deadline, &mut stop);
+    reached.map_err(|why| {
+        unwanted.unwrap_or_else(|| {
+            let what = format!("cannot join at the coordinator {}: {why}", place.coordinator);
+            Absence::here(place.rank, &what)
+        })
+    })
 }
 
 impl Post {
-    /// Shows that the member lives while it is not watched yet, and hears whether it is all over.
-    pub(super) fn stay(&mut self, place: &Place) -> Result<(), Absence> {
+    /// Goes to the coordinator.
+    fn connect(
+        place: &Place,
+        settings: Settings,
+        deadline: Instant,
+        wanted: &mut Wanted<'_>,
+    ) -> Result<Self, Absence> {
+        let fault = |error: std::io::Error| Absence::here(place.rank, &format!("cannot wait: {error}"));
+        let mut socket = greet(place, settings.pace.lanes, deadline, wanted)?;
+        let poll = Poll::new().map_err(fault)?;
+        socket.watch(poll.registry(), COORDINATOR).map_err(fault)?;
+        let waker = Arc::new(Waker::new(poll.registry(), TOLD).map_err(fault)?);
+        let (interval, said) = (settings.patience.interval, Instant::now());
+        Ok(Self { line: Line::new(socket), poll, waker, interval, said, reported: false, verdict: None })
+    }
+
+    /// Asks for the next epoch, and waits until it begins. The coordinator waits for `patience` for ranks that were lost.
+    pub(super) fn again(
+        &mut self,
+        place: &Place,
+        settings: Settings,
+        patience: Duration,
+        wanted: &mut Wanted<'_>,
+    ) -> Result<(Meet, Listeners), Absence> {
+        (self.reported, self.verdict) = (false, None);
+        let deadline = Instant::now() + place.wait + patience;
+        let listeners = meeting::listen(place, settings.pace.lanes)?;
+        let patience_ms = patience.as_millis() as u64;
+        self.line.say(&Up::Again { listens: listeners.listens.clone(), patience_ms });
+        match self.gather(place, settings, (deadline, false), wanted)? {
+            Some(meet) => Ok((meet, listeners)),
+            None => Err(Absence::here(place.rank, "was cut off by the coordinator")),
+        }
+    }
+
+    /// Waits until an epoch begins; nothing, where the member was cut off at once, the `first` time.
+    fn gather(
+        &mut self,
+        place: &Place,
+        settings: Settings,
+        (deadline, first): (Instant, bool),
+        wanted: &mut Wanted<'_>,
+    ) -> Result<Option<Meet>, Absence> {
+        let lanes = settings.pace.lanes;
+        let fault = |what: String| Absence::here(place.rank, &what);
+        let lost = |why: String| fault(format!("lost the coordinator: it {why}"));
+        let mut events = Events::with_capacity(8);
+        let (began, mut heard, mut begun) = (Instant::now(), Instant::now(), false);
+        loop {
+            wanted()?;
+            self.live();
+            let closed = self.line.write().and_then(|()| self.line.read()).err();
+            // What it said before it went counts.
+            let message = self.line.message::<Down>().map_err(lost)?;
+            if message.is_some() {
+                heard = Instant::now();
+            }
+            match message {
+                Some(Down::Meet { epoch, members }) => {
+                    let meet = Meet { epoch, members };
+                    let complete = meet.members.is_sorted_by(|a, b| a.0 < b.0)
+                        && meet.seat(place.rank).is_some()
+                        && meet.ranks().all(|rank| rank < place.world)
+                        && meet.members.iter().all(|(_, member)| member.lanes.len() == lanes as usize);
+                    if !complete {
+                        return Err(fault("was told of other members than there are".to_owned()));
+                    }
+                    return Ok(Some(meet));
+                }
+                Some(Down::Verdict { blame, trouble }) if first => {
+                    return Err(Absence::new(format!("{blame} {trouble}")));
+                }
+                Some(Down::Dismissed { why }) => return Err(fault(why)),
+                Some(Down::Leave) => return Err(lost("left before all had come".to_owned())),
+                Some(Down::Begun) => begun = true,
+                // What is still said of an epoch that is over.
+                Some(Down::Alive | Down::Roll { .. } | Down::Verdict { .. } | Down::Waiting { .. }) => {}
+                None => {
+                    if let Some(how) = closed {
+                        if first && began.elapsed() < AGAIN && Instant::now() < deadline {
+                            std::thread::sleep(AGAIN);
+                            return Ok(None);
+                        }
+                        return Err(lost(format!("closed its connection ({how})")));
+                    }
+                    // While the first epoch has not begun it has nothing to say.
+                    if (begun || !first) && heard.elapsed() > settings.patience.silence {
+                        return Err(lost(Trouble::silent(heard.elapsed()).what));
+                    }
+                    // The coordinator knows who is missing: it may say so a little later.
+                    if Instant::now() > deadline + Duration::from_secs(2) {
+                        let why = match begun {
+                            true => {
+                                "waits for the job to begin another epoch, as its ranks have not done yet"
+                            }
+                            false => "waits for others, and the coordinator does not say for whom",
+                        };
+                        return Err(fault(why.to_owned()));
+                    }
+                    self.wait(&mut events, Duration::from_millis(50)).map_err(fault)?;
+                }
+            }
+        }
+    }
+
+    /// Shows now and then that the member lives.
+    fn live(&mut self) {
         if self.said.elapsed() >= self.interval {
             self.said = Instant::now();
             self.line.say(&Up::Alive);
         }
+    }
+
+    /// Something is wrong with a peer before the epoch has begun.
+    pub(super) fn report(&mut self, peer: u32, trouble: Trouble) {
+        self.reported = true;
+        self.line.say(&Up::Trouble { peer, trouble });
+    }
+
+    pub(super) const fn has_reported(&self) -> bool {
+        self.reported
+    }
+
+    /// Whether a rank or a link is at fault that an epoch ended before it had begun: the next may do better.
+    pub(super) const fn may_go_on(&self) -> bool {
+        matches!(self.verdict, Some(Blame::Rank(_) | Blame::Link(..) | Blame::Nobody))
+    }
+
+    /// Shows that the member lives while it is not watched yet, and hears whether it is all over.
+    pub(super) fn stay(&mut self, place: &Place) -> Result<(), Absence> {
+        self.live();
         let closed = self.line.write().and_then(|()| self.line.read()).err();
         let lost = |why: String| Absence::here(place.rank, &format!("lost the coordinator: it {why}"));
         while let Some(message) = self.line.message::<Down>().map_err(lost)? {
@@ -167,9 +239,13 @@ impl Post {
                 Down::Roll { call } => {
                     self.line.say(&Up::Here { call, progress: Progress { begun: 0, over: 0 } });
                 }
-                Down::Verdict { blame, trouble } => return Err(Absence::new(format!("{blame} {trouble}"))),
+                Down::Verdict { blame, trouble } => {
+                    self.verdict = Some(blame);
+                    return Err(Absence::new(format!("{blame} {trouble}")));
+                }
                 Down::Leave => return Err(lost("left before all had met".to_owned())),
-                Down::Alive | Down::Meet { .. } => {}
+                Down::Dismissed { why } => return Err(Absence::here(place.rank, &why)),
+                Down::Alive | Down::Meet { .. } | Down::Begun | Down::Waiting { .. } => {}
             }
         }
         match closed {
@@ -194,10 +270,11 @@ impl Post {
         hall: Option<Hall>,
     ) -> std::io::Result<Watch> {
         let (tell, told) = channel();
-        let waker = Waker::new(self.poll.registry(), TOLD)?;
-        let keeper = Keeper { post: self, verdicts, gauge, told, patience };
+        let waker = Arc::clone(&self.waker);
+        let waiting = Arc::default();
+        let keeper = Keeper { post: self, verdicts, gauge, told, patience, waiting: Arc::clone(&waiting) };
         let thread = std::thread::Builder::new().name("post".to_owned()).spawn(|| keeper.run())?;
-        Ok(Watch { tell, waker, thread: Some(thread), _hall: hall })
+        Ok(Watch { tell, waker, waiting, thread: Some(thread), hall })
     }
 }
 
@@ -205,18 +282,22 @@ impl Post {
 enum Tell {
     Report(u32, Trouble),
     Late(u64, Duration),
+    /// Give the connection back.
+    Recall,
 }
 
 /// The thread, as the communicator sees it. When it is dropped, the member leaves; after it the coordinator, where it is
 /// ours.
 pub(super) struct Watch {
     tell: Sender<Tell>,
-    waker: Waker,
-    thread: Option<JoinHandle<()>>,
-    _hall: Option<Hall>,
+    waker: Arc<Waker>,
+    /// Ranks that wait for the next epoch.
+    waiting: Arc<Mutex<Vec<u32>>>,
+    thread: Option<JoinHandle<Option<Post>>>,
+    hall: Option<Hall>,
 }
 
-impl Court for Watch {
+impl Court for Arc<Watch> {
     fn report(&self, peer: u32, trouble: Trouble) {
         self.tell(Tell::Report(peer, trouble));
     }
@@ -227,6 +308,19 @@ impl Court for Watch {
 }
 
 impl Watch {
+    /// Ranks that wait for the next epoch.
+    pub(super) fn waiting(&self) -> Vec<u32> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Ends the thread, without a word to the coordinator: the connection to it, unless it is lost, and the coordinator,
+    /// where it is ours.
+    pub(super) fn recall(mut self) -> (Option<Post>, Option<Hall>) {
+        self.tell(Tell::Recall);
+        let post = self.thread.take().and_then(|thread| thread.join().ok().flatten());
+        (post, self.hall.take())
+    }
+
     fn tell(&self, what: Tell) {
         // A thread that has ended has given its verdict.
         if self.tell.send(what).is_ok() {
@@ -253,22 +347,28 @@ struct Keeper {
     gauge: Arc<Gauge>,
     told: Receiver<Tell>,
     patience: Patience,
+    waiting: Arc<Mutex<Vec<u32>>>,
 }
 
 impl Keeper {
-    fn run(mut self) {
+    /// Until the member leaves, or wants its connection back.
+    fn run(mut self) -> Option<Post> {
         let started = Instant::now();
         let mut member = Member::new(self.patience, started.elapsed());
         let mut events = Events::with_capacity(8);
         let (mut given, mut leaving) = (false, None);
         loop {
             if self.post.wait(&mut events, member.interval()).is_err() {
-                return;
+                return None;
             }
             loop {
                 match self.told.try_recv() {
                     Ok(Tell::Report(peer, trouble)) => member.report(peer, trouble),
                     Ok(Tell::Late(sequence, elapsed)) => member.late(sequence, elapsed),
+                    Ok(Tell::Recall) => {
+                        let lost = member.verdict().is_some_and(|(blame, _)| *blame == Blame::Coordinator);
+                        return (!lost && !member.alone()).then_some(self.post);
+                    }
                     Err(TryRecvError::Empty) => break,
                     Err(TryRecvError::Disconnected) => {
                         if leaving.is_none() {
@@ -291,6 +391,9 @@ impl Keeper {
                 }
             }
             member.tick(started.elapsed());
+            if *member.waiting() != *self.waiting.lock().unwrap_or_else(PoisonError::into_inner) {
+                *self.waiting.lock().unwrap_or_else(PoisonError::into_inner) = member.waiting().to_vec();
+            }
             member.say().iter().for_each(|message| self.post.line.say(message));
             let written = self.post.line.write().map_err(|how| Trouble::closed(&how));
             if let Some(trouble) = lost.or(written.err()) {
@@ -309,7 +412,7 @@ impl Keeper {
             let said = leaving
                 .is_some_and(|since| self.post.line.said() || since.elapsed() > Duration::from_secs(1));
             if said || (gone && leaving.is_some()) {
-                return;
+                return None;
             }
             if gone {
                 // Nothing more comes; wait for the communicator to end.

@@ -1,13 +1,15 @@
 //! Connections that one thread waits for, and moves bytes between them and its machine.
 
+use super::bell::Bell;
 use super::{Connection, Halt, Intake, end};
 use crate::fault::Trouble;
 use crate::machine::Machine;
 use crate::memory::Region;
 use crate::pulse::{Patience, Pulse};
-use mio::{Events, Poll, Registry, Token, Waker};
+use mio::{Events, Poll, Registry, Token};
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Bytes that are read at once, at most, where they cannot be read to their place.
@@ -19,16 +21,20 @@ const SLICES: usize = 64;
 /// The token of whoever has commands; connections have that of their peer.
 const COMMANDS: Token = Token(usize::MAX);
 
-/// A thread's connections, by peer.
+/// A thread's connections, by peer. The thread works in turns: it [waits](Wires::wait), looks what it was told, and
+/// [works](Wires::work).
 pub(crate) struct Wires {
     poll: Poll,
     events: Events,
+    bell: Arc<Bell>,
     connections: BTreeMap<u32, Connection>,
     pulse: Pulse,
     started: Instant,
     ticked: Duration,
     staging: Vec<u8>,
-    /// Whether there is more to move than one round of work may.
+    /// Whether there are connections that are heard without waiting.
+    lively: bool,
+    /// Whether there is more to move than one turn may.
     busy: bool,
 }
 
@@ -63,20 +69,22 @@ impl<M: Machine> Intake for Reception<'_, M> {
 
 impl Wires {
     /// No connections yet, and what wakes the thread that waits for them.
-    pub(crate) fn new(patience: Patience) -> io::Result<(Self, Waker)> {
+    pub(crate) fn new(patience: Patience) -> io::Result<(Self, Arc<Bell>)> {
         let poll = Poll::new()?;
-        let waker = Waker::new(poll.registry(), COMMANDS)?;
+        let bell = Arc::new(Bell::new(poll.registry(), COMMANDS)?);
         let wires = Self {
             poll,
+            bell: Arc::clone(&bell),
             events: Events::with_capacity(256),
             connections: BTreeMap::new(),
             pulse: Pulse::new(patience, Duration::ZERO),
             started: Instant::now(),
             ticked: Duration::ZERO,
             staging: vec![0; STAGING],
+            lively: false,
             busy: false,
         };
-        Ok((wires, waker))
+        Ok((wires, bell))
     }
 
     /// One more connection. The peer is watched once it has been heard: it may still be meeting others.
@@ -91,6 +99,7 @@ impl Wires {
         if !connection.checked() {
             machine.believe(peer);
         }
+        self.lively |= connection.lively();
         self.connections.insert(peer, connection);
         self.busy = true;
         Ok(())
@@ -116,15 +125,25 @@ impl Wires {
         self.poll.registry()
     }
 
-    /// Waits until something happens on a connection, somebody wakes the thread, or signs of life are due. Tokens of
-    /// whatever else something happened to.
+    /// Whether there is a connection with a peer.
+    pub(crate) fn has(&self, peer: u32) -> bool {
+        self.connections.contains_key(&peer)
+    }
+
+    /// Waits until something happens on a connection, somebody rings, or signs of life are due. Tokens of whatever else
+    /// something happened to.
+    ///
+    /// # Errors
+    /// Where the system cannot wait.
     pub(crate) fn wait(&mut self, machine: &impl Machine) -> io::Result<Vec<Token>> {
         let due = (self.ticked + self.pulse.interval()).saturating_sub(self.started.elapsed());
         let mut ready = self.busy;
         for (&peer, connection) in &mut self.connections {
             ready |= connection.rest(machine.reads(peer), machine.waiting(peer) > 0);
         }
-        let polled = self.poll.poll(&mut self.events, Some(if ready { Duration::ZERO } else { due }));
+        let sleeps = !ready && self.bell.doze();
+        let polled = self.poll.poll(&mut self.events, Some(if sleeps { due } else { Duration::ZERO }));
+        self.bell.rouse();
         self.connections.values_mut().for_each(|connection| connection.rouse());
         match polled {
             Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
@@ -139,6 +158,7 @@ impl Wires {
                         connection.told(event);
                     }
                 }
+                Err(_) if event.token() == COMMANDS => {}
                 Err(_) => others.push(event.token()),
             }
         }
@@ -147,60 +167,83 @@ impl Wires {
 
     /// Moves bytes until every connection blocks, in turn with each peer; not for ever, because there is more to do. After
     /// each round `each` looks what has come of it. Connections that are lost are gone afterwards: the peers, and why.
+    ///
+    /// Before it gives up it looks a few times whether more comes at once, where that costs next to nothing: to sleep and be
+    /// woken takes longer than most peers need. Others that have work to do go first.
     pub(crate) fn work<M: Machine>(
         &mut self,
         machine: &mut M,
         mut each: impl FnMut(&mut M),
     ) -> Vec<(u32, Trouble)> {
         const ROUNDS: usize = 64;
+        const LOOKS: usize = 10;
         let mut lost = Vec::new();
+        let mut looks = if self.lively { LOOKS } else { 0 };
         self.busy = true;
         for _ in 0..ROUNDS {
-            let mut moved = false;
-            let now = self.started.elapsed();
-            for (&peer, connection) in &mut self.connections {
-                let read = receive(machine, peer, connection, &mut self.staging);
-                if let Ok(true) = read {
-                    self.pulse.heard(peer as usize, now);
-                }
-                let written = read.and_then(|read| match send(machine, peer, connection) {
-                    Ok(wrote) => Ok((read, wrote)),
-                    Err(trouble) => {
-                        // What the peer said before it went counts: it may have left as it should.
-                        while let Ok(true) = receive(machine, peer, connection, &mut self.staging) {}
-                        Err(trouble)
-                    }
-                });
-                match written {
-                    Ok((read, wrote)) => {
-                        if wrote {
-                            self.pulse.said(peer as usize, now);
-                        }
-                        moved |= read || wrote;
-                    }
-                    Err(trouble) => lost.push((peer, trouble)),
-                }
-            }
-            lost.iter().for_each(|&(peer, _)| self.remove(peer));
+            let moved = self.round(machine, &mut lost);
             each(machine);
-            if !moved {
+            if self.started.elapsed() >= self.ticked + self.pulse.interval() {
+                break;
+            }
+            if moved {
+                continue;
+            }
+            if looks == 0 || self.bell.rung() {
                 self.busy = false;
                 break;
             }
+            looks -= 1;
+            std::thread::yield_now();
         }
-        let now = self.started.elapsed();
-        if now >= self.ticked + self.pulse.interval() {
-            self.ticked = now;
-            self.tick(machine, now, &mut lost);
-        }
+        self.tick(machine, &mut lost);
         // Whoever has said that it leaves is not lost.
         lost.into_iter()
             .map(|(peer, trouble)| (peer, if machine.has_left(peer) { Trouble::left() } else { trouble }))
             .collect()
     }
 
-    /// Gives signs of life, and looks for those of others.
-    fn tick(&mut self, machine: &mut impl Machine, now: Duration, lost: &mut Vec<(u32, Trouble)>) {
+    /// Reads and writes once with every peer; whether there was something.
+    fn round(&mut self, machine: &mut impl Machine, lost: &mut Vec<(u32, Trouble)>) -> bool {
+        let (mut moved, before) = (false, lost.len());
+        let now = self.started.elapsed();
+        for (&peer, connection) in &mut self.connections {
+            let read = receive(machine, peer, connection, &mut self.staging);
+            if let Ok(true) = read {
+                self.pulse.heard(peer as usize, now);
+                self.bell.set_cut_off(false);
+            }
+            let written = read.and_then(|read| match send(machine, peer, connection) {
+                Ok(wrote) => Ok((read, wrote)),
+                Err(trouble) => {
+                    // What the peer said before it went counts: it may have left as it should.
+                    while let Ok(true) = receive(machine, peer, connection, &mut self.staging) {}
+                    Err(trouble)
+                }
+            });
+            match written {
+                Ok((read, wrote)) => {
+                    if wrote {
+                        self.pulse.said(peer as usize, now);
+                    }
+                    moved |= read || wrote;
+                }
+                Err(trouble) => lost.push((peer, trouble)),
+            }
+        }
+        for &(peer, _) in &lost[before..] {
+            self.remove(peer);
+        }
+        moved || lost.len() > before
+    }
+
+    /// Gives signs of life and looks for those of others, if that is due.
+    fn tick(&mut self, machine: &mut impl Machine, lost: &mut Vec<(u32, Trouble)>) {
+        let now = self.started.elapsed();
+        if now < self.ticked + self.pulse.interval() {
+            return;
+        }
+        self.ticked = now;
         for peer in self.pulse.due(now) {
             machine.beat(peer as u32);
             self.busy = true;
@@ -209,7 +252,11 @@ impl Wires {
         for &peer in self.connections.keys().filter(|&&peer| !machine.reads(peer)) {
             self.pulse.heard(peer as usize, now);
         }
-        for (peer, silence) in self.pulse.silent(now) {
+        let silent = self.pulse.silent(now);
+        if self.pulse.cut_off(now, None) {
+            self.bell.set_cut_off(true);
+        }
+        for (peer, silence) in silent {
             self.remove(peer as u32);
             lost.push((peer as u32, Trouble::silent(silence)));
         }
