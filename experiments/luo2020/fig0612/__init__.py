@@ -46,7 +46,13 @@ def measure(runner: Runner) -> Findings:
             times.add(nbytes, name, *found.cells())
     own = [each for (_, name), each in pairs.items() if name != GLOO]
     verdicts = [
-        _best(BEST_LARGE, pairs, LARGE, "Both send 2 (N - 1) / N vectors over every link, which is the limit."),
+        _best(
+            BEST_LARGE,
+            pairs,
+            LARGE,
+            "Both send 2 (N - 1) / N vectors over every link, which is the limit. A host of shards hears seven at a time, "
+            "whose queue overflows now and then; one of a ring hears one.",
+        ),
         _best(
             BEST_SMALL,
             pairs,
