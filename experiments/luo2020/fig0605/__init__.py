@@ -91,8 +91,8 @@ def _linear(hubs: Sequence[Pair]) -> Verdict:
         grown >= 1 - LINE,
         f"each of {len(last.exchange.hosts) - 1} workers has {grown:.2f} times the throughput that each of "
         f"{len(first.exchange.hosts) - 1} has{source([first, last])}",
-        "The hub's link is as fast as those of all workers together, so that each has its own link's rate. What is lost "
-        "beyond the prediction is the machine's: its cores are the hub's and all workers'.",
+        "The hub's link is as fast as those of all workers together, so that each has its own link's rate. What is "
+        "lost beyond the prediction is the machine's: its cores are the hub's and all workers'.",
     )
 
 

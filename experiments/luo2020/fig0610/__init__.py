@@ -71,9 +71,9 @@ def _loss(pairs: Mapping[tuple[int, str], Pair]) -> Verdict:
         f"{100 * loss:.1f} % at {most} racks, predicted {100 * (1 - one.predicted_s / many.predicted_s):.1f} %"
         f"{source([one, many])}",
         "Rounds between hubs add latency once, at the end, and hubs have room for 2 (R - 1) / R vectors besides "
-        f"those of {WORKERS} workers. What is lost beyond the prediction is the machine's, whose cores more hosts share. "
-        "One vector a rack crosses the core where without hubs in racks it is one a worker. The paper emulates the ring "
-        "within one box; here it crosses links.",
+        f"those of {WORKERS} workers. What is lost beyond the prediction is the machine's, whose cores more hosts "
+        "share. One vector a rack crosses the core where without hubs in racks it is one a worker. The paper emulates "
+        "the ring within one box; here it crosses links.",
     )
 
 

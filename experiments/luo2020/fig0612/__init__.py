@@ -50,8 +50,8 @@ def measure(runner: Runner) -> Findings:
             BEST_LARGE,
             pairs,
             LARGE,
-            "Both send 2 (N - 1) / N vectors over every link, which is the limit. A host of shards hears seven at a time, "
-            "whose queue overflows now and then; one of a ring hears one.",
+            "Both send 2 (N - 1) / N vectors over every link, which is the limit. A host of shards hears seven at a "
+            "time, whose queue overflows now and then; one of a ring hears one.",
         ),
         _best(
             BEST_SMALL,
