@@ -43,6 +43,8 @@ def find(paper: str, wanted: list[str]) -> list[Experiment]:
 
 
 def _named(name: str, known: list[str]) -> str:
+    if name in known:
+        return name
     number = re.fullmatch(r"(?:fig)?0*(\d{1,3})", name, re.ASCII)
     within = re.fullmatch(r"(?:fig)?0*(\d{1,2})\.(\d{1,2})", name, re.ASCII)
     full = f"fig{int(number[1]):02}" if number else name
