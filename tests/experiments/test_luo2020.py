@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from experiments.harness.runner import Runner
 from experiments.harness.table import Table
-from experiments.harness.testbed import Live, Measured, Nothing, Record, Trial
-from experiments.luo2020 import beside, fig0605, fig0610, racks, sec23, tab21
+from experiments.harness.testbed import RECORD, Live, Measured, Nothing, Record, Trial
+from experiments.luo2020 import beside, fig0605, fig0607, fig0609, fig0610, fig0612, racks, sec23, sec615, tab21, tab63
 from experiments.luo2020.beside import Pair
 from experiments.luo2020.exchange import FOLDER, fabric, host_costs, hub, planned, sharded
 from syncline import _core, plans
 from syncline.config.source import from_file
+from tests.conftest import ROOT, Cli
 from tests.testbed.specs import needs_namespaces
 
 RUNNER = Runner(quick=True)
@@ -116,6 +119,58 @@ def test_figure_6_5(hub_s, shards_s, holds):
     assert not fig0605._above(*pairs[::-1]).holds
 
 
+def timed(*seconds):
+    """Exchanges of 25 MiB that took so long."""
+    return [made("", 25 << 20, 1.0, each) for each in seconds]
+
+
+@pytest.mark.parametrize(("at_32_kib", "holds"), [(1.0, True), (1.04, True), (1.2, False)])
+def test_figure_6_7(at_32_kib, holds):
+    found = dict(zip((4 << 10, 32 << 10, 1 << 20), timed(1.0, at_32_kib, 1.5), strict=True))
+    assert fig0607._best(found).holds == holds
+    found = dict(zip((1, 2), timed(at_32_kib, 1.0), strict=True))
+    assert fig0607._few(found).holds == holds
+
+
+@pytest.mark.parametrize(("many", "holds"), [(1.0, True), (1.1, True), (1.2, False)])
+def test_figures_6_9_and_6_10(many, holds):
+    assert fig0609._loss(dict(zip((1, 8), timed(1.0, many), strict=True))).holds == holds
+    assert fig0610._loss(dict(zip(((1, "ring"), (4, "ring")), timed(1.0, many), strict=True))).holds == holds
+
+
+@pytest.mark.parametrize(("theirs", "holds"), [(1.1, True), (0.9, False)])
+def test_figure_6_12(theirs, holds):
+    nbytes = fig0612.LARGE
+    pairs = dict(zip(((nbytes, fig0612.FLAT), (nbytes, fig0612.GLOO)), timed(1.0, theirs), strict=True))
+    assert fig0612._best(fig0612.BEST_LARGE, pairs, nbytes, "").holds == holds
+
+
+@pytest.mark.parametrize(("by_worker", "holds"), [(1.43, True), (1.0, False), (2.0, False)])
+def test_section_6_1_5(by_worker, holds):
+    pairs = dict(zip(((1, sec615.KEYS), (1, sec615.BY_WORKER)), timed(1.0, by_worker), strict=True))
+    assert sec615._local(pairs).holds == holds
+
+
+@pytest.mark.parametrize(("thin", "thick", "verdicts"), [(2.0, 1.0, "yyy"), (1.0, 1.0, "nyn"), (2.0, 1.5, "ynn")])
+def test_section_2_3(thin, thick, verdicts):
+    """Gains where the condition holds, and where it does not."""
+    columns = ("racks", "core Gb/s", "condition", "with answers", "flat_s", "two levels_s", "gain_ratio")
+    table = Table("swept", "", columns)
+    table.add(2, 10, "pays", "pays", thin, 1.0, thin)
+    table.add(2, 160, "does not", "does not", thick, 1.0, thick)
+    judged = [each(table).holds for each in (sec23._pays, sec23._only, sec23._both)]
+    assert judged == [each == "y" for each in verdicts]
+
+
+def test_table_6_3():
+    """A worker of each deployment, by hand: 6.1.10."""
+    port = 21077 / 128
+    attached = 260 + port + 31.25 + (4 * port + 2 * 31.25) / 2
+    hub = 8407 + 20 * (attached - 260 + 162.5)
+    assert tab63.worker("25Gb hub 2:1") == pytest.approx(6913 + attached + hub / 65)
+    assert tab63.worker(tab63.BASE) == pytest.approx(6913 + 795 + 5 * 21077 / 32 + 3 * 94)
+
+
 def test_table_2_1():
     assert [tab21.factor(each) for each in tab21.PLACEMENTS] == [14, 3.5, 16, 2]
 
@@ -172,3 +227,44 @@ def test_racks_run(tmp_path):
 
 def test_the_hosts_costs_say_where_they_are_from():
     assert (FOLDER / "host-costs.yaml").read_text("utf-8").startswith("# Measured by `syncline testbed check --save`")
+
+
+def ran(tmp_path, *arguments):
+    """The command line, from the root; files go to ``tmp_path``."""
+    command = [
+        sys.executable,
+        "-m",
+        "experiments",
+        "luo2020",
+        *arguments,
+        "--quick",
+        "--no-plot",
+        "--out",
+        str(tmp_path),
+    ]
+    environment = Cli(tmp_path).environment()
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, encoding="utf-8", check=False)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def test_records_are_shown_without_the_testbed(tmp_path):
+    done = ran(tmp_path, "6.9", "tab41", "--recorded")
+    assert "testbed:" not in done.stderr
+    assert "luo-09" in done.stdout
+    assert "of 5 claims hold" in done.stdout
+
+
+@needs_namespaces
+@pytest.mark.timeout(240)
+def test_the_command_measures(tmp_path):
+    before = (FOLDER / "fig0609" / RECORD).read_text("utf-8")
+    done = ran(tmp_path, "6.9", "--json")
+    assert "testbed: star hub 26214400B 9 hosts jobs=8" in done.stderr
+    (experiment,) = json.loads(done.stdout)["experiments"]
+    (table,) = experiment["tables"]
+    rows = [dict(zip(table["columns"], row, strict=True)) for row in table["rows"]]
+    assert [row["jobs"] for row in rows] == [4, 8]
+    # Links of 500 Mb/s: no testbed exchanges faster, and a busy machine may take its time.
+    assert all(0.4 < row["measured_s"] < 30 for row in rows), rows
+    assert (FOLDER / "fig0609" / RECORD).read_text("utf-8") == before, "a record is written when it is asked for"

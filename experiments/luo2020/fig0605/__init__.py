@@ -120,6 +120,7 @@ def draw(findings: Findings) -> Figure:
             ]
             label = arm if not more else f"{arm}, measured"
             plot.line(axes, [x for x, _ in points], [y for _, y in points], label, index, **more)
+    axes.set_xticks(WORKERS)
     axes.set_xlabel("workers")
     axes.set_ylabel("exchanges of all workers [1/s]")
     axes.set_ylim(bottom=0)

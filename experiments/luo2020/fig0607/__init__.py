@@ -102,6 +102,7 @@ def draw(findings: Findings) -> Figure:
             ]
             plot.line(axes, [x for x, _ in points], [y for _, y in points], label, index)
     plot.sizes_below(left, findings.table("chunks").column("chunk_bytes"))
+    right.set_xticks(CORES)
     left.set_xlabel("chunk")
     right.set_xlabel("connections of a worker")
     left.set_ylabel("exchange of 25 MiB [ms]")

@@ -75,10 +75,11 @@ def draw(findings: Findings) -> Figure:
             if not isinstance(seconds, str)
         ]
         plot.line(axes, [x for x, _ in points], [y for _, y in points], label, index)
+    axes.set_xticks(JOBS)
     axes.set_xlabel("jobs")
     axes.set_ylabel("exchanges of a job [1/s]")
     axes.set_ylim(bottom=0)
-    axes.legend()
+    axes.legend(loc="lower left")
     return figure
 
 

@@ -89,10 +89,11 @@ def draw(findings: Findings) -> Figure:
             points = [(x, 1 / y) for x, y in zip(counts, seconds, strict=True) if not isinstance(y, str)]
             label = way if not more else f"{way}, measured"
             plot.line(axes, [x for x, _ in points], [y for _, y in points], label, index, **more)
+    axes.set_xticks(COUNTS)
     axes.set_xlabel("racks")
     axes.set_ylabel("exchanges [1/s]")
     axes.set_ylim(bottom=0)
-    axes.legend()
+    axes.legend(loc="lower left")
     return figure
 
 
