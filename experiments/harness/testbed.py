@@ -161,6 +161,8 @@ def run(trial: Trial, python: str) -> list[float]:
     Raises ``RuntimeError`` with what it said where it fails.
     """
     command = [sys.executable, "-m", "syncline", "testbed", "run", str(trial.scenario), "--timeout", TIMEOUT]
+    # A name of its own, so that two commands have two testbeds.
+    command += ["--set", f"name=figure-{os.getpid()}"]
     for key, value in trial.changes.items():
         command += ["--set", f"{key}={json.dumps(value)}"]
     command += ["--hosts", ",".join(map(str, trial.hosts)), "--", python, "-W", "ignore", *trial.program]

@@ -47,11 +47,10 @@ def serve(addresses: list[str], cores: int, jobs: int = 1) -> None:
     from syncline.hub import Service
 
     with Service(addresses, cores=cores, insecure=True, congestion=CONTROL) as service:
-        while len(service.status()["jobs"]) < jobs:
-            time.sleep(0.01)
-        # Not drained: hubs of other racks may be about to come.
-        while service.status()["jobs"]:
-            time.sleep(0.05)
+        ended = 0
+        while ended < jobs:
+            time.sleep(0.02)
+            ended += sum(each["event"] == "job_ends" for each in service.events())
 
 
 def work(hubs: Any, nbytes: int, steps: int, rank: int, world: int, **options: Any) -> list[float]:
