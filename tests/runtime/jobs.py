@@ -52,6 +52,12 @@ class Job:
         assert lines, err
         return dict(json.loads(lines[-1]))
 
+    def until(self, rank: int, key: str) -> Any:
+        """Reads what a rank says until it says something of ``key``: what."""
+        while key not in (line := self._line(rank)):
+            pass
+        return line[key]
+
     def kill(self, rank: int, number: signal.Signals) -> float:
         """Sends a signal to a rank; when that was."""
         self.processes[rank].send_signal(number)

@@ -1,7 +1,11 @@
-"""One rank: sums again and again, and says how it went in lines of JSON. Usage: worker.py [SETTINGS]."""
+"""One rank: sums again and again, and says how it went in lines of JSON. Usage: worker.py [SETTINGS].
+
+With ``renew`` (what :meth:`Communicator.renew` is given) it goes on where ranks are lost, and lets in those that wait.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 import time
@@ -18,31 +22,62 @@ def say(**what: Any) -> None:
     sys.stdout.flush()
 
 
+def agree(ranks: Communicator, step: int) -> int:
+    """The step that ranks go on with: that of whoever is furthest."""
+    furthest = array("q", [step])
+    ranks.all_reduce(furthest, "max", keep=True).wait()
+    return furthest[0]
+
+
+def renew(ranks: Communicator, step: int, how: dict[str, Any]) -> int:
+    """Goes on in a new epoch; with which step."""
+    while True:
+        ranks.renew(**how)
+        say(ranks=ranks.ranks, epoch=ranks.epoch, at=time.time())
+        # Another rank may be lost at once.
+        with contextlib.suppress(SynclineError):
+            return agree(ranks, step)
+
+
 def main() -> None:
     """Joins, and sums until something goes wrong or the steps are done."""
     settings = json.loads(sys.argv[1]) if len(sys.argv) > 1 else {}
     steps, elements = settings.pop("steps", 1 << 30), settings.pop("elements", 100_000)
-    odd = settings.pop("odd", {})
+    odd, again = settings.pop("odd", {}), settings.pop("renew", None)
     pace = Pace(**settings.pop("pace", {}))
     try:
-        ranks = Communicator.join(pace=pace, **settings)
+        ranks = Communicator.join(pace=pace, elastic=again is not None, **settings)
     except SynclineError as error:
         say(error=error.diagnostics[0], status=error.exit_status, at=time.time())
         return
     with ranks:
-        values = array("f", [1.0]) * odd.get(str(ranks.rank), elements)
-        for step in range(steps):
-            before = values[0]
+        values = array("f", [0.0]) * odd.get(str(ranks.rank), elements)
+        step = agree(ranks, 0) if ranks.epoch else 0
+        first = step
+        while step < steps:
+            values[:] = array("f", [1.0 + step % 7]) * len(values)
+            waits = array("i", [len(ranks.waiting)])
             try:
                 ranks.all_reduce(values, keep=True).wait()
+                if again is not None:
+                    ranks.all_reduce(waits, "max", keep=True).wait()
             except SynclineError as error:
-                intact = all(value == before for value in values)
+                intact = all(value == 1.0 + step % 7 for value in values)
                 say(error=error.diagnostics[0], status=error.exit_status, at=time.time(), intact=intact)
-                return
-            assert all(value == before * ranks.world for value in values)
-            values[:] = array("f", [1.0 + step % 7]) * len(values)
-            if step == 0:
+                if again is None:
+                    return
+                try:
+                    step = renew(ranks, step, again)
+                except SynclineError as error:
+                    say(error=error.diagnostics[0], status=error.exit_status, at=time.time())
+                    return
+                continue
+            assert all(value == (1.0 + step % 7) * ranks.world for value in values)
+            if step == first:
                 say(step=step)
+            step += 1
+            if again is not None and waits[0]:
+                step = renew(ranks, step, again)
         say(done=steps)
 
 

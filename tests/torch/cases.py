@@ -15,6 +15,7 @@ import torch.distributed as dist
 from torch.distributed import _functional_collectives as functional
 from torch.nn.parallel import DistributedDataParallel
 
+import syncline.hub
 import syncline.torch
 from syncline.errors import SynclineError
 
@@ -269,6 +270,14 @@ def works():
     gc.collect()
     assert gone() is not None
     same(work.result()[0], torch.full((2_000_000,), float(world)))
+    # Nobody waits for it at all: it is let go of with an operation that comes later.
+    tensor = torch.ones(1000)
+    gone = weakref.ref(tensor)
+    dist.all_reduce(tensor, async_op=True)
+    del tensor
+    dist.barrier()
+    dist.barrier()
+    assert gone() is None
     dist.barrier()
     dist.monitored_barrier(timeout=timedelta(seconds=20))
     with dist._coalescing_manager():
@@ -450,9 +459,9 @@ def model():
     )
 
 
-def losses(trained, rank, steps=12):
+def losses(trained, rank, optimizer=None, steps=12):
     """Trains on generated data; every rank has data of its own. The losses of this rank."""
-    optimizer = torch.optim.SGD(trained.parameters(), lr=0.2, momentum=0.9)
+    optimizer = optimizer or torch.optim.SGD(trained.parameters(), lr=0.2, momentum=0.9)
     data = torch.Generator().manual_seed(rank)
     found = []
     for _ in range(steps):
@@ -484,13 +493,20 @@ def train(*ways):
             for each in trained:
                 fully_shard(each)
             fully_shard(trained)
-        else:
+        elif how != "optimizer":
             # Several buckets.
             trained = DistributedDataParallel(trained, bucket_cap_mb=0.05)
         if how == "hook":
             ranks = syncline.torch.join()
             trained.register_comm_hook(None, syncline.torch.hook(ranks, in_order=True))
-        sys.stdout.write(" ".join(value.hex() for value in losses(trained, rank)) + "\n")
+        if how == "hub":
+            hub = syncline.hub.Hub.join(None, syncline.torch.vectors(trained), in_order=True, job="hook")
+            trained.register_comm_hook(None, syncline.torch.hook(hub, trained))
+        optimizer = None
+        if how == "optimizer":
+            chosen = syncline.hub.Sgd(lr=0.2, momentum=0.9)
+            optimizer = syncline.torch.HubOptimizer(trained.parameters(), chosen, in_order=True, bucket_mb=0.05)
+        sys.stdout.write(" ".join(value.hex() for value in losses(trained, rank, optimizer)) + "\n")
     dist.destroy_process_group()
 
 

@@ -12,8 +12,8 @@ from tests.runtime.jobs import free_port
 ROOT = Path(__file__).parents[2]
 
 
-def start(world, case, *arguments, **variables):
-    """The processes of a job, by rank."""
+def start(world, case, *arguments, cases="cases", **variables):
+    """The processes of a job, by rank; ``cases`` is the module that has the case."""
     common = {
         **os.environ,
         "MASTER_ADDR": "127.0.0.1",
@@ -24,7 +24,7 @@ def start(world, case, *arguments, **variables):
     }
     return [
         subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-m", "tests.torch.cases", case, *arguments],
+            [sys.executable, "-W", "ignore", "-m", f"tests.torch.{cases}", case, *arguments],
             cwd=ROOT,
             env={**common, "RANK": str(rank), "LOCAL_RANK": str(rank)},
             stdout=subprocess.PIPE,
@@ -45,8 +45,8 @@ def end(processes, within_s=100):
     return [(process.returncode, out, err) for process, (out, err) in zip(processes, answers, strict=True)]
 
 
-def run(world, case, *arguments, **variables):
+def run(world, case, *arguments, within_s=100, **more):
     """Runs a case as each rank of a job; what each printed."""
-    answers = end(start(world, case, *arguments, **variables))
+    answers = end(start(world, case, *arguments, **more), within_s)
     assert all(status == 0 for status, _, _ in answers), "\n".join(err for _, _, err in answers)
     return [out for _, out, _ in answers]

@@ -1,4 +1,4 @@
-"""The program of the guide works, as its page has it."""
+"""The programs of the guide work, as its page has them."""
 
 from __future__ import annotations
 
@@ -8,19 +8,23 @@ from importlib.util import find_spec
 
 import pytest
 
-from tests.conftest import ROOT
-from tests.docs.pages import blocks
+from syncline.hub import Service
+from tests.runtime.guides import answers, shown, write
 
 pytestmark = pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed")
 
-GUIDE = ROOT / "docs" / "how-to" / "train-with-pytorch.md"
+GUIDE = "train-with-pytorch.md"
 
 
 def test_training(tmp_path):
-    program = next(block for block in blocks(GUIDE) if block.title == "train.py")
-    (tmp_path / "train.py").write_text("\n".join(program.lines) + "\n")
+    write(GUIDE, "train.py", tmp_path)
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "4", "train.py"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=110)
     assert done.returncode == 0, done.stderr
-    shown = next(block for block in blocks(GUIDE) if any("torchrun" in line for line in block.lines))
-    assert done.stdout.strip() == shown.lines[-1]
+    assert done.stdout.strip() == shown(GUIDE, "torchrun")[-1]
+
+
+def test_training_on_a_hub(tmp_path):
+    with Service(port=0, cores=1) as service:
+        said = answers(GUIDE, "hub.py", tmp_path, 2, SYNCLINE_HUBS=service.addresses[0])
+    assert [out for out, _ in said] == [shown(GUIDE, "python hub.py")[-1] + "\n", ""], said

@@ -225,9 +225,9 @@ impl Communicator {
         if let Some(why) = refused {
             return Err(PyValueError::new_err(why));
         }
+        let patience = seconds_or_none("wait_s", patience_s).map_err(|error| to_python(py, &error))?;
         let session = self.operations.take().ok_or_else(|| self.operations.closed())?;
         let renewed = detached(py, || {
-            let patience = seconds("wait_s", patience_s)?;
             let mut replaced = Vec::new();
             let mut books = |seat: u32, ranks: &[u32]| {
                 replaced.clear();
@@ -336,10 +336,17 @@ where
 /// A time, of a setting in seconds.
 fn seconds(key: &str, value: f64) -> syncline_diagnostics::Result<Duration> {
     let time = Duration::try_from_secs_f64(value).ok().filter(|time| !time.is_zero());
-    time.ok_or_else(|| {
-        let error = Diagnostic::error(Code::BadValue, format!("`{key}` is no time to wait for"));
-        error.key(key).found(value.to_string()).allowed("seconds, more than 0").into()
-    })
+    time.ok_or_else(|| no_time(key, value, "seconds, more than 0"))
+}
+
+/// A time that may be none at all.
+fn seconds_or_none(key: &str, value: f64) -> syncline_diagnostics::Result<Duration> {
+    Duration::try_from_secs_f64(value).map_err(|_| no_time(key, value, "seconds, 0 or more"))
+}
+
+fn no_time(key: &str, value: f64, allowed: &str) -> Diagnostics {
+    let error = Diagnostic::error(Code::BadValue, format!("`{key}` is no time to wait for"));
+    error.key(key).found(value.to_string()).allowed(allowed).into()
 }
 
 /// Memory at an address.

@@ -165,9 +165,17 @@ pub struct Hello {
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "is")]
 enum Answer {
-    Challenge { nonce: String, proof: String },
+    Challenge {
+        nonce: String,
+        proof: String,
+    },
     Accepted,
-    Refused { why: String },
+    Refused {
+        why: String,
+        /// Whether it may be otherwise later.
+        #[serde(default)]
+        later: bool,
+    },
 }
 
 #[derive(Serialize, Deserialize)]
@@ -221,6 +229,21 @@ impl From<String> for Shut {
     }
 }
 
+/// Why whoever connects is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// A clause that says why.
+    pub why: String,
+    /// Whether it may be otherwise later.
+    pub later: bool,
+}
+
+impl From<String> for Refusal {
+    fn from(why: String) -> Self {
+        Self { why, later: false }
+    }
+}
+
 /// Whoever connects.
 #[derive(Debug)]
 pub struct Initiator {
@@ -263,7 +286,7 @@ impl Initiator {
         }
         let Some(answer) = self.decoder.message::<Answer>()? else { return Ok(Next::Wait) };
         match answer {
-            Answer::Refused { why } => Err(Shut { why: format!("refused: {why}"), lasts: true }),
+            Answer::Refused { why, later } => Err(Shut { why: format!("refused: {why}"), lasts: !later }),
             Answer::Challenge { nonce, proof } if !self.proved => {
                 let transcript = transcript(&self.hello, &nonce);
                 let proof = unhex(&proof).unwrap_or_default();
@@ -319,9 +342,11 @@ impl Acceptor {
     pub fn received(
         &mut self,
         bytes: &[u8],
-        admit: impl FnOnce(&Hello) -> Result<(), String>,
+        admit: impl FnOnce(&Hello) -> Result<(), Refusal>,
     ) -> Result<Next, (String, Vec<u8>)> {
-        let refuse = |why: String| (why.clone(), encode(&Answer::Refused { why }));
+        let turn_away =
+            |Refusal { why, later }: Refusal| (why.clone(), encode(&Answer::Refused { why, later }));
+        let refuse = |why: String| turn_away(why.into());
         let silent = |why: String| (why, Vec::new());
         self.decoder.feed(bytes);
         match &self.hello {
@@ -346,7 +371,7 @@ impl Acceptor {
                 if !self.trust.believes("initiator", transcript, &proof) {
                     return Err(refuse("the key is another than this job's".to_owned()));
                 }
-                admit(hello).map_err(refuse)?;
+                admit(hello).map_err(turn_away)?;
                 Ok(Next::Done(encode(&Answer::Accepted)))
             }
         }
@@ -408,7 +433,7 @@ mod tests {
         let mut bytes = std::mem::take(&mut initiator.1);
         let (mut here, mut there) = (None, None);
         loop {
-            let answer = match acceptor.received(&bytes, &admit) {
+            let answer = match acceptor.received(&bytes, |hello| Ok(admit(hello)?)) {
                 Ok(Next::Wait) => Vec::new(),
                 Ok(Next::Send(answer)) => answer,
                 Ok(Next::Done(answer)) => {

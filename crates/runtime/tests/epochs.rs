@@ -224,3 +224,16 @@ fn plans_may_change_with_the_epoch() {
         .collect();
     sums(&all(renewed.into_iter().map(|member| member.join().unwrap()).collect()));
 }
+
+#[test]
+fn whoever_is_started_again_before_it_is_missed_waits_for_its_place() {
+    let (port, mut members) = meet(3);
+    let slow = members.remove(1);
+    let back = enter(elastic(1, 3, port), settings());
+    thread::sleep(Duration::from_millis(300));
+    assert!(!back.is_finished(), "its place is taken");
+    drop(slow);
+    let mut members = all(renew(members, WAIT));
+    members.insert(1, back.join().unwrap().unwrap());
+    sums(&members);
+}

@@ -576,13 +576,63 @@ fn a_learning_rate_changes_between_steps() {
     world.order(0, 0, Wish::Set, &mut vector, false);
     for (rate, expected) in [(None, 99.0), (Some(0.25), 98.75)] {
         if let Some(rate) = rate {
-            world.client(0).set_rate(rate);
+            world.client(0).set_rate(rate, None);
         }
         world.run(u64::MAX).unwrap();
         vector = buffer(&[1.0; 40]);
         world.order(0, 0, Wish::PushPull, &mut vector, false);
         world.run(u64::MAX).unwrap();
         assert_eq!(floats(&vector), [expected; 40]);
+    }
+}
+
+#[test]
+fn vectors_have_optimizers_and_rates_of_their_own() {
+    let mut terms =
+        terms(1, &[40, 40, 40], ", \"optimizer\": {\"name\": \"sgd\", \"parameters\": {\"lr\": 1}}");
+    let own = "{\"name\": \"sgd\", \"parameters\": {\"lr\": 2, \"momentum\": 0.5}}";
+    terms.keys[1].optimizer = Some(serde_json::from_str(own).unwrap());
+    let mut world = World::new(terms, &[Cores { cores: 2, interfaces: 1 }], 1);
+    let mut vectors: Vec<Buffer> = (0..3).map(|_| buffer(&[100.0; 40])).collect();
+    for key in 0..3 {
+        world.order(0, key, Wish::Set, &mut vectors[key as usize], false);
+    }
+    // Velocities of the second are 1, 1.5, 1.75; the last has another rate from the third step on.
+    let expected = [[99.0, 98.0, 97.0], [98.0, 95.0, 91.5], [99.0, 98.0, 97.75]];
+    for step in 0..3 {
+        if step == 2 {
+            world.client(0).set_rate(0.25, Some(2));
+        }
+        world.run(u64::MAX).unwrap();
+        for key in 0..3 {
+            vectors[key as usize] = buffer(&[1.0; 40]);
+            world.order(0, key, Wish::PushPull, &mut vectors[key as usize], false);
+        }
+        world.run(u64::MAX).unwrap();
+        for (vector, expected) in vectors.iter().zip(expected) {
+            assert_eq!(floats(vector), [expected[step]; 40]);
+        }
+    }
+}
+
+#[test]
+fn whoever_joins_does_so_between_steps_of_vectors_that_are_pushed_together() {
+    let rest = ", \"reduction\": \"sum\", \"policy\": \"shrink\"";
+    for (together, expected) in [(vec![], [1, 0]), (vec!["k0".to_owned(), "k1".to_owned()], [1, 1])] {
+        let terms = Terms { together, ..terms(2, &[40, 40], rest) };
+        let mut world = World::new(terms, &[Cores { cores: 1, interfaces: 1 }], 1);
+        world.kill(1);
+        world.connect(1, 101);
+        world.shard(0).expect(JOB, 1, 9);
+        let mut vectors = [buffer(&[1.0; 40]), buffer(&[1.0; 40])];
+        world.order(0, 0, Wish::PushPull, &mut vectors[0], false);
+        world.client(0).admit(1, 9);
+        world.run(u64::MAX).unwrap();
+        world.order(0, 1, Wish::PushPull, &mut vectors[1], false);
+        world.run(u64::MAX).unwrap();
+        let joined = world.shard(0).joined();
+        let steps: Vec<u64> = joined[0].steps.values().copied().collect();
+        assert_eq!(steps, expected);
     }
 }
 

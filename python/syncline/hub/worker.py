@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from syncline import _core
@@ -14,7 +15,7 @@ from syncline.runtime.communicator import Pending
 from syncline.runtime.memory import ELEMENTS, NOTHING, Memory, memory, refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from syncline.errors import SynclineError
@@ -59,13 +60,14 @@ class Hub:
         rank: int | None = None,
         world: int | None = None,
         job: str = "job",
-        optimizer: Chosen | None = None,
+        optimizer: Chosen | Mapping[str, Chosen] | None = None,
         reduction: str = "mean",
         in_order: bool = False,
         asynchronous: bool = False,
         policy: str = "fail",
         chunk: int = 32 << 10,
         mapping: str = "key_by_interface",
+        together: Sequence[str] = (),
         racks: Racks | None = None,
         key_file: str | Path | None = None,
         tls: Certificates | str | Path | None = None,
@@ -84,9 +86,12 @@ class Hub:
         ``world`` are those of the environment where they are not given.
 
         What ranks push is combined by ``reduction`` (``mean``, or a reduction of collectives), in the order of ranks
-        with ``in_order``. With an ``optimizer`` the hub keeps parameters and makes them better; ``asynchronous``, it
-        does so with each push, and nobody waits. ``policy`` says what happens when a rank is lost: ``fail``, ``shrink``
+        with ``in_order``. With an ``optimizer`` the hub keeps parameters and makes them better; one for each vector may
+        be given by the vectors' names, and those that are not named have none. ``asynchronous``, it does so with each
+        push, and nobody waits. ``policy`` says what happens when a rank is lost: ``fail``, ``shrink``
         (the others go on) or ``wait`` (until it is started again). Vectors are cut into chunks of ``chunk`` bytes.
+        Vectors that every rank pushes once a step are named in ``together``: a rank that is started again joins between
+        two steps of all of them, and not of each.
 
         With ``racks`` each rack has hubs of its own, that sum for its ranks first and then exchange; ``hubs`` is not
         needed then.
@@ -104,6 +109,7 @@ class Hub:
         key = trust.secret(key_file, tls, names=(f"rank-{rank}", "rank"))
         trust.check([host for host, _ in found], key, insecure=insecure)
         vectors = {name: _vector(name, each) for name, each in keys.items()}
+        of_all, own = _optimizers(optimizer, vectors)
         worker = {
             "rank": rank,
             "job": job,
@@ -116,16 +122,17 @@ class Hub:
             "terms": {
                 "workers": world,
                 "keys": [
-                    {"name": name, "element": element, "elements": elements}
+                    {"name": name, "element": element, "elements": elements, **own.get(name, {})}
                     for name, (element, elements) in vectors.items()
                 ],
                 "chunk": chunk,
                 "reduction": reduction,
                 "in_order": in_order,
                 "pace": "asynchronous" if asynchronous else "synchronous",
-                "optimizer": None if optimizer is None else optimizer.plain(),
+                "optimizer": of_all,
                 "policy": policy,
                 "mapping": mapping,
+                "together": list(together),
                 "racks": None if racks is None else racks.plain(),
             },
         }
@@ -180,9 +187,13 @@ class Hub:
         for exchange in under_way:
             exchange.wait()
 
-    def set_learning_rate(self, rate: float) -> None:
-        """Another learning rate, from this rank's next push on: one rank says it, for all, between steps."""
-        _open(lambda: self._core.set_rate(rate))
+    def set_learning_rate(self, rate: float, key: str | None = None) -> None:
+        """Another learning rate, of one vector or of all, from this rank's next push on.
+
+        One rank says it, for all, between steps; or all ranks say the same before the same step.
+        """
+        number = None if key is None else self._number(key)
+        _open(lambda: self._core.set_rate(rate, number))
 
     def close(self) -> None:
         """Leaves. What is under way fails."""
@@ -196,19 +207,20 @@ class Hub:
 
     def _memory(self, key: str, buffer: Any) -> Memory:
         """The memory of a buffer that is what the job says that its vector is."""
-        vector = self._keys.get(key)
-        if vector is None:
-            import difflib
-
-            near = difflib.get_close_matches(key, self._keys, 1)
-            allowed = f"did you mean `{near[0]}`?" if near else ", ".join(f"`{name}`" for name in self._keys)
-            raise refusal("the job has no such vector", f"`{key}`", allowed)
+        self._number(key)
+        vector = self._keys[key]
         held = memory(buffer)
         found = (held.element, held.nbytes // held.width)
         if found != vector:
             word = "{0[1]} {0[0]}".format
             raise refusal(f"this is not what the job says that `{key}` is", word(found), word(vector))
         return held
+
+    def _number(self, key: str) -> int:
+        """Which vector it is."""
+        if key not in self._numbers:
+            raise _unknown(key, self._numbers)
+        return self._numbers[key]
 
     def _begin(
         self, key: str, wish: str, source: tuple[int, int], target: tuple[int, int], owner: Any, *, keep: bool = False
@@ -229,6 +241,29 @@ def _hubs(
         return [resolve(each, PORT) for rack in racks.hubs for each in rack]
     given = environment.get("SYNCLINE_HUBS", f"127.0.0.1:{PORT}").split(",") if hubs is None else hubs
     return [resolve(each, PORT) for each in ([given] if isinstance(given, str) else given)]
+
+
+def _unknown(key: str, known: Mapping[str, Any]) -> SynclineError:
+    """That there is no such vector."""
+    import difflib
+
+    near = difflib.get_close_matches(key, known, 1)
+    allowed = f"did you mean `{near[0]}`?" if near else ", ".join(f"`{name}`" for name in known)
+    return refusal("the job has no such vector", f"`{key}`", allowed)
+
+
+def _optimizers(
+    given: Chosen | Mapping[str, Chosen] | None, vectors: Mapping[str, Any]
+) -> tuple[dict[str, Any] | None, dict[str, dict[str, Any]]]:
+    """The optimizer of all vectors, and what is said of single ones."""
+    if given is None:
+        return None, {}
+    if not isinstance(given, Mapping):
+        return given.plain(), {}
+    for name in given:
+        if name not in vectors:
+            raise _unknown(name, vectors)
+    return None, {name: {"optimizer": chosen.plain()} for name, chosen in given.items()}
 
 
 def _open(call: Callable[[], Any]) -> Any:

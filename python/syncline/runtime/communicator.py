@@ -127,8 +127,8 @@ class Communicator:
         only), which keeps strangers out of the job, and what is sent is neither secret nor safe from whoever can inject
         packets; or the user says that it is ``insecure``.
 
-        A job that is ``elastic`` goes on where ranks are lost, and takes them back: :meth:`renew`. All ranks say so. A rank
-        that joins it late waits until the others begin a new epoch with it; :attr:`ranks` says who takes part.
+        A job that is ``elastic`` goes on where ranks are lost, and takes them back: :meth:`renew`. All ranks say so.
+        One that joins it late waits until the others begin a new epoch with it; :attr:`ranks` says who takes part.
 
         Raises ``SynclineError`` where members do not meet (SL1201, exit status 6), or what is given makes no sense.
         """
@@ -284,10 +284,10 @@ class Communicator:
     ) -> None:
         """Begins a new epoch with the ranks that are there, in an elastic job: survivors, and those that came back.
 
-        Every rank that is to take part calls this at the same step of its work: after an operation has failed, or between
-        two steps, to let in those that are :attr:`waiting` or to change plans. What is under way fails. Ranks that were
-        lost are waited for as long as ``wait_s``, which is not at all by default. Where only nothing goes through between
-        two ranks, the lower one stays.
+        Every rank that is to take part calls this at the same step of its work: after an operation has failed, or
+        between two steps, to let in those that are :attr:`waiting` or to change plans. What is under way fails. Ranks
+        that were lost are waited for as long as ``wait_s``, which is not at all by default. Where nothing goes through
+        between two ranks that both live, the lower one stays.
 
         Afterwards this communicator is of those ranks: :attr:`rank`, :attr:`world` and :attr:`ranks` say who they are,
         counted anew from 0 without gaps. ``rules`` and ``order`` are as in :meth:`join`, with ranks as the job began

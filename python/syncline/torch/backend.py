@@ -352,31 +352,9 @@ class Backend(dist.distributed_c10d.C10DBackend):  # type: ignore[misc]  # the b
 
     def gather(self, outputs: Any, inputs: Tensors, opts: Any = None, **more: Any) -> Work:
         """Gives one rank the tensors of all."""
-        sources = _list(inputs)
         opts = opts or _options(dist.GatherOptions(), rootRank=more.get("root"), timeout=more.get("timeout"))
-        me, root = self.rank(), opts.rootRank
-        targets = _lists(outputs) if me == root else []
-        if me == root:
-            self._blocks("gather", targets, "a tensor")
-        self._check("gather", targets, sources)
-        if me == root and targets[me].numel() != sum(tensor.numel() for tensor in sources):
-            found = f"{_shapes(sources)}, to be put into {_shapes([targets[me]])}"
-            raise refusal(f"gather has no room for the tensor of rank {me}", found, "as many elements")
-        source = Local(sources, reads=True, writes=False)
-        places = [Local([target], reads=False, writes=True) for target in targets]
-        letters = self._letters("gather")
-
-        def begin() -> list[Transfer]:
-            if me != root:
-                letters.send(source.host, root)
-                return letters.begun
-            places[me].host.copy_(source.host)
-            for rank in range(self.size()):
-                if rank != me:
-                    letters.receive(places[rank].host, rank)
-            return letters.begun
-
-        return self._run("gather", [source, *places], begin, targets or sources, opts)
+        blocks = _lists(outputs) if self.rank() == opts.rootRank else []
+        return self._star("gather", _list(inputs), blocks, opts, collects=True)
 
     def gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Work:
         """Gives one rank the tensors of all, one behind the other."""
@@ -393,31 +371,39 @@ class Backend(dist.distributed_c10d.C10DBackend):  # type: ignore[misc]  # the b
 
     def scatter(self, outputs: Tensors, inputs: Any, opts: Any = None, **more: Any) -> Work:
         """Gives each rank one of the tensors that one rank has."""
-        targets = _list(outputs)
         opts = opts or _options(dist.ScatterOptions(), rootRank=more.get("root"), timeout=more.get("timeout"))
+        blocks = _lists(inputs) if self.rank() == opts.rootRank else []
+        return self._star("scatter", _list(outputs), blocks, opts, collects=False)
+
+    def _star(
+        self, what: str, own: list[torch.Tensor], blocks: list[torch.Tensor], opts: Any, *, collects: bool
+    ) -> Work:
+        """The root, which has a block for each rank, collects them from the ranks, or hands them out."""
         me, root = self.rank(), opts.rootRank
-        sources = _lists(inputs) if me == root else []
         if me == root:
-            self._blocks("scatter", sources, "a tensor")
-        self._check("scatter", targets, sources)
-        if me == root and sources[me].numel() != sum(tensor.numel() for tensor in targets):
-            found = f"{_shapes([sources[me]])}, to be put into {_shapes(targets)}"
-            raise refusal(f"scatter has no room for the tensor of rank {me}", found, "as many elements")
-        target = Local(targets, reads=False, writes=True)
-        places = [Local([source], reads=True, writes=False) for source in sources]
-        letters = self._letters("scatter")
+            self._blocks(what, blocks, "a tensor")
+        self._check(what, blocks, own)
+        if me == root and blocks[me].numel() != sum(tensor.numel() for tensor in own):
+            source, target = (own, blocks[me : me + 1]) if collects else (blocks[me : me + 1], own)
+            found = f"{_shapes(source)}, to be put into {_shapes(target)}"
+            raise refusal(f"{what} has no room for the tensor of rank {me}", found, "as many elements")
+        mine = Local(own, reads=collects, writes=not collects)
+        places = [Local([block], reads=not collects, writes=collects) for block in blocks]
+        letters = self._letters(what)
+        move = letters.send if collects == (me != root) else letters.receive
 
         def begin() -> list[Transfer]:
             if me != root:
-                letters.receive(target.host, root)
+                move(mine.host, root)
                 return letters.begun
-            target.host.copy_(places[me].host)
+            source, target = (mine, places[me]) if collects else (places[me], mine)
+            target.host.copy_(source.host)
             for rank in range(self.size()):
                 if rank != me:
-                    letters.send(places[rank].host, rank)
+                    move(places[rank].host, rank)
             return letters.begun
 
-        return self._run("scatter", [target, *places], begin, targets, opts)
+        return self._run(what, [mine, *places], begin, blocks if collects and me == root else own, opts)
 
     def _letters(self, what: str) -> Letters:
         self._space += 1
@@ -512,7 +498,7 @@ class Backend(dist.distributed_c10d.C10DBackend):  # type: ignore[misc]  # the b
     supports_splitting = supports_coalescing = supports_shrinking = supports_reconfigure = property(_no)
     supports_window = supports_abort_hooks = _supports_time_estimate = property(_no)
     _set_default_timeout = set_timeout
-    abort = shutdown
+    abort = close = shutdown
     _allgather_base = all_gather_single
     allgather_into_tensor_coalesced = all_gather_single_coalesced
     _reduce_scatter_base = reduce_scatter_single

@@ -1,16 +1,18 @@
-"""A communication hook for DDP: gradients are averaged by a communicator of this package."""
+"""A communication hook for DDP: gradients are averaged by a communicator of this package, or by parameter hubs."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 import torch.distributed as dist
 
 from syncline.errors import SynclineError
+from syncline.hub import Hub
 from syncline.runtime.communicator import Communicator
+from syncline.runtime.memory import refusal
 from syncline.torch.device import Local
-from syncline.torch.elements import memory
+from syncline.torch.elements import ELEMENTS, PAIRS, memory
 from syncline.torch.queue import Queue
 from syncline.torch.rendezvous import StoreRendezvous, interfaces
 from syncline.torch.work import Work
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from syncline.runtime.communicator import Pending
+
+    Average: TypeAlias = Callable[[Any, torch.Tensor], tuple[Local, Callable[[], list[Pending]]]]
+    """How a bucket is averaged: where, and what begins it."""
 
 
 def join(group: dist.ProcessGroup | None = None, *, name: str = "hook", **settings: Any) -> Communicator:
@@ -36,7 +41,31 @@ def join(group: dist.ProcessGroup | None = None, *, name: str = "hook", **settin
     return Communicator.join(whole.rank(), whole.size(), rendezvous=meeting, job=f"hook {name}", **settings)
 
 
-def hook(ranks: Communicator, *, in_order: bool = False) -> Callable[[Any, dist.GradBucket], torch.futures.Future[Any]]:
+def vectors(module: torch.nn.Module) -> dict[str, tuple[str, int]]:
+    """The gradients of a module as vectors of a job on hubs, for ``Hub.join`` and :func:`hook`.
+
+    Raises ``SynclineError`` for parameters whose gradients hubs cannot average.
+    """
+    return {name: _vector(name, param) for name, param in _trained(module)}
+
+
+def _trained(module: torch.nn.Module) -> list[tuple[str, torch.nn.Parameter]]:
+    whole = module.module if isinstance(module, torch.nn.parallel.DistributedDataParallel) else module
+    return [(name, param) for name, param in whole.named_parameters() if param.requires_grad]
+
+
+def _vector(name: str, param: torch.Tensor) -> tuple[str, int]:
+    pairs = PAIRS.get(param.dtype)
+    dtype = pairs or param.dtype
+    if dtype not in ELEMENTS or not dtype.is_floating_point:
+        found = f"`{name}` of {str(param.dtype).removeprefix('torch.')}"
+        raise refusal("hubs cannot average such gradients", found, "float16, bfloat16, float32, float64, complex")
+    return ELEMENTS[dtype], param.numel() * (2 if pairs else 1)
+
+
+def hook(
+    ranks: Communicator | Hub, module: torch.nn.Module | None = None, *, in_order: bool = False
+) -> Callable[[Any, dist.GradBucket], torch.futures.Future[Any]]:
     """A hook that averages gradients with ``ranks``, in place.
 
     One line registers it::
@@ -45,19 +74,19 @@ def hook(ranks: Communicator, *, in_order: bool = False) -> Callable[[Any, dist.
 
     With ``in_order`` results are the same bit for bit in every run. Where something goes wrong ``backward()`` raises an
     error with the text of the ``SynclineError``, and the gradients are of no use.
+
+    Of a job on hubs it needs the ``module`` whose :func:`vectors` they have::
+
+        ddp.register_comm_hook(None, syncline.torch.hook(hub, ddp))
+
+    Raises ``SynclineError`` (SL0102) where the vectors of the job are not the gradients of the module.
     """
     queue = Queue()
+    average = _hub(ranks, module, in_order=in_order) if isinstance(ranks, Hub) else _ranks(ranks, in_order=in_order)
 
     def average_with_syncline(state: Any, bucket: Any) -> Any:
         buffer = bucket.buffer()
-        if ranks.world > 1:
-            # Before they are summed, as DDP does: sums of halves could be too large.
-            buffer.div_(ranks.world)
-        place = Local([buffer], reads=True, writes=True)
-
-        def begin() -> list[Pending]:
-            return [ranks.all_reduce(memory(place.host), in_order=in_order)]
-
+        place, begin = average(bucket, buffer)
         work = Bucket(bucket.index(), queue, place, begin, buffer)
         queue.put(work)
         return work.get_future()
@@ -65,6 +94,48 @@ def hook(ranks: Communicator, *, in_order: bool = False) -> Callable[[Any, dist.
     # DDP looks at the types, and not at their names.
     average_with_syncline.__annotations__ = {"bucket": dist.GradBucket, "return": torch.futures.Future[torch.Tensor]}
     return average_with_syncline
+
+
+def _ranks(ranks: Communicator, *, in_order: bool) -> Average:
+    """Averages a bucket by a plan."""
+
+    def average(bucket: Any, buffer: torch.Tensor) -> tuple[Local, Callable[[], list[Pending]]]:
+        if ranks.world > 1:
+            # Before they are summed, as DDP does: sums of halves could be too large.
+            buffer.div_(ranks.world)
+        place = Local([buffer], reads=True, writes=True)
+        return place, lambda: [ranks.all_reduce(memory(place.host), in_order=in_order)]
+
+    return average
+
+
+def _hub(hub: Hub, module: torch.nn.Module | None, *, in_order: bool) -> Average:
+    """Averages a bucket on hubs, which also divide: by the number of ranks that had a part.
+
+    DDP lays out its buckets anew after the first step. So vectors are those of parameters, and not of buckets.
+    """
+    if in_order:
+        raise refusal("a job on hubs is told so when it is joined", "in_order", "Hub.join(..., in_order=True)")
+    if module is None:
+        raise refusal("a hook for hubs has to know the module", "none", "hook(hub, module)")
+    known = vectors(module)
+    for name, vector in known.items():
+        if hub.keys.get(name) != vector:
+            found = f"`{name}` is {hub.keys.get(name, 'not there')}, and the module has {vector}"
+            raise refusal("the job's vectors are not the module's gradients", found, "Hub.join(..., vectors(module))")
+    names = {id(param): name for name, param in _trained(module)}
+
+    def average(bucket: Any, buffer: torch.Tensor) -> tuple[Local, Callable[[], list[Pending]]]:
+        place = Local([buffer], reads=True, writes=True)
+        params = bucket.parameters()
+
+        def begin() -> list[Pending]:
+            parts = place.host.split([param.numel() for param in params])
+            return [hub.push_pull(names[id(param)], memory(part)) for param, part in zip(params, parts, strict=True)]
+
+        return place, begin
+
+    return average
 
 
 class Bucket(Work):

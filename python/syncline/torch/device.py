@@ -67,7 +67,8 @@ class Local:
         if factor is None and all(in_place(tensor) for tensor in self.tensors) and self._adjacent():
             size = sum(tensor.numel() for tensor in self.tensors)
             self._host = first.view(-1) if len(self.tensors) == 1 else first.as_strided((size,), (1,))
-        self._direct = self._host is not None
+        self.direct = self._host is not None
+        """Whether it is worked on as it is."""
 
     def _adjacent(self) -> bool:
         """Whether each tensor begins where the one before it ends, in one storage."""
@@ -89,7 +90,7 @@ class Local:
 
     def prepare(self) -> None:
         """Sees to it that the elements are, or will be, on the CPU."""
-        if self._direct:
+        if self.direct:
             return
         size = sum(tensor.numel() for tensor in self.tensors)
         pinned = self.device.type == "cuda"
@@ -129,7 +130,7 @@ class Local:
         """Multiplies what has come with ``factor``, and copies it to the tensors."""
         if factor is not None and self.host.numel():
             self.host.mul_(factor)
-        if self._direct or not self.writes:
+        if self.direct or not self.writes:
             return
         if self.device.type != "cuda":
             self._scatter()

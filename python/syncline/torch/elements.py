@@ -59,6 +59,20 @@ def reducing(what: str, op: Any, dtype: torch.dtype, world: int) -> Reducing:
     Raises ``SynclineError`` where it is not.
     """
     kind = op.op if isinstance(op, dist.ReduceOp) else op
+    # What is usual is known at once: PyTorch's words are slow to compare.
+    known = (int(kind), dtype, world)
+    if known not in _KNOWN:
+        how = _reducing(what, op, kind, dtype, world)
+        if how.before is not None:
+            return how
+        _KNOWN[known] = how
+    return _KNOWN[known]
+
+
+_KNOWN: dict[tuple[int, torch.dtype, int], Reducing] = {}
+
+
+def _reducing(what: str, op: Any, kind: Any, dtype: torch.dtype, world: int) -> Reducing:
     reduction = REDUCTIONS.get(kind)
     name = getattr(kind, "name", str(kind)).lower()
     if reduction is None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import atexit
-import weakref
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
 
+from syncline.runtime import leaving
 from syncline.runtime.communicator import Communicator
 from syncline.runtime.memory import refusal
 from syncline.runtime.messenger import Messenger
@@ -88,15 +87,7 @@ def _forward(name: str) -> Any:
 for _name in FORWARDED:
     setattr(Group, _name, _forward(_name))
 
-_OPEN: weakref.WeakSet[Backend] = weakref.WeakSet()
 _first: Options | None = None
-
-
-@atexit.register
-def _leave() -> None:
-    """A process that ends leaves its groups, and waits for nobody."""
-    for backend in list(_OPEN):
-        backend.shutdown()
 
 
 def _order(options: Options, members: Sequence[int]) -> list[int]:
@@ -136,7 +127,7 @@ def create(opts: Any, options: Any) -> Group:
         pace=replace(chosen.pace or Pace(), deadline_s=seconds),
     )
     backend = Backend(communicator, _messenger(communicator, own), opts.timeout, in_order=chosen.in_order)
-    _OPEN.add(backend)
+    leaving.remember(backend)
     return Group(opts.store, backend)
 
 

@@ -2,6 +2,9 @@
 
 Operations run at the same time, but for those that work on the same memory: the later one waits for the earlier. All
 that are asked for after it wait, too, because every rank must begin the same operations in the same order.
+
+Whoever waits for an operation ends it. It is only where another one waits for it that it is ended by the thread of
+callbacks: to wake that thread takes as long as a small operation.
 """
 
 from __future__ import annotations
@@ -29,7 +32,10 @@ class Queue:
     def put(self, work: Work) -> None:
         """Begins an operation as soon as it may."""
         with self._lock:
+            under_way = tuple(self._active)
             self._waiting.append(work)
+        for under in under_way:
+            under.look()
         self.go_on()
 
     def over(self, work: Work) -> None:
@@ -47,9 +53,10 @@ class Queue:
             while self._waiting and not self._held:
                 work = self._waiting[0]
                 if self._prepared is not work:
-                    if any(
-                        clashes(one, other) for under in self._active for one in under.places for other in work.places
-                    ):
+                    held_up_by = [under for under in self._active if _clash(under, work)]
+                    if held_up_by:
+                        for under in held_up_by:
+                            under.watch()
                         return
                     self._active.append(work)
                     self._prepared = work
@@ -82,3 +89,8 @@ class Queue:
             self._waiting.clear()
         for work in waiting:
             work.end(error)
+
+
+def _clash(one: Work, other: Work) -> bool:
+    """Whether one of two works on memory that the other writes."""
+    return any(clashes(a, b) for a in one.places for b in other.places)

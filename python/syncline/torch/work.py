@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -43,23 +44,32 @@ class Work(dist.Work):  # type: ignore[misc]  # the base is not known without Py
         self._after = after
         self._limit = limit
         self._lock = threading.Lock()
-        self._over = threading.Event()
+        self._over: threading.Event | None = None
+        self._ended = False
         self._error: Exception | None = None
         self._future: Any = None
         self._told: Any = None
         self._parts: Sequence[Pending | Transfer] = ()
         self._left = 0
+        self._watched = False
         self._ending = False
+        # There is nothing to copy or to multiply.
+        self._plain = after is None and all(place.direct for place in self.places)
+
+    def _inference(self) -> bool:
+        """Whether there are tensors of inference mode, which can only be written in it."""
+        return any(tensor.is_inference() for place in self.places for tensor in place.tensors)
 
     def _mode(self) -> Any:
-        """No gradients; and tensors of inference mode can only be written in it."""
-        inference = any(tensor.is_inference() for place in self.places for tensor in place.tensors)
-        return torch.inference_mode() if inference else torch.no_grad()
+        """No gradients, and inference mode where that has to be."""
+        return torch.inference_mode() if self._inference() else torch.no_grad()
 
     # What the queue calls.
 
     def prepare(self) -> None:
         """Sees to it that what it works on is, or will be, on the CPU."""
+        if self._plain:
+            return
         with self._mode():
             for place in self.places:
                 place.prepare()
@@ -76,16 +86,33 @@ class Work(dist.Work):  # type: ignore[misc]  # the base is not known without Py
     def start(self) -> None:
         """Begins; from now on it ends by itself."""
         try:
-            with self._mode():
+            # There is no graph of what is detached.
+            with nullcontext() if self._plain and not self._inference() else self._mode():
                 parts = self._begin()
         except Exception as error:  # noqa: BLE001 - it is told to whoever waits
             self.end(error)
             return
         if not parts:
             self.end(None)
-        self._left, self._parts = len(parts), parts
+        with self._lock:
+            self._left, self._parts = len(parts), parts
+            watched = self._watched = self._watched or self._future is not None or not self._plain
+        if watched:
+            for part in parts:
+                part.then(self._part_over)
+
+    def watch(self) -> None:
+        """Has it end by itself. Whoever waits ends it sooner, so that this is left until somebody needs it."""
+        with self._lock:
+            known, self._watched = self._watched, True
+            parts = () if known else self._parts
         for part in parts:
             part.then(self._part_over)
+
+    def look(self) -> None:
+        """Ends it, if it is over and nobody has noticed."""
+        if not self._watched and self._parts and all(part.done() for part in self._parts):
+            self._help()
 
     def _part_over(self, error: SynclineError | None) -> None:
         with self._lock:
@@ -101,7 +128,7 @@ class Work(dist.Work):  # type: ignore[misc]  # the base is not known without Py
             if self._ending:
                 return
             self._ending = True
-        if error is None:
+        if error is None and not self._plain:
             try:
                 with self._mode():
                     for place in self.places:
@@ -111,7 +138,9 @@ class Work(dist.Work):  # type: ignore[misc]  # the base is not known without Py
         with self._lock:
             self._error = error
             future = self._future
-            self._over.set()
+            self._ended = True
+            if self._over is not None:
+                self._over.set()
         self._queue.over(self)
         if future is not None:
             self._tell(future)
@@ -138,13 +167,23 @@ class Work(dist.Work):  # type: ignore[misc]  # the base is not known without Py
                 break
         if seconds is None:
             self._help()
-        if not self._over.wait(seconds):
+        if not self._await(seconds):
             raise late(f"{self.what} was not through after {seconds:.3f} s")
         if self._error is not None:
             raise self._error
         for place in self.places:
             place.join()
         return True
+
+    def _await(self, seconds: float | None) -> bool:
+        """Waits until it has ended, and says whether it has."""
+        with self._lock:
+            if self._ended:
+                return True
+            self._over = self._over or threading.Event()
+            over = self._over
+        self.watch()
+        return over.wait(seconds)
 
     def _help(self) -> None:
         """Ends it here, if it has begun: that is sooner than on the thread of callbacks."""
@@ -163,15 +202,18 @@ class Work(dist.Work):  # type: ignore[misc]  # the base is not known without Py
 
     def is_completed(self) -> bool:
         """Whether it is over, well or not."""
-        return self._over.is_set()
+        self.look()
+        return self._ended
 
     def is_success(self) -> bool:
         """Whether it is over and went well."""
-        return self._over.is_set() and self._error is None
+        self.look()
+        return self._ended and self._error is None
 
     def exception(self) -> Exception | None:
         """What went wrong, if it is over and something did."""
-        return self._error if self._over.is_set() else None
+        self.look()
+        return self._error if self._ended else None
 
     def result(self) -> list[torch.Tensor]:
         """The tensors with the results, once they are there."""
@@ -187,8 +229,9 @@ class Work(dist.Work):  # type: ignore[misc]  # the base is not known without Py
                 self._future = torch.futures.Future(devices=sorted(devices, key=str) or None)
                 # An error that a future of Python's is given is a value to C++, which takes it for tensors.
                 self._told = self._future.then(self._value)
-            over = self._over.is_set()
+            over = self._ended
             future = self._future
+        self.watch()
         if over and not known:
             self._tell(future)
         return self._told
@@ -200,8 +243,9 @@ class Work(dist.Work):  # type: ignore[misc]  # the base is not known without Py
 
     def source_rank(self) -> int:
         """Which rank a message came from."""
+        self.look()
         peers = [part.peer for part in self._parts if hasattr(part, "peer")]
-        if not self._over.is_set() or len(peers) != 1 or peers[0] is None:
+        if not self._ended or len(peers) != 1 or peers[0] is None:
             raise RuntimeError(f"{self.what} has received no message")
         return int(peers[0])
 

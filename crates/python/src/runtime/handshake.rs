@@ -68,7 +68,7 @@ impl Handshake {
             Role::Lane { from, to, lane: 0, epoch: 0 } if to == rank && from < world && from != rank => {
                 Ok(())
             }
-            _ => Err(format!("this is rank {rank} of {world}, and you look for somebody else")),
+            _ => Err(format!("this is rank {rank} of {world}, and you look for somebody else").into()),
         };
         let next = match &mut *self.side.lock().unwrap_or_else(PoisonError::into_inner) {
             Side::Initiator(initiator) => initiator.received(bytes).map_err(|shut| (shut.why, Vec::new())),

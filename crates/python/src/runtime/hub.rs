@@ -112,9 +112,11 @@ impl Hub {
         })
     }
 
-    /// Another learning rate, from this worker's next push on.
-    fn set_rate(&self, py: Python<'_>, rate: f64) -> PyResult<()> {
-        let set = self.operations.ask(|hub| hub.set_rate(rate)).ok_or_else(|| self.operations.closed())?;
+    /// Another learning rate of a vector or of all, from this worker's next push on.
+    #[pyo3(signature = (rate, key=None))]
+    fn set_rate(&self, py: Python<'_>, rate: f64, key: Option<u32>) -> PyResult<()> {
+        let set =
+            self.operations.ask(|hub| hub.set_rate(rate, key)).ok_or_else(|| self.operations.closed())?;
         set.map_err(|diagnostics| to_python(py, &diagnostics))
     }
 

@@ -26,6 +26,7 @@ pub struct Coordinator {
     calls: u64,
     inquest: Option<Inquest>,
     verdict: Option<(Blame, Trouble)>,
+    lost: Vec<u32>,
     out: Vec<(u32, Down)>,
 }
 
@@ -55,6 +56,7 @@ impl Coordinator {
             calls: 0,
             inquest: None,
             verdict: None,
+            lost: Vec::new(),
             out: Vec::new(),
         }
     }
@@ -99,9 +101,9 @@ impl Coordinator {
         self.members.get(&member) == Some(&State::Here)
     }
 
-    /// Whether a member was lost in this epoch.
-    pub fn lost(&self, member: u32) -> bool {
-        self.members.get(&member) == Some(&State::Lost)
+    /// Members that were lost since this was asked last.
+    pub fn lost(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.lost)
     }
 
     /// What a member says cannot be believed.
@@ -178,6 +180,7 @@ impl Coordinator {
         // It is told, too, if it can still hear.
         self.decide(Blame::Rank(member), trouble);
         self.members.insert(member, State::Lost);
+        self.lost.push(member);
         self.pulse.leave(member as usize);
     }
 

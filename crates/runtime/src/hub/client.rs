@@ -144,6 +144,8 @@ pub struct Client {
     /// Answers that are to come, by chunk: the order, and which version at least.
     awaited: BTreeMap<u32, VecDeque<(u64, u64)>>,
     finished: VecDeque<(u64, u16)>,
+    /// Workers that join once the step that is being pushed is pushed whole.
+    newcomers: Vec<(u32, u64)>,
     pool: Pool,
 }
 
@@ -162,6 +164,7 @@ impl Client {
             open: BTreeMap::new(),
             awaited: BTreeMap::new(),
             finished: VecDeque::new(),
+            newcomers: Vec::new(),
             pool: Pool::default(),
         }
     }
@@ -207,16 +210,33 @@ impl Client {
         let open = Open { order, left, contributors: u16::MAX, saved: Vec::new() };
         self.open.insert(order.sequence, open);
         self.close_if_done(order.sequence);
+        if !self.newcomers.is_empty() && self.between_steps() {
+            for (worker, incarnation) in std::mem::take(&mut self.newcomers) {
+                self.notice(Notice::Admit(worker, incarnation));
+            }
+        }
     }
 
-    /// Another learning rate, from the next push on.
-    pub fn set_rate(&mut self, rate: f64) {
-        self.notice(Notice::Rate(rate));
+    /// Whether vectors that are pushed together have been pushed equally often.
+    fn between_steps(&self) -> bool {
+        let mut steps = self.contract.together.iter().map(|&key| self.steps[key as usize]);
+        let first = steps.next();
+        steps.all(|step| Some(step) == first)
     }
 
-    /// A worker joins with the next push of each vector: its rank, and the number that tells it from what it was before.
+    /// Another learning rate of a vector or of all, from the next push on.
+    pub fn set_rate(&mut self, rate: f64, key: Option<u32>) {
+        self.notice(Notice::Rate(rate, key));
+    }
+
+    /// A worker joins with the next push of each vector, and where vectors are pushed together, with the next step of them:
+    /// its rank, and the number that tells it from what it was before.
     pub fn admit(&mut self, worker: u32, incarnation: u64) {
-        self.notice(Notice::Admit(worker, incarnation));
+        if self.between_steps() {
+            self.notice(Notice::Admit(worker, incarnation));
+        } else {
+            self.newcomers.push((worker, incarnation));
+        }
     }
 
     fn notice(&mut self, notice: Notice) {

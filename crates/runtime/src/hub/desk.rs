@@ -24,8 +24,8 @@ use std::time::{Duration, Instant};
 pub(super) enum Command {
     /// Begin an exchange.
     Start(Order, Arc<Completion>, Arc<AtomicU16>),
-    /// Another learning rate.
-    Rate(f64),
+    /// Another learning rate, of one vector or of all.
+    Rate(f64, Option<u32>),
 }
 
 /// An exchange under way.
@@ -163,7 +163,7 @@ impl Desk {
                         }
                     }
                 }
-                Ok(Command::Rate(rate)) => self.client.set_rate(rate),
+                Ok(Command::Rate(rate, key)) => self.client.set_rate(rate, key),
                 Err(TryRecvError::Empty) => return true,
                 Err(TryRecvError::Disconnected) => return false,
             }

@@ -49,8 +49,8 @@ impl Verb {
 pub(super) enum Notice {
     /// A worker joins: its rank, and the number that tells it from what it was before.
     Admit(u32, u64),
-    /// There is another learning rate.
-    Rate(f64),
+    /// There is another learning rate, of one vector or of all.
+    Rate(f64, Option<u32>),
 }
 
 /// Set in the number of contributors, where hubs exchange: this is the sum of all racks, and not of some.
@@ -70,7 +70,7 @@ impl Notice {
     pub(super) fn encode(self) -> [u8; NOTICE] {
         let words = match self {
             Self::Admit(worker, incarnation) => [0, u64::from(worker), incarnation],
-            Self::Rate(rate) => [1, rate.to_bits(), 0],
+            Self::Rate(rate, key) => [1, rate.to_bits(), key.map_or(0, |key| u64::from(key) + 1)],
         };
         let mut all = [0; NOTICE];
         for (place, word) in all.chunks_exact_mut(8).zip(words) {
@@ -85,7 +85,9 @@ impl Notice {
         match word(0) {
             0 => u32::try_from(word(8)).ok().map(|worker| Self::Admit(worker, word(16))),
             1 => {
-                Some(f64::from_bits(word(8))).filter(|rate| rate.is_finite() && *rate >= 0.0).map(Self::Rate)
+                let rate = Some(f64::from_bits(word(8))).filter(|rate| rate.is_finite() && *rate >= 0.0)?;
+                let key = word(16).checked_sub(1).map(u32::try_from).transpose().ok()?;
+                Some(Self::Rate(rate, key))
             }
             _ => None,
         }
@@ -100,14 +102,14 @@ mod tests {
     proptest! {
         #[test]
         fn notices_are_read_as_they_were_written(worker in any::<u32>(), number in any::<u64>(), rate in 0.0f64..1e9) {
-            for notice in [Notice::Admit(worker, number), Notice::Rate(rate)] {
+            for notice in [Notice::Admit(worker, number), Notice::Rate(rate, None), Notice::Rate(rate, Some(worker))] {
                 prop_assert_eq!(Notice::decode(notice.encode()), Some(notice));
             }
         }
 
         #[test]
         fn garbage_is_no_notice_or_a_sane_one(bytes in any::<[u8; NOTICE]>()) {
-            if let Some(Notice::Rate(rate)) = Notice::decode(bytes) {
+            if let Some(Notice::Rate(rate, _)) = Notice::decode(bytes) {
                 prop_assert!(rate.is_finite() && rate >= 0.0);
             }
         }

@@ -339,7 +339,13 @@ fn begin(
         let known = begun.iter().flatten().map(|steps| steps[key]).filter(|&steps| steps != u64::MAX);
         known.min().unwrap_or(0)
     });
-    Ok(Begun { steps: steps.collect(), fresh: fresh_everywhere, newcomers })
+    let mut steps: Vec<u64> = steps.collect();
+    // Of vectors that are pushed together some may have been pushed once more: that counts once, and is pushed again.
+    let together = contract.together.iter();
+    if let Some(least) = together.clone().map(|&key| steps[key as usize]).min() {
+        together.for_each(|&key| steps[key as usize] = least);
+    }
+    Ok(Begun { steps, fresh: fresh_everywhere, newcomers })
 }
 
 /// Whether all hubs say the same of every vector that they have chunks of.
@@ -445,16 +451,22 @@ impl Hub {
         Ok(exchange)
     }
 
-    /// Another learning rate, from this worker's next push on. One worker says it, for all.
+    /// Another learning rate of a vector or of all, from this worker's next push on. One worker says it, for all; where several
+    /// do, they say the same before the same step.
     ///
     /// # Errors
-    /// Where it is no learning rate, or there is no optimizer.
-    pub fn set_rate(&self, rate: f64) -> syncline_diagnostics::Result<()> {
+    /// Where it is no learning rate, or there is no such vector or no optimizer.
+    pub fn set_rate(&self, rate: f64, key: Option<u32>) -> syncline_diagnostics::Result<()> {
         if self.contract.terms.racks.as_ref().is_some_and(|racks| racks.hubs.len() > 1) {
             let message = "with hubs in several racks the learning rate stays as it is";
             return Err(Diagnostic::error(Code::BadValue, message).into());
         }
-        if self.contract.optimizer.is_none() {
+        let optimizers = &self.contract.optimizers;
+        let optimized = match key {
+            Some(key) => optimizers.get(key as usize).is_some_and(Option::is_some),
+            None => optimizers.iter().any(Option::is_some),
+        };
+        if !optimized {
             let message = "the hub has no optimizer whose learning rate could change";
             return Err(Diagnostic::error(Code::BadValue, message).into());
         }
@@ -464,7 +476,7 @@ impl Hub {
                 .allowed("0 or more")
                 .into());
         }
-        if self.lock().commands.send(Command::Rate(rate)).is_ok() {
+        if self.lock().commands.send(Command::Rate(rate, key)).is_ok() {
             self.bell.ring();
         }
         Ok(())

@@ -119,6 +119,8 @@ struct Job {
     deserted: Option<Duration>,
     /// Workers that are there again.
     joining: BTreeMap<u32, Rejoining>,
+    /// Workers that came with other terms before the job had begun, and what was different.
+    refused: BTreeMap<u32, String>,
     /// What cores have answered about who holds others up: how many, and the first that was found.
     late: Option<(u32, Option<HeldUp>, Trouble)>,
 }
@@ -467,11 +469,15 @@ impl Register {
                 incarnations: vec![0; workers],
                 deserted: None,
                 joining: BTreeMap::new(),
+                refused: BTreeMap::new(),
                 late: None,
             };
             self.jobs.insert(name.to_owned(), job);
             self.note("job_begins", name, None, None);
         } else if let Some(what) = self.jobs[name].contract.terms.differs(&terms) {
+            let job =
+                self.jobs.get_mut(name).filter(|job| !job.begun && (worker as usize) < job.workers.len());
+            job.and_then(|job| job.refused.insert(worker, what.clone()));
             return self.refuse(guest, format!("job `{name}` has other terms: {what}"), true);
         }
         let job = self.jobs.get_mut(name).expect("put there above");
@@ -624,7 +630,12 @@ impl Register {
             let absent = (0u32..)
                 .zip(&job.workers)
                 .find(|(_, state)| !matches!(state, State::Ready(_) | State::Elsewhere));
-            let trouble = Trouble { kind: Kind::Deadline, what: "has not come".to_owned() };
+            let refused = absent.and_then(|(worker, _)| job.refused.get(&worker));
+            let what = match refused {
+                Some(what) => format!("has come with other terms: {what}"),
+                None => "has not come".to_owned(),
+            };
+            let trouble = Trouble { kind: Kind::Deadline, what };
             let blame = absent.map_or(Blame::Nobody, |(worker, _)| Blame::Rank(worker));
             return self.fail(name, blame, trouble);
         }

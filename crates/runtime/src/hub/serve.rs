@@ -457,12 +457,13 @@ impl Hall {
             let admit = |hello: &Hello| match hello.role {
                 Role::Worker { .. } | Role::Visitor => Ok(()),
                 Role::Core { core, .. } | Role::Rack { core, .. } if core >= cores => {
-                    Err(format!("there is no core {core} of {cores}"))
+                    Err(format!("there is no core {core} of {cores}").into())
                 }
-                Role::Core { rank, number, ticket, .. } => register.admits(number, rank, ticket),
-                Role::Rack { rack, .. } => register.bridges(&hello.job, rack).map(drop),
+                Role::Core { rank, number, ticket, .. } => Ok(register.admits(number, rank, ticket)?),
+                Role::Rack { rack, .. } => Ok(register.bridges(&hello.job, rack).map(drop)?),
                 Role::Member { .. } | Role::Lane { .. } => {
-                    Err("this is a hub: ranks that run plans among themselves meet elsewhere".to_owned())
+                    let why = "this is a hub: ranks that run plans among themselves meet elsewhere";
+                    Err(why.to_owned().into())
                 }
             };
             let Some((number, greeting)) = self.porch.next_guest(admit) else { return };

@@ -551,9 +551,12 @@ impl Shard {
     fn noticed(&mut self, job: u32, worker: u32, notice: Notice, header: Header) -> Result<(), Broken> {
         let Some(known) = self.jobs.get_mut(&job) else { return Ok(()) };
         match notice {
-            Notice::Rate(rate) => {
+            Notice::Rate(rate, key) => {
                 let asynchronous = known.contract.terms.pace == Pace::Asynchronous;
-                known.slots.values_mut().for_each(|slot| slot.set_rate(rate, worker, asynchronous));
+                let of = |chunk: u32| known.contract.catalogue.piece(chunk).key;
+                let meant =
+                    known.slots.iter_mut().filter(|(chunk, _)| key.is_none_or(|key| of(**chunk) == key));
+                meant.for_each(|(_, slot)| slot.set_rate(rate, worker, asynchronous));
             }
             Notice::Admit(newcomer, incarnation) => {
                 if newcomer >= known.contract.terms.workers || newcomer == worker {
@@ -597,7 +600,7 @@ fn landing(
         // Racks would differ, if they were told at different steps.
         Verb::Set if job.bridge.is_some() && slot.version() > 0 => Err(Broken::Unknown(header)),
         Verb::Set => Ok(aside()),
-        Verb::Push | Verb::PushPull if job.contract.optimizer.is_some() && !slot.is_set() => {
+        Verb::Push | Verb::PushPull if slot.lacks_parameters() => {
             Err(Broken::NoParameters(job.contract.name(header.chunk).to_owned()))
         }
         Verb::Push | Verb::PushPull => {

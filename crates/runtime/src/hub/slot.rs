@@ -6,7 +6,7 @@
 //! result holds nobody up (luo2020, section 3.2.1).
 
 use super::bridge::Sum;
-use super::optimizer::Update;
+use super::optimizer::{Optimizer, Update};
 use super::terms::{Contract, Pace, Policy};
 use crate::memory::{Buffer, Pool};
 use crate::operation::Association;
@@ -74,6 +74,7 @@ pub(super) struct Slot {
     value: Option<Value>,
     /// The value before it, where a worker that is started again may need it.
     before: Option<Value>,
+    optimizer: Option<Arc<dyn Optimizer>>,
     memory: Vec<Buffer>,
     rounds: BTreeMap<u64, Round>,
     /// Who waits for the sum of all racks, once that of this one has gone to the others.
@@ -92,13 +93,15 @@ impl Slot {
     pub(super) fn new(contract: &Contract, chunk: u32) -> Self {
         let workers = contract.terms.workers as usize;
         let bytes = contract.catalogue.bytes(chunk) as usize;
-        let vectors = contract.optimizer.as_ref().map_or(0, |optimizer| optimizer.vectors());
+        let optimizer = contract.optimizer(chunk).cloned();
+        let vectors = optimizer.as_ref().map_or(0, |optimizer| optimizer.vectors());
         Self {
             element: contract.element(chunk),
             bytes,
             version: 0,
             value: None,
             before: None,
+            optimizer,
             memory: (0..vectors).map(|_| Buffer::new(bytes)).collect(),
             rounds: BTreeMap::new(),
             away: None,
@@ -121,9 +124,9 @@ impl Slot {
         self.version
     }
 
-    /// Whether there are parameters to improve.
-    pub(super) fn is_set(&self) -> bool {
-        self.value.is_some()
+    /// Whether there ought to be parameters to improve, and are none.
+    pub(super) fn lacks_parameters(&self) -> bool {
+        self.optimizer.is_some() && self.value.is_none()
     }
 
     /// Whether what a worker pushes under the lower half of a step's number is awaited. `resumed` says that the worker was
@@ -275,7 +278,7 @@ impl Slot {
         }
         let asynchronous = contract.terms.pace == Pace::Asynchronous;
         self.version += 1;
-        let Some(optimizer) = &contract.optimizer else {
+        let Some(optimizer) = self.optimizer.clone() else {
             // Without synchrony what is pushed adds up.
             if let (true, Some(value)) = (asynchronous, &self.value) {
                 sum.combine(&value.buffer, self.element, contract.reduction);

@@ -97,7 +97,7 @@ impl Racks {
 }
 
 /// A key, as it is said.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Vector {
     /// What the job calls it.
@@ -106,6 +106,9 @@ pub struct Vector {
     pub element: String,
     /// How many there are.
     pub elements: u64,
+    /// What the hub does with its gradient; without, what it does with all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub optimizer: Option<Chosen>,
 }
 
 /// What a job asks of its hubs.
@@ -128,7 +131,7 @@ pub struct Terms {
     /// When the hub goes on.
     #[serde(default = "synchronous")]
     pub pace: Pace,
-    /// What it does with a gradient; without, it gives back the sum.
+    /// What it does with a gradient of which its vector says nothing else; without, it gives back the sum.
     #[serde(default)]
     pub optimizer: Option<Chosen>,
     /// What happens when a worker is lost.
@@ -137,6 +140,10 @@ pub struct Terms {
     /// Which connection a chunk takes.
     #[serde(default = "by_key")]
     pub mapping: Mapping,
+    /// Vectors that every worker pushes once a step, by name: a worker that is started again joins between two steps of all
+    /// of them. Without, vectors have nothing to do with each other.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub together: Vec<String>,
     /// Where hubs are in several racks.
     #[serde(default)]
     pub racks: Option<Racks>,
@@ -175,8 +182,10 @@ pub struct Contract {
     pub mean: bool,
     /// In which association.
     pub association: Association,
-    /// What becomes of a gradient.
-    pub optimizer: Option<Arc<dyn Optimizer>>,
+    /// What becomes of each vector's gradient.
+    pub optimizers: Vec<Option<Arc<dyn Optimizer>>>,
+    /// Vectors that are pushed together, but for those without elements: hubs know nothing of their steps.
+    pub together: Vec<u32>,
 }
 
 impl Terms {
@@ -195,14 +204,16 @@ impl Terms {
             format!("there is no reduction `{}`: choose mean, {}", self.reduction, names.join(", "))
         })?;
         let keys = self.keys.iter().map(|key| {
-            let Vector { name, element, elements } = key.clone();
+            let Vector { name, element, elements, optimizer } = key.clone();
             let element: Element = element.parse().map_err(|error| format!("`{name}`: {error}"))?;
             offered(element, reduction).map_err(|refusal| format!("`{name}`: {refusal}"))?;
             let float = matches!(element, Element::F32 | Element::F64 | Element::F16 | Element::Bf16);
             if mean && !float {
                 return Err(format!("`{name}` has no mean: its elements are {element}; ask for a sum"));
             }
-            if self.optimizer.is_some() && !matches!(element, Element::F32 | Element::F64) {
+            if optimizer.or_else(|| self.optimizer.clone()).is_some()
+                && !matches!(element, Element::F32 | Element::F64)
+            {
                 return Err(format!("`{name}` has elements of {element}: optimizers are for f32 and f64"));
             }
             Ok(Key { name, element, elements })
@@ -215,8 +226,22 @@ impl Terms {
                 "{chunks} chunks of {workers} ranks are more than a hub keeps count of: take larger chunks"
             ));
         }
-        let optimizer = self.optimizer.as_ref().map(|chosen| optimizers.make(chosen)).transpose()?;
-        if optimizer.is_some() && reduction != Reduction::Sum {
+        // Vectors of one optimizer share it.
+        let mut made: Vec<(&Chosen, Arc<dyn Optimizer>)> = Vec::new();
+        let chosen = self.keys.iter().map(|key| {
+            let Some(chosen) = key.optimizer.as_ref().or(self.optimizer.as_ref()) else { return Ok(None) };
+            if let Some((_, known)) = made.iter().find(|(known, _)| *known == chosen) {
+                return Ok(Some(Arc::clone(known)));
+            }
+            let optimizer = optimizers.make(chosen)?;
+            made.push((chosen, Arc::clone(&optimizer)));
+            Ok(Some(optimizer))
+        });
+        let chosen: Vec<_> = chosen.collect::<Result<_, String>>()?;
+        if let Some(chosen) = &self.optimizer {
+            optimizers.make(chosen)?;
+        }
+        if (self.optimizer.is_some() || chosen.iter().any(Option::is_some)) && reduction != Reduction::Sum {
             return Err(format!("an optimizer takes a sum or a mean, and no {}", self.reduction));
         }
         if self.pace == Pace::Asynchronous && self.policy == Policy::Wait {
@@ -230,8 +255,17 @@ impl Terms {
                 );
             }
         }
+        let mut together = Vec::new();
+        for name in &self.together {
+            let key = (0u32..).zip(catalogue.keys()).find(|(_, key)| key.name == *name);
+            let (key, vector) =
+                key.ok_or_else(|| format!("there is no vector `{name}` to be pushed together"))?;
+            if vector.elements > 0 {
+                together.push(key);
+            }
+        }
         let association = if self.in_order { Association::Seats } else { Association::Arrival };
-        Ok(Contract { terms: self, catalogue, reduction, mean, association, optimizer })
+        Ok(Contract { terms: self, catalogue, reduction, mean, association, optimizers: chosen, together })
     }
 
     /// What is different in the terms of another worker, if something is.
@@ -244,6 +278,13 @@ impl Terms {
         }
         let keys = self.keys.iter().zip(&other.keys).find(|(ours, theirs)| ours != theirs);
         let key = keys.map(|(ours, theirs)| {
+            let same = |one: &Vector, other: &Vector| {
+                Vector { optimizer: None, ..one.clone() } == Vector { optimizer: None, ..other.clone() }
+            };
+            if same(ours, theirs) {
+                let (name, ours, theirs) = (&ours.name, &ours.optimizer, &theirs.optimizer);
+                return format!("the optimizer of `{name}` is {theirs:?} there and {ours:?} here");
+            }
             let word = |key: &Vector| format!("`{}` of {} {}", key.name, key.elements, key.element);
             format!("{} there and {} here", word(theirs), word(ours))
         });
@@ -255,6 +296,7 @@ impl Terms {
             .or_else(|| pair("optimizer", &self.optimizer, &other.optimizer))
             .or_else(|| pair("policy", &self.policy, &other.policy))
             .or_else(|| pair("mapping", &self.mapping, &other.mapping))
+            .or_else(|| pair("together", &self.together, &other.together))
             .or_else(|| pair("racks", &self.racks, &other.racks))
     }
 }
@@ -263,6 +305,11 @@ impl Contract {
     /// Elements of a chunk.
     pub fn element(&self, chunk: u32) -> Element {
         self.catalogue.keys()[self.catalogue.piece(chunk).key as usize].element
+    }
+
+    /// What becomes of a chunk's gradient.
+    pub fn optimizer(&self, chunk: u32) -> Option<&Arc<dyn Optimizer>> {
+        self.optimizers[self.catalogue.piece(chunk).key as usize].as_ref()
     }
 
     /// The name of a chunk's vector.
@@ -286,7 +333,7 @@ mod tests {
     #[test]
     fn what_is_not_said_is_the_usual() {
         let contract = terms("").unwrap();
-        assert!(contract.mean && contract.optimizer.is_none() && contract.catalogue.chunks() == 1);
+        assert!(contract.mean && contract.optimizer(0).is_none() && contract.catalogue.chunks() == 1);
         assert_eq!((contract.terms.policy, contract.terms.pace), (Policy::Fail, Pace::Synchronous));
     }
 
@@ -300,6 +347,7 @@ mod tests {
             refused(", \"optimizer\": {\"name\": \"sgd\"}, \"reduction\": \"max\"").contains("and no max")
         );
         assert!(refused(", \"pace\": \"asynchronous\", \"policy\": \"wait\"").contains("nobody waits"));
+        assert!(refused(", \"together\": [\"w\", \"v\"]").contains("there is no vector `v`"));
         assert!(refused(", \"chunks\": 3").contains("unknown field `chunks`"));
     }
 

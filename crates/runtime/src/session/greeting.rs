@@ -1,7 +1,7 @@
 //! A handshake on a socket that does not block: that of TLS first, where certificates say who may come.
 
 use crate::certificates::Names;
-use crate::handshake::{Acceptor, Hello, Initiator, Next, Nonce, Role, Shut, Trust};
+use crate::handshake::{Acceptor, Hello, Initiator, Next, Nonce, Refusal, Role, Shut, Trust};
 use crate::transport::socket::Socket;
 use crate::transport::tls::{Secured, disbelief};
 use mio::net::TcpStream;
@@ -120,7 +120,7 @@ impl Greeting {
     /// Why it is over.
     pub(crate) fn go_on(
         &mut self,
-        mut admit: impl FnMut(&Hello) -> Result<(), String>,
+        mut admit: impl FnMut(&Hello) -> Result<(), Refusal>,
     ) -> Result<bool, Shut> {
         loop {
             while !self.out.is_empty() {

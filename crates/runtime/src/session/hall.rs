@@ -8,7 +8,7 @@ use crate::control::message::{Down, Listens, Up};
 use crate::control::{Assembly, Coordinator};
 use crate::executor::Settings;
 use crate::fault::{Blame, Kind, Trouble};
-use crate::handshake::{Hello, Role};
+use crate::handshake::{Hello, Refusal, Role};
 use crate::pulse::{Patience, Pulse};
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token, Waker};
@@ -142,27 +142,29 @@ impl Door {
     /// Goes on with handshakes.
     fn greet(&mut self) {
         let (world, lanes) = (self.place.world, self.lanes);
-        let closed = self.assembly.begun() && !self.place.elastic;
+        let elastic = self.place.elastic;
+        let closed = self.assembly.begun() && !elastic;
         loop {
             let guests = &self.guests;
             let admit = |hello: &Hello| match hello.role {
                 Role::Member { world: theirs, .. } if theirs != world => {
-                    Err(format!("{theirs} ranks there meet {world} ranks here"))
+                    Err(format!("{theirs} ranks there meet {world} ranks here").into())
                 }
                 Role::Member { rank, .. } if rank >= world => {
-                    Err(format!("there is no rank {rank} of {world}: ranks are 0 to {}", world - 1))
+                    Err(format!("there is no rank {rank} of {world}: ranks are 0 to {}", world - 1).into())
                 }
                 Role::Member { lanes: theirs, .. } if theirs != lanes => {
-                    Err(format!("{theirs} lanes there meet {lanes} lanes here"))
+                    Err(format!("{theirs} lanes there meet {lanes} lanes here").into())
                 }
+                // Whoever is started again may come before it is known that it was lost.
                 Role::Member { rank, .. } if guests.contains_key(&rank) => {
-                    Err(format!("rank {rank} is here already"))
+                    Err(Refusal { why: format!("rank {rank} is here already"), later: elastic })
                 }
                 Role::Member { rank, .. } if closed => {
-                    Err(format!("the job has begun, and rank {rank} is no part of it any more"))
+                    Err(format!("the job has begun, and rank {rank} is no part of it any more").into())
                 }
                 Role::Member { .. } => Ok(()),
-                _ => Err("only members join at the coordinator".to_owned()),
+                _ => Err("only members join at the coordinator".to_owned().into()),
             };
             let Some((_, greeting)) = self.porch.next_guest(admit) else { return };
             // Two may have been admitted to one place at once; the later is cut off, and tries again.
@@ -327,14 +329,13 @@ impl Door {
         let ranks: Vec<u32> = self.guests.keys().copied().collect();
         for rank in ranks {
             let Some(line) = self.guests.get_mut(&rank) else { continue };
-            match line.write() {
-                Err(how) => self.lose(rank, |coordinator| coordinator.closed(rank, &how)),
-                // It has been told, if it can still hear; somebody else may come in its place.
-                Ok(()) if self.coordinator.as_ref().is_some_and(|coordinator| coordinator.lost(rank)) => {
-                    self.lose(rank, |_| {});
-                }
-                Ok(()) => {}
+            if let Err(how) = line.write() {
+                self.lose(rank, |coordinator| coordinator.closed(rank, &how));
             }
+        }
+        // They have been told, if they can still hear; others may come in their place.
+        for rank in self.coordinator.as_mut().map_or(Vec::new(), Coordinator::lost) {
+            self.lose(rank, |_| {});
         }
     }
 }

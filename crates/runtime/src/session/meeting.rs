@@ -284,16 +284,16 @@ impl<'a> Meeting<'a> {
         let admit = |hello: &Hello| match hello.role {
             Role::Lane { from, to, lane, epoch: theirs } => {
                 if to != rank || from <= rank || meet.seat(from).is_none() || lane >= lanes {
-                    Err(format!("no lane {lane} leads from rank {from} to rank {to} here"))
+                    Err(format!("no lane {lane} leads from rank {from} to rank {to} here").into())
                 } else if theirs != epoch {
-                    Err(format!("epoch {theirs} is not this epoch {epoch}"))
+                    Err(format!("epoch {theirs} is not this epoch {epoch}").into())
                 } else if come.contains(&(from, lane)) {
-                    Err(format!("lane {lane} of rank {from} is here already"))
+                    Err(format!("lane {lane} of rank {from} is here already").into())
                 } else {
                     Ok(())
                 }
             }
-            _ => Err("only lanes lead to members".to_owned()),
+            _ => Err("only lanes lead to members".to_owned().into()),
         };
         let done = greeting.go_on(admit);
         let late = greeting.began.elapsed() > greeting::LONGEST;

@@ -1,7 +1,7 @@
 //! Strangers at a door: handshakes that are under way with whoever connects.
 
 use super::greeting::{Greeting, LONGEST, MOST};
-use crate::handshake::{Hello, Trust};
+use crate::handshake::{Hello, Refusal, Trust};
 use crate::transport::socket::Socket;
 use mio::net::TcpStream;
 use mio::{Registry, Token};
@@ -42,7 +42,7 @@ impl Porch {
     /// `admit` says who may come in.
     pub(crate) fn next_guest(
         &mut self,
-        mut admit: impl FnMut(&Hello) -> Result<(), String>,
+        mut admit: impl FnMut(&Hello) -> Result<(), Refusal>,
     ) -> Option<(usize, Greeting)> {
         let numbers: Vec<usize> = self.greetings.keys().copied().collect();
         for number in numbers {

@@ -1,0 +1,180 @@
+"""Parameters in buckets, each of which is one vector of a job on hubs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from syncline.runtime.memory import refusal
+from syncline.torch.device import Local
+from syncline.torch.elements import ELEMENTS, memory
+from syncline.torch.work import Work
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from syncline.hub import Exchange, Hub
+    from syncline.torch.queue import Queue
+
+TRAINED = {
+    torch.float32: torch.float32,
+    torch.float64: torch.float64,
+    torch.float16: torch.float32,
+    torch.bfloat16: torch.float32,
+}
+"""Types of parameters, and that of what hubs keep of them."""
+
+
+class Bucket:
+    """Some parameters of one group, type and device, one behind the other in ``flat``."""
+
+    def __init__(self, name: str, group: int, parameters: Sequence[torch.Tensor]) -> None:
+        self.name = name
+        self.group = group
+        self.parameters = list(parameters)
+        self.size = sum(param.numel() for param in parameters)
+        dtype = TRAINED[parameters[0].dtype]
+        self.element = ELEMENTS[dtype]
+        self.flat = torch.zeros(self.size, dtype=dtype, device=parameters[0].device)
+        self._views: dict[int, torch.Tensor] = {}
+        at = 0
+        for param in parameters:
+            self._views[id(param)] = self.flat[at : at + param.numel()].view(param.shape)
+            at += param.numel()
+        self.taken: dict[int, tuple[torch.Tensor, int]] = {}
+        self.work: Work | None = None
+        self._exchange: Exchange | None = None
+
+    def gather_parameters(self) -> None:
+        """Puts the parameters into ``flat``."""
+        with torch.no_grad():
+            for param in self.parameters:
+                self._views[id(param)].copy_(param)
+
+    def scatter(self) -> None:
+        """Has the parameters be what is in ``flat``."""
+        with torch.no_grad():
+            for param in self.parameters:
+                param.copy_(self._views[id(param)])
+
+    def take(self, param: torch.Tensor) -> bool:
+        """Puts the gradient of a parameter into ``flat``; whether those of all are there.
+
+        Raises ``SynclineError`` where there was one in this step.
+        """
+        if id(param) in self.taken:
+            raise refusal(
+                "a parameter has a second gradient before step()",
+                f"one of shape {tuple(param.shape)} in `{self.name}`",
+                "step() after each backward(), or no_sync() for all but the last",
+            )
+        gradient = param.grad
+        if gradient is None:
+            return False
+        if gradient.layout != torch.strided:
+            kind = str(gradient.layout).removeprefix("torch.")
+            raise refusal("hubs need dense gradients", f"{kind} of shape {tuple(param.shape)}", "strided")
+        self._views[id(param)].copy_(gradient)
+        self.taken[id(param)] = (gradient, _version(gradient))
+        return len(self.taken) == len(self.parameters)
+
+    def take_rest(self) -> None:
+        """Takes gradients that have not been taken; those that there are not are zeros."""
+        for param in self.parameters:
+            if id(param) not in self.taken:
+                if param.grad is None:
+                    self._views[id(param)].zero_()
+                else:
+                    self.take(param)
+
+    def changed(self) -> bool:
+        """Whether a gradient is another than when it was taken."""
+        for param in self.parameters:
+            gradient, version = self.taken.get(id(param), (param.grad, None))
+            if param.grad is not gradient or (version is not None and _version(gradient) != version):
+                return True
+        return False
+
+    def push(self, hub: Hub, queue: Queue) -> None:
+        """Begins the exchange: gradients go, and parameters come."""
+        place = Local([self.flat], reads=True, writes=True)
+
+        def begin() -> list[Exchange]:
+            self._exchange = hub.push_pull(self.name, memory(place.host))
+            return [self._exchange]
+
+        self.work = Work(self.name, queue, [place], begin, [self.flat])
+        queue.put(self.work)
+
+    def wait(self) -> None:
+        """Waits until parameters have come."""
+        if self.work is not None:
+            self.work.wait()
+
+    @property
+    def contributors(self) -> int:
+        """How many ranks had a part in the step."""
+        return self._exchange.contributors if self._exchange is not None else 0
+
+    def reset(self) -> None:
+        """The step is over."""
+        self.taken.clear()
+        self.work = self._exchange = None
+
+
+def _version(tensor: torch.Tensor) -> int:
+    """How often a tensor was written to."""
+    return int(tensor._version)  # noqa: SLF001 - there is no other name
+
+
+def lay(groups: Sequence[dict[str, Any]], most: float) -> tuple[list[Bucket], list[Bucket]]:
+    """Buckets of parameters that are trained, and of those that are frozen.
+
+    They have ``most`` bytes, if a parameter is no larger. The last parameters come first, as their gradients do.
+    Parameters without elements are in no bucket.
+
+    Raises ``SynclineError`` for parameters that hubs cannot train.
+    """
+    trained: list[Bucket] = []
+    frozen: list[Bucket] = []
+    for number, group in enumerate(groups):
+        runs: dict[tuple[bool, torch.dtype, torch.device], list[torch.Tensor]] = {}
+        for param in reversed(group["params"]):
+            if param.requires_grad and (param.dtype not in TRAINED or param.layout != torch.strided):
+                found = f"{param.dtype}, {param.layout}, of shape {tuple(param.shape)}".replace("torch.", "")
+                names = ", ".join(str(each).removeprefix("torch.") for each in TRAINED)
+                raise refusal("hubs cannot train such a parameter", found, f"dense ones of {names}")
+            if not param.numel() or param.dtype not in TRAINED:
+                continue
+            runs.setdefault((param.requires_grad, param.dtype, param.device), []).append(param)
+        for (trains, dtype, _), params in runs.items():
+            buckets = trained if trains else frozen
+            for run in _cut(params, most / TRAINED[dtype].itemsize):
+                word = "bucket" if trains else "frozen"
+                buckets.append(Bucket(f"{word} {len(buckets)} ({_shapes(run)})", number, run))
+    return trained, frozen
+
+
+def _cut(params: Sequence[torch.Tensor], most: float) -> list[list[torch.Tensor]]:
+    """Parameters in runs of so many elements at most."""
+    runs: list[list[torch.Tensor]] = [[]]
+    size = 0
+    for param in params:
+        if runs[-1] and size + param.numel() > most:
+            runs.append([])
+            size = 0
+        runs[-1].append(param)
+        size += param.numel()
+    return runs
+
+
+LONGEST = 4
+"""How many shapes are told of a bucket."""
+
+
+def _shapes(params: Sequence[torch.Tensor]) -> str:
+    """What is in a bucket: ranks that disagree are told so."""
+    shapes = ["x".join(str(size) for size in param.shape) or "1" for param in params]
+    more = f" and {len(shapes) - LONGEST} more" if len(shapes) > LONGEST else ""
+    return ", ".join(shapes[:LONGEST]) + more

@@ -1,0 +1,45 @@
+"""Programs of the guides, run as their pages have them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+from tests.conftest import ROOT
+from tests.docs.pages import blocks
+
+PAGES = ROOT / "docs" / "how-to"
+
+
+def write(page, title, folder):
+    """Writes a program of a page to a folder: the block with this title."""
+    program = next(block for block in blocks(PAGES / page) if block.title == title)
+    (folder / title).write_text("\n".join(program.lines) + "\n")
+
+
+def shown(page, word):
+    """The lines of the block of a page in which a word is."""
+    return next(block.lines for block in blocks(PAGES / page) if any(word in line for line in block.lines))
+
+
+def answers(page, title, folder, world, **variables):
+    """Runs a program of a page as ``world`` ranks; what each said on stdout and stderr."""
+    write(page, title, folder)
+    common = {**os.environ, "WORLD_SIZE": str(world), **variables}
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, title],
+            cwd=folder,
+            env={**common, "RANK": str(rank)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(world)
+    ]
+    try:
+        return [rank.communicate(timeout=60) for rank in ranks]
+    finally:
+        for rank in ranks:
+            rank.kill()

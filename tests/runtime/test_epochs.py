@@ -1,0 +1,100 @@
+"""Jobs that go on: ranks die, stop and come back, in processes of their own."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from array import array
+
+import pytest
+
+from syncline.errors import SynclineError
+from syncline.runtime import Communicator
+from tests.runtime.jobs import job
+
+FOUND_WITHIN_S = 5.0
+"""How soon survivors go on: within two seconds, and what a machine that is busy with other tests may add."""
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+def test_survivors_go_on_and_keep_their_inputs(how):
+    with job(4, json.dumps({"renew": {}})) as running:
+        running.wait_for_steps()
+        since = running.kill(2, how)
+        for rank in (0, 1, 3):
+            assert running.until(rank, "intact")
+            assert running.until(rank, "ranks") == [0, 1, 3]
+        assert time.time() - since < FOUND_WITHIN_S
+        # They lose another, and go on again.
+        running.kill(3, signal.SIGKILL)
+        assert [running.until(rank, "ranks") for rank in (0, 1)] == [[0, 1]] * 2
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_restarted_rank_comes_back_at_a_step(how):
+    settings = {"renew": {}}
+    with job(3, json.dumps(settings)) as running:
+        running.wait_for_steps()
+        running.kill(1, how)
+        with job(3, json.dumps({**settings, "coordinator": running.address}), ranks=[1]) as again:
+            assert again.until(0, "step") > 0
+            for rank in (0, 2):
+                # It may have come before the others went on without it.
+                while running.until(rank, "ranks") != [0, 1, 2]:
+                    pass
+            again.kill(0, signal.SIGKILL)
+            assert [running.until(rank, "ranks") for rank in (0, 2)] == [[0, 2]] * 2
+
+
+def test_a_restarted_rank_is_waited_for():
+    settings = {"renew": {"wait_s": 60}}
+    with job(3, json.dumps(settings)) as running:
+        running.wait_for_steps()
+        running.kill(1, signal.SIGKILL)
+        assert running.until(0, "intact") and running.until(2, "intact")
+        with job(3, json.dumps({**settings, "coordinator": running.address}), ranks=[1]) as again:
+            assert [running.until(rank, "ranks") for rank in (0, 2)] == [[0, 1, 2]] * 2
+            assert again.until(0, "step") >= 0
+
+
+def test_nobody_goes_on_without_the_coordinator():
+    with job(3, json.dumps({"renew": {}})) as running:
+        running.wait_for_steps()
+        running.kill(0, signal.SIGKILL)
+        for rank in (1, 2):
+            outcome = running.outcome(rank)
+            assert outcome["error"]["code"] == "SL1201" and outcome["status"] == 6
+            assert "lost the coordinator" in outcome["error"]["message"]
+
+
+def alone(**settings):
+    """A job of one rank."""
+    return Communicator.join(0, 1, "127.0.0.1:0", **settings)
+
+
+def test_one_rank_renews_itself_with_other_plans():
+    with alone(elastic=True) as ranks:
+        ranks.renew(rules=[])
+        assert (ranks.epoch, ranks.ranks, ranks.rank, ranks.world, ranks.waiting) == (1, [0], 0, 1, [])
+        with pytest.raises(SynclineError, match="there is no rule for all_reduce"):
+            ranks.all_reduce(array("f", [1.0]))
+        with pytest.raises(SynclineError, match="wait_s"):
+            ranks.renew(wait_s=-1.0)
+
+
+def test_a_job_that_is_not_elastic_says_so_and_goes_on():
+    with alone() as ranks:
+        with pytest.raises(SynclineError, match="the job is not elastic") as refused:
+            ranks.renew()
+        assert "elastic=True" in str(refused.value)
+        values = array("f", [2.0])
+        ranks.all_reduce(values).wait()
+        assert values[0] == 2.0
+
+
+def test_a_closed_communicator_is_not_renewed():
+    ranks = alone(elastic=True)
+    ranks.close()
+    with pytest.raises(SynclineError, match="closed"):
+        ranks.renew()

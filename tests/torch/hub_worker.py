@@ -1,0 +1,81 @@
+"""One rank that trains on hubs, for tests that disturb it: with ``HubOptimizer``, or with DDP and its hook.
+
+Says as JSON what happens: ``step`` once it has done one, and at last how it ended.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+import syncline.torch
+from syncline.errors import SynclineError
+from syncline.hub import Hub, Sgd
+
+
+def say(**what: object) -> None:
+    """Says something, in a line."""
+    sys.stdout.write(json.dumps(what) + "\n")
+    sys.stdout.flush()
+
+
+def network() -> torch.nn.Module:
+    """A small network, of several buckets."""
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Linear(6, 40), torch.nn.Tanh(), torch.nn.Linear(40, 40), torch.nn.Linear(40, 3))
+
+
+def main() -> None:
+    """Trains until it has done its steps, or something goes wrong."""
+    settings = json.loads(sys.argv[1])
+    way, steps, pause = settings.pop("way"), settings.pop("steps"), settings.pop("pause", 0.0)
+    hubs = settings.pop("hubs")
+    rank = int(os.environ["RANK"])
+    trained = network()
+    before = [param.detach().clone() for param in trained.parameters()]
+    status, error, contributors, done = 0, None, [], 0
+    try:
+        if way == "optimizer":
+            optimizer = syncline.torch.HubOptimizer(
+                trained.parameters(), Sgd(lr=0.05, momentum=0.5), hubs, bucket_mb=0.004, **settings
+            )
+            done = optimizer.steps
+        else:
+            host, _, port = os.environ["MASTER_ADDR"].partition(":")
+            os.environ.update(MASTER_ADDR=host, MASTER_PORT=port)
+            dist.init_process_group("gloo", timeout=timedelta(seconds=30))
+            hub = Hub.join(hubs, syncline.torch.vectors(trained), **settings)
+            wrapped = torch.nn.parallel.DistributedDataParallel(trained, bucket_cap_mb=0.004)
+            wrapped.register_comm_hook(None, syncline.torch.hook(hub, wrapped))
+            trained, optimizer = wrapped, torch.optim.SGD(wrapped.parameters(), lr=0.05, momentum=0.5)
+        say(joined=done)
+        for step in range(done, steps):
+            drawn = torch.Generator().manual_seed(1000 * rank + step)
+            optimizer.zero_grad()
+            trained(torch.randn(5, 6, generator=drawn)).square().mean().backward()
+            before = [param.detach().clone() for param in trained.parameters()]
+            optimizer.step()
+            contributors.append(getattr(optimizer, "contributors", 0))
+            say(step=step, contributors=contributors[-1])
+            time.sleep(pause)
+    except (SynclineError, RuntimeError) as raised:
+        status, error = 6, str(raised)
+    at = time.time()
+    now = [param.detach() for param in trained.parameters()]
+    intact = all(torch.equal(one, other) for one, other in zip(now, before, strict=True))
+    last = [value.hex() for param in now for value in param.flatten().tolist()]
+    say(status=status, error=error, at=at, intact=intact, last=last, contributors=sorted(set(contributors)))
+    # A process group that has lost a rank is not waited for.
+    sys.stdout.flush()
+    if way == "optimizer" and error is None:
+        optimizer.close()
+    os._exit(status)
+
+
+main()
