@@ -71,7 +71,7 @@ _UNITS: dict[str, Callable[[Any], str]] = {
     "_fraction": percent,
     "_share": share,
     "_ratio": lambda value: f"{value:.3g}",
-    "_error": lambda value: f"{100 * value:+.0f} %",
+    "_off": lambda value: f"{100 * value:+.0f} %",
 }
 """Ends of column names, and how their values are written."""
 

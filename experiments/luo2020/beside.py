@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from experiments.harness.testbed import Measured
     from experiments.luo2020.exchange import Exchange
 
-COLUMNS = ("predicted_s", "measured_s", "least_s", "prediction_error", "others")
+COLUMNS = ("predicted_s", "measured_s", "least_s", "error_off", "others")
 """Median and least of what was measured; by how much the prediction differs from the median; cores that others
 kept busy just before."""
 CALIBRATED = "host costs, between two hosts (host-costs.yaml)"
