@@ -12,7 +12,7 @@ from experiments.harness import files, library, show
 from experiments.harness.processes import LostError
 from experiments.harness.store import Store
 from experiments.harness.study import Study, study
-from experiments.harness.testbed import ROUNDS, Live
+from experiments.harness.testbed import PATIENCE_S, ROUNDS, Live
 from syncline import SynclineError
 from syncline.cli import streams
 from syncline.cli.progress import Waiting
@@ -55,6 +55,10 @@ def run(
     record: Annotated[
         bool, typer.Option("--record", metavar="", help="Write what the testbed measures into the pages' records.")
     ] = False,
+    patient: Annotated[
+        bool,
+        typer.Option("--patient", metavar="", help="Wait for an idle machine before each run, ten minutes at most."),
+    ] = False,
     gloo: Annotated[
         str | None, typer.Option("--gloo", metavar="PYTHON", help="A Python that has PyTorch, where this one has not.")
     ] = None,
@@ -82,8 +86,9 @@ def run(
     try:
         for experiment in found:
             with Waiting(quiet=False) as tell:
+                patience = PATIENCE_S if patient else 0.0
                 # Quick runs measure once; those that are recorded show what the record has.
-                live = Live(lambda what: streams.say(f"testbed: {what}"), 1 if quick else ROUNDS, gloo)
+                live = Live(lambda what: streams.say(f"testbed: {what}"), 1 if quick else ROUNDS, gloo, patience)
                 bench = live if experiment.runs and not recorded else None
                 done = study(experiment, network, quick=quick, choices=choices, store=store, bench=bench, tell=tell)
             if bench is not None and record:

@@ -29,6 +29,8 @@ RECORD = "measured.json"
 ROUNDS = 3
 """How often a trial's program is started."""
 TIMEOUT = "180s"
+PATIENCE_S, QUIET = 600.0, 0.2
+"""How long a patient command waits for others before each round, and the cores that an idle machine may have busy."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,8 @@ class Live:
     rounds: int = ROUNDS
     gloo: str | None = None
     """A Python that has PyTorch, where the own one has not."""
+    patience_s: float = 0.0
+    """How long it waits before each round for others to leave the machine idle."""
     found: dict[str, Measured] = field(default_factory=dict)
 
     def measure(self, trial: Trial) -> Measured | str:
@@ -110,13 +114,20 @@ class Live:
             others = 0.0
             try:
                 for _ in range(self.rounds):
-                    others = max(others, busy())
+                    others = max(others, self._quiet())
                     times += run(trial, python)
             except RuntimeError as problem:
                 self.tell(f"failed: {problem}")
                 return "failed"
             self.found[trial.name] = Measured(statistics.median(times), min(times), len(times), round(others, 2))
         return self.found[trial.name]
+
+    def _quiet(self) -> float:
+        """Waits for others, as long as it may; gives the cores that they still keep busy."""
+        until = time.monotonic() + self.patience_s
+        while (others := busy()) > QUIET and time.monotonic() < until:
+            time.sleep(1.0)
+        return others
 
     def write(self, folder: Path) -> None:
         """Writes the record of a figure anew; what was not measured now stays."""

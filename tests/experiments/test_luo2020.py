@@ -190,6 +190,15 @@ def test_without_root(monkeypatch):
     assert Live().measure(Trial("one", fig0605.STAR, {}, [0], ["program"])) == "needs root"
 
 
+def test_patience(monkeypatch):
+    """A patient command waits for an idle machine; others take it as it is."""
+    seen = iter([2.0, 1.5, 0.1, 1.0])
+    monkeypatch.setattr("experiments.harness.testbed.busy", lambda: next(seen))
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    assert Live(patience_s=60.0)._quiet() == 0.1
+    assert Live()._quiet() == 1.0
+
+
 @needs_namespaces
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize(
