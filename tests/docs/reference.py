@@ -8,6 +8,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+from tests.docs import faults as tried
 from tests.docs import fidelity
 from tests.docs.pages import ROOT
 
@@ -194,6 +195,14 @@ def keys(name: str) -> list[str]:
 def design(name: str) -> list[str]:
     """The keys of one part of what is asked of a search."""
     return _keys(DESIGN if name == "Spec" else DESIGN["definitions"][name], name)
+
+
+def faults(part: str) -> list[str]:
+    """What tests do to jobs, and what follows."""
+    # A part of two words has one of them here.
+    parts = {each.replace(" ", ""): each for each, _ in tried.PLACES.values()}
+    rows = [[each.what, each.follows, each.tried, f"`{each.test}`"] for each in tried.read(parts[part])]
+    return table(["what happens", "what follows", "tried on", "test"], rows)
 
 
 def testbed(name: str) -> list[str]:
@@ -538,6 +547,7 @@ def fabrics() -> list[str]:
 
 
 GENERATORS: dict[str, Callable[..., list[str]]] = {
+    "faults": faults,
     "accelerators": accelerators,
     "prices": prices,
     "commands": commands,

@@ -10,6 +10,7 @@ import sys
 
 import pytest
 
+from tests.docs import faults
 from tests.docs.pages import PAGES, ROOT, UPDATE, name
 from tests.docs.reference import DESIGN, DESIGN_PARTS, GENERATORS, MARKED, PARTS, SCHEMA, SOURCES, build, manifest
 
@@ -92,6 +93,23 @@ def test_every_key_of_the_summary_is_described():
     values = json.loads(result._tables.summary())
     assert all(f"`{key}`" in text for key in values), "a key of summary.json is not described"
     assert all(f"`dims[].{key}`" in text for key in values["dims"][0])
+
+
+def test_every_line_about_a_fault_is_read():
+    for file, (part, _) in faults.PLACES.items():
+        lines = (ROOT / file).read_text("utf-8").count("Fault: ")
+        tests = {each.test for each in faults.read(part)}
+        named = re.findall(r"(?:def test_|fn )(\w+)\(", (ROOT / file).read_text("utf-8"))
+        assert lines and len(tests & set(named)) >= lines, file
+
+
+def test_what_users_fear_is_tried():
+    tried = " ".join(each.what for part in {part for part, _ in faults.PLACES.values()} for each in faults.read(part))
+    for word in (
+        *("killed", "stopped", "slowed 10 times", "one way or both", "middle of a frame", "garbage", "come twice"),
+        *("second process of a rank", "another world size", "versions differ", "started again", "played again"),
+    ):
+        assert word in tried, word
 
 
 def test_every_flag_of_the_drop_in_is_described():

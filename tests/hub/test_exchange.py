@@ -107,6 +107,30 @@ def test_a_learning_rate_changes_between_steps(hubs):
             assert list(gradient) == [expected] * 5
 
 
+def test_vectors_may_have_optimizers_and_rates_of_their_own(hubs):
+    keys = {"a": ("f64", 5), "b": ("f64", 5), "sum": ("i64", 5)}
+    optimizers = {"a": Sgd(lr=1.0), "b": Sgd(lr=1.0, momentum=0.5)}
+    with Hub.join(hubs, keys, rank=0, world=1, optimizer=optimizers, reduction="sum", together=["a", "b"]) as hub:
+        hub.start({name: array("d", [0.0] * 5) for name in ("a", "b")})
+        found = []
+        for step in range(3):
+            if step == 2:
+                hub.set_learning_rate(0.25, "b")
+            vectors = {name: array("d", [-1.0] * 5) for name in ("a", "b")}
+            for name, vector in vectors.items():
+                hub.push_pull(name, vector).wait()
+            found.append([vector[0] for vector in vectors.values()])
+        # Velocities of `b` are 1, 1.5, 1.75.
+        assert found == [[1.0, 1.0], [2.0, 2.5], [3.0, 2.5 + 0.25 * 1.75]]
+        plain = array("q", [7] * 5)
+        hub.push_pull("sum", plain).wait()
+        assert list(plain) == [7] * 5
+        refused(lambda: hub.set_learning_rate(0.1, "sum"), "no optimizer")
+        refused(lambda: hub.set_learning_rate(0.1, "bb"), "did you mean `b`?")
+    refused(lambda: Hub.join(hubs, KEYS, rank=0, world=1, optimizer={"w": Sgd()}), "no such vector", "`w`")
+    refused(lambda: Hub.join(hubs, KEYS, rank=0, world=1, together=["w"]), "no vector `w`")
+
+
 def test_without_synchrony_nobody_waits(hubs):
     options = {"world": 2, "asynchronous": True, "optimizer": Sgd(lr=1.0), "job": "later"}
 

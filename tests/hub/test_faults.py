@@ -38,6 +38,7 @@ def settings(hub, **others):
     ("number", "what"), [(signal.SIGKILL, "closed its connection"), (signal.SIGSTOP, "gave no sign of life")]
 )
 def test_all_are_told_who_is_lost(hub, number, what):
+    """Fault: a rank is killed or stopped (policy `fail`) -> all others name it within 2 s; inputs are as they were"""
     with job(4, settings(hub), worker=WORKER) as running:
         running.wait_for_steps()
         since = running.kill(2, number)
@@ -53,6 +54,7 @@ def test_all_are_told_who_is_lost(hub, number, what):
 
 
 def test_those_that_are_left_go_on(hub):
+    """Fault: a rank is killed (policy `shrink`) -> the others go on"""
     with job(3, settings(hub, steps=400, policy="shrink", pause=0.005), worker=WORKER) as running:
         running.wait_for_steps()
         running.kill(0, signal.SIGKILL)
@@ -62,6 +64,7 @@ def test_those_that_are_left_go_on(hub):
 
 
 def test_a_rank_that_is_started_again_joins_those_that_are_left(hub):
+    """Fault: a lost rank is started again (policy `shrink`) -> it joins at the next step"""
     sets = settings(hub, steps=600, policy="shrink", pause=0.01)
     with job(2, sets, worker=WORKER) as running:
         running.wait_for_steps()
@@ -76,6 +79,7 @@ def test_a_rank_that_is_started_again_joins_those_that_are_left(hub):
 
 
 def test_a_rank_is_waited_for(hub):
+    """Fault: a rank is killed and started again (policy `wait`) -> it is waited for, and every step counts once"""
     sets = settings(hub, steps=200, policy="wait", pause=0.01)
     with job(2, sets, worker=WORKER) as running:
         running.wait_for_steps()
@@ -90,6 +94,7 @@ def test_a_rank_is_waited_for(hub):
 
 
 def test_a_job_of_which_all_ranks_are_lost_is_taken_up(hub):
+    """Fault: all ranks are killed and started again (policy `wait`) -> they take up the job where it was"""
     sets = settings(hub, steps=150, policy="wait", pause=0.01)
     with job(2, sets, worker=WORKER) as running:
         running.wait_for_steps()
@@ -102,6 +107,7 @@ def test_a_job_of_which_all_ranks_are_lost_is_taken_up(hub):
 
 
 def test_a_rank_that_is_started_twice_is_refused_and_the_first_goes_on(hub):
+    """Fault: a second process of a rank joins -> it is refused, and the job never notices"""
     sets = settings(hub, steps=200, pause=0.01)
     with job(2, sets, worker=WORKER) as running:
         running.wait_for_steps()
@@ -113,6 +119,7 @@ def test_a_rank_that_is_started_twice_is_refused_and_the_first_goes_on(hub):
 
 
 def test_other_jobs_never_notice(hub):
+    """Fault: a job on the hub loses a rank -> other jobs never notice"""
     with (
         job(2, settings(hub, steps=300, pause=0.002), worker=WORKER) as other,
         job(2, settings(hub, job="another"), worker=WORKER) as running,
@@ -128,6 +135,7 @@ def test_other_jobs_never_notice(hub):
     ("number", "what"), [(signal.SIGKILL, "closed its connection"), (signal.SIGSTOP, "gave no sign of life")]
 )
 def test_a_hub_that_is_lost_is_named(number, what):
+    """Fault: the hub is killed or stopped -> all ranks name it within 2 s; inputs are as they were"""
     port = free_port()
     command = [sys.executable, "-m", "syncline", "hub", "serve", "--port", str(port), "--cores", "2"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as served:
@@ -146,6 +154,7 @@ def test_a_hub_that_is_lost_is_named(number, what):
 
 
 def test_a_rank_that_was_stopped_for_a_moment_is_waited_for(hub):
+    """Fault: a rank is stopped for a moment -> it is waited for"""
     with job(2, settings(hub, steps=300), worker=WORKER) as running:
         running.wait_for_steps()
         running.kill(1, signal.SIGSTOP)

@@ -19,6 +19,7 @@ FOUND_WITHIN_S = 5.0
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
 def test_survivors_go_on_and_keep_their_inputs(how):
+    """Fault: ranks of an elastic job are killed or stopped -> the others go on with their inputs, in a new epoch"""
     with job(4, json.dumps({"renew": {}})) as running:
         running.wait_for_steps()
         since = running.kill(2, how)
@@ -33,6 +34,7 @@ def test_survivors_go_on_and_keep_their_inputs(how):
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
 def test_a_restarted_rank_comes_back_at_a_step(how):
+    """Fault: a lost rank of an elastic job is started again -> it is let in between two steps"""
     settings = {"renew": {}}
     with job(3, json.dumps(settings)) as running:
         running.wait_for_steps()
@@ -48,6 +50,7 @@ def test_a_restarted_rank_comes_back_at_a_step(how):
 
 
 def test_a_restarted_rank_is_waited_for():
+    """Fault: a rank is lost that the others wait for (`wait_s`) -> they go on once it is back"""
     settings = {"renew": {"wait_s": 60}}
     with job(3, json.dumps(settings)) as running:
         running.wait_for_steps()
@@ -59,6 +62,7 @@ def test_a_restarted_rank_is_waited_for():
 
 
 def test_nobody_goes_on_without_the_coordinator():
+    """Fault: an elastic job loses rank 0 -> all others say so, and end"""
     with job(3, json.dumps({"renew": {}})) as running:
         running.wait_for_steps()
         running.kill(0, signal.SIGKILL)

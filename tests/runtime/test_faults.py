@@ -32,6 +32,7 @@ def told(faulty, since, ranks, running):
 @pytest.mark.parametrize("shared_memory", [True, False])
 @pytest.mark.parametrize("victim", [1, 3])
 def test_a_killed_rank_is_named_by_all(victim, shared_memory):
+    """Fault: a process is killed (`-9`) -> all others name it, at once; inputs are as they were"""
     with job(4, json.dumps({"shared_memory": shared_memory})) as running:
         running.wait_for_steps()
         since = running.kill(victim, signal.SIGKILL)
@@ -41,6 +42,7 @@ def test_a_killed_rank_is_named_by_all(victim, shared_memory):
 
 @pytest.mark.parametrize("shared_memory", [True, False])
 def test_a_stopped_rank_is_named_by_all(shared_memory):
+    """Fault: a process is stopped (`SIGSTOP`) -> all others name it within 2 s; inputs are as they were"""
     with job(4, json.dumps({"shared_memory": shared_memory})) as running:
         running.wait_for_steps()
         since = running.kill(2, signal.SIGSTOP)
@@ -48,6 +50,7 @@ def test_a_stopped_rank_is_named_by_all(shared_memory):
 
 
 def test_whoever_loses_the_coordinator_says_so():
+    """Fault: rank 0, which coordinates, is killed -> all others say that the coordinator is lost"""
     with job(3) as running:
         running.wait_for_steps()
         since = running.kill(0, signal.SIGKILL)
@@ -55,6 +58,7 @@ def test_whoever_loses_the_coordinator_says_so():
 
 
 def test_a_rank_that_was_stopped_for_a_moment_is_waited_for():
+    """Fault: a process is stopped for half a second -> it is waited for"""
     with job(3, json.dumps({"steps": 300})) as running:
         running.wait_for_steps()
         running.kill(1, signal.SIGSTOP)
@@ -63,7 +67,20 @@ def test_a_rank_that_was_stopped_for_a_moment_is_waited_for():
         assert [running.outcome(rank, 60) for rank in range(3)] == [{"done": 300}] * 3
 
 
+def test_a_rank_that_is_slow_is_waited_for():
+    """Fault: a process is slowed 10 times -> it is waited for, and nobody is blamed"""
+    with job(3, json.dumps({"steps": 60})) as running:
+        running.wait_for_steps()
+        while running.processes[1].poll() is None:
+            running.kill(1, signal.SIGSTOP)
+            signal.sigtimedwait([], 0.18)
+            running.kill(1, signal.SIGCONT)
+            signal.sigtimedwait([], 0.02)
+        assert [running.outcome(rank, 60) for rank in range(3)] == [{"done": 60}] * 3
+
+
 def test_ranks_that_ask_for_different_things_are_told_both():
+    """Fault: ranks ask for different things -> all are told both"""
     with job(3, json.dumps({"odd": {"2": 99_999}})) as running:
         outcomes = [running.outcome(rank) for rank in range(3)]
     messages = {outcome["error"]["message"].partition(" (operation")[0] for outcome in outcomes}
@@ -73,6 +90,7 @@ def test_ranks_that_ask_for_different_things_are_told_both():
 
 
 def test_a_second_process_of_a_rank_is_refused_and_the_job_never_notices():
+    """Fault: a second process of a rank joins -> it is refused, and the job never notices"""
     with job(2) as running:
         running.wait_for_steps()
         with job(2, json.dumps({"coordinator": running.address, "wait_s": 5}), ranks=[1]) as second:

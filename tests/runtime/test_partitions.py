@@ -69,6 +69,7 @@ def outcomes(running):
 
 
 def test_a_host_that_is_cut_off_is_at_fault_and_knows_it(cli, bed):
+    """Fault: the network of a host goes down -> the others name its rank within 2 s; it knows that it is cut off"""
     running = start(cli, bed)
     steps(running, 4)
     since = time.time()
@@ -80,20 +81,25 @@ def test_a_host_that_is_cut_off_is_at_fault_and_knows_it(cli, bed):
     assert all(each["intact"] and each["at"] - since < FOUND_WITHIN_S for each in said.values()), said
 
 
-def cut(cli, name, one, other):
-    """Has what two hosts send each other go nowhere, and nothing else. Gives how to heal that."""
+def cut(cli, name, one, other, *, both=True):
+    """Has what one host sends another go nowhere, what that one sends, too, unless not ``both``, and nothing else.
+
+    Gives how to heal that.
+    """
     layout = json.loads(cli("testbed", "status", name, "--json").stdout)["testbed"]
     address = [each["nics"][0]["address"] for each in layout["hosts"]]
-    ends = [(one, address[other]), (other, address[one])]
+    ends = [(one, address[other]), (other, address[one])][: 2 if both else 1]
     for number, peer in ends:
         host(name, number, "ip", "route", "add", "blackhole", f"{peer}/32")
     return lambda: [host(name, number, "ip", "route", "del", "blackhole", f"{peer}/32") for number, peer in ends]
 
 
-def test_a_connection_that_breaks_between_two_that_live_is_at_fault_itself(cli, bed):
+@pytest.mark.parametrize("both", [True, False])
+def test_a_connection_that_breaks_between_two_that_live_is_at_fault_itself(cli, bed, both):
+    """Fault: nothing goes through between two hosts, one way or both -> all name that link within 2 s"""
     running = start(cli, bed)
     steps(running, 4)
-    cut(cli, bed, 2, 3)
+    cut(cli, bed, 2, 3, both=both)
     since = time.time()
     said = outcomes(running)
     messages = {each["error"]["message"].partition(" (")[0] for each in said.values()}
@@ -103,6 +109,7 @@ def test_a_connection_that_breaks_between_two_that_live_is_at_fault_itself(cli, 
 
 
 def test_a_cut_that_heals_soon_is_waited_for(cli, bed):
+    """Fault: nothing goes through between two hosts for 0.3 s -> it is waited for"""
     running = start(cli, bed, steps=400)
     steps(running, 4)
     heal = cut(cli, bed, 2, 3)

@@ -7,8 +7,11 @@ import sys
 import time
 
 import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
 
 import syncline.torch
+from syncline.errors import SynclineError
 from syncline.hub import Adam, Hub, Sgd
 from syncline.torch import HubOptimizer
 from tests.torch.cases import refused, same
@@ -366,6 +369,105 @@ def large():
     optimizer.step()
     expected = 1.0 - 0.5 * (WORLD - 1) / 2
     assert param.min().item() == param.max().item() == expected
+
+
+class Grads(torch.nn.Module):
+    """Parameters whose gradients are odd: none, with gaps, of several types, a bucket of their own without elements."""
+
+    def __init__(self):
+        super().__init__()
+        self.turned = torch.nn.Parameter(torch.arange(20.0).view(5, 4).t())
+        self.last = torch.nn.Parameter(torch.ones(2, 3, 4, 4).to(memory_format=torch.channels_last))
+        self.small = torch.nn.Parameter(torch.ones(6).bfloat16())
+        self.none = torch.nn.Parameter(torch.empty(0, 3))
+        self.nothing = torch.nn.Parameter(torch.empty(0, dtype=torch.float64))
+        self.idle = torch.nn.Parameter(torch.ones(3))
+        self.wave = torch.nn.Parameter(torch.ones(2, dtype=torch.complex64))
+
+    def forward(self, value):
+        total = self.turned.square().sum() + self.last.sum() + self.small.float().sum() + self.none.sum()
+        return value * (total + self.nothing.sum().float() + self.wave.real.sum() + 2 * self.wave.imag.sum())
+
+
+def two_hooks(way):
+    """The hook of two modules at once, by plans or on hubs: odd gradients are averaged."""
+    dist.init_process_group("gloo")
+    wrapped = []
+    for number in range(2):
+        ddp = DistributedDataParallel(Grads(), find_unused_parameters=True)
+        if way == "hub":
+            hub = Hub.join(None, syncline.torch.vectors(ddp), job=f"{number}")
+            ddp.register_comm_hook(None, syncline.torch.hook(hub, ddp))
+        else:
+            ddp.register_comm_hook(None, syncline.torch.hook(syncline.torch.join(name=f"{number}")))
+        wrapped.append(ddp)
+    # DDP lays out its buckets anew after the first step.
+    for step in range(3):
+        for ddp in wrapped:
+            ddp.zero_grad()
+        value = 1.0 + RANK + step
+        (wrapped[0](torch.tensor(value)) + wrapped[1](torch.tensor(2 * value))).backward()
+        for number, ddp in enumerate(wrapped):
+            mean = (number + 1) * ((WORLD + 1) / 2 + step)
+            same(ddp.module.turned.grad, 2 * mean * ddp.module.turned.detach())
+            same(ddp.module.last.grad, torch.full((2, 3, 4, 4), mean))
+            same(ddp.module.small.grad, torch.full((6,), mean).bfloat16())
+            same(ddp.module.wave.grad, torch.full((2,), complex(mean, 2 * mean), dtype=torch.complex64))
+            assert ddp.module.none.grad is None or ddp.module.none.grad.numel() == 0
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+class Gradients:
+    """A bucket, as DDP hands it to a hook."""
+
+    def __init__(self, module, buffer):
+        self._params, self._buffer = list(module.parameters()), buffer
+
+    def buffer(self):
+        return self._buffer
+
+    def parameters(self):
+        return self._params
+
+    def index(self):
+        return 0
+
+
+def hook_shapes():
+    """Ranks whose buckets differ are all told both sizes."""
+    dist.init_process_group("gloo")
+    ranks = syncline.torch.join()
+    future = syncline.torch.hook(ranks)(None, Gradients(mlp(), torch.ones(10 + RANK)))
+    try:
+        future.wait()
+    except (RuntimeError, SynclineError) as error:
+        assert all(word in str(error) for word in ("10 f32", "11 f32", "bucket 0")), error
+    else:
+        raise AssertionError("it was not refused")
+    network = mlp()
+    tiny = torch.nn.ParameterList([torch.nn.Parameter(torch.ones(2).to(torch.float8_e4m3fn))])
+    refused(lambda: syncline.torch.vectors(tiny), "`0` of float8_e4m3fn", "bfloat16")
+    hub = Hub.join(None, syncline.torch.vectors(network))
+    refused(lambda: syncline.torch.hook(hub), "has to know the module", "hook(hub, module)")
+    refused(lambda: syncline.torch.hook(hub, network, in_order=True), "told so when it is joined")
+    refused(lambda: syncline.torch.hook(hub, torch.nn.Linear(3, 3)), "`weight` is not there", "vectors(module)")
+    dist.barrier()
+
+
+def hook_large(way):
+    """A bucket of 1 GB."""
+    dist.init_process_group("gloo")
+    module = torch.nn.ParameterList([torch.nn.Parameter(torch.empty(1 << 28, device="meta"))])
+    buffer = torch.full((1 << 28,), float(RANK))
+    if way == "hub":
+        hub = Hub.join(None, syncline.torch.vectors(module), chunk=1 << 20, deadline_s=200)
+        averages = syncline.torch.hook(hub, module)
+    else:
+        averages = syncline.torch.hook(syncline.torch.join())
+    averages(None, Gradients(module, buffer)).wait()
+    assert buffer.min().item() == buffer.max().item() == (WORLD - 1) / 2
+    dist.barrier()
 
 
 def cuda():

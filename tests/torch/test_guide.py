@@ -28,3 +28,8 @@ def test_training_on_a_hub(tmp_path):
     with Service(port=0, cores=1) as service:
         said = answers(GUIDE, "hub.py", tmp_path, 2, SYNCLINE_HUBS=service.addresses[0])
     assert [out for out, _ in said] == [shown(GUIDE, "python hub.py")[-1] + "\n", ""], said
+
+
+def test_training_that_goes_on(tmp_path):
+    said = answers(GUIDE, "elastic.py", tmp_path, 2)
+    assert [out for out, _ in said] == [f"rank {rank} of [0, 1] is through\n" for rank in range(2)], said

@@ -34,8 +34,8 @@ def hub():
         yield service.addresses[0]
 
 
-def cases(hub, world, case, **more):
-    return run(world, case, cases="hub_cases", SYNCLINE_HUBS=hub, **more)
+def cases(hub, world, case, *arguments, **more):
+    return run(world, case, *arguments, cases="hub_cases", SYNCLINE_HUBS=hub, **more)
 
 
 def test_steps_are_those_of_torch_on_the_averaged_gradient(hub):
@@ -54,6 +54,22 @@ def test_the_optimizer(hub, world, case):
 
 def test_ranks_whose_shapes_differ_are_all_told_both(hub):
     cases(hub, 2, "shapes")
+
+
+@pytest.mark.parametrize("way", ["hub", "plans"])
+@pytest.mark.parametrize("world", [1, 2])
+def test_two_hooks_at_once_average_odd_gradients(hub, world, way):
+    cases(hub, world, "two_hooks", way)
+
+
+def test_ranks_whose_buckets_differ_are_all_told_both(hub):
+    cases(hub, 2, "hook_shapes")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["hub", "plans"])
+def test_a_bucket_of_one_gigabyte(hub, way):
+    cases(hub, 2, "hook_large", way, within_s=300)
 
 
 @pytest.mark.slow

@@ -490,6 +490,7 @@ mod tests {
         assert_eq!(initiator, Err("refused: rank 1 is taken".to_owned()));
     }
 
+    /// Fault: versions differ -> the newcomer is told both
     #[test]
     fn another_version_is_told_to_use_the_same() {
         let (initiator, mut bytes) = begin(Trust::Everybody, "job");
@@ -512,6 +513,7 @@ mod tests {
         }
     }
 
+    /// Fault: a recorded handshake is played again -> it is refused
     #[test]
     fn what_was_recorded_cannot_be_used_again() {
         let (mut initiator, hello) = begin(key(7), "job");
@@ -541,6 +543,7 @@ mod tests {
     }
 
     proptest! {
+        /// Fault: garbage comes in place of a handshake -> it never gets in
         #[test]
         fn garbage_never_gets_in(bytes in prop::collection::vec(any::<u8>(), 0..400), split in 0usize..400) {
             let mut acceptor = Acceptor::new(key(7), Some("job"), [2; 32]);

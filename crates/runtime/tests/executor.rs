@@ -228,6 +228,7 @@ fn half(join: Join, settings: Settings) -> (Communicator, Connection) {
     (Communicator::new(Arc::new(book), settings, 0, connections).unwrap(), theirs)
 }
 
+/// Fault: a connection ends in the middle of a frame -> the rank at its other end is named, at once
 #[test]
 fn a_peer_that_dies_in_the_middle_of_a_frame_is_found_at_once() {
     for join in JOINS {
@@ -245,6 +246,7 @@ fn a_peer_that_dies_in_the_middle_of_a_frame_is_found_at_once() {
     }
 }
 
+/// Fault: garbage comes on a connection -> that link is named
 #[test]
 fn garbage_is_told_as_such() {
     for join in JOINS {
@@ -258,6 +260,7 @@ fn garbage_is_told_as_such() {
     }
 }
 
+/// Fault: a peer goes silent, over TCP, Unix sockets or shared memory -> it is found by its silence
 #[test]
 fn a_peer_that_stops_is_silent_over_any_transport() {
     for join in JOINS {
@@ -275,6 +278,7 @@ fn a_peer_that_stops_is_silent_over_any_transport() {
     }
 }
 
+/// Fault: a rank never begins an operation -> the others are told at the deadline
 #[test]
 fn a_member_that_never_begins_is_found_by_the_deadline() {
     let settings = Settings { deadline: Duration::from_millis(500), ..settings(1) };

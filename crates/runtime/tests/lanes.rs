@@ -16,7 +16,7 @@ use syncline_runtime::memory::{Buffer, Region};
 use syncline_runtime::operation::{Association, Operation};
 use syncline_runtime::shape::{Book, Rule, Shape};
 use syncline_runtime::sum::{Element, Reduction};
-use syncline_runtime::transport::memory::Memory;
+use syncline_runtime::transport::memory::{Memory, Mishap};
 use syncline_units::CollectiveKind;
 
 const KINDS: &[CollectiveKind] = CollectiveKind::ALL;
@@ -348,8 +348,7 @@ fn in_the_order_of_seats_a_hub_and_direct_add_from_the_first_rank_to_the_last() 
 #[test]
 fn what_is_to_be_kept_is_there_after_a_failure() {
     let operation = all_reduce(1000, Element::I64, Association::Arrival);
-    for name in ["ring", "direct", "halving_doubling", "two_level(group=2)", "parameter_server(placement=CC)"]
-    {
+    for name in TRIED {
         for steps in [0, 10, 50, 100, 200, 400] {
             let (lanes, shapes) = lanes_of(name, 4, &operation, 256);
             let mut buffers: Vec<Buffer> = (0..4).map(|_| Buffer::new(8000)).collect();
@@ -373,6 +372,75 @@ fn what_is_to_be_kept_is_there_after_a_failure() {
             }
         }
     }
+}
+
+/// Plans that faults are tried on.
+const TRIED: [&str; 5] =
+    ["ring", "direct", "halving_doubling", "two_level(group=2)", "parameter_server(placement=CC)"];
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    /// Whatever happens to bytes on their way: whoever gets them is never through with a wrong result, blames the connection
+    /// that they came on and no other, and has its input back.
+    /// Fault: bytes change on their way, are lost, come twice, or come unsent -> whoever gets them is never through with a wrong result, and blames that connection; inputs are as they were
+    #[test]
+    fn no_mishap_goes_unnoticed(
+        (plan, seed, steps) in (0..TRIED.len(), any::<u64>(), 1usize..600),
+        mishap in prop_oneof![
+            Just(Mishap::Flip), Just(Mishap::Lose), Just(Mishap::Repeat), Just(Mishap::Garbage)
+        ],
+    ) {
+        let operation = all_reduce(1000, Element::I64, Association::Arrival);
+        let (lanes, shapes) = lanes_of(TRIED[plan], 4, &operation, 256);
+        let mut buffers: Vec<Buffer> = (0..4).map(|_| Buffer::new(8000)).collect();
+        let mut network = Memory::mesh(lanes, seed, 300);
+        for ((rank, buffer), shape) in (0u32..).zip(&mut buffers).zip(shapes) {
+            buffer.as_mut_slice().copy_from_slice(&interpreter::vector(&operation, rank, 1));
+            let region = buffer.region();
+            let job = Job { sequence: 1, shape, input: region, output: region, keep: true };
+            network.machine(rank as usize).start(Arc::new(job)).unwrap();
+        }
+        for _ in 0..steps {
+            network.step().unwrap();
+        }
+        if let Some((from, to)) = network.mishap(mishap) {
+            match network.run() {
+                // Bytes that never come are waited for, until the deadline.
+                Ok(()) => prop_assert_eq!(network.machine(to.0).finished(), None, "{:?}", mishap),
+                Err((place, peer, _)) => prop_assert_eq!((place, peer), (to.0, from.0 as u32), "{:?}", mishap),
+            }
+        }
+        for (rank, buffer) in (0u32..).zip(&mut buffers) {
+            network.machine(rank as usize).abort();
+            prop_assert_eq!(buffer.as_mut_slice(), interpreter::vector(&operation, rank, 1));
+        }
+    }
+}
+
+/// Fault: frames of another epoch come -> they are refused
+#[test]
+fn frames_of_another_epoch_are_refused() {
+    let operation = all_reduce(1000, Element::F32, Association::Arrival);
+    let (_, shapes) = lanes_of("ring", 2, &operation, 256);
+    let pace = Pace { lanes: 1, window: 4, ahead: 1 << 20 };
+    let lanes = (0..2u32).map(|rank| {
+        let rule = Rule {
+            kind: CollectiveKind::AllReduce,
+            up_to: None,
+            algorithm: by_name("ring").unwrap(),
+            message: 256,
+        };
+        Lane::new(0, pace, 7 + rank as u16, Arc::new(Book::new(rank, 2, vec![0, 1], vec![rule]).unwrap()))
+    });
+    let mut network = Memory::mesh(lanes.collect(), 1, 300);
+    let mut buffer = Buffer::new(4000);
+    let region = buffer.region();
+    let job = Job { sequence: 1, shape: Arc::clone(&shapes[0]), input: region, output: region, keep: true };
+    network.machine(0).start(Arc::new(job)).unwrap();
+    let (place, peer, broken) = network.run().unwrap_err();
+    assert_eq!((place, peer), (1, 0));
+    assert!(broken.to_string().contains("of epoch 7, and this is epoch 8"), "{broken}");
 }
 
 #[test]

@@ -141,6 +141,7 @@ fn all_are_told_both_shapes_where_they_differ() {
     assert!(texts.iter().all(|text| *text == texts[0]), "{texts:?}");
 }
 
+/// Fault: ranks do not come -> those who did are told which are missing
 #[test]
 fn who_is_missing_is_named() {
     let port = free_port();
@@ -155,6 +156,7 @@ fn who_is_missing_is_named() {
     }
 }
 
+/// Fault: strangers, second comers, ranks of another world size, key or job join -> each is told why it is refused, and the others meet
 #[test]
 fn strangers_and_second_comers_are_refused_and_the_others_meet() {
     let port = free_port();
@@ -267,6 +269,7 @@ fn what_is_wanted_now_is_read_behind_what_is_early() {
     assert!(pending.into_iter().all(|pending| pending.wait(WAIT) == Some(Ok(()))));
 }
 
+/// Fault: strangers connect and say nothing -> they keep nobody out
 #[test]
 fn many_strangers_who_say_nothing_keep_nobody_out() {
     let port = free_port();

@@ -1,4 +1,4 @@
-"""Parameters in buckets, each of which is one vector of a job on hubs."""
+"""Parameters in buckets, each of which is one vector to hubs or other ranks."""
 
 from __future__ import annotations
 
@@ -43,6 +43,8 @@ class Bucket:
             self._views[id(param)] = self.flat[at : at + param.numel()].view(param.shape)
             at += param.numel()
         self.taken: dict[int, tuple[torch.Tensor, int]] = {}
+        # Parameters without gradient in this step.
+        self._absent: set[int] = set()
         self.work: Work | None = None
         self._exchange: Exchange | None = None
 
@@ -74,10 +76,15 @@ class Bucket:
             return False
         if gradient.layout != torch.strided:
             kind = str(gradient.layout).removeprefix("torch.")
-            raise refusal("hubs need dense gradients", f"{kind} of shape {tuple(param.shape)}", "strided")
+            raise refusal("gradients have to be dense", f"{kind} of shape {tuple(param.shape)}", "strided")
         self._views[id(param)].copy_(gradient)
         self.taken[id(param)] = (gradient, _version(gradient))
-        return len(self.taken) == len(self.parameters)
+        return self.complete
+
+    @property
+    def complete(self) -> bool:
+        """Whether the gradients of all are in ``flat``."""
+        return len(self.taken) + len(self._absent) == len(self.parameters)
 
     def take_rest(self) -> None:
         """Takes gradients that have not been taken; those that there are not are zeros."""
@@ -85,8 +92,24 @@ class Bucket:
             if id(param) not in self.taken:
                 if param.grad is None:
                     self._views[id(param)].zero_()
+                    self._absent.add(id(param))
                 else:
                     self.take(param)
+
+    def refill(self) -> None:
+        """Puts the gradients that were taken into ``flat`` again."""
+        for param in self.parameters:
+            if id(param) in self.taken:
+                self._views[id(param)].copy_(self.taken[id(param)][0])
+            else:
+                self._views[id(param)].zero_()
+
+    def give_back(self) -> None:
+        """Has the gradients be what is in ``flat``."""
+        for param in self.parameters:
+            if param.grad is None:
+                param.grad = torch.empty_like(param)
+            param.grad.copy_(self._views[id(param)])
 
     def changed(self) -> bool:
         """Whether a gradient is another than when it was taken."""
@@ -120,6 +143,7 @@ class Bucket:
     def reset(self) -> None:
         """The step is over."""
         self.taken.clear()
+        self._absent.clear()
         self.work = self._exchange = None
 
 
@@ -134,7 +158,7 @@ def lay(groups: Sequence[dict[str, Any]], most: float) -> tuple[list[Bucket], li
     They have ``most`` bytes, if a parameter is no larger. The last parameters come first, as their gradients do.
     Parameters without elements are in no bucket.
 
-    Raises ``SynclineError`` for parameters that hubs cannot train.
+    Raises ``SynclineError`` for parameters that cannot be trained so.
     """
     trained: list[Bucket] = []
     frozen: list[Bucket] = []
@@ -144,7 +168,7 @@ def lay(groups: Sequence[dict[str, Any]], most: float) -> tuple[list[Bucket], li
             if param.requires_grad and (param.dtype not in TRAINED or param.layout != torch.strided):
                 found = f"{param.dtype}, {param.layout}, of shape {tuple(param.shape)}".replace("torch.", "")
                 names = ", ".join(str(each).removeprefix("torch.") for each in TRAINED)
-                raise refusal("hubs cannot train such a parameter", found, f"dense ones of {names}")
+                raise refusal("such a parameter cannot be trained", found, f"dense ones of {names}")
             if not param.numel() or param.dtype not in TRAINED:
                 continue
             runs.setdefault((param.requires_grad, param.dtype, param.device), []).append(param)

@@ -130,7 +130,9 @@ def _hub(hub: Hub, module: torch.nn.Module | None, *, in_order: bool) -> Average
         params = bucket.parameters()
 
         def begin() -> list[Pending]:
-            parts = place.host.split([param.numel() for param in params])
+            # Of complex numbers DDP's buffers have both parts.
+            pairs = [1 if buffer.is_complex() or param.dtype not in PAIRS else 2 for param in params]
+            parts = place.host.split([pair * param.numel() for pair, param in zip(pairs, params, strict=True)])
             return [hub.push_pull(names[id(param)], memory(part)) for param, part in zip(params, parts, strict=True)]
 
         return place, begin

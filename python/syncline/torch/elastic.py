@@ -1,87 +1,97 @@
 """Training that goes on where ranks are lost, and takes back those that are started again.
 
-A step counts once all ranks that take part have all its gradients: the last thing of a backward pass is an operation that no
-rank ends before every rank has begun it. So where it fails, and some rank is through with it, all have the step's gradients;
+A step counts once all ranks that take part have all its gradients: what is summed last is an operation that no rank
+ends before every rank has begun it. So where it fails, and some rank is through with it, all have the step's gradients;
 and where no rank is through with it, all survivors sum the step's gradients again. Parameters stay the same on all.
 """
 
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING, Any
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import torch
-import torch.distributed as dist
 
 from syncline.errors import SynclineError
 from syncline.runtime.memory import refusal
+from syncline.torch.buckets import lay
 from syncline.torch.elements import memory
 
 if TYPE_CHECKING:
-    from syncline.runtime.communicator import Communicator
+    from collections.abc import Iterator
+
+    from syncline.runtime.communicator import Communicator, Pending
 
 TRIES = 3
 """How often a step is begun again while nobody is lost, before it is given up."""
 
 
 class Elastic:
-    """Averages the gradients of a DDP module with the ranks of an elastic job, and goes on without ranks that are lost.
+    """Averages the gradients of a model over the ranks of an elastic job, and goes on without ranks that are lost.
 
-    ``ranks`` are a :class:`~syncline.runtime.Communicator` that was joined with ``elastic=True``. The module's own process
-    group only has this process, and its gradients are on the CPU. Every step begins with :meth:`begin`::
+    ``ranks`` are a :class:`~syncline.runtime.Communicator` that was joined with ``elastic=True``; neither DDP nor a
+    process group of PyTorch is needed. Every step begins with :meth:`begin`, and gradients are averages over all ranks
+    once ``optimizer.step()`` looks at them::
 
-        dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
         ranks = Communicator.join(elastic=True)
-        model = DistributedDataParallel(net)
         training = syncline.torch.Elastic(ranks, model, optimizer)
         while training.begin() < 1000:
             optimizer.zero_grad()
             loss(model(batch)).backward()
             optimizer.step()
 
-    Where a rank is lost while gradients are summed, ``backward()`` sums those of the others, who are waited for as long as
-    ``wait_s``, and returns: no step is lost. A rank that is started again runs the same program: its ``begin`` gets the
-    parameters and the optimizer's state of the others, and says with which step they go on.
+    Buckets of gradients are summed while ``backward()`` still runs. Where a rank is lost, those of the others are
+    summed: no step is lost. Lost ranks are waited for as long as ``wait_s``. A rank that is started again runs the same
+    program: its ``begin`` gets the parameters and the optimizer's state of the others, and says with which step they
+    go on.
+
+    A parameter without gradient in a step has one of zeros. Gradients are dense, and in this host's memory.
     """
 
     def __init__(
         self,
         ranks: Communicator,
-        model: torch.nn.parallel.DistributedDataParallel,
+        model: torch.nn.Module,
         optimizer: torch.optim.Optimizer,
         *,
         wait_s: float = 0.0,
         in_order: bool = False,
+        bucket_mb: float = 4.0,
     ) -> None:
+        """Takes over the gradients of ``model`` that ``optimizer`` uses.
+
+        They are summed in buckets of about ``bucket_mb`` MB, and with ``in_order`` in the order of ranks, so that runs
+        are the same bit for bit. Raises ``SynclineError`` (SL0102) for parameters that it cannot take.
+        """
         for name, parameter in model.named_parameters():
             if parameter.requires_grad and parameter.device.type != "cpu":
                 raise refusal(f"gradients of `{name}` are not in this host's memory", str(parameter.device), "cpu")
-        if dist.get_world_size(model.process_group) != 1:
-            found = f"{dist.get_world_size(model.process_group)} processes"
-            raise refusal(
-                "a process group ends with its first rank that is lost", found, "a group of this process alone"
-            )
+        if not bucket_mb > 0:
+            raise refusal("a bucket has some bytes", f"bucket_mb={bucket_mb}", "more than 0")
         self.ranks = ranks
         self.model = model
         self.optimizer = optimizer
         self._wait_s = wait_s
         self._in_order = in_order
+        self._buckets, _ = lay([{"params": list(model.parameters())}], bucket_mb * 1e6)
+        if not self._buckets:
+            raise refusal("there is nothing to train", "no parameter that requires a gradient", "at least one")
+        self._places = {id(param): bucket for bucket in self._buckets for param in bucket.parameters}
+        # Sums of this step that have begun: those of the first buckets, in their order.
+        self._sums: list[Pending] = []
+        self._lock = threading.Lock()
+        self._held = False
         # Steps that count; none is known yet.
         self._steps = 0
         self._knows = False
+        self._averaged = False
         # Whether somebody waits to be let in, as all agreed at the end of the last step.
         self._called = False
-        self._buckets: list[Bucket] = []
-
-        def average_with_survivors(state: Any, bucket: Any) -> Any:
-            return self._reduce(bucket)
-
-        # DDP looks at the types, and not at their names.
-        average_with_survivors.__annotations__ = {
-            "bucket": dist.GradBucket,
-            "return": torch.futures.Future[torch.Tensor],
-        }
-        model.register_comm_hook(None, average_with_survivors)
+        trained = [param for bucket in self._buckets for param in bucket.parameters]
+        self._hooks = [param.register_post_accumulate_grad_hook(self._came) for param in trained]
+        self._hooks.append(optimizer.register_step_pre_hook(lambda *_: self.average()))
 
     @property
     def step(self) -> int:
@@ -94,29 +104,71 @@ class Elastic:
         The first time, ranks that have just come get parameters, buffers and the optimizer's state; later, ranks that
         wait are let in. Raises ``SynclineError`` (SL1201, SL1202) where this rank cannot go on.
         """
+        if any(bucket.taken for bucket in self._buckets):
+            raise refusal("gradients are on their way", "begin() after backward()", "optimizer.step() first")
         if self._called:
             self.ranks.renew()
         if self._called or not self._knows:
             self._agree()
-        self._called = False
+        self._called = self._averaged = False
         return self._steps
 
-    def _reduce(self, bucket: Any) -> torch.futures.Future[Any]:
-        """Begins to sum a bucket; with the last one, sees to it that the step counts."""
-        if not self._knows:
-            raise RuntimeError("a step begins with Elastic.begin()")
-        mine = Bucket(bucket.buffer())
-        self._buckets.append(mine)
-        mine.begin(self.ranks, in_order=self._in_order)
-        if bucket.is_last():
-            buckets, self._buckets = self._buckets, []
-            self._commit(buckets)
-        return mine.future
+    def average(self) -> None:
+        """Sees to it that gradients are averages over all ranks, and that the step counts.
 
-    def _commit(self, buckets: list[Bucket]) -> None:
+        ``optimizer.step()`` does so itself. Call it before gradients are looked at or clipped. Raises ``SynclineError``
+        (SL1201, SL1202) where this rank cannot go on; gradients are then its own.
+        """
+        if self._averaged:
+            return
+        if not self._knows:
+            raise refusal("a step has not begun", "average() or optimizer.step()", "begin() first")
+        with torch.no_grad():
+            for bucket in self._buckets:
+                bucket.take_rest()
+            self._begin_sums()
+            self._commit()
+            for bucket in self._buckets:
+                bucket.give_back()
+                bucket.reset()
+        self._averaged = True
+
+    @contextmanager
+    def no_sync(self) -> Iterator[None]:
+        """Has gradients add up in ``backward()`` and not be summed yet: for all but the last before a step."""
+        held, self._held = self._held, True
+        try:
+            yield
+        finally:
+            self._held = held
+
+    def close(self) -> None:
+        """Leaves gradients alone from now on. The ranks are the caller's."""
+        for hook in self._hooks:
+            hook.remove()
+
+    def _came(self, param: torch.Tensor) -> None:
+        """The gradient of a parameter is there."""
+        if self._held or not self._knows:
+            return
+        with self._lock, torch.no_grad():
+            if self._places[id(param)].take(param):
+                self._begin_sums()
+
+    def _begin_sums(self) -> None:
+        """Begins to sum buckets that are complete, in their order: it is the same on all ranks."""
+        while len(self._sums) < len(self._buckets):
+            bucket = self._buckets[len(self._sums)]
+            if not bucket.complete:
+                return
+            # Before they are summed, as DDP does: sums of halves could be too large.
+            bucket.flat.div_(self.ranks.world)
+            self._sums.append(self.ranks.all_reduce(memory(bucket.flat), in_order=self._in_order, keep=True))
+
+    def _commit(self) -> None:
         """Ends a step, with as many ranks as there are."""
         tries = 0
-        while not self._sum(buckets):
+        while not self._sum():
             before, steps = self.ranks.ranks, self._steps
             error = self.ranks.fault()
             self.ranks.renew(wait_s=self._wait_s)
@@ -127,16 +179,17 @@ class Elastic:
             tries = tries + 1 if self.ranks.ranks == before else 0
             if tries == TRIES and error is not None:
                 raise error
-            for bucket in buckets:
-                bucket.begin(self.ranks, in_order=self._in_order)
-        for bucket in buckets:
-            bucket.end()
+            self._sums.clear()
+            for bucket in self._buckets:
+                bucket.refill()
+            self._begin_sums()
+        self._sums.clear()
 
-    def _sum(self, buckets: list[Bucket]) -> bool:
+    def _sum(self) -> bool:
         """Waits until the step counts; whether it does, or some rank was lost."""
         try:
-            for bucket in buckets:
-                bucket.wait()
+            for pending in self._sums:
+                pending.wait()
             self._end()
         except SynclineError:
             if self.ranks.fault() is None:
@@ -156,11 +209,13 @@ class Elastic:
         for _ in range(TRIES + self.ranks.world):
             try:
                 self._exchange()
-                return
-            except SynclineError:
-                if (error := self.ranks.fault()) is None:
+            except SynclineError as raised:
+                if self.ranks.fault() is None:
                     raise
+                error = raised
                 self.ranks.renew(wait_s=self._wait_s)
+            else:
+                return
         raise error
 
     def _exchange(self) -> None:
@@ -183,7 +238,7 @@ class Elastic:
         state = b""
         if self.ranks.rank == root:
             packed = io.BytesIO()
-            torch.save({"model": self.model.module.state_dict(), "optimizer": self.optimizer.state_dict()}, packed)
+            torch.save({"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}, packed)
             state = packed.getvalue()
             length[0] = len(state)
         self.ranks.broadcast(memory(length), root).wait()
@@ -191,29 +246,5 @@ class Elastic:
         self.ranks.broadcast(packed_state, root).wait()
         if self.ranks.rank != root and not self._knows:
             read = torch.load(io.BytesIO(packed_state), weights_only=True)
-            self.model.module.load_state_dict(read["model"])
+            self.model.load_state_dict(read["model"])
             self.optimizer.load_state_dict(read["optimizer"])
-
-
-class Bucket:
-    """A bucket of gradients of a step: they stay as they are until the step counts."""
-
-    def __init__(self, buffer: torch.Tensor) -> None:
-        self.buffer = buffer
-        self.result = torch.empty_like(buffer)
-        self.future: torch.futures.Future[Any] = torch.futures.Future()
-        self.pending: Any = None
-
-    def begin(self, ranks: Communicator, *, in_order: bool) -> None:
-        """Begins to sum it."""
-        # Before they are summed, as DDP does: sums of halves could be too large.
-        torch.div(self.buffer, ranks.world, out=self.result)
-        self.pending = ranks.all_reduce(memory(self.result), in_order=in_order, keep=True)
-
-    def wait(self) -> None:
-        """Waits until it is summed; raises what ended that."""
-        self.pending.wait()
-
-    def end(self) -> None:
-        """The step counts."""
-        self.future.set_result(self.result)

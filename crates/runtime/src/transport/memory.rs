@@ -20,6 +20,19 @@ struct Cable {
     pipes: [VecDeque<u8>; 2],
 }
 
+/// What can happen to bytes that are on their way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mishap {
+    /// One bit changes.
+    Flip,
+    /// Some bytes are lost.
+    Lose,
+    /// Some bytes come twice.
+    Repeat,
+    /// Bytes come that nobody sent.
+    Garbage,
+}
+
 /// Machines and the cables between them.
 #[derive(Debug)]
 pub struct Memory<M> {
@@ -57,6 +70,35 @@ impl<M: Machine> Memory<M> {
     pub fn cut(&mut self, machine: usize) -> Vec<End> {
         let gone = self.cables.extract_if(.., |cable| cable.ends.iter().any(|end| end.0 == machine));
         gone.flat_map(|cable| cable.ends).filter(|end| end.0 != machine).collect()
+    }
+
+    /// Has something happen to bytes that are on their way, if there are some: who sent them, and to whom.
+    pub fn mishap(&mut self, mishap: Mishap) -> Option<(End, End)> {
+        let sides = self.cables.iter_mut().flat_map(|cable| {
+            let [here, there] = cable.ends;
+            let [out, back] = &mut cable.pipes;
+            [(here, there, out), (there, here, back)]
+        });
+        let mut able: Vec<(End, End, &mut VecDeque<u8>)> = sides.filter(|side| !side.2.is_empty()).collect();
+        if able.is_empty() {
+            return None;
+        }
+        let (from, to, pipe) = able.swap_remove(self.random.random_range(0..able.len()));
+        let first = self.random.random_range(0..pipe.len());
+        let last = self.random.random_range(first..pipe.len());
+        match mishap {
+            Mishap::Flip => pipe[first] ^= 1 << self.random.random_range(0..8u32),
+            Mishap::Lose => drop(pipe.drain(first..=last)),
+            Mishap::Repeat | Mishap::Garbage => {
+                let rest: Vec<u8> = pipe.drain(last + 1..).collect();
+                let again: Vec<u8> = match mishap {
+                    Mishap::Repeat => pipe.range(first..).copied().collect(),
+                    _ => (first..=last).map(|_| self.random.random()).collect(),
+                };
+                pipe.extend(again.into_iter().chain(rest));
+            }
+        }
+        Some((from, to))
     }
 
     /// A machine.

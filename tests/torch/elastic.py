@@ -1,0 +1,72 @@
+"""One rank of a training that goes on: it says in lines of JSON which step counted, and with whom.
+
+Usage: elastic.py SETTINGS, with ``steps``, ``wait_s``, ``whole`` (does not end before lost ranks are back).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from typing import Any
+
+import torch
+
+import syncline.torch
+from syncline.errors import SynclineError
+from syncline.runtime import Communicator
+
+
+def network() -> torch.nn.Module:
+    """What is trained. Ranks begin with parameters of their own, which are replaced."""
+    return torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.Tanh(), torch.nn.Linear(32, 4))
+
+
+def loss(net: torch.nn.Module, step: int, rank: int) -> torch.Tensor:
+    """What a rank learns from in a step."""
+    draw = torch.Generator().manual_seed(1000 * step + rank)
+    inputs, targets = torch.randn(8, 16, generator=draw), torch.randn(8, 4, generator=draw)
+    return torch.nn.functional.mse_loss(net(inputs), targets)
+
+
+def optimizer(net: torch.nn.Module) -> torch.optim.Optimizer:
+    """It has a state, which must come along."""
+    return torch.optim.SGD(net.parameters(), lr=0.05, momentum=0.9)
+
+
+def say(**what: Any) -> None:
+    """A line for whoever watches."""
+    sys.stdout.write(json.dumps(what) + "\n")
+    sys.stdout.flush()
+
+
+def main() -> None:
+    """Trains for so many steps."""
+    settings = json.loads(sys.argv[1])
+    torch.set_num_threads(1)
+    rank = int(os.environ["RANK"])
+    torch.manual_seed(rank)
+    net = network()
+    descent = optimizer(net)
+    ranks = Communicator.join(elastic=True, **settings.get("join", {}))
+    training = syncline.torch.Elastic(ranks, net, descent, wait_s=settings.get("wait_s", 0.0), bucket_mb=0.001)
+    least = int(os.environ["WORLD_SIZE"]) if settings.get("whole") else 1
+    # How many had a part in the last step.
+    parts = 0
+    try:
+        while (step := training.begin()) < settings["steps"] or parts < least:
+            descent.zero_grad()
+            loss(net, step, rank).backward()
+            descent.step()
+            parts = ranks.world
+            say(step=step, ranks=ranks.ranks)
+            time.sleep(settings.get("pause_s", 0.0))
+    except SynclineError as error:
+        say(error=error.diagnostics[0])
+        return
+    say(done=[value for each in net.parameters() for value in each.flatten().tolist()])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,148 @@
+"""Training goes on where ranks are killed or stopped, and with those that come back, with the right parameters."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+
+from syncline.errors import SynclineError
+from syncline.runtime import Communicator
+from tests.runtime.jobs import job
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed: see `make test-torch`")
+import syncline.torch  # noqa: E402 - after it is known that PyTorch is there
+
+WORKER = Path(__file__).parent / "elastic.py"
+STEPS = 40
+
+
+def start(world, *, ranks=None, **settings):
+    """Ranks that train."""
+    return job(world, json.dumps({"steps": STEPS, "pause_s": 0.02, **settings}), ranks=ranks, worker=WORKER)
+
+
+def rest(running, rank):
+    """Steps that counted for a rank, with the ranks that had a part in each; and its parameters."""
+    out, err = running.processes[rank].communicate(timeout=120)
+    lines = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
+    assert lines and "done" in lines[-1], (lines[-1:], err)
+    return {line["step"]: line["ranks"] for line in lines if "step" in line}, lines[-1]["done"]
+
+
+def expected(parts):
+    """Parameters after steps in which those ranks had a part, without any communication."""
+    from tests.torch import elastic
+
+    torch.manual_seed(0)
+    net = elastic.network()
+    descent = elastic.optimizer(net)
+    for step in range(len(parts)):
+        descent.zero_grad()
+        for rank in parts[step]:
+            (elastic.loss(net, step, rank) / len(parts[step])).backward()
+        descent.step()
+    return [value for each in net.parameters() for value in each.flatten().tolist()]
+
+
+def check(told, parts):
+    """All that are left have the same parameters, and those that the steps lead to."""
+    for steps, parameters in told:
+        assert parameters == told[0][1]
+        assert all(parts[step] == ranks for step, ranks in steps.items())
+    assert parameters == pytest.approx(expected(parts), abs=1e-5)
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+def test_survivors_lose_no_step(how):
+    """Fault: a rank that trains is killed or stopped -> the others go on and lose no step"""
+    with start(4) as running:
+        for rank in range(4):
+            assert running.until(rank, "step") == 0
+        running.kill(2, how)
+        told = [rest(running, rank) for rank in (0, 1, 3)]
+    parts = {0: [0, 1, 2, 3], **told[0][0]}
+    assert parts[STEPS - 1] == [0, 1, 3]
+    assert sorted(parts) == list(range(STEPS))
+    check(told, parts)
+
+
+@pytest.mark.parametrize("wait_s", [0.0, 60.0])
+def test_a_rank_that_is_started_again_gets_the_state_of_the_others(wait_s):
+    """Fault: it is started again -> it gets the state of the others, and takes part in the next step"""
+    with start(3, wait_s=wait_s, whole=True) as running:
+        for rank in range(3):
+            assert running.until(rank, "step") == 0
+        running.kill(1, signal.SIGKILL)
+        with start(3, ranks=[1], wait_s=wait_s, whole=True, join={"coordinator": running.address}) as again:
+            back, parameters = rest(again, 0)
+            told = [*(rest(running, rank) for rank in (0, 2)), (back, parameters)]
+    parts = {0: [0, 1, 2], **told[0][0]}
+    assert min(back) > 0 and parts[max(parts)] == [0, 1, 2]
+    assert sorted(parts) == list(range(len(parts)))
+    assert (wait_s > 0) == all(ranks == [0, 1, 2] for ranks in parts.values())
+    check(told, parts)
+
+
+def test_without_the_first_rank_backward_says_so():
+    with start(3) as running:
+        for rank in range(3):
+            assert running.until(rank, "step") == 0
+        running.kill(0, signal.SIGKILL)
+        for rank in (1, 2):
+            assert "lost the coordinator" in running.outcome(rank)["error"]["message"]
+
+
+def alone(net, **settings):
+    """A training of one rank."""
+    ranks = Communicator.join(0, 1, "127.0.0.1:0", elastic=True)
+    return syncline.torch.Elastic(ranks, net, torch.optim.SGD(net.parameters(), lr=1.0), **settings)
+
+
+def test_gradients_add_up_where_they_are_not_summed_yet():
+    net = torch.nn.Linear(2, 1, bias=False)
+    training = alone(net)
+    training.begin()
+    with training.no_sync():
+        net(torch.ones(1, 2)).sum().backward()
+    net(torch.ones(1, 2)).sum().backward()
+    training.average()
+    assert net.weight.grad.tolist() == [[2.0, 2.0]]
+    with pytest.raises(SynclineError, match="a second gradient before step"):
+        for _ in range(2):
+            net(torch.ones(1, 2)).sum().backward()
+    training.ranks.close()
+
+
+def test_parameters_without_gradient_get_one_of_zeros_and_frozen_ones_none():
+    net = torch.nn.ModuleList([torch.nn.Linear(2, 2) for _ in range(3)])
+    net[2].requires_grad_(False)
+    training = alone(net)
+    assert training.begin() == 0
+    net[0](torch.ones(1, 2)).sum().backward()
+    training.optimizer.step()
+    assert training.step == 1
+    assert net[1].weight.grad.tolist() == [[0.0, 0.0]] * 2
+    assert net[2].weight.grad is None
+    training.close()
+    net[0](torch.ones(1, 2)).sum().backward()
+    training.ranks.close()
+
+
+def test_what_makes_no_sense_is_refused():
+    net = torch.nn.Linear(2, 2)
+    training = alone(net)
+    net(torch.ones(1, 2)).sum().backward()
+    with pytest.raises(SynclineError, match="a step has not begun"):
+        training.optimizer.step()
+    training.begin()
+    net(torch.ones(1, 2)).sum().backward()
+    with pytest.raises(SynclineError, match="gradients are on their way"):
+        training.begin()
+    training.ranks.close()
+    with pytest.raises(SynclineError, match="a bucket has some bytes"):
+        alone(torch.nn.Linear(2, 2), bucket_mb=0)
+    with pytest.raises(SynclineError, match="cpu"):
+        alone(torch.nn.Linear(2, 2, device="meta"))
