@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUST := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: help setup demo test test-rust test-python test-random test-slow test-torch bench bench-ddp bench-hub bench-flow bench-packet bench-runtime reference-packet experiments-astra2020 experiments-dlrm2020 experiments-hier2021 lint wheel web schema transcripts clean
+.PHONY: help setup demo test test-rust test-python test-random test-slow test-torch bench bench-ddp bench-hub bench-flow bench-packet bench-runtime reference-packet experiments-astra2020 experiments-dlrm2020 experiments-hier2021 experiments-luo2020 lint wheel web schema transcripts clean
 .DEFAULT_GOAL := help
 
 help: ## list the commands
@@ -80,6 +80,9 @@ experiments-dlrm2020: setup ## figures of dlrm2020 again, packet by packet; FIG=
 
 experiments-hier2021: setup ## figures of hier2021 again: bandwidth divided three ways; FIG=13 for one
 	$(BIN)/python -m experiments hier2021 $(FIG)
+
+experiments-luo2020: setup ## figures of luo2020 predicted, and run on a testbed where root is; FIG=6.5 for one, ARGS="--gloo PYTHON" beside Gloo
+	$(BIN)/python -m experiments luo2020 $(FIG) $(ARGS)
 
 lint: setup ## formatting, lints, types
 	cargo fmt --all --check

@@ -2,7 +2,9 @@
 
 - :mod:`experiments.harness`: what every experiment shares
 - :mod:`experiments.astra2020`: Figures 9 to 18 of astra2020
-- :mod:`experiments.dlrm2020`: Figures 7 to 10 of dlrm2020
+- :mod:`experiments.dlrm2020`: Figures 7 to 16 of dlrm2020
+- :mod:`experiments.hier2021`: Figures 3 and 10 to 16 of hier2021
+- :mod:`experiments.luo2020`: tables and figures of luo2020, predicted and run on a testbed
 
 ``python -m experiments astra2020 fig09`` runs one.
 """

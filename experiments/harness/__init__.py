@@ -6,6 +6,7 @@
 - :mod:`~experiments.harness.case`: what is simulated, and the name of its results
 - :mod:`~experiments.harness.store`: keeps results, so that a later command need not simulate them again
 - :mod:`~experiments.harness.processes`: simulates long runs side by side
+- :mod:`~experiments.harness.testbed`: runs beside what is simulated, on hosts that this machine emulates
 - :mod:`~experiments.harness.rows`: tables of a run, row by row
 - :mod:`~experiments.harness.experiment`: one figure: claims, choices, what is measured, how it is drawn
 - :mod:`~experiments.harness.study`: an experiment run under all its choices

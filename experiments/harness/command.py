@@ -12,6 +12,7 @@ from experiments.harness import files, library, show
 from experiments.harness.processes import LostError
 from experiments.harness.store import Store
 from experiments.harness.study import Study, study
+from experiments.harness.testbed import PATIENCE_S, ROUNDS, Live
 from syncline import SynclineError
 from syncline.cli import streams
 from syncline.cli.progress import Waiting
@@ -47,11 +48,26 @@ def run(
         bool, typer.Option("--fresh", metavar="", help="Simulate everything, even what an earlier command has.")
     ] = False,
     plot: Annotated[bool, typer.Option("--plot/--no-plot", metavar="", help="Draw the figures.")] = True,
+    recorded: Annotated[
+        bool,
+        typer.Option("--recorded", metavar="", help="Run nothing on the testbed: take what the pages' records have."),
+    ] = False,
+    record: Annotated[
+        bool, typer.Option("--record", metavar="", help="Write what the testbed measures into the pages' records.")
+    ] = False,
+    patient: Annotated[
+        bool,
+        typer.Option("--patient", metavar="", help="Wait for an idle machine before each run, ten minutes at most."),
+    ] = False,
+    gloo: Annotated[
+        str | None, typer.Option("--gloo", metavar="PYTHON", help="A Python that has PyTorch, where this one has not.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", metavar="", help="Print one JSON object.")] = False,
 ) -> None:
     """Runs a paper's figures again, and says which of its claims hold.
 
-    A claim that does not hold is a result: the exit status is 0 all the same.
+    Figures that run on the testbed need root, and take minutes; where that is missing they say so and predict. A claim
+    that does not hold is a result: the exit status is 0 all the same.
     """
     try:
         found = library.find(paper, figure or [])
@@ -70,7 +86,13 @@ def run(
     try:
         for experiment in found:
             with Waiting(quiet=False) as tell:
-                done = study(experiment, network, quick=quick, choices=choices, store=store, tell=tell)
+                patience = PATIENCE_S if patient else 0.0
+                # Quick runs measure once; those that are recorded show what the record has.
+                live = Live(lambda what: streams.say(f"testbed: {what}"), 1 if quick else ROUNDS, gloo, patience)
+                bench = live if experiment.runs and not recorded else None
+                done = study(experiment, network, quick=quick, choices=choices, store=store, bench=bench, tell=tell)
+            if bench is not None and record:
+                live.write(experiment.folder)
             folder = files.save(done, out, pictures=plot)
             studies.append(done)
             if not as_json:

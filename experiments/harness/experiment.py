@@ -57,6 +57,10 @@ class Experiment:
     """Network models that it can be measured with, first the one of its scenarios."""
     cases: Callable[[Runner], Sequence[Case]] | None = None
     """What it simulates, for runs that take long enough to be simulated side by side, before it is measured."""
+    calibrated: str = ""
+    """What its simulations were calibrated by, if they were."""
+    runs: bool = False
+    """Whether a part of it runs on the testbed."""
 
     @property
     def name(self) -> str:

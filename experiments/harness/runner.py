@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.harness.case import Case
 from experiments.harness.store import Store
+from experiments.harness.testbed import Nothing
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from experiments.harness.testbed import Bench
     from syncline import Result
 
 Changes = Mapping[str, Any]
@@ -28,6 +30,7 @@ class Runner:
         quick: bool = False,
         choice: Changes | None = None,
         store: Store | None = None,
+        bench: Bench | None = None,
     ) -> None:
         self.network = network
         """The network model in place of the one in the scenario files; ``None`` for that one."""
@@ -35,13 +38,19 @@ class Runner:
         """Whether fewer points are enough."""
         self.store = Store() if store is None else store
         """Where results come from."""
+        self.bench: Bench = Nothing() if bench is None else bench
+        """Where measurements on the testbed come from."""
         self._choice = dict(choice or {})
         self._cases: dict[str, Case] = {}
         self._compute: set[str] = set()
 
     def simulate(self, scenario: Path, changes: Changes | None = None, *, network: str | None = None) -> Result:
         """The result of a scenario file; :meth:`case` says which."""
-        result = self.store.result(self.case(scenario, changes, network=network))
+        return self.result(self.case(scenario, changes, network=network))
+
+    def result(self, case: Case) -> Result:
+        """The result of a case."""
+        result = self.store.result(case)
         self._compute.add(result.summary.compute_model)
         return result
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.harness.runner import Runner
 from experiments.harness.store import Store
 from experiments.harness.table import Table
+from experiments.harness.testbed import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from experiments.harness.claim import Verdict
     from experiments.harness.experiment import Experiment, Findings
+    from experiments.harness.testbed import Bench
 
 
 def _nobody(_: float, __: str) -> None:
@@ -52,7 +54,8 @@ class Study:
         """How the numbers were obtained."""
         settings = "quick settings" if self.quick else "full settings"
         compute = f", compute {self.compute}" if self.compute else ""
-        return f"Obtained by: network {self.network}{compute}, calibrated: no; {settings}"
+        calibrated = self.experiment.calibrated or "no"
+        return f"Obtained by: network {self.network}{compute}, calibrated: {calibrated}; {settings}"
 
 
 def study(
@@ -62,18 +65,21 @@ def study(
     quick: bool = False,
     choices: bool = True,
     store: Store | None = None,
+    bench: Bench | None = None,
     tell: Callable[[float, str], object] = _nobody,
 ) -> Study:
     """Measures an experiment, with ``network`` in place of its own model; unless quick, under every choice.
 
-    ``tell`` gets the part that is done, from 0 to 1, and what is being done.
+    What runs on the testbed is measured by ``bench``; without it, it is taken from the figure's record. ``tell`` gets
+    the part that is done, from 0 to 1, and what is being done.
     """
     store = Store() if store is None else store
     own = experiment.networks[0]
 
     def runner(changes: Mapping[str, Any] | Callable[[Path], Mapping[str, Any]]) -> Runner:
         choice = changes(store.place) if callable(changes) else changes
-        return Runner(network if network != own else None, quick=quick, choice=choice, store=store)
+        model = network if network != own else None
+        return Runner(model, quick=quick, choice=choice, store=store, bench=bench or Record(experiment.folder))
 
     others = experiment.choices if choices and not quick else ()
     usual, *under = runners = [runner(changes) for changes in ({}, *(choice.changes for choice in others))]

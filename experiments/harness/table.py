@@ -46,9 +46,14 @@ class Table:
         """Every cell as people read it."""
         formats = [_format(column) for column in self.columns]
         return [
-            ["" if value is None else form(value) for form, value in zip(formats, row, strict=True)]
+            ["" if value is None else _shown(form, value) for form, value in zip(formats, row, strict=True)]
             for row in self.rows
         ]
+
+
+def _shown(form: Callable[[Any], str], value: Value) -> str:
+    """A value in its unit; a word in place of it, such as why it was not measured, as it is."""
+    return value if isinstance(value, str) else form(value)
 
 
 def share(fraction: float) -> str:
@@ -66,6 +71,7 @@ _UNITS: dict[str, Callable[[Any], str]] = {
     "_fraction": percent,
     "_share": share,
     "_ratio": lambda value: f"{value:.3g}",
+    "_off": lambda value: f"{100 * value:+.0f} %",
 }
 """Ends of column names, and how their values are written."""
 

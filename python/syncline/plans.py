@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Instruction", "Plan", "after", "copy", "plan", "receive", "send", "wait"]
+__all__ = ["Count", "Instruction", "Plan", "after", "copy", "count", "plan", "receive", "send", "wait"]
 
 Instruction = dict[str, Any]
 """One instruction, in the form of a plan file."""
@@ -99,6 +99,34 @@ class Plan:
         from syncline import _core
 
         return cls(json.loads(_core.prove_plan_file(path)))
+
+
+@dataclass(frozen=True)
+class Count:
+    """What an algorithm of the library sends, counted message by message."""
+
+    rounds: int
+    """Length of the longest chain of messages, each of which waits for the one before."""
+    messages: int
+    wire_bytes: int
+    """Of all messages."""
+    across_bytes: int
+    """Of messages between seats of different groups."""
+    sent_bytes: list[int]
+    """By seat: ranks, then hubs with seats of their own."""
+    received_bytes: list[int]
+
+
+def count(algorithm: str, kind: str, ranks: int, nbytes: int, groups: Iterable[int]) -> Count:
+    """Counts what an algorithm sends for a vector of ``nbytes``.
+
+    ``groups`` has the group of each seat, such as its rack: of ranks, then of hubs with seats of their own. Raises
+    :class:`syncline.SynclineError` where the library does not have the algorithm, or it does not offer the collective;
+    and ``ValueError`` where ``groups`` are not as many as seats.
+    """
+    from syncline import _core
+
+    return Count(*_core.count_plan(algorithm, kind, ranks, nbytes, list(groups)))
 
 
 def plan(

@@ -86,6 +86,8 @@ def test_claims_have_one_name_each():
 
 def test_names_of_figures():
     assert [each.name for each in library.find("astra2020", ["9", "fig10", "011"])] == ["fig09", "fig10", "fig11"]
+    named = library.find("luo2020", ["6.5", "fig6.10", "fig0610", "tab21"])
+    assert [each.name for each in named] == ["fig0605", "fig0610", "fig0610", "tab21"]
     with pytest.raises(library.UnknownError, match="only fig09, fig10"):
         library.find("astra2020", ["8"])
     with pytest.raises(library.UnknownError, match="Did you mean astra2020"):

@@ -3,7 +3,7 @@
 import pytest
 
 import syncline
-from syncline.plans import Plan, after, copy, plan, receive, send, wait
+from syncline.plans import Plan, after, copy, count, plan, receive, send, wait
 
 
 def ring(rank: int, ranks: int):
@@ -96,3 +96,24 @@ def test_streams_and_copies():
 def test_a_program_is_one_stream_or_several_not_both():
     with pytest.raises(TypeError, match="not both"):
         plan("mixed", "all_reduce", 2, lambda rank, ranks: [wait(), [wait()]])
+
+
+def test_what_an_algorithm_sends_is_counted():
+    found = count("ring", "all_reduce", 8, 8000, [rank // 4 for rank in range(8)])
+    assert (found.rounds, found.messages, found.wire_bytes) == (14, 112, 112_000)
+    # Two of eight links cross, each with 1/8 of the vector in each round.
+    assert found.across_bytes == 28_000
+    assert found.sent_bytes == found.received_bytes == [14_000] * 8
+    hub = count("parameter_server(placement=NCC)", "all_reduce", 3, 900, [0, 0, 0, 1])
+    assert hub.sent_bytes == [900, 900, 900, 2700]
+
+
+def test_what_cannot_be_counted_is_refused():
+    with pytest.raises(syncline.SynclineError, match="there is no such algorithm"):
+        count("rings", "all_reduce", 8, 8000, [0] * 8)
+    with pytest.raises(syncline.SynclineError, match="parameter_server"):
+        count("parameter_server", "broadcast", 8, 8000, [0] * 8)
+    with pytest.raises(ValueError, match="there is no collective `sum`"):
+        count("ring", "sum", 8, 8000, [0] * 8)
+    with pytest.raises(ValueError, match="4 seats, and groups of 3"):
+        count("parameter_server(placement=NCC)", "all_reduce", 3, 900, [0, 0, 0])

@@ -1,13 +1,19 @@
 //! Plans of one's own, proved.
 
 use crate::errors::detached;
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::path::PathBuf;
+use syncline_plan::by_name;
+use syncline_plan::cost::{count, luo2020_table_4_1};
 use syncline_plan::custom::{Custom, PlanFile};
+use syncline_units::{Bytes, CollectiveKind};
 
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(prove_plan, module)?)?;
     module.add_function(wrap_pyfunction!(prove_plan_file, module)?)?;
+    module.add_function(wrap_pyfunction!(count_plan, module)?)?;
+    module.add_function(wrap_pyfunction!(table_4_1, module)?)?;
     Ok(())
 }
 
@@ -21,4 +27,40 @@ fn prove_plan(py: Python<'_>, plan: &str) -> PyResult<()> {
 #[pyfunction]
 fn prove_plan_file(py: Python<'_>, file: PathBuf) -> PyResult<String> {
     detached(py, || syncline_simulate::plan_file(&file.to_string_lossy()))
+}
+
+/// What a plan of the library costs, counted message by message: rounds, messages, bytes on the wire, bytes between groups, and
+/// the bytes that each seat sends and receives. `groups` has the group of each seat, ranks first.
+#[pyfunction]
+#[allow(clippy::type_complexity, reason = "the members of a count, as Python takes them")]
+fn count_plan(
+    py: Python<'_>,
+    algorithm: &str,
+    kind: &str,
+    ranks: u32,
+    nbytes: u64,
+    groups: Vec<u32>,
+) -> PyResult<(u32, u64, u64, u64, Vec<u64>, Vec<u64>)> {
+    let kind: CollectiveKind =
+        kind.parse().map_err(|_| PyValueError::new_err(format!("there is no collective `{kind}`")))?;
+    let plan = detached(py, || by_name(algorithm))?;
+    detached(py, || syncline_plan::registry::check(&*plan, kind, ranks))?;
+    let seats = plan.seats(ranks) as usize;
+    if groups.len() != seats {
+        let said = format!("the plan has {seats} seats, and groups of {} are given", groups.len());
+        return Err(PyValueError::new_err(said));
+    }
+    let found = detached(py, || count(&*plan, kind, ranks, Bytes(nbytes), |seat| groups[seat as usize]))?;
+    let plain = |bytes: Vec<Bytes>| bytes.into_iter().map(|each| each.0).collect();
+    Ok((found.rounds, found.messages, found.wire.0, found.across.0, plain(found.sent), plain(found.received)))
+}
+
+/// Table 4.1 of luo2020 as printed, for `racks` racks of `nodes` nodes: name, rounds, and bytes on the wire and between racks as
+/// multiples of the vector.
+#[pyfunction]
+fn table_4_1(nodes: u32, racks: u32) -> Vec<(&'static str, f64, f64, f64)> {
+    luo2020_table_4_1(nodes, racks)
+        .into_iter()
+        .map(|row| (row.name, row.rounds, row.wire, row.across))
+        .collect()
 }

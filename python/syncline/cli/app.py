@@ -490,6 +490,9 @@ def run(
 def check_testbed(
     which: Testbed,
     set_: Set = None,
+    save: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Also measure host costs, and write them: FILE.yaml or .json.")
+    ] = None,
     json: Json = False,
     quiet: Quiet = False,
     no_color: NoColour = False,
@@ -500,7 +503,7 @@ def check_testbed(
     """
     from syncline.cli.testbed import check as call
 
-    return call(which, set_ or [], as_json=json, quiet=quiet)
+    return call(which, set_ or [], save, as_json=json, quiet=quiet)
 
 
 @_testbed.command()

@@ -96,21 +96,30 @@ def run(which: str, command: Sequence[str], hosts: str | None, timeout: str | No
     return 0
 
 
-def check(which: str, sets: Iterable[str], *, as_json: bool, quiet: bool) -> int:
-    """Measures a testbed; gives the exit status."""
+def check(which: str, sets: Iterable[str], save: str | None, *, as_json: bool, quiet: bool) -> int:
+    """Measures a testbed, and host costs where they are to be saved; gives the exit status."""
+    from syncline.testbed import costs
     from syncline.testbed.check import check as measure
 
+    host_costs = None
     with _testbed(which, sets) as layout, Waiting(quiet=quiet or as_json) as progress:
         found = measure(layout, tell=progress)
+        if save is not None:
+            progress(1.0, "measuring host costs")
+            host_costs = costs.measure(layout, found)
+            host_costs.save(Path(save))
     outcome = 0 if found.holds else OFF_SPEC
     if as_json:
         rates = [{**asdict(rate), "holds": rate.holds} for rate in found.rates]
         latencies = [asdict(latency) for latency in found.latencies]
-        show_json({"exit_status": outcome, "name": layout.name, "rates": rates, "latencies": latencies})
+        shown = {"exit_status": outcome, "name": layout.name, "rates": rates, "latencies": latencies}
+        show_json(shown | ({} if host_costs is None else {"host_costs": host_costs.plain()}))
     else:
         from syncline.testbed.screen import checked
 
-        show(*checked(found, layout, os.cpu_count() or 1))
+        show(*checked(found, layout, os.cpu_count() or 1, host_costs))
+        if save is not None:
+            say(f"Host costs are in {save}")
     return outcome
 
 

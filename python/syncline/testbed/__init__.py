@@ -3,5 +3,5 @@
 From what a user writes to what runs: :mod:`.spec` reads it, :mod:`.layout` finds hosts, bridges and addresses,
 :mod:`.commands` says what to tell the kernel, :mod:`.kernel` tells it, :mod:`.lifecycle` brings testbeds up and down,
 :mod:`.state` remembers which there are. :mod:`.processes` runs commands on hosts, :mod:`.check` measures what links
-really do, :mod:`.guardian` cleans up after a process that was killed.
+really do, :mod:`.costs` what messages and bytes cost hosts, :mod:`.guardian` cleans up after a process that was killed.
 """

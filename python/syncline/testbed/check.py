@@ -99,7 +99,7 @@ def check(layout: Layout, seconds: float = SECONDS, tell: Callable[[float, str],
             rates.append(_rate(layout, what, flows, seconds))
         for done, (what, flow) in enumerate(pairs):
             tell((len(patterns) + done) / steps, f"measuring latency {what}")
-            times = json.loads(_finish(_probe(layout, "latency", flow, str(ROUND_TRIPS))))
+            times = json.loads(finish(_probe(layout, "latency", flow, str(ROUND_TRIPS))))
             latencies.append(Latency(what, min(times), statistics.median(times)))
         watch.done()
     return Checked(tuple(rates), tuple(latencies))
@@ -115,6 +115,15 @@ def _pairs(layout: Layout) -> Iterator[tuple[str, _Flow]]:
         yield "in a rack", _Flow(first, near)
     if far is not None:
         yield "across racks", _Flow(first, far)
+
+
+def neighbours(layout: Layout) -> tuple[str, int, int, int] | None:
+    """Two hosts that are near each other: what is said of them, their numbers, and the links between them."""
+    found = next(_pairs(layout), None)
+    if found is None:
+        return None
+    what, flow = found
+    return what, flow.sender.number, flow.receiver.number, len(_links(layout, flow))
 
 
 def _patterns(layout: Layout) -> Iterator[tuple[str, list[_Flow]]]:
@@ -195,14 +204,14 @@ def _links(layout: Layout, flow: _Flow) -> list[tuple[str, str]]:
 
 
 def _rate(layout: Layout, what: str, flows: list[_Flow], seconds: float) -> Rate:
-    began, busy = time.monotonic(), _busy_s()
+    began, busy = time.monotonic(), busy_s()
     running = [_probe(layout, "rate", flow, str(seconds)) for flow in flows]
-    found = [8 * json.loads(_finish(each))[0] for each in running]
-    cores = (_busy_s() - busy) / (time.monotonic() - began)
+    found = [8 * json.loads(finish(each))[0] for each in running]
+    cores = (busy_s() - busy) / (time.monotonic() - began)
     return Rate(what, len(flows), expected(layout, flows), sum(found), min(found), max(found), cores)
 
 
-def _busy_s() -> float:
+def busy_s() -> float:
     """Seconds that all cores together were not idle."""
     fields = Path("/proc/stat").read_text("ascii").split("\n", 1)[0].split()[1:9]
     user, nice, system, _, _, irq, soft, _ = (int(each) for each in fields)
@@ -226,8 +235,11 @@ def _start(layout: Layout, host: Host, what: str, address: str, *rest: str) -> s
     )
 
 
-def _finish(process: subprocess.Popen[str]) -> str:
-    """What a probe prints. Raises :class:`SynclineError` where it fails."""
+def finish(process: subprocess.Popen[str], *, silent: bool = False) -> str:
+    """What a program on a host prints, or nothing where it may be ``silent``.
+
+    Raises :class:`SynclineError` where it fails.
+    """
     try:
         out, problem = process.communicate(timeout=60)
     except subprocess.TimeoutExpired:
@@ -236,7 +248,7 @@ def _finish(process: subprocess.Popen[str]) -> str:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-    if process.returncode or not out:
+    if process.returncode or not (out or silent):
         last = (problem.strip().splitlines() or [f"status {process.returncode}"])[-1]
         refuse(error("SL1104", "a measurement between hosts failed", notes=[last], help="syncline testbed status"))
     return out
@@ -253,7 +265,7 @@ def _servers(layout: Layout, watch: Watch) -> Iterator[None]:
         for process in running:
             if process.stdout is None or process.stdout.readline() != "ready\n":
                 process.kill()
-                _finish(process)
+                finish(process)
         yield
     finally:
         for process in running:

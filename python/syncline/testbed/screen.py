@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from syncline.testbed.check import Checked
+    from syncline.testbed.costs import HostCosts
     from syncline.testbed.layout import Layout
 
 HOSTS = 32
@@ -60,7 +61,7 @@ def hosts(layout: Layout) -> Iterator[RenderableType]:
         yield Text(f"and {len(layout.hosts) - HOSTS} more; --json lists all", "dim")
 
 
-def checked(found: Checked, layout: Layout, cores: int) -> Iterator[RenderableType]:
+def checked(found: Checked, layout: Layout, cores: int, costs: HostCosts | None = None) -> Iterator[RenderableType]:
     """What was measured."""
     yield Text.assemble((layout.name, "bold"), f"  {overview(layout)}")
     yield Text(f"Payload of TCP {layout.congestion_control} with packets of 1,500 bytes", "dim")
@@ -83,6 +84,13 @@ def checked(found: Checked, layout: Layout, cores: int) -> Iterator[RenderableTy
         table.add_row(latency.what, time(latency.least_s), time(latency.median_s))
     yield table
     yield ""
+    if costs is not None:
+        table = of_numbers("host costs", "")
+        table.add_row("latency of a link", time(costs.link_latency_s))
+        table.add_row("a message, beside that", time(costs.endpoint_delay_s))
+        table.add_row("receiving and combining", scaled(costs.reduction_bytes_per_s, "B/s"))
+        yield table
+        yield ""
     if found.holds:
         yield Text(f"All rates are within {TOLERANCE:.0%} of what the file says.")
     elif any(not rate.holds and rate.cores > BUSY * cores for rate in found.rates):

@@ -1,0 +1,198 @@
+"""Runs on the testbed, beside what is predicted: the same fabric, the same plan.
+
+A scenario's fabric becomes a testbed (``syncline testbed run SCENARIO``), and a program runs on its hosts. What is
+measured differs a little every time, so figures take it from a record beside their page (:class:`Record`), unless they
+are asked to measure (:class:`Live`), and then may write the record anew.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from dataclasses import asdict, dataclass, field
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Protocol
+
+from syncline import SynclineError
+from syncline.testbed.check import busy_s
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+RECORD = "measured.json"
+"""Name of a figure's record, in its folder."""
+ROUNDS = 3
+"""How often a trial's program is started."""
+TIMEOUT = "180s"
+PATIENCE_S, QUIET = 600.0, 0.2
+"""How long a patient command waits for others before each round, and the cores that an idle machine may have busy."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A program that runs on hosts of a testbed, one process each."""
+
+    name: str
+    """By which its measurement is found again."""
+    scenario: Path
+    """Whose fabric the testbed has."""
+    changes: Mapping[str, Any]
+    """Of that fabric: what ``--set`` takes."""
+    hosts: Sequence[int]
+    """The host of each rank."""
+    program: Sequence[str]
+    """A Python program and its arguments. One of its processes prints a line of JSON: a list of seconds."""
+    torch: bool = False
+    """Whether it needs PyTorch."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What came out of a trial."""
+
+    median_s: float
+    least_s: float
+    repeats: int
+    """Exchanges that were timed, of all rounds."""
+    others: float
+    """Cores that others kept busy just before it, at most: what it had to share the machine with."""
+
+
+class Bench(Protocol):
+    """Where measurements come from."""
+
+    def measure(self, trial: Trial) -> Measured | str:
+        """What a trial measures; or why it is not measured."""
+
+
+@dataclass
+class Record:
+    """Measurements that were made before."""
+
+    folder: Path
+    """The figure's."""
+
+    def measure(self, trial: Trial) -> Measured | str:
+        """What the record has."""
+        found = self.kept().get("trials", {}).get(trial.name)
+        return "not recorded" if found is None else Measured(**found)
+
+    def kept(self) -> dict[str, Any]:
+        """The record's file."""
+        path = self.folder / RECORD
+        return dict(json.loads(path.read_text("utf-8"))) if path.is_file() else {}
+
+
+@dataclass
+class Live:
+    """Measures now."""
+
+    tell: Callable[[str], object] = lambda _: None
+    """Hears of each trial."""
+    rounds: int = ROUNDS
+    gloo: str | None = None
+    """A Python that has PyTorch, where the own one has not."""
+    patience_s: float = 0.0
+    """How long it waits before each round for others to leave the machine idle."""
+    found: dict[str, Measured] = field(default_factory=dict)
+
+    def measure(self, trial: Trial) -> Measured | str:
+        """Runs a trial's program a few times."""
+        if (why := cannot()) is not None:
+            return why
+        python = sys.executable if not trial.torch or find_spec("torch") else self.gloo
+        if python is None:
+            return "needs PyTorch"
+        if trial.name not in self.found:
+            self.tell(trial.name)
+            times: list[float] = []
+            others = 0.0
+            try:
+                for _ in range(self.rounds):
+                    others = max(others, self._quiet())
+                    times += run(trial, python)
+            except RuntimeError as problem:
+                self.tell(f"failed: {problem}")
+                return "failed"
+            self.found[trial.name] = Measured(statistics.median(times), min(times), len(times), round(others, 2))
+        return self.found[trial.name]
+
+    def _quiet(self) -> float:
+        """Waits for others, as long as it may; gives the cores that they still keep busy."""
+        until = time.monotonic() + self.patience_s
+        while (others := busy()) > QUIET and time.monotonic() < until:
+            time.sleep(1.0)
+        return others
+
+    def write(self, folder: Path) -> None:
+        """Writes the record of a figure anew; what was not measured now stays."""
+        kept = Record(folder).kept().get("trials", {})
+        trials = {**kept, **{name: asdict(each) for name, each in self.found.items()}}
+        form = {"machine": machine(), "trials": dict(sorted(trials.items()))}
+        (folder / RECORD).write_text(json.dumps(form, indent=1) + "\n", "utf-8")
+
+
+@dataclass
+class Nothing:
+    """Measures nothing."""
+
+    def measure(self, _: Trial) -> Measured | str:
+        """Nothing."""
+        return "not measured"
+
+
+def cannot() -> str | None:
+    """Why this machine emulates no cluster: a few words."""
+    from syncline.testbed import kernel
+
+    if os.geteuid() != 0:
+        return "needs root"
+    try:
+        kernel.require()
+    except SynclineError:
+        return "needs network namespaces"
+    return None
+
+
+def busy(seconds: float = 0.5) -> float:
+    """Cores that are busy now."""
+    before = busy_s()
+    time.sleep(seconds)
+    return (busy_s() - before) / seconds
+
+
+def run(trial: Trial, python: str) -> list[float]:
+    """Seconds of each exchange of a trial's program, which is run once, by that Python.
+
+    Raises ``RuntimeError`` with what it said where it fails.
+    """
+    command = [sys.executable, "-m", "syncline", "testbed", "run", str(trial.scenario), "--timeout", TIMEOUT]
+    # A name of its own, so that two commands have two testbeds.
+    command += ["--set", f"name=figure-{os.getpid()}"]
+    for key, value in trial.changes.items():
+        command += ["--set", f"{key}={json.dumps(value)}"]
+    command += ["--hosts", ",".join(map(str, trial.hosts)), "--", python, "-W", "ignore", *trial.program]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)  # noqa: S603 - our own command
+    lines = [line.partition("] ")[2] for line in done.stdout.splitlines()]
+    said = next((line for line in lines if line.startswith("[")), None)
+    if done.returncode or said is None:
+        last = done.stderr.strip().splitlines()[-6:] or ["it measured nothing"]
+        raise RuntimeError("\n".join([trial.name, *last]))
+    return list(json.loads(said))
+
+
+def machine() -> dict[str, Any]:
+    """The machine's shape."""
+    system = os.uname()
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return {
+        "cores": os.cpu_count() or 1,
+        "architecture": system.machine,
+        "memory_gib": round(memory / 2**30),
+        "kernel": ".".join(system.release.split(".")[:2]),
+    }

@@ -1,0 +1,147 @@
+"""What messages and bytes cost on hosts: measured once between two of them, kept in a file, taken by scenarios.
+
+A scenario has two places for it (`collectives.endpoint_delay` and `collectives.reduction_rate`), and links have
+latencies. All three come from exchanges of two hosts that do nothing else, so they hold no matter what is predicted
+with them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import Field
+
+from syncline import _core
+from syncline.config.base import Strict
+from syncline.config.check import check
+from syncline.config.dump import dump
+from syncline.config.node import Mark, Text
+from syncline.config.problem import error, refuse
+from syncline.config.quantity import Rate, Time
+from syncline.config.source import from_file
+from syncline.testbed import guardian
+from syncline.testbed.check import finish, neighbours
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from syncline.testbed.check import Checked
+    from syncline.testbed.layout import Layout
+
+SCHEMA = "syncline-host-costs/1"
+
+
+class Collectives(Strict):
+    """What a scenario's `collectives` take."""
+
+    endpoint_delay: Time
+    """What a message takes on hosts, from one process to the other, beside the latency of links."""
+    reduction_rate: Rate
+    """Rate at which a process receives vectors and combines them with its own, where no link limits it."""
+
+
+class Form(Strict):
+    """A file of host costs."""
+
+    schema_: Annotated[Literal["syncline-host-costs/1"], Field(alias="schema")]
+    """Version of this form."""
+    cores: Annotated[int, Field(ge=1)]
+    """Cores of the machine on which they were measured."""
+    link_latency: Time
+    """Latency of a link: the least time of a packet from host to host, by the links between them."""
+    collectives: Collectives
+    """What a scenario takes as it is."""
+
+
+@dataclass(frozen=True)
+class HostCosts:
+    """What was measured, in seconds and bytes per second."""
+
+    link_latency_s: float
+    endpoint_delay_s: float
+    reduction_bytes_per_s: float
+    cores: int
+
+    def plain(self) -> dict[str, Any]:
+        """As a file has it: three digits."""
+        collectives = {
+            "endpoint_delay": f"{1e6 * self.endpoint_delay_s:.3g}us",
+            "reduction_rate": f"{self.reduction_bytes_per_s / 1e6:.4g}MB/s",
+        }
+        latency = f"{1e6 * self.link_latency_s:.3g}us"
+        return {"schema": SCHEMA, "cores": self.cores, "link_latency": latency, "collectives": collectives}
+
+    def save(self, path: Path) -> None:
+        """Writes a file, JSON where its name ends so, else YAML.
+
+        Raises :class:`SynclineError` where it cannot be written.
+        """
+        plain = self.plain()
+        text = json.dumps(plain, indent=1) + "\n" if path.suffix == ".json" else dump(plain)
+        try:
+            path.write_text(text, "utf-8")
+        except OSError as problem:
+            reason = (problem.strerror or str(problem)).lower()
+            refuse(error("SL0801", f"cannot be written: {reason}", mark=Mark(Text(str(path), ()), 0, 0, 0)))
+
+
+def read(path: str | Path) -> HostCosts:
+    """The host costs of a file that ``syncline testbed check --save`` wrote.
+
+    Raises :class:`SynclineError` with everything that is wrong.
+    """
+    form = check(from_file(str(path)), Form, whole="the host costs")
+    latency, delay = (
+        _core.parse_quantity("time", text) / 1e12 for text in (form.link_latency, form.collectives.endpoint_delay)
+    )
+    rate = _core.parse_quantity("rate", form.collectives.reduction_rate) / 8
+    return HostCosts(latency, delay, rate, form.cores)
+
+
+def measure(layout: Layout, checked: Checked) -> HostCosts:
+    """Measures two hosts of a testbed that was checked.
+
+    A message takes half of what an exchange of 4 bytes between two processes takes, less the latency of links; and a
+    link half of the least round trip over the number of links on the way.
+
+    Raises :class:`SynclineError` where there are no two hosts, or a program on them fails.
+    """
+    pair = neighbours(layout)
+    if pair is None:
+        refuse(error("SL1103", "host costs are those of two hosts", found="1 host", allowed="a testbed with more"))
+    what, sender, receiver, links = pair
+    way_s = next(each.least_s for each in checked.latencies if each.what == what) / 2
+    exchange_s = statistics.median(_pair(layout, "exchange", receiver, sender))
+    rate = statistics.median(_pair(layout, "stream", receiver, receiver))
+    return HostCosts(way_s / links, max(exchange_s / 2 - way_s, 0.0), rate, os.cpu_count() or 1)
+
+
+def _pair(layout: Layout, what: str, first: int, second: int) -> list[float]:
+    """What two ranks measure, on two hosts or on one."""
+    address = layout.hosts[first].nics[0].address
+    with guardian.watch() as watch:
+        running = []
+        for rank, host in enumerate((first, second)):
+            program = [sys.executable, "-m", "syncline.testbed.pace", what, str(rank), address]
+            program += [layout.hosts[host].nics[0].address, layout.congestion_control]
+            command = ["ip", "netns", "exec", layout.namespace(host), *program]
+            running.append(
+                subprocess.Popen(  # noqa: S603 - our own command
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                    start_new_session=True,
+                )
+            )
+            watch.group(running[-1].pid)
+        said = [finish(each, silent=True) for each in running]
+        watch.done()
+    return list(json.loads("".join(said)))

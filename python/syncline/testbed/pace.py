@@ -1,0 +1,57 @@
+"""What messages and bytes cost on hosts, with the runtime itself. A program by itself, started on hosts of a testbed.
+
+``pace.py exchange RANK FIRST OWN CONTROL`` runs one of two ranks, the first of which is at ``FIRST``, and this one at
+``OWN``: all-reduces of 4 bytes, each a message from rank 1 to rank 0 and one back, one after the other. ``pace.py
+stream RANK FIRST OWN CONTROL`` has rank 1 send vectors that rank 0 combines with its own. Rank 1 of the first and rank
+0 of the second print what was measured: seconds of each exchange, and bytes per second of each vector.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from array import array
+
+from syncline.runtime import Communicator, Rule
+
+PORT = 29_498
+WARM_UP, EXCHANGES = 50, 400
+STREAMED, STREAMS = 16 << 20, 8
+"""Bytes of a vector, and vectors."""
+
+
+def exchange(ranks: Communicator) -> list[float]:
+    """Seconds of each exchange of 4 bytes."""
+    word, times = array("f", [0.0]), []
+    for step in range(WARM_UP + EXCHANGES):
+        began = time.perf_counter()
+        ranks.all_reduce(word).wait()
+        times += [time.perf_counter() - began] if step >= WARM_UP else []
+    return times
+
+
+def stream(ranks: Communicator) -> list[float]:
+    """Bytes per second of each vector that rank 0 combined."""
+    vector, rates = array("f", bytes(STREAMED)), []
+    for step in range(2 + STREAMS):
+        ranks.barrier().wait()
+        began = time.perf_counter()
+        ranks.reduce(vector).wait()
+        rates += [STREAMED / (time.perf_counter() - began)] if step >= 2 else []
+    return rates
+
+
+def main(what: str, rank: int, first: str, own: str, control: str) -> None:
+    """Joins the other rank, and measures."""
+    rules = [Rule("all_reduce", "parameter_server(placement=CC)"), Rule("reduce", "tree(shape=binomial)")]
+    options = {"interfaces": [own], "rules": rules, "insecure": True, "shared_memory": False, "congestion": control}
+    with Communicator.join(rank, 2, f"{first}:{PORT}", **options) as ranks:  # type: ignore[arg-type]
+        found = exchange(ranks) if what == "exchange" else stream(ranks)
+    if rank == (1 if what == "exchange" else 0):
+        sys.stdout.write(json.dumps(found) + "\n")
+
+
+if __name__ == "__main__":
+    kind, number, leader, here, by = sys.argv[1:]
+    main(kind, int(number), leader, here, by)
