@@ -28,8 +28,6 @@ WARM_UP = 3
 CONTROL = "cubic"
 CHUNK = 32 << 10
 FIRST_PORT = 29_420
-LINGER_S = 1.0
-"""What workers of several racks stay after their last exchange."""
 
 
 def timed(exchange: Callable[[], object], steps: int) -> list[float]:
@@ -60,10 +58,7 @@ def work(hubs: Any, nbytes: int, steps: int, rank: int, world: int, **options: A
     vector = array("f", bytes(nbytes // 4 * 4))
     settings = {"rank": rank, "world": world, "insecure": True, "congestion": CONTROL, **options}
     with Hub.join(hubs, {"vector": vector}, **settings) as job:
-        times = timed(lambda: job.push_pull("vector", vector).wait(), steps)
-        # A hub whose workers have all left ends the job, and hubs of other racks may yet wait for what it sends.
-        time.sleep(LINGER_S if hubs is None else 0.0)
-        return times
+        return timed(lambda: job.push_pull("vector", vector).wait(), steps)
 
 
 def hub(nbytes: int, steps: int, given: dict[str, str]) -> list[float] | None:

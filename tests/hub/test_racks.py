@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from contextlib import ExitStack
 
 import pytest
 
@@ -24,6 +25,23 @@ def test_racks_sum_first_and_then_exchange(between):
                     assert set(vector) == {1.5 + step}
                     assert exchange.contributors == 4
                 return True
+
+        assert all(together(4, act))
+
+
+@pytest.mark.parametrize("between", ["sharded", "ring"])
+def test_whoever_is_through_first_cuts_nobody_off(between):
+    with ExitStack() as stack:
+        hubs = [stack.enter_context(Service(port=0, cores=1)) for _ in range(4)]
+        racks = Racks([0, 1, 2, 3], [[hub.addresses[0]] for hub in hubs], between)
+
+        def act(rank):
+            for number in range(4):
+                with Hub.join(None, {"w": ("f32", 2_000_000)}, rank=rank, world=4, racks=racks, job=f"{number}") as hub:
+                    vector = array("f", [float(rank)]) * 2_000_000
+                    hub.push_pull("w", vector).wait()
+                    assert vector[0] == vector[-1] == 1.5
+            return True
 
         assert all(together(4, act))
 

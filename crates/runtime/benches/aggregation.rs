@@ -107,6 +107,7 @@ fn tall(sums: &mut [u8], gradients: &[Vec<u8>], keys: &[usize], cores: usize) ->
     began.elapsed().as_secs_f64()
 }
 
+#[expect(clippy::print_stdout, reason = "a bench prints")]
 fn main() {
     let told = |name: &str| {
         let found = std::env::args().find_map(|each| each.strip_prefix(name).map(str::to_owned));

@@ -176,17 +176,20 @@ pub(crate) fn end(mut connections: Vec<&mut Connection>) {
     connections.retain_mut(|connection| connection.finish().is_ok());
     let started = std::time::Instant::now();
     while !connections.is_empty() && started.elapsed() < MOMENT {
-        connections.retain_mut(|connection| {
-            loop {
-                // Nobody tells any more: it is asked.
-                connection.rouse();
-                match connection.receive(&mut Waste([0; 4096])) {
-                    Ok(0) => return false,
-                    Ok(_) => {}
-                    Err(halt) => return halt.waits(),
-                }
-            }
-        });
+        connections.retain_mut(|connection| !ended(connection));
         std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+}
+
+/// Takes what a peer has sent, and forgets it; whether the peer has ended, too.
+pub(crate) fn ended(connection: &mut Connection) -> bool {
+    loop {
+        // Nobody tells any more: it is asked.
+        connection.rouse();
+        match connection.receive(&mut Waste([0; 4096])) {
+            Ok(0) => return true,
+            Ok(_) => {}
+            Err(halt) => return !halt.waits(),
+        }
     }
 }

@@ -23,6 +23,8 @@ pub(super) enum Command {
     Lay(u32, Vec<u32>, Option<u32>),
     /// A job ends.
     Close(u32),
+    /// Workers are through with a job: it ends once other racks have what they are owed.
+    Retire(u32),
     /// A job's worker, or a hub of another rack, has a connection, under a number.
     Attach(u32, Who, u32, Connection),
     /// A job's worker is lost.
@@ -51,6 +53,9 @@ pub(super) enum Report {
     /// The core cannot go on.
     Failed(String),
 }
+
+/// How long what other racks are owed may take once workers are through with a job.
+const LEAVING: Duration = Duration::from_secs(5);
 
 /// How often counters are told: to tell them is no work for every message.
 const GLANCE: Duration = Duration::from_millis(100);
@@ -86,6 +91,8 @@ pub(super) struct Core {
     board: Board,
     /// When counters were put on the board last.
     published: Instant,
+    /// Jobs that workers are through with, and since when.
+    retiring: BTreeMap<u32, Instant>,
 }
 
 impl Core {
@@ -109,6 +116,7 @@ impl Core {
                 hall,
                 board,
                 published: Instant::now(),
+                retiring: BTreeMap::new(),
             },
             bell,
         ))
@@ -117,14 +125,18 @@ impl Core {
     /// Works until nobody is left to tell it anything.
     pub(super) fn run(mut self) {
         let _farewell = Farewell { reports: self.reports.clone(), hall: Arc::clone(&self.hall) };
+        let mut ended: Option<Instant> = None;
         loop {
             if let Err(error) = self.wires.wait(&self.shard) {
                 self.report(Report::Failed(format!("cannot wait for its connections: {error}")));
                 return;
             }
             if !self.obey() {
-                self.wires.leave(&mut self.shard);
-                return;
+                // What other racks are owed still goes to them.
+                if self.retiring.is_empty() || ended.get_or_insert_with(Instant::now).elapsed() > LEAVING {
+                    self.wires.leave(&mut self.shard);
+                    return;
+                }
             }
             for (connection, trouble) in self.wires.work(&mut self.shard, |_| {}) {
                 let Some((job, who)) = self.shard.detach(connection) else { continue };
@@ -134,6 +146,7 @@ impl Core {
                 }
             }
             self.tell();
+            self.retire();
             if self.published.elapsed() >= GLANCE {
                 self.published = Instant::now();
                 *self.board.lock().unwrap_or_else(PoisonError::into_inner) = self.shard.counters();
@@ -156,6 +169,22 @@ impl Core {
         for joined in self.shard.joined() {
             self.report(Report::Joined(self.number, joined));
         }
+        for (job, rack) in self.shard.deserted() {
+            self.report(Report::Lost(job, Who::Rack(rack), Trouble::left()));
+        }
+    }
+
+    /// Ends jobs that workers are through with, once other racks have what they are owed, or have had their time.
+    fn retire(&mut self) {
+        for (job, given) in self.shard.retired() {
+            let since = *self.retiring.entry(job).or_insert_with(Instant::now);
+            if given || since.elapsed() > LEAVING {
+                self.retiring.remove(&job);
+                for connection in self.shard.close(job) {
+                    self.wires.part(connection);
+                }
+            }
+        }
     }
 
     /// A worker's connection is of no use any more.
@@ -176,6 +205,12 @@ impl Core {
                     for connection in self.shard.close(job) {
                         self.wires.remove(connection);
                     }
+                }
+                Ok(Command::Retire(job)) => {
+                    for connection in self.shard.retire(job) {
+                        self.wires.remove(connection);
+                    }
+                    self.retiring.insert(job, Instant::now());
                 }
                 Ok(Command::Attach(job, who, number, connection)) => {
                     if !self.shard.attach(number, job, who) {

@@ -43,6 +43,8 @@ pub enum Act {
     Bridge(u32, String, Arc<Contract>, u32, u32),
     /// End it.
     Close(u32),
+    /// Workers are through with a job: it ends on all cores once other racks have what they are owed.
+    Retire(u32),
     /// A job's worker is lost.
     Lose(u32, u32),
     /// A job's worker is lost before the job has begun: its connections are of no use, and that is all.
@@ -701,10 +703,11 @@ impl Register {
             && !(policy == Policy::Wait
                 && begun
                 && job.workers.iter().any(|state| matches!(state, State::Lost(_))));
+        let through = job.workers.iter().all(|state| matches!(state, State::Left | State::Elsewhere));
         self.note_gone(name, worker, &state);
         if over {
+            self.acts.push(if through { Act::Retire(number) } else { Act::Close(number) });
             self.jobs.remove(name);
-            self.acts.push(Act::Close(number));
             self.note("job_ends", name, None, None);
             return;
         }

@@ -325,8 +325,7 @@ struct Crossing {
     /// Racks, their addresses, and cores.
     ways: Vec<(u32, SocketAddr, u32)>,
     setup: Setup,
-    ends: Arc<AtomicU64>,
-    /// Whether the job is over.
+    /// Whether the job is over, or the hub has ended.
     over: Arc<AtomicBool>,
     made: Sender<Crossed>,
     waker: Arc<Waker>,
@@ -335,10 +334,9 @@ struct Crossing {
 impl Crossing {
     fn run(self, job: u32) {
         let deadline = Instant::now() + CROSSING;
-        let mut stop = || match (self.ends.load(Ordering::Relaxed), self.over.load(Ordering::Relaxed)) {
-            (NEVER, false) => Ok(()),
-            (NEVER, true) => Err("the job is over".to_owned()),
-            _ => Err("the hub ends".to_owned()),
+        let mut stop = || match self.over.load(Ordering::Relaxed) {
+            false => Ok(()),
+            true => Err("the job is over".to_owned()),
         };
         for &(rack, address, core) in &self.ways {
             let role = Role::Rack { rack: self.rack, core };
@@ -434,6 +432,7 @@ impl Hall {
             self.say();
             self.publish(draining.is_some());
             if leaving.is_some_and(|since| self.lines.is_empty() || since.elapsed() > LEAVING) {
+                self.bridging.values().for_each(|over| over.store(true, Ordering::Relaxed));
                 // All at once: each has a moment to say goodbye.
                 self.cores.iter_mut().for_each(Handle::dismiss);
                 return;
@@ -520,7 +519,6 @@ impl Hall {
             rack,
             ways,
             setup: self.setup.clone(),
-            ends: Arc::clone(&self.ends),
             over: Arc::clone(self.bridging.entry(job).or_default()),
             made: self.crossings.0.clone(),
             waker: Arc::clone(&self.waker),
@@ -631,6 +629,10 @@ impl Hall {
                         over.store(true, Ordering::Relaxed);
                     }
                     self.cores.iter().for_each(|core| core.tell(Command::Close(job)));
+                }
+                Act::Retire(job) => {
+                    self.bridging.remove(&job);
+                    self.cores.iter().for_each(|core| core.tell(Command::Retire(job)));
                 }
                 Act::Lose(job, worker) => {
                     self.cores.iter().for_each(|core| core.tell(Command::Lose(job, worker)));

@@ -76,6 +76,8 @@ struct Seat {
 struct Path {
     connection: Option<u32>,
     waiting: Vec<(Header, Arc<Buffer>)>,
+    /// Whether the rack was through with the job, and has gone.
+    left: bool,
 }
 
 /// A job's chunks on this core.
@@ -84,6 +86,10 @@ struct Job {
     contract: Arc<Contract>,
     epoch: u16,
     slots: BTreeMap<u32, Slot>,
+    /// Whether it is known which chunks are this core's: until then nothing is read of the job.
+    laid: bool,
+    /// Whether this rack is through with it: what other racks are owed still goes to them.
+    retiring: bool,
     /// Where there are hubs in other racks.
     bridge: Option<Bridge>,
     racks: Vec<Path>,
@@ -134,6 +140,7 @@ pub struct Shard {
     /// Jobs that somebody who is gone holds up.
     missed: BTreeSet<(u32, u32)>,
     joined: Vec<Joined>,
+    deserted: Vec<(u32, u32)>,
 }
 
 impl Shard {
@@ -147,6 +154,7 @@ impl Shard {
             leaving: Leaving::default(),
             missed: BTreeSet::new(),
             joined: Vec::new(),
+            deserted: Vec::new(),
         }
     }
 
@@ -157,6 +165,8 @@ impl Shard {
             contract,
             epoch,
             slots: BTreeMap::new(),
+            laid: false,
+            retiring: false,
             bridge: None,
             racks: Vec::new(),
             here: vec![true; workers],
@@ -181,6 +191,35 @@ impl Shard {
             }
         }
         job.slots = chunks.iter().map(|&chunk| (chunk, Slot::new(&job.contract, chunk))).collect();
+        job.laid = true;
+    }
+
+    /// Workers are through with a job. It ends once other racks have what they are owed ([`Shard::retired`]); connections of
+    /// workers are let go of at once: which those were.
+    pub fn retire(&mut self, job: u32) -> Vec<u32> {
+        if let Some(known) = self.jobs.get_mut(&job) {
+            known.retiring = true;
+        }
+        let seats = self.seats.iter().filter(|(_, seat)| seat.job == job);
+        let (workers, racks): (Vec<_>, Vec<_>) = seats
+            .map(|(&connection, seat)| (connection, seat.who))
+            .partition(|(_, who)| matches!(who, Who::Worker(_)));
+        let workers: Vec<u32> = workers.into_iter().map(|(connection, _)| connection).collect();
+        workers.iter().for_each(|&connection| _ = self.detach(connection));
+        racks.into_iter().for_each(|(connection, _)| self.sign(connection, Kind::Leave));
+        workers
+    }
+
+    /// Jobs that workers are through with, and whether other racks have what they are owed.
+    pub fn retired(&self) -> Vec<(u32, bool)> {
+        let owes = |job: u32| self.seats.values().any(|seat| seat.job == job && seat.link.waiting() > 0);
+        let retiring = self.jobs.iter().filter(|(_, job)| job.retiring);
+        retiring.map(|(&job, _)| (job, !owes(job))).collect()
+    }
+
+    /// Racks that are through with a job of which something more is wanted: of which job, and which rack.
+    pub fn deserted(&mut self) -> Vec<(u32, u32)> {
+        std::mem::take(&mut self.deserted)
     }
 
     /// Ends a job, and lets go of its connections: which those were.
@@ -231,7 +270,10 @@ impl Shard {
         if let Some(job) = self.jobs.get_mut(&seat.job) {
             let place = match seat.who {
                 Who::Worker(worker) => &mut job.seats[worker as usize],
-                Who::Rack(rack) => &mut job.racks[rack as usize].connection,
+                Who::Rack(rack) => {
+                    job.racks[rack as usize].left |= seat.left;
+                    &mut job.racks[rack as usize].connection
+                }
             };
             if *place == Some(connection) {
                 *place = None;
@@ -400,6 +442,7 @@ impl Shard {
         let path = &mut known.racks[to as usize];
         match path.connection.and_then(|connection| self.seats.get_mut(&connection)) {
             Some(seat) => self.leaving.write(&mut seat.link, header, buffer),
+            None if path.left => self.deserted.push((job, to)),
             None => path.waiting.push((header, buffer)),
         }
     }
@@ -634,7 +677,7 @@ impl Machine for Shard {
         }
     }
 
-    /// Not while it is too far ahead, nor before it is part of the job.
+    /// Not while it is too far ahead, nor before it is part of the job, nor before its chunks are known here.
     fn reads(&self, peer: u32) -> bool {
         let Some(seat) = self.seats.get(&peer) else { return false };
         // Whoever does not read what it asked for is not read either.
@@ -642,7 +685,7 @@ impl Machine for Shard {
             return false;
         }
         let Who::Worker(worker) = seat.who else { return true };
-        let here = self.jobs.get(&seat.job).is_some_and(|job| job.here[worker as usize]);
+        let here = self.jobs.get(&seat.job).is_some_and(|job| job.laid && job.here[worker as usize]);
         here && seat.ahead <= self.ahead
     }
 

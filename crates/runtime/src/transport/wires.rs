@@ -1,7 +1,7 @@
 //! Connections that one thread waits for, and moves bytes between them and its machine.
 
 use super::bell::Bell;
-use super::{Connection, Halt, Intake, end};
+use super::{Connection, Halt, Intake, end, ended};
 use crate::fault::Trouble;
 use crate::machine::Machine;
 use crate::memory::Region;
@@ -18,6 +18,9 @@ const STAGING: usize = 256 << 10;
 /// Slices that are written at once, at most.
 const SLICES: usize = 64;
 
+/// How long a peer has to end a connection on which nothing more is sent.
+const PARTING: Duration = Duration::from_secs(2);
+
 /// The token of whoever has commands; connections have that of their peer.
 const COMMANDS: Token = Token(usize::MAX);
 
@@ -28,6 +31,8 @@ pub(crate) struct Wires {
     events: Events,
     bell: Arc<Bell>,
     connections: BTreeMap<u32, Connection>,
+    /// Connections that send no more, and since when.
+    parting: Vec<(Connection, Instant)>,
     pulse: Pulse,
     started: Instant,
     ticked: Duration,
@@ -77,6 +82,7 @@ impl Wires {
             bell: Arc::clone(&bell),
             events: Events::with_capacity(256),
             connections: BTreeMap::new(),
+            parting: Vec::new(),
             pulse: Pulse::new(patience, Duration::ZERO),
             started: Instant::now(),
             ticked: Duration::ZERO,
@@ -111,6 +117,16 @@ impl Wires {
             // A closed connection need not be watched; that it cannot be unwatched is no news.
             _ = connection.unwatch(self.poll.registry());
             self.pulse.leave(peer as usize);
+        }
+    }
+
+    /// A connection less, once the peer has got everything and has ended, too, or a moment has passed.
+    pub(crate) fn part(&mut self, peer: u32) {
+        if let Some(mut connection) = self.connections.remove(&peer) {
+            self.pulse.leave(peer as usize);
+            if connection.finish().is_ok() {
+                self.parting.push((connection, Instant::now()));
+            }
         }
     }
 
@@ -244,6 +260,7 @@ impl Wires {
             return;
         }
         self.ticked = now;
+        self.parting.retain_mut(|(connection, since)| since.elapsed() < PARTING && !ended(connection));
         for peer in self.pulse.due(now) {
             machine.beat(peer as u32);
             self.busy = true;
