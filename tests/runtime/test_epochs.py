@@ -10,7 +10,7 @@ from array import array
 import pytest
 
 from syncline.errors import SynclineError
-from syncline.runtime import Communicator
+from syncline.runtime import Communicator, Rule
 from tests.runtime.jobs import job
 
 FOUND_WITHIN_S = 5.0
@@ -83,8 +83,17 @@ def test_one_rank_renews_itself_with_other_plans():
         assert (ranks.epoch, ranks.ranks, ranks.rank, ranks.world, ranks.waiting) == (1, [0], 0, 1, [])
         with pytest.raises(SynclineError, match="there is no rule for all_reduce"):
             ranks.all_reduce(array("f", [1.0]))
-        with pytest.raises(SynclineError, match="wait_s"):
-            ranks.renew(wait_s=-1.0)
+        for wrong, words in (
+            ({"wait_s": -1.0}, "wait_s"),
+            ({"wait_s": 1e19}, "ten years at most"),
+            ({"rules": [Rule("all_reduce", "rinng")]}, "ring"),
+            ({"order": [1]}, "each rank once"),
+        ):
+            with pytest.raises(SynclineError) as refused:
+                ranks.renew(**wrong)
+            assert words in str(refused.value)
+        ranks.renew(rules=[Rule("all_reduce", "direct")])
+        ranks.barrier().wait()
 
 
 def test_a_job_that_is_not_elastic_says_so_and_goes_on():

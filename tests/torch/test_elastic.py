@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -110,6 +111,8 @@ def test_gradients_add_up_where_they_are_not_summed_yet():
     net(torch.ones(1, 2)).sum().backward()
     training.average()
     assert net.weight.grad.tolist() == [[2.0, 2.0]]
+    training.optimizer.step()
+    training.begin()
     with pytest.raises(SynclineError, match="a second gradient before step"):
         for _ in range(2):
             net(torch.ones(1, 2)).sum().backward()
@@ -134,14 +137,41 @@ def test_parameters_without_gradient_get_one_of_zeros_and_frozen_ones_none():
 def test_what_makes_no_sense_is_refused():
     net = torch.nn.Linear(2, 2)
     training = alone(net)
-    net(torch.ones(1, 2)).sum().backward()
-    with pytest.raises(SynclineError, match="a step has not begun"):
-        training.optimizer.step()
+
+    def backward():
+        net(torch.ones(1, 2)).sum().backward()
+
+    for refused, words in (
+        (backward, "a step has not begun"),
+        (training.optimizer.step, "a step has not begun"),
+        (training.begin, None),
+        (training.begin, "a step has begun"),
+        (lambda: training.optimizer.step(backward), "gradients of a closure"),
+        (backward, None),
+        (training.begin, "gradients are on their way"),
+        (lambda: net.weight.grad.mul_(0.5), None),
+        (training.optimizer.step, "gradients were changed"),
+    ):
+        with pytest.raises(SynclineError, match=words) if words else nullcontext():
+            refused()
+    training.ranks.close()
+
+
+def test_gradients_may_be_clipped_once_they_are_averages():
+    net = torch.nn.Linear(2, 1, bias=False)
+    with torch.no_grad():
+        net.weight.zero_()
+    training = alone(net)
     training.begin()
     net(torch.ones(1, 2)).sum().backward()
-    with pytest.raises(SynclineError, match="gradients are on their way"):
-        training.begin()
+    training.average()
+    net.weight.grad.mul_(0.5)
+    training.optimizer.step()
+    assert net.weight.tolist() == [[-0.5, -0.5]]
     training.ranks.close()
+
+
+def test_what_is_refused_when_it_is_made():
     with pytest.raises(SynclineError, match="a bucket has some bytes"):
         alone(torch.nn.Linear(2, 2), bucket_mb=0)
     with pytest.raises(SynclineError, match="cpu"):

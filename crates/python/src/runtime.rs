@@ -82,6 +82,7 @@ struct Way {
 }
 
 impl Way {
+    /// The rule, where the plan offers its collective to so many ranks.
     fn rule(&self, ranks: u32) -> syncline_diagnostics::Result<Rule> {
         let algorithm = by_name(&self.algorithm)?;
         syncline_plan::registry::check(&*algorithm, self.kind, ranks)?;
@@ -100,6 +101,7 @@ impl Plans {
     ) -> syncline_diagnostics::Result<Book> {
         let world = ranks.len() as u32;
         let rules = self.rules.iter().map(|way| {
+            by_name(&way.algorithm)?;
             way.rule(world).or_else(|error| {
                 let Some(other) = self.otherwise.iter().find(|other| other.kind == way.kind) else {
                     return Err(error);
@@ -226,6 +228,9 @@ impl Communicator {
             return Err(PyValueError::new_err(why));
         }
         let patience = seconds_or_none("wait_s", patience_s).map_err(|error| to_python(py, &error))?;
+        // A plan that there is not, or an order without some ranks, ends nothing.
+        let sane = detached(py, || plans.book(self.rank, &self.ranks, &mut Vec::new()).map(drop));
+        sane?;
         let session = self.operations.take().ok_or_else(|| self.operations.closed())?;
         let renewed = detached(py, || {
             let mut replaced = Vec::new();
@@ -335,13 +340,17 @@ where
 
 /// A time, of a setting in seconds.
 fn seconds(key: &str, value: f64) -> syncline_diagnostics::Result<Duration> {
-    let time = Duration::try_from_secs_f64(value).ok().filter(|time| !time.is_zero());
-    time.ok_or_else(|| no_time(key, value, "seconds, more than 0"))
+    let time = seconds_or_none(key, value).ok().filter(|time| !time.is_zero());
+    time.ok_or_else(|| no_time(key, value, "seconds, more than 0, ten years at most"))
 }
+
+/// The longest time that anything is waited for: clocks can count it.
+const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
 /// A time that may be none at all.
 fn seconds_or_none(key: &str, value: f64) -> syncline_diagnostics::Result<Duration> {
-    Duration::try_from_secs_f64(value).map_err(|_| no_time(key, value, "seconds, 0 or more"))
+    let time = Duration::try_from_secs_f64(value).ok().filter(|&time| time <= LONGEST);
+    time.ok_or_else(|| no_time(key, value, "seconds, 0 or more, ten years at most"))
 }
 
 fn no_time(key: &str, value: f64, allowed: &str) -> Diagnostics {

@@ -144,6 +144,11 @@ impl Shared {
     }
 }
 
+/// Whether a collective writes over its input where that is in place.
+const fn consumes(kind: CollectiveKind) -> bool {
+    !matches!(kind, CollectiveKind::Broadcast | CollectiveKind::AllGather)
+}
+
 fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -232,9 +237,12 @@ impl Communicator {
         lock(&self.shared).failed.clone()
     }
 
-    /// The first operation that failed and whose input is gone, because it was not to be kept: its number, and what it is.
+    /// The first operation that failed and whose input is gone, because it was not to be kept, or whose input would be if it
+    /// failed now: its number, and what it is.
     pub fn consumed(&self) -> Option<(u64, Operation)> {
-        lock(&self.shared).consumed
+        let shared = lock(&self.shared);
+        let mut open = shared.under_way.iter().filter(|(_, each)| each.consumes && !each.completion.over());
+        shared.consumed.or_else(|| open.next().map(|(&sequence, each)| (sequence, each.operation)))
     }
 
     /// Begins an operation: the next of this communicator, which all its ranks must begin in the same order. `input` is what
@@ -281,7 +289,7 @@ impl Communicator {
             began: Instant::now(),
             input,
             output,
-            consumes: !keep && input.overlaps(output) && !input.is_empty(),
+            consumes: !keep && consumes(operation.kind) && input.overlaps(output) && !input.is_empty(),
         };
         shared.under_way.insert(sequence, under_way);
         let job = Arc::new(Job { sequence, shape, input, output, keep });
@@ -515,13 +523,14 @@ impl Monitor {
         let mut shared = lock(&self.shared);
         let under_way = std::mem::take(&mut shared.under_way);
         let Some(fault) = shared.failed.clone() else { return };
+        // Whoever is told that it failed may ask at once whether its input is gone.
+        let gone = under_way.iter().find(|(_, each)| each.consumes && !each.completion.over());
+        let gone = gone.map(|(&sequence, each)| (sequence, each.operation));
+        shared.consumed = shared.consumed.or(gone);
         drop(shared);
-        for (sequence, UnderWay { completion, operation, began, consumes, .. }) in under_way {
+        for (sequence, UnderWay { completion, operation, began, .. }) in under_way {
             let during = Some((sequence, operation.into(), began.elapsed()));
-            let failed = completion.end(Err(Arc::new(Fault { during, ..(*fault).clone() })));
-            if failed && consumes {
-                lock(&self.shared).consumed.get_or_insert((sequence, operation));
-            }
+            completion.end(Err(Arc::new(Fault { during, ..(*fault).clone() })));
         }
     }
 

@@ -23,7 +23,7 @@ use post::{Meet, Post, Watch};
 use std::net::SocketAddr;
 use std::ops::Deref;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Asked now and then: an error where the member is not to go on.
 type Wanted<'a> = dyn FnMut() -> Result<(), Absence> + 'a;
@@ -121,7 +121,7 @@ impl Session {
             return Some("the job is not elastic".to_owned());
         }
         let (sequence, operation) = self.communicator.consumed()?;
-        Some(format!("operation {sequence} ({operation}) failed, and its input is gone"))
+        Some(format!("the input of operation {sequence} ({operation}) was not to be kept, and is gone"))
     }
 
     /// Ends this epoch, and begins the next with all ranks that are there: survivors, those that came back, and those that
@@ -148,11 +148,9 @@ impl Session {
         let watch = Arc::into_inner(watch).expect("a communicator that is gone has no court");
         let (post, hall) = watch.recall();
         let mut wanted = wishes(&place, wanted);
-        let lost = Absence::here(place.rank, "has lost the coordinator: there is no other epoch without it");
-        match post {
-            Some(post) => go_on(place, settings, books, (post, hall), lost, patience, &mut wanted),
-            None => Err(lost),
-        }
+        let post = post.map_err(|why| Absence::here(place.rank, &why))?;
+        let never = Absence::here(place.rank, "never met the others");
+        go_on(place, settings, books, (post, hall), never, patience, &mut wanted)
     }
 }
 
@@ -175,8 +173,9 @@ fn go_on(
     patience: Duration,
     wanted: &mut Wanted<'_>,
 ) -> Result<Session, Absence> {
-    let deadline = Instant::now() + place.wait + patience;
-    while Instant::now() < deadline {
+    // Each try leaves somebody behind, or meets somebody new.
+    const MORE: u32 = 3;
+    for _ in 0..place.world.saturating_add(MORE) {
         let (meet, listeners) = post.again(&place, settings, patience, wanted)?;
         match begin(&place, books, (post, meet, listeners), wanted) {
             Ok(begun) => return begun.session(place, settings, hall),

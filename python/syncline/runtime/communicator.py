@@ -138,6 +138,9 @@ class Communicator:
         own = environment.get("SYNCLINE_ADDRESSES", "127.0.0.1")
         interfaces = [each for each in (own.split(",") if interfaces is None else interfaces) if each]
         key = trust.secret(key_file, tls, names=(f"rank-{rank}", "rank"))
+        if elastic and rendezvous is not None:
+            # Its keys are wiped once ranks have met: whoever is started again would not get in.
+            raise refusal("an elastic job has an address", "rendezvous and elastic", "coordinator and elastic")
         with ExitStack() as stack:
             if rendezvous is not None:
                 if key is not None:
@@ -253,7 +256,7 @@ class Communicator:
 
     def barrier(self) -> Pending:
         """Ends once every rank has begun it."""
-        return self.all_reduce(bytearray(1), "max")
+        return self.all_reduce(bytearray(1), "max", keep=True)
 
     def _begin(
         self,

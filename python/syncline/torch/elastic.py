@@ -2,15 +2,17 @@
 
 A step counts once all ranks that take part have all its gradients: what is summed last is an operation that no rank
 ends before every rank has begun it. So where it fails, and some rank is through with it, all have the step's gradients;
-and where no rank is through with it, all survivors sum the step's gradients again. Parameters stay the same on all.
+and where no rank is through with it, all survivors sum the step's gradients again. A step begins with such an
+operation, too, so that nobody goes on, or ends, before all know that the last one counted. Parameters stay the same.
 """
 
 from __future__ import annotations
 
 import io
 import threading
+import zlib
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -20,7 +22,7 @@ from syncline.torch.buckets import lay
 from syncline.torch.elements import memory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from syncline.runtime.communicator import Communicator, Pending
 
@@ -59,11 +61,14 @@ class Elastic:
         wait_s: float = 0.0,
         in_order: bool = False,
         bucket_mb: float = 4.0,
+        also: Sequence[Any] = (),
     ) -> None:
         """Takes over the gradients of ``model`` that ``optimizer`` uses.
 
         They are summed in buckets of about ``bucket_mb`` MB, and with ``in_order`` in the order of ranks, so that runs
-        are the same bit for bit. Raises ``SynclineError`` (SL0102) for parameters that it cannot take.
+        are the same bit for bit. ``also`` has what else a rank needs that is started again, such as schedulers of
+        learning rates: anything with ``state_dict`` and ``load_state_dict``. Raises ``SynclineError`` (SL0102) for
+        parameters that it cannot take.
         """
         for name, parameter in model.named_parameters():
             if parameter.requires_grad and parameter.device.type != "cpu":
@@ -83,20 +88,22 @@ class Elastic:
         self._sums: list[Pending] = []
         self._lock = threading.Lock()
         self._held = False
-        # Steps that count; none is known yet.
-        self._steps = 0
+        self._also = list(also)
+        # Twice the steps that count, and one more once the next has begun on all ranks; none is known yet.
+        self._progress = 0
         self._knows = False
-        self._averaged = False
-        # Whether somebody waits to be let in, as all agreed at the end of the last step.
-        self._called = False
+        layout = repr([(bucket.name, bucket.size) for bucket in self._buckets])
+        # Whether gradients are averages that no step of the optimizer has used.
+        self._fresh = False
+        self._layout = zlib.crc32(layout.encode())
         trained = [param for bucket in self._buckets for param in bucket.parameters]
         self._hooks = [param.register_post_accumulate_grad_hook(self._came) for param in trained]
-        self._hooks.append(optimizer.register_step_pre_hook(lambda *_: self.average()))
+        self._hooks.append(optimizer.register_step_pre_hook(self._before_step))
 
     @property
     def step(self) -> int:
         """How many steps count: the number of the one that is under way, from 0."""
-        return self._steps
+        return self._progress // 2
 
     def begin(self) -> int:
         """Begins a step, and says which, from 0: that of all ranks.
@@ -106,12 +113,30 @@ class Elastic:
         """
         if any(bucket.taken for bucket in self._buckets):
             raise refusal("gradients are on their way", "begin() after backward()", "optimizer.step() first")
-        if self._called:
-            self.ranks.renew()
-        if self._called or not self._knows:
+        if self._begun:
+            raise refusal("a step has begun", f"begin() twice in step {self.step}", "backward() and optimizer.step()")
+        if not self._knows:
             self._agree()
-        self._called = self._averaged = False
-        return self._steps
+        while not self._begun:
+            try:
+                called = torch.tensor([len(self.ranks.waiting)], dtype=torch.int32)
+                self.ranks.all_reduce(memory(called), "max", keep=True).wait()
+            except SynclineError:
+                if self.ranks.fault() is None:
+                    raise
+                self._renew()
+            else:
+                if called:
+                    self.ranks.renew()
+                    self._agree()
+                else:
+                    self._progress += 1
+        return self.step
+
+    @property
+    def _begun(self) -> bool:
+        """Whether a step is under way that does not count yet."""
+        return self._progress % 2 == 1
 
     def average(self) -> None:
         """Sees to it that gradients are averages over all ranks, and that the step counts.
@@ -119,10 +144,14 @@ class Elastic:
         ``optimizer.step()`` does so itself. Call it before gradients are looked at or clipped. Raises ``SynclineError``
         (SL1201, SL1202) where this rank cannot go on; gradients are then its own.
         """
-        if self._averaged:
-            return
-        if not self._knows:
-            raise refusal("a step has not begun", "average() or optimizer.step()", "begin() first")
+        if not self._begun:
+            raise refusal("a step has not begun", "gradients to be averaged", "begin() first, once for each step")
+        if any(bucket.changed() for bucket in self._buckets if bucket.taken):
+            raise refusal(
+                "gradients were changed after they had gone to other ranks",
+                "a change between backward() and optimizer.step(), such as clipping",
+                "average() before it",
+            )
         with torch.no_grad():
             for bucket in self._buckets:
                 bucket.take_rest()
@@ -131,7 +160,16 @@ class Elastic:
             for bucket in self._buckets:
                 bucket.give_back()
                 bucket.reset()
-        self._averaged = True
+
+    def _before_step(self, _: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+        """The optimizer is about to look at gradients."""
+        # The first argument is the optimizer itself.
+        if any(each is not None for each in (*args[1:], *kwargs.values())):
+            raise refusal("gradients of a closure come too late", "step(closure)", "backward() before step()")
+        # Somebody may have called `average` for this step.
+        if self._begun or not self._fresh:
+            self.average()
+        self._fresh = False
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
@@ -149,8 +187,10 @@ class Elastic:
 
     def _came(self, param: torch.Tensor) -> None:
         """The gradient of a parameter is there."""
-        if self._held or not self._knows:
+        if self._held:
             return
+        if not self._begun:
+            raise refusal("a step has not begun", "backward()", "begin() first, once for each step")
         with self._lock, torch.no_grad():
             if self._places[id(param)].take(param):
                 self._begin_sums()
@@ -169,11 +209,9 @@ class Elastic:
         """Ends a step, with as many ranks as there are."""
         tries = 0
         while not self._sum():
-            before, steps = self.ranks.ranks, self._steps
-            error = self.ranks.fault()
-            self.ranks.renew(wait_s=self._wait_s)
-            self._agree()
-            if self._steps > steps:
+            before, error = self.ranks.ranks, self.ranks.fault()
+            self._renew()
+            if not self._begun:
                 # Somebody is through with the step: so all its gradients have come, here, too.
                 break
             tries = tries + 1 if self.ranks.ranks == before else 0
@@ -184,28 +222,29 @@ class Elastic:
                 bucket.refill()
             self._begin_sums()
         self._sums.clear()
+        self._fresh = True
 
     def _sum(self) -> bool:
         """Waits until the step counts; whether it does, or some rank was lost."""
         try:
             for pending in self._sums:
                 pending.wait()
-            self._end()
+            # The operation that no rank ends before all have begun it.
+            self.ranks.barrier().wait()
         except SynclineError:
             if self.ranks.fault() is None:
                 raise
             return False
+        self._progress += 1
         return True
 
-    def _end(self) -> None:
-        """The operation that no rank ends before all have begun it; it also tells who is called."""
-        called = torch.tensor([len(self.ranks.waiting)], dtype=torch.int32)
-        self.ranks.all_reduce(memory(called), "max", keep=True).wait()
-        self._steps += 1
-        self._called = bool(called)
+    def _renew(self) -> None:
+        """Goes on in a new epoch, where the communicator has failed."""
+        self.ranks.renew(wait_s=self._wait_s)
+        self._agree()
 
     def _agree(self) -> None:
-        """Goes on with the step of whoever is furthest; whoever does not know anything is told the state."""
+        """Goes on where whoever is furthest does; whoever does not know anything is told the state."""
         for _ in range(TRIES + self.ranks.world):
             try:
                 self._exchange()
@@ -220,16 +259,22 @@ class Elastic:
 
     def _exchange(self) -> None:
         """What every rank knows, and the state for those who know nothing: of the first that is furthest."""
-        own = torch.tensor([self._steps, int(self._knows)], dtype=torch.int64)
-        all_of_them = torch.empty(2 * self.ranks.world, dtype=torch.int64)
+        own = torch.tensor([self._progress, int(self._knows), self._layout], dtype=torch.int64)
+        all_of_them = torch.empty(3 * self.ranks.world, dtype=torch.int64)
         self.ranks.all_gather(memory(own), memory(all_of_them)).wait()
-        known = all_of_them.view(-1, 2).tolist()
-        furthest = max(steps for steps, _ in known)
-        if not all(knows for _, knows in known):
-            # Where nobody knows anything yet, the first rank's is what all begin with.
-            able = [rank for rank, (steps, knows) in enumerate(known) if knows and steps == furthest]
-            self._give(able[0] if able else 0)
-        self._steps = furthest
+        known = all_of_them.view(-1, 3).tolist()
+        furthest = max(progress for progress, _, _ in known)
+        # Where nobody knows anything yet, the first rank's is what all begin with.
+        able = [rank for rank, (progress, knows, _) in enumerate(known) if knows and progress == furthest]
+        root = able[0] if able else 0
+        if known[root][2] != self._layout:
+            # The others go on without a rank that trains something else.
+            self.ranks.close()
+            found = ", ".join(bucket.name for bucket in self._buckets[:2])
+            raise refusal("this rank trains another model than the others", found, "the same parameters and bucket_mb")
+        if not all(knows for _, knows, _ in known):
+            self._give(root)
+        self._progress = furthest
         self._knows = True
 
     def _give(self, root: int) -> None:
@@ -238,7 +283,9 @@ class Elastic:
         state = b""
         if self.ranks.rank == root:
             packed = io.BytesIO()
-            torch.save({"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}, packed)
+            also = [each.state_dict() for each in self._also]
+            own = {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(), "also": also}
+            torch.save(own, packed)
             state = packed.getvalue()
             length[0] = len(state)
         self.ranks.broadcast(memory(length), root).wait()
@@ -248,3 +295,5 @@ class Elastic:
             read = torch.load(io.BytesIO(packed_state), weights_only=True)
             self.model.load_state_dict(read["model"])
             self.optimizer.load_state_dict(read["optimizer"])
+            for each, its in zip(self._also, read["also"], strict=True):
+                each.load_state_dict(its)

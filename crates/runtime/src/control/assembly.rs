@@ -27,18 +27,16 @@ pub struct Assembly {
     begun: bool,
     /// Where ranks listen that are ready for the next epoch.
     ready: BTreeMap<u32, Listens>,
-    /// When the first rank of the last epoch asked for the next one.
-    asked: Option<Duration>,
-    /// How long lost ranks are waited for then.
-    patience: Duration,
+    /// Ranks of the last epoch that have asked for the next one: when, and how long they would wait for lost ranks.
+    asked: BTreeMap<u32, (Duration, Duration)>,
     absent: bool,
 }
 
 impl Assembly {
     /// Of a job of `world` ranks, which come within `wait`.
     pub fn new(world: u32, wait: Duration) -> Self {
-        let (ready, patience) = (BTreeMap::new(), Duration::ZERO);
-        Self { world, wait, next: 0, begun: false, ready, asked: None, patience, absent: false }
+        let (ready, asked) = (BTreeMap::new(), BTreeMap::new());
+        Self { world, wait, next: 0, begun: false, ready, asked, absent: false }
     }
 
     /// Whether the first epoch has begun.
@@ -54,13 +52,13 @@ impl Assembly {
     /// A rank of the last epoch asks for the next one; it would wait so long for those that were lost.
     pub fn ask(&mut self, rank: u32, listens: Listens, patience: Duration, now: Duration) {
         self.come(rank, listens);
-        self.asked.get_or_insert(now);
-        self.patience = self.patience.max(patience);
+        self.asked.insert(rank, (now, patience));
     }
 
-    /// A rank is gone.
+    /// A rank is gone, and what it has asked for with it.
     pub fn forget(&mut self, rank: u32) {
         self.ready.remove(&rank);
+        self.asked.remove(&rank);
     }
 
     /// Whether a rank waits for the next epoch.
@@ -86,10 +84,12 @@ impl Assembly {
             }
             return None;
         }
-        let waited = now.saturating_sub(self.asked?);
+        let first = self.asked.values().map(|&(asked, _)| asked).min()?;
+        let patience = self.asked.values().map(|&(_, patience)| patience).max()?;
+        let waited = now.saturating_sub(first);
         let slow: Vec<u32> = here.iter().copied().filter(|&rank| !self.waits(rank)).collect();
         match slow.is_empty() {
-            true if complete || waited >= self.patience => Some(self.begin()),
+            true if complete || waited >= patience => Some(self.begin()),
             false if waited > self.wait => Some(Step::Slow(slow)),
             _ => None,
         }
@@ -98,7 +98,7 @@ impl Assembly {
     fn begin(&mut self) -> Step {
         let epoch = self.next;
         (self.next, self.begun) = (self.next.wrapping_add(1), true);
-        (self.asked, self.patience) = (None, Duration::ZERO);
+        self.asked.clear();
         Step::Begin(epoch, std::mem::take(&mut self.ready).into_iter().collect())
     }
 }
@@ -174,6 +174,17 @@ mod tests {
         assert_eq!((assembly.step(&[0, 1], s(50)), assembly.waiting()), (None, vec![1]));
         assembly.ask(0, listens(), s(0), s(60));
         assert_eq!(who(assembly.step(&[0, 1], s(60))), (2, vec![0, 1]));
+    }
+
+    #[test]
+    fn whoever_has_asked_and_is_gone_holds_nobody_up() {
+        let mut assembly = begun(3);
+        assembly.ask(2, listens(), s(3600), s(20));
+        assembly.forget(2);
+        assert_eq!(assembly.step(&[0, 1], s(90)), None, "nobody who is there has asked");
+        assembly.ask(0, listens(), s(0), s(91));
+        assembly.ask(1, listens(), s(0), s(92));
+        assert_eq!(who(assembly.step(&[0, 1], s(92))), (1, vec![0, 1]));
     }
 
     #[test]

@@ -130,7 +130,10 @@ impl Coordinator {
         let here = self.members.values().filter(|&&state| state == State::Here).count();
         // An answer of everybody does not end it: a report of another may be on its way.
         let waited = now.saturating_sub(inquest.opened);
-        if waited >= GRACE || (waited >= GRACE / 4 && inquest.answers.len() >= here) {
+        // Silence is found by one after the other: what it has in common is seen once all have.
+        let silence = inquest.reports.iter().any(|(_, _, trouble)| trouble.kind == Kind::Silent);
+        let least = if silence { GRACE / 2 } else { GRACE / 4 };
+        if waited >= GRACE || (waited >= least && inquest.answers.len() >= here) {
             let inquest = self.inquest.take().expect("there is one");
             let (blame, trouble) = self.conclude(&inquest);
             self.decide(blame, trouble);

@@ -14,6 +14,8 @@ pub struct Member {
     verdict: Option<(Blame, Trouble)>,
     /// Ranks that wait for the next epoch.
     waiting: Vec<u32>,
+    /// Why this member takes no part any more.
+    dismissed: Option<String>,
     out: Vec<Up>,
 }
 
@@ -23,7 +25,7 @@ impl Member {
         let mut pulse = Pulse::new(patience, now);
         pulse.join(0, now);
         pulse.heard(0, now);
-        Self { pulse, alone: false, verdict: None, waiting: Vec::new(), out: Vec::new() }
+        Self { pulse, alone: false, verdict: None, waiting: Vec::new(), dismissed: None, out: Vec::new() }
     }
 
     /// Something is wrong with a peer. The coordinator will decide.
@@ -48,7 +50,8 @@ impl Member {
             Down::Alive | Down::Meet { .. } | Down::Begun => {}
             Down::Waiting { ranks } => self.waiting = ranks,
             Down::Dismissed { why } => {
-                self.lost(Trouble { kind: Kind::Closed, what: format!("says that this rank {why}") })
+                self.lost(Trouble { kind: Kind::Closed, what: format!("says that this rank {why}") });
+                self.dismissed = Some(why);
             }
             Down::Leave => {
                 self.alone = true;
@@ -80,6 +83,11 @@ impl Member {
     /// Whether the coordinator has left, as it said: members decide for themselves then.
     pub fn alone(&self) -> bool {
         self.alone
+    }
+
+    /// Why this member takes no part any more, as the coordinator has said: a clause about it.
+    pub fn dismissed(&self) -> Option<&str> {
+        self.dismissed.as_deref()
     }
 
     /// Ranks that wait for the next epoch, as far as is known here.

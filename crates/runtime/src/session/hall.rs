@@ -175,6 +175,7 @@ impl Door {
                 if self.assembly.begun() {
                     line.say(&Down::Begun);
                     self.pulse.join(rank as usize, self.started.elapsed());
+                    self.pulse.heard(rank as usize, self.started.elapsed());
                 }
                 self.guests.insert(rank, line);
             }
@@ -236,6 +237,12 @@ impl Door {
         match self.coordinator.as_ref()?.verdict()? {
             (Blame::Link(lower, higher), trouble) if *higher == rank && trouble.kind == Kind::Silent => {
                 Some(format!("cannot be reached from rank {lower}"))
+            }
+            // All that others cannot reach it tell the same.
+            (Blame::Rank(silent), trouble)
+                if *silent == rank && rank != 0 && trouble.kind == Kind::Silent =>
+            {
+                Some("cannot be reached from others".to_owned())
             }
             _ => None,
         }

@@ -75,7 +75,8 @@ pub(super) fn join(
         (0..lanes).map(|_| (0..world).map(|_| None).collect()).collect();
     let mut meeting = Meeting::new(place, meet, listeners)?;
     let wait = if meet.epoch == 0 { place.wait } else { place.wait.min(AGAIN) };
-    let mut deadline = Instant::now() + wait;
+    let began = Instant::now();
+    let mut deadline = began + wait;
     let mut missing = (world - 1) * lanes as usize;
     let mut events = Events::with_capacity(256);
     while missing > 0 {
@@ -83,7 +84,7 @@ pub(super) fn join(
             let absent = (meet.ranks().zip(0..)).find(|&(rank, seat): &(u32, usize)| {
                 rank != place.rank && connections.iter().any(|lane| lane[seat].is_none())
             });
-            let (rank, seconds) = (absent.map_or(0, |(rank, _)| rank), place.wait.as_secs_f64());
+            let (rank, seconds) = (absent.map_or(0, |(rank, _)| rank), began.elapsed().as_secs_f64());
             let why = meeting.troubles.get(&rank).map_or(String::new(), |why| format!(": {why}"));
             // The others go on without one of the two, once the coordinator has said so.
             if meet.epoch > 0 && !post.has_reported() {

@@ -126,7 +126,7 @@ impl Post {
         wanted: &mut Wanted<'_>,
     ) -> Result<(Meet, Listeners), Absence> {
         (self.reported, self.verdict) = (false, None);
-        let deadline = Instant::now() + place.wait + patience;
+        let deadline = Instant::now() + place.wait;
         let listeners = meeting::listen(place, settings.pace.lanes)?;
         let patience_ms = patience.as_millis() as u64;
         self.line.say(&Up::Again { listens: listeners.listens.clone(), patience_ms });
@@ -170,7 +170,8 @@ impl Post {
                     }
                     return Ok(Some(meet));
                 }
-                Some(Down::Verdict { blame, trouble }) if first => {
+                // A newcomer may hear of the one whose place it takes.
+                Some(Down::Verdict { blame, trouble }) if first && !begun => {
                     return Err(Absence::new(format!("{blame} {trouble}")));
                 }
                 Some(Down::Dismissed { why }) => return Err(fault(why)),
@@ -191,7 +192,8 @@ impl Post {
                         return Err(lost(Trouble::silent(heard.elapsed()).what));
                     }
                     // The coordinator knows who is missing: it may say so a little later.
-                    if Instant::now() > deadline + Duration::from_secs(2) {
+                    // Members of an epoch that is over leave it to the coordinator how long to wait.
+                    if first && Instant::now() > deadline + Duration::from_secs(2) {
                         let why = match begun {
                             true => {
                                 "waits for the job to begin another epoch, as its ranks have not done yet"
@@ -278,6 +280,9 @@ impl Post {
     }
 }
 
+/// Why there is no other epoch, as a rule.
+const LOST: &str = "has lost the coordinator: there is no other epoch without it";
+
 /// What the thread is told.
 enum Tell {
     Report(u32, Trouble),
@@ -293,7 +298,7 @@ pub(super) struct Watch {
     waker: Arc<Waker>,
     /// Ranks that wait for the next epoch.
     waiting: Arc<Mutex<Vec<u32>>>,
-    thread: Option<JoinHandle<Option<Post>>>,
+    thread: Option<JoinHandle<Result<Post, String>>>,
     hall: Option<Hall>,
 }
 
@@ -315,9 +320,13 @@ impl Watch {
 
     /// Ends the thread, without a word to the coordinator: the connection to it, unless it is lost, and the coordinator,
     /// where it is ours.
-    pub(super) fn recall(mut self) -> (Option<Post>, Option<Hall>) {
+    ///
+    /// # Errors
+    /// A clause about this rank: why there is no connection any more.
+    pub(super) fn recall(mut self) -> (Result<Post, String>, Option<Hall>) {
         self.tell(Tell::Recall);
-        let post = self.thread.take().and_then(|thread| thread.join().ok().flatten());
+        let lost = || Err(LOST.to_owned());
+        let post = self.thread.take().map_or_else(lost, |thread| thread.join().unwrap_or_else(|_| lost()));
         (post, self.hall.take())
     }
 
@@ -352,14 +361,14 @@ struct Keeper {
 
 impl Keeper {
     /// Until the member leaves, or wants its connection back.
-    fn run(mut self) -> Option<Post> {
+    fn run(mut self) -> Result<Post, String> {
         let started = Instant::now();
         let mut member = Member::new(self.patience, started.elapsed());
         let mut events = Events::with_capacity(8);
         let (mut given, mut leaving) = (false, None);
         loop {
             if self.post.wait(&mut events, member.interval()).is_err() {
-                return None;
+                return Err(LOST.to_owned());
             }
             loop {
                 match self.told.try_recv() {
@@ -367,7 +376,11 @@ impl Keeper {
                     Ok(Tell::Late(sequence, elapsed)) => member.late(sequence, elapsed),
                     Ok(Tell::Recall) => {
                         let lost = member.verdict().is_some_and(|(blame, _)| *blame == Blame::Coordinator);
-                        return (!lost && !member.alone()).then_some(self.post);
+                        return match member.dismissed() {
+                            Some(why) => Err(why.to_owned()),
+                            None if lost || member.alone() => Err(LOST.to_owned()),
+                            None => Ok(self.post),
+                        };
                     }
                     Err(TryRecvError::Empty) => break,
                     Err(TryRecvError::Disconnected) => {
@@ -412,7 +425,7 @@ impl Keeper {
             let said = leaving
                 .is_some_and(|since| self.post.line.said() || since.elapsed() > Duration::from_secs(1));
             if said || (gone && leaving.is_some()) {
-                return None;
+                return Err(LOST.to_owned());
             }
             if gone {
                 // Nothing more comes; wait for the communicator to end.
