@@ -56,16 +56,21 @@ def steps(running, count):
         assert "step" in line, line or running.communicate()[1]
 
 
-def outcomes(running):
-    """What each rank said last."""
-    out, err = running.communicate(timeout=60)
+def lines(running):
+    """What each rank said, in turn."""
+    out, err = running.communicate(timeout=100)
     said = {}
     for line in out.splitlines():
         rank, _, text = line.partition("] ")
         if text.startswith("{"):
-            said[int(rank.removeprefix("["))] = json.loads(text)
+            said.setdefault(int(rank.removeprefix("[")), []).append(json.loads(text))
     assert said, err
     return said
+
+
+def outcomes(running):
+    """What each rank said last."""
+    return {rank: said[-1] for rank, said in lines(running).items()}
 
 
 def test_a_host_that_is_cut_off_is_at_fault_and_knows_it(cli, bed):
@@ -117,3 +122,15 @@ def test_a_cut_that_heals_soon_is_waited_for(cli, bed):
     heal()
     said = outcomes(running)
     assert all(each == {"done": 400} for each in said.values()), said
+
+
+def test_an_elastic_job_goes_on_with_the_lower_of_two_that_do_not_reach_each_other(cli, bed):
+    """Fault: nothing goes through between two hosts of an elastic job -> it goes on without the higher rank"""
+    running = start(cli, bed, renew={}, steps=1500)
+    steps(running, 4)
+    cut(cli, bed, 2, 3)
+    said = lines(running)
+    for rank in (0, 1, 2):
+        assert [line["ranks"] for line in said[rank] if "ranks" in line] == [[0, 1, 2]], said[rank]
+        assert said[rank][-1] == {"done": 1500}
+    assert "rank 3 cannot be reached from rank 2" in said[3][-1]["error"]["message"], said[3]

@@ -1,6 +1,7 @@
 """One rank of a training that goes on: it says in lines of JSON which step counted, and with whom.
 
-Usage: elastic.py SETTINGS, with ``steps``, ``wait_s``, ``whole`` (does not end before lost ranks are back).
+Usage: elastic.py SETTINGS, with ``steps``, ``wait_s``, ``whole`` (does not end before lost ranks are back),
+``dies`` (while it gets the state of the others).
 """
 
 from __future__ import annotations
@@ -51,6 +52,9 @@ def main() -> None:
     descent = optimizer(net)
     ranks = Communicator.join(elastic=True, **settings.get("join", {}))
     training = syncline.torch.Elastic(ranks, net, descent, wait_s=settings.get("wait_s", 0.0), bucket_mb=0.001)
+    if settings.get("dies"):
+        # In the middle of what others give it.
+        training._give = lambda _: os._exit(9)
     least = int(os.environ["WORLD_SIZE"]) if settings.get("whole") else 1
     # How many had a part in the last step.
     parts = 0

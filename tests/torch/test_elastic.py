@@ -87,6 +87,20 @@ def test_a_rank_that_is_started_again_gets_the_state_of_the_others(wait_s):
     check(told, parts)
 
 
+def test_a_rank_that_dies_while_it_gets_the_state_ends_nothing():
+    """Fault: it dies while it gets the state -> the others go on"""
+    with start(3, whole=True) as running:
+        for rank in range(3):
+            assert running.until(rank, "step") == 0
+        running.kill(1, signal.SIGKILL)
+        with start(3, ranks=[1], dies=True, join={"coordinator": running.address}) as dying:
+            assert dying.processes[0].wait(timeout=60) == 9
+        with start(3, ranks=[1], whole=True, join={"coordinator": running.address}) as again:
+            back = rest(again, 0)
+            told = [*(rest(running, rank) for rank in (0, 2)), back]
+    check(told, {0: [0, 1, 2], **told[0][0]})
+
+
 def test_without_the_first_rank_backward_says_so():
     with start(3) as running:
         for rank in range(3):
