@@ -7,6 +7,7 @@ the times of ``COUNT`` round trips of 4 bytes, in seconds. ``CONTROL`` is the co
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import struct
@@ -56,6 +57,11 @@ def _answer(sock: socket.socket, control: str) -> None:
                 break
             count += got
         sock.sendall(struct.pack("!d", count / elapsed))
+        # To close with bytes unread would take back the answer, which may still be on its way.
+        sock.settimeout(5)
+        with contextlib.suppress(OSError):
+            while sock.recv(BLOCK):
+                pass
 
 
 def serve(control: str, address: str, port: int) -> None:
