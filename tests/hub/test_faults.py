@@ -12,15 +12,9 @@ from pathlib import Path
 import pytest
 
 from syncline.hub import Service, status
-from tests.runtime.jobs import free_port, job
+from tests.runtime.jobs import FOUND_WITHIN_S, SLACK_S, free_port, job
 
 WORKER = Path(__file__).parent / "worker.py"
-
-FOUND_WITHIN_S = 2.0
-"""How soon a fault is found: what the project promises."""
-
-SLACK_S = 3.0
-"""What a machine that is busy with other tests may add."""
 
 
 @pytest.fixture

@@ -17,6 +17,12 @@ from typing import Any
 
 WORKER = Path(__file__).parent / "worker.py"
 
+FOUND_WITHIN_S = 2.0
+"""How soon a fault is found: what the project promises."""
+
+SLACK_S = 3.0
+"""What a machine that is busy with other tests may add."""
+
 
 def free_port() -> int:
     """A port that nobody listens at."""

@@ -7,13 +7,7 @@ import signal
 
 import pytest
 
-from tests.runtime.jobs import job
-
-FOUND_WITHIN_S = 2.0
-"""How soon a fault is found: what the project promises."""
-
-SLACK_S = 3.0
-"""What a machine that is busy with other tests may add."""
+from tests.runtime.jobs import FOUND_WITHIN_S, SLACK_S, job
 
 
 def told(faulty, since, ranks, running):

@@ -13,18 +13,12 @@ from pathlib import Path
 import pytest
 
 from syncline.hub import Service
-from tests.runtime.jobs import free_port, job
+from tests.runtime.jobs import FOUND_WITHIN_S, SLACK_S, free_port, job
 from tests.torch.ranks import run
 
 pytestmark = pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed")
 
 WORKER = Path(__file__).parent / "hub_worker.py"
-
-FOUND_WITHIN_S = 2.0
-"""How soon a fault is found: what the project promises."""
-
-SLACK_S = 3.0
-"""What a machine that is busy with other tests may add."""
 
 
 @pytest.fixture

@@ -345,23 +345,29 @@ fn in_the_order_of_seats_a_hub_and_direct_add_from_the_first_rank_to_the_last() 
     }
 }
 
+/// Four ranks, so many steps into an operation on 8000 bytes each, which are to be kept.
+fn under_way(name: &str, operation: &Operation, seed: u64, steps: u64) -> (Memory<Lane>, Vec<Buffer>) {
+    let (lanes, shapes) = lanes_of(name, 4, operation, 256);
+    let mut buffers: Vec<Buffer> = (0..4).map(|_| Buffer::new(8000)).collect();
+    let mut network = Memory::mesh(lanes, seed, 300);
+    for ((rank, buffer), shape) in (0u32..).zip(&mut buffers).zip(shapes) {
+        buffer.as_mut_slice().copy_from_slice(&interpreter::vector(operation, rank, 1));
+        let region = buffer.region();
+        let job = Job { sequence: 1, shape, input: region, output: region, keep: true };
+        network.machine(rank as usize).start(Arc::new(job)).unwrap();
+    }
+    for _ in 0..steps {
+        network.step().unwrap();
+    }
+    (network, buffers)
+}
+
 #[test]
 fn what_is_to_be_kept_is_there_after_a_failure() {
     let operation = all_reduce(1000, Element::I64, Association::Arrival);
     for name in TRIED {
         for steps in [0, 10, 50, 100, 200, 400] {
-            let (lanes, shapes) = lanes_of(name, 4, &operation, 256);
-            let mut buffers: Vec<Buffer> = (0..4).map(|_| Buffer::new(8000)).collect();
-            let mut network = Memory::mesh(lanes, steps, 300);
-            for ((rank, buffer), shape) in (0u32..).zip(&mut buffers).zip(shapes) {
-                buffer.as_mut_slice().copy_from_slice(&interpreter::vector(&operation, rank, 1));
-                let region = buffer.region();
-                let job = Job { sequence: 1, shape, input: region, output: region, keep: true };
-                network.machine(rank as usize).start(Arc::new(job)).unwrap();
-            }
-            for _ in 0..steps {
-                network.step().unwrap();
-            }
+            let (mut network, mut buffers) = under_way(name, &operation, steps, steps);
             for (rank, buffer) in (0u32..).zip(&mut buffers) {
                 assert_eq!(network.machine(rank as usize).abort(), [1]);
                 assert_eq!(
@@ -386,24 +392,13 @@ proptest! {
     /// Fault: bytes change on their way, are lost, come twice, or come unsent -> whoever gets them is never through with a wrong result, and blames that connection; inputs are as they were
     #[test]
     fn no_mishap_goes_unnoticed(
-        (plan, seed, steps) in (0..TRIED.len(), any::<u64>(), 1usize..600),
+        (plan, seed, steps) in (0..TRIED.len(), any::<u64>(), 1u64..600),
         mishap in prop_oneof![
             Just(Mishap::Flip), Just(Mishap::Lose), Just(Mishap::Repeat), Just(Mishap::Garbage)
         ],
     ) {
         let operation = all_reduce(1000, Element::I64, Association::Arrival);
-        let (lanes, shapes) = lanes_of(TRIED[plan], 4, &operation, 256);
-        let mut buffers: Vec<Buffer> = (0..4).map(|_| Buffer::new(8000)).collect();
-        let mut network = Memory::mesh(lanes, seed, 300);
-        for ((rank, buffer), shape) in (0u32..).zip(&mut buffers).zip(shapes) {
-            buffer.as_mut_slice().copy_from_slice(&interpreter::vector(&operation, rank, 1));
-            let region = buffer.region();
-            let job = Job { sequence: 1, shape, input: region, output: region, keep: true };
-            network.machine(rank as usize).start(Arc::new(job)).unwrap();
-        }
-        for _ in 0..steps {
-            network.step().unwrap();
-        }
+        let (mut network, mut buffers) = under_way(TRIED[plan], &operation, seed, steps);
         if let Some((from, to)) = network.mishap(mishap) {
             // Bytes that never come are waited for, until the deadline.
             if let Err((place, peer, _)) = network.run() {

@@ -71,7 +71,7 @@ pub(super) fn enter(
         let mut post = Post::connect(place, settings, deadline, wanted)?;
         post.line.say(&Up::Listens(listeners.listens.clone()));
         // Whoever was cut off before a word was said tries again, and may be told why.
-        if let Some(meet) = post.gather(place, settings, (deadline, true), wanted)? {
+        if let Some(meet) = post.gather(place, settings, Some(deadline), wanted)? {
             return Ok((post, meet, listeners));
         }
     }
@@ -126,25 +126,26 @@ impl Post {
         wanted: &mut Wanted<'_>,
     ) -> Result<(Meet, Listeners), Absence> {
         (self.reported, self.verdict) = (false, None);
-        let deadline = Instant::now() + place.wait;
         let listeners = meeting::listen(place, settings.pace.lanes)?;
         let patience_ms = patience.as_millis() as u64;
         self.line.say(&Up::Again { listens: listeners.listens.clone(), patience_ms });
-        match self.gather(place, settings, (deadline, false), wanted)? {
+        match self.gather(place, settings, None, wanted)? {
             Some(meet) => Ok((meet, listeners)),
             None => Err(Absence::here(place.rank, "was cut off by the coordinator")),
         }
     }
 
-    /// Waits until an epoch begins; nothing, where the member was cut off at once, the `first` time.
+    /// Waits until an epoch begins; nothing, where a member that has just come was cut off at once. Such a member has a
+    /// deadline; those of an epoch that is over leave it to the coordinator how long to wait.
     fn gather(
         &mut self,
         place: &Place,
         settings: Settings,
-        (deadline, first): (Instant, bool),
+        deadline: Option<Instant>,
         wanted: &mut Wanted<'_>,
     ) -> Result<Option<Meet>, Absence> {
-        let lanes = settings.pace.lanes;
+        let (lanes, first) = (settings.pace.lanes, deadline.is_some());
+        let past = |more: Duration| deadline.is_some_and(|deadline| Instant::now() > deadline + more);
         let fault = |what: String| Absence::here(place.rank, &what);
         let lost = |why: String| fault(format!("lost the coordinator: it {why}"));
         let mut events = Events::with_capacity(8);
@@ -181,7 +182,7 @@ impl Post {
                 Some(Down::Alive | Down::Roll { .. } | Down::Verdict { .. } | Down::Waiting { .. }) => {}
                 None => {
                     if let Some(how) = closed {
-                        if first && began.elapsed() < AGAIN && Instant::now() < deadline {
+                        if first && began.elapsed() < AGAIN && !past(Duration::ZERO) {
                             std::thread::sleep(AGAIN);
                             return Ok(None);
                         }
@@ -192,8 +193,7 @@ impl Post {
                         return Err(lost(Trouble::silent(heard.elapsed()).what));
                     }
                     // The coordinator knows who is missing: it may say so a little later.
-                    // Members of an epoch that is over leave it to the coordinator how long to wait.
-                    if first && Instant::now() > deadline + Duration::from_secs(2) {
+                    if past(Duration::from_secs(2)) {
                         let why = match begun {
                             true => {
                                 "waits for the job to begin another epoch, as its ranks have not done yet"
