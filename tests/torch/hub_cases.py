@@ -314,7 +314,11 @@ def refusals():
     optimizer.close()
     embedding = torch.nn.Embedding(4, 3, sparse=True)
     optimizer = HubOptimizer(embedding.parameters(), Sgd(lr=0.1), job="sparse")
-    refused(lambda: embedding(torch.tensor([1])).sum().backward(), "gradients have to be dense", "sparse_coo of shape (4, 3)")
+    refused(
+        lambda: embedding(torch.tensor([1])).sum().backward(),
+        "gradients have to be dense",
+        "sparse_coo of shape (4, 3)",
+    )
     optimizer.close()
     optimizer = make(job="four")()
     optimizer.close()
