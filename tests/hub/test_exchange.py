@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
 import threading
 from array import array
+from pathlib import Path
 
 import pytest
 
@@ -204,6 +206,20 @@ def test_what_does_not_fit_is_told(hubs):
         refused(lambda: hub.push("bias", b"abc"), "writes to its buffer")
         refused(lambda: hub.set_learning_rate(0.1), "no optimizer")
     refused(lambda: hub.push("bias", array("f", [0.0] * 3)), "closed")
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="threads are pinned on Linux alone")
+def test_cores_have_a_cpu_each_if_the_host_is_theirs():
+    whole = sorted(os.sched_getaffinity(0))
+    with Service(port=0, cores=len(whole), pin=True) as service:
+        with Hub.join(service.addresses[0], {"vector": ("f32", 100_000)}, rank=0, world=1) as hub:
+            hub.push_pull("vector", array("f", [1.0] * 100_000)).wait()  # cores are at work
+        tasks = {task.name: (task / "comm").read_text().strip() for task in Path("/proc/self/task").iterdir()}
+        pinned = [os.sched_getaffinity(int(task)) for task, name in tasks.items() if name.startswith("core ")]
+        assert sorted(pinned, key=min) == [{cpu} for cpu in whole]
+        refused(
+            lambda: Service(port=0, cores=len(whole) + 1, pin=True), f"no CPU for each of its {len(whole) + 1} cores"
+        )
 
 
 def test_a_hub_that_cannot_be_is_told():

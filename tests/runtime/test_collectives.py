@@ -10,6 +10,7 @@ import sys
 import textwrap
 import time
 from array import array
+from pathlib import Path
 
 import pytest
 
@@ -49,6 +50,30 @@ def test_ranks_on_one_machine_share_memory_unless_one_will_not():
         assert said[1] == {"0": expected, "2": expected}
         assert said[0]["1"] == expected
         assert said[0]["2"] == "shared memory"
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="threads are pinned on Linux alone")
+def test_lanes_have_a_cpu_each_where_there_are_enough():
+    body = """
+        import json, os
+        os.sched_setaffinity(0, list(os.sched_getaffinity(0))[: int(os.environ["CPUS"])])
+        with Communicator.join(pin=os.environ["PIN"] == "yes") as ranks:
+            ranks.barrier().wait()  # lanes are at work
+            on = {}
+            for task in os.listdir("/proc/self/task"):
+                with open(f"/proc/self/task/{task}/comm") as name:
+                    on[name.read().strip()] = sorted(os.sched_getaffinity(int(task)))
+            print(json.dumps([ranks.cpus, on["lane 0"]]))
+    """
+    whole = sorted(os.sched_getaffinity(0))
+    if len(whole) > 1:
+        cpus, lane = json.loads(run(1, body, CPUS="1000", PIN="yes")[0])
+        assert cpus == lane
+        assert len(lane) == 1
+        assert json.loads(run(1, body, CPUS="1000", PIN="no")[0]) == [[], whole]
+    assert json.loads(run(1, body, CPUS="1", PIN="yes")[0]) == [[], whole[:1]]
+    many = run(len(whole) + 1, body, CPUS="1000", PIN="yes") if len(whole) < 8 else []
+    assert [json.loads(line) for line in many] == [[[], whole]] * len(many)
 
 
 def test_every_collective():

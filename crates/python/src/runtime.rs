@@ -49,6 +49,7 @@ struct Member {
     interfaces: Vec<IpAddr>,
     wait_s: f64,
     shared_memory: bool,
+    pin: bool,
     elastic: bool,
     congestion: Option<String>,
     lanes: u32,
@@ -193,6 +194,7 @@ impl Communicator {
                 interfaces: member.interfaces,
                 wait: seconds("wait_s", member.wait_s)?,
                 shared_memory: member.shared_memory,
+                pin: member.pin,
                 elastic: member.elastic,
                 congestion: member.congestion,
             };
@@ -288,6 +290,11 @@ impl Communicator {
             (0..).zip(communicator.transports()).filter_map(named).collect()
         });
         transports.unwrap_or_default()
+    }
+
+    /// The CPU that each lane's thread has to itself; nothing where the system chooses, and once the communicator is closed.
+    fn cpus(&self) -> Vec<usize> {
+        self.operations.ask(|communicator| communicator.cpus().to_vec()).unwrap_or_default()
     }
 
     /// Begins an operation on memory, given as address and bytes, that `owner` keeps where it is. Nobody else may touch it

@@ -49,6 +49,7 @@ impl Default for Settings {
 pub struct Communicator {
     book: Arc<Book>,
     transports: Vec<String>,
+    cpus: Vec<usize>,
     lanes: Lanes,
     shared: Arc<Mutex<Shared>>,
     gauge: Arc<Gauge>,
@@ -164,18 +165,19 @@ impl Communicator {
         epoch: u16,
         connections: Vec<Vec<Option<Connection>>>,
     ) -> std::io::Result<Self> {
-        Self::begin_threads(book, settings, epoch, connections, |_, _| Ok(None))
+        Self::begin_threads(book, settings, epoch, connections, Vec::new(), |_, _| Ok(None))
     }
 
-    /// The same, under a court.
+    /// The same, under a court, and with a CPU for each lane's thread, if any.
     pub(crate) fn under<C: Court + 'static>(
         book: Arc<Book>,
         settings: Settings,
         epoch: u16,
         connections: Vec<Vec<Option<Connection>>>,
+        cpus: Vec<usize>,
         court: impl FnOnce(Verdicts, Arc<Gauge>) -> std::io::Result<C>,
     ) -> std::io::Result<Self> {
-        Self::begin_threads(book, settings, epoch, connections, |verdicts, gauge| {
+        Self::begin_threads(book, settings, epoch, connections, cpus, |verdicts, gauge| {
             Ok(Some(Box::new(court(verdicts, gauge)?)))
         })
     }
@@ -185,6 +187,7 @@ impl Communicator {
         settings: Settings,
         epoch: u16,
         connections: Vec<Vec<Option<Connection>>>,
+        cpus: Vec<usize>,
         court: impl FnOnce(Verdicts, Arc<Gauge>) -> std::io::Result<Option<Box<dyn Court>>>,
     ) -> std::io::Result<Self> {
         assert_eq!(connections.len(), settings.pace.lanes as usize, "connections for every lane");
@@ -199,7 +202,9 @@ impl Communicator {
             let lane = Lane::new(index, settings.pace, epoch, Arc::clone(&book));
             let (worker, bell) =
                 Worker::new(lane, connections, settings.patience, commands, siblings, reports.clone())?;
-            let thread = std::thread::Builder::new().name(format!("lane {index}")).spawn(|| worker.run())?;
+            let cpu = cpus.get(index as usize).copied();
+            let thread = std::thread::Builder::new().name(format!("lane {index}"));
+            let thread = thread.spawn(move || worker.run(cpu))?;
             lanes.0.push(Handle { commands: senders[index as usize].clone(), bell, thread: Some(thread) });
         }
         let shared = Arc::new(Mutex::new(Shared::default()));
@@ -218,7 +223,7 @@ impl Communicator {
             deadline: settings.deadline,
         };
         let monitor = std::thread::Builder::new().name("monitor".to_owned()).spawn(|| monitor.run())?;
-        Ok(Self { book, transports, lanes, shared, gauge, monitor: Some(monitor) })
+        Ok(Self { book, transports, cpus, lanes, shared, gauge, monitor: Some(monitor) })
     }
 
     /// What is known about how collectives are run.
@@ -230,6 +235,11 @@ impl Communicator {
     /// member may differ. Nothing for the own.
     pub fn transports(&self) -> &[String] {
         &self.transports
+    }
+
+    /// The CPU that each lane's thread has to itself; none where the system's scheduler chooses.
+    pub fn cpus(&self) -> &[usize] {
+        &self.cpus
     }
 
     /// Why nothing can begin any more, if that is so.
@@ -569,7 +579,7 @@ mod tests {
             Settings { pace: Pace { lanes: 2, ..Settings::default().pace }, ..Settings::default() };
         let book = Book::new(0, 2, vec![0, 1], Vec::new()).unwrap();
         let refuse = |_, _| Err::<Nobody, _>(std::io::ErrorKind::OutOfMemory.into());
-        assert!(Communicator::under(Arc::new(book), settings, 0, connections, refuse).is_err());
+        assert!(Communicator::under(Arc::new(book), settings, 0, connections, Vec::new(), refuse).is_err());
         // Both lanes have said goodbye and are gone.
         for stream in &mut streams {
             let mut all = Vec::new();

@@ -10,9 +10,10 @@
 //! - [`lane`]: the chunks that one thread works on, with a connection to each peer;
 //! - [`hub`]: a server that sums for workers; [`machine`]: what all that talk to peers have in common;
 //! - [`transport`]: what carries bytes between lanes;
-//! - [`executor`]: lanes on threads and sockets; [`session`]: members that meet over TCP;
+//! - [`executor`]: lanes on threads and sockets, `affinity`: each on a CPU of its own; [`session`]: members that meet over TCP;
 //! - [`handshake`]: who speaks; [`certificates`]: who may; [`pulse`]: signs of life; [`control`]: members and their coordinator; [`fault`]: what goes wrong, and who is at fault.
 
+mod affinity;
 pub mod certificates;
 pub mod control;
 pub mod cut;

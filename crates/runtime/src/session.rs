@@ -15,6 +15,7 @@ pub mod place;
 pub(crate) mod porch;
 mod post;
 
+use crate::affinity;
 use crate::executor::{Communicator, Settings};
 use crate::shape::Book;
 use meeting::Listeners;
@@ -186,6 +187,15 @@ fn go_on(
     Err(why)
 }
 
+/// The CPUs of a member's lanes, where each is to have one.
+fn cpus(place: &Place, meet: &Meet, lanes: usize) -> Vec<usize> {
+    let (neighbours, which) = meet.neighbours(place.rank).filter(|_| place.pin).unzip();
+    let chosen = neighbours.zip(which).and_then(|(neighbours, which)| {
+        affinity::choose(&affinity::allowed(), neighbours, which, lanes, crc32c::crc32c(place.job.as_bytes()))
+    });
+    chosen.unwrap_or_default()
+}
+
 /// An epoch that has begun.
 struct Begun {
     post: Post,
@@ -222,8 +232,10 @@ impl Begun {
             kept = Some(Arc::clone(&watch));
             Ok(watch)
         };
-        let communicator = Communicator::under(Arc::new(book), settings, meet.epoch, connections, court)
-            .map_err(|error| Absence::here(place.rank, &format!("starts no threads: {error}")))?;
+        let cpus = cpus(&place, &meet, connections.len());
+        let communicator =
+            Communicator::under(Arc::new(book), settings, meet.epoch, connections, cpus, court)
+                .map_err(|error| Absence::here(place.rank, &format!("starts no threads: {error}")))?;
         let watch = kept.expect("a communicator under a court");
         let ranks = meet.ranks().collect();
         Ok(Session { communicator, watch, place, settings, ranks, epoch: meet.epoch })

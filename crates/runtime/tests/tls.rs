@@ -154,6 +154,7 @@ fn serve(cores: u32, interfaces: usize, trust: &Trust) -> Service {
     let setup = Setup {
         interfaces: vec![address; interfaces],
         cores,
+        pin: false,
         trust: trust.clone(),
         patience: patience(),
         ahead: 16 << 20,

@@ -146,7 +146,7 @@ fn longer(mut value: Value, iterations: u32) -> Value {
 }
 
 proptest! {
-    #![proptest_config(cases(150))]
+    #![proptest_config(cases(60))]
 
     #[test]
     fn the_same_whatever_divides(value in scenario()) {
@@ -235,7 +235,7 @@ fn overlapping() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
-    #![proptest_config(cases(400))]
+    #![proptest_config(cases(150))]
 
     #[test]
     fn the_same_where_iterations_overlap(value in overlapping()) {
@@ -292,7 +292,7 @@ fn broken(mut value: Value, mut faults: Value) -> Value {
 }
 
 proptest! {
-    #![proptest_config(cases(150))]
+    #![proptest_config(cases(60))]
 
     /// What is slow breaks the symmetry, and iterations repeat only once windows are over.
     #[test]
@@ -302,7 +302,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(cases(400))]
+    #![proptest_config(cases(150))]
 
     /// Pipelines and their replicas, groups along dimensions and across them, several jobs on one fabric.
     #[test]

@@ -333,6 +333,9 @@ def serve(
     ),
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 is any that is free.")] = 29420,
     cores: Annotated[int | None, typer.Option(min=1, max=256, help="Threads that sum; else one for each CPU.")] = None,
+    pin: Annotated[
+        bool, typer.Option("--pin", help="Give each of these threads a CPU of its own: on a host that only serves.")
+    ] = False,
     key_file: KeyFile = None,
     tls: Tls = None,
     insecure: Annotated[bool, typer.Option("--insecure", help="Serve everybody who reaches it.")] = False,
@@ -351,7 +354,14 @@ def serve(
     """
     from syncline.cli.hub import serve as call
 
-    options = {"key_file": key_file, "tls": tls, "insecure": insecure, "congestion": congestion, "most_jobs": most_jobs}
+    options = {
+        "pin": pin,
+        "key_file": key_file,
+        "tls": tls,
+        "insecure": insecure,
+        "congestion": congestion,
+        "most_jobs": most_jobs,
+    }
     return call(listen.split(","), port, cores, options, metrics=metrics, as_json=log == Log.JSON, drain_s=drain)
 
 

@@ -33,6 +33,7 @@ class Service:
         *,
         port: int = PORT,
         cores: int | None = None,
+        pin: bool = False,
         key_file: str | Path | None = None,
         tls: Certificates | str | Path | None = None,
         insecure: bool = False,
@@ -45,8 +46,9 @@ class Service:
         """Begins to serve at ``listen``, an address of each interface, at ``port`` unless it names one (0: any).
 
         ``cores`` threads sum, each with the chunks of its own (as many as this machine has; core ``c`` is reached
-        through interface ``c mod interfaces``). A worker may be ``ahead`` bytes ahead of others at each. Whoever gives
-        no sign of life for ``silence_s`` is lost. Beyond this machine hub and workers show each other certificates of
+        through interface ``c mod interfaces``). With ``pin`` each has a CPU of its own: on a host that only serves. A
+        worker may be ``ahead`` bytes ahead of others at each. Whoever gives no sign of life for ``silence_s`` is lost.
+        Beyond this machine hub and workers show each other certificates of
         the job's CA (``tls``: a folder that ``syncline hub certs`` made, or
         :class:`~syncline.runtime.Certificates`), or prove that they share the key in ``key_file``, or the user says
         that it is ``insecure``.
@@ -59,6 +61,7 @@ class Service:
         plan = {
             "interfaces": [with_port(host, port) for host, port in found],
             "cores": max(min(os.cpu_count() or 1, MOST_CORES), len(found)) if cores is None else cores,
+            "pin": pin,
             "ahead": ahead,
             "most_jobs": most_jobs,
             "congestion": congestion,

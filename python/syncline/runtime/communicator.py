@@ -99,6 +99,7 @@ class Communicator:
         rules: Sequence[Rule] = RULES,
         order: Sequence[int] | None = None,
         shared_memory: bool = True,
+        pin: bool = True,
         elastic: bool = False,
         congestion: str | None = None,
         wait_s: float = 60.0,
@@ -115,6 +116,9 @@ class Communicator:
         Ranks on one machine share memory: those that listen at the same address or at loopback addresses, of one user,
         in one network namespace, where both may (``shared_memory``). All others are joined by TCP; :attr:`transports`
         says what came of it.
+
+        Each lane's thread has a CPU of its own (``pin``) where the ranks on this machine leave each other enough: each
+        has an equal share of the CPUs that it may use, and one in it stays free. :attr:`cpus` says which they are.
 
         With port 0 rank 0 takes one that is free, and calls ``announce`` with the address at which it listens
         (``HOST:PORT``); how the others learn it is the caller's business. With a ``rendezvous`` it is not: ranks find
@@ -164,6 +168,7 @@ class Communicator:
                 "interfaces": interfaces,
                 "wait_s": wait_s,
                 "shared_memory": shared_memory,
+                "pin": pin,
                 "elastic": elastic,
                 "congestion": congestion,
                 "plans": (plans := _plans(rules, range(world) if order is None else order)),
@@ -215,6 +220,11 @@ class Communicator:
     def transports(self) -> dict[int, str]:
         """What carries bytes to and from each rank: ``shared memory``, ``TCP`` or ``TLS``, and why it is no better."""
         return self._core.transports()
+
+    @property
+    def cpus(self) -> list[int]:
+        """The CPU that each lane's thread has to itself; empty where they are too few, and the system chooses."""
+        return self._core.cpus()
 
     def all_reduce(self, buffer: Any, reduction: str = "sum", *, in_order: bool = False, keep: bool = False) -> Pending:
         """Combines the vectors of all ranks, in place.

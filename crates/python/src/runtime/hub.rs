@@ -41,6 +41,7 @@ struct Worker {
 struct Plan {
     interfaces: Vec<SocketAddr>,
     cores: u32,
+    pin: bool,
     ahead: usize,
     most_jobs: usize,
     congestion: Option<String>,
@@ -155,6 +156,7 @@ impl HubService {
             let setup = Setup {
                 interfaces: plan.interfaces,
                 cores: plan.cores,
+                pin: plan.pin,
                 trust: trust(key),
                 patience: Patience {
                     interval: seconds("interval_s", plan.interval_s)?,

@@ -114,7 +114,7 @@ mod tests {
     }
 
     fn listens() -> Listens {
-        Listens { lanes: Vec::new(), door: None }
+        Listens { lanes: Vec::new(), door: None, machine: None }
     }
 
     fn who(step: Option<Step>) -> (u16, Vec<u32>) {

@@ -27,6 +27,9 @@ pub struct Listens {
     /// machine, in the same network namespace.
     #[serde(default)]
     pub door: Option<String>,
+    /// What tells its machine from others.
+    #[serde(default)]
+    pub machine: Option<String>,
 }
 
 /// What a member says.

@@ -1,6 +1,7 @@
 //! The thread of a lane: does what it is told, and has bytes moved between the lane and its connections.
 
 use super::pending::Completion;
+use crate::affinity;
 use crate::fault::{Blame, Kind, Trouble};
 use crate::lane::{Job, Lane};
 use crate::machine::Machine;
@@ -96,8 +97,10 @@ impl Worker {
         Ok((Self { lane, wires, commands, reports, siblings, completions, gone, aborted }, bell))
     }
 
-    /// Works until it is told to end, or nobody is left to tell it.
-    pub(super) fn run(mut self) {
+    /// Works until it is told to end, or nobody is left to tell it; on one CPU, if that is given.
+    pub(super) fn run(mut self, cpu: Option<usize>) {
+        // Whoever may not choose is placed by the system.
+        _ = cpu.map(affinity::pin);
         let _farewell = Farewell { reports: self.reports.clone(), aborted: Arc::clone(&self.aborted) };
         while self.obey() {
             let Self { lane, wires, completions, siblings, .. } = &mut self;

@@ -2,6 +2,7 @@
 
 use super::shard::{Counters, HeldUp, Joined, Shard, Who};
 use super::terms::Contract;
+use crate::affinity;
 use crate::fault::{Kind, Trouble};
 use crate::pulse::Patience;
 use crate::transport::Connection;
@@ -122,8 +123,10 @@ impl Core {
         ))
     }
 
-    /// Works until nobody is left to tell it anything.
-    pub(super) fn run(mut self) {
+    /// Works until nobody is left to tell it anything; on one CPU, if that is given.
+    pub(super) fn run(mut self, cpu: Option<usize>) {
+        // Whoever may not choose is placed by the system.
+        _ = cpu.map(affinity::pin);
         let _farewell = Farewell { reports: self.reports.clone(), hall: Arc::clone(&self.hall) };
         let mut ended: Option<Instant> = None;
         loop {

@@ -8,6 +8,7 @@ use super::optimizer::Optimizers;
 use super::register::{Act, Event, MOST_CORES, MOST_EVENTS, Register};
 use super::shard::{Joined, Who};
 use super::terms::Contract;
+use crate::affinity;
 use crate::fault::{Kind, Trouble};
 use crate::handshake::{Hello, Role, Trust};
 use crate::pulse::Patience;
@@ -35,6 +36,8 @@ pub struct Setup {
     pub interfaces: Vec<SocketAddr>,
     /// Threads that sum. Core `c` is reached through interface `c mod interfaces`.
     pub cores: u32,
+    /// Whether each of these threads has a CPU of its own: on a host that does nothing else.
+    pub pin: bool,
     /// How it knows its workers.
     pub trust: Trust,
     /// Signs of life.
@@ -137,6 +140,14 @@ impl Service {
                 setup.cores
             ));
         }
+        let cpus = if setup.pin { affinity::allowed() } else { Vec::new() };
+        if setup.pin && cpus.len() < setup.cores as usize {
+            return Err(format!(
+                "has no CPU for each of its {} cores: it may use {}. Serve with fewer, or pin none",
+                setup.cores,
+                cpus.len()
+            ));
+        }
         let fault = |error: io::Error| format!("cannot begin: {error}");
         let poll = Poll::new().map_err(fault)?;
         let waker = Arc::new(Waker::new(poll.registry(), WAKE).map_err(fault)?);
@@ -163,7 +174,8 @@ impl Service {
             let (core, bell) = Core::new(number, setup.ahead, setup.patience, obey, tell, Arc::clone(&board))
                 .map_err(fault)?;
             let thread = std::thread::Builder::new().name(format!("core {number}"));
-            let thread = thread.spawn(|| core.run()).map_err(fault)?;
+            let cpu = cpus.get(number as usize).copied();
+            let thread = thread.spawn(move || core.run(cpu)).map_err(fault)?;
             cores.push(Handle { commands: Some(commands), bell, board, thread: Some(thread) });
         }
         let register = Register::new(

@@ -5,6 +5,7 @@ use super::greeting::{self, Greeting};
 use super::near::{self, Agreement};
 use super::place::{Absence, Place, set_congestion};
 use super::post::{Meet, Post};
+use crate::affinity;
 use crate::control::message::Listens;
 use crate::fault::{Kind, Trouble};
 use crate::handshake::{Hello, Role};
@@ -49,7 +50,8 @@ pub(super) fn listen(place: &Place, lanes: u32) -> Result<Listeners, Absence> {
         .collect::<Result<(Vec<_>, Vec<_>), Absence>>()?;
     // Without a door others come over TCP, and say so.
     let (door, name) = place.shared_memory.then(|| near::open().ok()).flatten().unzip();
-    Ok(Listeners { lanes: listeners, door, listens: Listens { lanes: addresses, door: name } })
+    let listens = Listens { lanes: addresses, door: name, machine: affinity::machine() };
+    Ok(Listeners { lanes: listeners, door, listens })
 }
 
 /// The token of all listeners; handshakes have their number.

@@ -26,6 +26,9 @@ pub struct Place {
     /// Whether to share memory with members on this machine: with those that listen at the same address, or that are as this
     /// one reached by loopback alone, that are of the same user and network namespace, and that want it, too. TCP elsewhere.
     pub shared_memory: bool,
+    /// Whether each lane's thread has a CPU of its own, where the members on this machine leave each other enough: one more
+    /// than it has lanes.
+    pub pin: bool,
     /// Whether the job goes on in a new epoch where ranks are lost or come back ([`super::Session::renew`]).
     pub elastic: bool,
     /// The congestion control of connections between members (`cubic`, `reno`); the system's where it is absent.

@@ -43,6 +43,14 @@ impl Meet {
     pub(super) fn listens(&self, rank: u32) -> Option<&Listens> {
         self.seat(rank).map(|seat| &self.members[seat].1)
     }
+
+    /// How many members are on a rank's machine, and which of them it is. Nobody knows where the machine does not say.
+    pub(super) fn neighbours(&self, rank: u32) -> Option<(usize, usize)> {
+        let machine = self.listens(rank)?.machine.as_ref()?;
+        let here = self.members.iter().filter(|(_, listens)| listens.machine.as_ref() == Some(machine));
+        let ranks: Vec<u32> = here.map(|&(rank, _)| rank).collect();
+        Some((ranks.len(), ranks.iter().position(|&other| other == rank)?))
+    }
 }
 
 /// A member's connection to the coordinator.

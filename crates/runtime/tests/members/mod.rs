@@ -34,6 +34,7 @@ pub(crate) fn place(rank: u32, world: u32, port: u16) -> Place {
         interfaces: vec![host],
         wait: Duration::from_secs(10),
         shared_memory: true,
+        pin: true,
         elastic: false,
         congestion: None,
     }
