@@ -7,12 +7,16 @@ use crate::fault::Broken;
 use crate::memory::{Buffer, Region};
 use crate::operation::Asked;
 use crate::sum::{Element, Reduction};
-use crate::wire::{Checksum, HEADER, Header, Kind};
+use crate::wire::{Checksum, Digest, HEADER, Header, Kind};
 use std::collections::VecDeque;
 use std::io::IoSlice;
 
 /// Bytes of the longest frame that is not a message.
 const HEAD: usize = HEADER + Asked::ENCODED;
+
+/// Bytes that are gathered at once, and some more: payloads are summed right before they are written, so that a core has both
+/// to do with what is in its cache.
+const GATHERED: usize = 256 << 10;
 
 /// Whose message it was: job, chunk and step.
 pub(crate) type Owner = (u64, u32, u32);
@@ -24,11 +28,24 @@ struct Outgoing {
     head_length: usize,
     payload: Region,
     owner: Option<Owner>,
+    /// The header of a message that has no checksum yet, and the digest of its payload, where it is known.
+    open: Option<(Header, Option<Digest>)>,
 }
 
 impl Outgoing {
     fn len(&self) -> usize {
         self.head_length + self.payload.len()
+    }
+
+    /// Gives a message its checksum, if it has none.
+    fn close(&mut self, checked: bool) {
+        if let Some((header, digest)) = self.open.take() {
+            let digest = match checked {
+                true => digest.unwrap_or_else(|| Digest::of(self.payload.bytes())),
+                false => Digest::NOTHING,
+            };
+            self.head[..HEADER].copy_from_slice(&header.encode_with(digest));
+        }
     }
 }
 
@@ -116,14 +133,9 @@ impl Default for Link {
 
 impl Link {
     /// Payloads of messages have no checksums, on either side: whatever carries them keeps them as they are. Nothing has been
-    /// written yet; what waits for that already is as what follows.
+    /// written yet.
     pub(crate) fn believe(&mut self) {
         self.checked = false;
-        for frame in self.outgoing.iter_mut().filter(|frame| frame.owner.is_some()) {
-            let head = frame.head.first_chunk::<HEADER>().map(Header::decode);
-            let (header, _) = head.and_then(Result::ok).expect("it is a header of ours");
-            frame.head[..HEADER].copy_from_slice(&header.encode_region(Region::EMPTY));
-        }
     }
 
     /// Whether they have.
@@ -133,10 +145,19 @@ impl Link {
 
     /// Queues a message whose payload lies in a region until it is written.
     pub(crate) fn message(&mut self, header: Header, payload: Region, owner: Owner) {
-        let mut head = [0; HEAD];
-        let summed = if self.checked { payload } else { Region::EMPTY };
-        head[..HEADER].copy_from_slice(&header.encode_region(summed));
-        self.push(Outgoing { head, head_length: HEADER, payload, owner: Some(owner) });
+        self.message_with(header, payload, None, owner);
+    }
+
+    /// The same, where the payload's digest may be known.
+    pub(crate) fn message_with(
+        &mut self,
+        header: Header,
+        payload: Region,
+        digest: Option<Digest>,
+        owner: Owner,
+    ) {
+        let (head, open) = ([0; HEAD], Some((header, digest)));
+        self.push(Outgoing { head, head_length: HEADER, payload, owner: Some(owner), open });
     }
 
     /// Queues another frame.
@@ -145,7 +166,7 @@ impl Link {
         head[..HEADER].copy_from_slice(&header.encode(payload));
         head[HEADER..HEADER + payload.len()].copy_from_slice(payload);
         let head_length = HEADER + payload.len();
-        self.push(Outgoing { head, head_length, payload: Region::EMPTY, owner: None });
+        self.push(Outgoing { head, head_length, payload: Region::EMPTY, owner: None, open: None });
     }
 
     fn push(&mut self, frame: Outgoing) {
@@ -159,12 +180,17 @@ impl Link {
     }
 
     /// What is to be written next, as at most `most` slices.
-    pub(crate) fn gather<'a>(&'a self, slices: &mut Vec<IoSlice<'a>>, most: usize) {
+    pub(crate) fn gather<'a>(&'a mut self, slices: &mut Vec<IoSlice<'a>>, most: usize) {
+        let mut bytes = 0;
+        let frames =
+            self.outgoing.iter_mut().take(most.saturating_sub(slices.len()) / 2).take_while(|frame| {
+                let more = bytes < GATHERED;
+                bytes += frame.len();
+                more
+            });
+        let frames = frames.map(|frame| frame.close(self.checked)).count();
         let mut skip = self.written;
-        for frame in &self.outgoing {
-            if slices.len() + 2 > most {
-                break;
-            }
+        for frame in self.outgoing.iter().take(frames) {
             let head = skip.min(frame.head_length);
             if head < frame.head_length {
                 slices.push(IoSlice::new(&frame.head[head..frame.head_length]));

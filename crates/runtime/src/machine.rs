@@ -11,7 +11,7 @@ pub trait Machine {
     fn waiting(&self, peer: u32) -> usize;
 
     /// What is to be written to a peer next, as at most `most` slices (at least 2).
-    fn gather<'a>(&'a self, peer: u32, slices: &mut Vec<IoSlice<'a>>, most: usize);
+    fn gather<'a>(&'a mut self, peer: u32, slices: &mut Vec<IoSlice<'a>>, most: usize);
 
     /// That `bytes` of what was gathered for a peer are written.
     fn sent(&mut self, peer: u32, bytes: usize);

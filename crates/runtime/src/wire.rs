@@ -10,9 +10,7 @@
 //! | 2..4 | epoch: how often the membership has changed; a frame of another epoch is refused |
 //! | 4..8 | sequence number of the operation, its lower 32 bits |
 //! | 8..12 | chunk of the operation |
-//! | 12..16 | CRC-32C of the 12 bytes before and of the payload |
-
-use crate::memory::Region;
+//! | 12..16 | CRC-32C of the payload, and then of the 12 bytes before: a payload that goes to many is summed once |
 
 /// Bytes of a header.
 pub const HEADER: usize = 16;
@@ -72,22 +70,22 @@ pub struct Header {
 impl Header {
     /// The header as bytes, with the checksum of it and of a payload.
     pub fn encode(&self, payload: &[u8]) -> [u8; HEADER] {
+        self.encode_with(Digest::of(payload))
+    }
+
+    /// As [`Header::encode`], of a payload whose digest is known.
+    pub fn encode_with(&self, payload: Digest) -> [u8; HEADER] {
         let mut bytes = [0; HEADER];
         bytes[0..2].copy_from_slice(&self.kind.code().to_le_bytes());
         bytes[2..4].copy_from_slice(&self.epoch.to_le_bytes());
         bytes[4..8].copy_from_slice(&self.sequence.to_le_bytes());
         bytes[8..12].copy_from_slice(&self.chunk.to_le_bytes());
-        let checksum = crc32c::crc32c_append(crc32c::crc32c(&bytes[..12]), payload);
+        let checksum = crc32c::crc32c_append(payload.0, &bytes[..12]);
         bytes[12..16].copy_from_slice(&checksum.to_le_bytes());
         bytes
     }
 
-    /// As [`Header::encode`], for a payload that lies in a region.
-    pub(crate) fn encode_region(&self, payload: Region) -> [u8; HEADER] {
-        self.encode(payload.bytes())
-    }
-
-    /// Reads a header: what it says, the checksum so far (of the header alone) and the checksum that it promises.
+    /// Reads a header: what it says, and the checksum, to which the payload is still to be added.
     ///
     /// # Errors
     /// Where there is no such kind of frame: the code.
@@ -96,26 +94,42 @@ impl Header {
         let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let kind = Kind::of(half(0)).ok_or(half(0))?;
         let header = Self { kind, epoch: half(2), sequence: word(4), chunk: word(8) };
-        Ok((header, Checksum { found: crc32c::crc32c(&bytes[..12]), promised: word(12) }))
+        let head = std::array::from_fn(|at| bytes[at]);
+        Ok((header, Checksum { payload: Digest::NOTHING, head, promised: word(12) }))
+    }
+}
+
+/// What stands for a payload in the checksum of its frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Digest(u32);
+
+impl Digest {
+    /// Of no bytes.
+    pub const NOTHING: Self = Self(0);
+
+    /// Of these bytes.
+    pub fn of(payload: &[u8]) -> Self {
+        Self(crc32c::crc32c(payload))
     }
 }
 
 /// A checksum that grows with the payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Checksum {
-    found: u32,
+    payload: Digest,
+    head: [u8; 12],
     promised: u32,
 }
 
 impl Checksum {
     /// Takes in more of the payload.
     pub fn add(&mut self, bytes: &[u8]) {
-        self.found = crc32c::crc32c_append(self.found, bytes);
+        self.payload = Digest(crc32c::crc32c_append(self.payload.0, bytes));
     }
 
     /// Whether what came is what was sent.
     pub fn holds(self) -> bool {
-        self.found == self.promised
+        crc32c::crc32c_append(self.payload.0, &self.head) == self.promised
     }
 }
 

@@ -43,7 +43,7 @@ impl Machine for Party {
         }
     }
 
-    fn gather<'a>(&'a self, peer: u32, slices: &mut Vec<IoSlice<'a>>, most: usize) {
+    fn gather<'a>(&'a mut self, peer: u32, slices: &mut Vec<IoSlice<'a>>, most: usize) {
         match self {
             Self::Client(client) => client.gather(peer, slices, most),
             Self::Shard(shard) => shard.gather(peer, slices, most),

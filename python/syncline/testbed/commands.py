@@ -18,6 +18,8 @@ LEAST_BURST = 65_536
 """Bytes of the largest segment that TCP hands down."""
 BURST_S = 0.001
 """What a link may be ahead of its rate."""
+HOST_QUEUE = 64 << 20
+"""Bytes that wait in a host at most: a thousand segments, as Linux has it. TCP keeps that queue short; ports drop."""
 
 
 def batches(layout: Layout) -> Iterator[Batch]:
@@ -36,7 +38,8 @@ def batches(layout: Layout) -> Iterator[Batch]:
             lines.append(f"link add name {port} type veth peer name {nic.interface} netns {inside}")
             lines.append(f"link set {port} master {nic.bridge} up")
     yield "ip", fabric, lines
-    yield "tc", fabric, [line for port, rate in _fabric_ports(layout) for line in shaping(layout, port, rate)]
+    ports = _fabric_ports(layout)
+    yield "tc", fabric, [line for port, rate in ports for line in shaping(layout, port, rate, layout.queue_bytes)]
     for host in layout.hosts:
         inside = layout.namespace(host.number)
         lines = ["link set lo up"]
@@ -48,7 +51,8 @@ def batches(layout: Layout) -> Iterator[Batch]:
                 f"route add {subnet} dev {nic.interface} src {nic.address} congctl {layout.congestion_control}",
             ]
         yield "ip", inside, lines
-        yield "tc", inside, [line for nic in host.nics for line in shaping(layout, nic.interface, nic.up_bits)]
+        own = max(layout.queue_bytes, HOST_QUEUE)
+        yield "tc", inside, [line for nic in host.nics for line in shaping(layout, nic.interface, nic.up_bits, own)]
 
 
 def _fabric_ports(layout: Layout) -> Iterator[tuple[str, int]]:
@@ -73,13 +77,13 @@ def host_ports(host: Host) -> list[str]:
     return [f"h{host.number}n{at}" for at in range(len(host.nics))]
 
 
-def shaping(layout: Layout, device: str, bits: int) -> list[str]:
-    """Keeps what ``device`` sends to a rate, with a queue that drops what is too much."""
+def shaping(layout: Layout, device: str, bits: int, queue: int) -> list[str]:
+    """Keeps what ``device`` sends to a rate, with a queue of so many bytes that drops what is too much."""
     burst = max(LEAST_BURST, round(bits / 8 * BURST_S))
     if layout.shaper == "tbf":
-        return [f"qdisc add dev {device} root tbf rate {bits}bit burst {burst} limit {layout.queue_bytes}"]
+        return [f"qdisc add dev {device} root tbf rate {bits}bit burst {burst} limit {queue}"]
     return [
         f"qdisc add dev {device} root handle 1: htb default 1",
         f"class add dev {device} parent 1: classid 1:1 htb rate {bits}bit burst {burst} cburst {burst} quantum {MTU}",
-        f"qdisc add dev {device} parent 1:1 bfifo limit {layout.queue_bytes}",
+        f"qdisc add dev {device} parent 1:1 bfifo limit {queue}",
     ]

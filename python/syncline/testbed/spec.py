@@ -58,7 +58,7 @@ class Spec(Strict):
     shaper: Literal["htb", "tbf"] = "htb"
     """The queueing discipline that keeps links to their rate."""
     queue: Bytes = "1MB"
-    """What waits at most at the end of each link."""
+    """What waits at most at a port of a switch. A host's own queue is as long as Linux has it: TCP keeps it short."""
     congestion_control: Annotated[str, Field(min_length=1, max_length=15)] = "cubic"
     """TCP's congestion control on all hosts."""
     network: Annotated[str, AfterValidator(_check_network)] = "10.77.0.0/16"

@@ -346,7 +346,7 @@ impl Machine for Client {
         self.links[peer as usize].waiting()
     }
 
-    fn gather<'a>(&'a self, peer: u32, slices: &mut Vec<IoSlice<'a>>, most: usize) {
+    fn gather<'a>(&'a mut self, peer: u32, slices: &mut Vec<IoSlice<'a>>, most: usize) {
         self.links[peer as usize].gather(slices, most);
     }
 

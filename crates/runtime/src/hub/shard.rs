@@ -9,7 +9,7 @@ use crate::fault::Broken;
 use crate::link::{Event, Landing, Link};
 use crate::machine::Machine;
 use crate::memory::{Buffer, Pool, Region};
-use crate::wire::{Header, Kind};
+use crate::wire::{Digest, Header, Kind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -113,10 +113,10 @@ struct Leaving {
 }
 
 impl Leaving {
-    /// Has a buffer written on a connection, and keeps it until it is.
-    fn write(&mut self, link: &mut Link, header: Header, buffer: Arc<Buffer>) {
+    /// Has a buffer written on a connection, and keeps it until it is. Its digest may be known.
+    fn write(&mut self, link: &mut Link, header: Header, buffer: Arc<Buffer>, digest: Option<Digest>) {
         self.ticket += 1;
-        link.message(header, buffer.reading(), (self.ticket, 0, 0));
+        link.message_with(header, buffer.reading(), digest, (self.ticket, 0, 0));
         self.buffers.insert(self.ticket, buffer);
     }
 
@@ -253,7 +253,7 @@ impl Shard {
                 let Some(path) = path else { return false };
                 path.connection = Some(connection);
                 for (header, value) in path.waiting.drain(..) {
-                    self.leaving.write(&mut link, header, value);
+                    self.leaving.write(&mut link, header, value, None);
                 }
             }
         }
@@ -395,6 +395,8 @@ impl Shard {
                 seat.ahead = seat.ahead.saturating_sub(slot.bytes());
             }
         }
+        // The same value goes to all, as a rule.
+        let mut last: Option<(Arc<Buffer>, Digest)> = None;
         for Answer { worker, value } in answers {
             let Some(seat) = known.seats[worker as usize].and_then(|seat| self.seats.get_mut(&seat)) else {
                 continue;
@@ -402,7 +404,13 @@ impl Shard {
             let kind = Kind::Message(value.contributors);
             let header = Header { kind, epoch: known.epoch, sequence: value.version as u32, chunk };
             known.counters.bytes_out += slot.bytes() as u64;
-            self.leaving.write(&mut seat.link, header, value.buffer);
+            let digest = match last.take() {
+                _ if !seat.link.checked() => None,
+                Some((buffer, digest)) if Arc::ptr_eq(&buffer, &value.buffer) => Some(digest),
+                _ => Some(Digest::of(value.buffer.as_slice())),
+            };
+            last = digest.map(|digest| (Arc::clone(&value.buffer), digest));
+            self.leaving.write(&mut seat.link, header, value.buffer, digest);
         }
         summed
     }
@@ -441,7 +449,7 @@ impl Shard {
         known.counters.bytes_out += buffer.as_slice().len() as u64;
         let path = &mut known.racks[to as usize];
         match path.connection.and_then(|connection| self.seats.get_mut(&connection)) {
-            Some(seat) => self.leaving.write(&mut seat.link, header, buffer),
+            Some(seat) => self.leaving.write(&mut seat.link, header, buffer, None),
             None if path.left => self.deserted.push((job, to)),
             None => path.waiting.push((header, buffer)),
         }
@@ -662,8 +670,8 @@ impl Machine for Shard {
         self.seats.get(&peer).map_or(0, |seat| seat.link.waiting())
     }
 
-    fn gather<'a>(&'a self, peer: u32, slices: &mut Vec<IoSlice<'a>>, most: usize) {
-        if let Some(seat) = self.seats.get(&peer) {
+    fn gather<'a>(&'a mut self, peer: u32, slices: &mut Vec<IoSlice<'a>>, most: usize) {
+        if let Some(seat) = self.seats.get_mut(&peer) {
             seat.link.gather(slices, most);
         }
     }

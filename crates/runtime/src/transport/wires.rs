@@ -15,6 +15,9 @@ use std::time::{Duration, Instant};
 /// Bytes that are read at once, at most, where they cannot be read to their place.
 const STAGING: usize = 256 << 10;
 
+/// Bytes that are read beyond a payload that can: the next header, or many small frames.
+const NEXT: usize = 4 << 10;
+
 /// Slices that are written at once, at most.
 const SLICES: usize = 64;
 
@@ -57,7 +60,9 @@ impl<M: Machine> Intake for Reception<'_, M> {
     ) -> Result<usize, Halt> {
         let place = self.machine.direct(self.peer).map_or(&mut [][..], Region::bytes_mut);
         let straight = place.len();
-        let slices = &mut [IoSliceMut::new(place), IoSliceMut::new(self.staging)];
+        // What follows a payload is known once its header is: no more than that is worth a copy.
+        let more = if straight > 0 { NEXT } else { STAGING };
+        let slices = &mut [IoSliceMut::new(place), IoSliceMut::new(&mut self.staging[..more])];
         let read = read(if straight == 0 { &mut slices[1..] } else { slices })?;
         let placed = read.min(straight);
         if placed > 0 {
@@ -291,22 +296,23 @@ impl Wires {
     }
 }
 
-/// Reads once from a peer; whether there was something.
+/// Reads what a peer has sent, up to a fair share of a turn; whether there was something.
 fn receive(
     machine: &mut impl Machine,
     peer: u32,
     connection: &mut Connection,
     staging: &mut [u8],
 ) -> Result<bool, Trouble> {
-    if !machine.reads(peer) {
-        return Ok(false);
+    let mut got = 0;
+    while got < STAGING && machine.reads(peer) {
+        match connection.receive(&mut Reception { machine: &mut *machine, peer, staging: &mut *staging }) {
+            Ok(0) => return Err(Trouble::closed("end of file")),
+            Ok(more) => got += more,
+            Err(halt) if halt.waits() => break,
+            Err(halt) => return Err(halt.into()),
+        }
     }
-    match connection.receive(&mut Reception { machine, peer, staging }) {
-        Ok(0) => Err(Trouble::closed("end of file")),
-        Ok(_) => Ok(true),
-        Err(halt) if halt.waits() => Ok(false),
-        Err(halt) => Err(halt.into()),
-    }
+    Ok(got > 0)
 }
 
 /// Writes once to a peer; whether there was something.
