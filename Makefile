@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUST := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: help setup demo test test-rust test-python test-random test-slow test-torch bench bench-ddp bench-hub bench-flow bench-packet bench-runtime reference-packet experiments-astra2020 experiments-dlrm2020 experiments-hier2021 experiments-luo2020 lint wheel web schema transcripts clean
+.PHONY: help setup demo test test-rust test-python test-random test-slow test-torch bench bench-ddp bench-executor bench-hub bench-flow bench-packet bench-runtime reference-packet experiments-astra2020 experiments-dlrm2020 experiments-hier2021 experiments-luo2020 lint wheel web schema transcripts clean
 .DEFAULT_GOAL := help
 
 help: ## list the commands
@@ -60,6 +60,9 @@ bench-packet: ## speed of the packet model beside ns-3, where that is installed;
 
 bench-ddp: setup ## DDP beside Gloo on an emulated cluster; needs root and PyTorch; ARGS=mlp for one model
 	$(BIN)/python benches/ddp.py $(ARGS)
+
+bench-executor: setup ## the executor's plans on an emulated cluster; needs root; ARGS="--gloo PYTHON" beside Gloo
+	$(BIN)/python benches/executor.py $(ARGS)
 
 bench-hub: setup ## a parameter hub on an emulated cluster; needs root; ARGS="--gloo PYTHON" beside Gloo
 	$(BIN)/python benches/hub.py $(ARGS)

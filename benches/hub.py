@@ -7,15 +7,15 @@ dearer. PYTHON is one that has PyTorch. Needs root (network namespaces).
 
 from __future__ import annotations
 
-import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from array import array
 from pathlib import Path
+
+from emulated import PAYLOAD, Times, asked, gloo, measure, timed
 
 WORKERS = 8
 RATE, HUB_RATE = 500e6, 4e9
@@ -31,8 +31,6 @@ fabric:
   switches: 1
   links:
 {LINKS}"""
-PAYLOAD = 1448 / 1514
-"""Of a link's rate, what TCP's payload has."""
 CASES = {"25MB": 26_214_400, "1MB": 1 << 20, "64KB": 64 << 10, "4B": 4}
 BARS = {"25MB": 1.5, "64KB": 8.0}
 """How many times as fast as Gloo the hub is asked to be."""
@@ -44,11 +42,6 @@ ROUNDS = 3
 def bound(nbytes: int) -> float:
     """Seconds in which the wire could do it: pushes and answers overlap."""
     return max(8 * nbytes / (RATE * PAYLOAD), WORKERS * 8 * nbytes / (HUB_RATE * PAYLOAD))
-
-
-def repeats(nbytes: int) -> int:
-    """Exchanges that are timed."""
-    return 5 if nbytes > 1 << 22 else 40
 
 
 def hub(nbytes: int) -> None:
@@ -68,41 +61,12 @@ def hub(nbytes: int) -> None:
     vector = array("f", [1.0]) * (nbytes // 4)
     options = {"rank": rank, "world": WORKERS, "insecure": True, "congestion": "cubic"}
     with Hub.join(peers[WORKERS], {"vector": vector}, **options) as job:
-        times = []
-        for step in range(2 + repeats(nbytes)):
-            began = time.perf_counter()
-            job.push_pull("vector", vector).wait()
-            times += [time.perf_counter() - began] if step >= 2 else []
-    if rank == 0:
-        sys.stdout.write(json.dumps(times) + "\n")
+        timed(lambda: job.push_pull("vector", vector).wait(), nbytes, first=rank == 0)
 
 
-def gloo(nbytes: int) -> None:
-    """One of Gloo's ranks; rank 0 prints the seconds of each all-reduce."""
-    import torch
-    import torch.distributed as dist
-
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo")
-    vector = torch.ones(nbytes // 4)
-    times = []
-    for step in range(2 + repeats(nbytes)):
-        began = time.perf_counter()
-        dist.all_reduce(vector)
-        times += [time.perf_counter() - began] if step >= 2 else []
-    if dist.get_rank() == 0:
-        sys.stdout.write(json.dumps(times) + "\n")
-    dist.destroy_process_group()
-
-
-def measure(bed: str, program: list[str], hosts: str) -> list[float]:
-    """Seconds of each exchange, of a program that runs on these hosts."""
-    command = [sys.executable, "-m", "syncline", "testbed", "run", bed, "--hosts", hosts, "--", *program]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)  # noqa: S603 - our own command
-    if done.returncode:
-        sys.exit(done.stderr)
-    line = next(line for line in done.stdout.splitlines() if "[" in line and "," in line)
-    return list(json.loads(line[line.rindex("[") :]))
+def cost(times: Times, nbytes: int) -> str:
+    """Core-seconds for each GB of vectors: a hub's are sent twice each, a ring's 1.75 times."""
+    return f", {times.core_s / (WORKERS * nbytes * len(times.seconds) / 1e9):.2f} core-s/GB" if nbytes > 1 << 22 else ""
 
 
 def main(arguments: list[str]) -> None:
@@ -114,24 +78,22 @@ def main(arguments: list[str]) -> None:
         bed.write_text(SPEC)
         for name in names or list(CASES):
             nbytes = CASES[name]
-            ours: list[float] = []
-            theirs: list[float] = []
+            ours, theirs = Times(), Times()
             for _ in range(ROUNDS):
                 ours += measure(str(bed), [sys.executable, __file__, "--hub", str(nbytes)], f"0-{WORKERS}")
                 if python:
                     program = [python, "-W", "ignore", __file__, "--ring", str(nbytes)]
                     theirs += measure(str(bed), program, f"0-{WORKERS - 1}")
-            median = statistics.median(ours)
-            text = f"{name}: hub {1e3 * median:.2f} ms (least {1e3 * min(ours):.2f})"
+            median = statistics.median(ours.seconds)
+            text = f"{name}: hub {1e3 * median:.2f} ms (least {1e3 * min(ours.seconds):.2f}{cost(ours, nbytes)})"
             if name == "25MB":
                 near = median / bound(nbytes)
-                text += f", {near:.2f} of the wire's {1e3 * bound(nbytes):.0f} ms ({WITHIN} is asked for: "
-                text += "reached)" if near <= WITHIN else "NOT reached)"
-            if theirs:
-                ratio = statistics.median(theirs) / median
-                text += f"; Gloo {1e3 * statistics.median(theirs):.2f} ms, {ratio:.2f} times as long"
-                if name in BARS:
-                    text += f" ({BARS[name]} is asked for: {'reached' if ratio >= BARS[name] else 'NOT reached'})"
+                text += f", {near:.2f} of the wire's {1e3 * bound(nbytes):.0f} ms {asked(near, WITHIN, least=False)}"
+            if theirs.seconds:
+                ratio = statistics.median(theirs.seconds) / median
+                text += f"; Gloo {1e3 * statistics.median(theirs.seconds):.2f} ms{cost(theirs, nbytes)}, "
+                text += f"{ratio:.2f} times as long"
+                text += f" {asked(ratio, BARS[name])}" if name in BARS else ""
             sys.stdout.write(text + "\n")
             sys.stdout.flush()
 

@@ -181,12 +181,15 @@ impl Lane {
                     return false;
                 }
                 let open = |step| chunk.is_none_or(|chunk| chunk.lacks(step));
-                (0u32..).zip(known.shape.script.steps()).any(|(step, each)| match each.act {
-                    Act::Send { to, .. } => all && to == seat && open(step),
-                    Act::Receive { from, message, .. } => {
-                        from == seat && open(step) && !self.early.has((sequence, number, rank, message))
+                let steps = (0u32..).zip(known.shape.script.steps());
+                steps.filter(|&(step, _)| !known.shape.spares(step, number)).any(|(step, each)| {
+                    match each.act {
+                        Act::Send { to, .. } => all && to == seat && open(step),
+                        Act::Receive { from, message, .. } => {
+                            from == seat && open(step) && !self.early.has((sequence, number, rank, message))
+                        }
+                        _ => false,
                     }
-                    _ => false,
                 })
             })
         })

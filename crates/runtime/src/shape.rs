@@ -43,6 +43,18 @@ impl Shape {
         Asked { operation: self.operation, digest: self.digest, chunks: self.cut.chunks() }
     }
 
+    /// Whether the message of a step need not be sent for a chunk: it has no elements, where others of the chunk have some.
+    /// A vector of fewer elements than ranks leaves blocks empty.
+    pub(crate) fn spares(&self, step: u32, chunk: u32) -> bool {
+        let elements = self.cut.elements(chunk);
+        match self.script.steps()[step as usize].act {
+            Act::Send { part, .. } | Act::Receive { part, .. } => {
+                elements > 0 && self.script.extent(part, elements).is_empty()
+            }
+            _ => false,
+        }
+    }
+
     /// Bytes of the message that a step takes in, for a chunk.
     pub(crate) fn bytes(&self, step: u32, chunk: u32) -> usize {
         match self.script.steps()[step as usize].act {

@@ -363,6 +363,29 @@ fn under_way(name: &str, operation: &Operation, seed: u64, steps: u64) -> (Memor
 }
 
 #[test]
+fn blocks_without_elements_are_not_sent() {
+    for (elements, first) in [(1, 1), (3, 3), (4, 4), (0, 4)] {
+        let operation = all_reduce(elements, Element::F32, Association::Arrival);
+        let (lanes, shapes) = lanes_of("ring", 4, &operation, 256);
+        let mut buffers: Vec<Buffer> = (0..4).map(|_| Buffer::new(4 * elements as usize)).collect();
+        let mut network = Memory::mesh(lanes, 1, 300);
+        for ((rank, buffer), shape) in (0..4).zip(&mut buffers).zip(shapes) {
+            buffer.as_mut_slice().copy_from_slice(&interpreter::vector(&operation, rank as u32, 1));
+            let region = buffer.region();
+            let job = Job { sequence: 1, shape, input: region, output: region, keep: false };
+            network.machine(rank).start(Arc::new(job)).unwrap();
+        }
+        // At the first step of a ring everybody sends a block to its neighbour. Of no elements at all ranks tell each other
+        // that they have begun.
+        let sends =
+            |network: &mut Memory<Lane>, rank| (0..4).any(|peer| network.machine(rank).waiting(peer) > 0);
+        assert_eq!((0..4).filter(|&rank| sends(&mut network, rank)).count(), first, "{elements} elements");
+        network.run().unwrap();
+        assert!((0..4).all(|rank| network.machine(rank).finished() == Some(1)));
+    }
+}
+
+#[test]
 fn what_is_to_be_kept_is_there_after_a_failure() {
     let operation = all_reduce(1000, Element::I64, Association::Arrival);
     for name in TRIED {

@@ -1,0 +1,123 @@
+"""The executor beside Gloo's ring, on an emulated cluster. Usage: executor.py [--gloo PYTHON] [CASE ...].
+
+Eight hosts at 1 Gb/s in two racks. Ranks are numbered so that neighbours are in different racks, as a scheduler may
+have it. Gloo has no choice; the executor is told the racks (``SYNCLINE_RACKS``), and puts ranks in their order. With a
+core of 1 Gb/s, all-reduces by size; with one of 500 Mb/s the two-level plan, beside Gloo in its best and its worst
+order. PYTHON is one that has PyTorch. Needs root (network namespaces).
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import sys
+import tempfile
+from array import array
+from dataclasses import dataclass
+from pathlib import Path
+
+from emulated import PAYLOAD, Times, asked, gloo, measure, timed
+
+HOSTS, RATE = 8, 1e9
+SPEC = """\
+schema: syncline-testbed/1
+name: executor-bench
+fabric:
+  leaf_spine: {{ leaves: 2, hosts_per_leaf: 4, spines: 1, rate: 1Gb/s, uplink_rate: {core} }}
+"""
+BEST, WORST = "0,1,2,3,4,5,6,7", "0,4,1,5,2,6,3,7"
+ROUNDS = 3
+
+
+@dataclass(frozen=True)
+class Case:
+    """An all-reduce, and what is asked of it."""
+
+    nbytes: int
+    core: str
+    plan: str
+    """Of the executor."""
+    bound_s: float | None = None
+    """What the wire needs."""
+    within: float | None = None
+    """How near that the executor is asked to be."""
+    best: float | None = None
+    """How many times as fast as Gloo in its best order."""
+    worst: float | None = None
+    """How many times as fast as Gloo in its worst order."""
+
+
+LARGE = 26_214_400
+RING_S = 2 * (HOSTS - 1) / HOSTS * LARGE * 8 / (RATE * PAYLOAD)
+TWO_LEVEL_S = max(RING_S, LARGE * 8 / (RATE / 2 * PAYLOAD))
+CASES = {
+    "25MB": Case(LARGE, "1Gb/s", "ring", RING_S, 1.08, worst=3.5),
+    "64KB": Case(64 << 10, "1Gb/s", "halving_doubling", worst=5.0),
+    "4B": Case(4, "1Gb/s", "halving_doubling", worst=2.0),
+    "25MB-thin-core": Case(LARGE, "500Mb/s", "two_level(group=4)", TWO_LEVEL_S, 1.10, best=1.6, worst=6.5),
+}
+
+
+def rank(plan: str, nbytes: int) -> None:
+    """One rank of the executor."""
+    from syncline.runtime import Communicator, Rule
+
+    racks = [int(rack) for rack in os.environ["SYNCLINE_RACKS"].split(",")]
+    order = sorted(range(len(racks)), key=racks.__getitem__)
+    vector = array("f", [1.0]) * (nbytes // 4)
+    rules = [Rule("all_reduce", plan)]
+    with Communicator.join(rules=rules, order=order, insecure=True, congestion="cubic") as ranks:
+        timed(lambda: ranks.all_reduce(vector).wait(), nbytes, first=ranks.rank == 0)
+
+
+def cost(times: Times, nbytes: int) -> str:
+    """Core-seconds for each GB that was sent."""
+    sent = 2 * (HOSTS - 1) * nbytes * len(times.seconds)
+    return f", {times.core_s / (sent / 1e9):.2f} core-s/GB" if nbytes > 1 << 22 else ""
+
+
+def line(name: str, case: Case, ours: Times, theirs: dict[str, Times]) -> str:
+    """What is printed for a case."""
+    median = statistics.median(ours.seconds)
+    text = f"{name}: {case.plan} {1e3 * median:.2f} ms (least {1e3 * min(ours.seconds):.2f}{cost(ours, case.nbytes)})"
+    if case.bound_s is not None and case.within is not None:
+        near = median / case.bound_s
+        text += f", {near:.2f} of the wire's {1e3 * case.bound_s:.0f} ms {asked(near, case.within, least=False)}"
+    for what, bar in (("best", case.best), ("worst", case.worst)):
+        if bar is not None and what in theirs:
+            seconds = statistics.median(theirs[what].seconds)
+            ratio = seconds / median
+            text += f"; Gloo in its {what} order {1e3 * seconds:.2f} ms{cost(theirs[what], case.nbytes)}, "
+            text += f"{ratio:.2f} times as long {asked(ratio, bar)}"
+    return text + "\n"
+
+
+def main(arguments: list[str]) -> None:
+    """Measures both in turn, and prints a line for each case."""
+    python = arguments[1] if arguments[:1] == ["--gloo"] else None
+    names = arguments[2:] if python else arguments
+    with tempfile.TemporaryDirectory() as folder:
+        for name in names or list(CASES):
+            case = CASES[name]
+            bed = Path(folder) / f"{name}.yaml"
+            bed.write_text(SPEC.format(core=case.core))
+            orders = {what: hosts for what, hosts in (("best", BEST), ("worst", WORST)) if getattr(case, what)}
+            ours = Times()
+            theirs = {what: Times() for what in orders if python}
+            for _ in range(ROUNDS):
+                program = [sys.executable, __file__, "--rank", case.plan, str(case.nbytes)]
+                ours += measure(str(bed), program, WORST)
+                for what in theirs:
+                    program = [str(python), "-W", "ignore", __file__, "--ring", str(case.nbytes)]
+                    theirs[what] += measure(str(bed), program, orders[what])
+            sys.stdout.write(line(name, case, ours, theirs))
+            sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--rank"]:
+        rank(sys.argv[2], int(sys.argv[3]))
+    elif sys.argv[1:2] == ["--ring"]:
+        gloo(int(sys.argv[2]))
+    else:
+        main(sys.argv[1:])
