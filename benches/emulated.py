@@ -75,6 +75,11 @@ def measure(bed: str, program: list[str], hosts: str) -> Times:
     return Times(**json.loads(line[line.index("{") :]))
 
 
+def cost(times: Times, nbytes: int) -> str:
+    """Core-seconds for each GB of ``nbytes`` an exchange, in words; of little, they are those of everything else."""
+    return f", {times.core_s / (nbytes * len(times.seconds) / 1e9):.2f} core-s/GB" if nbytes > 1 << 25 else ""
+
+
 def asked(value: float, bar: float, *, least: bool = True) -> str:
     """Whether a bar is reached, in words; it is the ``least`` that is asked for, or the most."""
     reached = value >= bar if least else value <= bar

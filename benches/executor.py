@@ -16,7 +16,7 @@ from array import array
 from dataclasses import dataclass
 from pathlib import Path
 
-from emulated import PAYLOAD, Times, asked, gloo, measure, timed
+from emulated import PAYLOAD, Times, asked, cost, gloo, measure, timed
 
 HOSTS, RATE = 8, 1e9
 SPEC = """\
@@ -70,16 +70,10 @@ def rank(plan: str, nbytes: int) -> None:
         timed(lambda: ranks.all_reduce(vector).wait(), nbytes, first=ranks.rank == 0)
 
 
-def cost(times: Times, nbytes: int) -> str:
-    """Core-seconds for each GB that was sent."""
-    sent = 2 * (HOSTS - 1) * nbytes * len(times.seconds)
-    return f", {times.core_s / (sent / 1e9):.2f} core-s/GB" if nbytes > 1 << 22 else ""
-
-
 def line(name: str, case: Case, ours: Times, theirs: dict[str, Times]) -> str:
     """What is printed for a case."""
-    median = statistics.median(ours.seconds)
-    text = f"{name}: {case.plan} {1e3 * median:.2f} ms (least {1e3 * min(ours.seconds):.2f}{cost(ours, case.nbytes)})"
+    median, sent = statistics.median(ours.seconds), 2 * (HOSTS - 1) * case.nbytes
+    text = f"{name}: {case.plan} {1e3 * median:.2f} ms (least {1e3 * min(ours.seconds):.2f}{cost(ours, sent)})"
     if case.bound_s is not None and case.within is not None:
         near = median / case.bound_s
         text += f", {near:.2f} of the wire's {1e3 * case.bound_s:.0f} ms {asked(near, case.within, least=False)}"
@@ -87,7 +81,7 @@ def line(name: str, case: Case, ours: Times, theirs: dict[str, Times]) -> str:
         if bar is not None and what in theirs:
             seconds = statistics.median(theirs[what].seconds)
             ratio = seconds / median
-            text += f"; Gloo in its {what} order {1e3 * seconds:.2f} ms{cost(theirs[what], case.nbytes)}, "
+            text += f"; Gloo in its {what} order {1e3 * seconds:.2f} ms{cost(theirs[what], sent)}, "
             text += f"{ratio:.2f} times as long {asked(ratio, bar)}"
     return text + "\n"
 

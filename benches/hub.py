@@ -15,7 +15,7 @@ import time
 from array import array
 from pathlib import Path
 
-from emulated import PAYLOAD, Times, asked, gloo, measure, timed
+from emulated import PAYLOAD, Times, asked, cost, gloo, measure, timed
 
 WORKERS = 8
 RATE, HUB_RATE = 500e6, 4e9
@@ -64,11 +64,6 @@ def hub(nbytes: int) -> None:
         timed(lambda: job.push_pull("vector", vector).wait(), nbytes, first=rank == 0)
 
 
-def cost(times: Times, nbytes: int) -> str:
-    """Core-seconds for each GB of vectors: a hub's are sent twice each, a ring's 1.75 times."""
-    return f", {times.core_s / (WORKERS * nbytes * len(times.seconds) / 1e9):.2f} core-s/GB" if nbytes > 1 << 22 else ""
-
-
 def main(arguments: list[str]) -> None:
     """Measures both in turn, and prints a line for each case."""
     python = arguments[1] if arguments[:1] == ["--gloo"] else None
@@ -84,14 +79,15 @@ def main(arguments: list[str]) -> None:
                 if python:
                     program = [python, "-W", "ignore", __file__, "--ring", str(nbytes)]
                     theirs += measure(str(bed), program, f"0-{WORKERS - 1}")
-            median = statistics.median(ours.seconds)
-            text = f"{name}: hub {1e3 * median:.2f} ms (least {1e3 * min(ours.seconds):.2f}{cost(ours, nbytes)})"
+            # A hub's vectors are sent twice each, a ring's 1.75 times.
+            median, vectors = statistics.median(ours.seconds), WORKERS * nbytes
+            text = f"{name}: hub {1e3 * median:.2f} ms (least {1e3 * min(ours.seconds):.2f}{cost(ours, vectors)})"
             if name == "25MB":
                 near = median / bound(nbytes)
                 text += f", {near:.2f} of the wire's {1e3 * bound(nbytes):.0f} ms {asked(near, WITHIN, least=False)}"
             if theirs.seconds:
                 ratio = statistics.median(theirs.seconds) / median
-                text += f"; Gloo {1e3 * statistics.median(theirs.seconds):.2f} ms{cost(theirs, nbytes)}, "
+                text += f"; Gloo {1e3 * statistics.median(theirs.seconds):.2f} ms{cost(theirs, vectors)}, "
                 text += f"{ratio:.2f} times as long"
                 text += f" {asked(ratio, BARS[name])}" if name in BARS else ""
             sys.stdout.write(text + "\n")
