@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUST := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: help setup demo test test-rust test-python test-random test-slow test-torch bench bench-ddp bench-executor bench-hub bench-flow bench-packet bench-runtime reference-packet experiments-astra2020 experiments-dlrm2020 experiments-hier2021 experiments-luo2020 lint wheel web schema transcripts clean
+.PHONY: help setup demo test test-rust test-python test-random test-slow test-torch bench bench-ddp bench-executor bench-flow bench-hub bench-machine bench-packet bench-runtime bench-sum bench-transports reference-packet experiments-astra2020 experiments-dlrm2020 experiments-hier2021 experiments-luo2020 lint wheel web schema transcripts clean
 .DEFAULT_GOAL := help
 
 help: ## list the commands
@@ -61,16 +61,23 @@ bench-packet: ## speed of the packet model beside ns-3, where that is installed;
 bench-ddp: setup ## DDP beside Gloo on an emulated cluster; needs root and PyTorch; ARGS=mlp for one model
 	$(BIN)/python benches/ddp.py $(ARGS)
 
-bench-executor: setup ## the executor's plans on an emulated cluster; needs root; ARGS="--gloo PYTHON" beside Gloo
+bench-executor: setup ## the executor's plans on an emulated cluster, beside Gloo and Open MPI; needs root; ARGS="--gloo PYTHON 25MB"
 	$(BIN)/python benches/executor.py $(ARGS)
 
-bench-hub: setup ## a parameter hub on an emulated cluster; needs root; ARGS="--gloo PYTHON" beside Gloo
+bench-hub: setup ## a parameter hub on an emulated cluster, beside Gloo; needs root; ARGS="--gloo PYTHON 25MB"
 	$(BIN)/python benches/hub.py $(ARGS)
 
-bench-runtime: ## speed of sums beside what memory gives, tall beside wide, and all-reduces over each transport; ARGS="f16 bf16" for some elements
+bench-machine: setup ## all-reduces between processes of this machine, beside Gloo and Open MPI; ARGS="--gloo PYTHON 100MB"
+	$(BIN)/python benches/machine.py $(ARGS)
+
+bench-sum: ## speed of sums beside what memory gives, tall beside wide; ARGS="f16 bf16" for some elements
 	cargo bench --quiet --locked -p syncline-runtime --bench sum -- $(ARGS)
 	cargo bench --quiet --locked -p syncline-runtime --bench aggregation
-	cargo bench --quiet --locked -p syncline-runtime --bench transports
+
+bench-transports: ## all-reduces over each transport of one machine; ARGS="shared --size=104857600" for one
+	cargo bench --quiet --locked -p syncline-runtime --bench transports -- $(ARGS)
+
+bench-runtime: bench-sum bench-transports bench-machine bench-executor bench-hub bench-ddp ## all of what runs for real, beside Gloo and Open MPI where they are; as root
 
 reference-packet: ## the packet model against ns-3, case by case, over 20 seeds
 	cargo test --quiet --release --locked -p syncline-net-packet --test reference -- --include-ignored --nocapture
@@ -95,7 +102,7 @@ lint: setup ## formatting, lints, types
 	$(BIN)/mypy
 
 wheel: $(VENV)/.tools ## a wheel for this platform, in dist/
-	$(BIN)/maturin build --release --locked --quiet --out dist
+	$(BIN)/maturin build --release --locked --quiet --interpreter $(BIN)/python --out dist
 
 web: ## build the script of report.html anew; needs npm
 	cd web/report && npm ci --no-audit --no-fund --silent && npm run --silent check && npm run --silent build

@@ -8,22 +8,26 @@ the racks. Needs root (network namespaces) and PyTorch.
 from __future__ import annotations
 
 import json
-import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
+from emulated import TESTBED, may
+from emulated import name as bed_name
+from peers import done, with_pytorch
+
 SPEC = """\
 schema: syncline-testbed/1
-name: ddp-bench
+name: {name}
 fabric:
-  leaf_spine: { leaves: 2, hosts_per_leaf: 2, spines: 1, rate: 1Gb/s, uplink_rate: 1Gb/s }
+  leaf_spine: {{ leaves: 2, hosts_per_leaf: 2, spines: 1, rate: 1Gb/s, uplink_rate: 1Gb/s }}
 """
 ALTERNATING = "0,2,1,3"
+RACKS = "0 2\n1 3\n"
+"""Ranks of each rack, in this order."""
 WARM, STEPS, ROUNDS = 3, 6, 2
 BARS = {"resnet18": 1.25, "mlp": 1.8}
 """Models, and how many times Gloo's samples per second are asked for."""
@@ -67,7 +71,7 @@ def mlp() -> tuple[Any, Any]:
     return nn.Sequential(*layers), torch.randn(32, 2048)
 
 
-def rank(backend: str, name: str) -> None:
+def rank(backend: str, name: str, racks: str) -> None:
     """Trains as one rank; rank 0 prints the seconds of each step."""
     import torch
     import torch.distributed as dist
@@ -75,9 +79,7 @@ def rank(backend: str, name: str) -> None:
     from syncline.torch import Options
 
     torch.set_num_threads(1)
-    racks = [int(rack) for rack in os.environ["SYNCLINE_RACKS"].split(",")]
-    order = sorted(range(len(racks)), key=racks.__getitem__)
-    dist.init_process_group(backend, pg_options=Options(order=order) if backend == "syncline" else None)
+    dist.init_process_group(backend, pg_options=Options(racks=racks) if backend == "syncline" else None)
     torch.manual_seed(0)
     model, data = {"resnet18": resnet18, "mlp": mlp}[name]()
     trained = torch.nn.parallel.DistributedDataParallel(model)
@@ -102,29 +104,31 @@ def rank(backend: str, name: str) -> None:
     dist.destroy_process_group()
 
 
-def measure(bed: str, backend: str, name: str) -> dict[str, Any]:
+def measure(bed: str, backend: str, name: str, racks: str) -> dict[str, Any]:
     """Seconds of each step, of steps that only compute, and samples of a step."""
-    command = [sys.executable, "-m", "syncline", "testbed", "run", bed, "--hosts", ALTERNATING, "--"]
-    command += [sys.executable, "-W", "ignore", __file__, "--rank", backend, name]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)  # noqa: S603 - our own command
-    if done.returncode:
-        sys.exit(done.stderr)
-    line = next(line for line in done.stdout.splitlines() if "times" in line)
+    program = [sys.executable, "-W", "ignore", __file__, "--rank", backend, name, racks]
+    said = done([*TESTBED, "run", bed, "--hosts", ALTERNATING, "--", *program])
+    line = next(line for line in said.splitlines() if "times" in line)
     return dict(json.loads(line[line.index("{") :]))
 
 
 def main(names: list[str]) -> None:
     """Measures both in turn, and prints a line for each model."""
+    if not may() or with_pytorch([])[0] is None:
+        return
     with tempfile.TemporaryDirectory() as folder:
         bed = Path(folder) / "bed.yaml"
-        bed.write_text(SPEC)
+        bed.write_text(SPEC.format(name=bed_name("ddp-bench")))
+        racks = Path(folder) / "racks.txt"
+        racks.write_text(RACKS)
+        sys.stdout.write("syncline is told by a file who is in which rack; Gloo cannot be.\n")
         for name in names or list(BARS):
             times: dict[str, list[float]] = {"gloo": [], "syncline": []}
             alone: list[float] = []
             samples = 0
             for _ in range(ROUNDS):
                 for backend, found in times.items():
-                    answer = measure(str(bed), backend, name)
+                    answer = measure(str(bed), backend, name, str(racks))
                     found += answer["times"]
                     alone += answer["alone"]
                     samples = answer["samples"]

@@ -1,14 +1,13 @@
-"""The executor beside Gloo's ring, on an emulated cluster. Usage: executor.py [--gloo PYTHON] [CASE ...].
+"""The executor beside Gloo and Open MPI on an emulated cluster. Usage: executor.py [--gloo PYTHON] [CASE ...].
 
 Eight hosts at 1 Gb/s in two racks. Ranks are numbered so that neighbours are in different racks, as a scheduler may
-have it. Gloo has no choice; the executor is told the racks (``SYNCLINE_RACKS``), and puts ranks in their order. With a
+have it. Gloo and MPI have no choice; the executor is told the racks by a file, and puts ranks in their order. With a
 core of 1 Gb/s, all-reduces by size; with one of 500 Mb/s the two-level plan, beside Gloo in its best and its worst
 order. PYTHON is one that has PyTorch. Needs root (network namespaces).
 """
 
 from __future__ import annotations
 
-import os
 import statistics
 import sys
 import tempfile
@@ -16,17 +15,20 @@ from array import array
 from dataclasses import dataclass
 from pathlib import Path
 
-from emulated import PAYLOAD, Times, asked, cost, gloo, measure, timed
+from emulated import PAYLOAD, may, measure, measure_mpi
+from emulated import name as bed_name
+from peers import ROUNDS, Times, asked, cost, gloo, timed, with_mpi, with_pytorch
 
 HOSTS, RATE = 8, 1e9
 SPEC = """\
 schema: syncline-testbed/1
-name: executor-bench
+name: {name}
 fabric:
   leaf_spine: {{ leaves: 2, hosts_per_leaf: 4, spines: 1, rate: 1Gb/s, uplink_rate: {core} }}
 """
 BEST, WORST = "0,1,2,3,4,5,6,7", "0,4,1,5,2,6,3,7"
-ROUNDS = 3
+RACKS = "0 2 4 6\n1 3 5 7\n"
+"""Ranks of each rack, in the worst order."""
 
 
 @dataclass(frozen=True)
@@ -54,23 +56,21 @@ CASES = {
     "25MB": Case(LARGE, "1Gb/s", "ring", RING_S, 1.08, worst=3.5),
     "64KB": Case(64 << 10, "1Gb/s", "halving_doubling", worst=5.0),
     "4B": Case(4, "1Gb/s", "halving_doubling", worst=2.0),
-    "25MB-thin-core": Case(LARGE, "500Mb/s", "two_level(group=4)", TWO_LEVEL_S, 1.10, best=1.6, worst=6.5),
+    "25MB-thin-core": Case(LARGE, "500Mb/s", "two_level", TWO_LEVEL_S, 1.10, best=1.6, worst=6.5),
 }
 
 
-def rank(plan: str, nbytes: int) -> None:
+def rank(plan: str, nbytes: int, racks: str) -> None:
     """One rank of the executor."""
     from syncline.runtime import Communicator, Rule
 
-    racks = [int(rack) for rack in os.environ["SYNCLINE_RACKS"].split(",")]
-    order = sorted(range(len(racks)), key=racks.__getitem__)
     vector = array("f", [1.0]) * (nbytes // 4)
     rules = [Rule("all_reduce", plan)]
-    with Communicator.join(rules=rules, order=order, insecure=True, congestion="cubic") as ranks:
+    with Communicator.join(rules=rules, racks=racks, insecure=True, congestion="cubic") as ranks:
         timed(lambda: ranks.all_reduce(vector).wait(), nbytes, first=ranks.rank == 0)
 
 
-def line(name: str, case: Case, ours: Times, theirs: dict[str, Times]) -> str:
+def line(name: str, case: Case, ours: Times, theirs: dict[str, Times], others: Times) -> str:
     """What is printed for a case."""
     median, sent = statistics.median(ours.seconds), 2 * (HOSTS - 1) * case.nbytes
     text = f"{name}: {case.plan} {1e3 * median:.2f} ms (least {1e3 * min(ours.seconds):.2f}{cost(ours, sent)})"
@@ -83,34 +83,46 @@ def line(name: str, case: Case, ours: Times, theirs: dict[str, Times]) -> str:
             ratio = seconds / median
             text += f"; Gloo in its {what} order {1e3 * seconds:.2f} ms{cost(theirs[what], sent)}, "
             text += f"{ratio:.2f} times as long {asked(ratio, bar)}"
+    if others.seconds:
+        seconds = statistics.median(others.seconds)
+        text += f"; Open MPI in the worst order {1e3 * seconds:.2f} ms{cost(others, sent)}, "
+        text += f"{seconds / median:.2f} times as long"
     return text + "\n"
 
 
 def main(arguments: list[str]) -> None:
     """Measures both in turn, and prints a line for each case."""
-    python = arguments[1] if arguments[:1] == ["--gloo"] else None
-    names = arguments[2:] if python else arguments
+    if not may():
+        return
+    python, names = with_pytorch(arguments)
+    sys.stdout.write(f"The executor is told by a file who is in which rack; nobody else is. Racks: {RACKS!r}\n")
     with tempfile.TemporaryDirectory() as folder:
+        mpi = with_mpi(folder)
+        racks = Path(folder) / "racks.txt"
+        racks.write_text(RACKS)
         for name in names or list(CASES):
             case = CASES[name]
             bed = Path(folder) / f"{name}.yaml"
-            bed.write_text(SPEC.format(core=case.core))
+            called = bed_name("executor-bench")
+            bed.write_text(SPEC.format(core=case.core, name=called))
             orders = {what: hosts for what, hosts in (("best", BEST), ("worst", WORST)) if getattr(case, what)}
-            ours = Times()
+            ours, others = Times(), Times()
             theirs = {what: Times() for what in orders if python}
             for _ in range(ROUNDS):
-                program = [sys.executable, __file__, "--rank", case.plan, str(case.nbytes)]
+                program = [sys.executable, __file__, "--rank", case.plan, str(case.nbytes), str(racks)]
                 ours += measure(str(bed), program, WORST)
                 for what in theirs:
                     program = [str(python), "-W", "ignore", __file__, "--ring", str(case.nbytes)]
                     theirs[what] += measure(str(bed), program, orders[what])
-            sys.stdout.write(line(name, case, ours, theirs))
+                if mpi:
+                    others += measure_mpi(str(bed), called, mpi, case.nbytes, WORST)
+            sys.stdout.write(line(name, case, ours, theirs, others))
             sys.stdout.flush()
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--rank"]:
-        rank(sys.argv[2], int(sys.argv[3]))
+        rank(sys.argv[2], int(sys.argv[3]), sys.argv[4])
     elif sys.argv[1:2] == ["--ring"]:
         gloo(int(sys.argv[2]))
     else:

@@ -15,7 +15,9 @@ import time
 from array import array
 from pathlib import Path
 
-from emulated import PAYLOAD, Times, asked, cost, gloo, measure, timed
+from emulated import PAYLOAD, may, measure
+from emulated import name as bed_name
+from peers import ROUNDS, Times, asked, cost, gloo, timed, with_pytorch
 
 WORKERS = 8
 RATE, HUB_RATE = 500e6, 4e9
@@ -25,7 +27,7 @@ LINKS = "".join(
 )
 SPEC = f"""\
 schema: syncline-testbed/1
-name: hub-bench
+name: {bed_name("hub-bench")}
 fabric:
   npus: {WORKERS + 1}
   switches: 1
@@ -36,7 +38,6 @@ BARS = {"25MB": 1.5, "64KB": 8.0}
 """How many times as fast as Gloo the hub is asked to be."""
 WITHIN = 1.15
 """How near the wire's bound the hub is asked to be, at 25 MB."""
-ROUNDS = 3
 
 
 def bound(nbytes: int) -> float:
@@ -66,8 +67,10 @@ def hub(nbytes: int) -> None:
 
 def main(arguments: list[str]) -> None:
     """Measures both in turn, and prints a line for each case."""
-    python = arguments[1] if arguments[:1] == ["--gloo"] else None
-    names = arguments[2:] if python else arguments
+    if not may():
+        return
+    python, names = with_pytorch(arguments)
+    sys.stdout.write("The hub's network has one host more than Gloo's, eight times as fast as the others.\n")
     with tempfile.TemporaryDirectory() as folder:
         bed = Path(folder) / "bed.yaml"
         bed.write_text(SPEC)

@@ -9,44 +9,56 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 import statistics
 import subprocess
 import sys
 import time
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from syncline import SynclineError
+from syncline import SynclineError, _core
 from syncline.testbed.check import busy_s
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
 
+ROOT = Path(__file__).parents[2]
+"""The project's folder."""
 RECORD = "measured.json"
 """Name of a figure's record, in its folder."""
 ROUNDS = 3
 """How often a trial's program is started."""
+LABEL = re.compile(r"^\[[0-9]+\] (?=\[)")
+"""What stands before a rank's line."""
 TIMEOUT = "180s"
 PATIENCE_S, QUIET = 600.0, 0.2
 """How long a patient command waits for others before each round, and the cores that an idle machine may have busy."""
 
 
+STOLEN = 0.05
+"""Cores that the machine's host may take away."""
+
+
 @dataclass(frozen=True)
 class Trial:
-    """A program that runs on hosts of a testbed, one process each."""
+    """A program that runs on hosts of a testbed, one process each; or once, on this machine as it is."""
 
     name: str
     """By which its measurement is found again."""
-    scenario: Path
-    """Whose fabric the testbed has."""
+    scenario: Path | None
+    """Whose fabric the testbed has; there is none for a program that runs on this machine as it is."""
     changes: Mapping[str, Any]
     """Of that fabric: what ``--set`` takes."""
     hosts: Sequence[int]
     """The host of each rank."""
     program: Sequence[str]
-    """A Python program and its arguments. One of its processes prints a line of JSON: a list of seconds."""
+    """A Python program and its arguments, or without a testbed any command, which runs in the project's folder. One of
+    its processes prints a line of JSON: a list of seconds."""
     torch: bool = False
     """Whether it needs PyTorch."""
 
@@ -61,6 +73,10 @@ class Measured:
     """Exchanges that were timed, of all rounds."""
     others: float
     """Cores that others kept busy just before it, at most: what it had to share the machine with."""
+    made: str = ""
+    """The day, and the version that was measured."""
+    stolen: float = 0.0
+    """Cores that the machine's host took away while it ran, at most: other virtual machines are not seen before."""
 
 
 class Bench(Protocol):
@@ -103,7 +119,7 @@ class Live:
 
     def measure(self, trial: Trial) -> Measured | str:
         """Runs a trial's program a few times."""
-        if (why := cannot()) is not None:
+        if (why := cannot(trial)) is not None:
             return why
         python = sys.executable if not trial.torch or find_spec("torch") else self.gloo
         if python is None:
@@ -111,15 +127,20 @@ class Live:
         if trial.name not in self.found:
             self.tell(trial.name)
             times: list[float] = []
-            others = 0.0
+            others = stolen = 0.0
             try:
                 for _ in range(self.rounds):
                     others = max(others, self._quiet())
+                    began, before = time.monotonic(), stolen_s()
                     times += run(trial, python)
+                    stolen = max(stolen, (stolen_s() - before) / (time.monotonic() - began))
             except RuntimeError as problem:
                 self.tell(f"failed: {problem}")
                 return "failed"
-            self.found[trial.name] = Measured(statistics.median(times), min(times), len(times), round(others, 2))
+            made = f"{datetime.now(UTC).date()}, syncline {_core.version()}"
+            median, least = statistics.median(times), min(times)
+            shares = round(others, 2), made, round(stolen, 3)
+            self.found[trial.name] = Measured(median, least, len(times), *shares)
         return self.found[trial.name]
 
     def _quiet(self) -> float:
@@ -130,9 +151,19 @@ class Live:
         return others
 
     def write(self, folder: Path) -> None:
-        """Writes the record of a figure anew; what was not measured now stays."""
+        """Writes the record of a figure anew; what was not measured now stays.
+
+        What was measured while others kept the machine busy is not written.
+        """
         kept = Record(folder).kept().get("trials", {})
-        trials = {**kept, **{name: asdict(each) for name, each in self.found.items()}}
+        trials = dict(kept)
+        for name, each in self.found.items():
+            if each.others > QUIET:
+                self.tell(f"not recorded, as others kept {each.others:g} cores busy: {name}")
+            elif each.stolen > STOLEN:
+                self.tell(f"not recorded, as the machine's host took {each.stolen:g} cores away: {name}")
+            else:
+                trials[name] = asdict(each)
         form = {"machine": machine(), "trials": dict(sorted(trials.items()))}
         (folder / RECORD).write_text(json.dumps(form, indent=1) + "\n", "utf-8")
 
@@ -146,10 +177,12 @@ class Nothing:
         return "not measured"
 
 
-def cannot() -> str | None:
-    """Why this machine emulates no cluster: a few words."""
+def cannot(trial: Trial) -> str | None:
+    """Why this machine does not run a trial: a few words."""
     from syncline.testbed import kernel
 
+    if trial.scenario is None:
+        return None if shutil.which(trial.program[0]) else f"needs {trial.program[0]}"
     if os.geteuid() != 0:
         return "needs root"
     try:
@@ -157,6 +190,12 @@ def cannot() -> str | None:
     except SynclineError:
         return "needs network namespaces"
     return None
+
+
+def stolen_s() -> float:
+    """Seconds for which cores of this machine had work, and its host had others go first."""
+    fields = Path("/proc/stat").read_text("ascii").split("\n", 1)[0].split()
+    return int(fields[8]) / os.sysconf("SC_CLK_TCK")
 
 
 def busy(seconds: float = 0.5) -> float:
@@ -171,19 +210,25 @@ def run(trial: Trial, python: str) -> list[float]:
 
     Raises ``RuntimeError`` with what it said where it fails.
     """
-    command = [sys.executable, "-m", "syncline", "testbed", "run", str(trial.scenario), "--timeout", TIMEOUT]
-    # A name of its own, so that two commands have two testbeds.
-    command += ["--set", f"name=figure-{os.getpid()}"]
-    for key, value in trial.changes.items():
-        command += ["--set", f"{key}={json.dumps(value)}"]
-    command += ["--hosts", ",".join(map(str, trial.hosts)), "--", python, "-W", "ignore", *trial.program]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)  # noqa: S603 - our own command
-    lines = [line.partition("] ")[2] for line in done.stdout.splitlines()]
+    command = list(trial.program) if trial.scenario is None else _on_hosts(trial, trial.scenario, python)
+    done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=ROOT)  # noqa: S603 - our own command
+    # Lines of ranks have their number before them.
+    lines = [LABEL.sub("", line) for line in done.stdout.splitlines()]
     said = next((line for line in lines if line.startswith("[")), None)
     if done.returncode or said is None:
         last = done.stderr.strip().splitlines()[-6:] or ["it measured nothing"]
         raise RuntimeError("\n".join([trial.name, *last]))
     return list(json.loads(said))
+
+
+def _on_hosts(trial: Trial, scenario: Path, python: str) -> list[str]:
+    """The command that runs a trial's program on hosts of a testbed."""
+    command = [sys.executable, "-m", "syncline", "testbed", "run", str(scenario), "--timeout", TIMEOUT]
+    # A name of its own, so that two commands have two testbeds.
+    command += ["--set", f"name=figure-{os.getpid()}"]
+    for key, value in trial.changes.items():
+        command += ["--set", f"{key}={json.dumps(value)}"]
+    return [*command, "--hosts", ",".join(map(str, trial.hosts)), "--", python, "-W", "ignore", *trial.program]
 
 
 def machine() -> dict[str, Any]:

@@ -15,12 +15,14 @@ from syncline.config.load import load
 from syncline.config.source import from_file
 from syncline.design import schema as designs
 from syncline.errors import SynclineError
+from syncline.testbed import schema as testbeds
 from tests.config.test_errors import CASES
 from tests.conftest import ROOT
 
 WRITTEN = sorted((ROOT / "examples").glob("*/*.yaml"))
 DESIGNS = [path for path in WRITTEN if "schema: syncline-design/" in path.read_text("utf-8")]
-EXAMPLES = [path for path in WRITTEN if path not in DESIGNS]
+TESTBEDS = [path for path in WRITTEN if "schema: syncline-testbed/" in path.read_text("utf-8")]
+EXAMPLES = [path for path in WRITTEN if path not in DESIGNS + TESTBEDS]
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +53,20 @@ def test_that_of_designs_accepts_the_examples(path: Path) -> None:
     validator = jsonschema.Draft7Validator(built)
     assert [error.message for error in validator.iter_errors(value)] == []
     assert [error.message for error in validator.iter_errors({**value, "bugdet": {}})]
+
+
+def test_the_file_of_testbeds_is_current() -> None:
+    assert (ROOT / testbeds.FILE).read_text("utf-8") == testbeds.text(), "run `make schema`"
+
+
+@pytest.mark.parametrize("path", TESTBEDS, ids=lambda path: path.parent.name)
+def test_that_of_testbeds_accepts_the_examples(path: Path) -> None:
+    built = json.loads(testbeds.text())
+    jsonschema.Draft7Validator.check_schema(built)
+    value = from_file(str(path)).root.plain()
+    validator = jsonschema.Draft7Validator(built)
+    assert [error.message for error in validator.iter_errors(value)] == []
+    assert [error.message for error in validator.iter_errors({**value, "fabrik": {}})]
 
 
 @pytest.mark.parametrize("case", ["an unknown key", "a bare number", "a missing key", "a number out of range"])

@@ -11,17 +11,22 @@ PLACES = {
     "tests/runtime/test_faults.py": ("Ranks", "processes"),
     "tests/runtime/test_partitions.py": ("Ranks", "an emulated cluster"),
     "crates/runtime/tests/executor.rs": ("Ranks", "threads, real sockets"),
-    "crates/runtime/tests/lanes.rs": ("Ranks", "a deterministic transport, many orders and plans"),
+    "crates/runtime/tests/world.rs": ("Ranks", "whole jobs in one thread and virtual time"),
+    "crates/runtime/tests/lanes.rs": ("Ranks", "lanes without sockets"),
     "crates/runtime/tests/session.rs": ("Joining", "threads, real sockets"),
-    "crates/runtime/src/handshake.rs": ("Joining", "without sockets, many cases"),
+    "crates/runtime/tests/admission.rs": ("Joining", "handshakes without sockets"),
+    "crates/runtime/src/handshake.rs": ("Joining", "handshakes without sockets"),
     "tests/runtime/test_epochs.py": ("Going on", "processes"),
     "tests/torch/test_elastic.py": ("Going on", "processes that train with PyTorch"),
     "tests/hub/test_faults.py": ("Hubs", "processes"),
 }
 """Files with tests of faults: of what, and where they are tried."""
 
+RANDOM = ", many random cases"
+"""What a test of properties adds to that: it is given what it tries, where others try what is written in them."""
+
 PYTHON = re.compile(r'^def (test_\w+)\([^)]*\):\n    """Fault: (.+?) -> (.+?)"""', re.M)
-RUST = re.compile(r"^[ \t]*/// Fault: (.+?) -> (.+?)$(?:\n[ \t]*(?:#\[.*\]|///.*))*\n[ \t]*fn (\w+)\(", re.M)
+RUST = re.compile(r"^[ \t]*/// Fault: (.+?) -> (.+?)$(?:\n[ \t]*(?:#\[.*\]|///.*))*\n[ \t]*fn (\w+)\(\s*(\)?)", re.M)
 
 
 @dataclass(frozen=True)
@@ -42,8 +47,11 @@ def read(part: str) -> list[Fault]:
             continue
         text = (ROOT / file).read_text("utf-8")
         if file.endswith(".py"):
-            lines = [(what, follows, test) for test, what, follows in PYTHON.findall(text)]
+            lines = [(what, follows, test, tried) for test, what, follows in PYTHON.findall(text)]
         else:
-            lines = RUST.findall(text)
-        found += [Fault(what, follows, tried, test.removeprefix("test_")) for what, follows, test in lines]
+            lines = [
+                (what, follows, test, tried if alone else tried + RANDOM)
+                for what, follows, test, alone in RUST.findall(text)
+            ]
+        found += [Fault(what, follows, where, test.removeprefix("test_")) for what, follows, test, where in lines]
     return found

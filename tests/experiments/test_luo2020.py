@@ -178,11 +178,27 @@ def test_table_2_1():
 def test_records(tmp_path):
     trial = Trial("one", fig0605.STAR, {}, [0], ["program"])
     assert Nothing().measure(trial) == Record(tmp_path).measure(trial).replace("recorded", "measured")
-    live = Live(found={"one": Measured(2.0, 1.0, 3, 0.5)})
+    live = Live(found={"one": Measured(2.0, 1.0, 3, 0.1)})
     live.write(tmp_path)
-    assert Record(tmp_path).measure(trial) == Measured(2.0, 1.0, 3, 0.5)
-    Live(found={"two": Measured(4.0, 3.0, 3, 0.5)}).write(tmp_path)
-    assert Record(tmp_path).measure(trial) == Measured(2.0, 1.0, 3, 0.5)
+    assert Record(tmp_path).measure(trial) == Measured(2.0, 1.0, 3, 0.1)
+    Live(found={"two": Measured(4.0, 3.0, 3, 0.1)}).write(tmp_path)
+    assert Record(tmp_path).measure(trial) == Measured(2.0, 1.0, 3, 0.1)
+    # What was measured on a busy machine is no record.
+    told = []
+    Live(told.append, found={"one": Measured(9.0, 9.0, 3, 1.5)}).write(tmp_path)
+    assert Record(tmp_path).measure(trial) == Measured(2.0, 1.0, 3, 0.1)
+    Live(told.append, found={"one": Measured(9.0, 9.0, 3, 0.0, "today", 0.4)}).write(tmp_path)
+    assert Record(tmp_path).measure(trial) == Measured(2.0, 1.0, 3, 0.1)
+    whose = ("others kept 1.5 cores busy", "the machine's host took 0.4 cores away")
+    assert told == [f"not recorded, as {each}: one" for each in whose]
+
+
+def test_commands_run_on_this_machine_as_it_is():
+    program = [sys.executable, "-c", "print('some words'); print([1.0, 3.0])"]
+    found = Live().measure(Trial("one", None, {}, [], program))
+    assert (found.median_s, found.least_s, found.repeats) == (2.0, 1.0, 6)
+    assert "syncline" in found.made
+    assert Live().measure(Trial("one", None, {}, [], ["no-such-program"])) == "needs no-such-program"
 
 
 def test_without_root(monkeypatch):

@@ -94,7 +94,7 @@ def test_certificates_of_another_ca_are_refused(certs, tmp_path):
 
 def test_beyond_this_machine_certificates_do_in_the_place_of_a_key(certs):
     text = why(Service, ["10.254.253.252"], port=0)
-    assert "give all certificates of one CA (`tls`) or the same `key_file`" in text
+    assert "give all certificates of one CA (`tls`, --tls) or the same key (`key_file`, --key-file)" in text
     # The address is none of this machine: what is refused now is that.
     assert "cannot listen" in why(Service, ["10.254.253.252"], port=0, tls=certs, exit_status=6)
 
@@ -174,7 +174,7 @@ def test_doctor_tells_of_ends_that_are_near(tmp_path):
     make(tmp_path / "certs", days=1)
     found = json.loads(run("doctor", "--tls", str(tmp_path / "certs"), "--json", "--port", str(free_port())).stdout)
     rows = {row["what"]: row for row in found["findings"]}
-    assert rows["certificate rank"]["state"] == "absent"
+    assert rows["certificate rank"]["state"] == "poor"
     assert rows["certificate rank"]["detail"].endswith("UTC, which is soon")
 
 

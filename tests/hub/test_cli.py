@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -13,6 +14,7 @@ from array import array
 
 import pytest
 
+from syncline.errors import SynclineError
 from syncline.hub import Hub, Service
 from tests.runtime.jobs import free_port
 
@@ -100,7 +102,42 @@ def test_bench_tells_what_it_measured():
         assert 0 < told["median_s"] <= told["p95_s"]
         text = run("bench", service.addresses[0], "--world", "2", "--size", "64KiB", "--steps", "3").stdout
         assert "exchanges/s" in text
-    assert "no number of bytes" in run("bench", "--size", "much", status=2).stderr
+    for option, text, words in (
+        ("--size", "much", "`--size`, found `much`"),
+        ("--size", "0B", "a multiple of 4B"),
+        ("--size", "7B", "a multiple of 4B"),
+        ("--chunk", "xx", "`--chunk`, found `xx`"),
+    ):
+        assert words in run("bench", option, text, status=2).stderr
+
+
+def test_whoever_is_refused_is_told_of(tmp_path):
+    key = tmp_path / "job.key"
+    key.write_bytes(bytes(32))
+    key.chmod(0o600)
+    with served("--cores", "1", "--key-file", str(key)) as (process, address):
+        host, _, port = address.rpartition(":")
+        for _ in range(3):
+            with socket.create_connection((host, int(port))) as stranger:
+                stranger.sendall(b"GET / HTTP/1.1\r\n\r\n" + bytes(4096))
+                with contextlib.suppress(ConnectionResetError):
+                    while stranger.recv(4096):
+                        pass
+        time.sleep(1.5)
+        process.send_signal(signal.SIGTERM)
+        said = [event for event in events(process) if event["event"] == "connection_is_refused"]
+    assert len(said) == 3
+    assert said[-1]["refused"] == 3
+    assert all(event["from"].startswith("127.0.0.1:") and event["why"] for event in said)
+
+
+def test_jobs_have_the_memory_that_the_hub_is_given():
+    with served("--cores", "2", "--memory", "1MB") as (_, address):
+        # A value, and the sums of two steps.
+        with Hub.join(address, {"w": ("f32", 83_000)}, rank=0, world=1, job="fits"):
+            pass
+        with pytest.raises(SynclineError, match=r"job `large` needs 0\.001 GB of the hub's memory"):
+            Hub.join(address, {"w": ("f32", 84_000)}, rank=0, world=1, job="large", wait_s=2.0)
 
 
 def test_doctor_finds_what_is_wrong(tmp_path):
@@ -131,6 +168,15 @@ def test_prometheus_is_told():
                 time.sleep(0.05)
         assert 'syncline_hub_ranks{job="mine",state="here"} 1.0' in text
         assert 'syncline_hub_chunk_steps_total{job="mine"} 1.0' in text
+        # What a job has moved is counted, too, once the job is gone.
+        for _ in range(100):
+            text = urllib.request.urlopen(f"http://{process.metrics}/metrics", timeout=10).read().decode()
+            if 'job="mine"' not in text:
+                break
+            time.sleep(0.05)
+        assert 'job="mine"' not in text
+        assert "syncline_hub_all_chunk_steps_total 1.0" in text
+        assert "syncline_hub_all_bytes_received_total 4000.0" in text
 
 
 @pytest.mark.parametrize(
@@ -139,7 +185,11 @@ def test_prometheus_is_told():
         (["serve", "--listen", "192.0.2.1"], 2, "anybody who reaches this address"),
         (["serve", "--listen", "192.0.2.1", "--insecure"], 6, "cannot listen"),
         (["serve", "--key-file", "no.such.key"], 2, "the key cannot be read"),
-        (["serve", "--congestion", "none such"], 6, "congestion control"),
+        (["serve", "--congestion", "cubik"], 2, "did you mean `cubic`?"),
+        (["serve", "--listen", ""], 2, "an address names a host"),
+        (["serve", "--memory", "lots"], 2, "`--memory`, found `lots`"),
+        (["status", "foo:bar"], 2, "this is no port"),
+        (["status", "foo:70000"], 2, "this is no port"),
         (["serve", "--port", "70000"], 2, "less than or equal to 65535"),
         (["status", "127.0.0.1:1"], 6, "cannot be asked"),
         (["status", "nowhere.invalid"], 2, "the address is not known"),

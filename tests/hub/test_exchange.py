@@ -227,7 +227,7 @@ def test_a_hub_that_cannot_be_is_told():
         port = int(service.addresses[0].rpartition(":")[2])
         refused(lambda: Service(port=port), "cannot listen", str(port))
     refused(lambda: Service(["127.0.0.1", "127.0.0.2"], port=0, cores=1), "2 interfaces for 1 cores")
-    refused(lambda: Service(["127.0.0.1:99999"]), "ports are 0 to 65535")
+    refused(lambda: Service(["127.0.0.1:99999"]), "this is no port", "0 to 65535")
     refused(lambda: Service(["192.0.2.7"], port=0), "anybody who reaches this address")
     refused(lambda: Service(port=0, congestion="no such"), "congestion control")
     refused(lambda: status("127.0.0.1:1", wait_s=0.2), "cannot be asked")

@@ -76,7 +76,8 @@ def test_racks_are_read(tmp_path):
         ("a : 0 1\nb : 1 2", "rank 1 is in two racks"),
         ("a : 0 2", "no rank is left out"),
         ("", "no rank is left out"),
-        ("a : -1 0", "no rank is left out"),
+        ("a : -1 0", "no rack"),
+        ("0 1", "this rack has no hubs"),
     ):
         file.write_text(text)
         refused(lambda: Racks.read(file), words)

@@ -157,7 +157,7 @@ def test_what_makes_no_sense_is_refused_before_anybody_is_called(tmp_path, monke
     assert "anybody who reaches this address" in why(interfaces=["10.1.2.3"])
     assert "anybody who reaches this address" in why(coordinator="10.1.2.3:5")
     assert "the address is not known" in why(coordinator="no.such.host.invalid:5")
-    assert "the address is not known" in why(coordinator="127.0.0.1:port")
+    assert "this is no port" in why(coordinator="127.0.0.1:port")
     for value in (0, -1):
         assert "`wait_s` is no time to wait for" in why(wait_s=value)
     assert "`deadline_s` is no time to wait for" in why(pace=Pace(deadline_s=-5))

@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from tests.runtime.jobs import FOUND_WITHIN_S, SLACK_S, job
+from tests.runtime.jobs import job
 
 
 def told(faulty, since, ranks, running):
@@ -17,7 +17,7 @@ def told(faulty, since, ranks, running):
     assert all(outcome["intact"] for outcome in outcomes)
     messages = {outcome["error"]["message"].partition(" (")[0] for outcome in outcomes}
     assert len(messages) == 1, messages
-    assert max(outcome["at"] for outcome in outcomes) - since < FOUND_WITHIN_S + SLACK_S
+    since.found(*(outcome["at"] for outcome in outcomes))
     message = messages.pop()
     assert message.startswith(faulty), message
     return outcomes[0]["error"]["message"]
@@ -49,6 +49,25 @@ def test_whoever_loses_the_coordinator_says_so():
         running.wait_for_steps()
         since = running.kill(0, signal.SIGKILL)
         told("the coordinator", since, [1, 2], running)
+
+
+def test_whoever_does_not_hear_the_coordinator_says_so():
+    """Fault: rank 0, which coordinates, is stopped -> all others say within 2 s that the coordinator is lost"""
+    with job(4) as running:
+        running.wait_for_steps()
+        since = running.kill(0, signal.SIGSTOP)
+        told("the coordinator gave no sign of life", since, [1, 2, 3], running)
+
+
+def test_a_coordinator_that_is_stopped_before_all_have_come_is_found():
+    """Fault: rank 0 is stopped while it waits for others -> those that have come say so within 2 s"""
+    with job(3, json.dumps({"wait_s": 60}), ranks=[0, 1]) as running:
+        # Nobody says when both have come.
+        signal.sigtimedwait([], 3.0)
+        since = running.kill(0, signal.SIGSTOP)
+        outcome = running.outcome(1)
+    assert "lost the coordinator: it gave no sign of life" in outcome["error"]["message"], outcome
+    since.found(outcome["at"])
 
 
 def test_a_rank_that_was_stopped_for_a_moment_is_waited_for():

@@ -57,12 +57,15 @@ def main() -> None:
         while step < steps:
             values[:] = array("f", [1.0 + step % 7]) * len(values)
             waits = array("i", [len(ranks.waiting)])
+            # What the vector is if the next operation that fails leaves it as it was.
+            kept = 1.0 + step % 7
             try:
                 ranks.all_reduce(values, keep=True).wait()
+                kept *= ranks.world
                 if again is not None:
                     ranks.all_reduce(waits, "max", keep=True).wait()
             except SynclineError as error:
-                intact = all(value == 1.0 + step % 7 for value in values)
+                intact = all(value == kept for value in values)
                 say(error=error.diagnostics[0], status=error.exit_status, at=time.time(), intact=intact)
                 if again is None:
                     return

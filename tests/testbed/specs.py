@@ -24,6 +24,18 @@ fabric:
 """
 """Three hosts with two interfaces each, on two leaves."""
 
+BOX = """\
+name: {name}
+fabric:
+  npus: [hub, worker0, worker1]
+  switches: [tor]
+  links:
+    - {{ from: hub, to: tor, rate: 100Mb/s, count: 2 }}
+    - {{ from: worker0, to: tor, rate: 200Mb/s }}
+    - {{ from: worker1, to: tor, rate: 200Mb/s }}
+"""
+"""A hub with two interfaces, and workers with one each."""
+
 
 def _missing() -> str | None:
     """What this machine lacks for a testbed."""

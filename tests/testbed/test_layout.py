@@ -6,11 +6,12 @@ import pytest
 
 from syncline.errors import SynclineError
 from syncline.testbed import commands
-from syncline.testbed.check import _Flow, _patterns, expected
-from syncline.testbed.layout import PAYLOAD, from_plain, layout
+from syncline.testbed.difference import difference
+from syncline.testbed.fidelity import warnings
+from syncline.testbed.layout import from_plain, layout
 from syncline.testbed.processes import environment
 from syncline.testbed.spec import read
-from tests.testbed.specs import NICS, RACKS
+from tests.testbed.specs import BOX, NICS, RACKS
 
 ONE_SWITCH = "fabric: { switch: { hosts: 3, rate: 1Gb/s } }\n"
 
@@ -62,6 +63,28 @@ def test_ranks_are_told_what_launchers_tell(made):
     assert [each["PET_NODE_RANK"] for each in told] == ["0", "1", "2", "3"]
 
 
+def test_several_ranks_of_a_host_are_counted_there(made):
+    found = made(RACKS.format(name="racks"))
+    told = [environment(found, [2, 0, 2, 2], rank) for rank in range(4)]
+    for prefix in ("", "SYNCLINE_"):
+        assert [each[f"{prefix}LOCAL_RANK"] for each in told] == ["0", "0", "1", "2"]
+        assert [each[f"{prefix}LOCAL_WORLD_SIZE"] for each in told] == ["3", "1", "3", "3"]
+    assert [(each["GROUP_RANK"], each["GROUP_WORLD_SIZE"]) for each in told] == [
+        ("0", "2"),
+        ("1", "2"),
+        ("0", "2"),
+        ("0", "2"),
+    ]
+    # A torchrun for each rank is a node of one process, wherever it runs.
+    assert [(each["PET_NODE_RANK"], each["PET_NNODES"], each["PET_NPROC_PER_NODE"]) for each in told] == [
+        (str(rank), "4", "1") for rank in range(4)
+    ]
+
+
+def test_a_queue_of_one_packet_is_allowed(made):
+    assert made("queue: 1514B\n" + ONE_SWITCH).queue_bytes == 1514
+
+
 @pytest.mark.parametrize("shaper", ["htb", "tbf"])
 def test_both_ends_of_every_cable_are_shaped(made, shaper):
     found = made(RACKS.format(name="racks") + f"shaper: {shaper}\nqueue: 64KiB\n")
@@ -83,28 +106,112 @@ def test_both_ends_of_every_cable_are_shaped(made, shaper):
     assert sorted(shaped.values()) == ["100000000bit"] * 4 + ["200000000bit"] * 8
 
 
-def test_flows_share_links_fairly(made):
-    found = made(RACKS.format(name="racks"))
-    patterns = dict(_patterns(found))
-    assert {what: len(flows) for what, flows in patterns.items()} == {
-        "one flow in a rack": 1,
-        "one flow across racks": 1,
-        "all hosts, in a rack": 4,
-        "all hosts, across racks": 4,
-    }
-    rates = {what: expected(found, flows) / PAYLOAD / 1e6 for what, flows in patterns.items()}
-    assert rates == pytest.approx(
-        {
-            "one flow in a rack": 200,
-            "one flow across racks": 100,
-            "all hosts, in a rack": 800,
-            # Two hosts of each rack share 100 Mb/s each way.
-            "all hosts, across racks": 200,
-        }
+def test_a_hub_may_have_more_interfaces_than_workers(made):
+    found = made(BOX.format(name="box"))
+    assert [[nic.address for nic in host.nics] for host in found.hosts] == [
+        ["10.77.0.1", "10.77.1.1"],
+        ["10.77.0.2"],
+        ["10.77.0.3"],
+    ]
+    assert {nic.bridge for host in found.hosts for nic in host.nics} == {"switch0"}
+    assert from_plain(found.plain()) == found
+    hub, worker = (list(commands.routes(found, host)) for host in found.hosts[:2])
+    assert worker == [
+        "route add 10.77.0.0/24 dev eth0 src 10.77.0.2 congctl cubic",
+        "route add 10.77.1.0/24 dev eth0 src 10.77.0.2 congctl cubic",
+    ]
+    assert hub == [
+        "route add 10.77.0.0/24 dev eth0 src 10.77.0.1 congctl cubic table 1000",
+        "route add 10.77.1.0/24 dev eth0 src 10.77.0.1 congctl cubic table 1000",
+        "rule add pref 1000 from 10.77.0.1 lookup 1000",
+        "route add 10.77.0.0/24 dev eth1 src 10.77.1.1 congctl cubic table 1001",
+        "route add 10.77.1.0/24 dev eth1 src 10.77.1.1 congctl cubic table 1001",
+        "rule add pref 1001 from 10.77.1.1 lookup 1001",
+        "route add 10.77.0.0/24 dev eth0 src 10.77.0.1 congctl cubic",
+        "route add 10.77.1.0/24 dev eth1 src 10.77.1.1 congctl cubic",
+    ]
+
+
+def links(*pairs):
+    """A fabric of hosts a, b, c and switches p, q, r that nothing joins but these."""
+    listed = ", ".join(f"{{ from: {a}, to: {b}, rate: 100Mb/s }}" for a, b in (pair.split("-") for pair in pairs))
+    return f"fabric: {{ npus: [a, b, c], switches: [p, q, r], links: [{listed}] }}\n"
+
+
+def test_a_host_without_an_interface_in_a_segment_does_not_reach_it(made):
+    # Host c has none on q, and a subnet belongs to one segment.
+    found = made(links("a-p", "b-p", "c-p", "a-q", "b-q", "c-r"))
+    assert [[nic.address for nic in host.nics] for host in found.hosts] == [
+        ["10.77.0.1", "10.77.1.1"],
+        ["10.77.0.2", "10.77.1.2"],
+        ["10.77.0.3", "10.77.2.3"],
+    ]
+    main = [
+        line.split()[2] for line in commands.routes(found, found.hosts[2]) if "table" not in line and "rule" not in line
+    ]
+    assert main == ["10.77.0.0/24", "10.77.2.0/24"]
+
+
+def test_first_interfaces_may_be_in_two_segments_where_all_reach_both(made):
+    found = made(links("a-p", "a-q", "b-q", "b-p", "c-p", "c-q"))
+    assert [host.nics[0].bridge for host in found.hosts] == ["switch0", "switch1", "switch0"]
+    assert [host.nics[0].address for host in found.hosts] == ["10.77.0.1", "10.77.1.2", "10.77.0.3"]
+    assert found.subnets == {"switch0": ["10.77.0.0/24"], "switch1": ["10.77.1.0/24"]}
+
+
+def test_hosts_that_cannot_reach_each_other_are_named(made):
+    with pytest.raises(SynclineError) as refused:
+        made(links("a-p", "a-q", "b-p", "c-q"))
+    assert "host 2 cannot reach the first interface of host 0" in str(refused.value)
+    assert "host 2 on switch1, host 0 on switch0" in str(refused.value)
+
+
+def test_latencies_and_efficiency_are_told_not_to_be_emulated(cli):
+    text = "fabric: { shape: Switch(3), rate: 1Gb/s, latency: 10ms, efficiency: 0.9 }\n"
+    request = read(str(cli.folder / cli.write("bed.yaml", text)))
+    found = layout(request)
+    # Links have their whole rate: headers are real.
+    assert {(nic.up_bits, nic.down_bits) for host in found.hosts for nic in host.nics} == {(10**9, 10**9)}
+    told = list(warnings(request, found))
+    assert [(each["code"], each["severity"], each["found"]) for each in told] == [
+        ("SL1102", "warning", "up to 10 ms a link"),
+        ("SL1102", "warning", "0.9"),
+    ]
+    assert all("not emulated" in each["message"] and each["place"]["line"] == 1 for each in told)
+    plain = read(str(cli.folder / cli.write("bed.yaml", ONE_SWITCH)))
+    assert not list(warnings(plain, layout(plain)))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("hosts: 3", "hosts: 5", "number of hosts: 3 there, 5 in the file"),
+        ("1Gb/s", "100Mb/s", "rate of eth0 of host 0: 1 Gb/s there, 100 Mb/s in the file"),
+        ("1Gb/s", "999999999b/s", "rate of eth0 of host 0: 1 Gb/s there, 999999999 b/s in the file"),
+        ("rate", "latency: 1ms, rate", None),
+        ("fabric", "queue: 2MB\nfabric", "`queue`: 1 MB there, 2 MB in the file"),
+        ("fabric", "shaper: tbf\nfabric", "`shaper`: htb there, tbf in the file"),
+        ("fabric", "congestion_control: reno\nfabric", "`congestion_control`: cubic there, reno in the file"),
+        (
+            "fabric",
+            "network: 10.78.0.0/16\nfabric",
+            "address of eth0 of host 0: 10.77.0.1 there, 10.78.0.1 in the file",
+        ),
+    ],
+)
+def test_the_first_difference_is_named(made, old, new, words):
+    assert difference(made(ONE_SWITCH), made(ONE_SWITCH.replace(old, new))) == words
+
+
+def test_differences_between_switches_are_named(made):
+    text = RACKS.format(name="racks")
+    found = made(text)
+    slower = made(text.replace("uplink_rate: 100Mb/s", "uplink_rate: 50Mb/s"))
+    assert difference(found, slower) == "rate from leaf0 to spine0: 100 Mb/s there, 50 Mb/s in the file"
+    box = BOX.format(name="box")
+    assert difference(made(box), made(box.replace(", count: 2", ""))) == (
+        "host 0: 2 interfaces there, 1 interface in the file"
     )
-    a, b, c, _ = found.hosts
-    # One of two flows from a host is held back between racks, and leaves the rest to the other.
-    assert expected(found, [_Flow(a, b), _Flow(a, c)]) / PAYLOAD == pytest.approx(200e6)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +224,7 @@ def test_flows_share_links_fairly(made):
         ("{ switch: { hosts: 251, rate: 1Gb/s } }", "too many hosts for one machine"),
         (
             "{ switch: { hosts: 4, rate: 1Gb/s }, nodes: { npus: 2, rate: 10Gb/s } }",
-            "interfaces number 1 of the hosts are not joined",
+            "host 2 cannot reach the first interface of host 0",
         ),
     ],
 )
@@ -139,11 +246,14 @@ def test_what_bridges_cannot_be_is_refused(made, fabric, words):
         ("network: 10.77.0.0/33\n" + ONE_SWITCH, "SL0102", "10.77.0.0/16"),
         ("network: 8.8.0.0/16\n" + ONE_SWITCH, "SL0102", "private"),
         ("queue: 3\n" + ONE_SWITCH, "SL0104", "without a unit"),
+        ("queue: 0B\n" + ONE_SWITCH, "SL0102", "1514B, which is one packet, to 4294967295B"),
+        ("queue: 1513B\n" + ONE_SWITCH, "SL0102", "found `1513B`"),
+        ("queue: 4GiB\n" + ONE_SWITCH, "SL0102", "found `4GiB`"),
         ("shaper: netem\n" + ONE_SWITCH, "SL0102", "htb"),
         ("fabric: { switch: { hosts: 3, rate: fast } }\n", "SL0104", "rate"),
         ("fabric: 7\n", "SL0102", "fabric"),
         ("schema: syncline-testbed/2\n" + ONE_SWITCH, "SL0102", "syncline-testbed/1"),
-        ("network: 10.77.3.0/24\n" + NICS, "SL1102", "more interfaces than the network has subnets"),
+        ("network: 10.77.3.0/24\n" + NICS, "SL1102", "host 0 with 2 interfaces in 10.77.3.0/24"),
     ],
 )
 def test_a_wrong_file_is_refused_with_its_line(made, text, code, words):

@@ -348,6 +348,21 @@ def odd():
         same(columns[other].contiguous(), torch.full((2, 3), float(other)))
 
 
+def secure():
+    """With certificates, beside the key that comes through the store; a rank without is not let in."""
+    folder = os.environ["CERTS"]
+    rank, world = begin(pg_options=syncline.torch.Options(tls=folder))
+    assert set(dist.group.WORLD.backend.communicator.transports.values()) <= {"shared memory", "TLS"}
+    tensor = torch.full((1000,), float(rank))
+    dist.all_reduce(tensor)
+    same(tensor, torch.full((1000,), float(sum(range(world)))))
+    ranks = syncline.torch.join(tls=folder, shared_memory=False)
+    assert set(ranks.transports.values()) == {"TLS"}
+    ranks.all_reduce(tensor.numpy()).wait()
+    same(tensor, torch.full((1000,), float(world * sum(range(world)))))
+    dist.destroy_process_group()
+
+
 def groups():
     """Several groups at once, and a group that is made again."""
     rank, world = begin(pg_options=syncline.torch.Options(order=[2, 0, 1], in_order=True))
@@ -385,7 +400,9 @@ def groups():
 def mismatch():
     """Ranks that ask for different things are told both, all of them."""
     rank, _ = begin()
-    refused(lambda: dist.all_reduce(torch.ones(10 + rank // 2)), "10 f32", "11 f32", "all_reduce")
+    # Two dimensions of two ranks, one of the third: all are told how many elements, and their own shape.
+    mine = torch.ones(11) if rank == 2 else torch.ones(2, 5)
+    refused(lambda: dist.all_reduce(mine), "10 f32", "11 f32", f"all_reduce of this rank: {tuple(mine.shape)}")
     dist.destroy_process_group()
     rank, _ = begin()
     refused(lambda: dist.all_reduce(torch.ones(10) if rank else torch.ones(10).double()), "10 f32", "10 f64")

@@ -6,6 +6,7 @@ from importlib.util import find_spec
 
 import pytest
 
+from syncline.hub.certificates import make
 from tests.torch.ranks import end, run, start
 
 pytestmark = pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed")
@@ -31,6 +32,11 @@ def test_movements_of_two_ranks():
 
 def test_groups():
     run(3, "groups")
+
+
+def test_certificates_beside_the_store(tmp_path):
+    make(tmp_path / "certs", job=None, ranks=0, days=1, force=False)
+    run(2, "secure", CERTS=str(tmp_path / "certs"))
 
 
 def test_mismatched_shapes_are_told_to_all_ranks():

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib.util import find_spec
+
+import pytest
 
 
 def test_nothing_but_its_own_package_imports_pytorch():
@@ -12,6 +15,13 @@ def test_nothing_but_its_own_package_imports_pytorch():
         "assert not {'torch', 'redis', 'numpy'} & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed")
+def test_a_pytorch_that_is_too_old_is_told():
+    program = "import importlib.metadata as m\nm.version = lambda name: '2.14.1+cpu'\nimport syncline.torch\n"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert "needs PyTorch 2.15 or newer, and this is 2.14.1+cpu" in done.stderr.splitlines()[-1]
 
 
 def test_without_pytorch_its_own_package_says_how_to_get_it():

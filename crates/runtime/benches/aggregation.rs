@@ -6,7 +6,8 @@
 //!   wait for each other after every addition.
 //!
 //! Keys are those of ResNet-50 (102 MB), gradients of 8 workers are in memory. A round of each in turn; the best of several.
-//! After `--`: `--cores=N` (1 to all of them without it), `--workers=N`, `--rounds=N`.
+//! After `--`: `--cores=N` (1 to all of them without it), `--workers=N`, `--rounds=N`; with `--way=tall` or `--way=wide` the seconds of
+//! that one's rounds alone, as JSON.
 
 use std::sync::Barrier;
 use std::time::Instant;
@@ -107,6 +108,9 @@ fn tall(sums: &mut [u8], gradients: &[Vec<u8>], keys: &[usize], cores: usize) ->
     began.elapsed().as_secs_f64()
 }
 
+/// Sums all gradients on so many cores. Seconds.
+type Way = fn(&mut [u8], &[Vec<u8>], &[usize], usize) -> f64;
+
 #[expect(clippy::print_stdout, reason = "a bench prints")]
 fn main() {
     let told = |name: &str| {
@@ -122,6 +126,19 @@ fn main() {
         .collect();
     let mut sums = vec![0; whole];
     let expected = ((workers * (workers - 1) / 2) as f32).to_ne_bytes();
+    let way = std::env::args().find_map(|each| each.strip_prefix("--way=").map(str::to_owned));
+    if let Some(way) = way {
+        let run = [("tall", tall as Way), ("wide", wide)]
+            .into_iter()
+            .find(|(name, _)| *name == way)
+            .expect("tall or wide")
+            .1;
+        let cores = told("--cores=").unwrap_or(most).max(1);
+        let seconds: Vec<f64> = (0..rounds).map(|_| run(&mut sums, &gradients, &keys, cores)).collect();
+        assert!(sums.chunks_exact(4).all(|bytes| bytes == expected), "a wrong sum");
+        println!("{seconds:?}");
+        return;
+    }
     println!("{} keys, {:.1} MB, {workers} workers; GB/s of gradients", keys.len(), whole as f64 / 1e6);
     println!("{:>5}  {:>6}  {:>6}  tall over wide", "cores", "tall", "wide");
     for cores in told("--cores=").map_or(1..=most, |cores| cores.max(1)..=cores.max(1)) {

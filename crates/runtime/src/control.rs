@@ -7,8 +7,9 @@
 //!
 //! - [`message`]: what is said;
 //! - [`coordinator`], [`member`]: the two sides;
-//! - [`assembly`]: who takes part in the next epoch.
+//! - [`admission`]: who may come in; [`assembly`]: who takes part in the next epoch.
 
+pub mod admission;
 pub mod assembly;
 pub mod coordinator;
 pub mod member;

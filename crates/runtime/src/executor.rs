@@ -1,13 +1,15 @@
 //! Runs collectives on threads and sockets: a [`Communicator`] has one thread for each lane, and one that watches them.
 //!
 //! - `worker`: a lane's thread;
+//! - `monitor`: the thread that watches them;
 //! - [`pending`]: an operation under way.
 
+mod monitor;
 pub mod pending;
 mod worker;
 
 use crate::control::message::Progress;
-use crate::fault::{Blame, Fault, Kind, Trouble};
+use crate::fault::{Blame, Fault, Trouble};
 use crate::lane::{Job, Lane, Pace};
 use crate::memory::Region;
 use crate::operation::Operation;
@@ -15,10 +17,11 @@ use crate::pulse::Patience;
 use crate::shape::Book;
 use crate::transport::Connection;
 use crate::transport::bell::Bell;
+use monitor::Monitor;
 use pending::{Completion, Pending};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -209,19 +212,10 @@ impl Communicator {
         }
         let shared = Arc::new(Mutex::new(Shared::default()));
         let gauge = Arc::new(Gauge::default());
-        let monitor = Monitor {
-            court: court(Verdicts(reports), Arc::clone(&gauge))?,
-            gauge: Arc::clone(&gauge),
-            patience: settings.patience,
-            reported: None,
-            aborted: 0,
-            oldest: (None, Instant::now()),
-            reports: listen,
-            lanes: lanes.0.iter().map(|lane| (lane.commands.clone(), Arc::clone(&lane.bell))).collect(),
-            shared: Arc::clone(&shared),
-            book: Arc::clone(&book),
-            deadline: settings.deadline,
-        };
+        let watched = lanes.0.iter().map(|lane| (lane.commands.clone(), Arc::clone(&lane.bell))).collect();
+        let court = court(Verdicts(reports), Arc::clone(&gauge))?;
+        let known = (Arc::clone(&book), settings);
+        let monitor = Monitor::new(known, watched, listen, (Arc::clone(&shared), Arc::clone(&gauge)), court);
         let monitor = std::thread::Builder::new().name("monitor".to_owned()).spawn(|| monitor.run())?;
         Ok(Self { book, transports, cpus, lanes, shared, gauge, monitor: Some(monitor) })
     }
@@ -401,164 +395,65 @@ impl Drop for Communicator {
     }
 }
 
-/// Watches the lanes: ends what failed, and what takes too long.
-struct Monitor {
-    reports: Receiver<Report>,
-    lanes: Vec<(Sender<Command>, Arc<Bell>)>,
-    shared: Arc<Mutex<Shared>>,
-    gauge: Arc<Gauge>,
-    book: Arc<Book>,
-    deadline: Duration,
-    patience: Patience,
-    court: Option<Box<dyn Court>>,
-    /// What the court has been told first, and when: it has to decide.
-    reported: Option<(Instant, Blame, Trouble)>,
-    aborted: usize,
-    /// The oldest operation under way, and since when it is that: one behind the other has its time.
-    oldest: (Option<u64>, Instant),
-}
-
-impl Monitor {
-    fn run(mut self) {
-        const GLANCE: Duration = Duration::from_millis(100);
-        // The court has a sender of reports, too: the lanes' end is told by their number.
-        let mut stopped = 0;
-        loop {
-            match self.reports.recv_timeout(GLANCE) {
-                Ok(Report::Trouble(rank, trouble)) => self.trouble(rank, trouble),
-                Ok(Report::Verdict(blame, trouble)) => self.abort(blame, trouble),
-                Ok(Report::Failed(trouble)) => self.abort(Blame::Rank(self.us()), trouble),
-                Ok(Report::Aborted) => self.gave_up(),
-                Ok(Report::Stopped { aborted }) => {
-                    stopped += 1;
-                    if !aborted {
-                        self.gave_up();
-                    }
-                }
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => stopped = self.lanes.len(),
-            }
-            if stopped >= self.lanes.len() {
-                self.left();
-                return;
-            }
-            self.look();
-        }
-    }
-
-    /// What this member is called.
-    fn us(&self) -> u32 {
-        self.book.name(self.book.member())
-    }
-
-    /// A lane works no more.
-    fn gave_up(&mut self) {
-        self.aborted += 1;
-        if self.aborted == self.lanes.len() {
-            self.end();
-        }
-    }
-
-    /// Looks for what takes too long.
-    fn look(&mut self) {
-        if let Some((since, blame, trouble)) = &self.reported {
-            // The court itself would have been found silent by now.
-            if since.elapsed() > 2 * self.patience.silence {
-                let (blame, trouble) = (*blame, trouble.clone());
-                self.abort(blame, trouble);
-            }
-            return;
-        }
-        let mut shared = lock(&self.shared);
-        shared.prune(&self.gauge);
-        let first = shared.under_way.first_key_value().map(|(&sequence, _)| sequence);
-        let failed = shared.failed.is_some();
-        drop(shared);
-        if self.oldest.0 != first {
-            self.oldest = (first, Instant::now());
-        }
-        let oldest = first.map(|sequence| (sequence, self.oldest.1.elapsed()));
-        if let Some((sequence, elapsed)) = oldest.filter(|&(_, elapsed)| elapsed > self.deadline && !failed) {
-            let trouble = Trouble::deadline(elapsed);
-            match &self.court {
-                Some(court) => {
-                    court.late(sequence, elapsed);
-                    self.reported = Some((Instant::now(), Blame::Nobody, trouble));
-                }
-                None => self.abort(Blame::Nobody, trouble),
-            }
-        }
-    }
-
-    fn trouble(&mut self, rank: u32, trouble: Trouble) {
-        let rank = self.book.name(rank);
-        let blame = match trouble.kind {
-            Kind::Silent | Kind::Corrupt => Blame::link(self.us(), rank),
-            _ => Blame::Rank(rank),
-        };
-        match &self.court {
-            Some(court) => {
-                court.report(rank, trouble.clone());
-                self.reported.get_or_insert((Instant::now(), blame, trouble));
-            }
-            None => self.abort(blame, trouble),
-        }
-    }
-
-    /// The first fault counts. Operations end once inputs are as they were.
-    fn abort(&mut self, blame: Blame, trouble: Trouble) {
-        // Whoever hears nobody else has no reason to say that it is their fault.
-        let guess = self.court.is_none() || blame == Blame::Coordinator;
-        let silent = guess && trouble.kind == Kind::Silent;
-        let (blame, trouble) = match silent && self.lanes.iter().all(|(_, bell)| bell.cut_off()) {
-            true => (Blame::Rank(self.us()), Trouble::cut_off()),
-            false => (blame, trouble),
-        };
-        let mut shared = lock(&self.shared);
-        if shared.failed.is_some() {
-            return;
-        }
-        shared.failed = Some(Arc::new(Fault { blame, trouble, during: None }));
-        drop(shared);
-        self.reported = None;
-        for (commands, bell) in &self.lanes {
-            if commands.send(Command::Abort).is_ok() {
-                bell.ring();
-            }
-        }
-    }
-
-    /// Ends everything that is under way.
-    fn end(&self) {
-        let mut shared = lock(&self.shared);
-        let under_way = std::mem::take(&mut shared.under_way);
-        let Some(fault) = shared.failed.clone() else { return };
-        // Whoever is told that it failed may ask at once whether its input is gone.
-        let gone = under_way.iter().find(|(_, each)| each.consumes && !each.completion.over());
-        let gone = gone.map(|(&sequence, each)| (sequence, each.operation));
-        shared.consumed = shared.consumed.or(gone);
-        drop(shared);
-        for (sequence, UnderWay { completion, operation, began, .. }) in under_way {
-            let during = Some((sequence, operation.into(), began.elapsed()));
-            completion.end(Err(Arc::new(Fault { during, ..(*fault).clone() })));
-        }
-    }
-
-    /// The communicator is dropped.
-    fn left(&self) {
-        lock(&self.shared).failed.get_or_insert_with(|| {
-            Arc::new(Fault { blame: Blame::Rank(self.us()), trouble: Trouble::left(), during: None })
-        });
-        self.end();
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::operation::Association;
+    use crate::shape::Rule;
+    use crate::sum::{Element, Reduction};
     use crate::transport::socket::{Socket, Stream};
     use mio::net::UnixStream;
     use std::io::Read;
+
+    /// A lane's connection to another member, and its other end.
+    fn connection() -> (UnixStream, Vec<Option<Connection>>) {
+        let (a, b) = UnixStream::pair().unwrap();
+        (a, vec![None, Some(Box::new(Stream::new(Socket::Unix(b))) as Connection)])
+    }
+
+    /// Whoever cannot even hear of trouble.
+    struct Faulty;
+
+    impl Court for Faulty {
+        fn report(&self, _: u32, _: Trouble) {
+            panic!("a test");
+        }
+
+        fn late(&self, _: u64, _: Duration) {}
+    }
+
+    #[test]
+    fn nobody_waits_for_ever_where_the_thread_that_watches_fails() {
+        let (peer, connections) = connection();
+        let rule = Rule {
+            kind: CollectiveKind::AllReduce,
+            up_to: None,
+            algorithm: syncline_plan::by_name("ring").unwrap(),
+            message: 16 << 10,
+        };
+        let book = Arc::new(Book::new(0, 2, vec![0, 1], vec![rule]).unwrap());
+        let court = |_, _| Ok(Faulty);
+        let settings = Settings::default();
+        let member = Communicator::under(book, settings, 0, vec![connections], Vec::new(), court).unwrap();
+        let operation = Operation {
+            kind: CollectiveKind::AllReduce,
+            elements: 0,
+            element: Element::F32,
+            reduction: Reduction::Sum,
+            root: 0,
+            association: Association::Arrival,
+        };
+        let begin = || member.begin(&operation, Region::EMPTY, Region::EMPTY, true).unwrap();
+        let pending = [begin(), begin()];
+        // What is called back may fail, too.
+        pending[0].then(|_| panic!("a test"));
+        drop(peer);
+        for pending in pending.into_iter().chain([begin()]) {
+            let fault = pending.wait(Duration::from_secs(60)).unwrap().unwrap_err();
+            assert_eq!(fault.blame, Blame::Rank(0), "{fault}");
+            assert!(fault.to_string().contains("which is a bug of syncline"), "{fault}");
+        }
+    }
 
     struct Nobody;
 
@@ -569,12 +464,7 @@ mod tests {
 
     #[test]
     fn threads_that_have_begun_end_where_the_next_cannot() {
-        let (mut streams, connections): (Vec<_>, Vec<_>) = (0..2)
-            .map(|_| {
-                let (a, b) = UnixStream::pair().unwrap();
-                (a, vec![None, Some(Box::new(Stream::new(Socket::Unix(b))) as Connection)])
-            })
-            .unzip();
+        let (mut streams, connections): (Vec<_>, Vec<_>) = (0..2).map(|_| connection()).unzip();
         let settings =
             Settings { pace: Pace { lanes: 2, ..Settings::default().pace }, ..Settings::default() };
         let book = Book::new(0, 2, vec![0, 1], Vec::new()).unwrap();

@@ -137,9 +137,22 @@ impl Trouble {
         Self { kind: Kind::Silent, what: format!("gave no sign of life for {:.1} s", silence.as_secs_f64()) }
     }
 
-    /// All others are silent: it is this one that nothing reaches.
+    /// A message began to come in, and did not go on for so long.
+    pub fn stuck(silence: Duration) -> Self {
+        let what = format!("stopped in the middle of a message for {:.1} s", silence.as_secs_f64());
+        Self { kind: Kind::Silent, what }
+    }
+
+    /// All others are silent: nothing reaches this one, or nobody is there any more, which it cannot tell apart.
     pub fn cut_off() -> Self {
-        Self { kind: Kind::Silent, what: "is cut off from all others".to_owned() }
+        let what = "hears nobody: it is cut off from all others, or they are all gone".to_owned();
+        Self { kind: Kind::Silent, what }
+    }
+
+    /// A thread of ours has failed as none should.
+    pub(crate) fn bug() -> Self {
+        let what = "failed, which is a bug of syncline: please report it".to_owned();
+        Self { kind: Kind::Closed, what }
     }
 
     /// An operation is not through after so long.
@@ -185,7 +198,7 @@ impl fmt::Display for Trouble {
 pub enum Broken {
     /// There is no such kind of frame.
     Kind(u16),
-    /// The checksum of this frame does not hold.
+    /// The checksum of this frame does not hold: it changed on its way, or another should have come before it.
     Checksum(Header),
     /// The frame is of another epoch than this.
     Epoch(Header, u16),
@@ -206,7 +219,9 @@ impl fmt::Display for Broken {
         match self {
             Self::Kind(code) => write!(f, "sent a frame of unknown kind {code:#06x}"),
             Self::Checksum(header) => {
-                write!(f, "sent bytes that changed on their way (operation {})", header.sequence)
+                let Header { sequence, chunk, .. } = header;
+                write!(f, "sent a frame that changed on its way, or is not the next one ")?;
+                write!(f, "(operation {sequence}, chunk {chunk})")
             }
             Self::Epoch(header, epoch) => {
                 write!(f, "sent a frame of epoch {}, and this is epoch {epoch}", header.epoch)

@@ -11,7 +11,8 @@
 //!
 //! A proof is the HMAC-SHA-256 (RFC 2104) of a label for its side, the hash of the hello as it was sent, and the acceptor's
 //! nonce; both nonces are 32 random bytes, so that nothing that was recorded can be used again. Without a key there are no
-//! proofs. What follows the handshake is neither encrypted nor protected against injection: a shared key keeps strangers out of
+//! proofs. The first two fields of a hello, `name` and `protocol`, and the form of a refusal are the same in every version: so
+//! two versions can say to each other that they are two. What follows the handshake is neither encrypted nor protected against injection: a shared key keeps strangers out of
 //! a network that only friends can write to; elsewhere there is TLS ([`crate::certificates`]), within which the same is said,
 //! without proofs.
 
@@ -24,7 +25,7 @@ use std::fmt;
 use zeroize::Zeroize;
 
 /// The protocol that this side speaks: frames, messages and handshake.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 
 /// Most bytes of a message before the other side is known.
 pub const LONGEST: usize = 4096;
@@ -160,6 +161,29 @@ pub struct Hello {
     /// What the connection is for.
     pub role: Role,
     nonce: String,
+}
+
+/// What every version says of itself, and what is read first: the rest may be said otherwise elsewhere.
+#[derive(Deserialize)]
+struct Version {
+    name: String,
+    protocol: u32,
+}
+
+impl Version {
+    /// Whether this side speaks the same.
+    fn fits(&self) -> Result<(), String> {
+        if self.name != NAME {
+            return Err(format!("this is {NAME}"));
+        }
+        if self.protocol != PROTOCOL {
+            let (theirs, ours) = (self.protocol, PROTOCOL);
+            return Err(format!(
+                "protocol {theirs} meets protocol {ours}: use the same version of {NAME} everywhere"
+            ));
+        }
+        Ok(())
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -355,8 +379,11 @@ impl Acceptor {
             )),
             None => {
                 let Some(text) = self.decoder.next_bytes().map_err(silent)? else { return Ok(Next::Wait) };
-                let hello: Hello = serde_json::from_slice(&text)
+                let version: Version = serde_json::from_slice(&text)
                     .map_err(|_| silent("sent something that is no hello".to_owned()))?;
+                version.fits().map_err(refuse)?;
+                let hello: Hello = serde_json::from_slice(&text)
+                    .map_err(|error| refuse(format!("the hello makes no sense here ({error})")))?;
                 self.greet(&hello).map_err(refuse)?;
                 let transcript = transcript(&text, &self.nonce);
                 let proof = hex(&self.trust.proof("acceptor", &transcript));
@@ -379,15 +406,6 @@ impl Acceptor {
 
     /// Whether this side may talk to whoever said that.
     fn greet(&self, hello: &Hello) -> Result<(), String> {
-        if hello.name != NAME {
-            return Err(format!("this is {NAME}"));
-        }
-        if hello.protocol != PROTOCOL {
-            let (theirs, ours) = (hello.protocol, PROTOCOL);
-            return Err(format!(
-                "protocol {theirs} meets protocol {ours}: use the same version of {NAME} everywhere"
-            ));
-        }
         if hello.trust != self.trust.name() {
             let (theirs, ours) = (&hello.trust, self.trust.name());
             return Err(format!(
@@ -490,16 +508,54 @@ mod tests {
         assert_eq!(initiator, Err("refused: rank 1 is taken".to_owned()));
     }
 
-    /// Fault: versions differ -> the newcomer is told both
+    /// What an acceptor of this version answers to a hello.
+    fn answer(hello: &serde_json::Value) -> Result<Next, (String, Vec<u8>)> {
+        let mut acceptor = Acceptor::new(Trust::Everybody, Some("job"), [2; 32]);
+        acceptor.received(&encode(hello), |_| Ok(()))
+    }
+
+    /// Fault: versions differ, whatever else the other one says in its hello -> the newcomer is told both
     #[test]
     fn another_version_is_told_to_use_the_same() {
-        let (initiator, mut bytes) = begin(Trust::Everybody, "job");
-        let text =
-            String::from_utf8(bytes[4..].to_vec()).unwrap().replace("\"protocol\":1", "\"protocol\":2");
-        bytes.splice(4.., text.into_bytes());
-        let acceptor = Acceptor::new(Trust::Everybody, Some("job"), [2; 32]);
-        let (initiator, _) = meet((initiator, bytes), acceptor, |_| Ok(()));
-        assert!(initiator.unwrap_err().contains("use the same version"));
+        let other = PROTOCOL + 1;
+        let role = serde_json::json!({ "is": "something new", "of": [1, 2] });
+        for hello in [
+            serde_json::json!({ "name": NAME, "protocol": other }),
+            serde_json::json!({ "role": role, "protocol": other, "name": NAME, "more": { "and": "more" } }),
+            serde_json::json!({ "name": NAME, "protocol": other, "job": 7, "role": "member", "nonce": null }),
+            serde_json::json!({ "name": NAME, "protocol": 0, "trust": "none", "job": "job", "nonce": "00" }),
+        ] {
+            let (why, refusal) = answer(&hello).unwrap_err();
+            let theirs = &hello["protocol"];
+            assert!(why.contains(&format!("protocol {theirs} meets protocol {PROTOCOL}")), "{why}");
+            let (mut initiator, _) = begin(Trust::Everybody, "job");
+            let told = initiator.received(&refusal).unwrap_err();
+            assert!(told.lasts && told.why == format!("refused: {why}"), "{told:?}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_of_another_version_is_understood() {
+        let (mut initiator, _) = begin(Trust::Everybody, "job");
+        let refusal =
+            serde_json::json!({ "is": "refused", "why": "protocol 1 meets protocol 9", "more": [] });
+        let told = initiator.received(&encode(&refusal)).unwrap_err();
+        assert_eq!(told, Shut { why: "refused: protocol 1 meets protocol 9".to_owned(), lasts: true });
+    }
+
+    #[test]
+    fn whoever_speaks_this_version_and_makes_no_sense_is_told_so() {
+        let (_, bytes) = begin(Trust::Everybody, "job");
+        let mut hello: serde_json::Value = serde_json::from_slice(&bytes[4..]).unwrap();
+        assert!(matches!(answer(&hello), Ok(Next::Send(_))));
+        hello["role"]["is"] = "king".into();
+        let (why, refusal) = answer(&hello).unwrap_err();
+        assert!(why.contains("makes no sense") && why.contains("king"), "{why}");
+        assert!(!refusal.is_empty());
+        // Whoever does not even say what it is gets no answer.
+        for stranger in [serde_json::json!({ "name": 3 }), serde_json::json!(["GET", "/"])] {
+            assert!(answer(&stranger).unwrap_err().1.is_empty());
+        }
     }
 
     #[test]
@@ -542,10 +598,72 @@ mod tests {
         assert_eq!(format!("{:?}", key(7)), "Key(Key(..))");
     }
 
+    /// What the two sides say to each other, as far as somebody without the key can say it, with right lengths and changed.
+    fn sayings() -> impl Strategy<Value = Vec<u8>> {
+        let (mut stranger, hello) = begin(key(8), "job");
+        let (_, open) = begin(Trust::Everybody, "job");
+        let mut acceptor = Acceptor::new(key(8), Some("job"), [5; 32]);
+        let Ok(Next::Send(challenge)) = acceptor.received(&hello, |_| Ok(())) else { panic!("no challenge") };
+        let Ok(Next::Send(proof)) = stranger.received(&challenge) else { panic!("no proof") };
+        let refused = encode(&Answer::Refused { why: "no".to_owned(), later: true });
+        let all = vec![hello, open, challenge, proof, encode(&Answer::Accepted), refused];
+        let change = (any::<prop::sample::Index>(), any::<u8>(), 0..5u8);
+        (prop::sample::select(all), prop::collection::vec(change, 0..4)).prop_map(|(saying, changes)| {
+            let mut text = saying[4..].to_vec();
+            for (at, byte, how) in changes {
+                let at = at.index(text.len().max(1)).min(text.len());
+                match how {
+                    0 if at < text.len() => text[at] = byte,
+                    1 if at < text.len() => drop(text.remove(at)),
+                    2 => text.insert(at, byte),
+                    3 => text.truncate(at),
+                    // Another word of the same language.
+                    _ => drop(text.splice(at..at, br#","is":"lane","rank":-1"#.iter().copied())),
+                }
+            }
+            [&(text.len() as u32).to_le_bytes(), &text[..]].concat()
+        })
+    }
+
     proptest! {
+        #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
+
+        /// Fault: messages of a handshake come changed and in any order -> nobody gets in without the key, and every one is answered or ends it
+        #[test]
+        fn changed_messages_in_any_order_never_get_in(
+            sayings in prop::collection::vec(sayings(), 1..5), cut in 1usize..300,
+        ) {
+            let mut acceptor = Acceptor::new(key(7), Some("job"), [2; 32]);
+            'all: for saying in &sayings {
+                let mut next = Ok(Next::Wait);
+                for part in saying.chunks(cut) {
+                    prop_assert!(acceptor.wants() <= 4 + LONGEST);
+                    next = acceptor.received(part, |_| Ok(()));
+                    if next.is_err() {
+                        break 'all;
+                    }
+                }
+                // A whole message is answered, and none lets this side in.
+                prop_assert!(matches!(next, Ok(Next::Send(_))), "{next:?}");
+            }
+            let mut initiator = begin(key(7), "job").0;
+            for saying in &sayings {
+                let next = initiator.received(saying);
+                prop_assert!(!matches!(next, Ok(Next::Done(_) | Next::Wait)), "{next:?}");
+                if next.is_err() {
+                    break;
+                }
+            }
+        }
+
         /// Fault: garbage comes in place of a handshake -> it never gets in
         #[test]
-        fn garbage_never_gets_in(bytes in prop::collection::vec(any::<u8>(), 0..400), split in 0usize..400) {
+        fn garbage_never_gets_in(
+            bytes in prop::collection::vec(any::<u8>(), 0..400), split in 0usize..400, framed: bool,
+        ) {
+            // As it is, or behind a length that is right.
+            let length = (bytes.len() as u32).to_le_bytes();
+            let bytes = if framed { [&length, &bytes[..]].concat() } else { bytes };
             let mut acceptor = Acceptor::new(key(7), Some("job"), [2; 32]);
             let (a, b) = bytes.split_at(split.min(bytes.len()));
             for part in [a, b] {

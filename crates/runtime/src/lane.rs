@@ -1,8 +1,9 @@
 //! A lane: the chunks of collectives that one thread works on, with one connection to each peer. No sockets, clocks or
 //! threads: a transport gives it bytes and takes bytes from it.
 //!
-//! Chunk `c` belongs to lane `c mod lanes`, on every rank alike, so that lanes share nothing and take no locks
-//! (luo2020 3.2.4). A lane runs several chunks at a time, in their order, each through the same script. What arrives is
+//! Chunk `c` belongs to lane `c mod lanes`, on every rank alike, so that chunks need nothing that lanes share, and no locks
+//! (luo2020 3.2.4). Once an operation a lane may look up how it is run, in the rank's [`Book`], which has one; the first of a
+//! plan compiles it, outside the lock. A lane runs several chunks at a time, in their order, each through the same script. What arrives is
 //! combined where it belongs as it comes in; what arrives before anybody wants it (a peer is further than we are) is set
 //! aside.
 
@@ -270,7 +271,10 @@ impl Lane {
     fn announced(&mut self, rank: u32, header: Header, asked: Asked) -> Result<(), Broken> {
         let sequence = self.sequence(header);
         if let Some(known) = self.jobs.get_mut(&sequence) {
-            agree(self.book.name(self.book.member()), &known.shape, &asked)?;
+            // Before this rank has begun it knows what another has: that is who says otherwise.
+            let other = known.heard.first().filter(|_| known.job.is_none());
+            let who = other.copied().unwrap_or(self.book.member());
+            agree(self.book.name(who), &known.shape, &asked)?;
             return if known.heard.insert(rank) { Ok(()) } else { Err(Broken::Twice(header)) };
         }
         if sequence <= self.newest || sequence > self.newest + MOST_AHEAD {
@@ -450,6 +454,10 @@ impl Machine for Lane {
         }
         self.fill();
         Ok(())
+    }
+
+    fn coming(&self, peer: u32) -> Option<(u32, usize)> {
+        self.links[peer as usize].coming()
     }
 
     fn believe(&mut self, peer: u32) {

@@ -30,6 +30,8 @@ struct Outgoing {
     owner: Option<Owner>,
     /// The header of a message that has no checksum yet, and the digest of its payload, where it is known.
     open: Option<(Header, Option<Digest>)>,
+    /// Its place on the connection.
+    place: u32,
 }
 
 impl Outgoing {
@@ -44,7 +46,7 @@ impl Outgoing {
                 true => digest.unwrap_or_else(|| Digest::of(self.payload.bytes())),
                 false => Digest::NOTHING,
             };
-            self.head[..HEADER].copy_from_slice(&header.encode_with(digest));
+            self.head[..HEADER].copy_from_slice(&header.encode_with(self.place, digest));
         }
     }
 }
@@ -115,6 +117,9 @@ pub(crate) struct Link {
     written: usize,
     waiting: usize,
     incoming: Incoming,
+    /// Frames that were queued, and whose headers have come, ever; it wraps.
+    queued: u32,
+    come: u32,
     /// Whether messages' payloads are summed, too, or headers alone.
     checked: bool,
 }
@@ -126,6 +131,8 @@ impl Default for Link {
             written: 0,
             waiting: 0,
             incoming: Incoming::Header { bytes: [0; HEADER], have: 0 },
+            queued: 0,
+            come: 0,
             checked: true,
         }
     }
@@ -156,20 +163,22 @@ impl Link {
         digest: Option<Digest>,
         owner: Owner,
     ) {
-        let (head, open) = ([0; HEAD], Some((header, digest)));
-        self.push(Outgoing { head, head_length: HEADER, payload, owner: Some(owner), open });
+        let (head, open, place) = ([0; HEAD], Some((header, digest)), self.queued);
+        self.push(Outgoing { head, head_length: HEADER, payload, owner: Some(owner), open, place });
     }
 
     /// Queues another frame.
     pub(crate) fn control(&mut self, header: Header, payload: &[u8]) {
         let mut head = [0; HEAD];
-        head[..HEADER].copy_from_slice(&header.encode(payload));
+        let place = self.queued;
+        head[..HEADER].copy_from_slice(&header.encode(place, payload));
         head[HEADER..HEADER + payload.len()].copy_from_slice(payload);
         let head_length = HEADER + payload.len();
-        self.push(Outgoing { head, head_length, payload: Region::EMPTY, owner: None, open: None });
+        self.push(Outgoing { head, head_length, payload: Region::EMPTY, owner: None, open: None, place });
     }
 
     fn push(&mut self, frame: Outgoing) {
+        self.queued = self.queued.wrapping_add(1);
         self.waiting += frame.len();
         self.outgoing.push_back(frame);
     }
@@ -229,7 +238,17 @@ impl Link {
                     *have += now.len();
                     *bytes = later;
                     if *have == HEADER {
-                        let (header, checksum) = Header::decode(header).map_err(Broken::Kind)?;
+                        let (header, checksum) = Header::decode(header, self.come).map_err(Broken::Kind)?;
+                        self.come = self.come.wrapping_add(1);
+                        // Where payloads are not summed, what the header says is known to be so before anything follows from it.
+                        let alone = match header.kind {
+                            Kind::Message(_) => !self.checked,
+                            Kind::Heartbeat | Kind::Leave => true,
+                            Kind::Begin => false,
+                        };
+                        if alone && !checksum.holds() {
+                            return Err(Broken::Checksum(header));
+                        }
                         self.incoming = Incoming::Asked(header, checksum);
                         return Ok(Some(Event::Header(header)));
                     }
@@ -247,6 +266,14 @@ impl Link {
                     *bytes = later;
                 }
             }
+        }
+    }
+
+    /// The message that is coming in: its place among all frames, and how many bytes of it have come. None between frames.
+    pub(crate) fn coming(&self) -> Option<(u32, usize)> {
+        match &self.incoming {
+            Incoming::Payload(payload) => Some((self.come, payload.got)),
+            Incoming::Header { .. } | Incoming::Asked(..) => None,
         }
     }
 
@@ -410,6 +437,43 @@ mod tests {
             for (room, sent) in rooms.iter_mut().zip(&mut memory) {
                 prop_assert_eq!(room.region().bytes(), sent.region().bytes());
             }
+        }
+    }
+
+    #[test]
+    fn where_payloads_are_not_summed_a_header_is_believed_before_anything_follows_from_it() {
+        let mut buffer = Buffer::new(8);
+        for bit in 0..8 * HEADER {
+            let mut sender = Link::default();
+            sender.believe();
+            sender.message(header(0), buffer.region(), (0, 0, 0));
+            let (mut wire, _) = written(&mut sender, 100);
+            wire[bit / 8] ^= 1 << (bit % 8);
+            let mut receiver = Link::default();
+            receiver.believe();
+            assert!(receiver.take(&mut &wire[..HEADER]).is_err(), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn a_frame_that_comes_twice_or_not_at_all_is_found_by_the_next_one() {
+        let beat = Header { kind: Kind::Heartbeat, epoch: 0, sequence: 0, chunk: 0 };
+        let mut sender = Link::default();
+        (0..3).for_each(|_| sender.control(beat, &[]));
+        let (wire, _) = written(&mut sender, 100);
+        let frames: Vec<&[u8]> = wire.chunks(HEADER).collect();
+        let outcome = |order: &[usize]| {
+            let mut receiver = Link::default();
+            order.iter().try_for_each(|&frame| {
+                let mut bytes = frames[frame];
+                receiver.take(&mut bytes)?;
+                receiver.land(0, Landing::Nothing);
+                receiver.take(&mut bytes).map(drop)
+            })
+        };
+        assert_eq!(outcome(&[0, 1, 2]), Ok(()));
+        for order in [&[0, 0][..], &[0, 1, 1], &[1], &[0, 2], &[0, 1, 0]] {
+            assert_eq!(outcome(order), Err(Broken::Checksum(beat)), "{order:?}");
         }
     }
 

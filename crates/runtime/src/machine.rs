@@ -34,6 +34,13 @@ pub trait Machine {
     /// As [`Machine::read_directly`].
     fn received(&mut self, peer: u32, bytes: &[u8]) -> Result<(), Broken>;
 
+    /// The message that is coming in from a peer: which one it is of all frames on the connection, and how many bytes of it
+    /// have come. None between frames.
+    fn coming(&self, peer: u32) -> Option<(u32, usize)> {
+        _ = peer;
+        None
+    }
+
     /// Payloads to and from a peer have no checksums from now on: whatever carries them keeps them as they are.
     fn believe(&mut self, peer: u32);
 

@@ -1,5 +1,8 @@
 //! Signs of life, without a clock: who has been silent for too long, and to whom one is due.
 
+use crate::fault::Trouble;
+use crate::machine::Machine;
+use crate::wire::HEADER;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -28,12 +31,34 @@ pub struct Pulse {
     heard: BTreeMap<usize, Duration>,
     /// When, of peers that are there.
     said: BTreeMap<usize, Duration>,
+    /// Messages that are coming in.
+    coming: BTreeMap<usize, Coming>,
+}
+
+/// A message that is coming in from a peer: which one, and how far it was when.
+#[derive(Clone, Copy, Debug)]
+struct Coming {
+    which: u32,
+    bytes: usize,
+    since: Duration,
+}
+
+/// What a look at a machine's peers has shown.
+#[derive(Debug, Default)]
+pub struct Look {
+    /// Whether somebody gets a sign of life.
+    pub told: bool,
+    /// Whether the machine hears nobody, of two peers or more.
+    pub cut_off: bool,
+    /// Peers that are lost, and why.
+    pub lost: Vec<(u32, Trouble)>,
 }
 
 impl Pulse {
     /// Nobody is there yet.
     pub fn new(patience: Patience, now: Duration) -> Self {
-        Self { patience, last: now, heard: BTreeMap::new(), said: BTreeMap::new() }
+        let (heard, said, coming) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self { patience, last: now, heard, said, coming }
     }
 
     /// A peer is there: it gets signs of life, and is watched once it has been heard.
@@ -50,6 +75,7 @@ impl Pulse {
     pub fn leave(&mut self, peer: usize) {
         self.heard.remove(&peer);
         self.said.remove(&peer);
+        self.coming.remove(&peer);
     }
 
     /// A peer hears from us.
@@ -73,6 +99,9 @@ impl Pulse {
     pub fn silent(&mut self, now: Duration) -> Vec<(usize, Duration)> {
         let slept = now.saturating_sub(self.last + 2 * self.patience.interval);
         self.last = now;
+        for coming in self.coming.values_mut() {
+            coming.since = (coming.since + slept).min(now);
+        }
         let mut silent = Vec::new();
         for (&peer, heard) in &mut self.heard {
             *heard = (*heard + slept).min(now);
@@ -84,8 +113,58 @@ impl Pulse {
         silent
     }
 
-    /// Whether all of two or more peers, but for `but`, have been silent for about as long as is too long: then it is not they
-    /// that are cut off. Signs come an interval apart, so that not all are found silent at once.
+    /// How far the message is that is coming in from a peer: which one it is, and how many bytes of it have come. For how long
+    /// it has been stuck, if that is too long.
+    ///
+    /// Whoever is in the middle of a message says nothing else before its end. Bytes that come so slowly that they could be
+    /// signs of life are none of it: some of it was lost, or its beginning was none. Where nothing comes at all, that is
+    /// silence.
+    fn stuck(&mut self, peer: usize, message: Option<(u32, usize)>, now: Duration) -> Option<Duration> {
+        let Patience { interval, silence } = self.patience;
+        let Some((which, bytes)) = message else {
+            self.coming.remove(&peer);
+            return None;
+        };
+        let signs = silence.as_nanos().div_ceil(interval.as_nanos().max(1)) as usize + 2;
+        let coming = self.coming.entry(peer).or_insert(Coming { which, bytes, since: now });
+        if coming.which != which || bytes > coming.bytes + signs * HEADER {
+            *coming = Coming { which, bytes, since: now };
+        }
+        let (stuck, more) = (now.saturating_sub(coming.since), bytes > coming.bytes);
+        (more && stuck > silence.saturating_sub(interval)).then_some(stuck)
+    }
+
+    /// Looks at the peers of a machine: gives those a sign of life that one is due to, and finds those that are silent, or
+    /// stuck in a message, for too long. To be asked every [`Pulse::interval`], after what came in has been read. Who is lost
+    /// is watched no longer.
+    pub fn look(&mut self, machine: &mut impl Machine, peers: &[u32], now: Duration) -> Look {
+        let due = self.due(now);
+        due.iter().for_each(|&peer| machine.beat(peer as u32));
+        for &peer in peers {
+            // Whoever is not listened to cannot be heard.
+            if !machine.reads(peer) {
+                self.heard(peer as usize, now);
+                self.coming.remove(&(peer as usize));
+            }
+        }
+        let silent = self.silent(now);
+        let cut_off = self.cut_off(now, None);
+        let mut lost: Vec<(u32, Trouble)> =
+            silent.into_iter().map(|(peer, silence)| (peer as u32, Trouble::silent(silence))).collect();
+        for &peer in peers {
+            let message = machine.coming(peer).filter(|_| machine.reads(peer));
+            if let Some(stuck) = self.stuck(peer as usize, message, now)
+                && lost.iter().all(|(other, _)| *other != peer)
+            {
+                lost.push((peer, Trouble::stuck(stuck)));
+            }
+        }
+        lost.iter().for_each(|&(peer, _)| self.leave(peer as usize));
+        Look { told: !due.is_empty(), cut_off, lost }
+    }
+
+    /// Whether all of two or more peers, but for `but`, have been silent for about as long as is too long: then it is not some of
+    /// them that are cut off, but this one, or all are gone. Signs come an interval apart, so that not all are found silent at once.
     pub fn cut_off(&self, now: Duration, but: Option<usize>) -> bool {
         let most = self.patience.silence.saturating_sub(2 * self.patience.interval);
         let mut peers = 0;
@@ -103,7 +182,7 @@ impl Pulse {
 
     /// How often to ask.
     pub fn interval(&self) -> Duration {
-        self.patience.interval / 2
+        self.patience.interval / 4
     }
 }
 
@@ -147,6 +226,28 @@ mod tests {
         assert!(!pulse.cut_off(ms(800), None));
         pulse.heard(0, ms(1500));
         assert!(!pulse.cut_off(ms(1600), None) && pulse.cut_off(ms(1600), Some(0)));
+    }
+
+    #[test]
+    fn a_message_that_signs_of_life_alone_make_longer_is_stuck() {
+        let found = |step: usize| {
+            let mut pulse = Pulse::new(Patience::default(), ms(0));
+            (0..10_000u64).step_by(200).find(|&now| {
+                let bytes = 5 + now as usize / 400 * step;
+                let stuck = pulse.stuck(1, Some((7, bytes)), ms(now));
+                pulse.silent(ms(now));
+                stuck.is_some()
+            })
+        };
+        assert_eq!(found(0), None, "that is silence");
+        assert!(found(HEADER).is_some_and(|now| now <= 1400), "{:?}", found(HEADER));
+        assert_eq!(found(100), None);
+        let mut pulse = Pulse::new(Patience::default(), ms(0));
+        for now in (0..10_000).step_by(200) {
+            // One message after the other, and nothing between two.
+            let message = (now % 1000 > 0).then_some(((now / 1000) as u32, 3));
+            assert_eq!(pulse.stuck(1, message, ms(now)), None);
+        }
     }
 
     #[test]

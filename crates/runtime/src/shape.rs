@@ -5,7 +5,7 @@ use crate::operation::{Asked, Association, Operation};
 use crate::script::{Act, Script};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use syncline_diagnostics::{Code, Diagnostic, Result};
 use syncline_plan::Algorithm;
 use syncline_units::CollectiveKind;
@@ -83,6 +83,9 @@ pub struct Rule {
 /// Rule, seat, and whether contributions are combined in the order of seats.
 type Key = (usize, u32, bool);
 
+/// Plans that were compiled.
+type Scripts = BTreeMap<Key, (Arc<Script>, Grain)>;
+
 /// What all members know about how collectives are run. The same for all, but for whose book it is.
 #[derive(Debug)]
 pub struct Book {
@@ -93,7 +96,7 @@ pub struct Book {
     /// What members are called.
     names: Vec<u32>,
     rules: Vec<Rule>,
-    scripts: Mutex<BTreeMap<Key, (Arc<Script>, Grain)>>,
+    scripts: Mutex<Scripts>,
 }
 
 impl Book {
@@ -180,18 +183,8 @@ impl Book {
         };
         let in_turn = operation.association == Association::Seats;
         let key = (number, seat, in_turn);
-        let mut scripts = self.scripts.lock().unwrap_or_else(PoisonError::into_inner);
-        let (script, grain) = match scripts.get(&key) {
-            Some((script, grain)) => (Arc::clone(script), *grain),
-            None => {
-                let (algorithm, association) = (&*rule.algorithm, operation.association);
-                let script = Script::of(algorithm, operation.kind, self.ranks, seat, association)?;
-                let (script, grain) = (Arc::new(script), Grain::of(algorithm, operation.kind, self.ranks)?);
-                scripts.insert(key, (Arc::clone(&script), grain));
-                (script, grain)
-            }
-        };
-        drop(scripts);
+        let known = self.scripts().get(&key).cloned();
+        let (script, grain) = known.map_or_else(|| self.compile(key, &*rule.algorithm, operation), Ok)?;
         if operation.by_rank() && grain.multiple() > 1 {
             let name = rule.algorithm.name();
             return Err(
@@ -201,6 +194,22 @@ impl Book {
         let cut = Cut::new(operation, grain, &ranks[..self.ranks as usize], rule.message).map_err(bad)?;
         let digest = digest(rule, &ranks);
         Ok(Arc::new(Shape { operation: *operation, script, cut, digest, ranks, seats: places }))
+    }
+
+    /// Compiles a seat's plan, and keeps it. Nobody else waits meanwhile: at worst two do the same.
+    fn compile(
+        &self,
+        key: Key,
+        algorithm: &dyn Algorithm,
+        operation: &Operation,
+    ) -> Result<(Arc<Script>, Grain)> {
+        let script = Script::of(algorithm, operation.kind, self.ranks, key.1, operation.association)?;
+        let compiled = (Arc::new(script), Grain::of(algorithm, operation.kind, self.ranks)?);
+        Ok(self.scripts().entry(key).or_insert(compiled).clone())
+    }
+
+    fn scripts(&self) -> MutexGuard<'_, Scripts> {
+        self.scripts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

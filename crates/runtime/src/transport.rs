@@ -3,11 +3,15 @@
 //! - [`Transport`]: what a lane's thread asks of a connection;
 //! - [`socket`]: TCP, and Unix sockets; `tls`: what is encrypted on them;
 //! - `ring`: memory that two processes share; `shared`: a transport on it, for members on one host;
-//! - `wires`: the connections of one thread; `bell`: what wakes it;
+//! - `wires`: the connections of one thread; `bell`: what wakes it; `parting`: the end of a connection; `queued`: what a socket
+//!   has still to deliver;
 //! - [`memory`]: within one thread and without time, in an order that a seed decides: for tests.
 
 pub(crate) mod bell;
 pub mod memory;
+mod parting;
+#[cfg(target_os = "linux")]
+mod queued;
 #[cfg(target_os = "linux")]
 mod ring;
 #[cfg(target_os = "linux")]
@@ -97,6 +101,12 @@ pub trait Transport: fmt::Debug + Send {
         false
     }
 
+    /// Bytes that [`Transport::send`] took and that the peer's machine has not got, as far as that is known: what would be lost
+    /// if the connection ended now. What waits to be written is written, if there is room.
+    fn unsent(&mut self) -> usize {
+        0
+    }
+
     /// Sends no more: the peer gets an end behind what was sent.
     ///
     /// # Errors
@@ -150,46 +160,5 @@ impl Halt {
     /// Whether there is only nothing yet.
     pub(crate) fn waits(&self) -> bool {
         matches!(self, Self::System(error) if error.kind() == io::ErrorKind::WouldBlock)
-    }
-}
-
-/// Takes bytes and forgets them.
-struct Waste([u8; 4096]);
-
-impl Intake for Waste {
-    fn fill(
-        &mut self,
-        read: &mut dyn FnMut(&mut [IoSliceMut<'_>]) -> io::Result<usize>,
-    ) -> Result<usize, Halt> {
-        Ok(read(&mut [IoSliceMut::new(&mut self.0)])?)
-    }
-
-    fn take(&mut self, _: &[u8]) -> Result<(), Halt> {
-        Ok(())
-    }
-}
-
-/// Sends no more, and takes what peers have sent until they end, too, or a moment has passed: to close a connection with bytes
-/// unread would take back bytes that are on their way to the peer.
-pub(crate) fn end(mut connections: Vec<&mut Connection>) {
-    const MOMENT: std::time::Duration = std::time::Duration::from_millis(200);
-    connections.retain_mut(|connection| connection.finish().is_ok());
-    let started = std::time::Instant::now();
-    while !connections.is_empty() && started.elapsed() < MOMENT {
-        connections.retain_mut(|connection| !ended(connection));
-        std::thread::sleep(std::time::Duration::from_millis(1));
-    }
-}
-
-/// Takes what a peer has sent, and forgets it; whether the peer has ended, too.
-pub(crate) fn ended(connection: &mut Connection) -> bool {
-    loop {
-        // Nobody tells any more: it is asked.
-        connection.rouse();
-        match connection.receive(&mut Waste([0; 4096])) {
-            Ok(0) => return true,
-            Ok(_) => {}
-            Err(halt) => return !halt.waits(),
-        }
     }
 }

@@ -2,7 +2,9 @@
 //!
 //! A frame is a header of 16 bytes and a payload whose length both sides know without its being written: that of a message
 //! follows from the plan, that of any other frame from its kind (luo2020 4.2.2 "minimal metadata"). Numbers are
-//! little-endian. Frames that one side sends arrive in that order or not at all, and nothing is acknowledged.
+//! little-endian. Frames that one side sends arrive in that order or not at all, and nothing is acknowledged. Both sides count
+//! them: the checksum has the place of its frame on the connection in it, so that a frame that is lost, comes twice or comes
+//! from elsewhere is found by the next one at the latest.
 //!
 //! | bytes | what |
 //! |---|---|
@@ -10,7 +12,7 @@
 //! | 2..4 | epoch: how often the membership has changed; a frame of another epoch is refused |
 //! | 4..8 | sequence number of the operation, its lower 32 bits |
 //! | 8..12 | chunk of the operation |
-//! | 12..16 | CRC-32C of the payload, and then of the 12 bytes before: a payload that goes to many is summed once |
+//! | 12..16 | CRC-32C of the payload, then of the 12 bytes before, then of the frame's place (from 0 on, 4 bytes): a payload that goes to many is summed once |
 
 /// Bytes of a header.
 pub const HEADER: usize = 16;
@@ -68,35 +70,43 @@ pub struct Header {
 }
 
 impl Header {
-    /// The header as bytes, with the checksum of it and of a payload.
-    pub fn encode(&self, payload: &[u8]) -> [u8; HEADER] {
-        self.encode_with(Digest::of(payload))
+    /// The header as bytes, with the checksum of it and of a payload, as a connection's frame at this place.
+    pub fn encode(&self, place: u32, payload: &[u8]) -> [u8; HEADER] {
+        self.encode_with(place, Digest::of(payload))
     }
 
     /// As [`Header::encode`], of a payload whose digest is known.
-    pub fn encode_with(&self, payload: Digest) -> [u8; HEADER] {
+    pub fn encode_with(&self, place: u32, payload: Digest) -> [u8; HEADER] {
         let mut bytes = [0; HEADER];
         bytes[0..2].copy_from_slice(&self.kind.code().to_le_bytes());
         bytes[2..4].copy_from_slice(&self.epoch.to_le_bytes());
         bytes[4..8].copy_from_slice(&self.sequence.to_le_bytes());
         bytes[8..12].copy_from_slice(&self.chunk.to_le_bytes());
-        let checksum = crc32c::crc32c_append(payload.0, &bytes[..12]);
+        let checksum = crc32c::crc32c_append(payload.0, &summed(&bytes, place));
         bytes[12..16].copy_from_slice(&checksum.to_le_bytes());
         bytes
     }
 
-    /// Reads a header: what it says, and the checksum, to which the payload is still to be added.
+    /// Reads the header of a connection's frame at this place: what it says, and the checksum, to which the payload is still
+    /// to be added.
     ///
     /// # Errors
     /// Where there is no such kind of frame: the code.
-    pub fn decode(bytes: &[u8; HEADER]) -> Result<(Self, Checksum), u16> {
+    pub fn decode(bytes: &[u8; HEADER], place: u32) -> Result<(Self, Checksum), u16> {
         let half = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
         let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let kind = Kind::of(half(0)).ok_or(half(0))?;
         let header = Self { kind, epoch: half(2), sequence: word(4), chunk: word(8) };
-        let head = std::array::from_fn(|at| bytes[at]);
+        let head = summed(bytes, place);
         Ok((header, Checksum { payload: Digest::NOTHING, head, promised: word(12) }))
     }
+}
+
+/// What the checksum of a header is of: what the header says, and the frame's place.
+fn summed(header: &[u8; HEADER], place: u32) -> [u8; HEADER] {
+    let mut bytes = *header;
+    bytes[12..16].copy_from_slice(&place.to_le_bytes());
+    bytes
 }
 
 /// What stands for a payload in the checksum of its frame.
@@ -117,7 +127,7 @@ impl Digest {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Checksum {
     payload: Digest,
-    head: [u8; 12],
+    head: [u8; HEADER],
     promised: u32,
 }
 
@@ -146,10 +156,10 @@ mod tests {
     proptest! {
         #[test]
         fn headers_are_read_as_they_were_written(
-            kind in kinds(), epoch: u16, sequence: u32, chunk: u32, payload: Vec<u8>, cut in 0.0..1.0,
+            kind in kinds(), epoch: u16, sequence: u32, chunk: u32, payload: Vec<u8>, cut in 0.0..1.0, place: u32,
         ) {
             let header = Header { kind, epoch, sequence, chunk };
-            let (read, mut checksum) = Header::decode(&header.encode(&payload)).unwrap();
+            let (read, mut checksum) = Header::decode(&header.encode(place, &payload), place).unwrap();
             prop_assert_eq!(read, header);
             let (a, b) = payload.split_at((payload.len() as f64 * cut) as usize);
             checksum.add(a);
@@ -158,13 +168,20 @@ mod tests {
         }
 
         #[test]
+        fn a_frame_is_believed_at_its_place_alone(kind in kinds(), place: u32, other: u32) {
+            let header = Header { kind, epoch: 1, sequence: 2, chunk: 3 };
+            let (_, checksum) = Header::decode(&header.encode(place, &[]), other).unwrap();
+            prop_assert_eq!(checksum.holds(), place == other);
+        }
+
+        #[test]
         fn any_flipped_bit_is_found(payload in prop::collection::vec(any::<u8>(), 1..100), bit: usize) {
             let header = Header { kind: Kind::Message(3), epoch: 1, sequence: 2, chunk: 3 };
-            let mut frame = header.encode(&payload).to_vec();
+            let mut frame = header.encode(7, &payload).to_vec();
             frame.extend(&payload);
             let bit = bit % (8 * frame.len());
             frame[bit / 8] ^= 1 << (bit % 8);
-            let holds = Header::decode(frame[..HEADER].try_into().unwrap()).is_ok_and(|(_, mut checksum)| {
+            let holds = Header::decode(frame[..HEADER].try_into().unwrap(), 7).is_ok_and(|(_, mut checksum)| {
                 checksum.add(&frame[HEADER..]);
                 checksum.holds()
             });

@@ -3,9 +3,12 @@
 mod lending;
 
 use lending::Lent;
+use mio::event::Event;
 use mio::net::{TcpStream, UnixStream};
+use mio::{Registry, Token};
+use socket2::SockRef;
 use std::collections::BTreeMap;
-use std::io::IoSlice;
+use std::io::{IoSlice, IoSliceMut, Read, Write};
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,9 +21,9 @@ use syncline_runtime::operation::{Association, Operation};
 use syncline_runtime::pulse::Patience;
 use syncline_runtime::shape::{Book, Rule};
 use syncline_runtime::sum::{Element, Reduction};
-use syncline_runtime::transport::Connection;
 use syncline_runtime::transport::shared::Agreement;
 use syncline_runtime::transport::socket::{Socket, Stream};
+use syncline_runtime::transport::{Connection, Halt, Intake, Transport};
 use syncline_runtime::wire::{Header, Kind as Frame};
 use syncline_units::CollectiveKind;
 
@@ -214,18 +217,245 @@ fn a_member_leaves(join: Join) {
     }
 }
 
+/// A member of two, which run all-reduces as a ring and broadcasts, with its connection to the other.
+fn one_of_two(member: u32, connection: Connection, settings: Settings) -> Communicator {
+    let rule = |kind, name| Rule { kind, up_to: None, algorithm: by_name(name).unwrap(), message: 16 << 10 };
+    let rules = vec![rule(CollectiveKind::AllReduce, "ring"), rule(CollectiveKind::Broadcast, "direct")];
+    let book = Book::new(member, 2, vec![0, 1], rules).unwrap();
+    let connections = if member == 0 { vec![None, Some(connection)] } else { vec![Some(connection), None] };
+    Communicator::new(Arc::new(book), settings, 0, vec![connections]).unwrap()
+}
+
+/// Two members with these ends of a connection.
+fn between(first: Connection, second: Connection, settings: Settings) -> [Communicator; 2] {
+    [one_of_two(0, first, settings), one_of_two(1, second, settings)]
+}
+
 /// A communicator of the first of two members, and the connection to it.
 fn half(join: Join, settings: Settings) -> (Communicator, Connection) {
     let (ours, theirs) = pair(join);
-    let rule = Rule {
-        kind: CollectiveKind::AllReduce,
-        up_to: None,
-        algorithm: by_name("ring").unwrap(),
-        message: 16 << 10,
+    (one_of_two(0, ours, settings), theirs)
+}
+
+/// Fault: a rank asks for something else and leaves -> who waits for it is told both, at once
+#[test]
+fn whoever_asked_for_something_else_and_left_is_told_of_with_both() {
+    for join in JOINS {
+        for gone in [false, true] {
+            let mut members = joined("ring", 2, join, settings(2));
+            let mut buffers = [Buffer::new(400_000), Buffer::new(400_004)];
+            buffers.iter_mut().for_each(|buffer| fill(buffer, 0));
+            let other = region(&mut buffers, 1);
+            let theirs = members[1].begin(&all_reduce(100_001), other, other, true).unwrap();
+            std::thread::sleep(Duration::from_millis(100));
+            if gone {
+                drop(members.pop());
+                std::thread::sleep(Duration::from_millis(300));
+            }
+            let region = region(&mut buffers, 0);
+            let began = Instant::now();
+            let pending = members[0].begin(&all_reduce(100_000), region, region, true).unwrap();
+            let fault = pending.wait(WAIT).unwrap().unwrap_err();
+            assert!(began.elapsed() < Duration::from_secs(2), "{join:?}: {fault}");
+            assert_eq!((fault.blame, fault.trouble.kind), (Blame::Rank(1), Kind::Differs), "{fault}");
+            let text = fault.to_string();
+            assert!(text.contains("100000 i32") && text.contains("100001 i32"), "{text}");
+            assert!(theirs.wait(WAIT).unwrap().is_err());
+            for buffer in &mut buffers {
+                let mut before = Buffer::new(buffer.as_slice().len());
+                fill(&mut before, 0);
+                assert_eq!(buffer.as_slice(), before.as_slice());
+            }
+        }
+    }
+}
+
+/// Fault: a lane's thread fails, which is a bug -> the operation fails, and the input is as it was
+#[test]
+fn a_thread_that_fails_gives_back_what_it_worked_on() {
+    let (ours, theirs) = pair(Join::Tcp);
+    let members = between(Box::new(Faulty { connection: ours, left: 200_000 }), theirs, settings(1));
+    let mut buffers = [Buffer::new(400_000), Buffer::new(400_000)];
+    buffers.iter_mut().for_each(|buffer| fill(buffer, 1));
+    let regions = [region(&mut buffers, 0), region(&mut buffers, 1)];
+    let begin = |member: usize| {
+        members[member].begin(&all_reduce(100_000), regions[member], regions[member], true).unwrap()
     };
-    let book = Book::new(0, 2, vec![0, 1], vec![rule]).unwrap();
-    let connections = vec![vec![None, Some(ours)]];
-    (Communicator::new(Arc::new(book), settings, 0, connections).unwrap(), theirs)
+    let pending = [begin(0), begin(1)];
+    let fault = pending[0].wait(WAIT).unwrap().unwrap_err();
+    assert_eq!(fault.blame, Blame::Rank(0), "{fault}");
+    assert!(fault.to_string().contains("a bug of syncline"), "{fault}");
+    let fault = pending[1].wait(WAIT).unwrap().unwrap_err();
+    assert_eq!((fault.blame, fault.trouble.kind), (Blame::Rank(0), Kind::Closed), "{fault}");
+    let mut before = Buffer::new(400_000);
+    fill(&mut before, 1);
+    assert!(buffers.iter().all(|buffer| buffer.as_slice() == before.as_slice()));
+}
+
+/// A connection that fails as none should, once so many bytes have come.
+#[derive(Debug)]
+struct Faulty {
+    connection: Connection,
+    left: usize,
+}
+
+impl Transport for Faulty {
+    fn describe(&self) -> String {
+        self.connection.describe()
+    }
+
+    fn watch(&mut self, registry: &Registry, token: Token) -> std::io::Result<()> {
+        self.connection.watch(registry, token)
+    }
+
+    fn unwatch(&mut self, registry: &Registry) -> std::io::Result<()> {
+        self.connection.unwatch(registry)
+    }
+
+    fn told(&mut self, event: &Event) {
+        self.connection.told(event);
+    }
+
+    fn receive(&mut self, intake: &mut dyn Intake) -> Result<usize, Halt> {
+        let read = self.connection.receive(intake)?;
+        self.left = self.left.checked_sub(read).expect("a test");
+        Ok(read)
+    }
+
+    fn send(&mut self, slices: &[IoSlice<'_>]) -> std::io::Result<usize> {
+        self.connection.send(slices)
+    }
+
+    fn finish(&mut self) -> std::io::Result<()> {
+        self.connection.finish()
+    }
+}
+
+/// Fault: a rank leaves while what it has sent is still under way on a slow network -> all of it arrives
+#[test]
+fn whoever_leaves_waits_as_long_as_its_last_bytes_are_taken() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    // The system keeps much of what is sent, and little of what has come.
+    SockRef::from(&listener).set_recv_buffer_size(64 << 10).unwrap();
+    let ours = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    SockRef::from(&ours).set_send_buffer_size(4 << 20).unwrap();
+    let (mut theirs, _) = listener.accept().unwrap();
+    ours.set_nonblocking(true).unwrap();
+    let ours = Box::new(Stream::new(Socket::Tcp(TcpStream::from_std(ours))));
+    let member = one_of_two(0, ours, settings(1));
+    let mut buffer = Buffer::new(2 << 20);
+    let region = buffer.region();
+    let broadcast = Operation { kind: CollectiveKind::Broadcast, ..all_reduce(region.len() as u64 / 4) };
+    let pending = member.begin(&broadcast, region, region, false).unwrap();
+    let reader = std::thread::spawn(move || {
+        let (mut all, mut bytes, mut beats) = (0, vec![0; 32 << 10], 0);
+        loop {
+            // A network of 2 MB/s, on which this side shows that it lives.
+            let beat = Header { kind: Frame::Heartbeat, epoch: 0, sequence: 0, chunk: 0 }.encode(beats, &[]);
+            _ = theirs.write_all(&beat);
+            beats += 1;
+            match theirs.read(&mut bytes) {
+                Ok(0) => return all,
+                Ok(read) => all += read,
+                Err(error) => panic!("{error} after {all} bytes"),
+            }
+            std::thread::sleep(Duration::from_millis(16));
+        }
+    });
+    assert_eq!(pending.wait(WAIT), Some(Ok(())), "all is written");
+    let began = Instant::now();
+    drop(member);
+    assert!(reader.join().unwrap() > region.len());
+    assert!(began.elapsed() > Duration::from_millis(400), "it was slow: {:?}", began.elapsed());
+}
+
+#[test]
+fn whoever_leaves_does_not_wait_for_one_who_takes_nothing() {
+    for join in JOINS {
+        let patience = Patience { interval: Duration::from_millis(50), silence: Duration::from_millis(400) };
+        let (member, peer) = half(join, Settings { patience, ..settings(1) });
+        let mut buffer = Buffer::new(8 << 20);
+        let region = buffer.region();
+        let pending = member.begin(&all_reduce(2 << 20), region, region, false).unwrap();
+        std::thread::sleep(Duration::from_millis(50));
+        let began = Instant::now();
+        drop(member);
+        assert!(began.elapsed() < Duration::from_secs(2), "{join:?}: {:?}", began.elapsed());
+        assert!(pending.wait(WAIT).unwrap().is_err());
+        drop(peer);
+    }
+}
+
+/// Fault: a whole frame comes again -> that link is named
+#[test]
+fn a_frame_that_is_replayed_is_told_as_such() {
+    for join in JOINS {
+        let (member, mut peer) = half(join, settings(1));
+        let mut buffers = [Buffer::new(4000)];
+        let region = region(&mut buffers, 0);
+        let pending = member.begin(&all_reduce(1000), region, region, true).unwrap();
+        let beat = Header { kind: Frame::Heartbeat, epoch: 0, sequence: 0, chunk: 0 };
+        let frames = [beat.encode(0, &[]), beat.encode(1, &[]), beat.encode(1, &[])];
+        peer.send(&frames.each_ref().map(|frame| IoSlice::new(frame))).unwrap();
+        let fault = pending.wait(WAIT).unwrap().unwrap_err();
+        assert_eq!((fault.blame, fault.trouble.kind), (Blame::Link(0, 1), Kind::Corrupt), "{fault}");
+    }
+}
+
+/// Fault: a message begins and does not go on, while its sender lives -> that link is named, as soon as if it were silent
+#[test]
+fn a_message_that_stops_in_its_middle_is_found_while_signs_of_life_go_on() {
+    for join in JOINS {
+        let patience = Patience { interval: Duration::from_millis(50), silence: Duration::from_millis(400) };
+        let (member, mut peer) = half(join, Settings { patience, ..settings(1) });
+        let mut buffers = [Buffer::new(400_000)];
+        let region = region(&mut buffers, 0);
+        let pending = member.begin(&all_reduce(100_000), region, region, true).unwrap();
+        // What this rank announces the other would announce, too: it comes back as it went, then a message that has no end.
+        std::thread::sleep(Duration::from_millis(100));
+        let mut said = Said::default();
+        while said.0.len() < 64 {
+            assert!(peer.receive(&mut said).is_ok_and(|read| read > 0));
+        }
+        let begin = said.0.chunks_exact(16).position(|frame| frame[..2] == [0, 0xff]).unwrap() * 16;
+        let asked = &said.0[begin + 16..begin + 48];
+        let header = |kind| Header { kind, epoch: 0, sequence: 1, chunk: 0 };
+        let began = Instant::now();
+        let begin = header(Frame::Begin).encode(0, asked);
+        let message = header(Frame::Message(0)).encode(1, &[]);
+        peer.send(&[IoSlice::new(&begin), IoSlice::new(asked), IoSlice::new(&message)]).unwrap();
+        let fault = loop {
+            if let Some(outcome) = pending.wait(Duration::from_millis(50)) {
+                break outcome.unwrap_err();
+            }
+            let beat = Header { kind: Frame::Heartbeat, epoch: 0, sequence: 0, chunk: 0 }.encode(2, &[]);
+            _ = peer.send(&[IoSlice::new(&beat)]);
+        };
+        assert_eq!((fault.blame, fault.trouble.kind), (Blame::Link(0, 1), Kind::Silent), "{fault}");
+        assert!(fault.to_string().contains("in the middle of a message"), "{fault}");
+        assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+    }
+}
+
+/// Keeps what a connection has brought.
+#[derive(Default)]
+struct Said(Vec<u8>);
+
+impl Intake for Said {
+    fn fill(
+        &mut self,
+        read: &mut dyn FnMut(&mut [IoSliceMut<'_>]) -> std::io::Result<usize>,
+    ) -> Result<usize, Halt> {
+        let mut bytes = [0; 4096];
+        let read = read(&mut [IoSliceMut::new(&mut bytes)])?;
+        self.0.extend(&bytes[..read]);
+        Ok(read)
+    }
+
+    fn take(&mut self, bytes: &[u8]) -> Result<(), Halt> {
+        self.0.extend(bytes);
+        Ok(())
+    }
 }
 
 /// Fault: a connection ends in the middle of a frame -> the rank at its other end is named, at once
@@ -270,7 +500,7 @@ fn a_peer_that_stops_is_silent_over_any_transport() {
         let region = region(&mut buffers, 0);
         let pending = member.begin(&all_reduce(1000), region, region, true).unwrap();
         // One sign of life, and nothing more.
-        let beat = Header { kind: Frame::Heartbeat, epoch: 0, sequence: 0, chunk: 0 }.encode(&[]);
+        let beat = Header { kind: Frame::Heartbeat, epoch: 0, sequence: 0, chunk: 0 }.encode(0, &[]);
         peer.send(&[IoSlice::new(&beat)]).unwrap();
         let fault = pending.wait(WAIT).unwrap().unwrap_err();
         assert_eq!(fault.trouble.kind, Kind::Silent, "{fault}");
@@ -401,14 +631,19 @@ fn whoever_hears_nobody_says_that_it_is_cut_off() {
     let mut buffers = [Buffer::new(4000)];
     let region = region(&mut buffers, 0);
     let pending = member.begin(&all_reduce(1000), region, region, true).unwrap();
-    let beat = Header { kind: Frame::Heartbeat, epoch: 0, sequence: 0, chunk: 0 }.encode(&[]);
+    let beat = Header { kind: Frame::Heartbeat, epoch: 0, sequence: 0, chunk: 0 }.encode(0, &[]);
     let mut peers = theirs;
     for peer in &mut peers {
         peer.send(&[IoSlice::new(&beat)]).unwrap();
     }
     let fault = pending.wait(WAIT).unwrap().unwrap_err();
     assert_eq!(fault.blame, Blame::Rank(2), "{fault}");
-    assert!(fault.to_string().starts_with("rank 2 is cut off from all others"), "{fault}");
+    assert!(
+        fault
+            .to_string()
+            .starts_with("rank 2 hears nobody: it is cut off from all others, or they are all gone"),
+        "{fault}"
+    );
 }
 
 #[test]
@@ -417,7 +652,7 @@ fn a_peer_that_left_before_its_connection_broke_has_left() {
         let (member, mut peer) = half(join, settings(1));
         let mut buffers = [Buffer::new(40_000_000)];
         let region = region(&mut buffers, 0);
-        let leave = Header { kind: Frame::Leave, epoch: 0, sequence: 0, chunk: 0 }.encode(&[]);
+        let leave = Header { kind: Frame::Leave, epoch: 0, sequence: 0, chunk: 0 }.encode(0, &[]);
         peer.send(&[IoSlice::new(&leave)]).unwrap();
         // With bytes unread: a reset, where the transport knows such a thing.
         let pending = member.begin(&all_reduce(10_000_000), region, region, true).unwrap();

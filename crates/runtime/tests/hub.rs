@@ -485,6 +485,65 @@ proptest! {
         }
     }
 
+    /// What it had pushed counts once, whoever pushes first.
+    #[test]
+    fn whoever_was_ahead_of_all_when_it_was_lost_comes_back(
+        workers in 2u32..6,
+        elements in 1u64..300,
+        hubs in hubs(),
+        when in 0u64..400,
+        in_order in any::<bool>(),
+        asks in any::<bool>(),
+        seed in any::<u64>(),
+    ) {
+        let rest = format!(", \"reduction\": \"sum\", \"policy\": \"shrink\", \"in_order\": {in_order}");
+        let mut world = World::new(terms(workers, &[elements], &rest), &hubs, seed);
+        let lost = seed as u32 % workers;
+        let first = (lost == 0) as u32;
+        // Small whole numbers: sums are the same in any order.
+        let part = |worker: u32, step: u64| vec![(1 << (4 * step)) as f32 + worker as f32; elements as usize];
+        let total = |step: u64| (0..workers).map(|worker| part(worker, step)[0]).sum::<f32>();
+        let mut vectors: Vec<Buffer> = (0..workers).map(|worker| buffer(&part(worker, 1))).collect();
+        for worker in 0..workers {
+            world.order(worker, 0, Wish::PushPull, &mut vectors[worker as usize], false);
+        }
+        world.run(u64::MAX).unwrap();
+        let mut ahead = buffer(&part(lost, 2));
+        world.order(lost, 0, if asks { Wish::PushPull } else { Wish::Push }, &mut ahead, false);
+        world.run(when).unwrap();
+        world.kill(lost);
+        // Some others are through with their part before it is back, the first is not.
+        for worker in (0..workers).filter(|&worker| worker != lost && worker != first && worker % 2 == 0) {
+            vectors[worker as usize] = buffer(&part(worker, 2));
+            world.order(worker, 0, Wish::PushPull, &mut vectors[worker as usize], false);
+        }
+        world.run(when).unwrap();
+        world.connect(lost, 100 + lost);
+        for core in world.cores() {
+            world.shard(core).expect(JOB, lost, 77);
+        }
+        world.client(first).admit(lost, 77);
+        world.run(u64::MAX).unwrap();
+        world.client(lost).skip(&[1]);
+        for step in 2..4 {
+            let late: Vec<u32> = (0..workers)
+                .filter(|&worker| step > 2 || worker == lost || worker == first || worker % 2 == 1)
+                .collect();
+            for &worker in &late {
+                vectors[worker as usize] = buffer(&part(worker, step));
+                world.order(worker, 0, Wish::PushPull, &mut vectors[worker as usize], false);
+            }
+            let run = world.run(u64::MAX);
+            prop_assert!(run.is_ok(), "{:?}", run);
+            for worker in 0..workers {
+                let last = world.begun[worker as usize];
+                prop_assert!(world.done(worker, last), "rank {worker} of step {step}, {lost} was lost");
+                prop_assert_eq!(u32::from(world.contributors(worker, last)), workers);
+                prop_assert_eq!(floats(&vectors[worker as usize]), vec![total(step); elements as usize]);
+            }
+        }
+    }
+
     #[test]
     fn a_worker_that_is_waited_for_takes_up_where_it_was(
         workers in 1u32..5,

@@ -12,6 +12,7 @@ use syncline_runtime::hub::client::Wish;
 use syncline_runtime::hub::join::{Hub, Place, join};
 use syncline_runtime::hub::message::Up;
 use syncline_runtime::hub::optimizer::Optimizers;
+use syncline_runtime::hub::register::Limits;
 use syncline_runtime::hub::serve::{Service, Setup};
 use syncline_runtime::hub::terms::Terms;
 use syncline_runtime::memory::{Buffer, Region};
@@ -31,7 +32,7 @@ fn serve(cores: u32, interfaces: usize, trust: Trust) -> Service {
         trust,
         patience: patience(),
         ahead: 16 << 20,
-        most_jobs: 3,
+        limits: Limits { jobs: 3, memory: 1 << 30 },
         optimizers: Optimizers::default(),
         congestion: None,
     };

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use syncline_runtime::executor::pending::Pending;
 use syncline_runtime::executor::{Communicator, Settings};
 use syncline_runtime::fault::{Blame, Kind};
-use syncline_runtime::handshake::{Key, Trust};
+use syncline_runtime::handshake::{Acceptor, Key, Next, Trust};
 use syncline_runtime::lane::Pace;
 use syncline_runtime::memory::{Buffer, Region};
 use syncline_runtime::operation::Operation;
@@ -192,6 +192,82 @@ fn strangers_and_second_comers_are_refused_and_the_others_meet() {
     drop((members, silent));
 }
 
+/// A message as it goes over the line, behind its length.
+fn framed(text: &str) -> Vec<u8> {
+    [&(text.len() as u32).to_le_bytes(), text.as_bytes()].concat()
+}
+
+/// Fault: a rank runs another version -> it and whoever it meets are told both versions, at once
+#[test]
+fn a_rank_of_another_version_is_told_so_by_either_side() {
+    use std::io::{Read, Write};
+    // A newer one comes to this version.
+    let port = free_port();
+    let first = enter(place(0, 2, port), settings());
+    thread::sleep(Duration::from_millis(300));
+    let mut newer = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
+    let hello = r#"{"name":"syncline","protocol":99,"role":{"is":"fellow","rank":1},"proof":"none"}"#;
+    newer.write_all(&framed(hello)).unwrap();
+    let mut answer = Vec::new();
+    newer.set_read_timeout(Some(WAIT)).unwrap();
+    newer.read_to_end(&mut answer).unwrap();
+    let text = String::from_utf8(answer[4..].to_vec()).unwrap();
+    assert!(text.contains("refused") && text.contains("protocol 99 meets protocol"), "{text}");
+    let second = enter(place(1, 2, port), settings());
+    drop([first, second].map(|member| member.join().unwrap().unwrap()));
+    // This version comes to a newer one.
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let second = enter(place(1, 2, port), settings());
+    let (mut stream, _) = listener.accept().unwrap();
+    let began = Instant::now();
+    let mut length = [0; 4];
+    stream.read_exact(&mut length).unwrap();
+    let mut hello = vec![0; u32::from_le_bytes(length) as usize];
+    stream.read_exact(&mut hello).unwrap();
+    assert!(String::from_utf8(hello).unwrap().starts_with(r#"{"name":"syncline","protocol":"#));
+    let refusal = r#"{"is":"refused","why":"protocol 1 meets protocol 99","since":"then"}"#;
+    stream.write_all(&framed(refusal)).unwrap();
+    let absence = second.join().unwrap().unwrap_err();
+    assert!(absence.why.contains("refused: protocol 1 meets protocol 99"), "{absence}");
+    assert!(began.elapsed() < Duration::from_secs(5), "it is not tried again");
+}
+
+/// Fault: the coordinator goes silent before the first epoch, while its connections stay -> who waits there says so within 2 s
+#[test]
+fn a_coordinator_that_is_silent_before_it_begins_is_found() {
+    use std::io::{Read, Write};
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let second = enter(place(1, 2, listener.local_addr().unwrap().port()), settings());
+    let (mut stream, _) = listener.accept().unwrap();
+    let mut acceptor = Acceptor::new(Trust::Key(Key::new([3; 32])), Some("test"), [9; 32]);
+    loop {
+        let mut bytes = vec![0; acceptor.wants()];
+        let read = stream.read(&mut bytes).unwrap();
+        match acceptor.received(&bytes[..read], |_| Ok(())).unwrap() {
+            Next::Wait => {}
+            Next::Send(answer) => stream.write_all(&answer).unwrap(),
+            Next::Done(answer) => {
+                stream.write_all(&answer).unwrap();
+                break;
+            }
+        }
+    }
+    let began = Instant::now();
+    let absence = second.join().unwrap().unwrap_err();
+    assert!(absence.why.contains("lost the coordinator: it gave no sign of life"), "{absence}");
+    assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+}
+
+#[test]
+fn members_wait_for_each_other_for_longer_than_any_silence() {
+    let port = free_port();
+    let mut members = vec![enter(place(0, 3, port), settings()), enter(place(2, 3, port), settings())];
+    thread::sleep(Duration::from_secs(3));
+    members.push(enter(place(1, 3, port), settings()));
+    assert!(members.into_iter().all(|member| member.join().unwrap().is_ok()));
+}
+
 #[test]
 fn the_coordinator_address_that_is_taken_is_named() {
     let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
@@ -277,6 +353,32 @@ fn many_strangers_who_say_nothing_keep_nobody_out() {
     thread::sleep(Duration::from_millis(200));
     let silent: Vec<TcpStream> =
         (0..200).map(|_| TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap()).collect();
+    let second = enter(place(1, 2, port), settings());
+    assert!([first, second].into_iter().all(|member| member.join().unwrap().is_ok()));
+    drop(silent);
+}
+
+/// Fault: more strangers connect and say nothing than there is room for -> whoever talks, however slowly, is heard to its end
+#[test]
+fn whoever_is_silent_for_longest_makes_room() {
+    use std::io::{Read, Write};
+    let port = free_port();
+    let first = enter(place(0, 2, port), settings());
+    thread::sleep(Duration::from_millis(200));
+    let connect = || TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
+    let hello = framed(r#"{"name":"syncline","protocol":99}"#);
+    let mut talker = connect();
+    let mut silent: Vec<TcpStream> = (0..50).map(|_| connect()).collect();
+    thread::sleep(Duration::from_millis(300));
+    talker.write_all(&hello[..7]).unwrap();
+    thread::sleep(Duration::from_millis(300));
+    silent.extend((0..50).map(|_| connect()));
+    thread::sleep(Duration::from_millis(300));
+    talker.write_all(&hello[7..]).unwrap();
+    let mut answer = Vec::new();
+    talker.set_read_timeout(Some(WAIT)).unwrap();
+    talker.read_to_end(&mut answer).unwrap();
+    assert!(String::from_utf8_lossy(&answer).contains("protocol 99 meets protocol"), "{answer:?}");
     let second = enter(place(1, 2, port), settings());
     assert!([first, second].into_iter().all(|member| member.join().unwrap().is_ok()));
     drop(silent);

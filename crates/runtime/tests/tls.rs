@@ -17,6 +17,7 @@ use syncline_runtime::handshake::{Key, Trust};
 use syncline_runtime::hub::client::Wish;
 use syncline_runtime::hub::join::{self as hub_join, Hub};
 use syncline_runtime::hub::optimizer::Optimizers;
+use syncline_runtime::hub::register::Limits;
 use syncline_runtime::hub::serve::{Service, Setup, ask};
 use syncline_runtime::memory::Buffer;
 use syncline_runtime::pulse::Patience;
@@ -158,7 +159,7 @@ fn serve(cores: u32, interfaces: usize, trust: &Trust) -> Service {
         trust: trust.clone(),
         patience: patience(),
         ahead: 16 << 20,
-        most_jobs: 3,
+        limits: Limits { jobs: 3, memory: 1 << 30 },
         optimizers: Optimizers::default(),
         congestion: None,
     };

@@ -341,6 +341,9 @@ def serve(
     insecure: Annotated[bool, typer.Option("--insecure", help="Serve everybody who reaches it.")] = False,
     congestion: Annotated[str | None, typer.Option(metavar="NAME", help="TCP's congestion control: cubic.")] = None,
     most_jobs: Annotated[int, typer.Option("--max-jobs", min=1, help="Most jobs at once.")] = 64,
+    memory: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Memory that jobs may need together; else all of the machine's.")
+    ] = None,
     metrics: Annotated[
         str | None, typer.Option(metavar="ADDRESS:PORT", help="Tell Prometheus there how it is.")
     ] = None,
@@ -361,6 +364,7 @@ def serve(
         "insecure": insecure,
         "congestion": congestion,
         "most_jobs": most_jobs,
+        "memory": memory,
     }
     return call(listen.split(","), port, cores, options, metrics=metrics, as_json=log == Log.JSON, drain_s=drain)
 
@@ -486,7 +490,7 @@ def run(
     timeout: Annotated[str | None, typer.Option(metavar="T", help="End it after this time: 60s.")] = None,
     set_: Set = None,
 ) -> int:
-    """Run a command on all hosts, one process each, as torchrun and MPI programs expect it.
+    """Run a command on all hosts, one process each, with the environment that torchrun gives.
 
     Rank, addresses and interfaces are in the environment. Of a file, a testbed is there for as long as it takes.
     Exit status: 0 done, 2 configuration, 6 a process failed or time ran out, 130 Ctrl-C.

@@ -38,7 +38,7 @@ def doctor(*, as_json: bool) -> int:
 
 
 def table(findings: Iterable[tuple[str, str, str]]) -> Table:
-    """Findings as a table: state (``ok``, ``absent``, ``broken``), what was looked at, what was found."""
+    """Findings as a table: state (``ok``, ``absent``, ``poor``, ``broken``), what was looked at, what was found."""
     from rich.table import Table
 
     grid = Table.grid(padding=(0, 2))

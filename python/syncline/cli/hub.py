@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from syncline import _core
 from syncline.cli.streams import say, show, show_json
+from syncline.config.problem import error, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
 CUT_OFF = 6
 """Jobs were under way when the time to end them was up."""
+
+FLOAT = 4
+"""Bytes of an element that the bench exchanges."""
 
 GLANCE_S = 0.1
 """How often the hub is looked at."""
@@ -36,6 +40,8 @@ def serve(
     """Serves until it is told to end; gives the exit status."""
     from syncline.hub import Service
 
+    if options["memory"] is not None:
+        options["memory"] = _bytes("--memory", options["memory"])
     with Service(listen, port=port, cores=cores, **options) as service:
         asked: list[float] = []
 
@@ -88,6 +94,7 @@ WORDS = {
     "rank_leaves": "job {job}: rank {rank} leaves",
     "rank_is_lost": "job {job}: rank {rank} is lost: it {why}",
     "rank_is_refused": "job {job}: rank {rank} is refused: {why}",
+    "connection_is_refused": "a connection from {from} is refused: it {why} ({refused} so far)",
     "drains": "takes no new jobs; waits for {jobs}",
     "fails": "cannot go on: {why}",
     "ends": "ends; {cut_off} jobs cut off",
@@ -138,7 +145,11 @@ def bench(
     """Exchanges as fast as the hub can; gives the exit status."""
     from syncline.hub.bench import run
 
-    nbytes, chunk = (_bytes(size) for size in sizes)
+    nbytes, chunk = (_bytes(option, size) for option, size in zip(("--size", "--chunk"), sizes, strict=True))
+    if nbytes < FLOAT or nbytes % FLOAT:
+        refuse(
+            error("SL0102", "the vector has floats", key="--size", found=sizes[0], allowed=f"a multiple of {FLOAT}B")
+        )
     found = run(address, world, nbytes, steps, chunk=chunk, key_file=key_file, tls=tls, insecure=insecure)
     if as_json:
         show_json({"exit_status": 0, **found.plain()})
@@ -147,14 +158,13 @@ def bench(
     return 0
 
 
-def _bytes(text: str) -> int:
+def _bytes(option: str, text: str) -> int:
     """Bytes of ``25MB``."""
-    from syncline.config.problem import error, refuse
-
     try:
         return int(_core.parse_quantity("bytes", text))
-    except ValueError as why:
-        refuse(error("SL0103", "this is no number of bytes", found=f"`{text}`", allowed="such as 25MB", help=str(why)))
+    except ValueError as problem:
+        message, remedy = problem.args
+        refuse(error("SL0104", message, key=option, found=text, help=remedy))
 
 
 def doctor(

@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING
 from syncline import _core
 from syncline.cli.options import overrides
 from syncline.cli.progress import Waiting
-from syncline.cli.streams import say, show, show_json
+from syncline.cli.streams import complain, say, show, show_json
 from syncline.config.problem import error, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from syncline.errors import Diagnostic
     from syncline.testbed.layout import Layout
+    from syncline.testbed.spec import Request
 
 OFF_SPEC = 1
 
@@ -25,11 +27,14 @@ OFF_SPEC = 1
 def up(spec: str, sets: Iterable[str], *, as_json: bool, quiet: bool) -> int:
     """Brings a testbed up; gives the exit status."""
     from syncline.testbed import lifecycle
+    from syncline.testbed.layout import layout
     from syncline.testbed.spec import read
 
-    made = lifecycle.up(read(spec, overrides(sets, {})))
+    request = read(spec, overrides(sets, {}))
+    told = _warn(request, layout(request), quiet=quiet or as_json)
+    made = lifecycle.up(request)
     if as_json:
-        show_json({"exit_status": 0, "testbed": made.plain()})
+        show_json({"exit_status": 0, "testbed": made.plain(), "diagnostics": told})
         return 0
     from syncline.testbed.screen import hosts
 
@@ -91,7 +96,7 @@ def run(which: str, command: Sequence[str], hosts: str | None, timeout: str | No
         refuse(error("SL0103", "no command is given", help=f"syncline testbed run {which} -- COMMAND"))
     order = None if hosts is None else _numbers(hosts)
     timeout_s = None if timeout is None else _seconds(timeout)
-    with _testbed(which, sets) as layout:
+    with _testbed(which, sets, quiet=False) as (layout, _):
         processes.run(layout, command, order, timeout_s=timeout_s)
     return 0
 
@@ -102,7 +107,8 @@ def check(which: str, sets: Iterable[str], save: str | None, *, as_json: bool, q
     from syncline.testbed.check import check as measure
 
     host_costs = None
-    with _testbed(which, sets) as layout, Waiting(quiet=quiet or as_json) as progress:
+    silent = quiet or as_json
+    with _testbed(which, sets, quiet=silent) as (layout, told), Waiting(quiet=silent) as progress:
         found = measure(layout, tell=progress)
         if save is not None:
             progress(1.0, "measuring host costs")
@@ -110,9 +116,10 @@ def check(which: str, sets: Iterable[str], save: str | None, *, as_json: bool, q
             host_costs.save(Path(save))
     outcome = 0 if found.holds else OFF_SPEC
     if as_json:
-        rates = [{**asdict(rate), "holds": rate.holds} for rate in found.rates]
+        rates = [rate.plain() for rate in found.rates]
         latencies = [asdict(latency) for latency in found.latencies]
         shown = {"exit_status": outcome, "name": layout.name, "rates": rates, "latencies": latencies}
+        shown["diagnostics"] = told
         show_json(shown | ({} if host_costs is None else {"host_costs": host_costs.plain()}))
     else:
         from syncline.testbed.screen import checked
@@ -124,24 +131,38 @@ def check(which: str, sets: Iterable[str], save: str | None, *, as_json: bool, q
 
 
 @contextlib.contextmanager
-def _testbed(which: str, sets: Iterable[str]) -> Iterator[Layout]:
-    """A testbed by its name, or by a file: one that is up, or one that is there only for now."""
+def _testbed(which: str, sets: Iterable[str], *, quiet: bool) -> Iterator[tuple[Layout, list[Diagnostic]]]:
+    """A testbed by its name, or by a file: one that is up, or one that is there only for now; and a file's warnings."""
     from syncline.testbed import kernel, lifecycle, state
+    from syncline.testbed.layout import layout
     from syncline.testbed.spec import read
 
     kernel.require()
     if not _is_file(which):
         if list(sets):
             refuse(error("SL0102", "only a file has values to be changed", key="--set", found=which))
-        yield state.known(which).layout
+        yield state.known(which).layout, []
         return
     request = read(which, overrides(sets, {}))
+    asked = layout(request)
+    told = _warn(request, asked, quiet=quiet)
     there = state.find(request.name)
     if there is not None and there.complete:
-        yield there.layout
+        state.same(there, asked)
+        yield asked, told
         return
-    with lifecycle.temporary(request) as layout:
-        yield layout
+    with lifecycle.temporary(request) as made:
+        yield made, told
+
+
+def _warn(request: Request, made: Layout, *, quiet: bool) -> list[Diagnostic]:
+    """Says what of the file a testbed does not do."""
+    from syncline.testbed.fidelity import warnings
+
+    told = list(warnings(request, made))
+    if not quiet:
+        complain(told)
+    return told
 
 
 def _is_file(which: str) -> bool:

@@ -58,11 +58,11 @@ def run(
     tls: str | Path | None = None,
     insecure: bool = False,
 ) -> Found:
-    """Exchanges a vector of f32 between ``world`` ranks in this process, ``steps`` times.
+    """Exchanges a vector of f32 of ``nbytes`` between ``world`` ranks in this process, ``steps`` times.
 
     Raises ``SynclineError`` where the hub does not answer, or ends.
     """
-    elements = max(nbytes // 4, 1)
+    elements = nbytes // 4
     job = f"bench {time.time_ns():x}"
     times: list[float] = []
     errors: list[BaseException] = []

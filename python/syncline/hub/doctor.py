@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 Finding = tuple[str, str, str]
-"""State (``ok``, ``absent``, ``broken``), what was looked at, what was found."""
+"""State (``ok``, ``poor``, ``broken``), what was looked at, what was found."""
 
 CONGESTION = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 ENOUGH_FILES = 4096
@@ -36,7 +36,7 @@ def findings(
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     enough = files == resource.RLIM_INFINITY or files >= ENOUGH_FILES
     detail = f"{files}, and every rank takes one for each core and one more"
-    yield ("ok" if enough else "absent"), "open files", detail if enough else f"{detail}: ulimit -n {ENOUGH_FILES}"
+    yield ("ok" if enough else "poor"), "open files", detail if enough else f"{detail}: ulimit -n {ENOUGH_FILES}"
     yield _congestion()
     if key_file is not None:
         yield _attempt("key", lambda: f"{key_file}: {len(trust.read_key(key_file))} bytes, for the owner alone")
@@ -60,7 +60,7 @@ def _certificates(folder: str) -> Iterator[Finding]:
         ends = min(read.ends)
         soon = ends - time.time() < SOON_S
         detail = f"for {', '.join(read.names)}; ends on {_core.certificate_date(ends)}"
-        yield ("absent" if soon else "ok"), f"certificate {name}", detail + (", which is soon" if soon else "")
+        yield ("poor" if soon else "ok"), f"certificate {name}", detail + (", which is soon" if soon else "")
 
 
 def _congestion() -> Finding:
@@ -69,7 +69,7 @@ def _congestion() -> Finding:
     except OSError:
         return "ok", "congestion control", "the system's"
     if name == "bbr":
-        return "absent", "congestion control", "bbr, which keeps bursts of gradients waiting: --congestion cubic"
+        return "poor", "congestion control", "bbr, which keeps bursts of gradients waiting: --congestion cubic"
     return "ok", "congestion control", name
 
 

@@ -19,6 +19,15 @@ PORT = 29_421
 """Where metrics are told, unless told otherwise."""
 
 
+_MOVED = {
+    "bytes_in": ("bytes_received", "Contributions"),
+    "bytes_out": ("bytes_sent", "Values"),
+    "pushes": ("chunk_pushes", "Contributions to chunks"),
+    "steps": ("chunk_steps", "Steps of chunks"),
+}
+"""What a hub says that it has moved, what that is called here, and what it is."""
+
+
 class _Collector:
     """What a hub says of itself whenever it is asked."""
 
@@ -37,6 +46,11 @@ class _Collector:
         yield GaugeMetricFamily("syncline_hub_draining", "Takes no new jobs.", value=int(status["draining"]))
         yield CounterMetricFamily("syncline_hub_connections_refused", "Refused.", value=status["refused"])
         yield CounterMetricFamily("syncline_hub_ranks_lost", "Ranks that were lost.", value=status["lost"])
+        # Of all jobs: one may have ended before anybody asks.
+        for key, (name, what) in _MOVED.items():
+            yield CounterMetricFamily(
+                f"syncline_hub_all_{name}", f"{what}, of all jobs so far.", value=status["moved"][key]
+            )
         ranks = GaugeMetricFamily("syncline_hub_ranks", "Ranks of a job.", labels=["job", "state"])
         received = CounterMetricFamily("syncline_hub_bytes_received", "Contributions.", labels=["job", "core"])
         sent = CounterMetricFamily("syncline_hub_bytes_sent", "Values.", labels=["job", "core"])

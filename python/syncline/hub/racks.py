@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from syncline.hub.service import PORT
 from syncline.runtime.addresses import resolve, with_port
 from syncline.runtime.memory import refusal
+from syncline.runtime.racks import places, read
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -37,33 +38,12 @@ class Racks:
 
         Raises ``SynclineError`` where a line is something else, or a rank is in two racks or none.
         """
-        hubs: list[list[str]] = []
-        place: dict[int, int] = {}
-        try:
-            lines = Path(file).read_text().splitlines()
-        except (OSError, UnicodeDecodeError) as error:
-            raise refusal("the racks cannot be read", f"{file}: {error}", "HUBS : RANKS in each line") from error
-        for number, line in enumerate(lines, 1):
-            text = line.partition("#")[0].strip()
-            if not text:
-                continue
-            addresses, colon, ranks = text.partition(" : ")
-            try:
-                members = [int(rank) for rank in ranks.split()]
-            except ValueError:
-                members = []
-            if not colon or not addresses.split() or not members:
-                raise refusal(
-                    "this is no rack", f"{file}, line {number}: {text}", "HUBS : RANKS, such as 10.0.0.9 : 0 1"
-                )
-            for rank in members:
-                if place.setdefault(rank, len(hubs)) != len(hubs):
-                    raise refusal(f"rank {rank} is in two racks", f"{file}, line {number}", "each rank once")
-            hubs.append(addresses.split())
-        missing = sorted(set(range(max(place, default=-1) + 1)) - set(place))
-        if missing or min(place, default=0) < 0 or not hubs:
-            raise refusal("racks have ranks 0 and up, each in one", f"{file}: {sorted(place)}", "no rank is left out")
-        return cls([place[rank] for rank in sorted(place)], hubs)
+        racks = read(file)
+        bare = next((rack for rack in racks if not rack.hubs), None)
+        if bare is not None:
+            ranks = " ".join(map(str, bare.ranks))
+            raise refusal("this rack has no hubs", f"{file}: {ranks}", f"HUBS : RANKS, such as 10.0.0.9 : {ranks}")
+        return cls(places(racks), [rack.hubs for rack in racks])
 
     def plain(self) -> dict[str, Any]:
         """As the hub is told."""

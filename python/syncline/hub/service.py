@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from syncline import _core
-from syncline.runtime import trust
+from syncline.runtime import congestions, trust
 from syncline.runtime.addresses import resolve, with_port
 from syncline.runtime.memory import refusal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from syncline.runtime.trust import Certificates
 
@@ -22,6 +23,15 @@ MOST_CORES = 256
 
 PORT = 29_420
 """Where a hub listens, unless told otherwise."""
+
+
+def available_memory() -> int:
+    """Bytes of the machine's memory, or of the control group's where that has less."""
+    found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    for file in (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes")):
+        with contextlib.suppress(OSError, ValueError):
+            found = min(found, int(file.read_text("ascii")))
+    return found
 
 
 class Service:
@@ -39,6 +49,7 @@ class Service:
         insecure: bool = False,
         congestion: str | None = None,
         most_jobs: int = 64,
+        memory: int | None = None,
         ahead: int = 64 << 20,
         interval_s: float = 0.4,
         silence_s: float = 1.5,
@@ -47,7 +58,9 @@ class Service:
 
         ``cores`` threads sum, each with the chunks of its own (as many as this machine has; core ``c`` is reached
         through interface ``c mod interfaces``). With ``pin`` each has a CPU of its own: on a host that only serves. A
-        worker may be ``ahead`` bytes ahead of others at each. Whoever gives no sign of life for ``silence_s`` is lost.
+        worker may be ``ahead`` bytes ahead of others at each. Jobs that need more than ``memory`` bytes together are
+        refused (the machine's, without it): three times their vectors, and what optimizers remember; in order,
+        twice each rank's and once more. Whoever gives no sign of life for ``silence_s`` is lost.
         Beyond this machine hub and workers show each other certificates of
         the job's CA (``tls``: a folder that ``syncline hub certs`` made, or
         :class:`~syncline.runtime.Certificates`), or prove that they share the key in ``key_file``, or the user says
@@ -55,6 +68,7 @@ class Service:
 
         Raises ``SynclineError`` where an address cannot be had, or what is given makes no sense.
         """
+        congestions.check(congestion)
         found = [resolve(each, port) for each in listen]
         key = trust.secret(key_file, tls, names=("hub",))
         trust.check([host for host, _ in found], key, insecure=insecure)
@@ -64,6 +78,7 @@ class Service:
             "pin": pin,
             "ahead": ahead,
             "most_jobs": most_jobs,
+            "memory": available_memory() if memory is None else memory,
             "congestion": congestion,
             "interval_s": interval_s,
             "silence_s": silence_s,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from syncline import _core
 from syncline.hub.service import PORT
-from syncline.runtime import leaving, trust
+from syncline.runtime import congestions, leaving, trust
 from syncline.runtime.addresses import resolve, setting, with_port
 from syncline.runtime.communicator import Pending
 from syncline.runtime.memory import ELEMENTS, NOTHING, Memory, memory, refusal
@@ -105,6 +105,7 @@ class Hub:
         environment = os.environ
         rank = setting(environment, "RANK", rank)
         world = setting(environment, "WORLD_SIZE", world)
+        congestions.check(congestion)
         found = _hubs(environment, hubs, racks)
         key = trust.secret(key_file, tls, names=(f"rank-{rank}", "rank"))
         trust.check([host for host, _ in found], key, insecure=insecure)

@@ -26,15 +26,18 @@ def setting(environment: Mapping[str, str], name: str, given: int | None) -> int
 
 def resolve(address: str, default: int) -> tuple[str, int]:
     """The address and port of ``HOST``, ``HOST:PORT`` or ``[IPV6]:PORT``; port ``default`` where none is said."""
-    host, colon, port = address.rpartition(":")
+    host, colon, port = address.strip().rpartition(":")
     if not colon or "]" in port or (":" in host and not host.startswith("[")):
-        host, port = address, str(default)
+        host, port = address.strip(), str(default)
+    if not host:
+        raise refusal("an address names a host", address or "nothing", "HOST or HOST:PORT")
+    if not (port.isascii() and port.isdecimal() and int(port) <= LAST_PORT):
+        raise refusal("this is no port", f"{port} in {address}", f"HOST or HOST:PORT, with a port of 0 to {LAST_PORT}")
     try:
-        if not 0 <= int(port) <= LAST_PORT:
-            raise ValueError(f"ports are 0 to {LAST_PORT}")  # noqa: TRY301 - told like the others
         found = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)
-    except (OSError, ValueError, OverflowError) as error:
-        raise refusal("the address is not known", f"{address}: {error}", "HOST or HOST:PORT") from None
+    except (OSError, UnicodeError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise refusal("the address is not known", f"{host}: {why}", "HOST or HOST:PORT") from None
     return str(found[0][4][0]), int(found[0][4][1])
 
 

@@ -12,23 +12,23 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 from syncline import _core
-from syncline.runtime import completions, leaving, trust
+from syncline.runtime import completions, congestions, leaving, trust
 from syncline.runtime import rendezvous as meeting
 from syncline.runtime.addresses import resolve, setting, with_port
 from syncline.runtime.memory import NOTHING, Memory, memory, refusal
+from syncline.runtime.racks import grouped, of_ranks
+from syncline.runtime.racks import order as rack_order
 from syncline.runtime.settings import RULES, Pace, Rule
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from syncline.errors import SynclineError
     from syncline.runtime.completions import Callback
+    from syncline.runtime.racks import RackMap
     from syncline.runtime.rendezvous import Rendezvous
     from syncline.runtime.trust import Certificates
-
-    Plans = dict[str, list[Any]]
-    """Which plans run what, and the order of ranks, as the core reads it."""
 
 PORT = 29_410
 """Where rank 0 listens for the others, unless told otherwise."""
@@ -42,6 +42,27 @@ class Place:
     interfaces: list[str]
     key: bytes | None = field(repr=False)
     deadline_s: float
+
+
+@dataclass(frozen=True)
+class Told:
+    """Which plans run what, and what is known of the network: as :meth:`Communicator.join` is told."""
+
+    rules: Sequence[Rule]
+    order: Sequence[int] | None
+    racks: RackMap | None
+
+    def plain(self, world: int) -> dict[str, list[Any]]:
+        """As the core reads it, for ``world`` ranks."""
+        rules, order = self.rules, self.order
+        if self.racks is not None:
+            if order is not None:
+                raise refusal("the order of ranks is said twice", "order and racks", "one of them")
+            of = of_ranks(self.racks, world)
+            rules, order = grouped(rules, of), rack_order(of)
+        named = {"rules": rules, "otherwise": RULES}
+        plain: dict[str, list[Any]] = {name: [asdict(rule) for rule in each] for name, each in named.items()}
+        return plain | {"order": list(range(world) if order is None else order)}
 
 
 class Pending:
@@ -75,9 +96,10 @@ class Pending:
 class Communicator:
     """Ranks that run collectives together. Every rank begins the same operations in the same order."""
 
-    def __init__(self, core: _core.Communicator, place: Place, plans: Plans) -> None:
+    def __init__(self, core: _core.Communicator, place: Place, told: Told, world: int) -> None:
         self._core = core
-        self._plans = plans
+        self._told = told
+        self._whole = world
         self.place = place
         leaving.remember(self)
         self._warn()
@@ -98,6 +120,7 @@ class Communicator:
         insecure: bool = False,
         rules: Sequence[Rule] = RULES,
         order: Sequence[int] | None = None,
+        racks: RackMap | None = None,
         shared_memory: bool = True,
         pin: bool = True,
         elastic: bool = False,
@@ -110,7 +133,9 @@ class Communicator:
         ``rank`` and ``world`` are those of the environment (``RANK``, ``WORLD_SIZE``) where they are not given.
         Rank 0 coordinates at ``coordinator`` (``MASTER_ADDR``, port 29410). ``interfaces`` are this host's addresses,
         which lanes take in turn (``SYNCLINE_ADDRESSES``, or this machine alone). ``order`` has the ranks in the order
-        in which plans count them: neighbours of a ring, members of a group. ``congestion`` names TCP's congestion
+        in which plans count them: neighbours of a ring, members of a group. ``racks`` says instead which rack each rank
+        is in, as a list or as a file with a line for each rack, its ranks: those of a rack are counted side by side,
+        and are the groups of the plan ``two_level`` where its rule gives no size. ``congestion`` names TCP's congestion
         control; the system's, without it.
 
         Ranks on one machine share memory: those that listen at the same address or at loopback addresses, of one user,
@@ -123,7 +148,7 @@ class Communicator:
         With port 0 rank 0 takes one that is free, and calls ``announce`` with the address at which it listens
         (``HOST:PORT``); how the others learn it is the caller's business. With a ``rendezvous`` it is not: ranks find
         each other through it, at an address of rank 0's first interface unless ``coordinator`` names one, and share a
-        new key that only this group has.
+        new key that only this group has; with ``tls`` they show each other certificates all the same.
 
         Beyond this machine members show each other certificates of the job's CA (``tls``: a folder that
         ``syncline hub certs`` made, or :class:`~syncline.runtime.Certificates`), and what is sent is secret and cannot
@@ -141,24 +166,27 @@ class Communicator:
         world = setting(environment, "WORLD_SIZE", world)
         own = environment.get("SYNCLINE_ADDRESSES", "127.0.0.1")
         interfaces = [each for each in (own.split(",") if interfaces is None else interfaces) if each]
+        congestions.check(congestion)
+        told = Told(rules, order, racks)
+        plans = told.plain(world)
         key = trust.secret(key_file, tls, names=(f"rank-{rank}", "rank"))
+        shared = key if isinstance(key, bytes) else None
         if elastic and rendezvous is not None:
             # Its keys are wiped once ranks have met: whoever is started again would not get in.
             raise refusal("an elastic job has an address", "rendezvous and elastic", "coordinator and elastic")
         with ExitStack() as stack:
             if rendezvous is not None:
-                if key is not None:
-                    given = "key_file" if tls is None else "tls"
-                    raise refusal("a rendezvous brings its own key", f"rendezvous and {given}", "one of them")
+                if key_file is not None:
+                    raise refusal("a rendezvous brings its own key", "rendezvous and key_file", "one of them")
                 if rank == 0:
-                    fresh = secrets.token_bytes(trust.KEY_BYTES)
-                    key = fresh
-                    announce = stack.enter_context(meeting.Answers(rendezvous, world, fresh)).begin
+                    shared = secrets.token_bytes(trust.KEY_BYTES)
+                    announce = stack.enter_context(meeting.Answers(rendezvous, world, shared)).begin
                     coordinator = coordinator or with_port(interfaces[0] if interfaces else "127.0.0.1", 0)
                 else:
                     began = time.monotonic()
-                    coordinator, key = meeting.look(rendezvous, rank, wait_s)
+                    coordinator, shared = meeting.look(rendezvous, rank, wait_s)
                     wait_s = max(wait_s - (time.monotonic() - began), 1.0)
+                key = key or shared
             host, port = resolve(coordinator or environment.get("MASTER_ADDR", "127.0.0.1"), PORT)
             member = {
                 "rank": rank,
@@ -171,7 +199,7 @@ class Communicator:
                 "pin": pin,
                 "elastic": elastic,
                 "congestion": congestion,
-                "plans": (plans := _plans(rules, range(world) if order is None else order)),
+                "plans": plans,
                 **asdict(pace or Pace()),
             }
             try:
@@ -185,8 +213,7 @@ class Communicator:
             except Exception as error:
                 core.close()
                 raise meeting.failure(f"rank {rank} cannot wipe its key from the rendezvous: {error}") from error
-        shared = key if isinstance(key, bytes) else None
-        return cls(core, Place(job, interfaces, shared, (pace or Pace()).deadline_s), plans)
+        return cls(core, Place(job, interfaces, shared, (pace or Pace()).deadline_s), told, world)
 
     @property
     def rank(self) -> int:
@@ -293,7 +320,12 @@ class Communicator:
         return Pending(pending)
 
     def renew(
-        self, *, wait_s: float = 0.0, rules: Sequence[Rule] | None = None, order: Sequence[int] | None = None
+        self,
+        *,
+        wait_s: float = 0.0,
+        rules: Sequence[Rule] | None = None,
+        order: Sequence[int] | None = None,
+        racks: RackMap | None = None,
     ) -> None:
         """Begins a new epoch with the ranks that are there, in an elastic job: survivors, and those that came back.
 
@@ -303,25 +335,24 @@ class Communicator:
         between two ranks that both live, the lower one stays.
 
         Afterwards this communicator is of those ranks: :attr:`rank`, :attr:`world` and :attr:`ranks` say who they are,
-        counted anew from 0 without gaps. ``rules`` and ``order`` are as in :meth:`join`, with ranks as the job began
-        with them; without them those of before hold. A plan that does not run on so many ranks is replaced by that of
-        :data:`~syncline.runtime.RULES`, with a warning.
+        counted anew from 0 without gaps. ``rules``, ``order`` and ``racks`` are as in :meth:`join`, with ranks as the
+        job began with them; without them those of before hold. A plan that does not run on so many ranks is replaced by
+        that of :data:`~syncline.runtime.RULES`, with a warning.
 
         Raises ``SynclineError`` (SL1201, exit status 6) where there is no new epoch with this rank: rank 0, which
         coordinates, is lost; this rank was left behind. It has left the job then. Where the job is not elastic, or an
         operation failed whose input was not kept (``keep=True``), it raises one (SL0102), and nothing has changed.
         """
-        plans = dict(self._plans)
-        if rules is not None:
-            plans["rules"] = [asdict(rule) for rule in rules]
-        if order is not None:
-            plans["order"] = list(order)
+        before = self._told
+        if order is None and racks is None:
+            order, racks = before.order, before.racks
+        told = Told(before.rules if rules is None else rules, order, racks)
         try:
-            self._core = self._core.renew(json.dumps(plans), wait_s)
+            self._core = self._core.renew(json.dumps(told.plain(self._whole)), wait_s)
         except ValueError as error:
             remedy = "join with `elastic=True`, and begin operations with `keep=True`"
             raise refusal("there is no new epoch", str(error), remedy) from None
-        self._plans = plans
+        self._told = told
         self._warn()
 
     def _warn(self) -> None:
@@ -342,12 +373,6 @@ class Communicator:
 
     def __exit__(self, *raised: object) -> None:
         self.close()
-
-
-def _plans(rules: Iterable[Rule], order: Iterable[int]) -> Plans:
-    """Which plans run what, as the core reads it."""
-    named = {"rules": rules, "otherwise": RULES}
-    return {**{name: [asdict(rule) for rule in each] for name, each in named.items()}, "order": list(order)}
 
 
 def _alike(input: Any, output: Any) -> tuple[Memory, Memory]:

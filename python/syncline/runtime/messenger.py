@@ -380,8 +380,9 @@ class Messenger:
         return connection
 
     def _accept(self) -> None:
-        with contextlib.suppress(BlockingIOError):
-            while True:
+        # Where the system gives no more files, those who wait outside do so a little longer.
+        with contextlib.suppress(OSError):
+            for _ in range(MOST_STRANGERS):
                 stream, _ = self._listener.accept()
                 stream.settimeout(0)
                 if len(self._strangers) >= MOST_STRANGERS:

@@ -135,6 +135,6 @@ def check(addresses: Iterable[str], key: Secret | None, *, insecure: bool) -> No
         raise _refuse(
             "anybody who reaches this address could join the job",
             outside[0],
-            "give all certificates of one CA (`tls`) or the same `key_file`, "
-            "or say `insecure=True` where only friends reach it",
+            "give all certificates of one CA (`tls`, --tls) or the same key (`key_file`, --key-file), "
+            "or say `insecure=True` (--insecure) where only friends reach it",
         )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from syncline.testbed.layout import MTU
+from syncline.testbed.spec import MTU
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from syncline.testbed.layout import Host, Layout
+    from syncline.testbed.layout import Host, Layout, Nic
 
 Batch = tuple[str, str, list[str]]
 """A program, the namespace that it works in, and its lines."""
@@ -20,6 +20,9 @@ BURST_S = 0.001
 """What a link may be ahead of its rate."""
 HOST_QUEUE = 64 << 20
 """Bytes that wait in a host at most: a thousand segments, as Linux has it. TCP keeps that queue short; ports drop."""
+
+FIRST_TABLE = 1000
+"""Number of the routing table for what has the address of a host's first interface, and of the rule that says so."""
 
 
 def batches(layout: Layout) -> Iterator[Batch]:
@@ -44,15 +47,34 @@ def batches(layout: Layout) -> Iterator[Batch]:
         inside = layout.namespace(host.number)
         lines = ["link set lo up"]
         for nic in host.nics:
-            subnet = f"{nic.address.rsplit('.', 1)[0]}.0/24"
             lines += [
                 f"link set {nic.interface} mtu {MTU} up",
                 f"address add {nic.address}/24 dev {nic.interface} noprefixroute",
-                f"route add {subnet} dev {nic.interface} src {nic.address} congctl {layout.congestion_control}",
             ]
-        yield "ip", inside, lines
+        yield "ip", inside, [*lines, *routes(layout, host)]
         own = max(layout.queue_bytes, HOST_QUEUE)
         yield "tc", inside, [line for nic in host.nics for line in shaping(layout, nic.interface, nic.up_bits, own)]
+
+
+def routes(layout: Layout, host: Host) -> Iterator[str]:
+    """By which interface a host sends: what is from the address of one leaves by that one, to all that it reaches.
+
+    What has no address yet goes to a subnet by the host's own interface there, or by the first one that reaches it.
+    """
+    main: dict[str, Nic] = {nic.subnet: nic for nic in host.nics}
+    for at, nic in enumerate(host.nics):
+        for subnet in layout.subnets[layout.segments[nic.bridge]]:
+            main.setdefault(subnet, nic)
+            if len(host.nics) > 1:
+                yield f"{_route(layout, subnet, nic)} table {FIRST_TABLE + at}"
+        if len(host.nics) > 1:
+            yield f"rule add pref {FIRST_TABLE + at} from {nic.address} lookup {FIRST_TABLE + at}"
+    for subnet, nic in main.items():
+        yield _route(layout, subnet, nic)
+
+
+def _route(layout: Layout, subnet: str, nic: Nic) -> str:
+    return f"route add {subnet} dev {nic.interface} src {nic.address} congctl {layout.congestion_control}"
 
 
 def _fabric_ports(layout: Layout) -> Iterator[tuple[str, int]]:

@@ -26,12 +26,14 @@ from syncline.config.problem import error, refuse
 from syncline.config.quantity import Rate, Time
 from syncline.config.source import from_file
 from syncline.testbed import guardian
-from syncline.testbed.check import finish, neighbours
+from syncline.testbed.check import finish, trips
+from syncline.testbed.flows import way
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from syncline.testbed.check import Checked
+    from syncline.testbed.flows import Port
     from syncline.testbed.layout import Layout
 
 SCHEMA = "syncline-host-costs/1"
@@ -112,25 +114,25 @@ def measure(layout: Layout, checked: Checked) -> HostCosts:
 
     Raises :class:`SynclineError` where there are no two hosts, or a program on them fails.
     """
-    pair = neighbours(layout)
+    pair = next(trips(layout), None)
     if pair is None:
         refuse(error("SL1103", "host costs are those of two hosts", found="1 host", allowed="a testbed with more"))
-    what, sender, receiver, links = pair
+    what, flow = pair
     way_s = next(each.least_s for each in checked.latencies if each.what == what) / 2
-    exchange_s = statistics.median(_pair(layout, "exchange", receiver, sender))
-    rate = statistics.median(_pair(layout, "stream", receiver, receiver))
+    exchange_s = statistics.median(_pair(layout, "exchange", flow.receiver, flow.sender))
+    rate = statistics.median(_pair(layout, "stream", flow.receiver, flow.receiver))
+    links = len(way(layout, flow))
     return HostCosts(way_s / links, max(exchange_s / 2 - way_s, 0.0), rate, os.cpu_count() or 1)
 
 
-def _pair(layout: Layout, what: str, first: int, second: int) -> list[float]:
+def _pair(layout: Layout, what: str, first: Port, second: Port) -> list[float]:
     """What two ranks measure, on two hosts or on one."""
-    address = layout.hosts[first].nics[0].address
     with guardian.watch() as watch:
         running = []
-        for rank, host in enumerate((first, second)):
-            program = [sys.executable, "-m", "syncline.testbed.pace", what, str(rank), address]
-            program += [layout.hosts[host].nics[0].address, layout.congestion_control]
-            command = ["ip", "netns", "exec", layout.namespace(host), *program]
+        for rank, port in enumerate((first, second)):
+            program = [sys.executable, "-m", "syncline.testbed.pace", what, str(rank), first.nic.address]
+            program += [port.nic.address, layout.congestion_control]
+            command = ["ip", "netns", "exec", layout.namespace(port.host.number), *program]
             running.append(
                 subprocess.Popen(  # noqa: S603 - our own command
                     command,

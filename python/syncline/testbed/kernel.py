@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+import signal
 import subprocess
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from syncline.config.problem import error, nearest, refuse
+from syncline.config.problem import error, refuse
+from syncline.runtime import congestions
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from syncline.testbed.layout import Layout
 
 NAMESPACES = Path("/run/netns")
-_AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 
 
 def require() -> None:
@@ -44,22 +47,7 @@ def require() -> None:
 
 def require_congestion_control(name: str) -> None:
     """Raises :class:`SynclineError` where the kernel has no such congestion control."""
-    try:
-        available = _AVAILABLE.read_text("ascii").split()
-    except OSError:
-        return
-    if name not in available:
-        refuse(
-            error(
-                "SL1101",
-                "this kernel has no such congestion control",
-                key="congestion_control",
-                found=name,
-                allowed=", ".join(available),
-                nearest=nearest(name, available),
-                help=f"modprobe tcp_{name}, or set another one",
-            )
-        )
+    congestions.check(name, key="congestion_control", code="SL1101")
 
 
 def namespaces(prefix: str) -> list[str]:
@@ -116,7 +104,8 @@ def _has_ipv6() -> bool:
 def _do(command: list[str], text: str | None = None, lines: Sequence[str] = ()) -> None:
     """Runs a program of iproute2; raises :class:`SynclineError` with its words where it fails."""
     # A session of its own: Ctrl-C is for us, who then clean up.
-    done = subprocess.run(command, check=False, input=text, capture_output=True, text=True, start_new_session=True)  # noqa: S603
+    with _uninterrupted():
+        done = subprocess.run(command, check=False, input=text, capture_output=True, text=True, start_new_session=True)  # noqa: S603
     if done.returncode == 0:
         return
     said = (done.stderr or done.stdout).strip().splitlines()
@@ -138,9 +127,29 @@ def _do(command: list[str], text: str | None = None, lines: Sequence[str] = ()) 
     )
 
 
+@contextlib.contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Keeps Ctrl-C until the end: what a program has begun to make is there by then, and can be removed."""
+    if threading.current_thread() is not threading.main_thread():
+        # Only the main thread is ever interrupted.
+        yield
+        return
+    # To block the signal is not enough, as any other thread may take it.
+    kept: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: kept.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if kept:
+            signal.raise_signal(signal.SIGINT)
+
+
 def _remedy(said: str) -> str:
     if "permitted" in said:
         return "run as root; in a container, with the capabilities NET_ADMIN and SYS_ADMIN"
     if "qdisc" in said or "No such file" in said:
         return "load the kernel's modules: modprobe -a sch_htb sch_tbf bridge veth; or try the other shaper"
+    if "not supported" in said:
+        return "hosts of several interfaces need a kernel with CONFIG_IP_MULTIPLE_TABLES; all need veth and bridge"
     return "load the kernel's modules: modprobe -a veth bridge sch_htb sch_tbf"

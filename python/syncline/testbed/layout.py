@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import ipaddress
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from syncline import _core
-from syncline.testbed.spec import MOST_HOSTS
+from syncline.testbed.spec import FRAME, MOST_HOSTS, MTU
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from syncline.testbed.spec import Request
 
-HEADERS = 14
-"""Bytes of an Ethernet header, which queueing disciplines count, too."""
-MTU = 1500
-PAYLOAD = (MTU - 52) / (MTU + HEADERS)
+PAYLOAD = (MTU - 52) / FRAME
 """Part of a link's rate that TCP with time stamps has for payload."""
 
 
@@ -33,6 +33,15 @@ class Nic:
     """Rate from the host, in bits per second."""
     down_bits: int
     """Rate to the host."""
+    up_latency_s: float
+    """Latency of the link from the host by the file, in seconds. Nothing emulates it."""
+    down_latency_s: float
+    """Latency of the link to the host by the file."""
+
+    @property
+    def subnet(self) -> str:
+        """What its address belongs to."""
+        return f"{self.address.rsplit('.', 1)[0]}.0/24"
 
 
 @dataclass(frozen=True)
@@ -54,6 +63,9 @@ class Trunk:
     ab_bits: int
     """Rate from `a` to `b`, in bits per second."""
     ba_bits: int
+    ab_latency_s: float
+    """Latency from `a` to `b` by the file, in seconds. Nothing emulates it."""
+    ba_latency_s: float
 
 
 @dataclass(frozen=True)
@@ -72,6 +84,20 @@ class Layout:
     def racks(self) -> int:
         """Number of racks."""
         return 1 + max(host.rack for host in self.hosts)
+
+    @cached_property
+    def segments(self) -> dict[str, str]:
+        """Of each bridge, one that stands for all that it is joined to: what a broadcast reaches."""
+        return _joined(self.bridges, self.trunks)[0]
+
+    @cached_property
+    def subnets(self) -> dict[str, list[str]]:
+        """The subnets of each segment, as its addresses come."""
+        found: dict[str, set[str]] = {}
+        for host in self.hosts:
+            for nic in host.nics:
+                found.setdefault(self.segments[nic.bridge], set()).add(nic.subnet)
+        return {segment: sorted(there, key=ipaddress.IPv4Network) for segment, there in found.items()}
 
     @property
     def fabric_namespace(self) -> str:
@@ -108,33 +134,30 @@ def layout(request: Request) -> Layout:
     fabric = request.fabric
     if fabric["npus"] > MOST_HOSTS:
         request.refuse("too many hosts for one machine", found=str(fabric["npus"]), allowed=f"at most {MOST_HOSTS}")
-    rates: dict[tuple[str, str], int] = {}
+    links: dict[tuple[str, str], list[_Link]] = {}
     for link in fabric["listed"]:
-        ends = (link["from"], link["to"])
-        if ends in rates:
-            _one_way(request, *ends)
-        rates[ends] = round(link["rate_bytes_per_s"] * 8)
+        found = _Link(round(link["rate_bytes_per_s"] * 8), link["latency_s"])
+        links.setdefault((link["from"], link["to"]), []).append(found)
     neighbours: dict[str, list[str]] = {}
-    for a, b in rates:
-        neighbours.setdefault(a, []).append(b)
-    hosts = [f"NPU {number}" for number in range(fabric["npus"])]
+    for (a, b), several in links.items():
+        neighbours.setdefault(a, []).extend([b] * len(several))
     switches = [name for name in neighbours if not name.startswith(("NPU ", "NIC "))]
     bridges = {name: name.replace(" ", "") for name in switches}
-    trunks = _trunks(request, rates, bridges)
-    component = _components(request, bridges.values(), trunks)
+    trunks = _trunks(request, links, bridges)
+    segments, loop = _joined(bridges.values(), trunks)
+    if loop is not None:
+        _one_way(request, loop.a, loop.b)
+    cables_of = [_cables(request, f"NPU {number}", neighbours, links, bridges) for number in range(fabric["npus"])]
+    _reachable(request, cables_of, segments)
+    addresses = _addresses(request, cables_of, segments)
     made: list[Host] = []
-    first: dict[str, int] = {}
-    for number, host in enumerate(hosts):
-        nics = _nics(request, host, neighbours, rates, bridges, number)
-        rack = first.setdefault(nics[0].bridge, len(first))
-        made.append(Host(number, rack, nics))
-    for at in range(max(len(host.nics) for host in made)):
-        joined = {component[host.nics[at].bridge] if at < len(host.nics) else None for host in made}
-        if len(joined) > 1:
-            request.refuse(
-                f"interfaces number {at + 1} of the hosts are not joined by switches, and hosts pass nothing on",
-                help="join the switches of all racks, and give every host as many interfaces",
-            )
+    racks: dict[str, int] = {}
+    for number, (cables, own) in enumerate(zip(cables_of, addresses, strict=True)):
+        nics = tuple(
+            Nic(f"eth{at}", address, bridge, up.bits, down.bits, up.latency_s, down.latency_s)
+            for at, ((bridge, up, down), address) in enumerate(zip(cables, own, strict=True))
+        )
+        made.append(Host(number, racks.setdefault(nics[0].bridge, len(racks)), nics))
     spec = request.spec
     return Layout(
         request.name,
@@ -147,6 +170,21 @@ def layout(request: Request) -> Layout:
     )
 
 
+class _Link(NamedTuple):
+    """One direction of a cable."""
+
+    bits: int
+    latency_s: float
+
+
+class _Cable(NamedTuple):
+    """From a host to a bridge."""
+
+    bridge: str
+    up: _Link
+    down: _Link
+
+
 def _one_way(request: Request, a: str, b: str) -> NoReturn:
     request.refuse(
         "bridges send everything one way, and here are several",
@@ -155,19 +193,24 @@ def _one_way(request: Request, a: str, b: str) -> NoReturn:
     )
 
 
-def _trunks(request: Request, rates: dict[tuple[str, str], int], bridges: dict[str, str]) -> list[Trunk]:
+def _trunks(request: Request, links: dict[tuple[str, str], list[_Link]], bridges: dict[str, str]) -> list[Trunk]:
     """Cables between switches."""
     trunks = []
-    for (a, b), rate in rates.items():
-        if a in bridges and b in bridges and (b, a) not in rates:
+    for (a, b), (there, *more) in links.items():
+        if a not in bridges or b not in bridges:
+            continue
+        if (b, a) not in links:
             request.refuse("a link between switches has no way back", found=f"{a} to {b}")
-        if a in bridges and b in bridges and list(bridges).index(a) < list(bridges).index(b):
-            trunks.append(Trunk(bridges[a], bridges[b], rate, rates[b, a]))
+        back = links[b, a][0]
+        if more:
+            _one_way(request, a, b)
+        if list(bridges).index(a) < list(bridges).index(b):
+            trunks.append(Trunk(bridges[a], bridges[b], there.bits, back.bits, there.latency_s, back.latency_s))
     return trunks
 
 
-def _components(request: Request, bridges: Any, trunks: list[Trunk]) -> dict[str, str]:
-    """Of each bridge, one that stands for all that it is joined to."""
+def _joined(bridges: Iterable[str], trunks: Iterable[Trunk]) -> tuple[dict[str, str], Trunk | None]:
+    """Of each bridge, one that stands for all that it is joined to; and a trunk that closes a loop."""
     above = {bridge: bridge for bridge in bridges}
 
     def top(bridge: str) -> str:
@@ -178,20 +221,19 @@ def _components(request: Request, bridges: Any, trunks: list[Trunk]) -> dict[str
     for trunk in trunks:
         a, b = top(trunk.a), top(trunk.b)
         if a == b:
-            _one_way(request, trunk.a, trunk.b)
+            return {}, trunk
         above[a] = b
-    return {bridge: top(bridge) for bridge in bridges}
+    return {bridge: top(bridge) for bridge in above}, None
 
 
-def _nics(
+def _cables(
     request: Request,
     host: str,
     neighbours: dict[str, list[str]],
-    rates: dict[tuple[str, str], int],
+    links: dict[tuple[str, str], list[_Link]],
     bridges: dict[str, str],
-    number: int,
-) -> tuple[Nic, ...]:
-    """The interfaces of a host: its own links to switches, or those of its network cards."""
+) -> list[_Cable]:
+    """The cables of a host: its own links to switches, or those of its network cards."""
     ends: list[tuple[str, str]] = []
     for other in neighbours.get(host, ()):
         if other.startswith("NPU "):
@@ -210,15 +252,48 @@ def _nics(
             ends.append((host, other))
     if not ends:
         request.refuse("a host is joined to nothing", found=host)
-    subnets = ipaddress.IPv4Network(request.spec.network).subnets(new_prefix=24)
-    nics = []
-    for at, ((own, switch), subnet) in enumerate(zip(ends, subnets, strict=False)):
-        if (switch, own) not in rates:
-            request.refuse("a link to a switch has no way back", found=f"{own} to {switch}")
-        address = str(subnet[number + 1])
-        nics.append(Nic(f"eth{at}", address, bridges[switch], rates[own, switch], rates[switch, own]))
-    if len(nics) < len(ends):
-        request.refuse(
-            "more interfaces than the network has subnets", found=f"{len(ends)} interfaces in {request.spec.network}"
-        )
-    return tuple(nics)
+    cables = []
+    for at, (own, switch) in enumerate(ends):
+        # Of several links to one switch each is an interface.
+        number = ends[:at].count((own, switch))
+        back = links.get((switch, own), [])
+        if len(back) != len(links[own, switch]):
+            request.refuse("a link between a host and a switch has no way back", found=f"{own} to {switch}")
+        cables.append(_Cable(bridges[switch], links[own, switch][number], back[number]))
+    return cables
+
+
+def _reachable(request: Request, cables_of: list[list[_Cable]], segments: dict[str, str]) -> None:
+    """Refuses hosts of which one has no interface where another has its first one: nobody passes anything on."""
+    reach = [{segments[cable.bridge] for cable in cables} for cables in cables_of]
+    for b, (first, *_) in enumerate(cables_of):
+        for a, there in enumerate(reach):
+            if segments[first.bridge] not in there:
+                own = ", ".join(dict.fromkeys(cable.bridge for cable in cables_of[a]))
+                request.refuse(
+                    f"host {a} cannot reach the first interface of host {b}, and hosts pass nothing on",
+                    found=f"host {a} on {own}, host {b} on {first.bridge}, which nothing joins",
+                    help="join these switches, or give the host a link to the other one",
+                )
+
+
+def _addresses(request: Request, cables_of: list[list[_Cable]], segments: dict[str, str]) -> list[list[str]]:
+    """Of each interface of each host. Its subnet has no other interface of that host, and no other segment."""
+    subnets = list(ipaddress.IPv4Network(request.spec.network).subnets(new_prefix=24))
+    taken: dict[tuple[str, int], int] = {}
+    found: list[list[str]] = [[] for _ in cables_of]
+    for at in range(max(map(len, cables_of))):
+        for number, cables in enumerate(cables_of):
+            if at >= len(cables):
+                continue
+            segment = segments[cables[at].bridge]
+            which = sum(segments[cable.bridge] == segment for cable in cables[:at])
+            subnet = taken.setdefault((segment, which), len(taken))
+            if subnet >= len(subnets):
+                request.refuse(
+                    "more interfaces than the network has subnets",
+                    found=f"host {number} with {len(cables)} interfaces in {request.spec.network}",
+                    help="give the testbed a larger `network`, such as 10.77.0.0/16",
+                )
+            found[number].append(str(subnets[subnet][number + 1]))
+    return found

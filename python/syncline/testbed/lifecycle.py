@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from syncline.config.problem import error, refuse
 from syncline.testbed import commands, guardian, kernel, state
 from syncline.testbed.layout import layout, namespace
 
@@ -43,15 +42,7 @@ def _up(request: Request, watch: Watch) -> Layout:
     file = str((request.source.folder / request.source.file).absolute()) if request.source.file else ""
     with state.locked():
         if (there := state.find(made.name)) is not None and there.complete:
-            refuse(
-                error(
-                    "SL1103",
-                    "a testbed of this name is up",
-                    found=made.name,
-                    help=f"take it down: syncline testbed down {made.name}; or give this one another `name`",
-                    notes=[f"it was made from {there.file}"] if there.file else [],
-                )
-            )
+            state.refuse_taken(there, made)
         known = state.Known(made, file, os.getpid(), complete=False)
         watch.testbed(made.name)
         # What a crash may have left.

@@ -1,8 +1,10 @@
 """Measures a path between hosts, from within their namespaces. A program by itself: it imports nothing of this package.
 
-``probe.py serve CONTROL ADDRESS PORT`` answers on a host. ``probe.py rate CONTROL ADDRESS PORT SECONDS`` sends as fast
-as it can and prints bytes per second of payload that arrived. ``probe.py latency CONTROL ADDRESS PORT COUNT`` prints
-the times of ``COUNT`` round trips of 4 bytes, in seconds. ``CONTROL`` is the congestion control.
+``probe.py serve CONTROL ADDRESS PORT`` answers on a host. ``probe.py rate CONTROL ADDRESS PORT OWN`` is joined to it
+from the address ``OWN``, says so, and reads from stdin between which times of this machine's monotonic clock bytes
+count; it sends as fast as it can and prints bytes per second of payload that arrived. ``probe.py latency CONTROL
+ADDRESS PORT OWN COUNT`` prints the times of ``COUNT`` round trips of 4 bytes, in seconds. ``CONTROL`` is the congestion
+control.
 """
 
 from __future__ import annotations
@@ -16,8 +18,6 @@ import threading
 import time
 
 BLOCK = 1 << 20
-WARM_UP_S = 0.3
-"""Left out of a rate: congestion control has to find it."""
 RATE, LATENCY = b"R", b"L"
 
 
@@ -44,19 +44,18 @@ def _answer(sock: socket.socket, control: str) -> None:
             while message := sock.recv(4):
                 sock.sendall(message)
             return
-        (wanted,) = struct.unpack("!d", _exactly(sock, 8))
+        begin, end = struct.unpack("!dd", _exactly(sock, 16))
         block = memoryview(bytearray(BLOCK))
-        started = time.monotonic()
-        while time.monotonic() - started < WARM_UP_S:
+        while time.monotonic() < begin:
             if not sock.recv_into(block):
                 return
         began, count = time.monotonic(), 0
-        while (elapsed := time.monotonic() - began) < wanted:
+        while (now := time.monotonic()) < end:
             got = sock.recv_into(block)
             if not got:
                 break
             count += got
-        sock.sendall(struct.pack("!d", count / elapsed))
+        sock.sendall(struct.pack("!d", count / max(now - began, 1e-9)))
         # To close with bytes unread would take back the answer, which may still be on its way.
         sock.settimeout(5)
         with contextlib.suppress(OSError):
@@ -74,17 +73,22 @@ def serve(control: str, address: str, port: int) -> None:
             threading.Thread(target=_answer, args=(sock, control), daemon=True).start()
 
 
-def _connect(control: str, address: str, port: int, kind: bytes) -> socket.socket:
-    sock = socket.create_connection((address, port), timeout=10)
+def _connect(control: str, address: str, port: int, own: str, kind: bytes) -> socket.socket:
+    sock = socket.create_connection((address, port), timeout=10, source_address=(own, 0))
+    # That was for joining: what is measured takes its time.
+    sock.settimeout(None)
     _own(sock, control)
     sock.sendall(kind)
     return sock
 
 
-def rate(control: str, address: str, port: int, seconds: float) -> None:
-    """Prints what arrives when one connection sends for so long."""
-    with _connect(control, address, port, RATE) as sock:
-        sock.sendall(struct.pack("!d", seconds))
+def rate(control: str, address: str, port: int, own: str) -> None:
+    """Prints what arrives of one connection between two times, which it is told once all are joined."""
+    with _connect(control, address, port, own, RATE) as sock:
+        sys.stdout.write("ready\n")
+        sys.stdout.flush()
+        begin, end = map(float, sys.stdin.readline().split())
+        sock.sendall(struct.pack("!dd", begin, end))
         block = bytes(BLOCK)
         answer: list[float] = []
 
@@ -102,10 +106,10 @@ def rate(control: str, address: str, port: int, seconds: float) -> None:
     sys.stdout.write(json.dumps(answer) + "\n")
 
 
-def latency(control: str, address: str, port: int, count: int) -> None:
+def latency(control: str, address: str, port: int, own: str, count: int) -> None:
     """Prints the times of round trips of 4 bytes."""
     times = []
-    with _connect(control, address, port, LATENCY) as sock:
+    with _connect(control, address, port, own, LATENCY) as sock:
         for _ in range(count):
             began = time.perf_counter()
             sock.sendall(b"ping")
@@ -119,6 +123,6 @@ if __name__ == "__main__":
     if what == "serve":
         serve(by, where, int(at))
     elif what == "rate":
-        rate(by, where, int(at), float(rest[0]))
+        rate(by, where, int(at), rest[0])
     else:
-        latency(by, where, int(at), int(rest[0]))
+        latency(by, where, int(at), rest[0], int(rest[1]))

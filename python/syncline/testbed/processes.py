@@ -32,18 +32,20 @@ LONGEST_LINE = 65_536
 def environment(layout: Layout, hosts: Sequence[int], rank: int, port: int = PORT) -> dict[str, str]:
     """What the process of a rank is told. ``hosts`` has the host of each rank."""
     host = layout.hosts[hosts[rank]]
+    nodes = list(dict.fromkeys(hosts))
     by_rank = [layout.hosts[each] for each in hosts]
     first = host.nics[0].interface
     told = {
         "RANK": rank,
         "WORLD_SIZE": len(hosts),
-        "LOCAL_RANK": 0,
-        "LOCAL_WORLD_SIZE": 1,
-        "GROUP_RANK": rank,
-        "GROUP_WORLD_SIZE": len(hosts),
+        "LOCAL_RANK": hosts[:rank].count(host.number),
+        "LOCAL_WORLD_SIZE": hosts.count(host.number),
+        "GROUP_RANK": nodes.index(host.number),
+        "GROUP_WORLD_SIZE": len(nodes),
         "MASTER_ADDR": by_rank[0].nics[0].address,
         "MASTER_PORT": port,
-        # What torchrun takes for options that it is not given.
+        # What torchrun takes for options that it is not given. Each process of ours may be one, which starts one rank:
+        # several on a host are several nodes to it, and it sets the variables above by itself.
         "PET_NNODES": len(hosts),
         "PET_NODE_RANK": rank,
         "PET_NPROC_PER_NODE": 1,
@@ -55,6 +57,8 @@ def environment(layout: Layout, hosts: Sequence[int], rank: int, port: int = POR
         "SYNCLINE_TESTBED": layout.name,
         "SYNCLINE_HOST": host.number,
         "SYNCLINE_RACK": host.rack,
+        "SYNCLINE_LOCAL_RANK": hosts[:rank].count(host.number),
+        "SYNCLINE_LOCAL_WORLD_SIZE": hosts.count(host.number),
         "SYNCLINE_INTERFACES": ",".join(nic.interface for nic in host.nics),
         "SYNCLINE_ADDRESSES": ",".join(nic.address for nic in host.nics),
         "SYNCLINE_PEERS": ",".join(each.nics[0].address for each in by_rank),

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 HOSTS = 32
 """Hosts that are listed one by one."""
+SLOW = 4
+"""The same of flows that are too slow."""
 
 
 def bits(rate: float) -> str:
@@ -32,9 +34,9 @@ def overview(layout: Layout) -> str:
     """A testbed in a line."""
     rates = sorted({nic.up_bits for host in layout.hosts for nic in host.nics})
     between = sorted({trunk.ab_bits for trunk in layout.trunks})
-    nics = max(len(host.nics) for host in layout.hosts)
+    nics = sorted({len(host.nics) for host in layout.hosts})
     text = f"{counted(len(layout.hosts), 'host')} in {counted(layout.racks, 'rack')}, {' or '.join(map(bits, rates))}"
-    text += f" on each of {nics} interfaces" if nics > 1 else ""
+    text += f" on each of {' or '.join(map(str, nics))} interfaces" if nics[-1] > 1 else ""
     text += f", {' or '.join(map(bits, between))} between switches" if between else ""
     return text
 
@@ -73,16 +75,18 @@ def checked(found: Checked, layout: Layout, cores: int, costs: HostCosts | None 
             rate.what,
             bits(rate.expected_bits),
             bits(rate.measured_bits),
-            bits(rate.least_bits) if rate.flows > 1 else "",
+            bits(min(one.bits for one in rate.each)) if len(rate.each) > 1 else "",
             f"{rate.cores:.2f}",
             Text("holds", "green") if rate.holds else Text("does not hold", "red"),
         )
     yield table
     yield ""
-    table = of_numbers("round trip of 4 bytes", "least", "median")
+    table = of_numbers("round trip of 4 bytes", "by its file", "least", "median")
     for latency in found.latencies:
-        table.add_row(latency.what, time(latency.least_s), time(latency.median_s))
+        table.add_row(latency.what, time(latency.file_s), time(latency.least_s), time(latency.median_s))
     yield table
+    if any(latency.file_s for latency in found.latencies):
+        yield Text("Latencies of the file are not emulated, and are not judged.", "dim")
     yield ""
     if costs is not None:
         table = of_numbers("host costs", "")
@@ -91,6 +95,15 @@ def checked(found: Checked, layout: Layout, cores: int, costs: HostCosts | None 
         table.add_row("receiving and combining", scaled(costs.reduction_bytes_per_s, "B/s"))
         yield table
         yield ""
+    slow = [(rate, one) for rate in found.rates for one in rate.slow]
+    for rate, one in slow[:SLOW]:
+        yield Text(
+            f"{rate.what}: from {one.flow.sender.name} to {one.flow.receiver.name} come {bits(one.most_bits)}, and "
+            f"{bits(one.share.bits)} are its share.",
+            "red",
+        )
+    if len(slow) > SLOW:
+        yield Text(f"and {len(slow) - SLOW} more; --json lists all", "dim")
     if found.holds:
         yield Text(f"All rates are within {TOLERANCE:.0%} of what the file says.")
     elif any(not rate.holds and rate.cores > BUSY * cores for rate in found.rates):

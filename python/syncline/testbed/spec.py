@@ -25,6 +25,12 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?")
 MOST_HOSTS = 250
 """Hosts that a subnet of 256 addresses has room for."""
+MTU = 1500
+HEADERS = 14
+"""Bytes of an Ethernet header, which queueing disciplines count, too."""
+FRAME = MTU + HEADERS
+LONGEST_QUEUE = 2**32 - 1
+"""Bytes that the kernel counts in a queue."""
 
 
 def check_name(name: str) -> str:
@@ -46,6 +52,13 @@ def _check_network(text: str) -> str:
     return text
 
 
+def _check_queue(text: str) -> str:
+    if not FRAME <= _core.parse_quantity("bytes", text) <= LONGEST_QUEUE:
+        allowed = f"{FRAME}B, which is one packet, to {LONGEST_QUEUE}B"
+        raise wrong("not a queue that packets fit into", found=text, allowed=allowed)
+    return text
+
+
 class Spec(Strict):
     """A fabric to be emulated, and how."""
 
@@ -57,12 +70,13 @@ class Spec(Strict):
     """Hosts, switches and links, as in a scenario. Between any two hosts there is one way."""
     shaper: Literal["htb", "tbf"] = "htb"
     """The queueing discipline that keeps links to their rate."""
-    queue: Bytes = "1MB"
-    """What waits at most at a port of a switch. A host's own queue is as long as Linux has it: TCP keeps it short."""
+    queue: Annotated[Bytes, AfterValidator(_check_queue)] = "1MB"
+    """What waits at most at a port of a switch, from 1514B. TCP hands down up to 64KiB at once, and a shorter queue
+    drops that as a whole. A host's own queue is as long as Linux has it: TCP keeps it short."""
     congestion_control: Annotated[str, Field(min_length=1, max_length=15)] = "cubic"
     """TCP's congestion control on all hosts."""
     network: Annotated[str, AfterValidator(_check_network)] = "10.77.0.0/16"
-    """Addresses: first interfaces of hosts are in its first subnet of 256 addresses, second ones in the next."""
+    """Addresses: first interfaces of hosts are in its first subnet of 256 addresses, others in those that follow."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +88,8 @@ class Request:
     fabric: dict[str, Any]
     """The fabric as ``show fabric`` lists it."""
     source: Source
+    least_efficiency: float = 1.0
+    """Of all dimensions of the fabric: payload over all bits, which the rates of :attr:`fabric` leave out."""
 
     def refuse(self, message: str, **context: Any) -> NoReturn:
         """Raises an error about the fabric."""
@@ -99,12 +115,18 @@ def read(path: str, overrides: Iterable[Override] = ()) -> Request:
     stem = (source.folder / source.file).stem if source.file else "testbed"
     # A file's name is as its user likes it.
     tidy = re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")[:32].strip("-")
-    return Request(spec, spec.name or tidy or "testbed", _fabric(source, keys), source)
+    fabric, efficiency = _fabric(source, keys)
+    return Request(spec, spec.name or tidy or "testbed", fabric, source, efficiency)
 
 
-def _fabric(source: Source, keys: dict[str, Node]) -> dict[str, Any]:
-    """The fabric, found by the same rules as that of a scenario."""
+def _fabric(source: Source, keys: dict[str, Node]) -> tuple[dict[str, Any], float]:
+    """The fabric, found by the same rules as that of a scenario, with all of its links' rates; its least efficiency."""
     nothing = from_python({"collective": "all_reduce", "bytes": "1B"})
     scenario = Source(Node({"workload": nothing, "fabric": keys["fabric"]}, source.root.mark), source.file)
-    view: dict[str, Any] = json.loads(resolve(scenario).call(_core.show, "fabric"))
-    return view
+    loaded = resolve(scenario)
+    dims = loaded.resolved["fabric"].get("dims", [])
+    least = min((dim.get("efficiency", 1.0) for dim in dims), default=1.0)
+    for dim in dims:
+        dim["efficiency"] = 1.0
+    view: dict[str, Any] = json.loads(loaded.call(_core.show, "fabric"))
+    return view, least

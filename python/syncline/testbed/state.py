@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from syncline.config.problem import error, nearest, refuse
 from syncline.testbed import kernel
+from syncline.testbed.difference import difference
 from syncline.testbed.layout import Layout, from_plain
 
 if TYPE_CHECKING:
@@ -82,6 +83,32 @@ def known(name: str) -> Known:
     if found is None or not found.complete:
         _unknown(name)
     return found
+
+
+def same(known: Known, asked: Layout) -> None:
+    """Raises :class:`SynclineError` where a testbed that is up is not the one that is asked for."""
+    if (what := difference(known.layout, asked)) is not None:
+        _taken(known, "a testbed of this name is up with another fabric", [what])
+
+
+def refuse_taken(known: Known, asked: Layout) -> NoReturn:
+    """Says that a testbed is up where another one is to come, and in what they differ."""
+    what = difference(known.layout, asked)
+    other = " with another fabric" if what is not None else ""
+    _taken(known, f"a testbed of this name is up{other}", [] if what is None else [what])
+
+
+def _taken(known: Known, message: str, notes: list[str]) -> NoReturn:
+    name = known.layout.name
+    refuse(
+        error(
+            "SL1103",
+            message,
+            found=name,
+            help=f"take it down: syncline testbed down {name}; or give this one another `name`",
+            notes=[*notes, *([f"it was made from {known.file}"] if known.file else [])],
+        )
+    )
 
 
 def _unknown(name: str) -> NoReturn:

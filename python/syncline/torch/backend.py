@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 import torch.distributed as dist
+from torch._C import _distributed_c10d
 
 from syncline.runtime.memory import refusal
 from syncline.torch.device import Local
@@ -60,7 +61,7 @@ def _no(self: Any) -> bool:
     return False
 
 
-class Backend(dist.distributed_c10d.C10DBackend):  # type: ignore[misc]  # the base is not known without PyTorch
+class Backend(_distributed_c10d.Backend):
     """The collectives of one group."""
 
     def __init__(self, communicator: Communicator, messenger: Messenger, timeout: timedelta, *, in_order: bool) -> None:
@@ -480,7 +481,7 @@ class Backend(dist.distributed_c10d.C10DBackend):  # type: ignore[misc]  # the b
     @property
     def options(self) -> Any:
         """What PyTorch keeps about a backend."""
-        return dist.distributed_c10d.C10DBackend.Options(NAME, self._timeout)
+        return _distributed_c10d.Backend.Options(NAME, self._timeout)
 
     def set_timeout(self, timeout: timedelta) -> None:
         """Has operations that are waited for end after another time than the group's."""

@@ -12,6 +12,7 @@ from syncline.runtime import leaving
 from syncline.runtime.communicator import Communicator
 from syncline.runtime.memory import refusal
 from syncline.runtime.messenger import Messenger
+from syncline.runtime.racks import of_ranks
 from syncline.runtime.settings import RULES, Pace
 from syncline.torch.backend import NAME, Backend
 from syncline.torch.rendezvous import StoreRendezvous, interfaces
@@ -90,10 +91,18 @@ for _name in FORWARDED:
 _first: Options | None = None
 
 
-def _order(options: Options, members: Sequence[int]) -> list[int]:
+def _racks(options: Options, members: Sequence[int], world: int) -> list[int] | None:
+    """The rack of each of a group's ranks, from those of the job's."""
+    if options.racks is None:
+        return None
+    of = of_ranks(options.racks, world)
+    return [of[rank] for rank in members]
+
+
+def _order(options: Options, members: Sequence[int]) -> list[int] | None:
     """The order of a group's ranks, from that of the job's."""
     if options.order is None:
-        return list(range(len(members)))
+        return None
     place = {rank: number for number, rank in enumerate(members)}
     order = [place[rank] for rank in options.order if rank in place]
     if len(order) != len(members):
@@ -122,7 +131,9 @@ def create(opts: Any, options: Any) -> Group:
         interfaces=own,
         rules=chosen.rules,
         order=_order(chosen, members),
+        racks=_racks(chosen, members, dist.get_world_size() if not whole else opts.group_size),
         congestion=chosen.congestion,
+        tls=chosen.tls,
         wait_s=seconds,
         pace=replace(chosen.pace or Pace(), deadline_s=seconds),
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.distributed as dist
 
-from syncline.errors import SynclineError
+from syncline.errors import Diagnostic, SynclineError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from syncline.runtime.messenger import Transfer
     from syncline.torch.device import Local
     from syncline.torch.queue import Queue
+
+
+DIFFER = "asks for"
+"""What an error says where ranks ask for different things."""
 
 
 class Work(dist.Work):  # type: ignore[misc]  # the base is not known without PyTorch
@@ -136,7 +140,7 @@ class Work(dist.Work):  # type: ignore[misc]  # the base is not known without Py
             except Exception as raised:  # noqa: BLE001 - it is told to whoever waits
                 error = raised
         with self._lock:
-            self._error = error
+            self._error = self._shaped(error)
             future = self._future
             self._ended = True
             if self._over is not None:
@@ -144,6 +148,15 @@ class Work(dist.Work):  # type: ignore[misc]  # the base is not known without Py
         self._queue.over(self)
         if future is not None:
             self._tell(future)
+
+    def _shaped(self, error: Exception | None) -> Exception | None:
+        """The error; where ranks ask for different things, with this rank's shapes, of which plans know nothing."""
+        if not isinstance(error, SynclineError) or not any(DIFFER in each["message"] for each in error.diagnostics):
+            return error
+        shapes = ", ".join(str(tuple(tensor.shape)) for place in self.places for tensor in place.tensors)
+        own = f"{self.what} of this rank: {shapes}"
+        told: list[Diagnostic] = [{**each, "notes": [*each.get("notes", []), own]} for each in error.diagnostics]
+        return SynclineError(told, error.exit_status)
 
     def _tell(self, future: Any) -> None:
         if self._error is None:

@@ -16,6 +16,7 @@ use syncline_runtime::hub::benefit::Racks;
 use syncline_runtime::hub::client::Wish;
 use syncline_runtime::hub::join::{Place, join};
 use syncline_runtime::hub::optimizer::Optimizers;
+use syncline_runtime::hub::register::Limits;
 use syncline_runtime::hub::serve::{Service, Setup, ask};
 use syncline_runtime::hub::terms::Terms;
 use syncline_runtime::pulse::Patience;
@@ -44,6 +45,7 @@ struct Plan {
     pin: bool,
     ahead: usize,
     most_jobs: usize,
+    memory: u64,
     congestion: Option<String>,
     interval_s: f64,
     silence_s: f64,
@@ -163,12 +165,19 @@ impl HubService {
                     silence: seconds("silence_s", plan.silence_s)?,
                 },
                 ahead: plan.ahead,
-                most_jobs: plan.most_jobs,
+                limits: Limits { jobs: plan.most_jobs, memory: plan.memory },
                 optimizers: Optimizers::default(),
                 congestion: plan.congestion,
             };
-            Service::open(setup)
-                .map_err(|why| Diagnostic::error(Code::NoMeeting, format!("the hub {why}")).into())
+            Service::open(setup).map_err(|why| {
+                let taken = why.contains("in use");
+                let remedy = if taken {
+                    "end what listens there, or take another port"
+                } else {
+                    "syncline hub doctor"
+                };
+                Diagnostic::error(Code::NoMeeting, format!("the hub {why}")).help(remedy).into()
+            })
         })?;
         Ok(Self { inner: Mutex::new(Some(service)) })
     }
@@ -223,7 +232,10 @@ pub(crate) fn hub_status(
     let status = detached(py, || {
         let wait = seconds("wait_s", wait_s)?;
         ask(address, &trust(key), wait, &mut || raised.look())
-            .map_err(|why| Diagnostic::error(Code::NoMeeting, format!("the hub {address} {why}")).into())
+            .map_err(|why| {
+                let remedy = "see that it runs, is reached at this address, and has the same key or CA: syncline hub serve --listen ADDRESS";
+                Diagnostic::error(Code::NoMeeting, format!("the hub {address} {why}")).help(remedy).into()
+            })
     });
     Ok(serde_json::to_string(&raised.or(status)?).expect("a status is plain data"))
 }

@@ -74,7 +74,14 @@ impl Coordinator {
                 self.pulse.leave(member as usize);
             }
             Up::Trouble { peer, trouble } if self.members.contains_key(&peer) && peer != member => {
-                self.open(now).reports.push((member, peer, trouble));
+                let inquest = self.open(now);
+                // Whoever says the same again has said it.
+                let said = |(a, b, before): &(u32, u32, Trouble)| {
+                    (*a, *b, before.kind) == (member, peer, trouble.kind)
+                };
+                if !inquest.reports.iter().any(said) {
+                    inquest.reports.push((member, peer, trouble));
+                }
             }
             Up::Trouble { peer, .. } => {
                 let what = format!("reports trouble with rank {peer}, which there is not");
@@ -257,6 +264,8 @@ const fn telling(kind: Kind) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::control::message::tests::sayings;
+    use proptest::prelude::*;
 
     const fn ms(ms: u64) -> Duration {
         Duration::from_millis(ms)
@@ -316,8 +325,11 @@ mod tests {
     }
 
     #[test]
-    fn a_coordinator_that_hears_nobody_is_cut_off_itself() {
-        let (blame, when) = run(&mut coordinator(4), &[0], 0, 10_000).unwrap();
+    fn a_coordinator_that_hears_nobody_says_so_of_itself() {
+        let mut four = coordinator(4);
+        let (blame, when) = run(&mut four, &[0], 0, 10_000).unwrap();
+        // It may be that all others have died at once: what it says is true of that, too.
+        assert!(four.verdict().unwrap().1.what.contains("or they are all gone"));
         assert_eq!(blame, Blame::Rank(0));
         assert!(when <= 2000, "{when}");
         assert_eq!(run(&mut coordinator(2), &[0], 0, 10_000).unwrap().0, Blame::Rank(1));
@@ -387,5 +399,32 @@ mod tests {
         let mut two = coordinator(2);
         two.doubted(1, "sent something that is no message".to_owned());
         assert_eq!(two.verdict().unwrap().0, Blame::Rank(1));
+    }
+
+    proptest! {
+        /// Whatever members say, in whatever order: one verdict at most, and nothing that grows with how much they say.
+        #[test]
+        fn anything_may_be_said_in_any_order(
+            said in prop::collection::vec((0..6u32, sayings(), 0..300u64), 0..200),
+        ) {
+            let mut four = coordinator(4);
+            let (mut now, mut verdict) = (0, None);
+            for (member, saying, pause) in said {
+                now += pause;
+                four.heard(member, saying, ms(now));
+                four.tick(ms(now));
+                let told: Vec<Down> = four.say().into_iter().map(|(_, message)| message).collect();
+                prop_assert!(told.len() <= 16, "{told:?}");
+                if verdict.is_some() {
+                    prop_assert_eq!(four.verdict(), verdict.as_ref());
+                    let again = told.iter().any(|message| matches!(message, Down::Verdict { .. }));
+                    prop_assert!(!again, "two verdicts");
+                }
+                verdict = verdict.or(four.verdict().cloned());
+                // Each may say one thing of each kind of each other.
+                let reports = four.inquest.as_ref().map_or(0, |inquest| inquest.reports.len());
+                prop_assert!(reports <= 4 * 3 * 6, "{reports}");
+            }
+        }
     }
 }

@@ -6,8 +6,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
-/// Most bytes of a message.
-pub const LONGEST: usize = 1 << 20;
+/// Most bytes of a message: a job's vectors are some hundred bytes each. A reader keeps no more of one than has come.
+pub const LONGEST: usize = 1 << 24;
 
 /// How far a member is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -188,7 +188,7 @@ impl Decoder {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
 
@@ -224,10 +224,64 @@ mod tests {
         assert!(decoder.message::<Up>().unwrap_err().contains("101 bytes where 100 are allowed"));
     }
 
+    fn troubles() -> impl Strategy<Value = Trouble> {
+        use crate::fault::Kind;
+        let kinds =
+            [Kind::Closed, Kind::Left, Kind::Silent, Kind::Corrupt, Kind::Differs, Kind::Deadline].to_vec();
+        (prop::sample::select(kinds), ".{0,20}").prop_map(|(kind, what)| Trouble { kind, what })
+    }
+
+    /// Anything that a member may say, of ranks that there are and some that there are not.
+    pub(crate) fn sayings() -> impl Strategy<Value = Up> {
+        let listens = Listens { lanes: Vec::new(), door: None, machine: Some("here".to_owned()) };
+        let again = Up::Again { listens: listens.clone(), patience_ms: u64::MAX };
+        let progress = (0..5u64, 0..5u64).prop_map(|(begun, over)| Progress { begun, over });
+        prop_oneof![
+            Just(Up::Listens(listens)),
+            Just(again),
+            Just(Up::Alive),
+            Just(Up::Leave),
+            (0..6u32, troubles()).prop_map(|(peer, trouble)| Up::Trouble { peer, trouble }),
+            (0..5u64, troubles()).prop_map(|(sequence, trouble)| Up::Late { sequence, trouble }),
+            (0..4u64, progress).prop_map(|(call, progress)| Up::Here { call, progress }),
+        ]
+    }
+
     proptest! {
         #[test]
-        fn garbage_is_refused_and_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        fn what_members_say_is_read_as_it_was_said(saying in sayings(), cut in 1usize..100) {
+            let mut decoder = Decoder::new(LONGEST);
+            encode(&saying).chunks(cut).for_each(|part| decoder.feed(part));
+            prop_assert_eq!(decoder.message::<Up>(), Ok(Some(saying)));
+            prop_assert_eq!(decoder.message::<Up>(), Ok(None));
+        }
+
+        #[test]
+        fn changed_messages_are_refused_or_read_and_never_waited_for(
+            saying in sayings(), changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+        ) {
+            let mut bytes = encode(&saying);
+            for (at, byte) in changes {
+                let at = 4 + at.index(bytes.len() - 4);
+                bytes[at] = byte;
+            }
+            for up in [true, false] {
+                let mut decoder = Decoder::new(LONGEST);
+                decoder.feed(&bytes);
+                let waits = match up {
+                    true => decoder.message::<Up>().is_ok_and(|message| message.is_none()),
+                    false => decoder.message::<Down>().is_ok_and(|message| message.is_none()),
+                };
+                prop_assert!(!waits);
+            }
+        }
+
+        #[test]
+        fn garbage_is_refused_and_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..300), framed: bool) {
             let mut decoder = Decoder::new(100);
+            if framed {
+                decoder.feed(&(bytes.len() as u32).to_le_bytes());
+            }
             decoder.feed(&bytes);
             while let Ok(Some(_)) = decoder.message::<Down>() {}
         }

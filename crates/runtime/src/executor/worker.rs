@@ -12,7 +12,6 @@ use crate::transport::wires::Wires;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 
 /// What a lane's thread is told.
@@ -39,7 +38,7 @@ pub(super) enum Report {
     Failed(Trouble),
     /// Inputs are as they were.
     Aborted,
-    /// The thread ends; whether it has given up before, and said so.
+    /// The thread ends, and inputs are as they were; whether it has said so before.
     Stopped { aborted: bool },
 }
 
@@ -47,19 +46,19 @@ pub(super) enum Report {
 pub(super) type Sibling = Sender<Command>;
 
 /// Says that the thread ends, also where it panics.
+#[derive(Debug)]
 struct Farewell {
     reports: Sender<Report>,
-    aborted: Arc<AtomicBool>,
+    aborted: bool,
 }
 
 impl Drop for Farewell {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let what = "failed, which is a bug of syncline: please report it".to_owned();
-            _ = self.reports.send(Report::Failed(Trouble { kind: Kind::Closed, what }));
+            _ = self.reports.send(Report::Failed(Trouble::bug()));
         }
         // Nobody listens where the communicator is gone.
-        _ = self.reports.send(Report::Stopped { aborted: self.aborted.load(Ordering::Relaxed) });
+        _ = self.reports.send(Report::Stopped { aborted: self.aborted });
     }
 }
 
@@ -73,7 +72,16 @@ pub(super) struct Worker {
     completions: BTreeMap<u64, Arc<Completion>>,
     /// Peers without a connection, and why.
     gone: BTreeMap<u32, Trouble>,
-    aborted: Arc<AtomicBool>,
+    aborted: bool,
+    /// Dropped last: what is under way ends once all threads have said so.
+    farewell: Farewell,
+}
+
+impl Drop for Worker {
+    /// However the thread ends, and be it by a bug, inputs are as they were before anybody is told.
+    fn drop(&mut self) {
+        self.abort();
+    }
 }
 
 impl Worker {
@@ -93,15 +101,15 @@ impl Worker {
                 lane.beat(rank);
             }
         }
-        let (completions, gone, aborted) = (BTreeMap::new(), BTreeMap::new(), Arc::default());
-        Ok((Self { lane, wires, commands, reports, siblings, completions, gone, aborted }, bell))
+        let (completions, gone, aborted) = (BTreeMap::new(), BTreeMap::new(), false);
+        let farewell = Farewell { reports: reports.clone(), aborted };
+        Ok((Self { lane, wires, commands, reports, siblings, completions, gone, aborted, farewell }, bell))
     }
 
     /// Works until it is told to end, or nobody is left to tell it; on one CPU, if that is given.
     pub(super) fn run(mut self, cpu: Option<usize>) {
         // Whoever may not choose is placed by the system.
         _ = cpu.map(affinity::pin);
-        let _farewell = Farewell { reports: self.reports.clone(), aborted: Arc::clone(&self.aborted) };
         while self.obey() {
             let Self { lane, wires, completions, siblings, .. } = &mut self;
             let lost = wires.work(lane, |lane| finish(lane, completions, siblings));
@@ -131,11 +139,11 @@ impl Worker {
                     if self.reports.send(Report::Aborted).is_err() {
                         return false;
                     }
+                    self.farewell.aborted = true;
                 }
                 Ok(Command::Stop) | Err(TryRecvError::Disconnected) => {
                     // Says goodbye, and lets what is under way arrive.
                     self.wires.leave(&mut self.lane);
-                    self.abort();
                     return false;
                 }
                 Err(TryRecvError::Empty) => return true,
@@ -145,17 +153,18 @@ impl Worker {
 
     /// Begins an operation. After an abort nothing begins; whoever asked is told by whoever aborted.
     fn start(&mut self, job: Arc<Job>, completion: Arc<Completion>) {
-        if self.aborted.load(Ordering::Relaxed) {
+        if self.aborted {
             return;
         }
         self.completions.insert(job.sequence, completion);
         let shape = Arc::clone(&job.shape);
-        if let Err((rank, broken)) = self.lane.start(job)
-            && self.wires.has(rank)
-        {
+        if let Err((rank, broken)) = self.lane.start(job) {
+            // What the peer asked for stands between us, whether it is still there or has left since.
             self.wires.remove(rank);
-            let left = self.lane.has_left(rank);
-            self.lose(rank, if left { Trouble::left() } else { broken.into() });
+            let trouble = Trouble::from(broken);
+            self.gone.insert(rank, trouble.clone());
+            _ = self.reports.send(Report::Trouble(rank, trouble));
+            return;
         }
         let needed = shape.script.peers();
         for rank in needed.into_iter().map(|seat| shape.ranks()[seat as usize]) {
@@ -169,7 +178,7 @@ impl Worker {
 
     /// Gives up what is not over: its inputs are as they were. What another lane has ended stays.
     fn abort(&mut self) {
-        self.aborted.store(true, Ordering::Relaxed);
+        self.aborted = true;
         for (sequence, completion) in std::mem::take(&mut self.completions) {
             if !completion.seal() {
                 self.lane.forget(sequence);

@@ -365,6 +365,10 @@ impl Machine for Client {
         true
     }
 
+    fn coming(&self, peer: u32) -> Option<(u32, usize)> {
+        self.links[peer as usize].coming()
+    }
+
     fn direct(&mut self, peer: u32) -> Option<Region> {
         self.links[peer as usize].direct()
     }

@@ -61,8 +61,17 @@ const LEAVING: Duration = Duration::from_secs(5);
 /// How often counters are told: to tell them is no work for every message.
 const GLANCE: Duration = Duration::from_millis(100);
 
-/// How much each job has moved on a core, for whoever looks.
-pub(super) type Board = Arc<Mutex<BTreeMap<u32, Counters>>>;
+/// How much was moved on a core, for whoever looks.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Moved {
+    /// By each job that is under way.
+    pub(super) jobs: BTreeMap<u32, Counters>,
+    /// By all jobs so far.
+    pub(super) all: Counters,
+}
+
+/// Where that is told.
+pub(super) type Board = Arc<Mutex<Moved>>;
 
 /// Says so where the thread panics.
 struct Farewell {
@@ -152,7 +161,8 @@ impl Core {
             self.retire();
             if self.published.elapsed() >= GLANCE {
                 self.published = Instant::now();
-                *self.board.lock().unwrap_or_else(PoisonError::into_inner) = self.shard.counters();
+                let moved = Moved { jobs: self.shard.counters(), all: self.shard.moved() };
+                *self.board.lock().unwrap_or_else(PoisonError::into_inner) = moved;
             }
         }
     }

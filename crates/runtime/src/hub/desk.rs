@@ -64,6 +64,25 @@ pub(super) struct Desk {
     failed: Failure,
 }
 
+/// Nobody waits for ever where the thread panics.
+impl Drop for Desk {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            return;
+        }
+        let what = "failed, which is a bug of syncline: please report it".to_owned();
+        let trouble = Trouble { kind: Kind::Closed, what };
+        let fault = Arc::new(Fault { blame: Blame::Rank(self.rank), trouble, during: None });
+        _ = self.failed.set(Arc::clone(&fault));
+        let told = std::iter::from_fn(|| self.commands.try_recv().ok()).filter_map(|command| match command {
+            Command::Start(_, completion, _) => Some(completion),
+            Command::Rate(..) => None,
+        });
+        let open = std::mem::take(&mut self.open).into_values().map(|open| open.completion);
+        open.chain(told).for_each(|completion| _ = completion.end(Err(Arc::clone(&fault))));
+    }
+}
+
 /// The token of the first hub's connection; others count up from it.
 const LINES: usize = 1 << 32;
 

@@ -9,6 +9,7 @@ use super::message::{Down, Up};
 use super::optimizer::Optimizers;
 use super::register::MOST_CORES;
 use super::terms::{Contract, Mapping, Terms};
+use crate::control::message::{LONGEST, encode};
 use crate::executor::pending::{Completion, Pending};
 use crate::fault::{Blame, Errand, Fault, Trouble};
 use crate::handshake::{Role, Trust};
@@ -128,9 +129,16 @@ pub fn join(
     let deadline = Instant::now() + place.wait;
     let incarnation = random().map_err(here)?;
     let mut met: Vec<Met> = Vec::new();
+    let interval_ms = u64::try_from(place.patience.interval.as_millis()).unwrap_or(u64::MAX);
+    let open = Up::Open { terms: Box::new(terms.clone()), incarnation, interval_ms };
+    let length = encode(&open).len();
+    if length > LONGEST {
+        let keys = terms.keys.len();
+        return Err(nonsense(format!(
+            "{keys} vectors take {length} bytes to name, and {LONGEST} are allowed: put several parameters into a vector"
+        )));
+    }
     for &address in &place.hubs {
-        let interval_ms = u64::try_from(place.patience.interval.as_millis()).unwrap_or(u64::MAX);
-        let open = Up::Open { terms: Box::new(terms.clone()), incarnation, interval_ms };
         let at = |what: String| here(format!("cannot join at the hub {address}: {what}"));
         let found = meet(place, address, &open, deadline, &mut || stay(&mut met, place, stop)).map_err(at)?;
         met.push(found);

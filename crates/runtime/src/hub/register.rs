@@ -3,7 +3,8 @@
 //! Every worker has a connection to the register, beside those for chunks. The register hears what workers say and what cores
 //! report, and says what is to be done: [`Act`].
 
-use super::assignment::Cores;
+use super::assignment::{Cores, Way};
+use super::client::Routes;
 use super::message::{Down, Up};
 use super::optimizer::Optimizers;
 use super::shard::HeldUp;
@@ -15,6 +16,15 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// How much a hub takes on.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Most jobs at once.
+    pub jobs: usize,
+    /// Most bytes of memory that they need together ([`Contract::needs`]).
+    pub memory: u64,
+}
 
 /// Most bytes of a job's name.
 const LONGEST_NAME: usize = 200;
@@ -112,6 +122,8 @@ struct Job {
     tickets: Vec<u64>,
     /// Its hubs, and which of them this is.
     layout: Option<(Vec<Cores>, u32)>,
+    /// Bytes of this hub's memory that it may take, once its chunks are known.
+    needs: u64,
     /// The rack that this hub is in, where there are some.
     rack: Option<u32>,
     begun: bool,
@@ -142,7 +154,7 @@ pub struct Register {
     cores: u32,
     interfaces: Vec<SocketAddr>,
     optimizers: Optimizers,
-    most_jobs: usize,
+    limits: Limits,
     jobs: BTreeMap<String, Job>,
     guests: BTreeMap<u32, Guest>,
     pulse: Pulse,
@@ -158,9 +170,11 @@ pub struct Register {
 /// Something that happened, for whoever keeps a log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Event {
-    /// What: `job_begins`, `job_ends`, `job_fails`, `rank_is_here`, `rank_leaves`, `rank_is_lost`, `rank_is_refused`.
+    /// What: `job_begins`, `job_ends`, `job_fails`, `rank_is_here`, `rank_leaves`, `rank_is_lost`, `rank_is_refused`,
+    /// `connection_is_refused`.
     pub event: &'static str,
-    /// The job.
+    /// The job; of a connection that was refused it is not known.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub job: String,
     /// The worker.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -168,6 +182,24 @@ pub struct Event {
     /// Why.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
+    /// Where a connection came from that was refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// How many connections were refused so far, this one included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused: Option<u64>,
+}
+
+impl Event {
+    fn of_job(event: &'static str, job: &str, rank: Option<u32>, why: Option<String>) -> Self {
+        Self { event, job: job.to_owned(), rank, why, from: None, refused: None }
+    }
+
+    /// A connection was refused before it was known whose it is.
+    pub(super) fn refused(from: String, why: String, refused: u64) -> Self {
+        let (from, refused) = (Some(from), Some(refused));
+        Self { event: "connection_is_refused", job: String::new(), rank: None, why: Some(why), from, refused }
+    }
 }
 
 /// Most events that wait for somebody who keeps a log.
@@ -190,19 +222,19 @@ pub struct Standing {
 }
 
 impl Register {
-    /// A register of a hub with these cores and interfaces, that has at most `most_jobs` jobs at once.
+    /// A register of a hub with these cores and interfaces.
     pub fn new(
         cores: u32,
         interfaces: Vec<SocketAddr>,
         optimizers: Optimizers,
-        most_jobs: usize,
+        limits: Limits,
         patience: Patience,
     ) -> Self {
         Self {
             cores,
             interfaces,
             optimizers,
-            most_jobs,
+            limits,
             jobs: BTreeMap::new(),
             guests: BTreeMap::new(),
             pulse: Pulse::new(patience, Duration::ZERO),
@@ -392,7 +424,7 @@ impl Register {
         if self.events.len() >= MOST_EVENTS {
             self.events.pop_front();
         }
-        self.events.push_back(Event { event, job: job.to_owned(), rank, why });
+        self.events.push_back(Event::of_job(event, job, rank, why));
     }
 
     /// A guest is no longer listened to.
@@ -440,8 +472,8 @@ impl Register {
             if self.draining {
                 return self.refuse(guest, "the hub is about to end, and takes no new jobs", true);
             }
-            if self.jobs.len() >= self.most_jobs {
-                let why = format!("the hub has {} jobs already, which is the most", self.most_jobs);
+            if self.jobs.len() >= self.limits.jobs {
+                let why = format!("the hub has {} jobs already, which is the most", self.limits.jobs);
                 return self.refuse(guest, why, false);
             }
             let workers = terms.workers as usize;
@@ -465,6 +497,7 @@ impl Register {
                 epoch,
                 tickets: vec![0; workers],
                 layout: None,
+                needs: 0,
                 rack,
                 begun: false,
                 workers: states,
@@ -533,6 +566,24 @@ impl Register {
             self.refuse(guest, "the hubs are others than there are", true);
             return self.gone(guest, name, worker, State::Left);
         }
+        if job.layout.is_none() {
+            let routes = Routes::new(&job.contract, hubs);
+            let needs =
+                job.contract.needs((0..self.cores).flat_map(|core| routes.chunks(Way { hub: *hub, core })));
+            job.needs = needs;
+            let others = self.jobs.values().map(|job| job.needs).fold(0, u64::saturating_add) - needs;
+            if needs > self.limits.memory.saturating_sub(others) {
+                let [needs_gb, others_gb, most_gb] =
+                    [needs, others, self.limits.memory].map(|bytes| bytes as f64 / 1e9);
+                let why = format!(
+                    "job `{name}` needs {needs_gb:.3} GB of the hub's memory, where other jobs have {others_gb:.3} GB of \
+                     {most_gb:.3} GB: let it have more (--memory), or take more hubs"
+                );
+                self.refuse(guest, why, needs > self.limits.memory);
+                return self.gone(guest, name, worker, State::Left);
+            }
+        }
+        let Some(job) = self.jobs.get_mut(name) else { return };
         match &job.layout {
             None => {
                 let contract = Arc::clone(&job.contract);
@@ -756,6 +807,8 @@ mod tests {
     use super::*;
 
     const NOW: Duration = Duration::ZERO;
+    /// Nine floats, their sums of two steps: one job of [`terms`].
+    const LIMITS: Limits = Limits { jobs: 4, memory: 3 * 9 * 4 };
 
     fn terms(workers: u32, policy: &str) -> super::super::terms::Terms {
         let text = format!(
@@ -771,7 +824,7 @@ mod tests {
     impl Hub {
         fn new() -> Self {
             let interfaces = vec!["127.0.0.1:1".parse().unwrap()];
-            Self(Register::new(2, interfaces, Optimizers::default(), 4, Patience::default()))
+            Self(Register::new(2, interfaces, Optimizers::default(), LIMITS, Patience::default()))
         }
 
         /// A guest comes as a rank, and opens the job.
@@ -818,6 +871,37 @@ mod tests {
                 self.0.joined(1, core, rank, incarnation, BTreeMap::from([(0, steps)]));
             }
         }
+    }
+
+    #[test]
+    fn jobs_have_the_memory_that_there_is() {
+        let refused = |hub: &mut Hub, guest| {
+            let acts = hub.0.acts();
+            Hub::told(&acts, guest).into_iter().find_map(|down| match down {
+                Down::Refused { why, lasts } => Some((why.clone(), *lasts)),
+                _ => None,
+            })
+        };
+        let ready = |hub: &mut Hub, guest, job: &str, elements| {
+            let mut terms = terms(1, "fail");
+            terms.keys[0].elements = elements;
+            hub.0.arrived(guest, job, 0, NOW);
+            let open = Up::Open { terms: Box::new(terms), incarnation: 1, interval_ms: 100 };
+            hub.0.heard(guest, open, 1000, NOW);
+            hub.ready(guest);
+            refused(hub, guest)
+        };
+        let mut hub = Hub::new();
+        // A byte more than there is, for ever.
+        let (why, lasts) = ready(&mut hub, 0, "large", 10).unwrap();
+        assert!(why.contains("job `large` needs") && lasts, "{why}");
+        assert_eq!(ready(&mut hub, 1, "fits", 9), None);
+        // There is room once the other has ended.
+        let (why, lasts) = ready(&mut hub, 2, "small", 1).unwrap();
+        assert!(why.contains("other jobs have") && !lasts, "{why}");
+        hub.0.heard(1, Up::Leave, 0, NOW);
+        hub.0.acts();
+        assert_eq!(ready(&mut hub, 3, "small", 1), None);
     }
 
     #[test]

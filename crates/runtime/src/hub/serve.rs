@@ -5,8 +5,8 @@ use super::client::Routes;
 use super::core::{Board, Command, Core, Report};
 use super::message::Up;
 use super::optimizer::Optimizers;
-use super::register::{Act, Event, MOST_CORES, MOST_EVENTS, Register};
-use super::shard::{Joined, Who};
+use super::register::{Act, Event, Limits, MOST_CORES, MOST_EVENTS, Register};
+use super::shard::{Counters, Joined, Who};
 use super::terms::Contract;
 use crate::affinity;
 use crate::fault::{Kind, Trouble};
@@ -44,8 +44,8 @@ pub struct Setup {
     pub patience: Patience,
     /// Bytes that a worker may be ahead of others, at each core, before no more is read from it.
     pub ahead: usize,
-    /// Most jobs at once.
-    pub most_jobs: usize,
+    /// How much it takes on.
+    pub limits: Limits,
     /// What it does with gradients.
     pub optimizers: Optimizers,
     /// The congestion control of connections (`cubic`, `reno`); the system's where it is absent.
@@ -72,6 +72,9 @@ pub struct Status {
     /// Why it cannot go on, where it cannot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
+    /// What was moved for all jobs so far, those that have ended included.
+    #[serde(default)]
+    pub moved: Counters,
     /// Its jobs.
     pub jobs: Vec<JobStatus>,
 }
@@ -182,7 +185,7 @@ impl Service {
             setup.cores,
             addresses.clone(),
             setup.optimizers.clone(),
-            setup.most_jobs,
+            setup.limits,
             setup.patience,
         );
         let status = Arc::new(Mutex::new(Status::default()));
@@ -207,6 +210,7 @@ impl Service {
             ends: Arc::clone(&ends),
             started: Instant::now(),
             failure: None,
+            told: Instant::now(),
             cut_off: 0,
         };
         hall.publish(false);
@@ -407,9 +411,14 @@ struct Hall {
     ends: Arc<AtomicU64>,
     started: Instant,
     failure: Option<String>,
+    /// When it was told last who was not let in.
+    told: Instant,
     /// Jobs that were under way when the hub ended.
     cut_off: usize,
 }
+
+/// How often it is told who was not let in.
+const LOGGED: Duration = Duration::from_secs(1);
 
 impl Hall {
     fn run(mut self) {
@@ -419,7 +428,11 @@ impl Hall {
         let mut leaving: Option<Instant> = None;
         loop {
             match self.poll.poll(&mut events, Some(self.register.interval())) {
-                Err(error) if error.kind() != ErrorKind::Interrupted => return,
+                Err(error) if error.kind() != ErrorKind::Interrupted => {
+                    self.failure = Some(format!("cannot wait for its connections: {error}"));
+                    self.publish(draining.is_some());
+                    return;
+                }
                 _ => {}
             }
             self.accept();
@@ -688,6 +701,12 @@ impl Hall {
     fn publish(&mut self, draining: bool) {
         let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
         events.extend(self.register.events());
+        // As often as nobody's log is flooded.
+        if self.told.elapsed() >= LOGGED {
+            self.told = Instant::now();
+            let refused = std::mem::take(&mut self.porch.turned_away).into_iter();
+            events.extend(refused.map(|(from, why)| Event::refused(from, why, self.porch.refused)));
+        }
         let surplus = events.len().saturating_sub(MOST_EVENTS);
         events.drain(..surplus);
         drop(events);
@@ -697,8 +716,10 @@ impl Hall {
             .map(|core| core.board.lock().unwrap_or_else(PoisonError::into_inner).clone())
             .collect();
         let jobs = self.register.standings().into_iter().map(|standing| {
-            let counters: Vec<_> =
-                boards.iter().map(|board| board.get(&standing.number).copied().unwrap_or_default()).collect();
+            let counters: Vec<_> = boards
+                .iter()
+                .map(|board| board.jobs.get(&standing.number).copied().unwrap_or_default())
+                .collect();
             JobStatus {
                 job: standing.job,
                 keys: standing.keys,
@@ -719,6 +740,7 @@ impl Hall {
             lost: self.register.losses(),
             cut_off: self.cut_off,
             failure: self.failure.clone(),
+            moved: boards.iter().map(|board| board.all).fold(Counters::default(), Counters::with),
             jobs: jobs.collect(),
         };
         *self.status.lock().unwrap_or_else(PoisonError::into_inner) = status;

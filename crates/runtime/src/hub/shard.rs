@@ -27,6 +27,18 @@ pub struct Counters {
     pub steps: u64,
 }
 
+impl Counters {
+    /// The sums of both.
+    pub(super) const fn with(self, other: Self) -> Self {
+        Self {
+            bytes_in: self.bytes_in + other.bytes_in,
+            bytes_out: self.bytes_out + other.bytes_out,
+            pushes: self.pushes + other.pushes,
+            steps: self.steps + other.steps,
+        }
+    }
+}
+
 /// A chunk that some wait for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldUp {
@@ -134,6 +146,8 @@ pub struct Shard {
     /// Bytes that a worker may be ahead before no more is read from it.
     ahead: usize,
     jobs: BTreeMap<u32, Job>,
+    /// What was moved for jobs that have ended.
+    ended: Counters,
     seats: BTreeMap<u32, Seat>,
     pool: Pool,
     leaving: Leaving,
@@ -149,6 +163,7 @@ impl Shard {
         Self {
             ahead,
             jobs: BTreeMap::new(),
+            ended: Counters::default(),
             seats: BTreeMap::new(),
             pool: Pool::default(),
             leaving: Leaving::default(),
@@ -224,7 +239,9 @@ impl Shard {
 
     /// Ends a job, and lets go of its connections: which those were.
     pub fn close(&mut self, job: u32) -> Vec<u32> {
-        self.jobs.remove(&job);
+        if let Some(ended) = self.jobs.remove(&job) {
+            self.ended = self.ended.with(ended.counters);
+        }
         let own = self.seats.iter().filter(|(_, seat)| seat.job == job);
         let own: Vec<u32> = own.map(|(&connection, _)| connection).collect();
         own.iter().for_each(|&connection| _ = self.detach(connection));
@@ -357,6 +374,11 @@ impl Shard {
     /// How much was moved for each job.
     pub fn counters(&self) -> BTreeMap<u32, Counters> {
         self.jobs.iter().map(|(&number, job)| (number, job.counters)).collect()
+    }
+
+    /// How much was moved for all jobs, those that have ended included.
+    pub fn moved(&self) -> Counters {
+        self.jobs.values().map(|job| job.counters).fold(self.ended, Counters::with)
     }
 
     /// Does something with a slot, and sees to what comes of it.
@@ -582,9 +604,14 @@ impl Shard {
                 slot.push(worker, buffer, verb == Verb::PushPull, setting);
                 ahead = if slot.ahead(worker) > 0 { bytes } else { 0 };
             }
+            (Verb::Pull, None) => slot.pull(worker, slot.whole(header.sequence), setting),
             // What came twice is not taken twice; its result is wanted all the same.
-            (Verb::Pull | Verb::PushPull, None) => slot.pull(worker, slot.whole(header.sequence), setting),
-            (Verb::Push | Verb::Set, None) | (Verb::Pull, Some(_)) => {}
+            (Verb::PushPull, None) => {
+                slot.pull(worker, slot.whole(header.sequence), setting);
+                slot.skip(worker, header.sequence, setting);
+            }
+            (Verb::Push, None) => slot.skip(worker, header.sequence, setting),
+            (Verb::Set, None) | (Verb::Pull, Some(_)) => {}
         });
         if let Some(seat) = self.seats.get_mut(&connection) {
             seat.ahead += ahead;
@@ -646,7 +673,7 @@ fn landing(
     let slot = job.slots.get(&header.chunk).ok_or(Broken::Unknown(header))?;
     let mut aside = || (slot.bytes(), Landing::Aside(pool.take(slot.bytes())));
     match Verb::of(verb).ok_or(Broken::Unknown(header))? {
-        Verb::Pull if slot.owes_answers() => Err(Broken::Unknown(header)),
+        Verb::Pull if slot.owes_answers(worker) => Err(Broken::Unknown(header)),
         Verb::Pull => Ok((0, Landing::Nothing)),
         // Racks would differ, if they were told at different steps.
         Verb::Set if job.bridge.is_some() && slot.version() > 0 => Err(Broken::Unknown(header)),
@@ -695,6 +722,10 @@ impl Machine for Shard {
         let Who::Worker(worker) = seat.who else { return true };
         let here = self.jobs.get(&seat.job).is_some_and(|job| job.laid && job.here[worker as usize]);
         here && seat.ahead <= self.ahead
+    }
+
+    fn coming(&self, peer: u32) -> Option<(u32, usize)> {
+        self.seats.get(&peer).and_then(|seat| seat.link.coming())
     }
 
     fn direct(&mut self, peer: u32) -> Option<Region> {

@@ -49,7 +49,7 @@ pub(super) struct Setting<'a> {
 pub(super) enum Admission {
     /// It is taken.
     Take,
-    /// It is here already, from before the worker was started again.
+    /// It is here already, from before the worker was started again: only that it came is of interest.
     Again,
     /// It is not awaited.
     Unknown,
@@ -75,6 +75,7 @@ pub(super) struct Slot {
     /// The value before it, where a worker that is started again may need it.
     before: Option<Value>,
     optimizer: Option<Arc<dyn Optimizer>>,
+    /// What it remembers, once it has been at work: memory that is laid out for all chunks at once keeps other jobs waiting.
     memory: Vec<Buffer>,
     rounds: BTreeMap<u64, Round>,
     /// Who waits for the sum of all racks, once that of this one has gone to the others.
@@ -94,7 +95,6 @@ impl Slot {
         let workers = contract.terms.workers as usize;
         let bytes = contract.catalogue.bytes(chunk) as usize;
         let optimizer = contract.optimizer(chunk).cloned();
-        let vectors = optimizer.as_ref().map_or(0, |optimizer| optimizer.vectors());
         Self {
             element: contract.element(chunk),
             bytes,
@@ -102,7 +102,7 @@ impl Slot {
             value: None,
             before: None,
             optimizer,
-            memory: (0..vectors).map(|_| Buffer::new(bytes)).collect(),
+            memory: Vec::new(),
             rounds: BTreeMap::new(),
             away: None,
             pulls: Vec::new(),
@@ -134,8 +134,13 @@ impl Slot {
     pub(super) fn admits(&self, worker: u32, step: u32, pace: Pace, resumed: bool) -> Admission {
         let pushed = self.pushed[worker as usize];
         // Without synchrony steps of workers have nothing to do with each other.
-        if step == (pushed + 1) as u32 || pace == Pace::Asynchronous {
+        if pace == Pace::Asynchronous {
             return Admission::Take;
+        }
+        if step == (pushed + 1) as u32 {
+            // Whoever was lost may have been ahead of those that let it in again.
+            let before = self.rounds.get(&(pushed + 1)).is_some_and(|round| round.who.contains(&worker));
+            return if before { Admission::Again } else { Admission::Take };
         }
         let behind = (pushed as u32).wrapping_sub(step);
         if resumed && u64::from(behind) < pushed { Admission::Again } else { Admission::Unknown }
@@ -172,6 +177,15 @@ impl Slot {
             }
         }
         self.settle(setting);
+    }
+
+    /// A worker has pushed a step of which the slot has its part already.
+    pub(super) fn skip(&mut self, worker: u32, step: u32, setting: &mut Setting<'_>) {
+        let pushed = &mut self.pushed[worker as usize];
+        if step == (*pushed + 1) as u32 {
+            *pushed += 1;
+            self.settle(setting);
+        }
     }
 
     /// A worker wants a value of at least a version.
@@ -242,17 +256,18 @@ impl Slot {
 
     /// Whether everybody who is waited for has pushed the open step.
     fn complete(&self, setting: &Setting<'_>) -> bool {
-        let Some(round) = self.rounds.get(&(self.version + 1)).filter(|_| self.away.is_none()) else {
-            return false;
-        };
-        self.missing(setting.here).all(|worker| round.who.contains(&worker))
+        self.rounds.contains_key(&(self.version + 1))
+            && self.away.is_none()
+            && self.missing(setting.here).next().is_none()
     }
 
-    /// Workers of which the open step needs something.
+    /// Workers of which the open step still needs something. A part from before a worker was started again is not enough:
+    /// no step is over before the worker has come to it.
     fn missing(&self, here: &[bool]) -> impl Iterator<Item = u32> {
         let open = self.version + 1;
-        let all = (0u32..).zip(here).zip(&self.from);
-        all.filter(move |&((_, &here), &from)| here && from <= open).map(|((worker, _), _)| worker)
+        let all = (0u32..).zip(here).zip(self.from.iter().zip(&self.pushed));
+        let late = all.filter(move |&((_, &here), (&from, &pushed))| here && from <= open && pushed < open);
+        late.map(|((worker, _), _)| worker)
     }
 
     /// The open step and who holds it up, if somebody waits for it.
@@ -266,7 +281,7 @@ impl Slot {
         if round.who.is_empty() && self.pulls.is_empty() {
             return None;
         }
-        Some((open, self.missing(here).filter(|worker| !round.who.contains(worker)).collect()))
+        Some((open, self.missing(here).collect()))
     }
 
     /// One more step: of what was combined becomes a value.
@@ -304,6 +319,7 @@ impl Slot {
                 }
                 copy
             });
+        self.memory.resize_with(optimizer.vectors(), || Buffer::new(self.bytes));
         optimizer.update(Update {
             element: self.element,
             parameters: parameters.as_mut_slice(),
@@ -378,9 +394,9 @@ impl Slot {
         self.rates.push((from, rate));
     }
 
-    /// Whether so many wait for a value that no more may ask.
-    pub(super) fn owes_answers(&self) -> bool {
+    /// Whether a worker waits so often for a value that it may ask no more.
+    pub(super) fn owes_answers(&self, worker: u32) -> bool {
         const EACH: usize = 16;
-        self.pulls.len() >= EACH * self.pushed.len()
+        self.pulls.iter().filter(|&&(who, _)| who == worker).count() >= EACH
     }
 }

@@ -312,6 +312,20 @@ impl Contract {
         self.optimizers[self.catalogue.piece(chunk).key as usize].as_ref()
     }
 
+    /// Bytes that a hub needs for chunks of the job, at most: a value of each, what is pushed for the open step and the next,
+    /// and what optimizers remember. In order, what is pushed is kept until all of it is there; where lost workers are waited
+    /// for, so is the value before.
+    pub fn needs(&self, chunks: impl IntoIterator<Item = u32>) -> u64 {
+        let kept = 1 + u64::from(self.terms.policy == Policy::Wait);
+        let in_order = self.association == Association::Seats;
+        let pushed = 2 * if in_order { u64::from(self.terms.workers) } else { 1 };
+        let of = |chunk| {
+            let remembered = self.optimizer(chunk).map_or(0, |optimizer| optimizer.vectors()) as u64;
+            self.catalogue.bytes(chunk) * (kept + pushed + remembered)
+        };
+        chunks.into_iter().map(of).fold(0, u64::saturating_add)
+    }
+
     /// The name of a chunk's vector.
     pub fn name(&self, chunk: u32) -> &str {
         &self.catalogue.keys()[self.catalogue.piece(chunk).key as usize].name

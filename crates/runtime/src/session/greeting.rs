@@ -26,6 +26,8 @@ enum Side {
 pub(crate) struct Greeting {
     pub(crate) socket: Socket,
     pub(crate) began: Instant,
+    /// When the other side has said something, or came.
+    pub(crate) heard: Instant,
     side: Side,
     /// As what this side connects, and for which job.
     own: Option<(Role, String)>,
@@ -56,7 +58,8 @@ impl Greeting {
         };
         let own = Some((role.clone(), job.to_owned()));
         let (initiator, out) = Initiator::new(trust, job, role, nonce()?);
-        Ok(Self { socket, began: Instant::now(), side: Side::Initiator(initiator), own, out, last: None })
+        let (began, side) = (Instant::now(), Side::Initiator(initiator));
+        Ok(Self { socket, began, heard: began, side, own, out, last: None })
     }
 
     /// Goes to an address as `role`, again and again until it is let in; `stop` is asked now and then whether to give up.
@@ -110,8 +113,8 @@ impl Greeting {
             Trust::Everybody | Trust::Key(_) => socket,
         };
         let acceptor = Acceptor::new(trust, job, nonce()?);
-        let side = Side::Acceptor(acceptor);
-        Ok(Self { socket, began: Instant::now(), side, own: None, out: Vec::new(), last: None })
+        let (began, side) = (Instant::now(), Side::Acceptor(acceptor));
+        Ok(Self { socket, began, heard: began, side, own: None, out: Vec::new(), last: None })
     }
 
     /// Goes on as far as the socket lets it; whether it is done. Bytes that follow the handshake stay in the socket.
@@ -151,6 +154,7 @@ impl Greeting {
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) => return Err(shut(&error)),
             };
+            self.heard = Instant::now();
             let names = self.socket.names();
             let next = match &mut self.side {
                 Side::Initiator(initiator) => {

@@ -1,14 +1,16 @@
 //! The coordinator's thread: lets members in, begins epochs, tells members where the others are, and watches them.
 
+use super::greeting::MOST;
 use super::line::Line;
 use super::place::{Absence, Place};
 use super::porch::Porch;
+use crate::control::admission::Members;
 use crate::control::assembly::Step;
 use crate::control::message::{Down, Listens, Up};
 use crate::control::{Assembly, Coordinator};
 use crate::executor::Settings;
 use crate::fault::{Blame, Kind, Trouble};
-use crate::handshake::{Hello, Refusal, Role};
+use crate::handshake::{Hello, Role};
 use crate::pulse::{Patience, Pulse};
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token, Waker};
@@ -109,14 +111,15 @@ struct Door {
 impl Door {
     fn run(mut self) {
         let mut events = Events::with_capacity(256);
-        let mut closing: Option<Instant> = None;
+        let (mut closing, mut more) = (None::<Instant>, false);
         loop {
             let wait = self.coordinator.as_ref().map_or(Duration::from_millis(100), Coordinator::interval);
+            let wait = if more { Duration::ZERO } else { wait };
             match self.poll.poll(&mut events, Some(wait)) {
                 Err(error) if error.kind() != ErrorKind::Interrupted => return,
                 _ => {}
             }
-            self.accept();
+            more = self.accept();
             self.greet();
             self.listen();
             self.gather();
@@ -133,39 +136,27 @@ impl Door {
         }
     }
 
-    fn accept(&mut self) {
-        while let Ok((stream, _)) = self.listener.accept() {
+    /// Lets some come who connect; whether there may be more. Those who are here are heard in between, however many come.
+    fn accept(&mut self) -> bool {
+        let come = std::iter::from_fn(|| self.listener.accept().ok()).take(MOST);
+        come.map(|(stream, _)| {
             self.porch.come(stream, &self.place.trust, Some(&self.place.job), self.poll.registry());
-        }
+        })
+        .count()
+            == MOST
     }
 
     /// Goes on with handshakes.
     fn greet(&mut self) {
-        let (world, lanes) = (self.place.world, self.lanes);
-        let elastic = self.place.elastic;
-        let closed = self.assembly.begun() && !elastic;
+        let members = Members {
+            world: self.place.world,
+            lanes: self.lanes,
+            elastic: self.place.elastic,
+            begun: self.assembly.begun(),
+        };
         loop {
             let guests = &self.guests;
-            let admit = |hello: &Hello| match hello.role {
-                Role::Member { world: theirs, .. } if theirs != world => {
-                    Err(format!("{theirs} ranks there meet {world} ranks here").into())
-                }
-                Role::Member { rank, .. } if rank >= world => {
-                    Err(format!("there is no rank {rank} of {world}: ranks are 0 to {}", world - 1).into())
-                }
-                Role::Member { lanes: theirs, .. } if theirs != lanes => {
-                    Err(format!("{theirs} lanes there meet {lanes} lanes here").into())
-                }
-                // Whoever is started again may come before it is known that it was lost.
-                Role::Member { rank, .. } if guests.contains_key(&rank) => {
-                    Err(Refusal { why: format!("rank {rank} is here already"), later: elastic })
-                }
-                Role::Member { rank, .. } if closed => {
-                    Err(format!("the job has begun, and rank {rank} is no part of it any more").into())
-                }
-                Role::Member { .. } => Ok(()),
-                _ => Err("only members join at the coordinator".to_owned().into()),
-            };
+            let admit = |hello: &Hello| members.admit(&hello.role, |rank| guests.contains_key(&rank));
             let Some((_, greeting)) = self.porch.next_guest(admit) else { return };
             // Two may have been admitted to one place at once; the later is cut off, and tries again.
             if let Some(&Role::Member { rank, .. }) = greeting.role()
@@ -174,9 +165,9 @@ impl Door {
                 let mut line = Line::new(greeting.socket);
                 if self.assembly.begun() {
                     line.say(&Down::Begun);
-                    self.pulse.join(rank as usize, self.started.elapsed());
-                    self.pulse.heard(rank as usize, self.started.elapsed());
                 }
+                self.pulse.join(rank as usize, self.started.elapsed());
+                self.pulse.heard(rank as usize, self.started.elapsed());
                 self.guests.insert(rank, line);
             }
         }
@@ -207,7 +198,7 @@ impl Door {
         if let Some(coordinator) = &mut self.coordinator {
             coordinator.heard(rank, message.clone(), now);
         }
-        if !runs && self.assembly.begun() {
+        if !runs {
             self.pulse.heard(rank as usize, now);
         }
         let fits = |listens: &Listens| listens.lanes.len() == self.lanes as usize;

@@ -6,6 +6,7 @@ use super::near::{self, Agreement};
 use super::place::{Absence, Place, set_congestion};
 use super::post::{Meet, Post};
 use crate::affinity;
+use crate::control::admission::Lanes;
 use crate::control::message::Listens;
 use crate::fault::{Kind, Trouble};
 use crate::handshake::{Hello, Role};
@@ -246,10 +247,16 @@ impl<'a> Meeting<'a> {
             .map(|(stream, _)| Socket::Unix(stream));
         let sockets: Vec<Socket> = tcp.take(greeting::MOST).chain(unix.take(greeting::MOST)).collect();
         // Whoever has been silent for longest makes room; those that this member calls itself stay.
-        let strangers: Vec<usize> =
-            self.stages.iter().filter(|(_, (_, with))| with.is_none()).map(|(&token, _)| token).collect();
+        let heard = |stage: &Stage| match stage {
+            Stage::Greeting(greeting) => greeting.heard,
+            Stage::Agreement(_, _, began) => *began,
+        };
+        let strangers = self.stages.iter().filter(|(_, (_, with))| with.is_none());
+        let mut strangers: Vec<(Instant, usize)> =
+            strangers.map(|(&token, (stage, _))| (heard(stage), token)).collect();
+        strangers.sort_unstable();
         let most = greeting::MOST + self.meet.members.len() * self.listeners.lanes.len();
-        for token in strangers.iter().take((strangers.len() + sockets.len()).saturating_sub(most)) {
+        for (_, token) in strangers.iter().take((strangers.len() + sockets.len()).saturating_sub(most)) {
             self.stages.remove(token);
         }
         for socket in sockets {
@@ -282,21 +289,11 @@ impl<'a> Meeting<'a> {
         with: Option<With>,
         made: &mut Vec<(With, Connection)>,
     ) {
-        let (rank, meet, epoch) = (self.place.rank, self.meet, self.meet.epoch);
-        let (lanes, come) = (self.listeners.lanes.len() as u32, &self.come);
-        let admit = |hello: &Hello| match hello.role {
-            Role::Lane { from, to, lane, epoch: theirs } => {
-                if to != rank || from <= rank || meet.seat(from).is_none() || lane >= lanes {
-                    Err(format!("no lane {lane} leads from rank {from} to rank {to} here").into())
-                } else if theirs != epoch {
-                    Err(format!("epoch {theirs} is not this epoch {epoch}").into())
-                } else if come.contains(&(from, lane)) {
-                    Err(format!("lane {lane} of rank {from} is here already").into())
-                } else {
-                    Ok(())
-                }
-            }
-            _ => Err("only lanes lead to members".to_owned().into()),
+        let (rank, lanes) = (self.place.rank, self.listeners.lanes.len() as u32);
+        let (door, meet, come) = (Lanes { rank, lanes, epoch: self.meet.epoch }, self.meet, &self.come);
+        let admit = |hello: &Hello| {
+            let here = |from, lane| come.contains(&(from, lane));
+            door.admit(&hello.role, |from| meet.seat(from).is_some(), here)
         };
         let done = greeting.go_on(admit);
         let late = greeting.began.elapsed() > greeting::LONGEST;

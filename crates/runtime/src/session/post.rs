@@ -11,7 +11,7 @@ use crate::control::message::{Down, Listens, Progress, Up};
 use crate::executor::{Court, Gauge, Settings, Verdicts};
 use crate::fault::{Blame, Kind, Trouble};
 use crate::handshake::Role;
-use crate::pulse::Patience;
+use crate::pulse::{Patience, Pulse};
 use crate::transport::socket::Socket;
 use mio::{Events, Poll, Token, Waker};
 use std::io::ErrorKind;
@@ -58,9 +58,9 @@ pub(super) struct Post {
     line: Line,
     poll: Poll,
     waker: Arc<Waker>,
-    /// How often a sign of life is due before the thread gives it, and when it was given last.
-    interval: Duration,
-    said: Instant,
+    /// Signs of life before the thread gives them: to the coordinator, and of it.
+    pulse: Pulse,
+    started: Instant,
     /// Whether a peer was reported that cannot be reached.
     reported: bool,
     /// Who is at fault that an epoch ended before it had begun.
@@ -121,8 +121,11 @@ impl Post {
         let poll = Poll::new().map_err(fault)?;
         socket.watch(poll.registry(), COORDINATOR).map_err(fault)?;
         let waker = Arc::new(Waker::new(poll.registry(), TOLD).map_err(fault)?);
-        let (interval, said) = (settings.patience.interval, Instant::now());
-        Ok(Self { line: Line::new(socket), poll, waker, interval, said, reported: false, verdict: None })
+        let mut pulse = Pulse::new(settings.patience, Duration::ZERO);
+        pulse.join(0, Duration::ZERO);
+        pulse.heard(0, Duration::ZERO);
+        let (line, started) = (Line::new(socket), Instant::now());
+        Ok(Self { line, poll, waker, pulse, started, reported: false, verdict: None })
     }
 
     /// Asks for the next epoch, and waits until it begins. The coordinator waits for `patience` for ranks that were lost.
@@ -134,6 +137,8 @@ impl Post {
         wanted: &mut Wanted<'_>,
     ) -> Result<(Meet, Listeners), Absence> {
         (self.reported, self.verdict) = (false, None);
+        // Until now the thread has heard it.
+        self.pulse.heard(0, self.started.elapsed());
         let listeners = meeting::listen(place, settings.pace.lanes)?;
         let patience_ms = patience.as_millis() as u64;
         self.line.say(&Up::Again { listens: listeners.listens.clone(), patience_ms });
@@ -157,16 +162,14 @@ impl Post {
         let fault = |what: String| Absence::here(place.rank, &what);
         let lost = |why: String| fault(format!("lost the coordinator: it {why}"));
         let mut events = Events::with_capacity(8);
-        let (began, mut heard, mut begun) = (Instant::now(), Instant::now(), false);
+        let (began, mut begun) = (Instant::now(), false);
         loop {
             wanted()?;
             self.live();
             let closed = self.line.write().and_then(|()| self.line.read()).err();
             // What it said before it went counts.
             let message = self.line.message::<Down>().map_err(lost)?;
-            if message.is_some() {
-                heard = Instant::now();
-            }
+            let silence = self.silence(message.is_some());
             match message {
                 Some(Down::Meet { epoch, members }) => {
                     let meet = Meet { epoch, members };
@@ -196,9 +199,8 @@ impl Post {
                         }
                         return Err(lost(format!("closed its connection ({how})")));
                     }
-                    // While the first epoch has not begun it has nothing to say.
-                    if (begun || !first) && heard.elapsed() > settings.patience.silence {
-                        return Err(lost(Trouble::silent(heard.elapsed()).what));
+                    if let Some(silence) = silence {
+                        return Err(lost(silence.what));
                     }
                     // The coordinator knows who is missing: it may say so a little later.
                     if past(Duration::from_secs(2)) {
@@ -218,10 +220,18 @@ impl Post {
 
     /// Shows now and then that the member lives.
     fn live(&mut self) {
-        if self.said.elapsed() >= self.interval {
-            self.said = Instant::now();
+        if !self.pulse.due(self.started.elapsed()).is_empty() {
             self.line.say(&Up::Alive);
         }
+    }
+
+    /// The coordinator's silence, if that is too long; it ends where it was `heard`.
+    fn silence(&mut self, heard: bool) -> Option<Trouble> {
+        let now = self.started.elapsed();
+        if heard {
+            self.pulse.heard(0, now);
+        }
+        self.pulse.silent(now).first().map(|&(_, silence)| Trouble::silent(silence))
     }
 
     /// Something is wrong with a peer before the epoch has begun.
@@ -244,7 +254,9 @@ impl Post {
         self.live();
         let closed = self.line.write().and_then(|()| self.line.read()).err();
         let lost = |why: String| Absence::here(place.rank, &format!("lost the coordinator: it {why}"));
+        let mut heard = false;
         while let Some(message) = self.line.message::<Down>().map_err(lost)? {
+            heard = true;
             match message {
                 Down::Roll { call } => {
                     self.line.say(&Up::Here { call, progress: Progress { begun: 0, over: 0 } });
@@ -258,8 +270,9 @@ impl Post {
                 Down::Alive | Down::Meet { .. } | Down::Begun | Down::Waiting { .. } => {}
             }
         }
-        match closed {
-            Some(how) => Err(lost(format!("closed its connection ({how})"))),
+        let silence = self.silence(heard).map(|trouble| trouble.what);
+        match closed.map(|how| format!("closed its connection ({how})")).or(silence) {
+            Some(why) => Err(lost(why)),
             None => Ok(()),
         }
     }
@@ -424,12 +437,13 @@ impl Keeper {
                 self.verdicts.give(*blame, trouble.clone());
                 given = true;
             }
-            if member.alone() {
-                // It waits until its members have heard it.
-                _ = self.post.line.socket.shutdown();
-            }
             let gone =
                 member.alone() || given && member.verdict().is_some_and(|(b, _)| *b == Blame::Coordinator);
+            if gone {
+                // One that leaves waits until its members have heard it. One that is lost may hear us, where we do not hear it:
+                // then it knows at once who is at fault.
+                _ = self.post.line.socket.shutdown();
+            }
             let said = leaving
                 .is_some_and(|since| self.post.line.said() || since.elapsed() > Duration::from_secs(1));
             if said || (gone && leaving.is_some()) {

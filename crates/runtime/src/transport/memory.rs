@@ -1,23 +1,81 @@
 //! Machines in one thread, joined by cables. Which cable moves bytes next, and how many, follows from a seed alone: the same
 //! seed gives the same run, and another seed another order of arrival.
+//!
+//! Bytes move as long as there are some ([`Memory::run`]), or as time passes, which is virtual ([`Memory::turn`]). Machines
+//! can be slowed, stopped and killed, cables cut in either direction or reset, and bytes on their way meet with mishaps.
 
 use crate::fault::Broken;
 use crate::machine::Machine;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::collections::VecDeque;
+use std::ops::Range;
+use std::time::Duration;
 
 /// Most bytes that a cable holds on their way in one direction.
 const CAPACITY: usize = 1 << 16;
 
+/// How often bytes of a cable may move in a turn, about.
+const MOVES: usize = 4;
+
+/// How much time a turn takes.
+pub const TURN: Duration = Duration::from_millis(5);
+
 /// One end of a cable: a machine, by its place, and the peer that the other end is to it.
 pub type End = (usize, u32);
+
+/// What goes one way on a cable.
+#[derive(Debug, Default)]
+struct Pipe {
+    /// Bytes on their way.
+    bytes: VecDeque<u8>,
+    /// Bytes that have arrived, ever.
+    gone: usize,
+    /// Where frames lie among all bytes, of those that have not wholly arrived; the last may still be written.
+    frames: VecDeque<Range<usize>>,
+    /// Nothing goes through: bytes wait.
+    cut: bool,
+    /// Whoever sends has ended: so does this, behind the bytes.
+    ended: bool,
+}
+
+impl Pipe {
+    /// Bytes that were written, ever.
+    fn written(&self) -> usize {
+        self.gone + self.bytes.len()
+    }
+
+    fn push(&mut self, bytes: &[u8]) {
+        self.bytes.extend(bytes);
+    }
+
+    fn pull(&mut self, most: usize) -> Vec<u8> {
+        let bytes: Vec<u8> = self.bytes.drain(..most.min(self.bytes.len())).collect();
+        self.gone += bytes.len();
+        while self.frames.front().is_some_and(|frame| frame.end <= self.gone) {
+            self.frames.pop_front();
+        }
+        bytes
+    }
+
+    /// Frames that are wholly on their way, as places in `bytes`.
+    fn whole(&self) -> Vec<Range<usize>> {
+        let here = |frame: &&Range<usize>| frame.start >= self.gone && frame.end <= self.written();
+        self.frames.iter().filter(here).map(|frame| frame.start - self.gone..frame.end - self.gone).collect()
+    }
+}
 
 #[derive(Debug)]
 struct Cable {
     ends: [End; 2],
-    /// Bytes on their way from each end.
-    pipes: [VecDeque<u8>; 2],
+    /// From each end.
+    pipes: [Pipe; 2],
+}
+
+impl Cable {
+    fn new(ends: [End; 2]) -> Self {
+        Self { ends, pipes: Default::default() }
+    }
 }
 
 /// What can happen to bytes that are on their way.
@@ -31,6 +89,38 @@ pub enum Mishap {
     Repeat,
     /// Bytes come that nobody sent.
     Garbage,
+    /// A whole frame comes again, behind itself or a later one.
+    Replay,
+    /// A whole frame is lost.
+    Drop,
+}
+
+impl Mishap {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::Flip, Self::Lose, Self::Repeat, Self::Garbage, Self::Replay, Self::Drop];
+}
+
+/// How a machine runs as time passes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pace {
+    /// In one of so many turns.
+    OneOf(u64),
+    Stopped,
+}
+
+/// What happened to a machine in a turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// It cannot believe what it got. The cable is hung up.
+    Disbelieved(Disbelief),
+    /// The other end of this cable has ended, and all that it has sent has arrived.
+    Ended(End),
+}
+
+fn insert(bytes: &mut VecDeque<u8>, at: usize, more: Vec<u8>) {
+    let rest: Vec<u8> = bytes.drain(at..).collect();
+    bytes.extend(more.into_iter().chain(rest));
 }
 
 /// Machines and the cables between them.
@@ -38,6 +128,8 @@ pub enum Mishap {
 pub struct Memory<M> {
     machines: Vec<M>,
     cables: Vec<Cable>,
+    paces: Vec<Pace>,
+    turns: u64,
     random: ChaCha8Rng,
     /// Most bytes that are moved at once.
     piece: usize,
@@ -49,8 +141,9 @@ pub type Disbelief = (usize, u32, Broken);
 impl<M: Machine> Memory<M> {
     /// Joins machines by cables. Bytes move in pieces of up to `piece`.
     pub fn new(machines: Vec<M>, cables: &[[End; 2]], seed: u64, piece: usize) -> Self {
-        let cables = cables.iter().map(|&ends| Cable { ends, pipes: Default::default() }).collect();
-        Self { machines, cables, random: ChaCha8Rng::seed_from_u64(seed), piece: piece.max(1) }
+        let cables = cables.iter().map(|&ends| Cable::new(ends)).collect();
+        let (paces, random) = (vec![Pace::OneOf(1); machines.len()], ChaCha8Rng::seed_from_u64(seed));
+        Self { machines, cables, paces, turns: 0, random, piece: piece.max(1) }
     }
 
     /// Joins machines of one kind pairwise: each knows the others by their places.
@@ -63,7 +156,7 @@ impl<M: Machine> Memory<M> {
 
     /// One more cable.
     pub fn join(&mut self, ends: [End; 2]) {
-        self.cables.push(Cable { ends, pipes: Default::default() });
+        self.cables.push(Cable::new(ends));
     }
 
     /// Takes away all cables of a machine, with the bytes that are on their way. Whom they led to.
@@ -72,31 +165,109 @@ impl<M: Machine> Memory<M> {
         gone.flat_map(|cable| cable.ends).filter(|end| end.0 != machine).collect()
     }
 
+    /// Ends a machine: what it has sent arrives, and then others find that it has ended.
+    pub fn kill(&mut self, machine: usize) {
+        self.paces[machine] = Pace::Stopped;
+        let ends = self.cables.iter().flat_map(|cable| cable.ends).filter(|end| end.0 == machine);
+        ends.collect::<Vec<End>>().into_iter().for_each(|end| self.hang_up(end));
+    }
+
+    /// Ends a cable at one end: what was sent from there arrives, and then the other end is told.
+    pub fn hang_up(&mut self, end: End) {
+        for cable in &mut self.cables {
+            if let Some(side) = cable.ends.iter().position(|each| *each == end) {
+                cable.pipes[side].ended = true;
+                // Nobody reads what is still to come.
+                cable.pipes[1 - side].bytes.clear();
+                cable.pipes[1 - side].cut = true;
+            }
+        }
+    }
+
+    /// Resets a cable: some of the bytes that are on their way, or all of them, never arrive, and both ends are told.
+    pub fn reset(&mut self, end: End) {
+        let Some(cable) = self.cables.iter_mut().find(|cable| cable.ends.contains(&end)) else { return };
+        for pipe in &mut cable.pipes {
+            pipe.bytes.truncate(self.random.random_range(0..=pipe.bytes.len()));
+            pipe.ended = true;
+        }
+    }
+
+    /// Whether nothing goes through from an end of a cable, from now on: bytes wait there until that is over.
+    pub fn block(&mut self, from: End, blocked: bool) {
+        for cable in &mut self.cables {
+            if let Some(side) = cable.ends.iter().position(|each| *each == from) {
+                cable.pipes[side].cut = blocked;
+            }
+        }
+    }
+
+    /// From now on a machine runs in one of so many turns.
+    pub fn slow(&mut self, machine: usize, turns: u64) {
+        self.paces[machine] = Pace::OneOf(turns.max(1));
+    }
+
+    /// A machine neither reads nor writes, until it is [slowed](Memory::slow) to all turns again.
+    pub fn stop(&mut self, machine: usize) {
+        self.paces[machine] = Pace::Stopped;
+    }
+
+    /// Whether a machine runs in this turn.
+    pub fn runs(&self, machine: usize) -> bool {
+        match self.paces[machine] {
+            Pace::OneOf(turns) => (self.turns + machine as u64).is_multiple_of(turns),
+            Pace::Stopped => false,
+        }
+    }
+
+    /// How much time has passed.
+    pub fn now(&self) -> Duration {
+        TURN * self.turns as u32
+    }
+
     /// Has something happen to bytes that are on their way, if there are some: who sent them, and to whom.
     pub fn mishap(&mut self, mishap: Mishap) -> Option<(End, End)> {
+        self.mishap_on(mishap, |_, _| true)
+    }
+
+    /// As [`Memory::mishap`], on a cable and in a direction that `may` allows.
+    pub fn mishap_on(&mut self, mishap: Mishap, may: impl Fn(End, End) -> bool) -> Option<(End, End)> {
+        let frames = matches!(mishap, Mishap::Replay | Mishap::Drop);
         let sides = self.cables.iter_mut().flat_map(|cable| {
             let [here, there] = cable.ends;
             let [out, back] = &mut cable.pipes;
             [(here, there, out), (there, here, back)]
         });
-        let mut able: Vec<(End, End, &mut VecDeque<u8>)> = sides.filter(|side| !side.2.is_empty()).collect();
+        let able = |(from, to, pipe): &(End, End, &mut Pipe)| {
+            may(*from, *to) && !(pipe.ended || pipe.bytes.is_empty() || frames && pipe.whole().is_empty())
+        };
+        let mut able: Vec<(End, End, &mut Pipe)> = sides.filter(able).collect();
         if able.is_empty() {
             return None;
         }
-        let (from, to, pipe) = able.swap_remove(self.random.random_range(0..able.len()));
-        let first = self.random.random_range(0..pipe.len());
-        let last = self.random.random_range(first..pipe.len());
+        let random = &mut self.random;
+        let (from, to, pipe) = able.swap_remove(random.random_range(0..able.len()));
+        let whole = pipe.whole();
+        // Where frames lie is not known any more.
+        pipe.frames.clear();
+        let bytes = &mut pipe.bytes;
+        let first = random.random_range(0..bytes.len());
+        let last = random.random_range(first..bytes.len());
         match mishap {
-            Mishap::Flip => pipe[first] ^= 1 << self.random.random_range(0..8u32),
-            Mishap::Lose => drop(pipe.drain(first..=last)),
-            Mishap::Repeat | Mishap::Garbage => {
-                let rest: Vec<u8> = pipe.drain(last + 1..).collect();
-                let again: Vec<u8> = match mishap {
-                    Mishap::Repeat => pipe.range(first..).copied().collect(),
-                    _ => (first..=last).map(|_| self.random.random()).collect(),
-                };
-                pipe.extend(again.into_iter().chain(rest));
+            Mishap::Flip => bytes[first] ^= 1 << random.random_range(0..8u32),
+            Mishap::Lose => drop(bytes.drain(first..=last)),
+            Mishap::Repeat => {
+                let again = bytes.range(first..=last).copied().collect();
+                insert(bytes, last + 1, again);
             }
+            Mishap::Garbage => insert(bytes, last + 1, (first..=last).map(|_| random.random()).collect()),
+            Mishap::Replay => {
+                let frame = random.random_range(0..whole.len());
+                let behind = whole[random.random_range(frame..whole.len())].end;
+                let again = bytes.range(whole[frame].clone()).copied().collect();
+                insert(bytes, behind, again);
+            }
+            Mishap::Drop => drop(bytes.drain(whole[random.random_range(0..whole.len())].clone())),
         }
         Some((from, to))
     }
@@ -116,10 +287,12 @@ impl<M: Machine> Memory<M> {
             for side in 0..2 {
                 let (from, to) = (cable.ends[side], cable.ends[1 - side]);
                 let pipe = &cable.pipes[side];
-                if pipe.len() < CAPACITY && self.machines[from.0].waiting(from.1) > 0 {
+                let room = pipe.bytes.len() < CAPACITY && !pipe.ended;
+                if room && self.runs(from.0) && self.machines[from.0].waiting(from.1) > 0 {
                     able.push((number, side, true));
                 }
-                if !pipe.is_empty() && self.machines[to.0].reads(to.1) {
+                let some = !pipe.bytes.is_empty() && !pipe.cut;
+                if some && self.runs(to.0) && self.machines[to.0].reads(to.1) {
                     able.push((number, side, false));
                 }
             }
@@ -135,24 +308,27 @@ impl<M: Machine> Memory<M> {
         if write {
             let machine = &mut self.machines[from.0];
             let mut slices = Vec::new();
-            machine.gather(from.1, &mut slices, 8);
-            let before = pipe.len();
-            for slice in slices {
-                let room = most - (pipe.len() - before);
-                pipe.extend(&slice[..slice.len().min(room)]);
+            // One frame, or the rest of it.
+            machine.gather(from.1, &mut slices, 2);
+            let (before, length) = (pipe.written(), slices.iter().map(|slice| slice.len()).sum::<usize>());
+            if pipe.frames.back().is_none_or(|frame| frame.end <= before) {
+                pipe.frames.push_back(before..before + length);
             }
-            let written = pipe.len() - before;
-            machine.sent(from.1, written);
+            for slice in slices {
+                let room = most - (pipe.written() - before);
+                pipe.push(&slice[..slice.len().min(room)]);
+            }
+            machine.sent(from.1, pipe.written() - before);
             return Ok(true);
         }
         let machine = &mut self.machines[to.0];
         let disbelief = |broken| (to.0, to.1, broken);
         if let Some(place) = machine.direct(to.1).filter(|_| self.random.random::<bool>()) {
-            let bytes: Vec<u8> = pipe.drain(..most.min(pipe.len()).min(place.len())).collect();
+            let bytes = pipe.pull(most.min(place.len()));
             place.part(0..bytes.len()).bytes_mut().copy_from_slice(&bytes);
             machine.read_directly(to.1, bytes.len()).map_err(disbelief)?;
         } else {
-            let bytes: Vec<u8> = pipe.drain(..most.min(pipe.len())).collect();
+            let bytes = pipe.pull(most);
             machine.received(to.1, &bytes).map_err(disbelief)?;
         }
         Ok(true)
@@ -165,5 +341,35 @@ impl<M: Machine> Memory<M> {
     pub fn run(&mut self) -> Result<(), Disbelief> {
         while self.step()? {}
         Ok(())
+    }
+
+    /// Lets the time of one turn pass, in which some bytes move. What happened to machines, which go on.
+    pub fn turn(&mut self) -> Vec<Event> {
+        self.turns += 1;
+        let mut events = Vec::new();
+        for _ in 0..MOVES * self.cables.len() {
+            match self.step() {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err((place, peer, broken)) => {
+                    self.hang_up((place, peer));
+                    events.push(Event::Disbelieved((place, peer, broken)));
+                }
+            }
+        }
+        let mut told = Vec::new();
+        for cable in &self.cables {
+            for side in 0..2 {
+                let (pipe, to) = (&cable.pipes[side], cable.ends[1 - side]);
+                if pipe.ended && pipe.bytes.is_empty() && !pipe.cut && self.runs(to.0) {
+                    told.push(to);
+                }
+            }
+        }
+        events.extend(told.iter().map(|&end| Event::Ended(end)));
+        // Whoever knows that the other end is gone hears nothing more of it.
+        told.into_iter().for_each(|end| self.hang_up(end));
+        self.cables.retain(|cable| !cable.pipes.iter().all(|pipe| pipe.ended && pipe.cut));
+        events
     }
 }

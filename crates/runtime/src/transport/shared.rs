@@ -306,6 +306,11 @@ impl Transport for Shared {
         true
     }
 
+    fn unsent(&mut self) -> usize {
+        let capacity = self.writer.capacity();
+        self.writer.room().map_or(0, |room| capacity - room)
+    }
+
     fn finish(&mut self) -> io::Result<()> {
         self.ending = true;
         self.socket.shutdown(Shutdown::Write)

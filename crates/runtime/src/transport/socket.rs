@@ -8,7 +8,7 @@ use mio::event::{Event, Source};
 use mio::net::{TcpStream, UnixStream};
 use mio::{Interest, Registry, Token};
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
-use std::net::Shutdown;
+use std::net::{Shutdown, SocketAddr};
 
 /// A socket that does not block.
 #[derive(Debug)]
@@ -63,6 +63,11 @@ impl Socket {
         }
     }
 
+    /// Where the other side is, between hosts.
+    pub(crate) fn peer(&self) -> Option<SocketAddr> {
+        self.tcp().and_then(|stream| stream.peer_addr().ok())
+    }
+
     /// What the other side's certificate says, where there is one.
     pub(crate) fn names(&self) -> Option<Names> {
         match self {
@@ -85,6 +90,19 @@ impl Socket {
     /// Whether what was taken has still to be written, with [`Write::flush`].
     pub(crate) fn waits(&self) -> bool {
         matches!(self, Self::Tls(secured) if secured.waits())
+    }
+
+    /// Bytes that the system has taken and that the other side's has not got; none where the system does not say.
+    fn unsent(&self) -> usize {
+        match self {
+            #[cfg(target_os = "linux")]
+            Self::Tcp(stream) => super::queued::bytes(stream),
+            #[cfg(target_os = "linux")]
+            Self::Unix(stream) => super::queued::bytes(stream),
+            Self::Tls(secured) => secured.below().unsent(),
+            #[cfg(not(target_os = "linux"))]
+            Self::Tcp(_) | Self::Unix(_) => 0,
+        }
     }
 
     fn source(&mut self) -> &mut dyn Source {
@@ -258,6 +276,14 @@ impl Transport for Stream {
     fn rouse(&mut self) {
         // The end is told once, and may come behind more than one read takes.
         self.readable |= self.closing;
+    }
+
+    fn unsent(&mut self) -> usize {
+        if self.socket.waits() {
+            // What cannot be written is found by reading.
+            _ = self.socket.flush();
+        }
+        usize::from(self.socket.waits()) + self.socket.unsent()
     }
 
     fn finish(&mut self) -> io::Result<()> {

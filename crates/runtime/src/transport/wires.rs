@@ -1,8 +1,9 @@
 //! Connections that one thread waits for, and moves bytes between them and its machine.
 
 use super::bell::Bell;
-use super::{Connection, Halt, Intake, end, ended};
-use crate::fault::Trouble;
+use super::parting::{Parting, ended};
+use super::{Connection, Halt, Intake};
+use crate::fault::{Kind, Trouble};
 use crate::machine::Machine;
 use crate::memory::Region;
 use crate::pulse::{Patience, Pulse};
@@ -146,11 +147,6 @@ impl Wires {
         self.poll.registry()
     }
 
-    /// Whether there is a connection with a peer.
-    pub(crate) fn has(&self, peer: u32) -> bool {
-        self.connections.contains_key(&peer)
-    }
-
     /// Waits until something happens on a connection, somebody rings, or signs of life are due. Tokens of whatever else
     /// something happened to.
     ///
@@ -237,11 +233,14 @@ impl Wires {
             let written = read.and_then(|read| match send(machine, peer, connection) {
                 Ok(wrote) => Ok((read, wrote)),
                 Err(trouble) => {
-                    // What the peer said before it went counts: it may have left as it should.
+                    // What the peer said before it went counts: it may have left as it should, or made no sense.
                     const LAST: usize = 64;
-                    let more = || receive(machine, peer, connection, &mut self.staging) == Ok(true);
-                    _ = std::iter::repeat_with(more).take(LAST).all(|more| more);
-                    Err(trouble)
+                    let more = || receive(machine, peer, connection, &mut self.staging);
+                    let last = std::iter::repeat_with(more).take(LAST).find(|more| *more != Ok(true));
+                    Err(last
+                        .and_then(Result::err)
+                        .filter(|last| last.kind != Kind::Closed)
+                        .unwrap_or(trouble))
                 }
             });
             match written {
@@ -268,31 +267,46 @@ impl Wires {
         }
         self.ticked = now;
         self.parting.retain_mut(|(connection, since)| since.elapsed() < PARTING && !ended(connection));
-        for peer in self.pulse.due(now) {
-            machine.beat(peer as u32);
-            self.busy = true;
-        }
-        // Whoever is not listened to cannot be heard.
-        for &peer in self.connections.keys().filter(|&&peer| !machine.reads(peer)) {
-            self.pulse.heard(peer as usize, now);
-        }
-        let silent = self.pulse.silent(now);
-        if self.pulse.cut_off(now, None) {
+        let peers: Vec<u32> = self.connections.keys().copied().collect();
+        let look = self.pulse.look(machine, &peers, now);
+        self.busy |= look.told;
+        if look.cut_off {
             self.bell.set_cut_off(true);
         }
-        for (peer, silence) in silent {
-            self.remove(peer as u32);
-            lost.push((peer as u32, Trouble::silent(silence)));
-        }
+        look.lost.iter().for_each(|&(peer, _)| self.remove(peer));
+        lost.extend(look.lost);
     }
 
-    /// Says goodbye to all peers, and lets what is under way arrive.
+    /// Says goodbye to all peers, and goes once they have got everything and have ended, too, or take no more.
     pub(crate) fn leave(&mut self, machine: &mut impl Machine) {
-        for (&peer, connection) in &mut self.connections {
-            machine.leave(peer);
-            while let Ok(true) = send(machine, peer, connection) {}
+        const GLANCE: Duration = Duration::from_millis(1);
+        let silence = self.pulse.patience().silence;
+        self.connections.keys().for_each(|&peer| machine.leave(peer));
+        let mut partings: BTreeMap<u32, Parting> = BTreeMap::new();
+        loop {
+            self.connections.retain(|&peer, connection| {
+                let parting = partings.entry(peer).or_insert_with(|| Parting::new(silence));
+                let wrote = std::iter::repeat_with(|| send(machine, peer, connection));
+                match wrote.take_while(|wrote| *wrote != Ok(false)).find(Result::is_err) {
+                    Some(_) => false,
+                    None => !parting.over(connection, machine.waiting(peer)),
+                }
+            });
+            if self.connections.is_empty() {
+                return;
+            }
+            // Where that cannot wait, there is still the time.
+            if self.poll.poll(&mut self.events, Some(GLANCE)).is_err() {
+                std::thread::sleep(GLANCE);
+            }
+            for event in &self.events {
+                if let Ok(peer) = u32::try_from(event.token().0)
+                    && let Some(connection) = self.connections.get_mut(&peer)
+                {
+                    connection.told(event);
+                }
+            }
         }
-        end(self.connections.values_mut().collect());
     }
 }
 

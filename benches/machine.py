@@ -1,0 +1,106 @@
+"""All-reduces between four processes of one machine, beside Gloo and Open MPI.
+
+Usage: machine.py [--gloo PYTHON] [CASE ...]. Ours share memory, and go over TCP of the loopback interface for
+comparison; Gloo has no other way than TCP, with reno and with bbr in turn, and Open MPI shares memory. As root each is
+in a network namespace of its own, where its congestion control is set; otherwise all have the system's.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import statistics
+import sys
+import tempfile
+from array import array
+from pathlib import Path
+
+from peers import MPI, ROUNDS, Times, asked, done, gloo, mpi_arguments, timed, told, with_mpi, with_pytorch
+
+RANKS = 4
+CASES = {"4B": 4, "64KB": 64 << 10, "1MB": 1 << 20, "25MB": 25 << 20, "100MB": 100 << 20}
+BAR = 1.5
+"""How many times Gloo's bus bandwidth is asked for at 100 MB over shared memory."""
+
+
+def rank(nbytes: int, shared: str) -> None:
+    """One of our ranks."""
+    from syncline.runtime import Communicator, Rule
+
+    vector = array("f", [0.0]) * (nbytes // 4)
+    rules = [Rule("all_reduce", "direct", message=256 << 10)]
+    with Communicator.join(rules=rules, shared_memory=shared == "shared") as ranks:
+        timed(lambda: ranks.all_reduce(vector).wait(), nbytes, first=ranks.rank == 0)
+
+
+def apart(congestion: str) -> list[str]:
+    """Has a command run in a network namespace of its own, with a congestion control; nothing where it may not."""
+    if os.geteuid() != 0:
+        return []
+    set_up = f"ip link set lo up && echo {congestion} > /proc/sys/net/ipv4/tcp_congestion_control"
+    return ["unshare", "--net", "sh", "-c", f'{set_up} && exec "$@"', "sh"]
+
+
+def measure(program: list[str], congestion: str) -> Times:
+    """What four processes tell."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    told_all = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": str(RANKS)}
+    # A shell starts all of them, so that they share the namespace.
+    start = " ".join(f'RANK={each} "$@" > $OUT.{each} & P{each}=$!;' for each in range(RANKS))
+    wait = " && ".join(f"wait $P{each}" for each in range(RANKS))
+    with tempfile.TemporaryDirectory() as folder:
+        told_all["OUT"] = f"{folder}/out"
+        command = [*apart(congestion), "sh", "-c", f"{start} {wait}", "sh", *program]
+        done(command, {**os.environ, **told_all})
+        return told(Path(folder, "out.0").read_text("utf-8"))
+
+
+def main(arguments: list[str]) -> None:
+    """Measures all in turn, and prints a line for each case and each of them."""
+    python, names = with_pytorch(arguments)
+    with tempfile.TemporaryDirectory() as folder:
+        mpi = with_mpi(folder)
+        for name in names or list(CASES):
+            nbytes = CASES[name]
+            own = [sys.executable, __file__, "--rank", str(nbytes)]
+            found = {what: Times() for what in ("shared memory", "TCP")}
+            for _ in range(ROUNDS):
+                found["shared memory"] += measure([*own, "shared"], "reno")
+                found["TCP"] += measure([*own, "tcp"], "reno")
+                for congestion in ("reno", "bbr") if python else ():
+                    times = measure([str(python), "-W", "ignore", __file__, "--ring", str(nbytes)], congestion)
+                    what = f"Gloo, {congestion}"
+                    found[what] = found.get(what, Times()) + times
+                if mpi:
+                    times = told(done(["mpirun", *MPI, "-np", str(RANKS), mpi, *mpi_arguments(nbytes)]))
+                    found["Open MPI"] = found.get("Open MPI", Times()) + times
+            for what, times in found.items():
+                sys.stdout.write(line(name, what, times, found) + "\n")
+            sys.stdout.flush()
+
+
+def line(name: str, what: str, times: Times, all_found: dict[str, Times]) -> str:
+    """What is printed of a case and one of those that were measured."""
+    sent = 2 * (RANKS - 1) * CASES[name]
+    median = statistics.median(times.seconds)
+    per_gb = times.core_s / (sent * len(times.seconds) / 1e9)
+    text = f"{name}, {what}: {1e3 * median:.3f} ms (least {1e3 * min(times.seconds):.3f}), "
+    text += f"bus {sent / RANKS / median / 1e9:.3f} GB/s"
+    text += f", {per_gb:.2f} core-s/GB" if sent > 1 << 25 else ""
+    theirs = [statistics.median(each.seconds) for other, each in all_found.items() if other.startswith("Gloo")]
+    if what == "shared memory" and theirs:
+        ratio = min(theirs) / median
+        text += f", {ratio:.2f} times Gloo's at its better congestion control"
+        text += f" {asked(ratio, BAR)}" if name == "100MB" else ""
+    return text
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--rank"]:
+        rank(int(sys.argv[2]), sys.argv[3])
+    elif sys.argv[1:2] == ["--ring"]:
+        gloo(int(sys.argv[2]))
+    else:
+        main(sys.argv[1:])

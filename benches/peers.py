@@ -1,0 +1,122 @@
+"""What benches hold their own against: Gloo by way of PyTorch, and Open MPI; each where it is installed.
+
+Each times all-reduces of floats, and its first process prints them as a line of JSON (:class:`Times`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from syncline.testbed.check import busy_s
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+WARM_UP = 3
+"""Exchanges that are not timed: connections are open then, and their windows, too."""
+ROUNDS = int(os.environ.get("ROUNDS", "3"))
+"""How often all of them are measured in turn."""
+MPI_SOURCE = Path(__file__).parent / "mpi" / "allreduce.c"
+MPI = ["--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"]
+"""More ranks than cores, which let each other run."""
+
+
+@dataclass
+class Times:
+    """What was measured."""
+
+    seconds: list[float] = field(default_factory=list)
+    """Of each exchange."""
+    core_s: float = 0.0
+    """How long cores of the machine were busy while they were timed, the kernel's work included."""
+
+    def __add__(self, other: Times) -> Times:
+        return Times(self.seconds + other.seconds, self.core_s + other.core_s)
+
+
+def repeats(nbytes: int) -> int:
+    """Exchanges that are timed."""
+    return 5 if nbytes > 1 << 22 else 40
+
+
+def timed(exchange: Callable[[], object], nbytes: int, *, first: bool) -> None:
+    """Makes exchanges; the ``first`` process prints what they took."""
+    seconds, before = [], 0.0
+    for step in range(WARM_UP + repeats(nbytes)):
+        before = busy_s() if step == WARM_UP else before
+        began = time.perf_counter()
+        exchange()
+        seconds += [time.perf_counter() - began] if step >= WARM_UP else []
+    if first:
+        sys.stdout.write(json.dumps({"seconds": seconds, "core_s": busy_s() - before}) + "\n")
+
+
+def gloo(nbytes: int) -> None:
+    """One of Gloo's ranks."""
+    import torch
+    import torch.distributed as dist
+
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    vector = torch.ones(nbytes // 4)
+    timed(lambda: dist.all_reduce(vector), nbytes, first=dist.get_rank() == 0)
+    dist.destroy_process_group()
+
+
+def told(output: str) -> Times:
+    """What a program has printed."""
+    line = next(line for line in output.splitlines() if "seconds" in line)
+    return Times(**json.loads(line[line.index("{") :]))
+
+
+def done(command: Sequence[str], environment: Mapping[str, str] | None = None) -> str:
+    """What a command prints. Ends the bench where it fails."""
+    found = subprocess.run(command, check=False, capture_output=True, text=True, env=environment)  # noqa: S603 - our own command
+    if found.returncode:
+        sys.exit(f"{' '.join(command)}: {found.stderr}")
+    return found.stdout
+
+
+def with_pytorch(arguments: list[str]) -> tuple[str | None, list[str]]:
+    """A Python that has PyTorch (``--gloo PYTHON``, or this one), and the rest of the arguments."""
+    if arguments[:1] == ["--gloo"]:
+        return arguments[1], arguments[2:]
+    if find_spec("torch") is not None:
+        return sys.executable, arguments
+    sys.stdout.write("no PyTorch here, so nothing is held against Gloo: pip install torch, or --gloo PYTHON\n")
+    return None, arguments
+
+
+def with_mpi(folder: str) -> str | None:
+    """MPI's program, built in a folder."""
+    if shutil.which("mpirun") is None or shutil.which("mpicc") is None:
+        sys.stdout.write("no Open MPI here: apt-get install openmpi-bin libopenmpi-dev\n")
+        return None
+    program = str(Path(folder) / "allreduce")
+    done(["mpicc", "-O2", "-o", program, str(MPI_SOURCE)])
+    return program
+
+
+def mpi_arguments(nbytes: int) -> list[str]:
+    """What MPI's program is told."""
+    return [str(nbytes), str(WARM_UP), str(repeats(nbytes))]
+
+
+def cost(times: Times, nbytes: int) -> str:
+    """Core-seconds for each GB of ``nbytes`` an exchange, in words; of little, they are those of everything else."""
+    return f", {times.core_s / (nbytes * len(times.seconds) / 1e9):.2f} core-s/GB" if nbytes > 1 << 25 else ""
+
+
+def asked(value: float, bar: float, *, least: bool = True) -> str:
+    """Whether a bar is reached, in words; it is the ``least`` that is asked for, or the most."""
+    reached = value >= bar if least else value <= bar
+    return f"({bar:g} is asked for: {'reached' if reached else 'NOT reached'})"

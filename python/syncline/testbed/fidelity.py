@@ -1,0 +1,54 @@
+"""What a file says of its fabric, and no testbed does: warnings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from syncline.config.problem import error
+from syncline.report.quantity import percent, time
+from syncline.testbed.layout import PAYLOAD
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from syncline.errors import Diagnostic
+    from syncline.testbed.layout import Layout
+    from syncline.testbed.spec import Request
+
+
+def warnings(request: Request, layout: Layout) -> Iterator[Diagnostic]:
+    """Latencies and efficiencies of links, which are not emulated."""
+    mark = request.source.mark(("fabric",), key=True)
+    longest = max(_latencies(layout), default=0.0)
+    if longest:
+        yield {
+            **error(
+                "SL1102",
+                "latencies of links are not emulated: packets take what the kernel takes",
+                mark=mark,
+                key="fabric",
+                found=f"up to {time(longest)} a link",
+                help="syncline testbed check sets round trips beside those of the file",
+            ),
+            "severity": "warning",
+        }
+    if request.least_efficiency < 1:
+        yield {
+            **error(
+                "SL1102",
+                "`efficiency` is not emulated: links have their whole rate, and packets have headers",
+                mark=mark,
+                key="fabric",
+                found=f"{request.least_efficiency:g}",
+                help=f"TCP has {percent(PAYLOAD)} of a link for payload",
+            ),
+            "severity": "warning",
+        }
+
+
+def _latencies(layout: Layout) -> Iterator[float]:
+    for host in layout.hosts:
+        for nic in host.nics:
+            yield from (nic.up_latency_s, nic.down_latency_s)
+    for trunk in layout.trunks:
+        yield from (trunk.ab_latency_s, trunk.ba_latency_s)

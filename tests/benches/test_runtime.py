@@ -1,0 +1,47 @@
+"""Benches of what runs for real run, and say what they were asked."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.testbed.specs import needs_namespaces
+
+BENCHES = Path(__file__).parents[2] / "benches"
+
+
+def run(bench, case):
+    """What a bench prints of a case."""
+    done = subprocess.run(
+        [sys.executable, BENCHES / bench, case], capture_output=True, text=True, env={**os.environ, "ROUNDS": "1"}
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.timeout(300)
+def test_one_machine():
+    said = run("machine.py", "4B")
+    for what in ("4B, shared memory: ", "4B, TCP: "):
+        assert what in said
+    assert ("no PyTorch here" in said) != ("4B, Gloo, reno: " in said)
+    assert ("no Open MPI here" in said) != ("4B, Open MPI: " in said)
+
+
+@pytest.mark.timeout(300)
+@needs_namespaces
+@pytest.mark.parametrize(
+    ("bench", "words"),
+    [
+        ("executor.py", ["told by a file who is in which rack", "4B: halving_doubling "]),
+        ("hub.py", ["one host more than Gloo's", "4B: hub "]),
+    ],
+)
+def test_emulated_clusters(bench, words):
+    said = run(bench, "4B")
+    assert all(word in said for word in words), said
+    assert ("no PyTorch here" in said) != ("times as long" in said)

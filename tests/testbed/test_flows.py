@@ -1,0 +1,197 @@
+"""Which flows are measured, what each should get, and what is said where one does not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from syncline.testbed.check import FAIR, Latency, Measured, Rate
+from syncline.testbed.flows import Flow, Port, Share, latency_s, parts, patterns, queueing_s, shares, way
+from syncline.testbed.layout import PAYLOAD, layout
+from syncline.testbed.spec import read
+from tests.testbed.specs import BOX, NICS, RACKS
+
+
+@pytest.fixture
+def made(cli):
+    """Makes the layout of a file."""
+    return lambda text: layout(read(str(cli.folder / cli.write("bed.yaml", text))))
+
+
+def totals(found):
+    """Of each pattern, Mb/s of all flows with headers."""
+    return {
+        what: round(sum(share.bits for share in shares(found, flows)) / PAYLOAD / 1e6)
+        for what, flows in patterns(found)
+    }
+
+
+def test_flows_share_links_fairly(made):
+    found = made(RACKS.format(name="racks"))
+    assert {what: len(flows) for what, flows in patterns(found)} == {
+        "one flow in a rack": 1,
+        "one flow across racks": 1,
+        "all hosts, in a rack": 4,
+        # Acknowledgements of one way would wait behind data of the other.
+        "all hosts, across racks (1 of 2)": 2,
+        "all hosts, across racks (2 of 2)": 2,
+    }
+    assert totals(found) == {
+        "one flow in a rack": 200,
+        "one flow across racks": 100,
+        "all hosts, in a rack": 800,
+        "all hosts, across racks (1 of 2)": 100,
+        "all hosts, across racks (2 of 2)": 100,
+    }
+    a, b, c, _ = (Port(host, 0) for host in found.hosts)
+    # One of two flows from a host is held back between racks, and leaves the rest to the other.
+    near, far = shares(found, [Flow(a, b), Flow(a, c)])
+    assert (near.bits + far.bits) / PAYLOAD == pytest.approx(200e6)
+    # Both fill links that both pass.
+    assert near.contended
+
+
+def test_only_what_others_can_take_is_contended(made):
+    found = made(RACKS.format(name="racks"))
+    by_name = dict(patterns(found))
+    assert not any(share.contended for share in shares(found, by_name["all hosts, in a rack"]))
+    assert all(share.contended for share in shares(found, by_name["all hosts, across racks (1 of 2)"]))
+    # With the whole rate between racks each flow is held by its own link, and has it for itself.
+    wide = made(RACKS.format(name="racks").replace("uplink_rate: 100Mb/s", "uplink_rate: 400Mb/s"))
+    across = dict(patterns(wide))["all hosts, across racks"]
+    assert len(across) == 4
+    assert not any(share.contended for share in shares(wide, across))
+
+
+@pytest.mark.parametrize("text", [RACKS.format(name="racks"), NICS, BOX.format(name="box")])
+def test_every_interface_sends_and_receives(made, text):
+    found = made(text)
+    every = {(host.number, at) for host in found.hosts for at in range(len(host.nics))}
+    flows = [flow for _, flows in patterns(found) for flow in flows]
+    assert {(flow.sender.host.number, flow.sender.at) for flow in flows} == every
+    assert {(flow.receiver.host.number, flow.receiver.at) for flow in flows} == every
+    assert all(flow.sender.host is not flow.receiver.host for flow in flows)
+
+
+def test_interfaces_are_measured_one_by_one_and_at_once(made):
+    found = made(NICS)
+    assert totals(found) == {
+        "one flow in a rack, eth0": 100,
+        "all hosts, in a rack, eth0": 300,
+        "one flow in a rack, eth1": 100,
+        "all hosts, in a rack, eth1": 300,
+        "all hosts, all interfaces": 600,
+    }
+
+
+def test_an_interface_that_no_other_host_has_is_measured_with_their_first_ones(made):
+    found = made(BOX.format(name="box"))
+    (flow,) = dict(patterns(found))["one flow in a rack, eth1"]
+    assert (flow.sender.name, flow.receiver.name) == ("host 0 eth1", "host 1")
+    assert totals(found)["one flow in a rack, eth1"] == 100
+    both = [Flow(Port(found.hosts[0], at), Port(found.hosts[1], 0)) for at in (0, 1)]
+    assert sum(share.bits for share in shares(found, both)) / PAYLOAD == pytest.approx(200e6)
+    # It has a switch of its own here.
+    alone = made("""\
+fabric:
+  npus: [hub, worker0, worker1]
+  switches: [one, two]
+  links:
+    - { from: hub, to: one, rate: 100Mb/s }
+    - { from: hub, to: two, rate: 100Mb/s }
+    - { from: worker0, to: one, rate: 100Mb/s }
+    - { from: worker1, to: one, rate: 100Mb/s }
+    - { from: one, to: two, rate: 100Mb/s }
+""")
+    (flow,) = dict(patterns(alone))["one flow across racks, eth1"]
+    assert (flow.sender.name, flow.receiver.name) == ("host 0 eth1", "host 1")
+
+
+@pytest.mark.parametrize("text", [RACKS.format(name="racks"), NICS, BOX.format(name="box")])
+def test_acknowledgements_do_not_wait_behind_data(made, text):
+    found = made(text)
+    for what, flows in patterns(found):
+        # None is left that would be divided further.
+        assert list(parts(found, flows)) == [flows], what
+
+
+def test_parts_use_each_full_cable_one_way(made):
+    found = made(RACKS.format(name="racks"))
+    for number in (1, 2):
+        flows = dict(patterns(found))[f"all hosts, across racks ({number} of 2)"]
+        data = {link for flow in flows for link in way(found, flow)}
+        back = {link for flow in flows for link in way(found, Flow(flow.receiver, flow.sender))}
+        assert not data & back
+
+
+def test_a_wait_is_that_of_a_full_queue(made):
+    found = made(RACKS.format(name="racks"))
+    by_name = dict(patterns(found))
+    # In a rack hosts send no faster than the switch does: only what TCP has in hand waits, in the host.
+    assert queueing_s(found, by_name["all hosts, in a rack"]) == pytest.approx(8 * 131_072 / 200e6)
+    assert queueing_s(found, by_name["one flow across racks"]) == pytest.approx(8e6 / 100e6)
+
+
+def test_latencies_of_a_file_are_added_up(made):
+    text = RACKS.format(name="racks").replace("rate: 200Mb/s", "rate: 200Mb/s, latency: 1ms, uplink_latency: 10ms")
+    found = made(text)
+    a, b, c, _ = (Port(host, 0) for host in found.hosts)
+    assert latency_s(found, Flow(a, b)) == pytest.approx(0.002)
+    assert latency_s(found, Flow(a, c)) == pytest.approx(0.022)
+
+
+def rate(found, *parts_of_share, contended=False):
+    """Flows from host to host that got so much of 100 Mb/s each."""
+    ports = [Port(host, 0) for host in found.hosts]
+    share = Share(100e6, contended)
+    each = [Measured(Flow(ports[0], ports[1]), share, part * share.bits, part * share.bits) for part in parts_of_share]
+    return Rate("all hosts", tuple(each), 0.5)
+
+
+def test_one_slow_host_of_sixteen_does_not_hold(made):
+    found = made(NICS)
+    assert rate(found, *[1.0] * 16).holds
+    slow = rate(found, *[1.0] * 15, 0.6)
+    # All together are within 5 %.
+    assert slow.measured_bits / slow.expected_bits > 0.95
+    assert not slow.holds
+    assert [one.bits for one in slow.slow] == [0.6 * 100e6]
+    plain = slow.plain()
+    assert not plain["holds"]
+    assert plain["least_bits"] == 0.6 * 100e6
+    assert plain["slow"] == [
+        {
+            "from": "host 0 eth0",
+            "to": "host 1 eth0",
+            "expected_bits": 100e6,
+            "measured_bits": 0.6 * 100e6,
+            "contended": False,
+        }
+    ]
+
+
+def test_flows_that_take_from_each_other_need_not_be_even(made):
+    found = made(NICS)
+    assert rate(found, 0.5, 1.5, contended=True).holds
+    assert not rate(found, FAIR * 0.9, 2 - FAIR * 0.9, contended=True).holds
+    # All together are what the file says.
+    assert not rate(found, 0.5, 1.2, contended=True).holds
+
+
+def test_the_screen_names_slow_flows_and_the_files_latency(made, capsys):
+    from syncline.cli.streams import show
+    from syncline.testbed.check import Checked
+    from syncline.testbed.screen import checked
+
+    found = made(NICS)
+    latency = Latency("in a rack", 0.02, 30e-6, 40e-6)
+    show(*checked(Checked((rate(found, *[1.0] * 15, 0.6),), (latency,)), found, 2))
+    said = " ".join(capsys.readouterr().out.split())
+    assert "all hosts: from host 0 eth0 to host 1 eth0 come 60 Mb/s, and 100 Mb/s are its share" in said
+    assert "in a rack 20 ms 30 us 40 us" in said
+    assert "Latencies of the file are not emulated" in said
+    assert "does not hold" in said
+    one = replace(latency, file_s=0.0)
+    show(*checked(Checked((rate(found, 1.0),), (one,)), found, 2))
+    assert "not emulated" not in capsys.readouterr().out

@@ -1,0 +1,176 @@
+"""What is said where a machine cannot have a testbed: no root, no tools, a kernel that refuses."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from syncline.cli import testbed as command
+from syncline.errors import SynclineError
+from syncline.runtime import congestions
+from syncline.testbed import kernel
+
+SPEC = "name: nobody\nfabric: { switch: { hosts: 2, rate: 1Gb/s } }\n"
+
+
+def refused(call):
+    """The one diagnostic that a call raises."""
+    with pytest.raises(SynclineError) as raised:
+        call()
+    (problem,) = raised.value.diagnostics
+    assert raised.value.exit_status == 2
+    assert problem["code"] == "SL1101"
+    return problem
+
+
+@pytest.fixture
+def tools(monkeypatch):
+    """Says which tools are installed."""
+
+    def having(*there):
+        monkeypatch.setattr(shutil, "which", lambda tool: f"/sbin/{tool}" if tool in there else None)
+
+    having("ip", "tc")
+    return having
+
+
+@pytest.fixture
+def nobody(monkeypatch, tools):
+    """An ordinary user on a machine that has all tools."""
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+
+
+@pytest.mark.parametrize(
+    ("there", "missing"), [((), "ip and tc"), (("tc",), "ip"), (("ip",), "tc")], ids=lambda given: str(given)
+)
+def test_missing_tools_are_named(tools, there, missing):
+    tools(*there)
+    problem = refused(kernel.require)
+    assert problem["message"] == f"a testbed needs {missing}"
+    assert problem["help"] == "install iproute2: sudo apt-get install iproute2"
+
+
+def test_a_kernel_without_namespaces_is_told(monkeypatch):
+    monkeypatch.setattr(Path, "exists", lambda path: str(path) != "/proc/self/ns/net")
+    assert refused(kernel.require)["message"] == "a testbed needs network namespaces, which only Linux has"
+
+
+def test_everything_there_is_no_error(monkeypatch, tools):
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    kernel.require()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: command.up("bed.yaml", [], as_json=False, quiet=True),
+        lambda: command.run("bed.yaml", ["true"], None, None, []),
+        lambda: command.run("nobody", ["true"], None, None, []),
+        lambda: command.check("bed.yaml", [], None, as_json=True, quiet=True),
+        lambda: command.check("nobody", [], None, as_json=True, quiet=True),
+        lambda: command.down(["nobody"], every=False),
+        lambda: command.down([], every=True),
+    ],
+    ids=["up", "run file", "run name", "check file", "check name", "down", "down all"],
+)
+def test_commands_ask_for_root(monkeypatch, tmp_path, nobody, call):
+    def never(*given, **_):
+        pytest.fail(f"started {given}")
+
+    monkeypatch.setattr(kernel.subprocess, "run", never)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bed.yaml").write_text(SPEC, "utf-8")
+    problem = refused(call)
+    assert problem["message"] == "a testbed needs root: it makes network namespaces, links and queues"
+    assert "sudo -E env PATH=$PATH syncline testbed" in problem["help"]
+    assert "NET_ADMIN and SYS_ADMIN" in problem["help"]
+
+
+def says(monkeypatch, text, status=1):
+    """Has iproute2 fail with these words."""
+
+    def run(given, **_):
+        return subprocess.CompletedProcess(given, status, "", text)
+
+    monkeypatch.setattr(kernel.subprocess, "run", run)
+
+
+LINES = ["link set lo up", "qdisc add dev eth0 root handle 1: htb default 1", "link set eth0 up"]
+
+
+def test_the_line_that_failed_is_shown(monkeypatch):
+    said = "Error: Specified qdisc kind is unknown.\nCommand failed -:2\n"
+    says(monkeypatch, said)
+    problem = refused(lambda: kernel.batch("tc", "syncline.bed.h0", LINES))
+    assert problem["message"] == "the kernel refuses what a testbed needs"
+    assert problem["found"] == f"tc -n syncline.bed.h0 {LINES[1]}"
+    assert problem["notes"] == ["Error: Specified qdisc kind is unknown."]
+    assert (
+        problem["help"] == "load the kernel's modules: modprobe -a sch_htb sch_tbf bridge veth; or try the other shaper"
+    )
+
+
+@pytest.mark.parametrize("number", ["0", "4", "x", ""])
+def test_a_line_that_is_none_of_ours_is_not_shown(monkeypatch, number):
+    says(monkeypatch, f"RTNETLINK answers: Operation not supported\nCommand failed -:{number}\n")
+    problem = refused(lambda: kernel.batch("ip", "syncline.bed.h0", LINES))
+    assert problem["found"] == "ip -n syncline.bed.h0 -batch -"
+    assert problem["notes"] == ["RTNETLINK answers: Operation not supported"]
+
+
+@pytest.mark.parametrize(
+    ("said", "remedy"),
+    [
+        ("mount --make-shared /run/netns failed: Operation not permitted", "capabilities NET_ADMIN and SYS_ADMIN"),
+        ("Error: Specified qdisc kind is unknown.", "try the other shaper"),
+        ("RTNETLINK answers: No such file or directory", "try the other shaper"),
+        ("Error: Unknown device type.", "modprobe -a veth bridge sch_htb sch_tbf"),
+        ("RTNETLINK answers: Operation not supported", "CONFIG_IP_MULTIPLE_TABLES"),
+    ],
+)
+def test_the_remedy_follows_from_the_kernels_words(monkeypatch, said, remedy):
+    says(monkeypatch, f"{said}\n")
+    problem = refused(lambda: kernel.add_namespace("syncline.bed.h0"))
+    assert problem["found"] == "ip netns add syncline.bed.h0"
+    assert remedy in problem["help"]
+    assert problem["notes"] == [said]
+
+
+def test_a_failure_without_words_is_told_all_the_same(monkeypatch):
+    says(monkeypatch, "", status=255)
+    problem = refused(lambda: kernel.settings("syncline.bed.h0", {"net/ipv4/ip_forward": "0"}))
+    assert problem["found"].startswith("ip netns exec syncline.bed.h0")
+    assert "notes" not in problem
+
+
+def test_a_congestion_control_that_the_kernel_lacks_is_told(monkeypatch, tmp_path):
+    listed = tmp_path / "available"
+    listed.write_text("reno cubic\n")
+    monkeypatch.setattr(congestions, "_AVAILABLE", listed)
+    kernel.require_congestion_control("cubic")
+    problem = refused(lambda: kernel.require_congestion_control("cubik"))
+    assert (problem["found"], problem["allowed"], problem["nearest"]) == ("cubik", "reno, cubic", "cubic")
+    assert "modprobe tcp_cubik" in problem["help"]
+    monkeypatch.setattr(congestions, "_AVAILABLE", tmp_path / "none")
+    kernel.require_congestion_control("cubik")
+
+
+def test_ctrl_c_waits_for_what_a_program_has_begun(monkeypatch):
+    done = []
+
+    def run(given, **_):
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.05)
+        done.append(given)
+        return subprocess.CompletedProcess(given, 0, "", "")
+
+    monkeypatch.setattr(kernel.subprocess, "run", run)
+    with pytest.raises(KeyboardInterrupt):
+        kernel.add_namespace("syncline.bed.h0")
+    assert done == [["ip", "netns", "add", "syncline.bed.h0"]]
