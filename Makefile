@@ -58,7 +58,7 @@ bench-packet: ## speed of the packet model beside ns-3, where that is installed;
 	$(PYTHON) benches/packet.py
 	cargo bench --quiet --locked -p syncline-net-packet --bench queues
 
-bench-ddp: setup ## DDP beside Gloo on an emulated cluster; needs root and PyTorch; ARGS=mlp for one model
+bench-ddp: setup ## DDP beside Gloo on an emulated cluster; needs root and PyTorch; ARGS="--gloo PYTHON mlp" for one model
 	$(BIN)/python benches/ddp.py $(ARGS)
 
 bench-executor: setup ## the executor's plans on an emulated cluster, beside Gloo and Open MPI; needs root; ARGS="--gloo PYTHON 25MB"
@@ -77,7 +77,9 @@ bench-sum: ## speed of sums beside what memory gives, tall beside wide; ARGS="f1
 bench-transports: ## all-reduces over each transport of one machine; ARGS="shared --size=104857600" for one
 	cargo bench --quiet --locked -p syncline-runtime --bench transports -- $(ARGS)
 
-bench-runtime: bench-sum bench-transports bench-machine bench-executor bench-hub bench-ddp ## all of what runs for real, beside Gloo and Open MPI where they are; as root
+bench-runtime: ## all of what runs for real, beside Gloo and Open MPI where they are; as root; ARGS="--gloo PYTHON"
+	$(MAKE) --no-print-directory bench-sum bench-transports ARGS=
+	$(MAKE) --no-print-directory bench-machine bench-executor bench-hub bench-ddp
 
 reference-packet: ## the packet model against ns-3, case by case, over 20 seeds
 	cargo test --quiet --release --locked -p syncline-net-packet --test reference -- --include-ignored --nocapture

@@ -1,8 +1,8 @@
-"""Samples per second of DDP over `syncline` and over Gloo, on an emulated cluster. Usage: ddp.py [MODEL ...].
+"""Samples per second of DDP over `syncline` and over Gloo, on an emulated cluster.
 
 Four hosts in two racks, 1 Gb/s to each host and between the racks. Ranks are numbered so that neighbours are in
 different racks, as a scheduler may have it: a ring crosses the core at every step. Gloo has no choice; syncline is told
-the racks. Needs root (network namespaces) and PyTorch.
+the racks. Needs root (network namespaces), and PyTorch where syncline is.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 from emulated import TESTBED, may
 from emulated import name as bed_name
-from peers import done, with_pytorch
+from peers import ROUNDS, answer, arguments, asked, done
 
 SPEC = """\
 schema: syncline-testbed/1
@@ -28,7 +28,7 @@ fabric:
 ALTERNATING = "0,2,1,3"
 RACKS = "0 2\n1 3\n"
 """Ranks of each rack, in this order."""
-WARM, STEPS, ROUNDS = 3, 6, 2
+WARM, STEPS = 3, 6
 BARS = {"resnet18": 1.25, "mlp": 1.8}
 """Models, and how many times Gloo's samples per second are asked for."""
 
@@ -99,22 +99,21 @@ def rank(backend: str, name: str, racks: str) -> None:
     dist.barrier()
     alone = steps(model)
     if dist.get_rank() == 0:
-        answer = {"times": times, "alone": alone, "samples": len(data) * dist.get_world_size()}
-        sys.stdout.write(json.dumps(answer) + "\n")
+        found = {"seconds": times, "alone": alone, "samples": len(data) * dist.get_world_size()}
+        sys.stdout.write(json.dumps(found) + "\n")
     dist.destroy_process_group()
 
 
-def measure(bed: str, backend: str, name: str, racks: str) -> dict[str, Any]:
+def measure(python: str, bed: str, backend: str, name: str, racks: str) -> dict[str, Any]:
     """Seconds of each step, of steps that only compute, and samples of a step."""
-    program = [sys.executable, "-W", "ignore", __file__, "--rank", backend, name, racks]
-    said = done([*TESTBED, "run", bed, "--hosts", ALTERNATING, "--", *program])
-    line = next(line for line in said.splitlines() if "times" in line)
-    return dict(json.loads(line[line.index("{") :]))
+    program = [python, "-W", "ignore", __file__, "--rank", backend, name, racks]
+    return answer(done([*TESTBED, "run", bed, "--hosts", ALTERNATING, "--", *program]))
 
 
-def main(names: list[str]) -> None:
+def main(given: list[str]) -> None:
     """Measures both in turn, and prints a line for each model."""
-    if not may() or with_pytorch([])[0] is None:
+    python, names = arguments(given, BARS)
+    if not may() or python is None:
         return
     with tempfile.TemporaryDirectory() as folder:
         bed = Path(folder) / "bed.yaml"
@@ -122,24 +121,21 @@ def main(names: list[str]) -> None:
         racks = Path(folder) / "racks.txt"
         racks.write_text(RACKS)
         sys.stdout.write("syncline is told by a file who is in which rack; Gloo cannot be.\n")
-        for name in names or list(BARS):
+        for name in names:
             times: dict[str, list[float]] = {"gloo": [], "syncline": []}
             alone: list[float] = []
             samples = 0
             for _ in range(ROUNDS):
                 for backend, found in times.items():
-                    answer = measure(str(bed), backend, name, str(racks))
-                    found += answer["times"]
-                    alone += answer["alone"]
-                    samples = answer["samples"]
+                    said = measure(python, str(bed), backend, name, str(racks))
+                    found += said["seconds"]
+                    alone += said["alone"]
+                    samples = said["samples"]
             rates = {backend: samples / statistics.median(found) for backend, found in times.items()}
             ratio = rates["syncline"] / rates["gloo"]
-            verdict = "reached" if ratio >= BARS[name] else "NOT reached"
             each = ", ".join(f"{backend} {rate:.1f} samples/s" for backend, rate in rates.items())
             computing = f"{1e3 * statistics.median(alone):.0f} ms of a step are computing"
-            sys.stdout.write(
-                f"{name}: {each} ({computing}); {ratio:.2f} times as many, {BARS[name]} are asked for: {verdict}\n"
-            )
+            sys.stdout.write(f"{name}: {each} ({computing}); {ratio:.2f} times as many {asked(ratio, BARS[name])}\n")
             sys.stdout.flush()
 
 

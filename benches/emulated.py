@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 from peers import MPI, Times, done, mpi_arguments, told
 
-PAYLOAD = 1448 / 1514
-"""Of a link's rate, what TCP's payload has."""
 TESTBED = [sys.executable, "-m", "syncline", "testbed"]
 
 
@@ -36,18 +33,16 @@ def measure(bed: str, program: list[str], hosts: str) -> Times:
 def measure_mpi(bed: str, called: str, program: str, nbytes: int, hosts: str) -> Times:
     """What Open MPI's ranks tell on these hosts of a testbed that is called so."""
     order = [f"h{host}" for host in hosts.split(",")]
-    done([*TESTBED, "up", bed])
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            # What mpirun takes for ssh: each host has a name and a folder of its own.
-            agent = Path(folder) / "agent"
-            enter = f'ip netns exec syncline.{called}."$host" unshare --uts sh -c'
-            own = f"hostname $host; mkdir -p {folder}/$host; export TMPDIR={folder}/$host; exec $*"
-            agent.write_text(f'#!/bin/sh\nhost=$1; shift\nexec {enter} "{own}"\n')
-            agent.chmod(0o700)
-            network = ["--mca", "plm_rsh_agent", str(agent), "--mca", "btl", "tcp,self"]
-            network += [word for part in ("btl", "oob") for word in ("--mca", f"{part}_tcp_if_include", "eth0")]
-            where = ["--host", ",".join(f"{host}:1" for host in order), "-np", str(len(order))]
-            return told(done([str(agent), order[0], "mpirun", *MPI, *network, *where, program, *mpi_arguments(nbytes)]))
-    finally:
-        subprocess.run([*TESTBED, "down", called], check=False, capture_output=True)  # noqa: S603 - our own command
+    with tempfile.TemporaryDirectory() as folder:
+        # What mpirun takes for ssh: each host has a name and a folder of its own.
+        agent = Path(folder) / "agent"
+        enter = f'ip netns exec syncline.{called}."$host" unshare --uts sh -c'
+        own = f"hostname $host; mkdir -p {folder}/$host; export TMPDIR={folder}/$host; exec $*"
+        agent.write_text(f'#!/bin/sh\nhost=$1; shift\nexec {enter} "{own}"\n')
+        agent.chmod(0o700)
+        network = ["--mca", "plm_rsh_agent", str(agent), "--mca", "btl", "tcp,self"]
+        network += [word for part in ("btl", "oob") for word in ("--mca", f"{part}_tcp_if_include", "eth0")]
+        where = ["--host", ",".join(f"{host}:1" for host in order), "-np", str(len(order))]
+        mpirun = ["mpirun", *MPI, *network, *where, program, *mpi_arguments(nbytes)]
+        # The testbed's own command starts it, so that nothing is left where the bench is ended.
+        return measure(bed, [str(agent), order[0], *mpirun], hosts.split(",")[0])

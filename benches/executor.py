@@ -1,9 +1,9 @@
-"""The executor beside Gloo and Open MPI on an emulated cluster. Usage: executor.py [--gloo PYTHON] [CASE ...].
+"""The executor beside Gloo and Open MPI on an emulated cluster.
 
 Eight hosts at 1 Gb/s in two racks. Ranks are numbered so that neighbours are in different racks, as a scheduler may
 have it. Gloo and MPI have no choice; the executor is told the racks by a file, and puts ranks in their order. With a
 core of 1 Gb/s, all-reduces by size; with one of 500 Mb/s the two-level plan, beside Gloo in its best and its worst
-order. PYTHON is one that has PyTorch. Needs root (network namespaces).
+order. Needs root (network namespaces).
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ from array import array
 from dataclasses import dataclass
 from pathlib import Path
 
-from emulated import PAYLOAD, may, measure, measure_mpi
+from emulated import may, measure, measure_mpi
 from emulated import name as bed_name
-from peers import ROUNDS, Times, asked, cost, gloo, timed, with_mpi, with_pytorch
+from peers import ROUNDS, Times, arguments, asked, cost, gloo, timed, with_mpi
+
+from syncline.testbed.layout import PAYLOAD
 
 HOSTS, RATE = 8, 1e9
 SPEC = """\
@@ -90,17 +92,17 @@ def line(name: str, case: Case, ours: Times, theirs: dict[str, Times], others: T
     return text + "\n"
 
 
-def main(arguments: list[str]) -> None:
+def main(given: list[str]) -> None:
     """Measures both in turn, and prints a line for each case."""
+    python, names = arguments(given, CASES)
     if not may():
         return
-    python, names = with_pytorch(arguments)
     sys.stdout.write(f"The executor is told by a file who is in which rack; nobody else is. Racks: {RACKS!r}\n")
     with tempfile.TemporaryDirectory() as folder:
         mpi = with_mpi(folder)
         racks = Path(folder) / "racks.txt"
         racks.write_text(RACKS)
-        for name in names or list(CASES):
+        for name in names:
             case = CASES[name]
             bed = Path(folder) / f"{name}.yaml"
             called = bed_name("executor-bench")

@@ -1,8 +1,8 @@
-"""A parameter hub beside Gloo's ring, on an emulated cluster. Usage: hub.py [--gloo PYTHON] [CASE ...].
+"""A parameter hub beside Gloo's ring, on an emulated cluster.
 
 Eight workers at 500 Mb/s and one host at 4 Gb/s on a switch, which is the hub's: non-colocated and central, as luo2020
 has it. Gloo's eight ranks are the workers; the ninth host idles, so the networks are not the same, and the hub's is
-dearer. PYTHON is one that has PyTorch. Needs root (network namespaces).
+dearer. Needs root (network namespaces).
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ import time
 from array import array
 from pathlib import Path
 
-from emulated import PAYLOAD, may, measure
+from emulated import may, measure
 from emulated import name as bed_name
-from peers import ROUNDS, Times, asked, cost, gloo, timed, with_pytorch
+from peers import ROUNDS, Times, arguments, asked, cost, gloo, timed
+
+from syncline.testbed.layout import PAYLOAD
 
 WORKERS = 8
 RATE, HUB_RATE = 500e6, 4e9
@@ -65,16 +67,16 @@ def hub(nbytes: int) -> None:
         timed(lambda: job.push_pull("vector", vector).wait(), nbytes, first=rank == 0)
 
 
-def main(arguments: list[str]) -> None:
+def main(given: list[str]) -> None:
     """Measures both in turn, and prints a line for each case."""
+    python, names = arguments(given, CASES)
     if not may():
         return
-    python, names = with_pytorch(arguments)
     sys.stdout.write("The hub's network has one host more than Gloo's, eight times as fast as the others.\n")
     with tempfile.TemporaryDirectory() as folder:
         bed = Path(folder) / "bed.yaml"
         bed.write_text(SPEC)
-        for name in names or list(CASES):
+        for name in names:
             nbytes = CASES[name]
             ours, theirs = Times(), Times()
             for _ in range(ROUNDS):

@@ -1,8 +1,8 @@
 """All-reduces between four processes of one machine, beside Gloo and Open MPI.
 
-Usage: machine.py [--gloo PYTHON] [CASE ...]. Ours share memory, and go over TCP of the loopback interface for
-comparison; Gloo has no other way than TCP, with reno and with bbr in turn, and Open MPI shares memory. As root each is
-in a network namespace of its own, where its congestion control is set; otherwise all have the system's.
+Ours share memory, and go over TCP of the loopback interface for comparison; Gloo has no other way than TCP, and Open
+MPI shares memory. Where that may be chosen, as root, each is in a network namespace of its own, ours with reno and Gloo
+with reno and with bbr in turn; otherwise all have the system's congestion control.
 """
 
 from __future__ import annotations
@@ -10,14 +10,17 @@ from __future__ import annotations
 import os
 import socket
 import statistics
+import subprocess
 import sys
 import tempfile
 from array import array
 from pathlib import Path
 
-from peers import MPI, ROUNDS, Times, asked, done, gloo, mpi_arguments, timed, told, with_mpi, with_pytorch
+from peers import MPI, ROUNDS, Times, arguments, asked, cost, done, gloo, mpi_arguments, timed, told, with_mpi
 
 RANKS = 4
+CONGESTIONS = ["reno", "bbr"]
+SYSTEM = "the system's"
 CASES = {"4B": 4, "64KB": 64 << 10, "1MB": 1 << 20, "25MB": 25 << 20, "100MB": 100 << 20}
 BAR = 1.5
 """How many times Gloo's bus bandwidth is asked for at 100 MB over shared memory."""
@@ -34,11 +37,21 @@ def rank(nbytes: int, shared: str) -> None:
 
 
 def apart(congestion: str) -> list[str]:
-    """Has a command run in a network namespace of its own, with a congestion control; nothing where it may not."""
-    if os.geteuid() != 0:
+    """Has a command run in a network namespace of its own, with a congestion control; nothing for the system's own."""
+    if congestion == SYSTEM:
         return []
     set_up = f"ip link set lo up && echo {congestion} > /proc/sys/net/ipv4/tcp_congestion_control"
     return ["unshare", "--net", "sh", "-c", f'{set_up} && exec "$@"', "sh"]
+
+
+def congestions() -> list[str]:
+    """Those that can be had here, ours first; says so where none can be chosen, or not all."""
+    tried = {each: subprocess.run([*apart(each), "true"], check=False, capture_output=True) for each in CONGESTIONS}  # noqa: S603 - our own command
+    found = [each for each, attempt in tried.items() if attempt.returncode == 0]
+    if missing := [each for each in CONGESTIONS if each not in found]:
+        instead = "" if found else "; all have the system's"
+        sys.stdout.write(f"not to be had here for congestion control: {', '.join(missing)}{instead}\n")
+    return found or [SYSTEM]
 
 
 def measure(program: list[str], congestion: str) -> Times:
@@ -57,19 +70,20 @@ def measure(program: list[str], congestion: str) -> Times:
         return told(Path(folder, "out.0").read_text("utf-8"))
 
 
-def main(arguments: list[str]) -> None:
+def main(given: list[str]) -> None:
     """Measures all in turn, and prints a line for each case and each of them."""
-    python, names = with_pytorch(arguments)
+    python, names = arguments(given, CASES)
+    controls = congestions()
     with tempfile.TemporaryDirectory() as folder:
         mpi = with_mpi(folder)
-        for name in names or list(CASES):
+        for name in names:
             nbytes = CASES[name]
             own = [sys.executable, __file__, "--rank", str(nbytes)]
             found = {what: Times() for what in ("shared memory", "TCP")}
             for _ in range(ROUNDS):
-                found["shared memory"] += measure([*own, "shared"], "reno")
-                found["TCP"] += measure([*own, "tcp"], "reno")
-                for congestion in ("reno", "bbr") if python else ():
+                found["shared memory"] += measure([*own, "shared"], controls[0])
+                found["TCP"] += measure([*own, "tcp"], controls[0])
+                for congestion in controls if python else ():
                     times = measure([str(python), "-W", "ignore", __file__, "--ring", str(nbytes)], congestion)
                     what = f"Gloo, {congestion}"
                     found[what] = found.get(what, Times()) + times
@@ -85,15 +99,17 @@ def line(name: str, what: str, times: Times, all_found: dict[str, Times]) -> str
     """What is printed of a case and one of those that were measured."""
     sent = 2 * (RANKS - 1) * CASES[name]
     median = statistics.median(times.seconds)
-    per_gb = times.core_s / (sent * len(times.seconds) / 1e9)
     text = f"{name}, {what}: {1e3 * median:.3f} ms (least {1e3 * min(times.seconds):.3f}), "
-    text += f"bus {sent / RANKS / median / 1e9:.3f} GB/s"
-    text += f", {per_gb:.2f} core-s/GB" if sent > 1 << 25 else ""
+    text += f"bus {sent / RANKS / median / 1e9:.3f} GB/s{cost(times, sent)}"
+    if what != "shared memory":
+        return text
     theirs = [statistics.median(each.seconds) for other, each in all_found.items() if other.startswith("Gloo")]
-    if what == "shared memory" and theirs:
+    if theirs:
         ratio = min(theirs) / median
         text += f", {ratio:.2f} times Gloo's at its better congestion control"
         text += f" {asked(ratio, BAR)}" if name == "100MB" else ""
+    if "Open MPI" in all_found:
+        text += f", {statistics.median(all_found['Open MPI'].seconds) / median:.2f} times Open MPI's"
     return text
 
 

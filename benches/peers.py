@@ -5,6 +5,7 @@ Each times all-reduces of floats, and its first process prints them as a line of
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import shutil
@@ -14,12 +15,12 @@ import time
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from syncline.testbed.check import busy_s
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
 WARM_UP = 3
 """Exchanges that are not timed: connections are open then, and their windows, too."""
@@ -72,10 +73,17 @@ def gloo(nbytes: int) -> None:
     dist.destroy_process_group()
 
 
+def answer(output: str) -> dict[str, Any]:
+    """The line of JSON among what a program has printed. Ends the bench where there is none."""
+    line = next((line for line in output.splitlines() if '"seconds"' in line), None)
+    if line is None:
+        sys.exit(f"a program was to print seconds, and printed: {output or 'nothing'}")
+    return dict(json.loads(line[line.index("{") :]))
+
+
 def told(output: str) -> Times:
-    """What a program has printed."""
-    line = next(line for line in output.splitlines() if "seconds" in line)
-    return Times(**json.loads(line[line.index("{") :]))
+    """The times that a program has printed."""
+    return Times(**answer(output))
 
 
 def done(command: Sequence[str], environment: Mapping[str, str] | None = None) -> str:
@@ -86,14 +94,23 @@ def done(command: Sequence[str], environment: Mapping[str, str] | None = None) -
     return found.stdout
 
 
-def with_pytorch(arguments: list[str]) -> tuple[str | None, list[str]]:
-    """A Python that has PyTorch (``--gloo PYTHON``, or this one), and the rest of the arguments."""
-    if arguments[:1] == ["--gloo"]:
-        return arguments[1], arguments[2:]
-    if find_spec("torch") is not None:
-        return sys.executable, arguments
-    sys.stdout.write("no PyTorch here, so nothing is held against Gloo: pip install torch, or --gloo PYTHON\n")
-    return None, arguments
+def arguments(given: Sequence[str], cases: Collection[str]) -> tuple[str | None, list[str]]:
+    """A Python that has PyTorch, where there is one, and the cases that are asked for: all where none is named."""
+
+    def case(name: str) -> str:
+        if name not in cases:
+            raise argparse.ArgumentTypeError(f"{name} is none of {', '.join(cases)}")
+        return name
+
+    plain = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__, formatter_class=plain)
+    parser.add_argument("--gloo", metavar="PYTHON", help="a Python that has PyTorch; this one where it has")
+    parser.add_argument("cases", metavar="CASE", nargs="*", type=case, help=", ".join(cases))
+    asked_for = parser.parse_args(given)
+    python = asked_for.gloo or (sys.executable if find_spec("torch") else None)
+    if python is None:
+        sys.stdout.write("no PyTorch here, so nothing is held against Gloo: pip install torch, or --gloo PYTHON\n")
+    return python, asked_for.cases or list(cases)
 
 
 def with_mpi(folder: str) -> str | None:

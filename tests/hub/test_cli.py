@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import json
 import signal
@@ -133,11 +134,24 @@ def test_whoever_is_refused_is_told_of(tmp_path):
 
 def test_jobs_have_the_memory_that_the_hub_is_given():
     with served("--cores", "2", "--memory", "1MB") as (_, address):
-        # A value, and the sums of two steps.
-        with Hub.join(address, {"w": ("f32", 83_000)}, rank=0, world=1, job="fits"):
+        # A value, and the sums of two steps: ten chunks of 32 KiB each, or eleven.
+        with Hub.join(address, {"w": ("f32", 81_920)}, rank=0, world=1, job="fits"):
             pass
         with pytest.raises(SynclineError, match=r"job `large` needs 0\.001 GB of the hub's memory"):
-            Hub.join(address, {"w": ("f32", 84_000)}, rank=0, world=1, job="large", wait_s=2.0)
+            Hub.join(address, {"w": ("f32", 83_000)}, rank=0, world=1, job="large", wait_s=60.0)
+
+
+def test_a_job_waits_for_memory_that_others_have():
+    with served("--cores", "2", "--memory", "1MB") as (process, address):
+        one = {"w": ("f32", 81_920)}
+        with concurrent.futures.ThreadPoolExecutor() as threads:
+            with Hub.join(address, one, rank=0, world=1, job="first"):
+                second = threads.submit(Hub.join, address, one, rank=0, world=1, job="second", wait_s=60.0)
+                while json.loads(process.stderr.readline())["event"] != "rank_is_refused":
+                    pass
+                with pytest.raises(SynclineError, match=r"refused: job `third` needs .*, where other jobs have"):
+                    Hub.join(address, one, rank=0, world=1, job="third", wait_s=0.5)
+            second.result().close()
 
 
 def test_doctor_finds_what_is_wrong(tmp_path):

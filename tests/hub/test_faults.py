@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from syncline.hub import Service, status
-from tests.runtime.jobs import FOUND_WITHIN_S, SLACK_S, free_port, job
+from tests.runtime.jobs import FOUND_WITHIN_S, SLACK_S, Since, free_port, job
 
 WORKER = Path(__file__).parent / "worker.py"
 
@@ -145,6 +146,26 @@ def test_a_hub_that_is_lost_is_named(number, what):
         assert outcome["error"]["message"].startswith(f"hub 0 at 127.0.0.1:{port} {what}"), outcome
         assert outcome["intact"]
         assert outcome["at"] - since < FOUND_WITHIN_S + SLACK_S
+
+
+def test_a_hub_that_stops_before_the_job_begins_is_named():
+    """Fault: the hub is stopped while ranks wait for others -> they name it within 2 s"""
+    port = free_port()
+    address = f"127.0.0.1:{port}"
+    command = [sys.executable, "-m", "syncline", "hub", "serve", "--port", str(port), "--cores", "2"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as served:
+        try:
+            with job(2, settings(address, wait_s=100.0), ranks=[0], worker=WORKER) as running:
+                assert served.stderr.readline(), "it listens"
+                while not any("waiting" in each["ranks"] for each in status(address)["jobs"]):
+                    time.sleep(0.01)
+                since = Since.now()
+                served.send_signal(signal.SIGSTOP)
+                outcome = running.outcome(0)
+        finally:
+            served.kill()
+    assert re.search(f"lost the hub {address}: it gave no sign of life", outcome["error"]["message"]), outcome
+    since.found(outcome["at"])
 
 
 def test_a_rank_that_was_stopped_for_a_moment_is_waited_for(hub):

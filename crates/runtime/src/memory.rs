@@ -1,6 +1,6 @@
 //! Memory that lanes work on: parts of a caller's tensors, and buffers of our own.
 //!
-//! This, `transport/ring.rs` and `sum/x86.rs` are the rooms of the crate with `unsafe` code. A [`Region`] is a run of bytes that somebody else owns. Many
+//! This, `transport/ring.rs`, `transport/queued.rs` and `sum/x86.rs` are the rooms of the crate with `unsafe` code. A [`Region`] is a run of bytes that somebody else owns. Many
 //! regions of one tensor are read and written by several threads at once, each by one: a chunk belongs to one lane, and a
 //! lane to one thread. Within a lane no reference to a region's bytes outlives the function that took it.
 
@@ -207,7 +207,7 @@ pub struct Pool {
 impl Pool {
     /// A buffer of `length` bytes; what is in it is of no meaning.
     pub fn take(&mut self, length: usize) -> Buffer {
-        let capacity = length.next_power_of_two().max(64);
+        let capacity = Self::capacity(length);
         match self.unused.get_mut(&capacity).and_then(Vec::pop) {
             Some(mut buffer) => {
                 self.held -= capacity;
@@ -220,6 +220,16 @@ impl Pool {
                 buffer
             }
         }
+    }
+
+    /// Bytes that a buffer of `length` takes.
+    pub fn capacity(length: usize) -> usize {
+        length.next_power_of_two().max(64)
+    }
+
+    /// Lets go of what waits to be used again.
+    pub fn clear(&mut self) {
+        *self = Self::default();
     }
 
     /// Takes a buffer back.
@@ -261,6 +271,9 @@ mod tests {
         let mut again = pool.take(600);
         assert_eq!((again.region().at, again.region().len(), pool.held()), (at, 600, 0));
         assert_eq!(pool.take(0).region().len(), 0);
+        pool.give(again);
+        pool.clear();
+        assert_eq!(pool.held(), 0);
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub struct Patience {
 }
 
 impl Default for Patience {
-    /// Twice a second, and a second and a half: whoever is stopped is found within two seconds.
+    /// Every 0.4 s, and a second and a half: whoever is stopped is found within two seconds.
     fn default() -> Self {
         Self { interval: Duration::from_millis(400), silence: Duration::from_millis(1500) }
     }

@@ -3,11 +3,13 @@
 //! - [`Transport`]: what a lane's thread asks of a connection;
 //! - [`socket`]: TCP, and Unix sockets; `tls`: what is encrypted on them;
 //! - `ring`: memory that two processes share; `shared`: a transport on it, for members on one host;
+//! - `congestion`: how fast TCP dares to send;
 //! - `wires`: the connections of one thread; `bell`: what wakes it; `parting`: the end of a connection; `queued`: what a socket
 //!   has still to deliver;
 //! - [`memory`]: within one thread and without time, in an order that a seed decides: for tests.
 
 pub(crate) mod bell;
+pub(crate) mod congestion;
 pub mod memory;
 mod parting;
 #[cfg(target_os = "linux")]

@@ -11,7 +11,7 @@ use syncline_runtime::fault::Broken;
 use syncline_runtime::hub::assignment::Cores;
 use syncline_runtime::hub::client::{Client, Order, Routes, Wish};
 use syncline_runtime::hub::optimizer::Optimizers;
-use syncline_runtime::hub::shard::{Joined, Shard, Who};
+use syncline_runtime::hub::shard::{Joined, Queue, Shard, Which, Who};
 use syncline_runtime::hub::terms::{Contract, Terms};
 use syncline_runtime::machine::Machine;
 use syncline_runtime::memory::{Buffer, Region};
@@ -19,6 +19,11 @@ use syncline_runtime::transport::memory::Memory;
 
 const EPOCH: u16 = 5;
 const JOB: u32 = 3;
+
+/// A worker that came back, which is asked about for the first time.
+const fn which(incarnation: u64) -> Which {
+    Which { incarnation, question: 1 }
+}
 
 /// A worker's thread or a hub's core.
 enum Party {
@@ -120,7 +125,8 @@ impl World {
         for (rack, core) in (0..count).flat_map(|rack| (0..cores).map(move |core| (rack, core))) {
             let mut shard = Shard::new(1 << 20);
             shard.open(JOB, Arc::clone(&contract), EPOCH);
-            shard.lay(JOB, &routes.chunks(routes.way(core)), racks.as_ref().map(|_| rack));
+            let way = routes.way(core);
+            shard.lay(JOB, &routes.shares(way.hub)[way.core as usize], racks.as_ref().map(|_| rack));
             parties.push(Party::Shard(shard));
         }
         let all = workers as usize;
@@ -459,7 +465,7 @@ proptest! {
         world.connect(lost, 100 + lost);
         const INCARNATION: u64 = 77;
         for core in world.cores() {
-            world.shard(core).expect(JOB, lost, INCARNATION);
+            world.shard(core).expect(JOB, lost, which(INCARNATION));
         }
         // What it was before is not what is expected, and is not let in.
         world.client(first).admit(lost, INCARNATION - 1);
@@ -469,7 +475,7 @@ proptest! {
         let joined: Vec<Joined> = cores.into_iter().flat_map(|core| world.shard(core).joined()).collect();
         prop_assert_eq!(joined.len(), world.routes.cores() as usize);
         for joined in joined {
-            prop_assert_eq!((joined.worker, joined.incarnation), (lost, INCARNATION));
+            prop_assert_eq!((joined.worker, joined.which), (lost, which(INCARNATION)));
             prop_assert!(joined.steps.values().all(|&steps| steps == 1));
         }
         world.client(lost).skip(&[1]);
@@ -520,7 +526,7 @@ proptest! {
         world.run(when).unwrap();
         world.connect(lost, 100 + lost);
         for core in world.cores() {
-            world.shard(core).expect(JOB, lost, 77);
+            world.shard(core).expect(JOB, lost, which(77));
         }
         world.client(first).admit(lost, 77);
         world.run(u64::MAX).unwrap();
@@ -575,7 +581,7 @@ proptest! {
         world.run(u64::MAX).unwrap();
         // Started again, it finds out which step it owes, and what the parameters were before that.
         for core in world.cores() {
-            world.shard(core).resume(JOB, lost, 78);
+            world.shard(core).resume(JOB, lost, which(78));
         }
         let cores: Vec<u32> = world.cores().collect();
         let joined = cores.into_iter().flat_map(|core| world.shard(core).joined());
@@ -682,7 +688,7 @@ fn whoever_joins_does_so_between_steps_of_vectors_that_are_pushed_together() {
         let mut world = World::new(terms, &[Cores { cores: 1, interfaces: 1 }], 1);
         world.kill(1);
         world.connect(1, 101);
-        world.shard(0).expect(JOB, 1, 9);
+        world.shard(0).expect(JOB, 1, which(9));
         let mut vectors = [buffer(&[1.0; 40]), buffer(&[1.0; 40])];
         world.order(0, 0, Wish::PushPull, &mut vectors[0], false);
         world.client(0).admit(1, 9);
@@ -715,16 +721,21 @@ fn who_pushes_too_early_or_too_much_is_found() {
 #[test]
 fn who_holds_others_up_is_known() {
     let one = [Cores { cores: 1, interfaces: 1 }];
-    let mut world = World::new(terms(3, &[4, 4], ""), &one, 1);
-    let mut vectors: Vec<Buffer> = (0..2).map(|_| buffer(&[1.0; 4])).collect();
-    assert_eq!(world.shard(0).held_up(JOB, None), None);
-    for (worker, vector) in (0..).zip(&mut vectors) {
-        world.order(2 * worker, 1, Wish::PushPull, vector, false);
+    let mut world = World::new(terms(4, &[4, 4], ""), &one, 1);
+    let mut vectors: Vec<Buffer> = (0..3).map(|_| buffer(&[1.0; 4])).collect();
+    assert_eq!(world.shard(0).queue(JOB, 1, 1), Queue::default());
+    // Ranks 0 and 2 wait at one vector, and rank 3 at the other: rank 1 holds up all, and so does each who waits.
+    for ((worker, key), vector) in [(0, 1), (2, 1), (3, 0)].into_iter().zip(&mut vectors) {
+        world.order(worker, key, Wish::PushPull, vector, false);
     }
     world.run(u64::MAX).unwrap();
-    let held_up = world.shard(0).held_up(JOB, Some(1)).unwrap();
-    assert_eq!((held_up.step, held_up.missing), (1, vec![1]));
-    assert_eq!(world.shard(0).held_up(JOB, Some(0)), None);
+    let Queue { held_up, waiting } = world.shard(0).queue(JOB, 1, 1);
+    let held_up = held_up.unwrap();
+    assert_eq!((held_up.step, held_up.missing), (1, vec![1, 3]));
+    assert_eq!(waiting, [0, 2, 3].into());
+    // What is over, or has not been asked for, holds up nobody.
+    assert_eq!(world.shard(0).queue(JOB, 1, 0).held_up, None);
+    assert_eq!(world.shard(0).queue(JOB, 2, 1).held_up, None);
 }
 
 #[test]

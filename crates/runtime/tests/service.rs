@@ -375,8 +375,7 @@ fn whoever_has_no_place_takes_nobodys() {
     let mut nonsense = stranger(&hub, 1);
     nonsense.write_all(&syncline_runtime::control::message::encode(&Up::Leave)).unwrap();
     let mut late = stranger(&hub, 0);
-    let trouble = syncline_runtime::fault::Trouble::left();
-    late.write_all(&syncline_runtime::control::message::encode(&Up::Late { key: 0, trouble })).unwrap();
+    late.write_all(&syncline_runtime::control::message::encode(&Up::Late { key: 0, step: 1 })).unwrap();
     std::thread::sleep(2 * patience().silence);
     each(workers, |_, hub| {
         let mut buffer = vector(2.0, 5000);
@@ -413,23 +412,59 @@ fn a_rank_that_is_lost_before_the_job_begins_may_come_again() {
 fn what_is_late_and_then_comes_is_forgotten() {
     let hub = serve(1, 1, Trust::Everybody);
     let terms = terms(2, &[100], ", \"policy\": \"shrink\"");
-    let workers = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..2)
-            .map(|rank| {
-                let mut place = place(&[&hub], rank);
-                place.deadline = Duration::from_millis(400);
-                let terms = terms.clone();
-                scope.spawn(move || enter(&place, terms).unwrap())
-            })
-            .collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
-    });
+    let workers = impatient(&[&hub], 2, &terms);
     // Rank 1 never pushes: it is lost, and the other goes on, also long after its deadline has passed.
     let mut buffer = vector(3.0, 100);
     for _ in 0..8 {
         assert_eq!(exchange(&workers[0], 0, Wish::PushPull, &mut buffer).unwrap(), 1);
         std::thread::sleep(patience().silence / 2);
     }
+}
+
+/// Workers of a job, all of whom think that an exchange takes too long after 0.4 s.
+fn impatient(hubs: &[&Service], workers: u32, terms: &Terms) -> Vec<Hub> {
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..workers)
+            .map(|rank| {
+                let mut place = place(hubs, rank);
+                place.deadline = Duration::from_millis(400);
+                let terms = terms.clone();
+                scope.spawn(move || enter(&place, terms).unwrap())
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
+#[test]
+fn all_who_never_push_are_lost_and_nobody_who_waits() {
+    let hub = serve(2, 1, Trust::Everybody);
+    let mut workers = impatient(&[&hub], 4, &terms(4, &[40_000], ", \"policy\": \"shrink\""));
+    let idle = workers.split_off(2);
+    each(workers, |_, hub| {
+        let mut buffer = vector(3.0, 40_000);
+        for _ in 0..8 {
+            assert_eq!(exchange(&hub, 0, Wish::PushPull, &mut buffer).unwrap(), 2);
+            std::thread::sleep(patience().silence / 4);
+        }
+    });
+    for worker in idle {
+        let fault = exchange(&worker, 0, Wish::PushPull, &mut vector(1.0, 40_000)).unwrap_err();
+        assert_eq!(fault.blame, Blame::Rank(worker.rank()), "{fault}");
+    }
+}
+
+#[test]
+fn a_hub_without_the_vector_that_is_late_says_nothing_of_it() {
+    let hubs = [serve(2, 1, Trust::Everybody), serve(2, 1, Trust::Everybody)];
+    // One chunk of the second vector, on one core of one hub.
+    let mut workers = impatient(&[&hubs[0], &hubs[1]], 3, &terms(3, &[40_000, 10], ""));
+    let idle = workers.pop().unwrap();
+    for fault in each(workers, |_, hub| exchange(&hub, 1, Wish::PushPull, &mut vector(1.0, 10)).unwrap_err())
+    {
+        assert_eq!(fault.blame, Blame::Rank(2), "{fault}");
+    }
+    drop(idle);
 }
 
 #[test]

@@ -17,7 +17,8 @@ use syncline_runtime::hub::client::Wish;
 use syncline_runtime::hub::join::{Place, join};
 use syncline_runtime::hub::optimizer::Optimizers;
 use syncline_runtime::hub::register::Limits;
-use syncline_runtime::hub::serve::{Service, Setup, ask};
+use syncline_runtime::hub::serve::{Service, Setup};
+use syncline_runtime::hub::status::ask;
 use syncline_runtime::hub::terms::Terms;
 use syncline_runtime::pulse::Patience;
 

@@ -2,6 +2,7 @@
 
 use crate::fault::Fault;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -53,7 +54,10 @@ impl Completion {
         let callbacks = std::mem::take(&mut state.callbacks);
         drop(state);
         self.ended.notify_all();
-        callbacks.into_iter().for_each(|callback| callback(outcome.clone()));
+        for callback in callbacks {
+            // Others are told all the same where one panics, which has said so.
+            _ = catch_unwind(AssertUnwindSafe(|| callback(outcome.clone())));
+        }
         true
     }
 
@@ -111,7 +115,8 @@ impl Pending {
     }
 
     /// Has `callback` called once it is over: on a lane's thread, which must not be kept; or at once, where it is over
-    /// already. Several callbacks are called in the order in which they were given.
+    /// already. Several callbacks are called in the order in which they were given; one that panics keeps nobody else from
+    /// hearing.
     pub fn then(&self, callback: impl FnOnce(Outcome) + Send + 'static) {
         let mut state = self.completion.state.lock().unwrap_or_else(PoisonError::into_inner);
         match state.outcome.clone() {
@@ -128,6 +133,17 @@ impl Pending {
 mod tests {
     use super::*;
     use crate::fault::{Blame, Trouble};
+
+    #[test]
+    fn a_callback_that_panics_keeps_nobody_from_hearing() {
+        let completion = Completion::new(1);
+        let pending = Pending::new(Arc::clone(&completion));
+        let (tell, told) = std::sync::mpsc::channel();
+        pending.then(|_| panic!("a test"));
+        pending.then(move |outcome| tell.send(outcome.is_ok()).unwrap());
+        assert!(completion.end(Ok(())));
+        assert_eq!(told.recv(), Ok(true));
+    }
 
     #[test]
     fn once_a_lane_has_given_up_nothing_ends_well() {

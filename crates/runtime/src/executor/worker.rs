@@ -143,7 +143,7 @@ impl Worker {
                 }
                 Ok(Command::Stop) | Err(TryRecvError::Disconnected) => {
                     // Says goodbye, and lets what is under way arrive.
-                    self.wires.leave(&mut self.lane);
+                    self.wires.leave(&mut self.lane, || {});
                     return false;
                 }
                 Err(TryRecvError::Empty) => return true,

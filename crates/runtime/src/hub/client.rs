@@ -111,9 +111,14 @@ impl Routes {
         Way { hub: hub as u32, core: core - self.firsts[hub] }
     }
 
-    /// The chunks of a hub's core.
-    pub fn chunks(&self, way: Way) -> Vec<u32> {
-        (0..self.ways.len() as u32).filter(|&chunk| self.ways[chunk as usize] == way).collect()
+    /// The chunks of each core of a hub.
+    pub fn shares(&self, hub: u32) -> Vec<Vec<u32>> {
+        let cores = self.firsts[hub as usize + 1] - self.firsts[hub as usize];
+        let mut shares = vec![Vec::new(); cores as usize];
+        for (chunk, way) in (0u32..).zip(&self.ways).filter(|(_, way)| way.hub == hub) {
+            shares[way.core as usize].push(chunk);
+        }
+        shares
     }
 }
 
@@ -255,6 +260,11 @@ impl Client {
     /// meaning where nothing came).
     pub fn finished(&mut self) -> Option<(u64, u16)> {
         self.finished.pop_front()
+    }
+
+    /// How many chunks of an order are not through.
+    pub fn left(&self, sequence: u64) -> usize {
+        self.open.get(&sequence).map_or(0, |open| open.left)
     }
 
     /// Lets go of what an order's input was: it is through.

@@ -1,6 +1,6 @@
-//! The thread of a hub's core.
+//! The thread of a hub's core, and what others have of it.
 
-use super::shard::{Counters, HeldUp, Joined, Shard, Who};
+use super::shard::{Counters, Joined, Queue, Shard, Which, Who};
 use super::terms::Contract;
 use crate::affinity;
 use crate::fault::{Kind, Trouble};
@@ -11,8 +11,9 @@ use crate::transport::wires::Wires;
 use mio::Waker;
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::mpsc::{Receiver, Sender, TryRecvError};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// What a core is told.
@@ -33,11 +34,11 @@ pub(super) enum Command {
     /// A job's worker is lost before the job has begun.
     Forget(u32, u32),
     /// What does a job's worker owe, that is there again?
-    Resume(u32, u32, u64),
+    Resume(u32, u32, Which),
     /// A job's worker is there again, and another one will say from when on.
-    Expect(u32, u32, u64),
-    /// Who holds up a job, at a vector?
-    HeldUp(u32, u32),
+    Expect(u32, u32, Which),
+    /// Who holds up a job's worker, at a step of a vector?
+    HeldUp(u32, u32, u32, u64),
 }
 
 /// What a core tells.
@@ -49,8 +50,8 @@ pub(super) enum Report {
     Missed(u32, u32),
     /// A worker is part of a job again, on this core.
     Joined(u32, Joined),
-    /// Who holds up a job.
-    HeldUp(u32, Option<HeldUp>),
+    /// Who holds up a job's worker.
+    HeldUp(u32, u32, Queue),
     /// The core cannot go on.
     Failed(String),
 }
@@ -71,7 +72,7 @@ pub(super) struct Moved {
 }
 
 /// Where that is told.
-pub(super) type Board = Arc<Mutex<Moved>>;
+type Board = Arc<Mutex<Moved>>;
 
 /// Says so where the thread panics.
 struct Farewell {
@@ -90,7 +91,7 @@ impl Drop for Farewell {
 }
 
 /// The thread.
-pub(super) struct Core {
+struct Core {
     number: u32,
     shard: Shard,
     wires: Wires,
@@ -107,7 +108,7 @@ pub(super) struct Core {
 
 impl Core {
     /// A core, and what wakes it after a command.
-    pub(super) fn new(
+    fn new(
         number: u32,
         ahead: usize,
         patience: Patience,
@@ -133,7 +134,7 @@ impl Core {
     }
 
     /// Works until nobody is left to tell it anything; on one CPU, if that is given.
-    pub(super) fn run(mut self, cpu: Option<usize>) {
+    fn run(mut self, cpu: Option<usize>) {
         // Whoever may not choose is placed by the system.
         _ = cpu.map(affinity::pin);
         let _farewell = Farewell { reports: self.reports.clone(), hall: Arc::clone(&self.hall) };
@@ -146,7 +147,7 @@ impl Core {
             if !self.obey() {
                 // What other racks are owed still goes to them.
                 if self.retiring.is_empty() || ended.get_or_insert_with(Instant::now).elapsed() > LEAVING {
-                    self.wires.leave(&mut self.shard);
+                    self.wires.leave(&mut self.shard, || {});
                     return;
                 }
             }
@@ -240,20 +241,77 @@ impl Core {
                     self.cut(job, worker);
                     self.shard.lose(job, worker);
                 }
-                Ok(Command::Resume(job, worker, incarnation)) => {
-                    self.shard.resume(job, worker, incarnation);
+                Ok(Command::Resume(job, worker, which)) => {
+                    self.shard.resume(job, worker, which);
                     self.tell();
                 }
-                Ok(Command::Expect(job, worker, incarnation)) => {
-                    self.shard.expect(job, worker, incarnation);
-                }
-                Ok(Command::HeldUp(job, key)) => {
-                    let found = self.shard.held_up(job, Some(key));
-                    self.report(Report::HeldUp(job, found));
+                Ok(Command::Expect(job, worker, which)) => self.shard.expect(job, worker, which),
+                Ok(Command::HeldUp(job, worker, key, step)) => {
+                    let queue = self.shard.queue(job, key, step);
+                    self.report(Report::HeldUp(job, worker, queue));
                 }
                 Err(TryRecvError::Empty) => return true,
                 Err(TryRecvError::Disconnected) => return false,
             }
+        }
+    }
+}
+
+/// A core, as the hall sees it. It ends once nobody can tell it anything.
+#[derive(Debug)]
+pub(super) struct Handle {
+    commands: Option<Sender<Command>>,
+    bell: Arc<Bell>,
+    board: Board,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Handle {
+    /// A core on a thread of its own; on one CPU, if that is given.
+    pub(super) fn spawn(
+        number: u32,
+        ahead: usize,
+        patience: Patience,
+        tell: (Sender<Report>, Arc<Waker>),
+        cpu: Option<usize>,
+    ) -> io::Result<Self> {
+        let (commands, obey) = channel();
+        let board = Board::default();
+        let (core, bell) = Core::new(number, ahead, patience, obey, tell, Arc::clone(&board))?;
+        let thread = std::thread::Builder::new().name(format!("core {number}"));
+        let thread = thread.spawn(move || core.run(cpu))?;
+        Ok(Self { commands: Some(commands), bell, board, thread: Some(thread) })
+    }
+
+    pub(super) fn tell(&self, command: Command) {
+        // A core that has ended has said so.
+        if self.commands.as_ref().is_some_and(|commands| commands.send(command).is_ok()) {
+            self.bell.ring();
+        }
+    }
+
+    /// How much was moved on it.
+    pub(super) fn moved(&self) -> Moved {
+        self.board.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whether it works.
+    pub(super) fn works(&self) -> bool {
+        self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
+    }
+
+    /// The core ends, soon.
+    pub(super) fn dismiss(&mut self) {
+        self.commands = None;
+        self.bell.ring();
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.dismiss();
+        if let Some(thread) = self.thread.take() {
+            _ = thread.join();
         }
     }
 }

@@ -1,10 +1,10 @@
 //! A worker's thread: moves bytes between its vectors and the cores of its hubs, and keeps its connections to the hubs
 //! themselves.
 
-use super::client::{Client, Order};
+use super::client::{Client, Order, Wish};
 use super::join::Place;
 use super::message::{Down, Up};
-use super::terms::Contract;
+use super::terms::{Contract, Policy};
 use crate::executor::pending::Completion;
 use crate::fault::{Blame, Errand, Fault, Kind, Trouble};
 use crate::pulse::{Patience, Pulse};
@@ -14,6 +14,7 @@ use mio::Token;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::sync::{Arc, OnceLock};
@@ -31,6 +32,8 @@ pub(super) enum Command {
 /// An exchange under way.
 struct Open {
     order: Order,
+    /// The step of its vector that it waits for.
+    step: u64,
     completion: Arc<Completion>,
     contributors: Arc<AtomicU16>,
     began: Instant,
@@ -55,32 +58,13 @@ pub(super) struct Desk {
     pulse: Pulse,
     started: Instant,
     ticked: Duration,
-    /// The exchange that takes too long, once hubs have been told.
-    late: Option<u64>,
+    /// The exchange that takes too long, once hubs have been told, and how many of its chunks were not through then.
+    late: Option<(u64, usize)>,
     /// What seems wrong from here, and since when: a hub may know better.
     doubt: Option<(Instant, Blame, Trouble)>,
     /// The oldest exchange under way, and since when it is that.
     oldest: (Option<u64>, Instant),
     failed: Failure,
-}
-
-/// Nobody waits for ever where the thread panics.
-impl Drop for Desk {
-    fn drop(&mut self) {
-        if !std::thread::panicking() {
-            return;
-        }
-        let what = "failed, which is a bug of syncline: please report it".to_owned();
-        let trouble = Trouble { kind: Kind::Closed, what };
-        let fault = Arc::new(Fault { blame: Blame::Rank(self.rank), trouble, during: None });
-        _ = self.failed.set(Arc::clone(&fault));
-        let told = std::iter::from_fn(|| self.commands.try_recv().ok()).filter_map(|command| match command {
-            Command::Start(_, completion, _) => Some(completion),
-            Command::Rate(..) => None,
-        });
-        let open = std::mem::take(&mut self.open).into_values().map(|open| open.completion);
-        open.chain(told).for_each(|completion| _ = completion.end(Err(Arc::clone(&fault))));
-    }
 }
 
 /// The token of the first hub's connection; others count up from it.
@@ -123,8 +107,24 @@ impl Desk {
         })
     }
 
-    /// Works until nobody is left to tell it anything.
+    /// Works until nobody is left to tell it anything. Where that fails, which is a bug, nobody waits for ever: what is under way
+    /// ends as it does after any fault.
     pub(super) fn run(mut self) {
+        if catch_unwind(AssertUnwindSafe(|| self.work())).is_ok() {
+            return;
+        }
+        // What cannot be restored is lost, and nobody waits for it.
+        _ = catch_unwind(AssertUnwindSafe(|| {
+            self.wires.clear();
+            self.client.abort();
+        }));
+        self.end(Blame::Rank(self.rank), Trouble::bug());
+        while let Ok(command) = self.commands.recv() {
+            self.begin(command);
+        }
+    }
+
+    fn work(&mut self) {
         let mut look = true;
         loop {
             match self.wires.wait(&self.client) {
@@ -169,23 +169,29 @@ impl Desk {
     fn obey(&mut self) -> bool {
         loop {
             match self.commands.try_recv() {
-                Ok(Command::Start(order, completion, contributors)) => {
-                    let open = Open { order, completion, contributors, began: Instant::now() };
-                    match self.failed.get() {
-                        Some(fault) => {
-                            let during = Some(self.errand(&open));
-                            open.completion.end(Err(Arc::new(Fault { during, ..(**fault).clone() })));
-                        }
-                        None => {
-                            self.open.insert(order.sequence, open);
-                            self.client.start(order);
-                        }
-                    }
-                }
-                Ok(Command::Rate(rate, key)) => self.client.set_rate(rate, key),
+                Ok(command) => self.begin(command),
                 Err(TryRecvError::Empty) => return true,
                 Err(TryRecvError::Disconnected) => return false,
             }
+        }
+    }
+
+    fn begin(&mut self, command: Command) {
+        match (command, self.failed.get()) {
+            (Command::Start(order, completion, contributors), failed) => {
+                let pushes = matches!(order.wish, Wish::Push | Wish::PushPull);
+                let step = self.client.steps()[order.key as usize] + u64::from(pushes);
+                let open = Open { order, step, completion, contributors, began: Instant::now() };
+                if let Some(fault) = failed {
+                    let during = Some(self.errand(&open));
+                    open.completion.end(Err(Arc::new(Fault { during, ..(**fault).clone() })));
+                    return;
+                }
+                self.open.insert(order.sequence, open);
+                self.client.start(order);
+            }
+            (Command::Rate(rate, key), None) => self.client.set_rate(rate, key),
+            (Command::Rate(..), Some(_)) => {}
         }
     }
 
@@ -257,30 +263,35 @@ impl Desk {
             self.lose(hub, kind, what);
         }
         // What took too long may be over after all: hubs have seen to it.
-        if self.late.is_some_and(|sequence| !self.open.contains_key(&sequence)) {
+        if self.late.is_some_and(|(sequence, _)| !self.open.contains_key(&sequence)) {
             (self.late, self.doubt) = (None, None);
         }
         if let Some((since, blame, trouble)) = &self.doubt {
             // The hub itself would have been found silent by now.
-            if since.elapsed() > 2 * self.patience.silence {
-                let (blame, trouble) = (*blame, trouble.clone());
-                self.fail(blame, trouble);
+            if since.elapsed() <= 2 * self.patience.silence {
+                return;
             }
-            return;
+            // Hubs may have seen to what held it up, and large vectors take their time: as long again at most.
+            let goes_on = self.late.is_some_and(|(sequence, left)| self.client.left(sequence) < left);
+            if !goes_on || self.oldest.1.elapsed() > 2 * self.deadline {
+                let (blame, trouble) = (*blame, trouble.clone());
+                return self.fail(blame, trouble);
+            }
+            (self.late, self.doubt) = (None, None);
         }
-        let first = self.open.first_key_value().map(|(&sequence, open)| (sequence, open.order.key));
-        if self.oldest.0 != first.map(|(sequence, _)| sequence) {
-            self.oldest = (first.map(|(sequence, _)| sequence), Instant::now());
+        let first =
+            self.open.first_key_value().map(|(&sequence, open)| (sequence, open.order.key, open.step));
+        if self.oldest.0 != first.map(|(sequence, ..)| sequence) {
+            self.oldest = (first.map(|(sequence, ..)| sequence), Instant::now());
         }
         let elapsed = self.oldest.1.elapsed();
-        if let Some((sequence, key)) =
+        if let Some((sequence, key, step)) =
             first.filter(|_| elapsed > self.deadline && self.failed.get().is_none())
         {
-            let trouble = Trouble::deadline(elapsed);
-            let late = Up::Late { key, trouble: trouble.clone() };
+            let late = Up::Late { key, step };
             self.lines.iter_mut().for_each(|line| line.say(&late));
-            self.late = Some(sequence);
-            self.doubt = Some((Instant::now(), Blame::Nobody, trouble));
+            self.late = Some((sequence, self.client.left(sequence)));
+            self.doubt = Some((Instant::now(), Blame::Nobody, Trouble::deadline(elapsed)));
         }
     }
 
@@ -292,29 +303,42 @@ impl Desk {
         self.doubt = None;
         self.wires.clear();
         self.client.abort();
+        self.end(blame, trouble.clone());
+        // A hub that still counts on this worker is told; where all are needed, so that others hear the same.
+        let last = match self.contract.terms.policy {
+            Policy::Fail => Up::GivesUp { blame, trouble },
+            Policy::Shrink | Policy::Wait => Up::Leave,
+        };
+        self.lines.iter_mut().for_each(|line| line.say(&last));
+    }
+
+    /// Ends everything that is under way.
+    fn end(&mut self, blame: Blame, trouble: Trouble) {
         let fault = Fault { blame, trouble, during: None };
         _ = self.failed.set(Arc::new(fault.clone()));
         for open in std::mem::take(&mut self.open).into_values() {
             let during = Some(self.errand(&open));
             open.completion.end(Err(Arc::new(Fault { during, ..fault.clone() })));
         }
-        // A hub that still counts on this worker is told.
-        self.lines.iter_mut().for_each(|line| line.say(&Up::Leave));
     }
 
     /// Says goodbye.
     fn leave(&mut self) {
         const LEAVING: Duration = Duration::from_secs(1);
         if self.failed.get().is_none() {
-            self.wires.leave(&mut self.client);
+            let (lines, pulse, started) = (&mut self.lines, &mut self.pulse, self.started);
+            self.wires.leave(&mut self.client, || {
+                // Hubs take whoever is silent for lost, and what was pushed last may take its time.
+                for hub in pulse.due(started.elapsed()) {
+                    lines[hub].say(&Up::Alive);
+                    _ = lines[hub].write();
+                }
+            });
             self.lines.iter_mut().for_each(|line| line.say(&Up::Leave));
         }
         let started = Instant::now();
-        while started.elapsed() < LEAVING {
-            let open = self.lines.iter_mut().filter(|line| !line.said()).filter_map(|line| line.write().ok());
-            if open.count() == 0 {
-                break;
-            }
+        while started.elapsed() < LEAVING && !self.lines.is_empty() {
+            self.lines.retain_mut(|line| !line.parts());
             std::thread::sleep(Duration::from_millis(1));
         }
         self.fail(Blame::Rank(self.rank), Trouble::left());

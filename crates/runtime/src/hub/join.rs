@@ -14,13 +14,15 @@ use crate::executor::pending::{Completion, Pending};
 use crate::fault::{Blame, Errand, Fault, Trouble};
 use crate::handshake::{Role, Trust};
 use crate::memory::Region;
-use crate::pulse::Patience;
+use crate::pulse::{Patience, Pulse};
 use crate::session::Absence;
 use crate::session::greeting::{Greeting, random};
 use crate::session::line::Line;
 use crate::transport::bell::Bell;
+use crate::transport::congestion;
 use crate::transport::socket::{Socket, Stream};
 use crate::transport::wires::Wires;
+use socket2::SockRef;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::mpsc::{Sender, channel};
@@ -91,8 +93,6 @@ impl Exchange {
 /// What a hub has said when it was gone to.
 struct Met {
     line: Line,
-    /// When it was shown last that the worker lives.
-    said: Instant,
     number: u32,
     epoch: u16,
     ticket: u64,
@@ -128,7 +128,6 @@ pub fn join(
     }
     let deadline = Instant::now() + place.wait;
     let incarnation = random().map_err(here)?;
-    let mut met: Vec<Met> = Vec::new();
     let interval_ms = u64::try_from(place.patience.interval.as_millis()).unwrap_or(u64::MAX);
     let open = Up::Open { terms: Box::new(terms.clone()), incarnation, interval_ms };
     let length = encode(&open).len();
@@ -138,20 +137,54 @@ pub fn join(
             "{keys} vectors take {length} bytes to name, and {LONGEST} are allowed: put several parameters into a vector"
         )));
     }
+    let mut refused: Option<Absence> = None;
+    loop {
+        let setback = match attempt(place, &contract, &open, deadline, stop) {
+            Ok(hub) => return Ok(hub),
+            Err(setback) => setback,
+        };
+        match setback {
+            Setback::Later(absence) if Instant::now() < deadline => refused = Some(absence),
+            Setback::Later(absence) => return Err(absence),
+            // Why it was refused says more than that time was up then.
+            Setback::Absence(absence) if Instant::now() < deadline => return Err(absence),
+            Setback::Absence(absence) => return Err(refused.unwrap_or(absence)),
+        }
+        stop().map_err(Absence::new)?;
+        std::thread::sleep(AGAIN);
+    }
+}
+
+/// How long to wait before a hub is asked again.
+const AGAIN: Duration = Duration::from_millis(100);
+
+/// Tries once to join.
+fn attempt(
+    place: &Place,
+    contract: &Arc<Contract>,
+    open: &Up,
+    deadline: Instant,
+    stop: &mut dyn FnMut() -> Result<(), String>,
+) -> Result<Hub, Setback> {
+    let here = |what: String| Absence::here(place.rank, &what);
+    let mut met: Vec<Met> = Vec::new();
+    let mut vigil = Vigil::new(place.patience);
     for &address in &place.hubs {
         let at = |what: String| here(format!("cannot join at the hub {address}: {what}"));
-        let found = meet(place, address, &open, deadline, &mut || stay(&mut met, place, stop)).map_err(at)?;
+        let mut stay = || vigil.stay(&mut met, place, stop);
+        let found = meet(place, address, open, deadline, &mut stay).map_err(at)?;
+        vigil.join(met.len());
         met.push(found);
     }
     let hubs: Vec<Cores> = met.iter().map(|hub| hub.cores).collect();
-    let routes = Arc::new(Routes::new(&contract, &hubs));
+    let routes = Arc::new(Routes::new(contract, &hubs));
     let epochs = met.iter().map(|hub| hub.epoch).collect();
-    let mut client = Client::new(Arc::clone(&contract), Arc::clone(&routes), epochs);
+    let mut client = Client::new(Arc::clone(contract), Arc::clone(&routes), epochs);
     let (mut wires, bell) = Wires::new(place.patience).map_err(|error| here(error.to_string()))?;
     for core in 0..routes.cores() {
         let way = routes.way(core);
         let hub = &met[way.hub as usize];
-        let number = match terms.mapping {
+        let number = match contract.terms.mapping {
             Mapping::KeyByInterface => way.core,
             Mapping::WorkerByInterface => place.rank,
         };
@@ -163,9 +196,12 @@ pub fn join(
         let (number, ticket) = (hub.number, hub.ticket);
         let role = Role::Core { rank: place.rank, number, ticket, core: way.core };
         let trust = (&place.trust, place.job.as_str());
-        let socket = Greeting::reach(address, trust, &role, deadline, &mut || stay(&mut met, place, stop))
-            .and_then(|socket| prepare(socket, place.congestion.as_deref()))
-            .map_err(|what| here(format!("cannot reach core {} of the hub {address}: {what}", way.core)))?;
+        let socket =
+            Greeting::reach(address, trust, &role, deadline, &mut || vigil.stay(&mut met, place, stop))
+                .and_then(|socket| prepare(socket, place.congestion.as_deref()))
+                .map_err(|what| {
+                    here(format!("cannot reach core {} of the hub {address}: {what}", way.core))
+                })?;
         let connection = Box::new(Stream::new(socket));
         wires.add(&mut client, core, connection).map_err(|error| here(error.to_string()))?;
     }
@@ -173,44 +209,97 @@ pub fn join(
         met.line.say(&Up::Ready { hubs: hubs.clone(), hub });
     }
     let mut lines: Vec<Line> = met.into_iter().map(|met| met.line).collect();
-    let Begun { steps, fresh, newcomers } = begin(place, &contract, &mut lines, deadline, stop)?;
+    let Begun { steps, fresh, newcomers } = begin(place, contract, (&mut lines, &mut vigil), deadline, stop)?;
     client.skip(&steps);
     // They came while this worker still waited for other hubs.
     newcomers.into_iter().for_each(|(worker, incarnation)| client.admit(worker, incarnation));
     let (commands, obey) = channel();
     let failed = Failure::default();
-    let desk = Desk::new(place, Arc::clone(&contract), client, wires, lines, obey, Arc::clone(&failed))
+    let desk = Desk::new(place, Arc::clone(contract), client, wires, lines, obey, Arc::clone(&failed))
         .map_err(|error| here(format!("cannot wait: {error}")))?;
     let thread = std::thread::Builder::new().name("desk".to_owned()).spawn(|| desk.run());
     let thread = Some(thread.map_err(|error| here(format!("starts no thread: {error}")))?);
     let told = Mutex::new(Told { commands, newest: 0, steps });
-    Ok(Hub { contract, rank: place.rank, told, failed, fresh, bell, thread })
+    Ok(Hub { contract: Arc::clone(contract), rank: place.rank, told, failed, fresh, bell, thread })
 }
 
-/// Shows hubs that have been met that the worker lives while it is on its way to others, and asks whether to give up.
-fn stay(met: &mut [Met], place: &Place, stop: &mut dyn FnMut() -> Result<(), String>) -> Result<(), String> {
-    for (hub, &address) in met.iter_mut().zip(&place.hubs) {
-        if hub.said.elapsed() >= place.patience.interval {
-            hub.said = Instant::now();
-            hub.line.say(&Up::Alive);
-        }
-        let lost = |how: String| format!("the hub {address} closed its connection meanwhile ({how})");
-        hub.line.write().map_err(lost)?;
+/// Signs of life between a worker that has not begun and hubs that it has met.
+struct Vigil {
+    pulse: Pulse,
+    began: Instant,
+}
+
+impl Vigil {
+    fn new(patience: Patience) -> Self {
+        Self { pulse: Pulse::new(patience, Duration::ZERO), began: Instant::now() }
     }
-    stop()
+
+    /// A hub has been met.
+    fn join(&mut self, hub: usize) {
+        let now = self.began.elapsed();
+        self.pulse.join(hub, now);
+        self.pulse.heard(hub, now);
+    }
+
+    /// Writes and reads, and says that the worker lives, where that is due: how connections ended, by hub, and the hub that has
+    /// been silent for too long.
+    fn keep<'a>(
+        &mut self,
+        lines: impl Iterator<Item = &'a mut Line>,
+    ) -> (Vec<Option<String>>, Option<(usize, String)>) {
+        let now = self.began.elapsed();
+        let due = self.pulse.due(now);
+        let ends = lines.enumerate().map(|(hub, line)| {
+            if due.contains(&hub) {
+                line.say(&Up::Alive);
+            }
+            let end = line.write().and_then(|()| line.read()).err();
+            if line.heard() {
+                self.pulse.heard(hub, now);
+            }
+            end
+        });
+        let ends = ends.collect();
+        let silent = self.pulse.silent(now).into_iter().next();
+        (ends, silent.map(|(hub, silence)| (hub, Trouble::silent(silence).what)))
+    }
+
+    /// The worker is on its way to other hubs: those that it has met are still there, and it does not give up.
+    fn stay(
+        &mut self,
+        met: &mut [Met],
+        place: &Place,
+        stop: &mut dyn FnMut() -> Result<(), String>,
+    ) -> Result<(), String> {
+        let (ends, silent) = self.keep(met.iter_mut().map(|hub| &mut hub.line));
+        if let Some((hub, how)) = ends.into_iter().enumerate().find_map(|(hub, end)| Some((hub, end?))) {
+            return Err(format!("the hub {} closed its connection meanwhile ({how})", place.hubs[hub]));
+        }
+        if let Some((hub, what)) = silent {
+            return Err(format!("the hub {} {what} meanwhile", place.hubs[hub]));
+        }
+        stop()
+    }
+}
+
+/// Why a worker does not join.
+enum Setback {
+    /// For good.
+    Absence(Absence),
+    /// There may be room for it later.
+    Later(Absence),
+}
+
+impl From<Absence> for Setback {
+    fn from(absence: Absence) -> Self {
+        Self::Absence(absence)
+    }
 }
 
 /// Sets what connections for chunks have in common.
 fn prepare(socket: Socket, congestion: Option<&str>) -> Result<Socket, String> {
-    #[cfg(target_os = "linux")]
-    if let (Some(stream), Some(congestion)) = (socket.tcp(), congestion) {
-        socket2::SockRef::from(stream)
-            .set_tcp_congestion(congestion.as_bytes())
-            .map_err(|error| format!("cannot have the congestion control `{congestion}`: {error}"))?;
-    }
-    #[cfg(not(target_os = "linux"))]
-    if let Some(congestion) = congestion {
-        return Err(format!("cannot choose the congestion control `{congestion}` on this system"));
+    if let (Some(stream), Some(name)) = (socket.tcp(), congestion) {
+        congestion::choose(&SockRef::from(stream), name)?;
     }
     Ok(socket)
 }
@@ -223,7 +312,6 @@ fn meet(
     deadline: Instant,
     stop: &mut dyn FnMut() -> Result<(), String>,
 ) -> Result<Met, String> {
-    const AGAIN: Duration = Duration::from_millis(100);
     let role = Role::Worker { rank: place.rank };
     let mut before: Option<String> = None;
     loop {
@@ -241,15 +329,7 @@ fn meet(
                         return Err(format!("it says that it has {cores} cores and {count} interfaces"));
                     }
                     let cores = Cores { cores, interfaces: count };
-                    return Ok(Met {
-                        line,
-                        said: Instant::now(),
-                        number: job,
-                        epoch,
-                        ticket,
-                        cores,
-                        interfaces,
-                    });
+                    return Ok(Met { line, number: job, epoch, ticket, cores, interfaces });
                 }
                 Some(Down::Refused { why, lasts: true }) => return Err(format!("refused: {why}")),
                 Some(Down::Refused { why, .. }) => break format!("refused: {why}"),
@@ -290,55 +370,58 @@ struct Begun {
 fn begin(
     place: &Place,
     contract: &Contract,
-    lines: &mut [Line],
+    (lines, vigil): (&mut [Line], &mut Vigil),
     deadline: Instant,
     stop: &mut dyn FnMut() -> Result<(), String>,
-) -> Result<Begun, Absence> {
+) -> Result<Begun, Setback> {
     let mut begun: Vec<Option<Vec<u64>>> = vec![None; lines.len()];
     let (mut fresh_everywhere, mut all_exact, mut newcomers) = (true, false, Vec::new());
-    let (mut said, mut asked) = (Instant::now(), false);
+    let mut asked = false;
     while begun.iter().any(Option::is_none) || all_exact && !agree(&begun) {
         let late = Instant::now() > deadline;
         if late && asked && Instant::now() > deadline + 2 * place.patience.silence {
             let what = "waits for others, and no hub says for whom";
-            return Err(Absence::here(place.rank, what));
+            return Err(Absence::here(place.rank, what).into());
         }
-        let alive = said.elapsed() >= place.patience.interval;
-        for ((line, begun), &address) in lines.iter_mut().zip(&mut begun).zip(&place.hubs) {
-            let lost =
-                |what: String| Absence::here(place.rank, &format!("lost the hub {address}: it {what}"));
-            if alive {
-                line.say(&Up::Alive);
-            }
-            if late && !asked {
-                line.say(&Up::Late { key: 0, trouble: Trouble::deadline(place.wait) });
-            }
-            let closed = line.write().and_then(|()| line.read()).err();
-            while let Some(message) = line.message::<Down>().map_err(lost)? {
+        if late && !asked {
+            asked = true;
+            lines.iter_mut().for_each(|line| line.say(&Up::Late { key: 0, step: 0 }));
+        }
+        let lost = |hub: usize, what: String| {
+            Absence::here(place.rank, &format!("lost the hub {}: it {what}", place.hubs[hub]))
+        };
+        let (ends, silent) = vigil.keep(lines.iter_mut());
+        for (hub, end) in ends.into_iter().enumerate() {
+            while let Some(message) = lines[hub].message::<Down>().map_err(|what| lost(hub, what))? {
                 match message {
                     Down::Begin { steps, fresh, exact } if steps.len() == contract.catalogue.keys().len() => {
                         fresh_everywhere &= fresh;
                         all_exact |= exact;
-                        *begun = Some(steps);
+                        begun[hub] = Some(steps);
                     }
-                    Down::Begin { .. } => return Err(lost("says that there are other vectors".to_owned())),
+                    Down::Begin { .. } => {
+                        return Err(lost(hub, "says that there are other vectors".to_owned()).into());
+                    }
                     Down::Verdict { blame, trouble } => {
-                        return Err(Absence::new(format!("{blame} {trouble}")));
+                        return Err(Absence::new(format!("{blame} {trouble}")).into());
                     }
-                    Down::Refused { why, .. } => return Err(lost(format!("refused: {why}"))),
-                    Down::Leave => return Err(lost("ends".to_owned())),
+                    Down::Refused { why, lasts } => {
+                        let what = format!("cannot join at the hub {}: refused: {why}", place.hubs[hub]);
+                        let absence = Absence::here(place.rank, &what);
+                        return Err(if lasts { Setback::Absence } else { Setback::Later }(absence));
+                    }
+                    Down::Leave => return Err(lost(hub, "ends".to_owned()).into()),
                     Down::Newcomer { worker, incarnation } => newcomers.push((worker, incarnation)),
                     Down::Alive | Down::Opened { .. } => {}
                 }
             }
-            if let (Some(how), None) = (closed, &begun) {
-                return Err(lost(format!("closed its connection ({how})")));
+            if let (Some(how), None) = (end, &begun[hub]) {
+                return Err(lost(hub, format!("closed its connection ({how})")).into());
             }
         }
-        if alive {
-            said = Instant::now();
+        if let Some((hub, what)) = silent {
+            return Err(lost(hub, what).into());
         }
-        asked |= late;
         stop().map_err(Absence::new)?;
         std::thread::sleep(Duration::from_millis(1));
     }

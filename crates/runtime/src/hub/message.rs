@@ -28,11 +28,18 @@ pub enum Up {
     },
     /// A sign of life.
     Alive,
-    /// An order takes too long: whose vector.
+    /// An order takes too long: who holds it up?
     Late {
-        /// The vector.
+        /// Whose vector it is.
         key: u32,
-        /// How long, said of whoever holds it up.
+        /// The step of it that the order waits for, counted from 1.
+        step: u64,
+    },
+    /// It cannot go on.
+    GivesUp {
+        /// Who is at fault, as far as it knows, or as another hub has told it.
+        blame: Blame,
+        /// What happened.
         trouble: Trouble,
     },
     /// It leaves, and that is no fault.

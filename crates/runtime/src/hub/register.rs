@@ -3,16 +3,18 @@
 //! Every worker has a connection to the register, beside those for chunks. The register hears what workers say and what cores
 //! report, and says what is to be done: [`Act`].
 
-use super::assignment::{Cores, Way};
+use super::assignment::Cores;
 use super::client::Routes;
+use super::events::{Event, Events};
 use super::message::{Down, Up};
 use super::optimizer::Optimizers;
-use super::shard::HeldUp;
+use super::shard::{HeldUp, Joined, Queue, Which};
 use super::terms::{Contract, Pace, Policy};
 use crate::fault::{Blame, Kind, Trouble};
 use crate::pulse::{Patience, Pulse};
 use serde::Serialize;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,8 +49,8 @@ pub enum Act {
     Dismiss(u32),
     /// Begin a job on all cores.
     Open(u32, Arc<Contract>, u16),
-    /// Give all cores their chunks of a job, which has these hubs, of which this is which.
-    Lay(u32, Arc<Contract>, Vec<Cores>, u32),
+    /// Give each core its chunks of a job.
+    Lay(u32, Vec<Vec<u32>>),
     /// Connect a job's cores with those of the hubs of lower racks: which rack this is, and which of its hubs.
     Bridge(u32, String, Arc<Contract>, u32, u32),
     /// End it.
@@ -59,13 +61,12 @@ pub enum Act {
     Lose(u32, u32),
     /// A job's worker is lost before the job has begun: its connections are of no use, and that is all.
     Forget(u32, u32),
-    /// A job's worker is there again, under a number of its own: what does it owe? Each core answers.
-    Resume(u32, u32, u64),
-    /// A job's worker wants to be part of it again, under a number of its own: another worker will say from when on, and each
-    /// core answers then.
-    Expect(u32, u32, u64),
-    /// Who holds up a job, at a vector? Each core answers.
-    HeldUp(u32, u32),
+    /// A job's worker is there again: what does it owe? Each core answers.
+    Resume(u32, u32, Which),
+    /// A job's worker wants to be part of it again: another worker will say from when on, and each core answers then.
+    Expect(u32, u32, Which),
+    /// Who holds up a job's worker, at a step of a vector? Each core answers.
+    HeldUp(u32, u32, u32, u64),
 }
 
 /// How far a worker is.
@@ -107,8 +108,10 @@ impl State {
 /// A worker that is there again.
 #[derive(Debug)]
 struct Rejoining {
-    /// Whether another worker says from when on, so that all cores have to say the same.
-    exact: bool,
+    /// The question that cores answer.
+    question: u64,
+    /// The guest that says from when on, where one does, so that all cores have to say the same.
+    asked: Option<u32>,
     /// What cores have answered: the steps behind it, of each vector that they have chunks of.
     answers: BTreeMap<u32, BTreeMap<u32, u64>>,
 }
@@ -135,8 +138,8 @@ struct Job {
     joining: BTreeMap<u32, Rejoining>,
     /// Workers that came with other terms before the job had begun, and what was different.
     refused: BTreeMap<u32, String>,
-    /// What cores have answered about who holds others up: how many, and the first that was found.
-    late: Option<(u32, Option<HeldUp>, Trouble)>,
+    /// Workers that ask who holds them up: how many cores have answered, and what.
+    late: BTreeMap<u32, (u32, Queue)>,
 }
 
 /// A worker's connection.
@@ -159,51 +162,15 @@ pub struct Register {
     guests: BTreeMap<u32, Guest>,
     pulse: Pulse,
     numbers: u32,
+    /// Questions about workers that are there again.
+    questions: u64,
     /// Workers that were lost.
     losses: u64,
     /// Whether new jobs are refused.
     draining: bool,
     acts: Vec<Act>,
-    events: VecDeque<Event>,
+    events: Events,
 }
-
-/// Something that happened, for whoever keeps a log.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Event {
-    /// What: `job_begins`, `job_ends`, `job_fails`, `rank_is_here`, `rank_leaves`, `rank_is_lost`, `rank_is_refused`,
-    /// `connection_is_refused`.
-    pub event: &'static str,
-    /// The job; of a connection that was refused it is not known.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub job: String,
-    /// The worker.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rank: Option<u32>,
-    /// Why.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub why: Option<String>,
-    /// Where a connection came from that was refused.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub from: Option<String>,
-    /// How many connections were refused so far, this one included.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub refused: Option<u64>,
-}
-
-impl Event {
-    fn of_job(event: &'static str, job: &str, rank: Option<u32>, why: Option<String>) -> Self {
-        Self { event, job: job.to_owned(), rank, why, from: None, refused: None }
-    }
-
-    /// A connection was refused before it was known whose it is.
-    pub(super) fn refused(from: String, why: String, refused: u64) -> Self {
-        let (from, refused) = (Some(from), Some(refused));
-        Self { event: "connection_is_refused", job: String::new(), rank: None, why: Some(why), from, refused }
-    }
-}
-
-/// Most events that wait for somebody who keeps a log.
-pub const MOST_EVENTS: usize = 1 << 12;
 
 /// A job, as `status` shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -239,10 +206,11 @@ impl Register {
             guests: BTreeMap::new(),
             pulse: Pulse::new(patience, Duration::ZERO),
             numbers: 0,
+            questions: 0,
             losses: 0,
             draining: false,
             acts: Vec::new(),
-            events: VecDeque::new(),
+            events: Events::default(),
         }
     }
 
@@ -278,12 +246,13 @@ impl Register {
                 self.open(guest, &name, worker, (*terms, incarnation, interval_ms), random);
             }
             Up::Ready { hubs, hub } if holds => self.ready(guest, &name, worker, (hubs, hub)),
-            Up::Late { key, trouble } if holds => self.late(guest, &name, worker, key, trouble),
+            Up::Late { key, step } if holds => self.late(guest, &name, worker, (key, step)),
+            Up::GivesUp { blame, trouble } if holds => self.gives_up(guest, &name, worker, (blame, trouble)),
             Up::Leave => {
                 self.release(guest);
                 self.gone(guest, &name, worker, State::Left);
             }
-            Up::Open { .. } | Up::Ready { .. } | Up::Late { .. } => {
+            Up::Open { .. } | Up::Ready { .. } | Up::Late { .. } | Up::GivesUp { .. } => {
                 self.refuse(guest, "said something out of turn", true);
                 self.gone(guest, &name, worker, State::Left);
             }
@@ -417,14 +386,11 @@ impl Register {
 
     /// What has happened since it was asked last: the newest, where that is much.
     pub fn events(&mut self) -> impl Iterator<Item = Event> {
-        std::mem::take(&mut self.events).into_iter()
+        self.events.take()
     }
 
     fn note(&mut self, event: &'static str, job: &str, rank: Option<u32>, why: Option<String>) {
-        if self.events.len() >= MOST_EVENTS {
-            self.events.pop_front();
-        }
-        self.events.push_back(Event::of_job(event, job, rank, why));
+        self.events.note(event, job, rank, why);
     }
 
     /// A guest is no longer listened to.
@@ -505,7 +471,7 @@ impl Register {
                 deserted: None,
                 joining: BTreeMap::new(),
                 refused: BTreeMap::new(),
-                late: None,
+                late: BTreeMap::new(),
             };
             self.jobs.insert(name.to_owned(), job);
             self.note("job_begins", name, None, None);
@@ -566,10 +532,10 @@ impl Register {
             self.refuse(guest, "the hubs are others than there are", true);
             return self.gone(guest, name, worker, State::Left);
         }
+        let mut shares = Vec::new();
         if job.layout.is_none() {
-            let routes = Routes::new(&job.contract, hubs);
-            let needs =
-                job.contract.needs((0..self.cores).flat_map(|core| routes.chunks(Way { hub: *hub, core })));
+            shares = Routes::new(&job.contract, hubs).shares(*hub);
+            let needs = job.contract.needs(shares.iter().flatten());
             job.needs = needs;
             let others = self.jobs.values().map(|job| job.needs).fold(0, u64::saturating_add) - needs;
             if needs > self.limits.memory.saturating_sub(others) {
@@ -586,9 +552,9 @@ impl Register {
         let Some(job) = self.jobs.get_mut(name) else { return };
         match &job.layout {
             None => {
-                let contract = Arc::clone(&job.contract);
-                self.acts.push(Act::Lay(job.number, Arc::clone(&contract), hubs.clone(), *hub));
+                self.acts.push(Act::Lay(job.number, shares));
                 if let Some(rack) = job.rack {
+                    let contract = Arc::clone(&job.contract);
                     self.acts.push(Act::Bridge(job.number, name.to_owned(), contract, rack, *hub));
                 }
                 job.layout = Some(layout);
@@ -625,15 +591,22 @@ impl Register {
                 continue;
             }
             let incarnation = job.incarnations[worker as usize];
-            match leader.filter(|_| shrinks) {
+            let asked = leader.filter(|_| shrinks);
+            // Whoever has been asked and is still there says it once.
+            if asked.is_some() && job.joining.get(&worker).is_some_and(|joining| joining.asked == asked) {
+                continue;
+            }
+            self.questions += 1;
+            let which = Which { incarnation, question: self.questions };
+            match asked {
                 Some(guest) => {
-                    self.acts.push(Act::Expect(job.number, worker, incarnation));
+                    self.acts.push(Act::Expect(job.number, worker, which));
                     self.acts.push(Act::Say(guest, Down::Newcomer { worker, incarnation }));
                 }
-                None => self.acts.push(Act::Resume(job.number, worker, incarnation)),
+                None => self.acts.push(Act::Resume(job.number, worker, which)),
             }
-            let exact = leader.is_some() && shrinks;
-            job.joining.insert(worker, Rejoining { exact, answers: BTreeMap::new() });
+            let rejoining = Rejoining { question: self.questions, asked, answers: BTreeMap::new() };
+            job.joining.insert(worker, rejoining);
         }
     }
 
@@ -643,7 +616,8 @@ impl Register {
         let (State::Ready(guest) | State::Here(guest)) = job.workers[worker as usize] else { return };
         job.workers[worker as usize] = State::Here(guest);
         let keys = job.contract.catalogue.keys().len() as u32;
-        let cores = job.joining.get(&worker);
+        let joining = job.joining.remove(&worker);
+        let cores = joining.as_ref();
         // A vector without chunks at this hub has no steps behind it that matter here.
         let behind = |key| {
             let answers = cores.into_iter().flat_map(|joining| joining.answers.values());
@@ -651,25 +625,23 @@ impl Register {
         };
         let none = if cores.is_some() { u64::MAX } else { 0 };
         let steps = (0..keys).map(|key| behind(key).copied().unwrap_or(none)).collect();
-        let exact = cores.is_some_and(|joining| joining.exact);
+        let exact = cores.is_some_and(|joining| joining.asked.is_some());
         self.acts.push(Act::Say(guest, Down::Begin { steps, fresh, exact }));
     }
 
     /// A core says which steps of each vector that it has chunks of are behind a worker that is there again. Only the
-    /// worker that is there now counts, by its number.
-    pub fn joined(&mut self, job: u32, core: u32, worker: u32, incarnation: u64, steps: BTreeMap<u32, u64>) {
+    /// worker that is there now counts, and what was asked about it last.
+    pub fn joined(&mut self, core: u32, Joined { job, worker, which, steps }: Joined) {
         let cores = self.cores as usize;
         let Some((name, job)) = self.jobs.iter_mut().find(|(_, known)| known.number == job) else { return };
-        if job.incarnations.get(worker as usize) != Some(&incarnation) {
-            return;
-        }
-        let Some(Rejoining { exact, answers }) = job.joining.get_mut(&worker) else { return };
+        let joining = job.joining.get_mut(&worker).filter(|joining| joining.question == which.question);
+        let Some(Rejoining { asked, answers, .. }) = joining else { return };
         answers.insert(core, steps);
         // Where workers admit, cores agree once the same word has reached all of them.
         let agree = (0..job.contract.catalogue.keys().len() as u32).all(|key| {
             let mut known = answers.values().filter_map(|core| core.get(&key));
             let first = known.next();
-            !*exact || known.all(|each| Some(each) == first)
+            asked.is_none() || known.all(|each| Some(each) == first)
         });
         if answers.len() == cores && agree {
             let name = name.clone();
@@ -677,8 +649,18 @@ impl Register {
         }
     }
 
-    fn late(&mut self, guest: u32, name: &str, worker: u32, key: u32, trouble: Trouble) {
-        let Some(job) = self.jobs.get_mut(name).filter(|job| job.late.is_none()) else { return };
+    /// A worker cannot go on: what it has found, or been told by another hub, counts for all, where all are needed.
+    fn gives_up(&mut self, guest: u32, name: &str, worker: u32, (blame, trouble): (Blame, Trouble)) {
+        let Some(job) = self.jobs.get(name) else { return };
+        if job.begun && job.contract.terms.policy == Policy::Fail {
+            return self.fail(name, blame, trouble);
+        }
+        self.release(guest);
+        self.gone(guest, name, worker, State::Left);
+    }
+
+    fn late(&mut self, guest: u32, name: &str, worker: u32, (key, step): (u32, u64)) {
+        let Some(job) = self.jobs.get_mut(name) else { return };
         if !job.begun {
             let absent = (0u32..)
                 .zip(&job.workers)
@@ -704,38 +686,49 @@ impl Register {
         if key as usize >= job.contract.catalogue.keys().len() {
             return;
         }
-        job.late = Some((0, None, trouble));
-        self.acts.push(Act::HeldUp(job.number, key));
+        if let Entry::Vacant(question) = job.late.entry(worker) {
+            question.insert((0, Queue::default()));
+            self.acts.push(Act::HeldUp(job.number, worker, key, step));
+        }
     }
 
-    /// A core says who holds up a job.
-    pub fn held_up(&mut self, number: u32, found: Option<HeldUp>) {
+    /// A core says who holds up a job's worker. Where no core knows of anybody, it goes on meanwhile, or is held up by something
+    /// else: it finds out.
+    pub fn held_up(&mut self, number: u32, asker: u32, queue: Queue) {
         let cores = self.cores;
         let Some((name, job)) = self.jobs.iter_mut().find(|(_, known)| known.number == number) else {
             return;
         };
-        let Some((answers, first, _)) = &mut job.late else { return };
+        let Some((answers, all)) = job.late.get_mut(&asker) else { return };
         *answers += 1;
-        *first = first.take().or(found);
+        all.held_up = all.held_up.take().or(queue.held_up);
+        all.waiting.extend(queue.waiting);
         if *answers < cores {
             return;
         }
-        let (_, found, trouble) = job.late.take().expect("it is there");
-        let name = name.clone();
-        let Some(HeldUp { chunk, step, missing }) = found else {
-            return self.fail(&name, Blame::Nobody, trouble);
+        let Some((_, Queue { held_up: Some(HeldUp { chunk, step, missing }), waiting })) =
+            job.late.remove(&asker)
+        else {
+            return;
         };
-        let worker = missing[0];
+        // Whoever waits for others has not pushed because of them, as a rule.
+        let (held_up, idle): (Vec<_>, Vec<_>) =
+            missing.into_iter().partition(|worker| waiting.contains(worker));
+        let at_fault = if idle.is_empty() { held_up } else { idle };
         let key = job.contract.name(chunk);
-        let what = match &job.workers[worker as usize] {
-            State::Lost(trouble) => format!("{trouble}, and has not come back"),
-            State::Left => "has left and is needed".to_owned(),
-            _ => format!("has not pushed `{key}` (step {step}), for which others wait"),
+        let trouble = |worker: u32| {
+            let what = match &job.workers[worker as usize] {
+                State::Lost(trouble) => format!("{trouble}, and has not come back"),
+                State::Left => "has left and is needed".to_owned(),
+                _ => format!("has not pushed `{key}` (step {step}), for which others wait"),
+            };
+            (worker, Trouble { kind: Kind::Deadline, what })
         };
-        let trouble = Trouble { kind: Kind::Deadline, what };
+        let at_fault: Vec<_> = at_fault.into_iter().map(trouble).collect();
         if job.contract.terms.policy == Policy::Shrink {
-            self.broken(number, worker, trouble);
-        } else {
+            at_fault.into_iter().for_each(|(worker, trouble)| self.broken(number, worker, trouble));
+        } else if let Some((worker, trouble)) = at_fault.into_iter().next() {
+            let name = name.clone();
             self.fail(&name, Blame::Rank(worker), trouble);
         }
     }
@@ -750,6 +743,7 @@ impl Register {
         *place = if begun { state.clone() } else { State::Absent };
         self.acts.push(if begun { Act::Lose(number, worker) } else { Act::Forget(number, worker) });
         job.joining.remove(&worker);
+        job.late.remove(&worker);
         let over = job.workers.iter().all(|state| state.guest().is_none())
             && !(policy == Policy::Wait
                 && begun
@@ -807,8 +801,6 @@ mod tests {
     use super::*;
 
     const NOW: Duration = Duration::ZERO;
-    /// Nine floats, their sums of two steps: one job of [`terms`].
-    const LIMITS: Limits = Limits { jobs: 4, memory: 3 * 9 * 4 };
 
     fn terms(workers: u32, policy: &str) -> super::super::terms::Terms {
         let text = format!(
@@ -824,7 +816,10 @@ mod tests {
     impl Hub {
         fn new() -> Self {
             let interfaces = vec!["127.0.0.1:1".parse().unwrap()];
-            Self(Register::new(2, interfaces, Optimizers::default(), LIMITS, Patience::default()))
+            // Enough for one job of [`terms`], and for no more.
+            let one = terms(2, "wait").contract(&Optimizers::default()).unwrap();
+            let limits = Limits { jobs: 4, memory: one.needs([&0]) };
+            Self(Register::new(2, interfaces, Optimizers::default(), limits, Patience::default()))
         }
 
         /// A guest comes as a rank, and opens the job.
@@ -866,9 +861,11 @@ mod tests {
         }
 
         /// Both cores say what is behind a rank.
-        fn joined(&mut self, rank: u32, incarnation: u64, steps: [u64; 2]) {
+        fn joined(&mut self, rank: u32, question: u64, steps: [u64; 2]) {
             for (core, steps) in (0..).zip(steps) {
-                self.0.joined(1, core, rank, incarnation, BTreeMap::from([(0, steps)]));
+                let which = Which { incarnation: 5, question };
+                let joined = Joined { job: 1, worker: rank, which, steps: BTreeMap::from([(0, steps)]) };
+                self.0.joined(core, joined);
             }
         }
     }
@@ -892,8 +889,8 @@ mod tests {
             refused(hub, guest)
         };
         let mut hub = Hub::new();
-        // A byte more than there is, for ever.
-        let (why, lasts) = ready(&mut hub, 0, "large", 10).unwrap();
+        // More than there is, for ever: buffers are powers of two.
+        let (why, lasts) = ready(&mut hub, 0, "large", 17).unwrap();
         assert!(why.contains("job `large` needs") && lasts, "{why}");
         assert_eq!(ready(&mut hub, 1, "fits", 9), None);
         // There is room once the other has ended.
@@ -913,7 +910,7 @@ mod tests {
         hub.0.heard(8, Up::Leave, 0, NOW);
         assert!(hub.0.acts().is_empty());
         hub.0.arrived(9, "job", 1, NOW);
-        hub.0.heard(9, Up::Late { key: 0, trouble: Trouble::left() }, 0, NOW);
+        hub.0.heard(9, Up::Late { key: 0, step: 1 }, 0, NOW);
         let acts = hub.0.acts();
         assert!(acts.iter().all(|act| matches!(act, Act::Say(9, _) | Act::Dismiss(9))), "{acts:?}");
         assert_eq!(hub.0.standings()[0].workers, ["here", "here"]);
@@ -949,13 +946,16 @@ mod tests {
         hub.open(5, 1, &terms(2, "shrink"));
         hub.ready(5);
         let acts = hub.0.acts();
-        assert!(acts.iter().any(|act| matches!(act, Act::Expect(1, 1, 5))), "{acts:?}");
+        assert!(
+            acts.iter().any(|act| matches!(act, Act::Expect(1, 1, Which { incarnation: 5, question: 1 }))),
+            "{acts:?}"
+        );
         assert_eq!(Hub::told(&acts, 0), [&Down::Newcomer { worker: 1, incarnation: 5 }]);
         // What it was before does not count, nor do cores that have not heard the same.
-        hub.joined(1, 4, [3, 3]);
-        hub.joined(1, 5, [3, 4]);
+        hub.joined(1, 0, [3, 3]);
+        hub.joined(1, 1, [3, 4]);
         assert!(hub.0.acts().is_empty());
-        hub.joined(1, 5, [4, 4]);
+        hub.joined(1, 1, [4, 4]);
         let acts = hub.0.acts();
         let begin = Down::Begin { steps: vec![4], fresh: false, exact: true };
         assert_eq!(Hub::told(&acts, 5).last(), Some(&&begin), "{acts:?}");
@@ -977,11 +977,91 @@ mod tests {
         assert_eq!(Hub::told(&acts, 1), [&Down::Newcomer { worker: 2, incarnation: 5 }]);
         // Nobody is left to be asked: it takes up the job where that is.
         hub.0.lost(1, Trouble::closed("reset"));
-        assert!(hub.0.acts().iter().any(|act| matches!(act, Act::Resume(1, 2, 5))));
-        hub.joined(2, 5, [7, 6]);
+        assert!(
+            hub.0
+                .acts()
+                .iter()
+                .any(|act| matches!(act, Act::Resume(1, 2, Which { incarnation: 5, question: 3 })))
+        );
+        // What those answer who were asked before comes too late.
+        hub.joined(2, 2, [5, 5]);
+        assert!(hub.0.acts().is_empty());
+        hub.joined(2, 3, [7, 6]);
         let acts = hub.0.acts();
         let begin = Down::Begin { steps: vec![6], fresh: false, exact: false };
         assert_eq!(Hub::told(&acts, 5).last(), Some(&&begin), "{acts:?}");
+    }
+
+    /// A job of four ranks that has begun, of which 0 and 1 find that it takes too long.
+    fn late(policy: &str) -> Hub {
+        let mut hub = Hub::new();
+        hub.0.limits.memory = u64::MAX;
+        for guest in 0..4 {
+            hub.open(guest, guest, &terms(4, policy));
+            hub.ready(guest);
+        }
+        hub.0.acts();
+        for guest in 0..2 {
+            hub.0.heard(guest, Up::Late { key: 0, step: 7 }, 0, NOW);
+            // Who asks again before there is an answer is not asked about twice.
+            hub.0.heard(guest, Up::Late { key: 0, step: 7 }, 0, NOW);
+        }
+        let asked = hub.0.acts();
+        assert!(matches!(asked[..], [Act::HeldUp(1, 0, 0, 7), Act::HeldUp(1, 1, 0, 7)]), "{asked:?}");
+        hub
+    }
+
+    /// What a core has found: who is missing, and who waits.
+    fn found(missing: &[u32], waiting: &[u32]) -> Queue {
+        let held_up = HeldUp { chunk: 0, step: 7, missing: missing.to_vec() };
+        let held_up = (!missing.is_empty()).then_some(held_up);
+        Queue { held_up, waiting: waiting.iter().copied().collect() }
+    }
+
+    #[test]
+    fn all_who_hold_others_up_are_lost_and_nobody_else() {
+        let mut hub = late("shrink");
+        hub.0.held_up(1, 0, found(&[], &[1]));
+        assert!(hub.0.acts().is_empty());
+        // Rank 1 waits for others itself.
+        hub.0.held_up(1, 0, found(&[1, 2, 3], &[0]));
+        assert_eq!(hub.0.standings()[0].workers, ["here", "here", "lost", "lost"]);
+        let acts = hub.0.acts();
+        let verdict = |guest| matches!(Hub::told(&acts, guest)[..], [Down::Verdict { blame, .. }] if *blame == Blame::Rank(guest));
+        assert!(verdict(2) && verdict(3), "{acts:?}");
+        // The other asked at the same time, and there is nobody any more who holds it up.
+        hub.0.held_up(1, 1, found(&[], &[]));
+        hub.0.held_up(1, 1, found(&[], &[]));
+        assert!(hub.0.acts().is_empty());
+        assert_eq!(hub.0.standings()[0].workers, ["here", "here", "lost", "lost"]);
+    }
+
+    #[test]
+    fn where_all_wait_for_each_other_the_first_is_named() {
+        let mut hub = late("fail");
+        hub.0.held_up(1, 0, found(&[1], &[0, 1]));
+        hub.0.held_up(1, 0, found(&[], &[0, 1]));
+        let acts = hub.0.acts();
+        for guest in 0..4 {
+            let told = Hub::told(&acts, guest);
+            assert!(matches!(told[..], [Down::Verdict { blame: Blame::Rank(1), .. }]), "{told:?}");
+        }
+        assert!(hub.0.standings().is_empty());
+    }
+
+    #[test]
+    fn what_one_rank_finds_ends_the_job_for_all_where_all_are_needed() {
+        let trouble = Trouble::closed("reset");
+        let gives_up = Up::GivesUp { blame: Blame::Hub(1), trouble: trouble.clone() };
+        let mut hub = late("fail");
+        hub.0.heard(3, gives_up.clone(), 0, NOW);
+        let acts = hub.0.acts();
+        let verdict = Down::Verdict { blame: Blame::Hub(1), trouble };
+        assert!((0..4).all(|guest| Hub::told(&acts, guest) == [&verdict]), "{acts:?}");
+        // Others go on without it.
+        let mut hub = late("shrink");
+        hub.0.heard(3, gives_up, 0, NOW);
+        assert_eq!(hub.0.standings()[0].workers, ["here", "here", "here", "left"]);
     }
 
     #[test]
@@ -991,7 +1071,7 @@ mod tests {
         hub.open(5, 1, &terms(2, "shrink"));
         hub.ready(5);
         hub.0.acts();
-        hub.0.heard(5, Up::Late { key: 0, trouble: Trouble::left() }, 0, NOW);
+        hub.0.heard(5, Up::Late { key: 0, step: 1 }, 0, NOW);
         let acts = hub.0.acts();
         assert!(matches!(Hub::told(&acts, 5)[..], [Down::Verdict { blame: Blame::Rank(1), .. }]), "{acts:?}");
         assert_eq!(hub.0.standings()[0].workers, ["here", "left"]);

@@ -50,6 +50,24 @@ pub struct HeldUp {
     pub missing: Vec<u32>,
 }
 
+/// Who waits at a core, and for whom.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Queue {
+    /// What holds up the step that was asked about, if anything does.
+    pub held_up: Option<HeldUp>,
+    /// Workers that wait for others, whatever for.
+    pub waiting: BTreeSet<u32>,
+}
+
+/// Which of those that came back under a worker's number is meant, and which question about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Which {
+    /// What tells it from what it was before.
+    pub incarnation: u64,
+    /// Counts the questions: whoever was asked before may have gone.
+    pub question: u64,
+}
+
 /// A worker that is part of a job again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Joined {
@@ -57,8 +75,8 @@ pub struct Joined {
     pub job: u32,
     /// The worker.
     pub worker: u32,
-    /// What tells it from what it was before.
-    pub incarnation: u64,
+    /// Which one, and what question this answers.
+    pub which: Which,
     /// The steps behind it, of each vector that has chunks here.
     pub steps: BTreeMap<u32, u64>,
 }
@@ -113,7 +131,7 @@ struct Job {
     /// Workers that were started again, and take up where they were.
     resumed: BTreeSet<u32>,
     /// Workers that another one is to admit, by the number that tells them from what they were before.
-    expected: BTreeMap<u32, u64>,
+    expected: BTreeMap<u32, Which>,
     counters: Counters,
 }
 
@@ -227,9 +245,12 @@ impl Shard {
 
     /// Jobs that workers are through with, and whether other racks have what they are owed.
     pub fn retired(&self) -> Vec<(u32, bool)> {
-        let owes = |job: u32| self.seats.values().any(|seat| seat.job == job && seat.link.waiting() > 0);
+        let owes = |number: u32, job: &Job| {
+            job.racks.iter().any(|path| !path.waiting.is_empty())
+                || self.seats.values().any(|seat| seat.job == number && seat.link.waiting() > 0)
+        };
         let retiring = self.jobs.iter().filter(|(_, job)| job.retiring);
-        retiring.map(|(&job, _)| (job, !owes(job))).collect()
+        retiring.map(|(&number, job)| (number, !owes(number, job))).collect()
     }
 
     /// Racks that are through with a job of which something more is wanted: of which job, and which rack.
@@ -245,6 +266,8 @@ impl Shard {
         let own = self.seats.iter().filter(|(_, seat)| seat.job == job);
         let own: Vec<u32> = own.map(|(&connection, _)| connection).collect();
         own.iter().for_each(|&connection| _ = self.detach(connection));
+        // Other jobs have buffers of other sizes, as a rule.
+        self.pool.clear();
         own
     }
 
@@ -315,31 +338,31 @@ impl Shard {
     }
 
     /// A worker that was lost is there again, and takes up where it was: it owes the steps that it has not pushed.
-    pub fn resume(&mut self, job: u32, worker: u32, incarnation: u64) {
+    pub fn resume(&mut self, job: u32, worker: u32, which: Which) {
         let Some(known) = self.jobs.get_mut(&job) else { return };
         known.resumed.insert(worker);
         known.gone.remove(&worker);
         known.here[worker as usize] = true;
         known.slots.values_mut().for_each(|slot| slot.resume(worker));
-        self.join(job, worker, incarnation);
+        self.join(job, worker, which);
     }
 
     /// A worker that was lost is there again, and another one is going to say from when on it is part of the job.
-    pub fn expect(&mut self, job: u32, worker: u32, incarnation: u64) {
+    pub fn expect(&mut self, job: u32, worker: u32, which: Which) {
         if let Some(known) = self.jobs.get_mut(&job) {
-            known.expected.insert(worker, incarnation);
+            known.expected.insert(worker, which);
         }
     }
 
     /// Says which steps are behind a worker that is part of a job again.
-    fn join(&mut self, job: u32, worker: u32, incarnation: u64) {
+    fn join(&mut self, job: u32, worker: u32, which: Which) {
         let Some(known) = self.jobs.get(&job) else { return };
         let mut steps = BTreeMap::new();
         for (&chunk, slot) in &known.slots {
             let least: &mut u64 = steps.entry(known.contract.catalogue.piece(chunk).key).or_insert(u64::MAX);
             *least = slot.pushed(worker).min(*least);
         }
-        self.joined.push(Joined { job, worker, incarnation, steps });
+        self.joined.push(Joined { job, worker, which, steps });
     }
 
     /// Workers that are part of a job again since it was asked last.
@@ -354,16 +377,17 @@ impl Shard {
         seat.link.control(Header { kind, epoch, sequence: 0, chunk: 0 }, &[]);
     }
 
-    /// A job's first chunk that some wait for and others have not pushed; of a vector, or of all.
-    pub fn held_up(&self, job: u32, key: Option<u32>) -> Option<HeldUp> {
-        let known = self.jobs.get(&job)?;
-        known.slots.iter().find_map(|(&chunk, slot)| {
-            if key.is_some_and(|key| key != known.contract.catalogue.piece(chunk).key) {
-                return None;
-            }
+    /// Who waits for whom: the first chunk of a vector that some wait for and others have not pushed, if the step that is open
+    /// is none after `step`.
+    pub fn queue(&self, job: u32, key: u32, step: u64) -> Queue {
+        let Some(known) = self.jobs.get(&job) else { return Queue::default() };
+        let own = known.slots.iter().filter(|(chunk, _)| known.contract.catalogue.piece(**chunk).key == key);
+        let held_up = own.filter(|(_, slot)| slot.version() < step).find_map(|(&chunk, slot)| {
             let (step, missing) = slot.held_up(&known.here)?;
             (!missing.is_empty()).then_some(HeldUp { chunk, step, missing })
-        })
+        });
+        let waiting = known.slots.values().flat_map(|slot| slot.waiting(&known.here)).collect();
+        Queue { held_up, waiting }
     }
 
     /// A job that cannot go on without a worker that is gone: both. Only under [`Policy::Fail`].
@@ -642,8 +666,11 @@ impl Shard {
                 }
                 // It may have gone again meanwhile, or another one been asked before, and have pushed.
                 let begun = known.slots.values().any(|slot| slot.has_begun(newcomer));
-                let expected = known.expected.get(&newcomer) == Some(&incarnation);
-                if !expected || begun && known.here[newcomer as usize] {
+                let expected = known.expected.get(&newcomer).copied();
+                let Some(which) = expected.filter(|which| which.incarnation == incarnation) else {
+                    return Ok(());
+                };
+                if begun && known.here[newcomer as usize] {
                     return Ok(());
                 }
                 known.here[newcomer as usize] = true;
@@ -655,7 +682,7 @@ impl Shard {
                         slot.settle(setting);
                     });
                 }
-                self.join(job, newcomer, incarnation);
+                self.join(job, newcomer, which);
             }
         }
         Ok(())

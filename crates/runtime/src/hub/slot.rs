@@ -112,6 +112,11 @@ impl Slot {
         }
     }
 
+    /// Bytes that it takes to keep count of a chunk of so many workers, beside the chunk itself.
+    pub(super) fn bytes_for(workers: u64) -> u64 {
+        2 * size_of::<u64>() as u64 * workers + size_of::<Self>() as u64
+    }
+
     pub(super) fn element(&self) -> Element {
         self.element
     }
@@ -284,6 +289,13 @@ impl Slot {
         Some((open, self.missing(here).collect()))
     }
 
+    /// Workers that wait for others.
+    pub(super) fn waiting(&self, here: &[bool]) -> impl Iterator<Item = u32> {
+        let held_up = self.away.is_none() && self.missing(here).next().is_some();
+        let asks = self.rounds.values().flat_map(|round| &round.asks);
+        asks.chain(self.pulls.iter().map(|(worker, _)| worker)).filter(move |_| held_up).copied()
+    }
+
     /// One more step: of what was combined becomes a value.
     fn apply(&mut self, mut sum: Buffer, contributors: u16, setting: &mut Setting<'_>) {
         let contract = setting.contract;
@@ -389,6 +401,10 @@ impl Slot {
 
     /// Another learning rate, from the step on that a worker pushes next; without synchrony, at once.
     pub(super) fn set_rate(&mut self, rate: f64, worker: u32, asynchronous: bool) {
+        // Nothing would ever make use of it, nor forget it.
+        if self.optimizer.is_none() {
+            return;
+        }
         let from = if asynchronous { 0 } else { self.pushed[worker as usize] + 1 };
         self.rates.retain(|&(known, _)| known < from);
         self.rates.push((from, rate));

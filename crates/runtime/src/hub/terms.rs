@@ -2,9 +2,13 @@
 
 use super::keys::{CHUNK, Catalogue, Key};
 use super::optimizer::{Chosen, Optimizer, Optimizers};
+use super::slot::Slot;
+use crate::memory::Pool;
 use crate::operation::Association;
 use crate::sum::{Element, Reduction, offered};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -227,15 +231,13 @@ impl Terms {
             ));
         }
         // Vectors of one optimizer share it.
-        let mut made: Vec<(&Chosen, Arc<dyn Optimizer>)> = Vec::new();
+        let mut made: BTreeMap<String, Arc<dyn Optimizer>> = BTreeMap::new();
         let chosen = self.keys.iter().map(|key| {
             let Some(chosen) = key.optimizer.as_ref().or(self.optimizer.as_ref()) else { return Ok(None) };
-            if let Some((_, known)) = made.iter().find(|(known, _)| *known == chosen) {
-                return Ok(Some(Arc::clone(known)));
-            }
-            let optimizer = optimizers.make(chosen)?;
-            made.push((chosen, Arc::clone(&optimizer)));
-            Ok(Some(optimizer))
+            Ok(Some(match made.entry(format!("{chosen:?}")) {
+                Entry::Occupied(known) => Arc::clone(known.get()),
+                Entry::Vacant(place) => Arc::clone(place.insert(optimizers.make(chosen)?)),
+            }))
         });
         let chosen: Vec<_> = chosen.collect::<Result<_, String>>()?;
         if let Some(chosen) = &self.optimizer {
@@ -256,11 +258,13 @@ impl Terms {
             }
         }
         let mut together = Vec::new();
+        let mut named: BTreeMap<&str, (u32, u64)> =
+            (0u32..).zip(catalogue.keys()).map(|(key, of)| (of.name.as_str(), (key, of.elements))).collect();
         for name in &self.together {
-            let key = (0u32..).zip(catalogue.keys()).find(|(_, key)| key.name == *name);
-            let (key, vector) =
-                key.ok_or_else(|| format!("there is no vector `{name}` to be pushed together"))?;
-            if vector.elements > 0 {
+            let (key, elements) = named.remove(name.as_str()).ok_or_else(|| {
+                format!("there is no vector `{name}` to be pushed together, or it is named twice")
+            })?;
+            if elements > 0 {
                 together.push(key);
             }
         }
@@ -312,16 +316,21 @@ impl Contract {
         self.optimizers[self.catalogue.piece(chunk).key as usize].as_ref()
     }
 
-    /// Bytes that a hub needs for chunks of the job, at most: a value of each, what is pushed for the open step and the next,
-    /// and what optimizers remember. In order, what is pushed is kept until all of it is there; where lost workers are waited
-    /// for, so is the value before.
-    pub fn needs(&self, chunks: impl IntoIterator<Item = u32>) -> u64 {
+    /// Bytes that a hub needs for chunks of the job: a value of each, what is pushed for the open step and the next, what
+    /// optimizers remember, and what is known of each worker. In order, what is pushed is kept until all of it is there; where
+    /// lost workers are waited for, so is the value before; and the sums of other racks come beside this one's. Workers that
+    /// are further ahead, or read slowly, take more: as much as the hub lets them.
+    pub fn needs<'a>(&self, chunks: impl IntoIterator<Item = &'a u32>) -> u64 {
         let kept = 1 + u64::from(self.terms.policy == Policy::Wait);
+        let workers = u64::from(self.terms.workers);
         let in_order = self.association == Association::Seats;
-        let pushed = 2 * if in_order { u64::from(self.terms.workers) } else { 1 };
-        let of = |chunk| {
+        let pushed = 2 * if in_order { workers } else { 1 } + 2 * u64::from(self.terms.racks.is_some());
+        let of = |&chunk: &u32| {
+            let bytes = self.catalogue.bytes(chunk);
             let remembered = self.optimizer(chunk).map_or(0, |optimizer| optimizer.vectors()) as u64;
-            self.catalogue.bytes(chunk) * (kept + pushed + remembered)
+            Pool::capacity(bytes as usize) as u64 * (kept + pushed)
+                + bytes * remembered
+                + Slot::bytes_for(workers)
         };
         chunks.into_iter().map(of).fold(0, u64::saturating_add)
     }

@@ -12,11 +12,13 @@ pub(crate) struct Line {
     pub(crate) socket: Socket,
     decoder: Decoder,
     out: Vec<u8>,
+    /// Whether something has come since it was asked last.
+    heard: bool,
 }
 
 impl Line {
     pub(crate) fn new(socket: Socket) -> Self {
-        Self { socket, decoder: Decoder::new(LONGEST), out: Vec::new() }
+        Self { socket, decoder: Decoder::new(LONGEST), out: Vec::new(), heard: false }
     }
 
     /// Has something said, at the next [`Line::write`].
@@ -37,6 +39,11 @@ impl Line {
         self.decoder.message()
     }
 
+    /// Whether something has come since it was asked last.
+    pub(crate) fn heard(&mut self) -> bool {
+        std::mem::take(&mut self.heard)
+    }
+
     /// Reads what there is, up to 64 KiB: whoever floods does not have it all kept at once.
     ///
     /// # Errors
@@ -47,13 +54,26 @@ impl Line {
         for _ in 0..PIECES {
             match self.socket.read(&mut bytes) {
                 Ok(0) => return Err("end of file".to_owned()),
-                Ok(read) => self.decoder.feed(&bytes[..read]),
+                Ok(read) => {
+                    self.heard = true;
+                    self.decoder.feed(&bytes[..read]);
+                }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error.to_string()),
             }
         }
         Ok(())
+    }
+
+    /// Says what there is to say and then that nothing more will follow; whether the other side has ended, too. To be asked
+    /// again and again: a connection that is closed with something unread takes back what is on its way.
+    pub(crate) fn parts(&mut self) -> bool {
+        let written = self.write();
+        if self.said() {
+            _ = self.socket.shutdown();
+        }
+        written.and_then(|()| self.read()).is_err()
     }
 
     /// Writes as much as there is room for.

@@ -3,7 +3,7 @@
 use super::Wanted;
 use super::greeting::{self, Greeting};
 use super::near::{self, Agreement};
-use super::place::{Absence, Place, set_congestion};
+use super::place::{Absence, Place};
 use super::post::{Meet, Post};
 use crate::affinity;
 use crate::control::admission::Lanes;
@@ -11,6 +11,7 @@ use crate::control::message::Listens;
 use crate::fault::{Kind, Trouble};
 use crate::handshake::{Hello, Role};
 use crate::transport::Connection;
+use crate::transport::congestion;
 use crate::transport::socket::{Socket, Stream};
 use mio::net::{TcpListener, TcpStream, UnixListener};
 use mio::{Events, Interest, Poll, Token};
@@ -22,8 +23,8 @@ use std::time::{Duration, Instant};
 /// Sets what connections between members have in common.
 fn prepare(stream: &TcpStream, place: &Place) -> Result<(), String> {
     stream.set_nodelay(true).map_err(|error| error.to_string())?;
-    if let Some(congestion) = &place.congestion {
-        set_congestion(&SockRef::from(stream), congestion)?;
+    if let Some(name) = &place.congestion {
+        congestion::choose(&SockRef::from(stream), name)?;
     }
     Ok(())
 }
@@ -240,12 +241,14 @@ impl<'a> Meeting<'a> {
     fn accept(&mut self) {
         let tcp = (self.listeners.lanes.iter())
             .flat_map(|listener| std::iter::from_fn(|| listener.accept().ok()))
+            .take(greeting::MOST)
             .map(|(stream, _)| Socket::Tcp(stream));
         let unix = (self.listeners.door.iter())
             .flat_map(|door| std::iter::from_fn(|| door.accept().ok()))
+            .take(greeting::MOST)
             .filter(|(stream, _)| near::kin(stream).is_ok())
             .map(|(stream, _)| Socket::Unix(stream));
-        let sockets: Vec<Socket> = tcp.take(greeting::MOST).chain(unix.take(greeting::MOST)).collect();
+        let sockets: Vec<Socket> = tcp.chain(unix).collect();
         // Whoever has been silent for longest makes room; those that this member calls itself stay.
         let heard = |stage: &Stage| match stage {
             Stage::Greeting(greeting) => greeting.heard,

@@ -2,6 +2,7 @@
 
 use crate::executor::Settings;
 use crate::handshake::Trust;
+use crate::transport::congestion;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -59,8 +60,8 @@ impl Place {
                 "cannot tell others to find it at {any}, which is every address: name those that they reach it at"
             ));
         }
-        if let Some(congestion) = &self.congestion
-            && let Err(why) = try_congestion(congestion, self.interfaces[0])
+        if let Some(name) = &self.congestion
+            && let Err(why) = congestion::check(name, SocketAddr::new(self.interfaces[0], 0))
         {
             return fault(why);
         }
@@ -76,27 +77,6 @@ impl Place {
             ));
         }
         Ok(())
-    }
-}
-
-/// That this system has a congestion control, and lets us have it.
-fn try_congestion(name: &str, interface: IpAddr) -> Result<(), String> {
-    let domain = socket2::Domain::for_address(SocketAddr::new(interface, 0));
-    let socket =
-        socket2::Socket::new(domain, socket2::Type::STREAM, None).map_err(|error| error.to_string())?;
-    set_congestion(&socket, name)
-}
-
-/// Sets a socket's congestion control.
-pub(super) fn set_congestion(socket: &socket2::Socket, name: &str) -> Result<(), String> {
-    #[cfg(target_os = "linux")]
-    return socket.set_tcp_congestion(name.as_bytes()).map_err(|error| {
-        format!("cannot have the congestion control `{name}`: {error} (`sysctl net.ipv4.tcp_allowed_congestion_control` lists those that it can)")
-    });
-    #[cfg(not(target_os = "linux"))]
-    {
-        _ = socket;
-        Err(format!("cannot choose the congestion control `{name}` on this system"))
     }
 }
 

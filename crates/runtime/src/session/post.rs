@@ -445,7 +445,7 @@ impl Keeper {
                 _ = self.post.line.socket.shutdown();
             }
             let said = leaving
-                .is_some_and(|since| self.post.line.said() || since.elapsed() > Duration::from_secs(1));
+                .is_some_and(|since| self.post.line.parts() || since.elapsed() > Duration::from_secs(1));
             if said || (gone && leaving.is_some()) {
                 return Err(LOST.to_owned());
             }

@@ -67,9 +67,10 @@ impl Intake for Waste {
     }
 }
 
-/// Takes what a peer has sent, and forgets it; whether the peer has ended, too.
+/// Takes what a peer has sent, and forgets it; whether the peer has ended, too. Not for ever, however much it sends.
 pub(super) fn ended(connection: &mut Connection) -> bool {
-    loop {
+    const LOOKS: usize = 64;
+    for _ in 0..LOOKS {
         // Nobody tells any more: it is asked.
         connection.rouse();
         match connection.receive(&mut Waste([0; 4096])) {
@@ -78,4 +79,5 @@ pub(super) fn ended(connection: &mut Connection) -> bool {
             Err(halt) => return !halt.waits(),
         }
     }
+    false
 }

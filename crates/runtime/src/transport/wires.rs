@@ -277,8 +277,9 @@ impl Wires {
         lost.extend(look.lost);
     }
 
-    /// Says goodbye to all peers, and goes once they have got everything and have ended, too, or take no more.
-    pub(crate) fn leave(&mut self, machine: &mut impl Machine) {
+    /// Says goodbye to all peers, and goes once they have got everything and have ended, too, or take no more. Calls `meanwhile`
+    /// every millisecond or so.
+    pub(crate) fn leave(&mut self, machine: &mut impl Machine, mut meanwhile: impl FnMut()) {
         const GLANCE: Duration = Duration::from_millis(1);
         let silence = self.pulse.patience().silence;
         self.connections.keys().for_each(|&peer| machine.leave(peer));
@@ -295,6 +296,7 @@ impl Wires {
             if self.connections.is_empty() {
                 return;
             }
+            meanwhile();
             // Where that cannot wait, there is still the time.
             if self.poll.poll(&mut self.events, Some(GLANCE)).is_err() {
                 std::thread::sleep(GLANCE);

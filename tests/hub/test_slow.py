@@ -1,0 +1,34 @@
+"""Networks that are slow, on an emulated cluster."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+from tests.testbed.specs import needs_namespaces
+
+WORKER = Path(__file__).parent / "leaver.py"
+
+SLOW = """\
+schema: syncline-testbed/1
+name: slow-{number}
+fabric:
+  npus: [hub, worker]
+  switches: [tor]
+  links:
+    - {{ from: hub, to: tor, rate: 10Mb/s }}
+    - {{ from: worker, to: tor, rate: 10Mb/s }}
+"""
+
+
+@needs_namespaces
+def test_whoever_leaves_slowly_is_not_lost(cli):
+    """Fault: a rank leaves whose last pushes take seconds -> it has left, and is not lost"""
+    bed = cli.write("bed.yaml", SLOW.format(number=os.getpid()))
+    done = cli("testbed", "run", bed, "--", sys.executable, WORKER)
+    assert done.returncode == 0, done.stderr
+    said = next(json.loads(line.partition("] ")[2]) for line in done.stdout.splitlines() if line.startswith("[0] "))
+    assert said["took_s"] > 2.0
+    assert [each["event"] for each in said["events"]] == ["job_begins", "rank_is_here", "rank_leaves", "job_ends"]
