@@ -7,6 +7,7 @@ from contextlib import ExitStack
 
 import pytest
 
+from syncline.errors import SynclineError
 from syncline.hub import Hub, Racks, Service, Sgd
 from tests.hub.test_exchange import refused, together
 
@@ -74,14 +75,16 @@ def test_racks_are_read(tmp_path):
         ("10.0.0.9 0 1", "no rack"),
         ("10.0.0.9 : 0 x", "no rack"),
         ("a : 0 1\nb : 1 2", "rank 1 is in two racks"),
-        ("a : 0 2", "no rank is left out"),
-        ("", "no rank is left out"),
-        ("a : -1 0", "no rack"),
+        ("a : 0 2", "rank 1 is in no rack"),
+        ("", "the file has no racks"),
+        ("a : -1 0", "racks.txt:1:5"),
+        ("a : 0\n\n 1", "racks.txt:3:2"),
         ("0 1", "this rack has no hubs"),
     ):
         file.write_text(text)
         refused(lambda: Racks.read(file), words)
-    refused(lambda: Racks.read(tmp_path / "none"), "cannot be read")
+    with pytest.raises(SynclineError, match="no such file"):
+        Racks.read(tmp_path / "none")
 
 
 def test_racks_that_make_no_sense_are_told():

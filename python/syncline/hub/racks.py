@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
+from syncline.config.problem import error, refuse
 from syncline.hub.service import PORT
 from syncline.runtime.addresses import resolve, with_port
-from syncline.runtime.memory import refusal
 from syncline.runtime.racks import places, read
 
 if TYPE_CHECKING:
@@ -42,7 +42,8 @@ class Racks:
         bare = next((rack for rack in racks if not rack.hubs), None)
         if bare is not None:
             ranks = " ".join(map(str, bare.ranks))
-            raise refusal("this rack has no hubs", f"{file}: {ranks}", f"HUBS : RANKS, such as 10.0.0.9 : {ranks}")
+            allowed = f"HUBS : RANKS, such as 10.0.0.9 : {ranks}"
+            refuse(error("SL0102", "this rack has no hubs", mark=bare.mark, allowed=allowed))
         return cls(places(racks), [rack.hubs for rack in racks])
 
     def plain(self) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from syncline.runtime import completions, congestions, leaving, trust
 from syncline.runtime import rendezvous as meeting
 from syncline.runtime.addresses import resolve, setting, with_port
 from syncline.runtime.memory import NOTHING, Memory, memory, refusal
-from syncline.runtime.racks import grouped, of_ranks
+from syncline.runtime.racks import grouped, mixed, of_ranks
 from syncline.runtime.racks import order as rack_order
 from syncline.runtime.settings import RULES, Pace, Rule
 
@@ -50,16 +50,16 @@ class Told:
 
     rules: Sequence[Rule]
     order: Sequence[int] | None
-    racks: RackMap | None
+    of: Sequence[int] | None
+    """The rack of each rank."""
 
     def plain(self, world: int) -> dict[str, list[Any]]:
         """As the core reads it, for ``world`` ranks."""
         rules, order = self.rules, self.order
-        if self.racks is not None:
+        if self.of is not None:
             if order is not None:
                 raise refusal("the order of ranks is said twice", "order and racks", "one of them")
-            of = of_ranks(self.racks, world)
-            rules, order = grouped(rules, of), rack_order(of)
+            rules, order = grouped(rules, self.of), rack_order(self.of)
         named = {"rules": rules, "otherwise": RULES}
         plain: dict[str, list[Any]] = {name: [asdict(rule) for rule in each] for name, each in named.items()}
         return plain | {"order": list(range(world) if order is None else order)}
@@ -167,7 +167,7 @@ class Communicator:
         own = environment.get("SYNCLINE_ADDRESSES", "127.0.0.1")
         interfaces = [each for each in (own.split(",") if interfaces is None else interfaces) if each]
         congestions.check(congestion)
-        told = Told(rules, order, racks)
+        told = Told(rules, order, None if racks is None else of_ranks(racks, world))
         plans = told.plain(world)
         key = trust.secret(key_file, tls, names=(f"rank-{rank}", "rank"))
         shared = key if isinstance(key, bytes) else None
@@ -337,16 +337,18 @@ class Communicator:
         Afterwards this communicator is of those ranks: :attr:`rank`, :attr:`world` and :attr:`ranks` say who they are,
         counted anew from 0 without gaps. ``rules``, ``order`` and ``racks`` are as in :meth:`join`, with ranks as the
         job began with them; without them those of before hold. A plan that does not run on so many ranks is replaced by
-        that of :data:`~syncline.runtime.RULES`, with a warning.
+        that of :data:`~syncline.runtime.RULES`, with a warning. Groups of ``two_level`` keep their size: where racks
+        have lost ranks they may mix racks, which is slower, and a warning says so.
 
         Raises ``SynclineError`` (SL1201, exit status 6) where there is no new epoch with this rank: rank 0, which
         coordinates, is lost; this rank was left behind. It has left the job then. Where the job is not elastic, or an
         operation failed whose input was not kept (``keep=True``), it raises one (SL0102), and nothing has changed.
         """
         before = self._told
-        if order is None and racks is None:
-            order, racks = before.order, before.racks
-        told = Told(before.rules if rules is None else rules, order, racks)
+        of = None if racks is None else of_ranks(racks, self._whole)
+        if order is None and of is None:
+            order, of = before.order, before.of
+        told = Told(before.rules if rules is None else rules, order, of)
         try:
             self._core = self._core.renew(json.dumps(told.plain(self._whole)), wait_s)
         except ValueError as error:
@@ -356,9 +358,15 @@ class Communicator:
         self._warn()
 
     def _warn(self) -> None:
-        """Says which plans were replaced."""
-        for plan, other in self._core.replaced:
+        """Says which plans were replaced, and which do not go by racks any more."""
+        replaced = self._core.replaced
+        for plan, other in replaced:
             warnings.warn(f"`{plan}` is not for {self.world} ranks: `{other}` runs in its stead", stacklevel=3)
+        told = self._told
+        for plan in [] if told.of is None else mixed(told.rules, told.of, self.ranks):
+            if plan not in dict(replaced):
+                why = f"groups of `{plan}` are no racks any more: ranks are lost"
+                warnings.warn(f"{why}. Sums are right, and slower than by a `ring`, say: renew(rules=..)", stacklevel=3)
 
     def fault(self) -> SynclineError | None:
         """Why nothing can begin any more: what ended an operation, or would end the next."""

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import operator
+import re
 from collections import Counter
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
-from syncline.runtime.memory import refusal
+from syncline.config.node import Mark, Text
+from syncline.config.problem import error, refuse, shown
+from syncline.config.source import read_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Container, Sequence
 
     from syncline.runtime.settings import Rule
 
@@ -20,6 +26,14 @@ if TYPE_CHECKING:
 BY_RACK = "two_level"
 """The plan whose groups are racks, where its rule names no size of groups."""
 
+LINE = "RANKS, such as 0 1 2 3, or HUBS : RANKS, such as 10.0.0.9 : 0 1"
+"""What a line of a file may be."""
+
+_NO_SIZE = re.compile(rf"\s*{BY_RACK}\s*(\([\s,]*\)\s*)?")
+_RANK = re.compile(r"[0-9]{1,9}")
+_NAMED = 8
+"""Ranks that an error names one by one."""
+
 
 @dataclass(frozen=True)
 class Rack:
@@ -28,6 +42,8 @@ class Rack:
     ranks: list[int]
     hubs: list[str]
     """Addresses of parameter hubs in the rack, where there are any."""
+    mark: Mark | None = field(default=None, compare=False, repr=False)
+    """Where it stands."""
 
 
 def read(file: str | Path) -> list[Rack]:
@@ -40,36 +56,52 @@ def read(file: str | Path) -> list[Rack]:
 
     Raises ``SynclineError`` where a line is something else, or a rank is in two racks or none.
     """
-    try:
-        lines = Path(file).read_text("utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise refusal("the racks cannot be read", f"{file}: {error}", "RANKS or HUBS : RANKS in each line") from error
+    text = Text(str(file), read_file(str(file)).splitlines())
     racks: list[Rack] = []
     place: dict[int, int] = {}
-    for number, line in enumerate(lines, 1):
-        text = line.partition("#")[0].strip()
-        if not text:
+    for number in range(1, len(text.lines) + 1):
+        words = list(re.finditer(r"\S+", text.lines[number - 1].partition("#")[0]))
+        if not words:
             continue
-        head, colon, tail = f" {text}".partition(" : ")
-        rack = Rack(_ranks(tail if colon else head), head.split() if colon else [])
-        if not rack.ranks or (colon and not rack.hubs):
-            found = f"{file}, line {number}: {text}"
-            raise refusal("this is no rack", found, "RANKS, such as 0 1 2 3, or HUBS : RANKS, such as 10.0.0.9 : 0 1")
-        for rank in rack.ranks:
+        rack, marks = _rack(words, text, number)
+        for rank, mark in zip(rack.ranks, marks, strict=True):
             if rank in place:
-                found = f"{file}, lines {place[rank]} and {number}"
-                raise refusal(f"rank {rank} is in two racks", found, "each rank once")
+                twice = "named twice" if place[rank] == number else "in two racks"
+                first = f"line {place[rank]} has it first"
+                refuse(error("SL0102", f"rank {rank} is {twice}", mark=mark, allowed="each rank once", notes=[first]))
             place[rank] = number
         racks.append(rack)
-    if not place or sorted(place) != list(range(len(place))):
-        raise refusal("racks have ranks 0 and up, each in one", f"{file}: {sorted(place)}", "no rank is left out")
+    whole = Mark(text, 0, 0, 0)
+    if not racks:
+        refuse(error("SL0102", "the file has no racks", mark=whole, allowed=f"in each line {LINE}"))
+    if max(place) >= len(place):
+        help = "ranks count from 0, and each is in a rack"
+        refuse(error("SL0102", _left_out(place, max(place)), mark=whole, help=help))
     return racks
 
 
-def _ranks(text: str) -> list[int]:
-    """The numbers of a line, or none where something else stands there."""
-    words = text.split()
-    return [int(word) for word in words] if all(word.isascii() and word.isdecimal() for word in words) else []
+def _rack(words: Sequence[re.Match[str]], text: Text, number: int) -> tuple[Rack, list[Mark]]:
+    """The rack of a line, and where each of its ranks stands."""
+    said = [word[0] for word in words]
+    colon = said.index(":") if ":" in said else None
+    ranks = words if colon is None else words[colon + 1 :]
+    whole = Mark(text, number, words[0].start() + 1, words[-1].end() - words[0].start())
+    wrong = next((word for word in ranks if not _RANK.fullmatch(word[0])), None)
+    if wrong is not None or not ranks or colon == 0:
+        mark = whole if wrong is None else Mark(text, number, wrong.start() + 1, len(wrong[0]))
+        found = " ".join(said) if wrong is None else wrong[0]
+        refuse(error("SL0102", "this is no rack", mark=mark, found=shown(found), allowed=LINE))
+    marks = [Mark(text, number, word.start() + 1, len(word[0])) for word in ranks]
+    return Rack([int(word[0]) for word in ranks], said[: colon or 0], whole), marks
+
+
+def _left_out(place: Container[int], last: int) -> str:
+    """Which ranks up to ``last`` have no place."""
+    missing = list(islice((rank for rank in range(last + 1) if rank not in place), _NAMED + 1))
+    if len(missing) == 1:
+        return f"rank {missing[0]} is in no rack"
+    more = " and more" if len(missing) > _NAMED else ""
+    return f"ranks {', '.join(map(str, missing[:_NAMED]))}{more} are in no rack"
 
 
 def places(racks: Sequence[Rack]) -> list[int]:
@@ -84,12 +116,48 @@ def of_ranks(racks: RackMap, world: int) -> list[int]:
     Raises ``SynclineError`` where others are given.
     """
     if isinstance(racks, (str, Path)):
-        found, where = places(read(racks)), f"{racks}: "
+        found, mark = places(read(racks)), Mark(Text(str(racks), ()), 0, 0, 0)
     else:
-        found, where = list(racks), ""
+        found, mark = _listed(racks), None
     if len(found) != world:
-        raise refusal("racks are not those of the job", f"{where}{len(found)} ranks", f"each of {world} ranks once")
+        refuse(
+            error(
+                "SL0102",
+                "racks are not those of the job",
+                mark=mark,
+                key="racks",
+                found=f"{len(found)} ranks",
+                allowed=f"each of {world} ranks once",
+                notes=[_left_out(range(len(found)), world - 1)] if len(found) < world else [],
+            )
+        )
     return found
+
+
+def _listed(racks: Any) -> list[int]:
+    """The rack of each rank, as a list has it."""
+    if not isinstance(racks, Iterable) or isinstance(racks, (Mapping, Set, bytes, bytearray)):
+        _no_racks(shown(racks))
+    found = []
+    for rank, rack in enumerate(racks):
+        try:
+            found.append(operator.index(rack))
+        except TypeError:
+            _no_racks(f"{shown(rack)} for rank {rank}")
+    return found
+
+
+def _no_racks(found: str) -> NoReturn:
+    refuse(
+        error(
+            "SL0102",
+            "these are no racks of ranks",
+            key="racks",
+            found=found,
+            allowed="the number of each rank's rack, such as [0, 0, 1, 1]",
+            help="or give the name of a file with the ranks of a rack in each line",
+        )
+    )
 
 
 def order(of: Sequence[int]) -> list[int]:
@@ -106,14 +174,30 @@ def grouped(rules: Iterable[Rule], of: Sequence[int]) -> list[Rule]:
     sizes = sorted(Counter(of).values(), reverse=True)
 
     def named(rule: Rule) -> Rule:
-        if rule.algorithm != BY_RACK:
+        if not _NO_SIZE.fullmatch(rule.algorithm):
             return rule
         if len(set(sizes[:-1])) > 1:
-            raise refusal(
-                "racks that differ in size cannot be the groups of a two-level plan",
-                f"racks of {', '.join(map(str, sizes))} ranks",
-                f"racks of one size, but for a smaller one; {BY_RACK}(group=N); or another plan",
+            refuse(
+                error(
+                    "SL0102",
+                    "racks that differ in size cannot be the groups of a two-level plan",
+                    key="racks",
+                    found=f"racks of {', '.join(map(str, sizes))} ranks",
+                    allowed=f"racks of one size, but for a smaller one; {BY_RACK}(group=N); or another plan",
+                )
             )
-        return replace(rule, algorithm=f"{BY_RACK}(group={sizes[0]})")
+        return replace(rule, algorithm=f"{BY_RACK}(group={max(sizes, default=1)})")
 
     return [named(rule) for rule in rules]
+
+
+def mixed(rules: Sequence[Rule], of: Sequence[int], left: Iterable[int]) -> list[str]:
+    """Plans whose groups are racks, and are racks no more where only some ranks are ``left``.
+
+    Groups are of one size, but for the last: where a rank is lost, those behind it move up into groups of other racks.
+    """
+    size, here = max(Counter(of).values()), set(left)
+    racks = [of[rank] for rank in order(of) if rank in here]
+    if all(len(set(racks[first : first + size])) == 1 for first in range(0, len(racks), size)):
+        return []
+    return [named.algorithm for rule, named in zip(rules, grouped(rules, of), strict=True) if named != rule]
