@@ -493,7 +493,7 @@ def run(
     """Run a command on all hosts, one process each, with the environment that torchrun gives.
 
     Rank, addresses and interfaces are in the environment. Of a file, a testbed is there for as long as it takes.
-    Exit status: 0 done, 2 configuration, 6 a process failed or time ran out, 130 Ctrl-C.
+    Exit status: 0 done, 2 configuration, 3 input, 6 a process failed or time ran out, 130 Ctrl-C. Needs root.
     """
     from syncline.cli.testbed import run as call
 
@@ -513,7 +513,8 @@ def check_testbed(
 ) -> int:
     """Measure rates and latencies in a rack and across racks, and compare them with the file.
 
-    Exit status: 0 they are what it says, 1 they are not, 2 configuration, 6 a host failed.
+    Exit status: 0 they are what it says, 1 they are not, 2 configuration, 3 input, or costs that cannot be written,
+    6 a host failed, 130 Ctrl-C. Needs root.
     """
     from syncline.cli.testbed import check as call
 
@@ -526,7 +527,10 @@ def status(
     json: Json = False,
     no_color: NoColour = False,
 ) -> int:
-    """List testbeds, or the hosts of one."""
+    """List testbeds, or the hosts of one.
+
+    Exit status: 0 done, 2 there is no such testbed, 3 input.
+    """
     from syncline.cli.testbed import status as call
 
     return call(which, as_json=json)
@@ -537,7 +541,10 @@ def down(
     which: Annotated[list[str] | None, typer.Argument(metavar="NAME...", help="Testbeds, or their files.")] = None,
     all_: Annotated[bool, typer.Option("--all", metavar="", help="All of them, and what crashes left over.")] = False,
 ) -> int:
-    """Take testbeds down, with everything that runs on their hosts."""
+    """Take testbeds down, with everything that runs on their hosts.
+
+    Exit status: 0 done, 2 there is no such testbed, or this is one of its hosts, 3 input, 130 Ctrl-C. Needs root.
+    """
     from syncline.cli.testbed import down as call
 
     return call(which or [], every=all_)

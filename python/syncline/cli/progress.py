@@ -83,7 +83,6 @@ def line(elapsed_s: float, simulated_s: float, events: int, done: float) -> str:
 
 def left(elapsed_s: float, done: float) -> list[str]:
     """``2 min 5 s left``; nothing before anything is done."""
-    if done <= 0:
-        return []
-    minutes, seconds = divmod(round(elapsed_s * (1 - done) / done), 60)
-    return [f"{minutes} min {seconds} s left" if minutes else f"{seconds} s left"]
+    from syncline.report.quantity import duration
+
+    return [f"{duration(elapsed_s * (1 - done) / done)} left"] if done > 0 else []

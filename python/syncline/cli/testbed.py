@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from dataclasses import asdict
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,10 +12,11 @@ from syncline import _core
 from syncline.cli.options import overrides
 from syncline.cli.progress import Waiting
 from syncline.cli.streams import complain, say, show, show_json
-from syncline.config.problem import error, refuse
+from syncline.config.problem import error, refuse, shown
+from syncline.errors import SynclineError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from syncline.errors import Diagnostic
     from syncline.testbed.layout import Layout
@@ -94,45 +95,69 @@ def run(which: str, command: Sequence[str], hosts: str | None, timeout: str | No
     command = command[1:] if command[:1] == ["--"] else command
     if not command:
         refuse(error("SL0103", "no command is given", help=f"syncline testbed run {which} -- COMMAND"))
-    order = None if hosts is None else _numbers(hosts)
+    chosen = None if hosts is None else _ranges(hosts)
     timeout_s = None if timeout is None else _seconds(timeout)
-    with _testbed(which, sets, quiet=False) as (layout, _):
+    order: list[int] = []
+
+    def choose(layout: Layout) -> None:
+        order.extend(range(len(layout.hosts)) if chosen is None else _numbers(layout, chosen))
+
+    with _testbed(which, sets, choose, quiet=False) as (layout, _):
         processes.run(layout, command, order, timeout_s=timeout_s)
     return 0
 
 
 def check(which: str, sets: Iterable[str], save: str | None, *, as_json: bool, quiet: bool) -> int:
     """Measures a testbed, and host costs where they are to be saved; gives the exit status."""
+    from syncline.report.quantity import duration
+    from syncline.testbed import check as testing
     from syncline.testbed import costs
-    from syncline.testbed.check import check as measure
 
-    host_costs = None
+    host_costs, unsaved = None, None
     silent = quiet or as_json
-    with _testbed(which, sets, quiet=silent) as (layout, told), Waiting(quiet=silent) as progress:
-        found = measure(layout, tell=progress)
+
+    def expect(layout: Layout) -> None:
+        whole = testing.require(layout)
+        if save is not None:
+            costs.require_writable(Path(save))
+        if not silent:
+            say(f"Measuring takes about {duration(whole)}, {testing.TRIES} times as long where rates never hold.")
+
+    with _testbed(which, sets, expect, quiet=silent) as (layout, told), Waiting(quiet=silent) as progress:
+        found = testing.check(layout, tell=progress)
         if save is not None:
             progress(1.0, "measuring host costs")
             host_costs = costs.measure(layout, found)
+    if save is not None and host_costs is not None:
+        try:
             host_costs.save(Path(save))
-    outcome = 0 if found.holds else OFF_SPEC
+        except SynclineError as problem:
+            # What was measured is shown all the same.
+            unsaved = problem
+    outcome = unsaved.exit_status if unsaved is not None else 0 if found.holds else OFF_SPEC
     if as_json:
-        rates = [rate.plain() for rate in found.rates]
-        latencies = [asdict(latency) for latency in found.latencies]
-        shown = {"exit_status": outcome, "name": layout.name, "rates": rates, "latencies": latencies}
-        shown["diagnostics"] = told
-        show_json(shown | ({} if host_costs is None else {"host_costs": host_costs.plain()}))
+        diagnostics = [*told, *(unsaved.diagnostics if unsaved is not None else [])]
+        whole = {"exit_status": outcome, "name": layout.name, **found.plain(), "diagnostics": diagnostics}
+        show_json(whole | ({} if host_costs is None else {"host_costs": host_costs.plain()}))
     else:
         from syncline.testbed.screen import checked
 
         show(*checked(found, layout, os.cpu_count() or 1, host_costs))
-        if save is not None:
-            say(f"Host costs are in {save}")
+    if unsaved is not None:
+        complain(unsaved.diagnostics)
+    elif save is not None and not as_json:
+        say(f"Host costs are in {save}")
     return outcome
 
 
 @contextlib.contextmanager
-def _testbed(which: str, sets: Iterable[str], *, quiet: bool) -> Iterator[tuple[Layout, list[Diagnostic]]]:
-    """A testbed by its name, or by a file: one that is up, or one that is there only for now; and a file's warnings."""
+def _testbed(
+    which: str, sets: Iterable[str], expect: Callable[[Layout], None], *, quiet: bool
+) -> Iterator[tuple[Layout, list[Diagnostic]]]:
+    """A testbed by its name, or by a file: one that is up, or one that is there only for now; and a file's warnings.
+
+    ``expect`` refuses what such a testbed cannot do before it comes up.
+    """
     from syncline.testbed import kernel, lifecycle, state
     from syncline.testbed.layout import layout
     from syncline.testbed.spec import read
@@ -141,16 +166,20 @@ def _testbed(which: str, sets: Iterable[str], *, quiet: bool) -> Iterator[tuple[
     if not _is_file(which):
         if list(sets):
             refuse(error("SL0102", "only a file has values to be changed", key="--set", found=which))
-        yield state.known(which).layout, []
+        there = state.known(which)
+        expect(there.layout)
+        yield there.layout, []
         return
     request = read(which, overrides(sets, {}))
     asked = layout(request)
     told = _warn(request, asked, quiet=quiet)
-    there = state.find(request.name)
-    if there is not None and there.complete:
-        state.same(there, asked)
+    up_now = state.find(request.name)
+    if up_now is not None and up_now.complete:
+        state.same(up_now, asked)
+        expect(asked)
         yield asked, told
         return
+    expect(asked)
     with lifecycle.temporary(request) as made:
         yield made, told
 
@@ -178,14 +207,32 @@ def _name(which: str) -> str:
     return read(which).name
 
 
-def _numbers(text: str) -> list[int]:
-    """Hosts in the order of ranks: ``0,4,1`` or ``0-3,8``."""
-    found: list[int] = []
+def _ranges(text: str) -> list[tuple[int, int]]:
+    """First and last hosts of ``0,4,1`` or ``0-3,8``, in the order of ranks."""
+    found = []
     for part in text.split(","):
-        first, dash, last = part.strip().partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()) or (dash and int(last) < int(first)):
-            refuse(error("SL0102", "not a list of hosts", key="--hosts", found=text, allowed="such as 0,4,1,5 or 0-3"))
-        found += range(int(first), int(last if dash else first) + 1)
+        # Numbers of more digits are none of hosts, whatever they are.
+        match = re.fullmatch(r"\s*([0-9]{1,18})(?:-([0-9]{1,18}))?\s*", part)
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+        if last < first:
+            allowed = "such as 0,4,1,5 or 0-3"
+            refuse(error("SL0102", "not a list of hosts", key="--hosts", found=shown(text), allowed=allowed))
+        found.append((first, last))
+    return found
+
+
+def _numbers(layout: Layout, ranges: Iterable[tuple[int, int]]) -> list[int]:
+    """The host of each rank."""
+    from syncline.testbed import processes
+
+    found: list[int] = []
+    for first, last in ranges:
+        processes.require_host(layout, last, key="--hosts")
+        found += range(first, last + 1)
+    if len(found) > processes.MOST_RANKS:
+        ranks = f"{len(found)} ranks"
+        allowed = f"at most {processes.MOST_RANKS}"
+        refuse(error("SL0102", "too many ranks", key="--hosts", found=ranks, allowed=allowed))
     return found
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from syncline.report.quantity import duration
+
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
@@ -15,7 +17,7 @@ def overview(status: dict[str, Any]) -> list[RenderableType]:
 
     addresses = ", ".join(status["interfaces"])
     draining = ", takes no new jobs" if status["draining"] else ""
-    head = f"hub at {addresses}: {status['cores']} cores, up {_time(status['uptime_s'])}{draining}"
+    head = f"hub at {addresses}: {status['cores']} cores, up {duration(status['uptime_s'])}{draining}"
     counts = f"{status['lost']} ranks lost, {status['refused']} connections refused"
     if not status["jobs"]:
         return [head, counts, "no jobs"]
@@ -47,11 +49,6 @@ def overview(status: dict[str, Any]) -> list[RenderableType]:
             busiest,
         )
     return [head, counts, table]
-
-
-def _time(seconds: int) -> str:
-    hours, rest = divmod(seconds, 3600)
-    return f"{hours} h {rest // 60} min" if hours else f"{rest // 60} min {rest % 60} s" if rest >= 60 else f"{rest} s"
 
 
 def _bytes(number: float) -> str:

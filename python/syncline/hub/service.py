@@ -59,12 +59,13 @@ class Service:
         ``cores`` threads sum, each with the chunks of its own (as many as this machine has; core ``c`` is reached
         through interface ``c mod interfaces``). With ``pin`` each has a CPU of its own: on a host that only serves. A
         worker may be ``ahead`` bytes ahead of others at each. Jobs that need more than ``memory`` bytes together are
-        refused (the machine's, without it): three times their vectors, and what optimizers remember; in order,
-        twice each rank's and once more. Whoever gives no sign of life for ``silence_s`` is lost.
-        Beyond this machine hub and workers show each other certificates of
-        the job's CA (``tls``: a folder that ``syncline hub certs`` made, or
-        :class:`~syncline.runtime.Certificates`), or prove that they share the key in ``key_file``, or the user says
-        that it is ``insecure``.
+        refused (the machine's, without it): three times their vectors (in order, twice each rank's and once more), what
+        optimizers remember, and with policy ``wait`` once more. Whoever gives no sign of life for ``silence_s`` is
+        lost.
+
+        Beyond this machine hub and workers show each other certificates of the job's CA (``tls``: a folder that
+        ``syncline hub certs`` made, or :class:`~syncline.runtime.Certificates`), or prove that they share the key in
+        ``key_file``, or the user says that it is ``insecure``.
 
         Raises ``SynclineError`` where an address cannot be had, or what is given makes no sense.
         """

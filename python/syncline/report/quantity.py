@@ -23,6 +23,13 @@ def time(seconds: float) -> str:
     return f"{digits(seconds / factor)} {unit}" if seconds else "0 s"
 
 
+def duration(seconds: float) -> str:
+    """``2 h 11 min``, ``2 min 5 s``, ``5 s``: for whoever waits."""
+    hours, rest = divmod(round(seconds), 3600)
+    minutes, rest = divmod(rest, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
 def size(count: float) -> str:
     """``64 MiB`` where that is exact, else ``4.907 GB``."""
     if count == int(count):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import signal
@@ -10,18 +11,21 @@ import statistics
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from syncline.config.problem import error, refuse
+from syncline.report.quantity import counted, duration, size
+from syncline.report.quantity import time as shown_time
 from syncline.testbed import guardian
-from syncline.testbed.flows import Flow, latency_s, pairs, patterns, queueing_s, shares
+from syncline.testbed.commands import LEAST_BURST
+from syncline.testbed.flows import Flow, alone, latency_s, pairs, patterns, queueing_s, shares
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
-    from syncline.testbed.flows import Share
+    from syncline.testbed.flows import Port, Share
     from syncline.testbed.guardian import Watch
     from syncline.testbed.layout import Host, Layout
 
@@ -43,6 +47,10 @@ FAIR_WAITS = 25
 ROUND_TRIPS = 200
 PATIENCE_S = 60.0
 """How long a program on a host may take besides."""
+START_S = 0.5
+"""What programs on hosts take to begin and to end, about."""
+LONGEST_S = 300.0
+"""How long all of it may take where everything holds at once."""
 BUSY = 0.9
 """Part of all cores beyond which the machine, not a link, sets a rate."""
 
@@ -141,34 +149,97 @@ class Checked:
 
     rates: tuple[Rate, ...]
     latencies: tuple[Latency, ...]
+    alone: tuple[Port, ...] = ()
+    """Interfaces that reach no other host's: there is nothing to measure."""
 
     @property
     def holds(self) -> bool:
         """Whether all rates are what the file says."""
         return all(rate.holds for rate in self.rates)
 
+    def plain(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {
+            "rates": [rate.plain() for rate in self.rates],
+            "latencies": [asdict(latency) for latency in self.latencies],
+            "alone": [port.name for port in self.alone],
+        }
+
 
 def _nobody(done: float, what: str) -> None:
     """Hears of progress where nobody wants to."""
 
 
+def require(layout: Layout, seconds: float = SECONDS) -> float:
+    """How long :func:`check` takes where all rates hold at once, in seconds; up to :data:`TRIES` times that otherwise.
+
+    Raises :class:`SynclineError` where there is nothing to measure, and where that is too long.
+    """
+    if not any(True for _ in trips(layout)):
+        found = counted(len(layout.hosts), "host")
+        refuse(
+            error("SL1103", "there is nothing to measure", found=found, allowed="two hosts or more, joined by links")
+        )
+    whole = sum(_durations(layout, seconds))
+    if whole > LONGEST_S:
+        _too_long(layout, seconds, whole)
+    return whole
+
+
+def _too_long(layout: Layout, seconds: float, whole: float) -> NoReturn:
+    """Says which queue would do, or that none would."""
+    wait_s = max(queueing_s(layout, flows) for _, flows in patterns(layout))
+    shorter = 1 << layout.queue_bytes.bit_length() - 1
+    while shorter >= LEAST_BURST and sum(_durations(replace(layout, queue_bytes=shorter), seconds)) > LONGEST_S:
+        shorter //= 2
+    # A shorter one would drop what TCP hands down at once.
+    queue = f"a shorter queue, such as `queue: {size(shorter).replace(' ', '')}`, or " if shorter >= LEAST_BURST else ""
+    refuse(
+        error(
+            "SL0102",
+            f"to measure this testbed takes {duration(whole)}, which is too long",
+            key="queue",
+            found=size(layout.queue_bytes),
+            allowed=f"what is measured in {LONGEST_S / 60:.0f} min",
+            help=f"give it {queue}faster links",
+            notes=[f"a packet waits in queues for up to {shown_time(wait_s)}, and rates are those of many such times"],
+        )
+    )
+
+
+def _durations(layout: Layout, seconds: float) -> list[float]:
+    """How long each part takes, rates first, in seconds."""
+    rates = (sum(_window(layout, flows, seconds)) for _, flows in patterns(layout))
+    return [START_S + each for each in (*rates, *(0.0 for _ in trips(layout)))]
+
+
+def _window(layout: Layout, flows: Sequence[Flow], seconds: float) -> tuple[float, float]:
+    """Before which time flows are not measured, and for how long they are then."""
+    wait_s = queueing_s(layout, flows)
+    contended = any(share.contended for share in shares(layout, flows))
+    return max(SETTLE_S, SETTLE_WAITS * wait_s), max(seconds, FAIR_WAITS * wait_s if contended else 0.0)
+
+
 def check(layout: Layout, seconds: float = SECONDS, tell: Callable[[float, str], None] = _nobody) -> Checked:
-    """Measures a testbed that is up. ``tell`` hears which part is done and what is measured next."""
-    rates_of, trips_of = list(patterns(layout)), list(trips(layout))
-    steps = len(rates_of) + len(trips_of)
+    """Measures a testbed that is up. ``tell`` hears which part of the time is over and what is measured next.
+
+    Raises :class:`SynclineError` as :func:`require` does, and where a program on a host fails.
+    """
+    whole = require(layout, seconds)
+    begins = [0.0, *itertools.accumulate(_durations(layout, seconds))]
     with guardian.watch() as watch, _servers(layout, watch):
         rates, latencies = [], []
-        for done, (what, flows) in enumerate(rates_of):
-            tell(done / steps, f"measuring {what}")
+        for what, flows in patterns(layout):
+            tell(begins[len(rates)] / whole, f"measuring {what}")
             rates.append(_rate(layout, what, flows, seconds))
-        for done, (what, flow) in enumerate(trips_of):
-            tell((len(rates_of) + done) / steps, f"measuring latency {what}")
+        for what, flow in trips(layout):
+            tell(begins[len(rates) + len(latencies)] / whole, f"measuring latency {what}")
             times = json.loads(finish(_probe(layout, "latency", flow, str(ROUND_TRIPS))))
             back = Flow(flow.receiver, flow.sender)
             said = latency_s(layout, flow) + latency_s(layout, back)
             latencies.append(Latency(what, said, min(times), statistics.median(times)))
         watch.done()
-    return Checked(tuple(rates), tuple(latencies))
+    return Checked(tuple(rates), tuple(latencies), tuple(alone(layout)))
 
 
 def trips(layout: Layout) -> Iterator[tuple[str, Flow]]:
@@ -182,10 +253,7 @@ def trips(layout: Layout) -> Iterator[tuple[str, Flow]]:
 def _rate(layout: Layout, what: str, flows: list[Flow], seconds: float) -> Rate:
     """Tries until all hold; the best of all tries, where none does."""
     fair = shares(layout, flows)
-    wait_s = queueing_s(layout, flows)
-    settle_s = max(SETTLE_S, SETTLE_WAITS * wait_s)
-    if any(share.contended for share in fair):
-        seconds = max(seconds, FAIR_WAITS * wait_s)
+    settle_s, seconds = _window(layout, flows, seconds)
     total = sum(share.bits for share in fair)
     tries: list[tuple[list[float], float]] = []
     while True:

@@ -7,13 +7,14 @@ with them.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import statistics
 import subprocess
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 from pydantic import Field
 
@@ -89,8 +90,23 @@ class HostCosts:
         try:
             path.write_text(text, "utf-8")
         except OSError as problem:
-            reason = (problem.strerror or str(problem)).lower()
-            refuse(error("SL0801", f"cannot be written: {reason}", mark=Mark(Text(str(path), ()), 0, 0, 0)))
+            _unwritable(path, problem.strerror or str(problem))
+
+
+def require_writable(path: Path) -> None:
+    """Raises :class:`SynclineError` where a file cannot be written, and makes none."""
+    if not path.exists():
+        if not os.access(path.parent, os.W_OK):
+            _unwritable(path, os.strerror(errno.EACCES if path.parent.is_dir() else errno.ENOENT))
+        return
+    try:
+        path.open("ab").close()
+    except OSError as problem:
+        _unwritable(path, problem.strerror or str(problem))
+
+
+def _unwritable(path: Path, reason: str) -> NoReturn:
+    refuse(error("SL0801", f"cannot be written: {reason.lower()}", mark=Mark(Text(str(path), ()), 0, 0, 0)))
 
 
 def read(path: str | Path) -> HostCosts:

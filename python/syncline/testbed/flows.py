@@ -87,6 +87,12 @@ def patterns(layout: Layout) -> Iterator[tuple[str, list[Flow]]]:
             yield what + (f" ({number} of {len(found)})" if len(found) > 1 else ""), part
 
 
+def alone(layout: Layout) -> list[Port]:
+    """Interfaces that reach no other host's, so that no flow passes them."""
+    every = [Port(host, at) for host in layout.hosts for at in range(len(host.nics))]
+    return [port for port in every if next(_others(layout, layout.segments[port.nic.bridge], port.host), None) is None]
+
+
 def parts(layout: Layout, flows: list[Flow]) -> Iterator[list[Flow]]:
     """All flows, in as few parts as are found in which no acknowledgements wait behind data."""
     late = set(_hindered(layout, flows))

@@ -15,11 +15,15 @@ from syncline.config.problem import error, refuse
 from syncline.runtime import congestions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from syncline.testbed.layout import Layout
 
 NAMESPACES = Path("/run/netns")
+CONTAINER = (
+    "in a container: --privileged; or NET_ADMIN and SYS_ADMIN, apparmor=unconfined, and a /proc/sys that can be written"
+)
+"""What a container needs."""
 
 
 def require() -> None:
@@ -40,7 +44,7 @@ def require() -> None:
             error(
                 "SL1101",
                 "a testbed needs root: it makes network namespaces, links and queues",
-                help="sudo -E env PATH=$PATH syncline testbed .., or a container with NET_ADMIN and SYS_ADMIN",
+                help=f"sudo -E env PATH=$PATH syncline testbed ..; {CONTAINER}",
             )
         )
 
@@ -56,6 +60,16 @@ def namespaces(prefix: str) -> list[str]:
         return sorted(path.name for path in NAMESPACES.iterdir() if path.name.startswith(prefix))
     except FileNotFoundError:
         return []
+
+
+def own_namespace(names: Iterable[str]) -> str | None:
+    """Which of these network namespaces this process is in, if it is in one of them."""
+    own = Path("/proc/self/ns/net").stat()
+    for name in names:
+        with contextlib.suppress(OSError):
+            if os.path.samestat(own, (NAMESPACES / name).stat()):
+                return name
+    return None
 
 
 def add_namespace(name: str) -> None:
@@ -147,7 +161,10 @@ def _uninterrupted() -> Iterator[None]:
 
 def _remedy(said: str) -> str:
     if "permitted" in said:
-        return "run as root; in a container, with the capabilities NET_ADMIN and SYS_ADMIN"
+        return f"run as root; {CONTAINER}"
+    # AppArmor denies mounts in the first way, and a container's own /proc/sys says the second.
+    if "Permission denied" in said or "Read-only file system" in said:
+        return CONTAINER
     if "qdisc" in said or "No such file" in said:
         return "load the kernel's modules: modprobe -a sch_htb sch_tbf bridge veth; or try the other shaper"
     if "not supported" in said:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from syncline.config.problem import error, refuse
 from syncline.testbed import commands, guardian, kernel, state
 from syncline.testbed.layout import layout, namespace
 
@@ -70,8 +71,17 @@ def down(name: str, maker: int | None = None) -> bool:
     """Takes a testbed down, with the processes on its hosts; gives whether anything of it was there.
 
     With ``maker``, only if this process made it: another may have made one of its name since.
+
+    Raises :class:`SynclineError` on a host of that testbed: what asks for it would be ended itself.
     """
     kernel.require()
+    if (inside := kernel.own_namespace(kernel.namespaces(namespace(name, "")))) is not None:
+        where = f"host {inside.rpartition('.h')[2]} of {name}"
+        refuse(
+            error(
+                "SL1103", "a testbed is not taken down from one of its hosts", found=where, help="leave the host: exit"
+            )
+        )
     with state.locked():
         there = state.find(name)
         if maker is not None and there is not None and there.maker != maker:
@@ -116,5 +126,6 @@ def temporary(request: Request) -> Iterator[Layout]:
         try:
             yield made
         finally:
-            down(made.name)
+            # Another may have taken it down and brought up one of its name.
+            down(made.name, os.getpid())
             watch.done()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import selectors
 import signal
 import subprocess
 import sys
+import termios
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -25,6 +27,8 @@ PORT = 29_500
 """Where rank 0 listens, by PyTorch's convention."""
 GRACE_S = 5.0
 """What processes have to end in, after one of them failed and after they were asked to."""
+MOST_RANKS = 4_096
+"""Ranks of a command: each is a process of this machine."""
 LONGEST_LINE = 65_536
 """Bytes after which a line is printed before it ends."""
 
@@ -101,8 +105,7 @@ def run(
     """
     hosts = list(range(len(layout.hosts))) if hosts is None else list(hosts)
     for host in hosts:
-        if not 0 <= host < len(layout.hosts):
-            refuse(error("SL1103", "there is no such host", found=str(host), allowed=f"0 to {len(layout.hosts) - 1}"))
+        require_host(layout, host)
     with guardian.watch() as watch:
         running: list[_Process] = []
         try:
@@ -122,6 +125,13 @@ def run(
             watch.done()
     if problem is not None:
         refuse(problem)
+
+
+def require_host(layout: Layout, host: int, *, key: str | None = None) -> None:
+    """Raises :class:`SynclineError` where a testbed has no such host."""
+    if not 0 <= host < len(layout.hosts):
+        allowed = f"0 to {len(layout.hosts) - 1}"
+        refuse(error("SL1103", "there is no such host", key=key, found=str(host), allowed=allowed))
 
 
 def _start(layout: Layout, command: Sequence[str], hosts: Sequence[int], rank: int, port: int) -> _Process:
@@ -169,10 +179,7 @@ def _wait(running: Sequence[_Process], timeout_s: float | None) -> Diagnostic | 
                     return error("SL1104", f"time ran out after {timeout_s:g} s", found=f"still running: rank {ranks}")
                 _end(late, signal.SIGTERM)
         for key in list(selector.get_map().values()):
-            # A grandchild may hold the pipe open: what is there is copied, and no more is waited for.
-            os.set_blocking(key.fd, False)
-            while _copy(key.data, key.fd):
-                pass
+            _drain(key.data, key.fd)
     if failed is None:
         return None
     others = sum(1 for each in running if each.child.returncode) - 1
@@ -189,25 +196,36 @@ def _ended(status: int) -> str:
     return f"ended with status {status}"
 
 
-def _copy(process: _Process, descriptor: int) -> bool:
-    """Prints the lines that have come on a stream; gives whether more may come."""
-    stdout = process.child.stdout
-    out = sys.stdout if stdout is not None and descriptor == stdout.fileno() else sys.stderr
-    try:
-        came = os.read(descriptor, LONGEST_LINE)
-    except BlockingIOError:
-        return False
+def _copy(process: _Process, descriptor: int, most: int = LONGEST_LINE) -> int:
+    """Prints the lines that have come on a stream; gives how many bytes came, none where no more will."""
+    came = os.read(descriptor, most)
     pending = process.pending.setdefault(descriptor, bytearray())
     pending += came
-    end = len(pending) if not came or len(pending) >= LONGEST_LINE else pending.rfind(b"\n") + 1
-    if end:
-        head = f"[{process.rank}] "
-        text = bytes(pending[:end]).decode("utf-8", "replace")
-        del pending[:end]
-        lines = text.removesuffix("\n").split("\n")
-        out.write("".join(f"{head}{line}\n" for line in lines))
-        out.flush()
-    return bool(came)
+    _print(process, descriptor, len(pending) if len(pending) >= LONGEST_LINE else pending.rfind(b"\n") + 1)
+    if not came:
+        _print(process, descriptor, len(pending))
+    return len(came)
+
+
+def _drain(process: _Process, descriptor: int) -> None:
+    """Prints what a process that has ended left in a stream. What it started may write to it for ever."""
+    # Whole integers of the machine, as the kernel writes them.
+    left = int.from_bytes(fcntl.ioctl(descriptor, termios.FIONREAD, bytes(4)), sys.byteorder)
+    while left > 0 and (came := _copy(process, descriptor, min(left, LONGEST_LINE))):
+        left -= came
+    _print(process, descriptor, len(process.pending.get(descriptor, b"")))
+
+
+def _print(process: _Process, descriptor: int, end: int) -> None:
+    """Prints what came on a stream up to there, with the rank before each line."""
+    if not end:
+        return
+    pending, stdout = process.pending[descriptor], process.child.stdout
+    out = sys.stdout if stdout is not None and descriptor == stdout.fileno() else sys.stderr
+    text = bytes(pending[:end]).decode("utf-8", "replace")
+    del pending[:end]
+    out.write("".join(f"[{process.rank}] {line}\n" for line in text.removesuffix("\n").split("\n")))
+    out.flush()
 
 
 def _end(running: Sequence[_Process], number: int) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from syncline.report.quantity import counted, scaled, time
+from syncline.report.quantity import counted, listed, scaled, time
 from syncline.report.table import of_numbers
 from syncline.testbed.check import BUSY, TOLERANCE
 
@@ -104,6 +104,10 @@ def checked(found: Checked, layout: Layout, cores: int, costs: HostCosts | None 
         )
     if len(slow) > SLOW:
         yield Text(f"and {len(slow) - SLOW} more; --json lists all", "dim")
+    if found.alone:
+        names = listed([port.name for port in found.alone])
+        what, reach = ("is", "reaches") if len(found.alone) == 1 else ("are", "reach")
+        yield Text(f"Not measured {what} {names}, which {reach} no other host.", "yellow")
     if found.holds:
         yield Text(f"All rates are within {TOLERANCE:.0%} of what the file says.")
     elif any(not rate.holds and rate.cores > BUSY * cores for rate in found.rates):

@@ -29,6 +29,8 @@ MTU = 1500
 HEADERS = 14
 """Bytes of an Ethernet header, which queueing disciplines count, too."""
 FRAME = MTU + HEADERS
+PRIVATE = tuple(map(ipaddress.IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")))
+"""Networks for private use (RFC 1918). For others that nobody routes, such as 127.0.0.0/8, the kernel has rules."""
 LONGEST_QUEUE = 2**32 - 1
 """Bytes that the kernel counts in a queue."""
 
@@ -47,8 +49,9 @@ def _check_network(text: str) -> str:
         raise wrong(
             "not an IPv4 network", found=text, allowed="an address and a length, such as 10.77.0.0/16"
         ) from None
-    if network.prefixlen > 24 or not network.is_private:
-        raise wrong("not a private network with room for a testbed", found=text, allowed="such as 10.77.0.0/16")
+    if network.prefixlen > 24 or not any(map(network.subnet_of, PRIVATE)):
+        allowed = f"256 addresses or more of {', '.join(map(str, PRIVATE))}"
+        raise wrong("not a private network (RFC 1918) with room for a testbed", found=text, allowed=allowed)
     return text
 
 
@@ -76,7 +79,8 @@ class Spec(Strict):
     congestion_control: Annotated[str, Field(min_length=1, max_length=15)] = "cubic"
     """TCP's congestion control on all hosts."""
     network: Annotated[str, AfterValidator(_check_network)] = "10.77.0.0/16"
-    """Addresses: first interfaces of hosts are in its first subnet of 256 addresses, others in those that follow."""
+    """Addresses, of those for private use (RFC 1918): in 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16. First interfaces
+    of hosts are in its first subnet of 256 addresses, others in those that follow."""
 
 
 @dataclass(frozen=True)

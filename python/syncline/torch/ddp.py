@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 def join(group: dist.ProcessGroup | None = None, *, name: str = "hook", **settings: Any) -> Communicator:
     """Joins the ranks of a process group of another backend, or of the default group, for :func:`hook`.
 
-    They meet through the store of the group. ``settings`` are those of ``Communicator.join``: ``rules``, ``order``,
-    ``congestion``, ``pace``. Of two communicators on one group each needs a ``name`` of its own.
+    They meet through the store of the group. ``settings`` are those of ``Communicator.join``: ``rules``, ``order`` or
+    ``racks``, ``tls``, ``congestion``, ``pace``. Of two communicators on one group each needs a ``name`` of its own.
     """
     whole = group or dist.group.WORLD
     if whole is None:
