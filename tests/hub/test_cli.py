@@ -107,9 +107,16 @@ def test_bench_tells_what_it_measured():
         ("--size", "much", "`--size`, found `much`"),
         ("--size", "0B", "a multiple of 4B"),
         ("--size", "7B", "a multiple of 4B"),
+        ("--size", "100000GB", "`--size`, found `100000GB`"),
         ("--chunk", "xx", "`--chunk`, found `xx`"),
+        ("--chunk", "0B", "`--chunk`, found `0B`, allowed: 64 B to 64 MiB"),
+        ("--chunk", "63B", "`--chunk`, found `63B`"),
+        ("--chunk", "67108865B", "`--chunk`, found `67108865B`"),
+        ("--chunk", "100000GB", "`--chunk`, found `100000GB`"),
     ):
         assert words in run("bench", option, text, status=2).stderr
+    many = run("bench", "--world", "1", "--size", "268435460B", "--chunk", "64B", status=2).stderr
+    assert "`--chunk`, found `64B`, allowed: chunks that are at most 4194304, and not 4194305" in many
 
 
 def test_whoever_is_refused_is_told_of(tmp_path):

@@ -12,6 +12,7 @@ import pytest
 
 from syncline import SynclineError
 from syncline.hub import Adam, Hub, Service, Sgd, status, two_levels
+from syncline.hub.worker import CHUNKS, MOST_CHUNKS
 
 
 def together(world, act):
@@ -184,7 +185,10 @@ def test_what_makes_no_sense_is_told(hubs):
     refused(join(optimizer=Sgd(lr=-1.0)), "`lr` is -1", "0 or more")
     refused(join(optimizer=Sgd(nesterov=True)), "needs a `momentum`")
     refused(join({"w": ("f16", 3)}, optimizer=Sgd()), "optimizers are for f32 and f64")
-    refused(join(chunk=8), "64 to")
+    # Those that the command line knows are the hub's.
+    refused(join(chunk=CHUNKS[0] - 1), f"{CHUNKS[0]} to {CHUNKS[-1]} are allowed")
+    refused(join(chunk=CHUNKS[-1] + 1), f"{CHUNKS[0]} to {CHUNKS[-1]} are allowed")
+    refused(join({"w": ("f32", 16 * MOST_CHUNKS + 1)}, chunk=64), f"more than {MOST_CHUNKS} chunks")
     refused(join(job="a\x1b[31m"), "no control characters")
     refused(join(interval_s=3.0, silence_s=10.0), "have it do so twice as often")
     refused(lambda: Hub.join([hubs[0], hubs[0]], KEYS, rank=0, world=1), "named twice")

@@ -36,6 +36,24 @@ fabric:
 """
 """A hub with two interfaces, and workers with one each."""
 
+ALONE = """\
+name: {name}
+fabric:
+  npus: [a, b]
+  switches: [p, q]
+  links:
+    - {{ from: a, to: p, rate: 100Mb/s }}
+    - {{ from: b, to: p, rate: 100Mb/s }}
+    - {{ from: b, to: q, rate: 100Mb/s }}
+"""
+"""Two hosts, one of them with an interface on a switch that nobody else is on."""
+
+ONE = """\
+name: {name}
+fabric: {{ npus: [a], switches: [s], links: [{{ from: a, to: s, rate: 1Gb/s }}] }}
+"""
+"""One host on a switch."""
+
 
 def _missing() -> str | None:
     """What this machine lacks for a testbed."""

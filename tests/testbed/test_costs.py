@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 
 import pytest
 
 import syncline
+from syncline.cli import testbed as command
+from syncline.config.problem import error, refuse
 from syncline.config.source import from_file
 from syncline.errors import SynclineError
-from syncline.testbed import costs
+from syncline.testbed import check, costs
+from syncline.testbed.check import Checked, Measured, Rate
 from syncline.testbed.costs import HostCosts
+from syncline.testbed.flows import Flow, Port, Share
+from syncline.testbed.layout import layout
+from syncline.testbed.spec import read
 from tests.testbed.specs import RACKS, needs_namespaces
 
 FOUND = HostCosts(7.1666e-6, 80.512e-6, 1.23456e9, 2)
@@ -30,9 +37,9 @@ def test_a_file_keeps_three_digits(tmp_path, name):
     FOUND.save(path)
     if name.endswith("yaml"):
         assert path.read_text("utf-8") == TEXT
-    read = costs.read(path)
-    assert read == HostCosts(7.17e-6, 80.5e-6, 1.235e9, 2)
-    assert read.plain() == FOUND.plain()
+    again = costs.read(path)
+    assert again == HostCosts(7.17e-6, 80.5e-6, 1.235e9, 2)
+    assert again.plain() == FOUND.plain()
 
 
 def test_a_scenario_takes_them(tmp_path):
@@ -70,6 +77,65 @@ def test_a_place_that_cannot_be_written_is_refused(tmp_path):
         FOUND.save(tmp_path / "none" / "costs.yaml")
     assert "cannot be written: no such file or directory" in str(refused.value)
     assert refused.value.exit_status == 3
+
+
+def test_whether_a_file_can_be_written_is_known_beforehand(tmp_path):
+    costs.require_writable(tmp_path / "costs.yaml")
+    assert not (tmp_path / "costs.yaml").exists()
+    (tmp_path / "costs.yaml").write_text("kept")
+    costs.require_writable(tmp_path / "costs.yaml")
+    assert (tmp_path / "costs.yaml").read_text() == "kept"
+    for wrong, why in (
+        ("none/costs.yaml", "no such file"),
+        (".", "directory"),
+        ("costs.yaml/costs.yaml", "no such file"),
+    ):
+        with pytest.raises(SynclineError) as refused:
+            costs.require_writable(tmp_path / wrong)
+        assert why in str(refused.value)
+        assert refused.value.exit_status == 3
+
+
+@needs_namespaces
+def test_a_place_that_cannot_be_written_is_refused_before_anything_comes_up(cli):
+    spec = cli.write("bed.yaml", RACKS.format(name="costs"))
+    done = cli("testbed", "check", spec, "--save", "none/costs.yaml")
+    assert done.returncode == 3
+    assert "none/costs.yaml" in done.stderr
+    assert "Measuring" not in done.stderr
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_results_are_shown_where_costs_are_not_saved_after_all(monkeypatch, capsys, tmp_path, as_json):
+    """As where the disk is full by then."""
+    (tmp_path / "bed.yaml").write_text(RACKS.format(name="costs"))
+    monkeypatch.chdir(tmp_path)
+    found = layout(read("bed.yaml"))
+    port, other = (Port(host, 0) for host in found.hosts[:2])
+    done = Checked((Rate("one flow", (Measured(Flow(port, other), Share(1e8, contended=False), 1e8, 1e8),), 0.1),), ())
+
+    @contextlib.contextmanager
+    def there(*_, **__):
+        yield found, []
+
+    def full(costs, path):
+        refuse(error("SL0801", "cannot be written: no space left on device"))
+
+    monkeypatch.setattr(command, "_testbed", there)
+    monkeypatch.setattr(check, "check", lambda *_, **__: done)
+    monkeypatch.setattr(costs, "measure", lambda *_: FOUND)
+    monkeypatch.setattr(HostCosts, "save", full)
+    assert command.check("bed.yaml", [], "costs.yaml", as_json=as_json, quiet=False) == 3
+    out, err = capsys.readouterr()
+    assert "no space left on device" in err
+    assert "Host costs are in" not in err
+    if as_json:
+        said = json.loads(out)
+        assert (said["exit_status"], said["host_costs"]) == (3, FOUND.plain())
+        assert [each["code"] for each in said["diagnostics"]] == ["SL0801"]
+        assert said["rates"][0]["holds"]
+    else:
+        assert "All rates are within" in out
 
 
 @needs_namespaces

@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from syncline.testbed.check import FAIR, Latency, Measured, Rate
-from syncline.testbed.flows import Flow, Port, Share, latency_s, parts, patterns, queueing_s, shares, way
+from syncline.errors import SynclineError
+from syncline.testbed.check import FAIR, LONGEST_S, START_S, Checked, Latency, Measured, Rate, require, window
+from syncline.testbed.flows import Flow, Port, Share, alone, latency_s, parts, patterns, queueing_s, shares, way
 from syncline.testbed.layout import PAYLOAD, layout
 from syncline.testbed.spec import read
-from tests.testbed.specs import BOX, NICS, RACKS
+from tests.testbed.specs import ALONE, BOX, NICS, ONE, RACKS
 
 
 @pytest.fixture
@@ -141,6 +142,65 @@ def test_latencies_of_a_file_are_added_up(made):
     assert latency_s(found, Flow(a, c)) == pytest.approx(0.022)
 
 
+def test_interfaces_that_reach_nobody_are_named(made, capsys):
+    from syncline.cli.streams import show
+    from syncline.testbed.screen import checked
+
+    found = made(ALONE.format(name="alone"))
+    (port,) = alone(found)
+    assert port.name == "host 1 eth1"
+    assert not any(port in (flow.sender, flow.receiver) for _, flows in patterns(found) for flow in flows)
+    done = Checked((rate(found, 1.0),), (), (port,))
+    assert done.plain()["alone"] == ["host 1 eth1"]
+    show(*checked(done, found, 2))
+    assert "Not measured is host 1 eth1, which reaches no other host." in capsys.readouterr().out
+    for text in (RACKS.format(name="racks"), NICS, BOX.format(name="box")):
+        assert alone(made(text)) == []
+
+
+def test_one_host_is_nothing_to_measure(made):
+    with pytest.raises(SynclineError) as refused:
+        require(made(ONE.format(name="one")))
+    assert "there is nothing to measure" in str(refused.value)
+    assert "found `1 host`, allowed: two hosts or more" in str(refused.value)
+
+
+SLOW = "fabric: {{ leaf_spine: {{ leaves: 2, hosts_per_leaf: 4, spines: 1, rate: {0}, uplink_rate: {0} }} }}\n"
+
+
+def test_a_check_knows_how_long_it_takes(made):
+    found = made(SLOW.format("10Mb/s"))
+    # Before a link of 10 Mb/s a packet waits for 0.8 s: 8 s to settle, and 20 s where flows share it.
+    assert [window(found, flows, 1.0) for _, flows in patterns(found)] == [
+        (pytest.approx(1.05, rel=0.01), 1.0),
+        (pytest.approx(1.05, rel=0.01), 1.0),
+        (pytest.approx(1.05, rel=0.01), 1.0),
+        *[(pytest.approx(8), pytest.approx(20))] * 2,
+    ]
+    assert require(found) == pytest.approx(3 * 2.05 + 2 * 28 + 7 * START_S, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (SLOW.format("1Mb/s"), ["takes 9 min 58 s", "found `1 MB`", "waits in queues for up to 8 s", "queue: 256KiB"]),
+        ("queue: 4GB\n" + SLOW.format("1Gb/s"), ["takes 37 min 27 s", "found `4 GB`", "queue: 256MiB"]),
+        # The queues of hosts are as long as Linux has them.
+        (SLOW.format("100kb/s"), ["takes 1 h 38 min", "help: give it faster links"]),
+    ],
+)
+def test_a_check_of_hours_is_refused(made, text, words):
+    with pytest.raises(SynclineError) as refused:
+        require(made(text))
+    for word in ("`queue`", "allowed: what is measured in 5 min", *words):
+        assert word in str(refused.value)
+
+
+@pytest.mark.parametrize("text", ["queue: 256KiB\n" + SLOW.format("1Mb/s"), "queue: 256MiB\n" + SLOW.format("1Gb/s")])
+def test_a_check_with_the_queue_that_is_proposed_is_not(made, text):
+    assert require(made(text)) < LONGEST_S
+
+
 def rate(found, *parts_of_share, contended=False):
     """Flows from host to host that got so much of 100 Mb/s each."""
     ports = [Port(host, 0) for host in found.hosts]
@@ -181,7 +241,6 @@ def test_flows_that_take_from_each_other_need_not_be_even(made):
 
 def test_the_screen_names_slow_flows_and_the_files_latency(made, capsys):
     from syncline.cli.streams import show
-    from syncline.testbed.check import Checked
     from syncline.testbed.screen import checked
 
     found = made(NICS)

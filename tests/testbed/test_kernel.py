@@ -89,7 +89,7 @@ def test_commands_ask_for_root(monkeypatch, tmp_path, nobody, call):
     problem = refused(call)
     assert problem["message"] == "a testbed needs root: it makes network namespaces, links and queues"
     assert "sudo -E env PATH=$PATH syncline testbed" in problem["help"]
-    assert "NET_ADMIN and SYS_ADMIN" in problem["help"]
+    assert "in a container: --privileged" in problem["help"]
 
 
 def says(monkeypatch, text, status=1):
@@ -132,6 +132,11 @@ def test_a_line_that_is_none_of_ours_is_not_shown(monkeypatch, number):
         ("RTNETLINK answers: No such file or directory", "try the other shaper"),
         ("Error: Unknown device type.", "modprobe -a veth bridge sch_htb sch_tbf"),
         ("RTNETLINK answers: Operation not supported", "CONFIG_IP_MULTIPLE_TABLES"),
+        ("mount --make-shared /run/netns failed: Permission denied", "in a container: --privileged"),
+        (
+            "/bin/sh: 1: cannot create /proc/sys/net/ipv4/ip_forward: Read-only file system",
+            "/proc/sys that can be written",
+        ),
     ],
 )
 def test_the_remedy_follows_from_the_kernels_words(monkeypatch, said, remedy):
@@ -159,6 +164,14 @@ def test_a_congestion_control_that_the_kernel_lacks_is_told(monkeypatch, tmp_pat
     assert "modprobe tcp_cubik" in problem["help"]
     monkeypatch.setattr(congestions, "_AVAILABLE", tmp_path / "none")
     kernel.require_congestion_control("cubik")
+
+
+def test_the_namespace_that_this_process_is_in_is_found(monkeypatch, tmp_path):
+    monkeypatch.setattr(kernel, "NAMESPACES", tmp_path)
+    (tmp_path / "syncline.bed.h0").touch()
+    assert kernel.own_namespace(["syncline.bed.h0", "syncline.bed.h1"]) is None
+    (tmp_path / "syncline.bed.h1").symlink_to("/proc/self/ns/net")
+    assert kernel.own_namespace(["syncline.bed.h0", "syncline.bed.h1"]) == "syncline.bed.h1"
 
 
 def test_ctrl_c_waits_for_what_a_program_has_begun(monkeypatch):

@@ -81,6 +81,12 @@ def test_several_ranks_of_a_host_are_counted_there(made):
     ]
 
 
+@pytest.mark.parametrize("network", ["10.0.0.0/8", "172.16.0.0/12", "172.31.255.0/24", "192.168.0.0/16"])
+def test_networks_for_private_use_are_allowed(made, network):
+    first = made(f"network: {network}\n" + ONE_SWITCH).hosts[0].nics[0].address
+    assert first == network.partition("/")[0].removesuffix("0") + "1"
+
+
 def test_a_queue_of_one_packet_is_allowed(made):
     assert made("queue: 1514B\n" + ONE_SWITCH).queue_bytes == 1514
 
@@ -245,6 +251,12 @@ def test_what_bridges_cannot_be_is_refused(made, fabric, words):
         ("name: Not A Name\n" + ONE_SWITCH, "SL0102", "lower-case"),
         ("network: 10.77.0.0/33\n" + ONE_SWITCH, "SL0102", "10.77.0.0/16"),
         ("network: 8.8.0.0/16\n" + ONE_SWITCH, "SL0102", "private"),
+        ("network: 127.0.0.0/16\n" + ONE_SWITCH, "SL0102", "10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16"),
+        ("network: 0.0.0.0/8\n" + ONE_SWITCH, "SL0102", "RFC 1918"),
+        ("network: 240.0.0.0/8\n" + ONE_SWITCH, "SL0102", "RFC 1918"),
+        ("network: 169.254.0.0/16\n" + ONE_SWITCH, "SL0102", "RFC 1918"),
+        ("network: 172.0.0.0/8\n" + ONE_SWITCH, "SL0102", "RFC 1918"),
+        ("network: 10.77.0.0/25\n" + ONE_SWITCH, "SL0102", "256 addresses or more"),
         ("queue: 3\n" + ONE_SWITCH, "SL0104", "without a unit"),
         ("queue: 0B\n" + ONE_SWITCH, "SL0102", "1514B, which is one packet, to 4294967295B"),
         ("queue: 1513B\n" + ONE_SWITCH, "SL0102", "found `1513B`"),

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from syncline.testbed.check import BUSY, TOLERANCE
-from tests.testbed.specs import BOX, RACKS, needs_namespaces
+from tests.testbed.specs import ALONE, BOX, ONE, RACKS, needs_namespaces
 
 pytestmark = needs_namespaces
 
@@ -166,6 +166,18 @@ def test_long_lines_and_bytes_that_are_no_text_come_through(cli, bed):
     of_first = [line.removeprefix("[0] ") for line in done.stdout.splitlines() if line.startswith("[0]")]
     assert "".join(of_first[:-2]) == "x" * 200_000
     assert of_first[-2:] == ["\N{REPLACEMENT CHARACTER}", "last"]
+
+
+def test_what_a_process_has_started_is_not_waited_for(cli, bed):
+    # It writes as fast as it can, and nobody reads as fast.
+    script = "printf first; [ $RANK = 1 ] || (exec yes) & sleep 1"
+    done = cli("testbed", "run", bed, "--hosts", "0,1", "--timeout", "40s", "--", "sh", "-c", script)
+    assert done.returncode == 0, done.stderr
+    # The last line has no end, and the other holds the stream.
+    script = "sleep 30 & printf last"
+    done = cli("testbed", "run", bed, "--hosts", "0,1", "--", "sh", "-c", script)
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == ["[0] last", "[1] last"]
 
 
 def test_a_testbed_of_a_file_is_there_only_for_now(cli, spec, name):
@@ -361,6 +373,41 @@ def test_a_testbed_of_another_is_left_alone(cli, bed):
     assert cli("testbed", "run", bed, "--", "true").returncode == 0
 
 
+def test_a_testbed_that_came_up_meanwhile_is_left_alone(cli, spec, name):
+    from syncline.testbed import lifecycle
+    from syncline.testbed.spec import read
+
+    with lifecycle.temporary(read(str(cli.folder / spec))):
+        assert cli("testbed", "down", name).returncode == 0
+        assert cli("testbed", "up", spec, "--quiet").returncode == 0
+    assert len(left(name)) == 5
+    assert cli("testbed", "run", name, "--", "true").returncode == 0
+
+
+def test_a_testbed_is_not_taken_down_from_one_of_its_hosts(cli, bed):
+    down = [sys.executable, "-m", "syncline", "testbed", "down"]
+    for which in (bed, "bed.yaml"):
+        done = cli("testbed", "run", bed, "--hosts", "3", "--", *down, which)
+        assert done.returncode == 6
+        assert "a testbed is not taken down from one of its hosts" in done.stderr
+        assert f"host 3 of {bed}" in done.stderr
+        assert "rank 0 on host 3 ended with status 2" in done.stderr
+    assert len(left(bed)) == 5
+
+
+def test_one_host_alone_has_nothing_to_measure(cli, name):
+    done = cli("testbed", "check", cli.write("one.yaml", ONE.format(name=name)), "--json")
+    assert done.returncode == 2
+    assert json.loads(done.stdout)["diagnostics"][0]["message"] == "there is nothing to measure"
+
+
+def test_an_interface_that_reaches_nobody_is_named(cli, name):
+    done = cli("testbed", "check", cli.write("bed.yaml", ALONE.format(name=name)))
+    assert done.returncode in (0, 1), done.stderr
+    assert "Not measured is host 1 eth1, which reaches no other host." in done.stdout
+    assert "Measuring takes about" in done.stderr
+
+
 def test_one_host_alone_is_no_testbed(cli, name):
     file = cli.write("one.yaml", f"name: {name}\nfabric: {{ switch: {{ hosts: 1, rate: 1Gb/s }} }}\n")
     done = cli("testbed", "check", file)
@@ -444,6 +491,8 @@ def test_down_ends_what_runs_on_hosts(cli, bed):
         (["down"], "no testbed is named"),
         (["run", "no-such-bed"], "no command is given"),
         (["run", "no-such-bed", "--hosts", "1,x", "--", "true"], "not a list of hosts"),
+        (["run", "no-such-bed", "--hosts", "3-1", "--", "true"], "not a list of hosts"),
+        (["run", "no-such-bed", "--hosts", "9" * 5000, "--", "true"], "not a list of hosts"),
         (["run", "no-such-bed", "--timeout", "5", "--", "true"], "unit"),
     ],
 )
@@ -452,6 +501,17 @@ def test_misuse_is_told(cli, arguments, words):
     assert done.returncode in (2, 3)
     assert words in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_hosts_that_are_not_there_are_told_before_anything_comes_up(cli, spec, name):
+    for hosts, found in (("0,9", 9), ("0-999999999999", 999999999999), ("1-4", 4)):
+        done = cli("testbed", "run", spec, "--hosts", hosts, "--", "true")
+        assert done.returncode == 2
+        assert "there is no such host" in done.stderr
+        assert f"`--hosts`, found `{found}`, allowed: 0 to 3" in done.stderr
+    done = cli("testbed", "run", spec, "--hosts", ",".join(["0-3"] * 1025), "--", "true")
+    assert done.returncode == 2
+    assert "`--hosts`, found `4100 ranks`, allowed: at most 4096" in done.stderr
 
 
 def test_hosts_that_are_not_there_and_commands_that_are_not_are_told(cli, bed):

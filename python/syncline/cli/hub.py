@@ -146,16 +146,34 @@ def bench(
     from syncline.hub.bench import run
 
     nbytes, chunk = (_bytes(option, size) for option, size in zip(("--size", "--chunk"), sizes, strict=True))
-    if nbytes < FLOAT or nbytes % FLOAT:
-        refuse(
-            error("SL0102", "the vector has floats", key="--size", found=sizes[0], allowed=f"a multiple of {FLOAT}B")
-        )
+    _measurable(world, nbytes, chunk, sizes)
     found = run(address, world, nbytes, steps, chunk=chunk, key_file=key_file, tls=tls, insecure=insecure)
     if as_json:
         show_json({"exit_status": 0, **found.plain()})
         return 0
     show(found.text())
     return 0
+
+
+def _measurable(world: int, nbytes: int, chunk: int, sizes: tuple[str, str]) -> None:
+    """Raises :class:`SynclineError` where this machine cannot have such vectors, or a hub such chunks."""
+    from syncline.hub.service import available_memory
+    from syncline.hub.worker import CHUNKS, MOST_CHUNKS
+    from syncline.report.quantity import counted, size
+
+    if nbytes < FLOAT or nbytes % FLOAT:
+        refuse(
+            error("SL0102", "the vector has floats", key="--size", found=sizes[0], allowed=f"a multiple of {FLOAT}B")
+        )
+    if world * nbytes > (memory := available_memory()):
+        allowed = f"{size(memory)} for vectors of {counted(world, 'rank')}, which all are in this process"
+        refuse(error("SL0102", "the machine has not so much memory", key="--size", found=sizes[0], allowed=allowed))
+    if chunk not in CHUNKS:
+        allowed = f"{size(CHUNKS[0])} to {size(CHUNKS[-1])}"
+        refuse(error("SL0102", "not a size of chunks", key="--chunk", found=sizes[1], allowed=allowed))
+    if (chunks := -(-nbytes // chunk)) > MOST_CHUNKS:
+        allowed = f"chunks that are at most {MOST_CHUNKS}, and not {chunks}"
+        refuse(error("SL0102", "too many chunks", key="--chunk", found=sizes[1], allowed=allowed))
 
 
 def _bytes(option: str, text: str) -> int:

@@ -29,6 +29,12 @@ if TYPE_CHECKING:
             """As the hub is told."""
 
 
+CHUNKS = range(64, (64 << 20) + 1)
+"""Bytes that chunks may have."""
+MOST_CHUNKS = 1 << 22
+"""Chunks of a job on one hub."""
+
+
 class Exchange(Pending):
     """An exchange with the hub, under way. Its buffers may not be touched until it is over."""
 

@@ -209,11 +209,11 @@ def _too_long(layout: Layout, seconds: float, whole: float) -> NoReturn:
 
 def _durations(layout: Layout, seconds: float) -> list[float]:
     """How long each part takes, rates first, in seconds."""
-    rates = (sum(_window(layout, flows, seconds)) for _, flows in patterns(layout))
+    rates = (sum(window(layout, flows, seconds)) for _, flows in patterns(layout))
     return [START_S + each for each in (*rates, *(0.0 for _ in trips(layout)))]
 
 
-def _window(layout: Layout, flows: Sequence[Flow], seconds: float) -> tuple[float, float]:
+def window(layout: Layout, flows: Sequence[Flow], seconds: float) -> tuple[float, float]:
     """Before which time flows are not measured, and for how long they are then."""
     wait_s = queueing_s(layout, flows)
     contended = any(share.contended for share in shares(layout, flows))
@@ -253,7 +253,7 @@ def trips(layout: Layout) -> Iterator[tuple[str, Flow]]:
 def _rate(layout: Layout, what: str, flows: list[Flow], seconds: float) -> Rate:
     """Tries until all hold; the best of all tries, where none does."""
     fair = shares(layout, flows)
-    settle_s, seconds = _window(layout, flows, seconds)
+    settle_s, seconds = window(layout, flows, seconds)
     total = sum(share.bits for share in fair)
     tries: list[tuple[list[float], float]] = []
     while True:
