@@ -88,7 +88,7 @@ def test_whether_a_file_can_be_written_is_known_beforehand(tmp_path):
     for wrong, why in (
         ("none/costs.yaml", "no such file"),
         (".", "directory"),
-        ("costs.yaml/costs.yaml", "no such file"),
+        ("costs.yaml/costs.yaml", "not a directory"),
     ):
         with pytest.raises(SynclineError) as refused:
             costs.require_writable(tmp_path / wrong)

@@ -127,7 +127,7 @@ def test_a_line_that_is_none_of_ours_is_not_shown(monkeypatch, number):
 @pytest.mark.parametrize(
     ("said", "remedy"),
     [
-        ("mount --make-shared /run/netns failed: Operation not permitted", "capabilities NET_ADMIN and SYS_ADMIN"),
+        ("mount --make-shared /run/netns failed: Operation not permitted", "run as root; in a container: --privileged"),
         ("Error: Specified qdisc kind is unknown.", "try the other shaper"),
         ("RTNETLINK answers: No such file or directory", "try the other shaper"),
         ("Error: Unknown device type.", "modprobe -a veth bridge sch_htb sch_tbf"),

@@ -345,7 +345,7 @@ class Communicator:
         operation failed whose input was not kept (``keep=True``), it raises one (SL0102), and nothing has changed.
         """
         before = self._told
-        of = None if racks is None else of_ranks(racks, self._whole)
+        of: Sequence[int] | None = None if racks is None else of_ranks(racks, self._whole)
         if order is None and of is None:
             order, of = before.order, before.of
         told = Told(before.rules if rules is None else rules, order, of)

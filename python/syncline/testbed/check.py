@@ -228,7 +228,8 @@ def check(layout: Layout, seconds: float = SECONDS, tell: Callable[[float, str],
     whole = require(layout, seconds)
     begins = [0.0, *itertools.accumulate(_durations(layout, seconds))]
     with guardian.watch() as watch, _servers(layout, watch):
-        rates, latencies = [], []
+        rates: list[Rate] = []
+        latencies: list[Latency] = []
         for what, flows in patterns(layout):
             tell(begins[len(rates)] / whole, f"measuring {what}")
             rates.append(_rate(layout, what, flows, seconds))

@@ -95,12 +95,14 @@ class HostCosts:
 
 def require_writable(path: Path) -> None:
     """Raises :class:`SynclineError` where a file cannot be written, and makes none."""
-    if not path.exists():
-        if not os.access(path.parent, os.W_OK):
-            _unwritable(path, os.strerror(errno.EACCES if path.parent.is_dir() else errno.ENOENT))
-        return
+    folder = path.parent
     try:
-        path.open("ab").close()
+        if path.exists():
+            path.open("ab").close()
+        elif not folder.is_dir():
+            _unwritable(path, os.strerror(errno.ENOTDIR if folder.exists() else errno.ENOENT))
+        elif not os.access(folder, os.W_OK):
+            _unwritable(path, os.strerror(errno.EACCES))
     except OSError as problem:
         _unwritable(path, problem.strerror or str(problem))
 
