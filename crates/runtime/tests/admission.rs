@@ -40,8 +40,9 @@ impl Talk {
                 return;
             }
             Side::Acceptor(acceptor) => {
-                let next =
-                    acceptor.received(bytes, |hello| members.admit(&hello.role, |rank| here.contains(&rank)));
+                let next = acceptor.received(bytes, |hello| {
+                    members.admit(&hello.role, |rank| here.contains(&rank), |_| false)
+                });
                 if let (Ok(Next::Done(_)), Some(Role::Member { rank, .. })) = (&next, acceptor.role()) {
                     assert!(here.insert(*rank), "rank {rank} came in twice");
                 }

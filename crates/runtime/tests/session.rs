@@ -329,6 +329,21 @@ fn the_first_rank_may_leave_before_the_others_have_begun() {
 }
 
 #[test]
+fn whoever_is_through_with_a_job_waits_for_the_next_one_of_its_name() {
+    let port = free_port();
+    let mut first = members::meet((0..3).map(|rank| place(rank, 3, port)).collect(), settings());
+    drop(first.remove(1));
+    let again = enter(place(1, 3, port), settings());
+    thread::sleep(Duration::from_millis(300));
+    assert!(!again.is_finished());
+    drop(first);
+    let others = [0, 2].map(|rank| enter(place(rank, 3, port), settings()));
+    for member in others.into_iter().chain([again]) {
+        member.join().unwrap().unwrap();
+    }
+}
+
+#[test]
 fn what_is_wanted_now_is_read_behind_what_is_early() {
     let settings = Settings { pace: Pace { lanes: 1, ahead: 1 << 16, ..settings().pace }, ..settings() };
     let mut small: Vec<Buffer> = (0..2).map(|_| Buffer::new(8)).collect();

@@ -17,11 +17,16 @@ pub struct Members {
 }
 
 impl Members {
-    /// Whether a role is free; `here` says whether a rank is there.
+    /// Whether a role is free; `here` says whether a rank is there, and `left` whether it has been and was through.
     ///
     /// # Errors
     /// Why it is not, and whether it may be later.
-    pub fn admit(&self, role: &Role, here: impl Fn(u32) -> bool) -> Result<(), Refusal> {
+    pub fn admit(
+        &self,
+        role: &Role,
+        here: impl Fn(u32) -> bool,
+        left: impl Fn(u32) -> bool,
+    ) -> Result<(), Refusal> {
         let Self { world, lanes, elastic, begun } = *self;
         match *role {
             Role::Member { world: theirs, .. } if theirs != world => {
@@ -36,6 +41,12 @@ impl Members {
             // Whoever is started again may come before it is known that it was lost.
             Role::Member { rank, .. } if here(rank) => {
                 Err(Refusal { why: format!("rank {rank} is here already"), later: elastic })
+            }
+            // Another job of the name, at the same place, begins once this one is over.
+            Role::Member { rank, .. } if begun && !elastic && left(rank) => {
+                let why =
+                    format!("the job goes on, which rank {rank} has left: another can begin when it is over");
+                Err(Refusal { why, later: true })
             }
             Role::Member { rank, .. } if begun && !elastic => {
                 Err(format!("the job has begun, and rank {rank} is no part of it any more").into())
@@ -116,9 +127,17 @@ mod tests {
         for (elastic, begun) in [(false, false), (false, true), (true, false), (true, true)] {
             let members = Members { world: 3, lanes: 1, elastic, begun };
             let role = |rank| Role::Member { rank, world: 3, lanes: 1 };
-            let taken = members.admit(&role(1), |rank| rank == 1).unwrap_err();
+            let admit = |rank| members.admit(&role(rank), |rank| rank == 1, |rank| rank == 0);
+            let taken = admit(1).unwrap_err();
             assert_eq!((taken.why.as_str(), taken.later), ("rank 1 is here already", elastic));
-            assert_eq!(members.admit(&role(2), |rank| rank == 1).is_ok(), elastic || !begun);
+            assert_eq!(
+                admit(2).map_err(|refusal| refusal.later),
+                if elastic || !begun { Ok(()) } else { Err(false) }
+            );
+            assert_eq!(
+                admit(0).map_err(|refusal| refusal.later),
+                if elastic || !begun { Ok(()) } else { Err(true) }
+            );
         }
     }
 }

@@ -108,6 +108,11 @@ impl Coordinator {
         self.members.get(&member) == Some(&State::Here)
     }
 
+    /// Whether a member was through with the epoch and has left.
+    pub fn has_left(&self, member: u32) -> bool {
+        self.members.get(&member) == Some(&State::Left)
+    }
+
     /// Members that were lost since this was asked last.
     pub fn lost(&mut self) -> Vec<u32> {
         std::mem::take(&mut self.lost)

@@ -155,8 +155,9 @@ impl Door {
             begun: self.assembly.begun(),
         };
         loop {
-            let guests = &self.guests;
-            let admit = |hello: &Hello| members.admit(&hello.role, |rank| guests.contains_key(&rank));
+            let (guests, coordinator) = (&self.guests, self.coordinator.as_ref());
+            let left = |rank| coordinator.is_some_and(|coordinator| coordinator.has_left(rank));
+            let admit = |hello: &Hello| members.admit(&hello.role, |rank| guests.contains_key(&rank), left);
             let Some((_, greeting)) = self.porch.next_guest(admit) else { return };
             // Two may have been admitted to one place at once; the later is cut off, and tries again.
             if let Some(&Role::Member { rank, .. }) = greeting.role()
