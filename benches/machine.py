@@ -31,7 +31,7 @@ def rank(nbytes: int, shared: str) -> None:
     from syncline.runtime import Communicator, Rule
 
     vector = array("f", [0.0]) * (nbytes // 4)
-    rules = [Rule("all_reduce", "direct", message=256 << 10)]
+    rules = [Rule("all_reduce", "direct")]
     with Communicator.join(rules=rules, shared_memory=shared == "shared") as ranks:
         timed(lambda: ranks.all_reduce(vector).wait(), nbytes, first=ranks.rank == 0)
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.harness.testbed import Measured, Trial
 from syncline.config.source import from_file
+from syncline.runtime import Pace
 from syncline.testbed import costs
 
 if TYPE_CHECKING:
@@ -31,8 +32,8 @@ CHUNK = 32 << 10
 """Bytes of a hub's chunk: its default, and the dissertation's."""
 MESSAGE = 64 << 10
 """Bytes of an executor's message: its default, and AggEngine's (4.2.2)."""
-WINDOW = 32
-"""Chunks that the executor has under way at a time (:class:`syncline.runtime.Pace`)."""
+WINDOW = Pace().window // MESSAGE
+"""Chunks that the executor has under way at a time, of messages of this size."""
 UNLIMITED = "unlimited"
 LARGE = 1 << 20
 """From this size on predictions are asked to be within :data:`NEAR`, below it within :data:`FACTOR`."""

@@ -164,7 +164,7 @@ def test_what_makes_no_sense_is_refused_before_anybody_is_called(tmp_path, monke
     assert "makes no sense" in why(wait_s=float("inf"))
     assert "rank 3 of 2" in why(rank=3, world=2)
     assert "cannot have 0 as `lanes`" in why(pace=Pace(lanes=0))
-    assert "cannot have 0 as `window`" in why(pace=Pace(window=0))
+    assert "cannot have 0 as `window`: a byte is the least" in why(pace=Pace(window=0))
     assert "wait for two" in why(pace=Pace(silence_s=0.5))
     assert "has no interface" in why(interfaces=[""])
     assert "the key cannot be read" in why(key_file=tmp_path / "none")

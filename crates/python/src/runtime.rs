@@ -53,7 +53,7 @@ struct Member {
     elastic: bool,
     congestion: Option<String>,
     lanes: u32,
-    window: u32,
+    window: usize,
     ahead: usize,
     deadline_s: f64,
     interval_s: f64,

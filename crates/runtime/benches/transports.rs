@@ -4,7 +4,7 @@
 //! 4 B to 100 MB in place. For each size it prints the median and the least wall time of a call, the bus bandwidth
 //! 2 (N-1)/N S/t of the median, and the CPU time of all processes for each GB that a rank puts on the bus (core-seconds).
 //!
-//! After `--`: `shared`, `unix`, `tcp`, `tls` for some transports; `--plan=ring` (`direct`), `--message=BYTES`, `--window=N`,
+//! After `--`: `shared`, `unix`, `tcp`, `tls` for some transports; `--plan=ring` (`direct`), `--message=BYTES`, `--window=BYTES`,
 //! `--lanes=N`, `--ring=BYTES`, `--congestion=reno`, `--size=BYTES` for one size alone, `--rounds=N`, `--keep`.
 
 use mio::net::UnixStream;
@@ -226,7 +226,7 @@ fn member(rank: u32, ranks: u32, folder: &Path) {
         message: number("message", 64 << 10) as u64,
     };
     let book = Book::new(rank, ranks, (0..ranks).collect(), vec![rule]).expect("a book");
-    let pace = Pace { lanes, window: number("window", 32) as u32, ..Settings::default().pace };
+    let pace = Pace { lanes, window: number("window", 512 << 10), ..Settings::default().pace };
     let settings = Settings { pace, ..Settings::default() };
     let connections = connections(rank, ranks, lanes, folder);
     let communicator = Communicator::new(Arc::new(book), settings, 0, connections).expect("threads");

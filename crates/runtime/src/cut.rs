@@ -90,7 +90,7 @@ pub struct Cut {
     chunks: u32,
     /// For a vector of blocks of ranks: the rank of each seat.
     ranks: Option<Vec<u32>>,
-    multiple: u64,
+    grain: Grain,
 }
 
 impl Cut {
@@ -114,7 +114,7 @@ impl Cut {
         let chunks = u32::try_from(chunks)
             .map_err(|_| format!("{operation} would be cut into {chunks} chunks: let messages be longer"))?;
         let ranks = operation.by_rank().then(|| ranks.to_vec());
-        Ok(Self { elements: operation.elements, chunks, ranks, multiple: grain.multiple })
+        Ok(Self { elements: operation.elements, chunks, ranks, grain })
     }
 
     /// Number of chunks, at least one.
@@ -125,7 +125,13 @@ impl Cut {
     /// Elements of a chunk on which the plan is run: those of the vector, and what is added to make blocks equal.
     pub fn elements(&self, chunk: u32) -> u64 {
         let held: u64 = self.runs(chunk).map(|run| run.end - run.start).sum();
-        held.next_multiple_of(self.multiple)
+        held.next_multiple_of(self.grain.multiple)
+    }
+
+    /// Elements of the largest message of a chunk that has so many.
+    pub fn largest(&self, elements: u64) -> u64 {
+        let (count, of) = self.grain.largest;
+        (u128::from(elements) * u128::from(count)).div_ceil(u128::from(of)) as u64
     }
 
     /// Where the vector's elements of a chunk are, in the order in which the chunk has them.
@@ -154,6 +160,6 @@ impl Cut {
 
     /// Whether a chunk is a run of the vector as it lies there.
     pub(crate) fn contiguous(&self) -> bool {
-        self.ranks.is_none() && self.multiple == 1
+        self.ranks.is_none() && self.grain.multiple == 1
     }
 }

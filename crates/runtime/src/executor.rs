@@ -42,7 +42,7 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        let pace = Pace { lanes: 1, window: 32, ahead: 64 << 20 };
+        let pace = Pace { lanes: 1, window: 512 << 10, ahead: 64 << 20 };
         Self { pace, patience: Patience::default(), deadline: Duration::from_secs(300) }
     }
 }

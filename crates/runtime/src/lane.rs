@@ -31,6 +31,9 @@ const MOST_AHEAD: u64 = 1 << 16;
 /// meanwhile, and no wire has to be kept busy.
 const NEAR: usize = 1 << 20;
 
+/// Most chunks that run at a time, however small they are.
+const MOST_RUNNING: u32 = 128;
+
 /// A collective that this rank has begun: what it brings and where the result goes.
 #[derive(Clone, Debug)]
 pub struct Job {
@@ -52,8 +55,10 @@ pub struct Job {
 pub struct Pace {
     /// Number of lanes of a rank.
     pub lanes: u32,
-    /// Chunks that a lane runs at a time.
-    pub window: u32,
+    /// Bytes that a lane has under way at a time: chunks begin as long as the largest messages of those that run have less
+    /// together, and two run in any case. As much as a link carries while a message goes from one rank to the next is
+    /// enough to keep it busy; more of it waits in the network's queues, and may be lost there.
+    pub window: usize,
     /// Bytes that a peer may be ahead before no more is read from it.
     pub ahead: usize,
 }
@@ -70,9 +75,10 @@ pub struct Lane {
     jobs: BTreeMap<u64, Known>,
     /// The newest operation that has begun here.
     newest: u64,
-    /// Chunks under way, and their bytes.
+    /// Chunks under way, their bytes, and those of their largest messages.
     running: u32,
     afloat: usize,
+    flight: usize,
     /// How many bytes may be.
     most: usize,
     early: Early,
@@ -120,6 +126,7 @@ impl Lane {
             newest: 0,
             running: 0,
             afloat: 0,
+            flight: 0,
             most: usize::MAX,
             early: Early::default(),
             pool: Pool::default(),
@@ -218,7 +225,7 @@ impl Lane {
     pub fn abort(&mut self) -> Vec<u64> {
         self.links.iter_mut().for_each(|link| _ = link.abandon());
         let jobs = std::mem::take(&mut self.jobs);
-        (self.running, self.afloat, self.early) = (0, 0, Early::default());
+        (self.running, self.afloat, self.flight, self.early) = (0, 0, 0, Early::default());
         let begun = jobs.into_iter().filter_map(|(sequence, known)| Some((sequence, known.job?)));
         begun
             .map(|(sequence, running)| {
@@ -343,9 +350,14 @@ impl Lane {
         }
     }
 
+    /// Whether one more chunk may begin.
+    fn has_room(&self) -> bool {
+        self.running < MOST_RUNNING && self.afloat < self.most && self.flight < self.pace.window
+    }
+
     /// Begins chunks as long as there is room for them.
     fn fill(&mut self) {
-        while self.running < self.pace.window && (self.afloat < self.most || self.running < 2) {
+        while self.running < 2 || self.has_room() {
             let lanes = self.pace.lanes;
             let next = self.jobs.iter_mut().find_map(|(&sequence, known)| {
                 let running = known.job.as_mut()?;
@@ -360,6 +372,7 @@ impl Lane {
             let running = known.job.as_mut().expect("as above");
             let chunk = Chunk::begin(&running.job, number, &mut self.pool);
             self.afloat += chunk.bytes(&running.job);
+            self.flight += chunk.message(&running.job);
             running.chunks.insert(number, chunk);
             self.running += 1;
             self.advance(sequence, number, Kick::Begin);
@@ -392,6 +405,7 @@ impl Lane {
         }
         let chunk = chunks.remove(&number).expect("found above");
         self.afloat -= chunk.bytes(job);
+        self.flight -= chunk.message(job);
         chunk.end(&mut self.pool);
         running.left -= 1;
         self.running -= 1;

@@ -67,7 +67,11 @@ fn pair(join: Join) -> (Connection, Connection) {
 
 fn settings(lanes: u32) -> Settings {
     let patience = Patience { interval: Duration::from_millis(50), silence: Duration::from_secs(5) };
-    Settings { pace: Pace { lanes, window: 8, ahead: 1 << 20 }, patience, deadline: Duration::from_secs(20) }
+    Settings {
+        pace: Pace { lanes, window: 256 << 10, ahead: 1 << 20 },
+        patience,
+        deadline: Duration::from_secs(20),
+    }
 }
 
 /// Communicators of all members of a plan, joined pairwise.

@@ -214,7 +214,7 @@ impl Rank {
         let shape = book.shape(&operation()).unwrap();
         let patience = Patience::default();
         let mut pulse = Pulse::new(patience, Duration::ZERO);
-        let mut lane = Lane::new(0, Pace { lanes: 1, window: 4, ahead: 1 << 20 }, 0, book);
+        let mut lane = Lane::new(0, Pace { lanes: 1, window: 64 << 10, ahead: 1 << 20 }, 0, book);
         for peer in (0..RANKS).filter(|&peer| peer != rank) {
             pulse.join(peer as usize, Duration::ZERO);
             lane.beat(peer);

@@ -29,6 +29,12 @@ impl Members {
     ) -> Result<(), Refusal> {
         let Self { world, lanes, elastic, begun } = *self;
         match *role {
+            // Another job of the name, at the same place, begins once this one is over.
+            Role::Member { rank, .. } if begun && !elastic && left(rank) => {
+                let why =
+                    format!("the job goes on, which rank {rank} has left: another can begin when it is over");
+                Err(Refusal { why, later: true })
+            }
             Role::Member { world: theirs, .. } if theirs != world => {
                 Err(format!("{theirs} ranks there meet {world} ranks here").into())
             }
@@ -41,12 +47,6 @@ impl Members {
             // Whoever is started again may come before it is known that it was lost.
             Role::Member { rank, .. } if here(rank) => {
                 Err(Refusal { why: format!("rank {rank} is here already"), later: elastic })
-            }
-            // Another job of the name, at the same place, begins once this one is over.
-            Role::Member { rank, .. } if begun && !elastic && left(rank) => {
-                let why =
-                    format!("the job goes on, which rank {rank} has left: another can begin when it is over");
-                Err(Refusal { why, later: true })
             }
             Role::Member { rank, .. } if begun && !elastic => {
                 Err(format!("the job has begun, and rank {rank} is no part of it any more").into())

@@ -114,6 +114,11 @@ impl Chunk {
         self.elements as usize * job.shape.operation.element.bytes()
     }
 
+    /// Bytes of its largest message.
+    pub(super) fn message(&self, job: &Job) -> usize {
+        job.shape.cut.largest(self.elements) as usize * job.shape.operation.element.bytes()
+    }
+
     /// Gives back what it used.
     pub(super) fn end(self, pool: &mut Pool) {
         self.ours.into_iter().for_each(|buffer| pool.give(buffer));

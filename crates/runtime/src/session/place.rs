@@ -36,8 +36,8 @@ pub struct Place {
     pub congestion: Option<String>,
 }
 
-/// Most lanes of a member, and chunks of a lane at a time.
-const MOST: u32 = 1 << 12;
+/// Most lanes of a member.
+const MOST_LANES: u32 = 1 << 12;
 
 impl Place {
     /// That the place and the settings make sense, before anybody is called.
@@ -65,10 +65,12 @@ impl Place {
         {
             return fault(why);
         }
-        for (name, value) in [("lanes", pace.lanes), ("window", pace.window)] {
-            if !(1..=MOST).contains(&value) {
-                return fault(format!("cannot have {value} as `{name}`: 1 to {MOST} are allowed"));
-            }
+        if !(1..=MOST_LANES).contains(&pace.lanes) {
+            let lanes = pace.lanes;
+            return fault(format!("cannot have {lanes} as `lanes`: 1 to {MOST_LANES} are allowed"));
+        }
+        if pace.window == 0 {
+            return fault("cannot have 0 as `window`: a byte is the least".to_owned());
         }
         if patience.silence < 2 * patience.interval {
             let (silence, interval) = (patience.silence.as_secs_f64(), patience.interval.as_secs_f64());
