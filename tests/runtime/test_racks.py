@@ -7,7 +7,7 @@ import pytest
 from syncline.errors import SynclineError
 from syncline.runtime import Communicator, Rule
 from syncline.runtime.communicator import Told
-from syncline.runtime.racks import Rack, grouped, mixed, of_ranks, order, read
+from syncline.runtime.racks import Rack, check, of_ranks, read
 from tests.runtime.test_collectives import run
 
 
@@ -76,30 +76,28 @@ def test_a_file_that_is_not_there_is_told(tmp_path):
         read(tmp_path / "none.txt")
 
 
-def test_ranks_of_a_rack_are_side_by_side_and_the_smallest_rack_is_last():
-    assert order([0, 1, 0, 1]) == [0, 2, 1, 3]
-    assert order([0, 1, 1, 2, 2]) == [1, 2, 3, 4, 0]
-
-
-def test_racks_are_the_groups_of_two_levels():
+def test_racks_are_the_groups_of_two_levels(tmp_path):
     rules = [Rule("all_reduce", "two_level"), Rule("all_reduce", "two_level(group=8)"), Rule("broadcast", "ring")]
-    named = [rule.algorithm for rule in grouped(rules, [0, 1, 1, 0, 2])]
-    assert named == ["two_level(group=2)", "two_level(group=8)", "ring"]
-    for spelled in ("two_level()", " two_level ( ) "):
-        assert grouped([Rule("all_reduce", spelled)], [0, 1, 0, 1])[0].algorithm == "two_level(group=2)"
-    # The core says what is wrong with it.
-    assert grouped([Rule("all_reduce", "two_level(")], [0, 1])[0].algorithm == "two_level("
-    with pytest.raises(SynclineError, match=r"racks of 3, 2, 1 ranks"):
-        grouped(rules, [0, 0, 0, 1, 1, 2])
-    assert grouped(rules[1:], [0, 0, 0, 1, 1, 2]) == rules[1:]
-
-
-def test_racks_decide_order_and_groups(tmp_path):
     file = tmp_path / "racks.txt"
     file.write_text("0 2\n1 3\n")
-    plain = Told([Rule("all_reduce", "two_level")], None, of_ranks(file, 4)).plain(4)
-    assert plain["order"] == [0, 2, 1, 3]
-    assert plain["rules"][0]["algorithm"] == "two_level(group=2)"
+    plain = Told(rules, None, of_ranks(file, 4)).plain(4)
+    assert plain["racks"] == [0, 1, 0, 1]
+    said = [(rule["algorithm"], rule.get("by_rack", False)) for rule in plain["rules"]]
+    assert said == [("two_level", True), ("two_level(group=8)", False), ("ring", False)]
+    for spelled in ("two_level()", " two_level ( ) "):
+        (rule,) = Told([Rule("all_reduce", spelled)], None, [0, 1, 0, 1]).plain(4)["rules"]
+        assert (rule["algorithm"], rule["by_rack"]) == ("two_level", True)
+    # The core says what is wrong with it, and gives a size where nobody knows of racks.
+    assert "by_rack" not in Told([Rule("all_reduce", "two_level(")], None, [0, 1]).plain(2)["rules"][0]
+    assert "by_rack" not in Told(rules, None, None).plain(4)["rules"][0]
+
+
+def test_racks_that_cannot_be_groups_are_told():
+    two_level = [Rule("all_reduce", "two_level")]
+    with pytest.raises(SynclineError, match=r"racks of 3, 2, 1 ranks"):
+        check(two_level, [0, 0, 0, 1, 1, 2])
+    check(two_level, [0, 1, 1, 0, 2])
+    check([Rule("all_reduce", "two_level(group=3)")], [0, 0, 0, 1, 1, 2])
     with pytest.raises(SynclineError, match="said twice"):
         Communicator.join(0, 2, order=[0, 1], racks=[0, 1])
 
@@ -120,36 +118,36 @@ def test_ranks_sum_by_racks(tmp_path):
     assert run(4, body, RACKS=str(file)) == ["{24.0}"] * 4
 
 
-def test_groups_that_are_racks_no_more_are_found():
-    rules = [Rule("all_reduce", "two_level"), Rule("all_reduce", "two_level(group=4)")]
-    racks = [0, 1] * 4
-    # The second rack moves up: 0, 4, 6 and 1 are a group.
-    assert mixed(rules, racks, [0, 1, 3, 4, 5, 6, 7]) == ["two_level(group=4)"]
-    assert mixed(rules, racks, [0, 1, 2, 4, 5, 6]) == []
-    assert mixed(rules, racks, [0, 2, 4]) == []
-    # Whoever gives a size does not ask for racks.
-    assert mixed(rules[1:], racks, [0, 1, 3, 4, 5, 6, 7]) == []
-
-
-def test_survivors_are_told_that_groups_are_racks_no_more():
-    body = """
-        import os, warnings
-        from syncline.errors import SynclineError
-        rules = [Rule("all_reduce", "two_level()")]
-        ranks = Communicator.join(racks=[0, 1, 0, 1], rules=rules, elastic=True)
-        try:
-            while True:
+RACKS_LOSE = """
+    import os, warnings
+    from syncline.errors import SynclineError
+    rules = [Rule("all_reduce", "two_level")]
+    of, lost = eval(os.environ["OF"]), eval(os.environ["LOST"])
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        ranks = Communicator.join(racks=of, rules=rules, elastic=True)
+        # Others may have been lost before this rank had met all.
+        if ranks.ranks[ranks.rank] in lost:
+            os._exit(0)
+        while ranks.world > len(of) - len(lost):
+            try:
                 ranks.barrier().wait()
-                if ranks.rank == 2:
-                    os._exit(0)
-        except SynclineError:
-            with warnings.catch_warnings(record=True) as told:
-                warnings.simplefilter("always")
+            except SynclineError:
                 ranks.renew()
-        vector = array("f", [1.0] * 100)
-        ranks.all_reduce(vector).wait()
-        print(set(vector), *(each.message for each in told))
-        ranks.close()
-    """
-    for rank, said in enumerate(run(4, body)):
-        assert rank == 2 or said.startswith("{3.0} groups of `two_level(group=2)` are no racks any more"), said
+    vector = array("f", [1.0] * 100)
+    ranks.all_reduce(vector).wait()
+    print(set(vector), *(each.message for each in told[-1:]))
+    ranks.close()
+"""
+
+
+def test_racks_that_are_left_are_groups_still():
+    """A rack that has lost a rank is the last group; nobody is told of another plan."""
+    for rank, said in enumerate(run(4, RACKS_LOSE, OF="[0, 1, 0, 1]", LOST="[2]")):
+        assert rank == 2 or said == "{3.0}", said
+
+
+def test_racks_that_can_be_groups_no_more_are_told_of():
+    said = run(6, RACKS_LOSE, OF="[0, 0, 1, 1, 2, 2]", LOST="[2, 4]")
+    told = "{4.0} `two_level` is not for these 4 ranks: `ring` runs in its stead"
+    assert [said[rank] for rank in (0, 1, 3, 5)] == [told] * 4

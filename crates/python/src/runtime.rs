@@ -33,6 +33,7 @@ use syncline_runtime::lane::Pace;
 use syncline_runtime::memory::Region;
 use syncline_runtime::operation::{Association, Operation};
 use syncline_runtime::pulse::Patience;
+use syncline_runtime::racks::Racks;
 use syncline_runtime::session::{Absence, Place, Session, join_with};
 use syncline_runtime::shape::{Book, Rule};
 use syncline_runtime::sum::{Element, Reduction};
@@ -66,6 +67,8 @@ struct Member {
 #[serde(deny_unknown_fields)]
 struct Plans {
     order: Vec<u32>,
+    /// The rack of each rank, in the place of an order.
+    racks: Option<Vec<u32>>,
     rules: Vec<Way>,
     /// What runs where a rule's plan does not offer its collective to so many ranks.
     #[serde(default)]
@@ -79,19 +82,42 @@ struct Way {
     kind: CollectiveKind,
     up_to: Option<u64>,
     algorithm: String,
+    /// Whether groups of the plan are racks.
+    #[serde(default)]
+    by_rack: bool,
     message: u64,
 }
 
 impl Way {
-    /// The rule, where the plan offers its collective to so many ranks.
-    fn rule(&self, ranks: u32) -> syncline_diagnostics::Result<Rule> {
-        let algorithm = by_name(&self.algorithm)?;
+    /// The rule, where the plan offers its collective to so many ranks; `group` is how many there are in each rack.
+    fn rule(&self, ranks: u32, group: Option<u32>) -> syncline_diagnostics::Result<Rule> {
+        let algorithm = match (self.by_rack, group) {
+            (false, _) => by_name(&self.algorithm)?,
+            (true, Some(group)) => by_name(&format!("{}(group={group})", self.algorithm))?,
+            (true, None) => {
+                let message =
+                    format!("racks that differ in size cannot be the groups of `{}`", self.algorithm);
+                return Err(Diagnostic::error(Code::BadValue, message).key("racks").into());
+            }
+        };
         syncline_plan::registry::check(&*algorithm, self.kind, ranks)?;
         Ok(Rule { kind: self.kind, up_to: self.up_to, algorithm, message: self.message })
     }
 }
 
 impl Plans {
+    /// How many ranks are in each rack, of those that are there; and their order.
+    fn racks(&self, ranks: &[u32]) -> Option<Racks> {
+        self.racks.as_ref().map(|racks| Racks::of(racks, ranks))
+    }
+
+    /// That all plans run on all ranks.
+    fn check(&self, world: u32) -> syncline_diagnostics::Result<()> {
+        let ranks: Vec<u32> = (0..world).collect();
+        let group = self.racks(&ranks).and_then(|racks| racks.group);
+        self.rules.iter().try_for_each(|way| way.rule(world, group).map(drop))
+    }
+
     /// The book of an epoch: of a place among `ranks`. `replaced` gets the names of plans that do not offer their collective
     /// to so many ranks, and of what runs in their stead.
     fn book(
@@ -101,13 +127,15 @@ impl Plans {
         replaced: &mut Vec<(String, String)>,
     ) -> syncline_diagnostics::Result<Book> {
         let world = ranks.len() as u32;
+        let racks = self.racks(ranks);
+        let group = racks.as_ref().and_then(|racks| racks.group);
         let rules = self.rules.iter().map(|way| {
             by_name(&way.algorithm)?;
-            way.rule(world).or_else(|error| {
+            way.rule(world, group).or_else(|error| {
                 let Some(other) = self.otherwise.iter().find(|other| other.kind == way.kind) else {
                     return Err(error);
                 };
-                let rule = Rule { up_to: way.up_to, ..other.rule(world)? };
+                let rule = Rule { up_to: way.up_to, ..other.rule(world, group)? };
                 replaced.push((way.algorithm.clone(), other.algorithm.clone()));
                 Ok(rule)
             })
@@ -115,7 +143,7 @@ impl Plans {
         let rules = rules.collect::<syncline_diagnostics::Result<_>>()?;
         // Ranks that are not there have no place in the order.
         let place = |rank: &u32| ranks.iter().position(|other| other == rank).map(|place| place as u32);
-        let order: Vec<u32> = self.order.iter().filter_map(place).collect();
+        let order = racks.map_or_else(|| self.order.iter().filter_map(place).collect(), |racks| racks.order);
         Book::new(seat, world, order, rules)
     }
 }
@@ -208,7 +236,7 @@ impl Communicator {
             };
             // What makes no sense is said with all that is known about it.
             let all: Vec<u32> = (0..world).collect();
-            plans.rules.iter().try_for_each(|way| way.rule(world).map(drop))?;
+            plans.check(world)?;
             plans.book(rank, &all, &mut Vec::new())?;
             let mut books = |seat: u32, ranks: &[u32]| {
                 replaced.clear();

@@ -5,6 +5,7 @@
 //! - [`sum`]: elements, reductions, and kernels that combine them;
 //! - [`operation`]: what a rank asks for;
 //! - [`script`]: one seat's plan, compiled; [`cut`]: how a vector becomes chunks; [`shape`]: which plan runs what;
+//!   [`racks`]: what follows from where ranks are;
 //! - [`memory`]: regions of tensors and buffers of our own;
 //! - [`wire`]: frames; `link`: one connection's frames in and out;
 //! - [`lane`]: the chunks that one thread works on, with a connection to each peer;
@@ -27,6 +28,7 @@ pub mod machine;
 pub mod memory;
 pub mod operation;
 pub mod pulse;
+pub mod racks;
 pub mod script;
 pub mod session;
 pub mod shape;

@@ -16,8 +16,7 @@ from syncline.runtime import completions, congestions, leaving, trust
 from syncline.runtime import rendezvous as meeting
 from syncline.runtime.addresses import resolve, setting, with_port
 from syncline.runtime.memory import NOTHING, Memory, memory, refusal
-from syncline.runtime.racks import grouped, mixed, of_ranks
-from syncline.runtime.racks import order as rack_order
+from syncline.runtime.racks import BY_RACK, by_rack, check, of_ranks
 from syncline.runtime.settings import RULES, Pace, Rule
 
 if TYPE_CHECKING:
@@ -53,16 +52,24 @@ class Told:
     of: Sequence[int] | None
     """The rack of each rank."""
 
-    def plain(self, world: int) -> dict[str, list[Any]]:
+    def plain(self, world: int) -> dict[str, list[Any] | None]:
         """As the core reads it, for ``world`` ranks."""
-        rules, order = self.rules, self.order
         if self.of is not None:
-            if order is not None:
+            if self.order is not None:
                 raise refusal("the order of ranks is said twice", "order and racks", "one of them")
-            rules, order = grouped(rules, self.of), rack_order(self.of)
-        named = {"rules": rules, "otherwise": RULES}
-        plain: dict[str, list[Any]] = {name: [asdict(rule) for rule in each] for name, each in named.items()}
-        return plain | {"order": list(range(world) if order is None else order)}
+            check(self.rules, self.of)
+
+        def way(rule: Rule) -> dict[str, Any]:
+            # How many ranks are in a rack is known to the core: only those count that are there.
+            named = {"algorithm": BY_RACK, "by_rack": True} if self.of is not None and by_rack(rule) else {}
+            return asdict(rule) | named
+
+        return {
+            "rules": [way(rule) for rule in self.rules],
+            "otherwise": [asdict(rule) for rule in RULES],
+            "order": list(range(world) if self.order is None else self.order),
+            "racks": None if self.of is None else list(self.of),
+        }
 
 
 class Pending:
@@ -336,9 +343,9 @@ class Communicator:
 
         Afterwards this communicator is of those ranks: :attr:`rank`, :attr:`world` and :attr:`ranks` say who they are,
         counted anew from 0 without gaps. ``rules``, ``order`` and ``racks`` are as in :meth:`join`, with ranks as the
-        job began with them; without them those of before hold. A plan that does not run on so many ranks is replaced by
-        that of :data:`~syncline.runtime.RULES`, with a warning. Groups of ``two_level`` keep their size: where racks
-        have lost ranks they may mix racks, which is slower, and a warning says so.
+        job began with them; without them those of before hold. A plan that does not run on the ranks that are there is
+        replaced by that of :data:`~syncline.runtime.RULES`, with a warning: such as ``two_level``, whose groups are
+        racks, where two racks have lost ranks and are not of one size any more.
 
         Raises ``SynclineError`` (SL1201, exit status 6) where there is no new epoch with this rank: rank 0, which
         coordinates, is lost; this rank was left behind. It has left the job then. Where the job is not elastic, or an
@@ -358,15 +365,9 @@ class Communicator:
         self._warn()
 
     def _warn(self) -> None:
-        """Says which plans were replaced, and which do not go by racks any more."""
-        replaced = self._core.replaced
-        for plan, other in replaced:
-            warnings.warn(f"`{plan}` is not for {self.world} ranks: `{other}` runs in its stead", stacklevel=3)
-        told = self._told
-        for plan in [] if told.of is None else mixed(told.rules, told.of, self.ranks):
-            if plan not in dict(replaced):
-                why = f"groups of `{plan}` are no racks any more: ranks are lost"
-                warnings.warn(f"{why}. Sums are right, and slower than by a `ring`, say: renew(rules=..)", stacklevel=3)
+        """Says which plans were replaced."""
+        for plan, other in self._core.replaced:
+            warnings.warn(f"`{plan}` is not for these {self.world} ranks: `{other}` runs in its stead", stacklevel=3)
 
     def fault(self) -> SynclineError | None:
         """Why nothing can begin any more: what ended an operation, or would end the next."""

@@ -6,7 +6,7 @@ import operator
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
@@ -160,44 +160,21 @@ def _no_racks(found: str) -> NoReturn:
     )
 
 
-def order(of: Sequence[int]) -> list[int]:
-    """Ranks with those of a rack side by side, large racks first, from the rack of each rank."""
-    sizes = Counter(of)
-    return sorted(range(len(of)), key=lambda rank: (-sizes[of[rank]], of[rank]))
+def by_rack(rule: Rule) -> bool:
+    """Whether groups of a rule's plan are racks, where these are known: it names no size."""
+    return _NO_SIZE.fullmatch(rule.algorithm) is not None
 
 
-def grouped(rules: Iterable[Rule], of: Sequence[int]) -> list[Rule]:
-    """Rules whose two-level plans have racks as groups, unless they say otherwise.
-
-    Raises ``SynclineError`` where racks cannot be groups: all are as large, but for one that may be smaller.
-    """
+def check(rules: Iterable[Rule], of: Sequence[int]) -> None:
+    """Raises ``SynclineError`` where racks are to be groups and cannot be: all are as large, but for a smaller one."""
     sizes = sorted(Counter(of).values(), reverse=True)
-
-    def named(rule: Rule) -> Rule:
-        if not _NO_SIZE.fullmatch(rule.algorithm):
-            return rule
-        if len(set(sizes[:-1])) > 1:
-            refuse(
-                error(
-                    "SL0102",
-                    "racks that differ in size cannot be the groups of a two-level plan",
-                    key="racks",
-                    found=f"racks of {', '.join(map(str, sizes))} ranks",
-                    allowed=f"racks of one size, but for a smaller one; {BY_RACK}(group=N); or another plan",
-                )
+    if len(set(sizes[:-1])) > 1 and any(map(by_rack, rules)):
+        refuse(
+            error(
+                "SL0102",
+                "racks that differ in size cannot be the groups of a two-level plan",
+                key="racks",
+                found=f"racks of {', '.join(map(str, sizes))} ranks",
+                allowed=f"racks of one size, but for a smaller one; {BY_RACK}(group=N); or another plan",
             )
-        return replace(rule, algorithm=f"{BY_RACK}(group={max(sizes, default=1)})")
-
-    return [named(rule) for rule in rules]
-
-
-def mixed(rules: Sequence[Rule], of: Sequence[int], left: Iterable[int]) -> list[str]:
-    """Plans whose groups are racks, and are racks no more where only some ranks are ``left``.
-
-    Groups are of one size, but for the last: where a rank is lost, those behind it move up into groups of other racks.
-    """
-    size, here = max(Counter(of).values()), set(left)
-    racks = [of[rank] for rank in order(of) if rank in here]
-    if all(len(set(racks[first : first + size])) == 1 for first in range(0, len(racks), size)):
-        return []
-    return [named.algorithm for rule, named in zip(rules, grouped(rules, of), strict=True) if named != rule]
+        )
