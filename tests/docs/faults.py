@@ -19,6 +19,7 @@ PLACES = {
     "tests/runtime/test_epochs.py": ("Going on", "processes"),
     "tests/torch/test_elastic.py": ("Going on", "processes that train with PyTorch"),
     "tests/hub/test_faults.py": ("Hubs", "processes"),
+    "tests/hub/test_slow.py": ("Hubs", "an emulated cluster"),
 }
 """Files with tests of faults: of what, and where they are tried."""
 

@@ -96,6 +96,10 @@ def test_every_key_of_the_summary_is_described():
 
 
 def test_every_line_about_a_fault_is_read():
+    tests = [*(ROOT / "tests").rglob("*.py"), *(ROOT / "crates").rglob("*.rs")]
+    tell = re.compile(r'(?m)^\s*(?:"""|/// )Fault: .+ -> ')
+    found = {str(each.relative_to(ROOT)) for each in tests if tell.search(each.read_text("utf-8"))}
+    assert found <= {*faults.PLACES, "tests/docs/faults.py"}, "files with faults that the table leaves out"
     for file, (part, _) in faults.PLACES.items():
         lines = (ROOT / file).read_text("utf-8").count("Fault: ")
         tests = {each.test for each in faults.read(part)}

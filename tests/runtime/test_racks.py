@@ -55,6 +55,8 @@ def test_what_is_wrong_with_a_file_is_told(tmp_path, text, words):
         ([[0], [1]], "a list for rank 0"),
         ([0, None], "nothing for rank 1"),
         (["a", 1], "a for rank 0"),
+        ([0, -1], "-1 for rank 1"),
+        ([1 << 32, 0], "4294967296 for rank 0"),
         ([0, 1.0], "1.0 for rank 1"),
         (5, "5"),
         ({0: 1, 1: 0}, "a mapping"),

@@ -106,6 +106,19 @@ impl Way {
 }
 
 impl Plans {
+    /// That it speaks of as many ranks as there are.
+    fn sane(&self, world: u32) -> PyResult<()> {
+        let racks = self.racks.as_ref().map(|racks| ("racks", racks.len()));
+        for (name, found) in [("order", self.order.len())].into_iter().chain(racks) {
+            if found != world as usize {
+                return Err(PyValueError::new_err(format!(
+                    "`{name}` has {found} ranks, and there are {world}"
+                )));
+            }
+        }
+        Ok(())
+    }
+
     /// How many ranks are in each rack, of those that are there; and their order.
     fn racks(&self, ranks: &[u32]) -> Option<Racks> {
         self.racks.as_ref().map(|racks| Racks::of(racks, ranks))
@@ -189,10 +202,7 @@ impl Communicator {
     ) -> PyResult<Self> {
         let member: Member = read(member)?;
         let (rank, world) = (member.rank, member.world);
-        if member.plans.order.len() != world as usize {
-            let found = member.plans.order.len();
-            return Err(PyValueError::new_err(format!("`order` has {found} ranks, and there are {world}")));
-        }
+        member.plans.sane(world)?;
         if rank >= world {
             return Err(PyValueError::new_err(format!(
                 "rank {rank} of {world}: ranks are 0 to one less than there are"

@@ -55,8 +55,8 @@ pub struct Job {
 pub struct Pace {
     /// Number of lanes of a rank.
     pub lanes: u32,
-    /// Bytes that a lane has under way at a time: chunks begin as long as the largest messages of those that run have less
-    /// together, and two run in any case. As much as a link carries while a message goes from one rank to the next is
+    /// Bytes that a lane has under way at a time to each peer: chunks begin as long as the largest messages of those that run
+    /// have less together, and two run in any case. As much as a link carries while a message goes from one rank to the next is
     /// enough to keep it busy; more of it waits in the network's queues, and may be lost there.
     pub window: usize,
     /// Bytes that a peer may be ahead before no more is read from it.
@@ -501,4 +501,52 @@ impl Machine for Lane {
 fn agree(us: u32, shape: &Shape, theirs: &Asked) -> Result<(), Broken> {
     let ours = shape.asked();
     if ours == *theirs { Ok(()) } else { Err(Broken::Differs(us, Box::new((ours, theirs.clone())))) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operation::{Association, Operation};
+    use crate::shape::Rule;
+    use crate::sum::{Element, Reduction};
+    use syncline_plan::by_name;
+    use syncline_units::CollectiveKind;
+
+    /// How many chunks run of so many all-reduces of so many bytes, when nothing has come from the other rank yet.
+    fn running(window: usize, message: u64, operations: u64, bytes: usize) -> (u32, usize) {
+        let algorithm = by_name("ring").unwrap();
+        let rule = Rule { kind: CollectiveKind::AllReduce, up_to: None, algorithm, message };
+        let book = Arc::new(Book::new(0, 2, vec![0, 1], vec![rule]).unwrap());
+        let operation = Operation {
+            kind: CollectiveKind::AllReduce,
+            elements: bytes as u64 / 4,
+            element: Element::F32,
+            reduction: Reduction::Sum,
+            root: 0,
+            association: Association::Arrival,
+        };
+        let mut lane = Lane::new(0, Pace { lanes: 1, window, ahead: 1 << 20 }, 0, Arc::clone(&book));
+        let mut buffers: Vec<Buffer> = (0..operations).map(|_| Buffer::new(bytes)).collect();
+        for (sequence, buffer) in (1..).zip(&mut buffers) {
+            let region = buffer.region();
+            let shape = book.shape(&operation).unwrap();
+            let job = Job { sequence, shape, input: region, output: region, keep: false };
+            lane.start(Arc::new(job)).unwrap();
+        }
+        let found = (lane.running, lane.flight);
+        lane.abort();
+        assert_eq!((lane.running, lane.flight), (0, 0));
+        found
+    }
+
+    #[test]
+    fn chunks_run_as_long_as_their_messages_fit_into_the_window() {
+        // A message is half of a chunk: 100 KiB are 50 chunks.
+        assert_eq!(running(8 << 10, 1 << 10, 1, 100 << 10), (8, 8 << 10));
+        assert_eq!(running(100 << 10, 1 << 10, 1, 100 << 10), (50, 50 << 10));
+        assert_eq!(running(1, 1 << 10, 1, 100 << 10), (2, 2 << 10));
+        // Small ones are many, and not any number.
+        assert_eq!(running(64 << 10, 64 << 10, 20, 64), (20, 20 * 32));
+        assert_eq!(running(64 << 10, 64 << 10, 200, 64), (MOST_RUNNING, MOST_RUNNING as usize * 32));
+    }
 }

@@ -144,6 +144,8 @@ def _listed(racks: Any) -> list[int]:
             found.append(operator.index(rack))
         except TypeError:
             _no_racks(f"{shown(rack)} for rank {rank}")
+        if not 0 <= found[-1] < 1 << 32:
+            _no_racks(f"{shown(rack)} for rank {rank}")
     return found
 
 

@@ -145,10 +145,10 @@ pub fn join(
         };
         match setback {
             Setback::Later(absence) if Instant::now() < deadline => refused = Some(absence),
-            Setback::Later(absence) => return Err(absence),
-            // Why it was refused says more than that time was up then.
-            Setback::Absence(absence) if Instant::now() < deadline => return Err(absence),
-            Setback::Absence(absence) => return Err(refused.unwrap_or(absence)),
+            Setback::Later(absence) | Setback::Absence(absence) => return Err(absence),
+            Setback::Unmet(absence) if Instant::now() < deadline => return Err(absence),
+            // Why it was refused before says more than that time was up then.
+            Setback::Unmet(absence) => return Err(refused.unwrap_or(absence)),
         }
         stop().map_err(Absence::new)?;
         std::thread::sleep(AGAIN);
@@ -170,7 +170,7 @@ fn attempt(
     let mut met: Vec<Met> = Vec::new();
     let mut vigil = Vigil::new(place.patience);
     for &address in &place.hubs {
-        let at = |what: String| here(format!("cannot join at the hub {address}: {what}"));
+        let at = |what: String| Setback::Unmet(here(format!("cannot join at the hub {address}: {what}")));
         let mut stay = || vigil.stay(&mut met, place, stop);
         let found = meet(place, address, open, deadline, &mut stay).map_err(at)?;
         vigil.join(met.len());
@@ -273,7 +273,19 @@ impl Vigil {
     ) -> Result<(), String> {
         let (ends, silent) = self.keep(met.iter_mut().map(|hub| &mut hub.line));
         if let Some((hub, how)) = ends.into_iter().enumerate().find_map(|(hub, end)| Some((hub, end?))) {
-            return Err(format!("the hub {} closed its connection meanwhile ({how})", place.hubs[hub]));
+            let address = place.hubs[hub];
+            // It may have said why.
+            while let Some(message) = met[hub].line.message::<Down>()? {
+                match message {
+                    Down::Verdict { blame, trouble } => return Err(format!("{blame} {trouble}")),
+                    Down::Refused { why, .. } => {
+                        return Err(format!("the hub {address} refused meanwhile: {why}"));
+                    }
+                    Down::Leave => return Err(format!("the hub {address} ends")),
+                    Down::Alive | Down::Opened { .. } | Down::Begin { .. } | Down::Newcomer { .. } => {}
+                }
+            }
+            return Err(format!("the hub {address} closed its connection meanwhile ({how})"));
         }
         if let Some((hub, what)) = silent {
             return Err(format!("the hub {} {what} meanwhile", place.hubs[hub]));
@@ -286,6 +298,8 @@ impl Vigil {
 enum Setback {
     /// For good.
     Absence(Absence),
+    /// A hub has not let it in.
+    Unmet(Absence),
     /// There may be room for it later.
     Later(Absence),
 }
@@ -403,7 +417,10 @@ fn begin(
                         return Err(lost(hub, "says that there are other vectors".to_owned()).into());
                     }
                     Down::Verdict { blame, trouble } => {
-                        return Err(Absence::new(format!("{blame} {trouble}")).into());
+                        let absence = Absence::new(format!("{blame} {trouble}"));
+                        // The job has begun here, and not at another hub: that one may have refused somebody for now.
+                        let half = begun[hub].is_some() && !late;
+                        return Err(if half { Setback::Later } else { Setback::Absence }(absence));
                     }
                     Down::Refused { why, lasts } => {
                         let what = format!("cannot join at the hub {}: refused: {why}", place.hubs[hub]);

@@ -28,6 +28,9 @@ pub struct Limits {
     pub memory: u64,
 }
 
+/// Most bytes of what a worker says has happened.
+const LONGEST_WHAT: usize = 1 << 10;
+
 /// Most bytes of a job's name.
 const LONGEST_NAME: usize = 200;
 
@@ -116,6 +119,16 @@ struct Rejoining {
     answers: BTreeMap<u32, BTreeMap<u32, u64>>,
 }
 
+/// A worker asks who holds it up.
+#[derive(Debug)]
+struct Question {
+    since: Duration,
+    /// How many cores have answered.
+    answers: u32,
+    /// What they have found.
+    queue: Queue,
+}
+
 #[derive(Debug)]
 struct Job {
     number: u32,
@@ -138,8 +151,10 @@ struct Job {
     joining: BTreeMap<u32, Rejoining>,
     /// Workers that came with other terms before the job had begun, and what was different.
     refused: BTreeMap<u32, String>,
-    /// Workers that ask who holds them up: how many cores have answered, and what.
-    late: BTreeMap<u32, (u32, Queue)>,
+    /// Workers that ask who holds them up.
+    late: BTreeMap<u32, Question>,
+    /// Workers that have lost another hub: which, how and when.
+    doubts: BTreeMap<u32, (u32, Trouble, Duration)>,
 }
 
 /// A worker's connection.
@@ -246,8 +261,10 @@ impl Register {
                 self.open(guest, &name, worker, (*terms, incarnation, interval_ms), random);
             }
             Up::Ready { hubs, hub } if holds => self.ready(guest, &name, worker, (hubs, hub)),
-            Up::Late { key, step } if holds => self.late(guest, &name, worker, (key, step)),
-            Up::GivesUp { blame, trouble } if holds => self.gives_up(guest, &name, worker, (blame, trouble)),
+            Up::Late { key, step } if holds => self.late(guest, &name, worker, (key, step), now),
+            Up::GivesUp { blame, trouble } if holds => {
+                self.gives_up(guest, &name, worker, (blame, trouble), now);
+            }
             Up::Leave => {
                 self.release(guest);
                 self.gone(guest, &name, worker, State::Left);
@@ -264,7 +281,10 @@ impl Register {
         let Some(Guest { job, worker, .. }) = self.guests.get(&guest) else { return };
         let (name, worker) = (job.clone(), *worker);
         self.release(guest);
-        self.gone(guest, &name, worker, State::Lost(trouble));
+        // Why it goes is known then, and soon decided.
+        if self.jobs.get(&name).is_none_or(|job| !job.doubts.contains_key(&worker)) {
+            self.gone(guest, &name, worker, State::Lost(trouble));
+        }
     }
 
     /// Whether a hub of another rack may connect with a core: the number of its job here.
@@ -329,6 +349,7 @@ impl Register {
             self.acts.push(Act::Dismiss(guest as u32));
             self.lost(guest as u32, Trouble::silent(silence));
         }
+        self.decide(now);
         for job in self.jobs.values_mut() {
             let alone = job.workers.iter().all(|state| state.guest().is_none());
             job.deserted = alone.then(|| job.deserted.unwrap_or(now));
@@ -472,6 +493,7 @@ impl Register {
                 joining: BTreeMap::new(),
                 refused: BTreeMap::new(),
                 late: BTreeMap::new(),
+                doubts: BTreeMap::new(),
             };
             self.jobs.insert(name.to_owned(), job);
             self.note("job_begins", name, None, None);
@@ -532,12 +554,11 @@ impl Register {
             self.refuse(guest, "the hubs are others than there are", true);
             return self.gone(guest, name, worker, State::Left);
         }
-        let mut shares = Vec::new();
+        let (mut shares, mut needs) = (Vec::new(), 0);
         if job.layout.is_none() {
             shares = Routes::new(&job.contract, hubs).shares(*hub);
-            let needs = job.contract.needs(shares.iter().flatten());
-            job.needs = needs;
-            let others = self.jobs.values().map(|job| job.needs).fold(0, u64::saturating_add) - needs;
+            needs = job.contract.needs(shares.iter().flatten());
+            let others = self.jobs.values().map(|job| job.needs).fold(0, u64::saturating_add);
             if needs > self.limits.memory.saturating_sub(others) {
                 let [needs_gb, others_gb, most_gb] =
                     [needs, others, self.limits.memory].map(|bytes| bytes as f64 / 1e9);
@@ -557,7 +578,7 @@ impl Register {
                     let contract = Arc::clone(&job.contract);
                     self.acts.push(Act::Bridge(job.number, name.to_owned(), contract, rack, *hub));
                 }
-                job.layout = Some(layout);
+                (job.layout, job.needs) = (Some(layout), needs);
             }
             Some(known) if *known != layout => {
                 self.refuse(guest, format!("job `{name}` has other hubs, or in another order"), true);
@@ -616,8 +637,8 @@ impl Register {
         let (State::Ready(guest) | State::Here(guest)) = job.workers[worker as usize] else { return };
         job.workers[worker as usize] = State::Here(guest);
         let keys = job.contract.catalogue.keys().len() as u32;
-        let joining = job.joining.remove(&worker);
-        let cores = joining.as_ref();
+        // It stays: where others have to say the same at another hub, they may say it here once more.
+        let cores = job.joining.get(&worker);
         // A vector without chunks at this hub has no steps behind it that matter here.
         let behind = |key| {
             let answers = cores.into_iter().flat_map(|joining| joining.answers.values());
@@ -650,16 +671,60 @@ impl Register {
     }
 
     /// A worker cannot go on: what it has found, or been told by another hub, counts for all, where all are needed.
-    fn gives_up(&mut self, guest: u32, name: &str, worker: u32, (blame, trouble): (Blame, Trouble)) {
-        let Some(job) = self.jobs.get(name) else { return };
-        if job.begun && job.contract.terms.policy == Policy::Fail {
-            return self.fail(name, blame, trouble);
+    fn gives_up(
+        &mut self,
+        guest: u32,
+        name: &str,
+        worker: u32,
+        (blame, mut trouble): (Blame, Trouble),
+        now: Duration,
+    ) {
+        let Some(job) = self.jobs.get_mut(name) else { return };
+        if !job.begun || job.contract.terms.policy != Policy::Fail {
+            self.release(guest);
+            return self.gone(guest, name, worker, State::Left);
         }
-        self.release(guest);
-        self.gone(guest, name, worker, State::Left);
+        let most = trouble.what.floor_char_boundary(LONGEST_WHAT);
+        trouble.what.truncate(most);
+        match (blame, &job.layout) {
+            // Others lose it, too, if it is the hub and not the way there.
+            (Blame::Hub(hub), Some((hubs, own))) if hub != *own && (hub as usize) < hubs.len() => {
+                job.doubts.insert(worker, (hub, trouble, now));
+                self.decide(now);
+            }
+            (Blame::Rank(rank), _) if rank < job.contract.terms.workers => self.fail(name, blame, trouble),
+            (Blame::Rack(_) | Blame::Nobody, _) => self.fail(name, blame, trouble),
+            _ => self.fail(name, Blame::Rank(worker), trouble),
+        }
     }
 
-    fn late(&mut self, guest: u32, name: &str, worker: u32, (key, step): (u32, u64)) {
+    /// Decides what has been asked and found long enough ago that others would have said so, too.
+    fn decide(&mut self, now: Duration) {
+        let grace = self.pulse.patience().interval * 3 / 2;
+        let mut verdicts = Vec::new();
+        let mut answered = Vec::new();
+        for (name, job) in &self.jobs {
+            let here = job.workers.iter().filter(|state| state.guest().is_some()).count();
+            if let Some((&worker, (hub, trouble, since))) = job.doubts.first_key_value() {
+                let all = job.doubts.values().filter(|(other, ..)| other == hub).count();
+                if all > 1 || here <= 1 {
+                    verdicts.push((name.clone(), Blame::Hub(*hub), trouble.clone()));
+                } else if now >= *since + grace {
+                    let trouble =
+                        Trouble { what: format!("has lost hub {hub}, which {trouble}"), ..trouble.clone() };
+                    verdicts.push((name.clone(), Blame::Rank(worker), trouble));
+                }
+            }
+            let ripe = |(_, question): &(&u32, &Question)| {
+                question.answers >= self.cores && now >= question.since + self.pulse.patience().interval
+            };
+            answered.extend(job.late.iter().filter(ripe).map(|(&asker, _)| (name.clone(), asker)));
+        }
+        verdicts.into_iter().for_each(|(name, blame, trouble)| self.fail(&name, blame, trouble));
+        answered.into_iter().for_each(|(name, asker)| self.answer(&name, asker));
+    }
+
+    fn late(&mut self, guest: u32, name: &str, worker: u32, (key, step): (u32, u64), now: Duration) {
         let Some(job) = self.jobs.get_mut(name) else { return };
         if !job.begun {
             let absent = (0u32..)
@@ -687,30 +752,33 @@ impl Register {
             return;
         }
         if let Entry::Vacant(question) = job.late.entry(worker) {
-            question.insert((0, Queue::default()));
+            question.insert(Question { since: now, answers: 0, queue: Queue::default() });
             self.acts.push(Act::HeldUp(job.number, worker, key, step));
         }
     }
 
-    /// A core says who holds up a job's worker. Where no core knows of anybody, it goes on meanwhile, or is held up by something
-    /// else: it finds out.
+    /// A core says who holds up a job's worker.
     pub fn held_up(&mut self, number: u32, asker: u32, queue: Queue) {
-        let cores = self.cores;
-        let Some((name, job)) = self.jobs.iter_mut().find(|(_, known)| known.number == number) else {
-            return;
-        };
-        let Some((answers, all)) = job.late.get_mut(&asker) else { return };
-        *answers += 1;
-        all.held_up = all.held_up.take().or(queue.held_up);
-        all.waiting.extend(queue.waiting);
-        if *answers < cores {
-            return;
-        }
-        let Some((_, Queue { held_up: Some(HeldUp { chunk, step, missing }), waiting })) =
-            job.late.remove(&asker)
+        let Some(job) = self.jobs.values_mut().find(|known| known.number == number) else { return };
+        let Some(question) = job.late.get_mut(&asker) else { return };
+        question.answers += 1;
+        question.queue.held_up = question.queue.held_up.take().or(queue.held_up);
+        question.queue.waiting.extend(queue.waiting);
+    }
+
+    /// Sees to a worker that all cores have answered. Where none knows of anybody that holds it up, it goes on meanwhile, or is
+    /// held up by something else: it finds out.
+    fn answer(&mut self, name: &str, asker: u32) {
+        let Some(job) = self.jobs.get_mut(name) else { return };
+        // Whoever asks waits as well, perhaps at another hub.
+        let asking: Vec<u32> = job.late.keys().copied().collect();
+        let Some(Queue { held_up: Some(HeldUp { chunk, step, missing }), mut waiting }) =
+            job.late.remove(&asker).map(|question| question.queue)
         else {
             return;
         };
+        waiting.extend(asking);
+        let number = job.number;
         // Whoever waits for others has not pushed because of them, as a rule.
         let (held_up, idle): (Vec<_>, Vec<_>) =
             missing.into_iter().partition(|worker| waiting.contains(worker));
@@ -728,8 +796,7 @@ impl Register {
         if job.contract.terms.policy == Policy::Shrink {
             at_fault.into_iter().for_each(|(worker, trouble)| self.broken(number, worker, trouble));
         } else if let Some((worker, trouble)) = at_fault.into_iter().next() {
-            let name = name.clone();
-            self.fail(&name, Blame::Rank(worker), trouble);
+            self.fail(name, Blame::Rank(worker), trouble);
         }
     }
 
@@ -959,6 +1026,11 @@ mod tests {
         let acts = hub.0.acts();
         let begin = Down::Begin { steps: vec![4], fresh: false, exact: true };
         assert_eq!(Hub::told(&acts, 5).last(), Some(&&begin), "{acts:?}");
+        // Another hub's question has reached cores here, too.
+        hub.joined(1, 1, [5, 5]);
+        let acts = hub.0.acts();
+        let begin = Down::Begin { steps: vec![5], fresh: false, exact: true };
+        assert_eq!(Hub::told(&acts, 5), [&begin], "{acts:?}");
     }
 
     #[test]
@@ -1018,22 +1090,32 @@ mod tests {
         Queue { held_up, waiting: waiting.iter().copied().collect() }
     }
 
+    /// Late enough for what was asked to be decided, and too soon for anybody to be silent.
+    const SOON: Duration = Duration::from_millis(700);
+
     #[test]
     fn all_who_hold_others_up_are_lost_and_nobody_else() {
         let mut hub = late("shrink");
-        hub.0.held_up(1, 0, found(&[], &[1]));
-        assert!(hub.0.acts().is_empty());
-        // Rank 1 waits for others itself.
+        hub.0.held_up(1, 0, found(&[], &[]));
         hub.0.held_up(1, 0, found(&[1, 2, 3], &[0]));
+        hub.0.tick(NOW);
+        assert!(hub.0.acts().is_empty());
+        // Rank 1 waits for others itself: it has asked, too.
+        hub.0.tick(SOON);
         assert_eq!(hub.0.standings()[0].workers, ["here", "here", "lost", "lost"]);
         let acts = hub.0.acts();
-        let verdict = |guest| matches!(Hub::told(&acts, guest)[..], [Down::Verdict { blame, .. }] if *blame == Blame::Rank(guest));
+        let verdict = |guest| {
+            let named =
+                |down: &&Down| matches!(down, Down::Verdict { blame, .. } if *blame == Blame::Rank(guest));
+            Hub::told(&acts, guest).into_iter().any(|down| named(&down))
+        };
         assert!(verdict(2) && verdict(3), "{acts:?}");
-        // The other asked at the same time, and there is nobody any more who holds it up.
+        // There is nobody any more who holds up the other.
         hub.0.held_up(1, 1, found(&[], &[]));
         hub.0.held_up(1, 1, found(&[], &[]));
-        assert!(hub.0.acts().is_empty());
+        hub.0.tick(SOON);
         assert_eq!(hub.0.standings()[0].workers, ["here", "here", "lost", "lost"]);
+        assert!(hub.0.acts().is_empty());
     }
 
     #[test]
@@ -1041,27 +1123,104 @@ mod tests {
         let mut hub = late("fail");
         hub.0.held_up(1, 0, found(&[1], &[0, 1]));
         hub.0.held_up(1, 0, found(&[], &[0, 1]));
+        hub.0.tick(SOON);
         let acts = hub.0.acts();
         for guest in 0..4 {
             let told = Hub::told(&acts, guest);
-            assert!(matches!(told[..], [Down::Verdict { blame: Blame::Rank(1), .. }]), "{told:?}");
+            assert!(matches!(told.last(), Some(Down::Verdict { blame: Blame::Rank(1), .. })), "{told:?}");
         }
         assert!(hub.0.standings().is_empty());
     }
 
-    #[test]
-    fn what_one_rank_finds_ends_the_job_for_all_where_all_are_needed() {
-        let trouble = Trouble::closed("reset");
-        let gives_up = Up::GivesUp { blame: Blame::Hub(1), trouble: trouble.clone() };
-        let mut hub = late("fail");
-        hub.0.heard(3, gives_up.clone(), 0, NOW);
+    /// A job of three ranks at two hubs, of which this is the first; it has begun.
+    fn at_two_hubs(policy: &str) -> Hub {
+        let mut hub = Hub::new();
+        hub.0.limits.memory = u64::MAX;
+        for guest in 0..3 {
+            hub.open(guest, guest, &terms(3, policy));
+            let hubs = vec![Cores { cores: 2, interfaces: 1 }; 2];
+            hub.0.heard(guest, Up::Ready { hubs, hub: 0 }, 0, NOW);
+        }
+        hub.0.acts();
+        hub
+    }
+
+    /// Whom all ranks are told is at fault.
+    fn verdict(hub: &mut Hub) -> Option<Blame> {
         let acts = hub.0.acts();
-        let verdict = Down::Verdict { blame: Blame::Hub(1), trouble };
-        assert!((0..4).all(|guest| Hub::told(&acts, guest) == [&verdict]), "{acts:?}");
+        let blamed = |guest| {
+            Hub::told(&acts, guest).into_iter().find_map(|down| match down {
+                Down::Verdict { blame, .. } => Some(*blame),
+                _ => None,
+            })
+        };
+        let first = blamed(0);
+        assert!((1..3).all(|guest| blamed(guest) == first), "{acts:?}");
+        first
+    }
+
+    #[test]
+    fn a_hub_is_lost_where_two_say_so_and_the_way_there_where_one_does() {
+        let trouble = Trouble::closed("reset");
+        let says = |hub: &mut Hub, guest, blame| {
+            let trouble = Trouble { what: "x".repeat(1 << 20), ..trouble.clone() };
+            hub.0.heard(guest, Up::GivesUp { blame, trouble }, 0, NOW);
+            hub.0.lost(guest, Trouble::closed("end of file"));
+        };
+        let mut both = at_two_hubs("fail");
+        says(&mut both, 2, Blame::Hub(1));
+        assert_eq!(verdict(&mut both), None);
+        says(&mut both, 0, Blame::Hub(1));
+        assert!(both.0.standings().is_empty());
+        let acts = both.0.acts();
+        let Some(Down::Verdict { blame: Blame::Hub(1), trouble: told }) = Hub::told(&acts, 1).pop() else {
+            panic!("{acts:?}")
+        };
+        assert!(told.what.len() <= LONGEST_WHAT);
+        let mut one = at_two_hubs("fail");
+        says(&mut one, 2, Blame::Hub(1));
+        one.0.tick(SOON);
+        let acts = one.0.acts();
+        for guest in 0..2 {
+            let told = Hub::told(&acts, guest);
+            assert!(matches!(told.last(), Some(Down::Verdict { blame: Blame::Rank(2), .. })), "{told:?}");
+        }
+        // What nobody can know is what is wrong with whoever says it.
+        for nonsense in [Blame::Hub(0), Blame::Hub(7), Blame::Rank(3), Blame::Coordinator] {
+            let mut hub = at_two_hubs("fail");
+            hub.0.heard(1, Up::GivesUp { blame: nonsense, trouble: trouble.clone() }, 0, NOW);
+            assert_eq!(verdict(&mut hub), Some(Blame::Rank(1)));
+        }
+    }
+
+    #[test]
+    fn what_another_hub_has_decided_ends_the_job_for_all_where_all_are_needed() {
+        let gives_up = Up::GivesUp { blame: Blame::Rank(0), trouble: Trouble::closed("reset") };
+        let mut hub = at_two_hubs("fail");
+        hub.0.heard(2, gives_up.clone(), 0, NOW);
+        assert_eq!(verdict(&mut hub), Some(Blame::Rank(0)));
         // Others go on without it.
-        let mut hub = late("shrink");
-        hub.0.heard(3, gives_up, 0, NOW);
-        assert_eq!(hub.0.standings()[0].workers, ["here", "here", "here", "left"]);
+        let mut hub = at_two_hubs("shrink");
+        hub.0.heard(2, gives_up, 0, NOW);
+        assert_eq!(hub.0.standings()[0].workers, ["here", "here", "left"]);
+    }
+
+    #[test]
+    fn a_job_that_is_refused_has_no_memory() {
+        let mut hub = Hub::new();
+        let mut large = terms(2, "fail");
+        large.keys[0].elements = 1 << 20;
+        hub.open(0, 0, &large);
+        hub.open(1, 1, &large);
+        hub.ready(0);
+        assert!(hub.0.acts().iter().any(|act| matches!(act, Act::Say(0, Down::Refused { lasts: true, .. }))));
+        // One of its ranks is still on its way, and takes nothing from others.
+        hub.0.arrived(2, "small", 0, NOW);
+        let open = Up::Open { terms: Box::new(terms(1, "fail")), incarnation: 1, interval_ms: 100 };
+        hub.0.heard(2, open, 7, NOW);
+        hub.ready(2);
+        let acts = hub.0.acts();
+        assert!(matches!(Hub::told(&acts, 2).last(), Some(Down::Begin { .. })), "{acts:?}");
     }
 
     #[test]

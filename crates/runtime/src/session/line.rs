@@ -6,6 +6,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::io::{ErrorKind, Read, Write};
 
+/// How many pieces of 4 KiB are read at a time: whoever floods has others wait no longer.
+const PIECES: usize = 16;
+
 /// A connection between a member and the coordinator, after the handshake.
 #[derive(Debug)]
 pub(crate) struct Line {
@@ -49,7 +52,6 @@ impl Line {
     /// # Errors
     /// How the connection ended.
     pub(crate) fn read(&mut self) -> Result<(), String> {
-        const PIECES: usize = 16;
         let mut bytes = [0; 4096];
         for _ in 0..PIECES {
             match self.socket.read(&mut bytes) {
@@ -69,11 +71,23 @@ impl Line {
     /// Says what there is to say and then that nothing more will follow; whether the other side has ended, too. To be asked
     /// again and again: a connection that is closed with something unread takes back what is on its way.
     pub(crate) fn parts(&mut self) -> bool {
-        let written = self.write();
+        if self.write().is_err() {
+            return true;
+        }
         if self.said() {
             _ = self.socket.shutdown();
         }
-        written.and_then(|()| self.read()).is_err()
+        // What still comes is of no interest.
+        let mut waste = [0; 4096];
+        for _ in 0..PIECES {
+            match self.socket.read(&mut waste) {
+                Ok(0) => return true,
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return error.kind() != ErrorKind::WouldBlock,
+            }
+        }
+        false
     }
 
     /// Writes as much as there is room for.
