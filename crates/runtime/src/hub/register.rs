@@ -28,7 +28,7 @@ pub struct Limits {
     pub memory: u64,
 }
 
-/// Most bytes of what a worker says has happened.
+/// Most characters of what a worker says has happened.
 const LONGEST_WHAT: usize = 1 << 10;
 
 /// Most bytes of a job's name.
@@ -684,8 +684,7 @@ impl Register {
             self.release(guest);
             return self.gone(guest, name, worker, State::Left);
         }
-        let most = trouble.what.floor_char_boundary(LONGEST_WHAT);
-        trouble.what.truncate(most);
+        trouble.what = trouble.what.chars().take(LONGEST_WHAT).collect();
         match (blame, &job.layout) {
             // Others lose it, too, if it is the hub and not the way there.
             (Blame::Hub(hub), Some((hubs, own))) if hub != *own && (hub as usize) < hubs.len() => {
