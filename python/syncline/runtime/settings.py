@@ -38,8 +38,8 @@ class Pace:
     bytes under way at a time to each peer: it begins chunks as long as the largest messages of those that run have less
     together, and runs two in any case. As much as a link carries while a message goes from one rank to the next keeps
     it busy (25 Gb/s and 100 us are 312 KB); more waits in the network's queues, and may be lost there. A lane lets a
-    peer be ``ahead`` bytes ahead. An operation ends after ``deadline_s``. Members give
-    signs of life every ``interval_s``, and whoever is silent for ``silence_s`` is at fault.
+    peer be ``ahead`` bytes ahead. An operation ends after ``deadline_s``. Members give signs of life every
+    ``interval_s``, and whoever is silent for ``silence_s`` is at fault.
     """
 
     lanes: int = 1
