@@ -141,9 +141,9 @@ impl Pulse {
         let due = self.due(now);
         due.iter().for_each(|&peer| machine.beat(peer as u32));
         for &peer in peers {
-            // Whoever is not listened to cannot be heard.
+            // Whoever is not listened to cannot be heard; nor is it watched before it has been.
             if !machine.reads(peer) {
-                self.heard(peer as usize, now);
+                self.heard.entry(peer as usize).and_modify(|heard| *heard = now);
                 self.coming.remove(&(peer as usize));
             }
         }
@@ -192,6 +192,30 @@ mod tests {
 
     const fn ms(ms: u64) -> Duration {
         Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn whoever_was_not_listened_to_is_not_watched_for_that() {
+        use crate::hub::optimizer::Optimizers;
+        use crate::hub::shard::{Shard, Who};
+        use crate::hub::terms::Terms;
+        let terms = r#"{"workers": 1, "keys": [{"name": "w", "element": "f32", "elements": 9}]}"#;
+        let terms: Terms = serde_json::from_str(terms).unwrap();
+        let mut shard = Shard::new(1 << 20);
+        shard.open(1, std::sync::Arc::new(terms.contract(&Optimizers::default()).unwrap()), 0);
+        assert!(shard.attach(7, 1, Who::Worker(0)));
+        let mut pulse = Pulse::new(Patience::default(), ms(0));
+        pulse.join(7, ms(0));
+        // Nothing is read of a job before its chunks are known; then of a worker that waits for others and says nothing yet.
+        assert!(!shard.reads(7) && pulse.look(&mut shard, &[7], ms(100)).lost.is_empty());
+        shard.lay(1, &[0], None);
+        assert!(shard.reads(7));
+        for now in (200..5000).step_by(100) {
+            assert_eq!(pulse.look(&mut shard, &[7], ms(now)).lost, []);
+        }
+        pulse.heard(7, ms(5000));
+        let lost = (5100..7000).step_by(100).find_map(|now| pulse.look(&mut shard, &[7], ms(now)).lost.pop());
+        assert_eq!(lost.unwrap().0, 7);
     }
 
     #[test]
