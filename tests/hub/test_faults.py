@@ -148,6 +148,28 @@ def test_a_hub_that_is_lost_is_named(number, what):
         assert outcome["at"] - since < FOUND_WITHIN_S + SLACK_S
 
 
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_one_of_several_hubs_that_is_lost_is_named(number):
+    """Fault: one of several hubs is killed or stopped -> all ranks name it, and nobody else"""
+    ports = [free_port(), free_port()]
+    command = [sys.executable, "-m", "syncline", "hub", "serve", "--cores", "2", "--port"]
+    served = [subprocess.Popen([*command, str(port)], stderr=subprocess.PIPE, text=True) for port in ports]
+    try:
+        for each in served:
+            assert each.stderr.readline(), "it listens"
+        with job(3, settings([f"127.0.0.1:{port}" for port in ports]), worker=WORKER) as running:
+            running.wait_for_steps()
+            served[1].send_signal(number)
+            outcomes = [running.outcome(rank) for rank in range(3)]
+    finally:
+        for each in served:
+            each.kill()
+            each.communicate()
+    for outcome in outcomes:
+        assert outcome["error"]["message"].startswith("hub 1 "), outcome
+        assert outcome["intact"]
+
+
 def test_a_hub_that_stops_before_the_job_begins_is_named():
     """Fault: the hub is stopped while ranks wait for others -> they name it within 2 s"""
     port = free_port()

@@ -341,7 +341,9 @@ impl Hall {
         let mut sound = true;
         while let Ok(report) = self.reports.try_recv() {
             match report {
-                Report::Lost(job, Who::Worker(rank), trouble) => self.register.broken(job, rank, trouble),
+                Report::Lost(job, Who::Worker(rank), trouble) => {
+                    self.register.broken(job, rank, trouble, self.started.elapsed());
+                }
                 Report::Lost(job, Who::Rack(rack), trouble) => self.register.parted(job, rack, trouble),
                 Report::Missed(job, worker) => self.register.missed(job, worker),
                 Report::Joined(core, joined) => self.register.joined(core, joined),

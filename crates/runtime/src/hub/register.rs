@@ -153,8 +153,8 @@ struct Job {
     refused: BTreeMap<u32, String>,
     /// Workers that ask who holds them up.
     late: BTreeMap<u32, Question>,
-    /// Workers that have lost another hub: which, how and when.
-    doubts: BTreeMap<u32, (u32, Trouble, Duration)>,
+    /// Workers that have lost another hub, or a connection with a core of this one: which hub, how and when.
+    doubts: BTreeMap<u32, (Option<u32>, Trouble, Duration)>,
 }
 
 /// A worker's connection.
@@ -282,7 +282,8 @@ impl Register {
         let (name, worker) = (job.clone(), *worker);
         self.release(guest);
         // Why it goes is known then, and soon decided.
-        if self.jobs.get(&name).is_none_or(|job| !job.doubts.contains_key(&worker)) {
+        let doubts = self.jobs.get(&name).and_then(|job| job.doubts.get(&worker));
+        if !matches!(doubts, Some((Some(_), ..))) {
             self.gone(guest, &name, worker, State::Lost(trouble));
         }
     }
@@ -316,8 +317,22 @@ impl Register {
         self.fail(&name, Blame::Rack(rack), trouble);
     }
 
-    /// A worker's connection with a core is lost.
-    pub fn broken(&mut self, job: u32, worker: u32, trouble: Trouble) {
+    /// A worker's connection with a core is lost. Where all are needed, it may be about to say why.
+    pub fn broken(&mut self, job: u32, worker: u32, trouble: Trouble, now: Duration) {
+        let known = self.jobs.values_mut().find(|known| known.number == job);
+        if let Some(known) = known
+            && known.begun
+            && known.contract.terms.policy == Policy::Fail
+            && trouble.kind == Kind::Closed
+        {
+            known.doubts.entry(worker).or_insert((None, trouble, now));
+        } else {
+            self.throw_out(job, worker, trouble);
+        }
+    }
+
+    /// A job goes on without a worker, or ends because of it: that one is told.
+    fn throw_out(&mut self, job: u32, worker: u32, trouble: Trouble) {
         let Some((name, known)) = self.jobs.iter().find(|(_, known)| known.number == job) else { return };
         let name = name.clone();
         let Some(guest) = known.workers[worker as usize].guest() else { return };
@@ -688,7 +703,7 @@ impl Register {
         match (blame, &job.layout) {
             // Others lose it, too, if it is the hub and not the way there.
             (Blame::Hub(hub), Some((hubs, own))) if hub != *own && (hub as usize) < hubs.len() => {
-                job.doubts.insert(worker, (hub, trouble, now));
+                job.doubts.insert(worker, (Some(hub), trouble, now));
                 self.decide(now);
             }
             (Blame::Rank(rank), _) if rank < job.contract.terms.workers => self.fail(name, blame, trouble),
@@ -700,17 +715,20 @@ impl Register {
     /// Decides what has been asked and found long enough ago that others would have said so, too.
     fn decide(&mut self, now: Duration) {
         let grace = self.pulse.patience().interval * 3 / 2;
-        let mut verdicts = Vec::new();
-        let mut answered = Vec::new();
+        let (mut verdicts, mut answered, mut broken) = (Vec::new(), Vec::new(), Vec::new());
         for (name, job) in &self.jobs {
-            let here = job.workers.iter().filter(|state| state.guest().is_some()).count();
-            if let Some((&worker, (hub, trouble, since))) = job.doubts.first_key_value() {
-                let all = job.doubts.values().filter(|(other, ..)| other == hub).count();
-                if all > 1 || here <= 1 {
-                    verdicts.push((name.clone(), Blame::Hub(*hub), trouble.clone()));
-                } else if now >= *since + grace {
+            for (&worker, (hub, trouble, since)) in &job.doubts {
+                let ripe = now >= *since + grace;
+                let Some(lost) = hub else {
+                    broken.extend(ripe.then(|| (job.number, worker, trouble.clone())));
+                    continue;
+                };
+                let others = job.doubts.values().filter(|(other, ..)| other == hub).count() > 1;
+                if others || job.workers.iter().filter(|state| state.guest().is_some()).count() <= 1 {
+                    verdicts.push((name.clone(), Blame::Hub(*lost), trouble.clone()));
+                } else if ripe {
                     let trouble =
-                        Trouble { what: format!("has lost hub {hub}, which {trouble}"), ..trouble.clone() };
+                        Trouble { what: format!("has lost hub {lost}, which {trouble}"), ..trouble.clone() };
                     verdicts.push((name.clone(), Blame::Rank(worker), trouble));
                 }
             }
@@ -720,6 +738,7 @@ impl Register {
             answered.extend(job.late.iter().filter(ripe).map(|(&asker, _)| (name.clone(), asker)));
         }
         verdicts.into_iter().for_each(|(name, blame, trouble)| self.fail(&name, blame, trouble));
+        broken.into_iter().for_each(|(job, worker, trouble)| self.throw_out(job, worker, trouble));
         answered.into_iter().for_each(|(name, asker)| self.answer(&name, asker));
     }
 
@@ -793,7 +812,7 @@ impl Register {
         };
         let at_fault: Vec<_> = at_fault.into_iter().map(trouble).collect();
         if job.contract.terms.policy == Policy::Shrink {
-            at_fault.into_iter().for_each(|(worker, trouble)| self.broken(number, worker, trouble));
+            at_fault.into_iter().for_each(|(worker, trouble)| self.throw_out(number, worker, trouble));
         } else if let Some((worker, trouble)) = at_fault.into_iter().next() {
             self.fail(name, Blame::Rank(worker), trouble);
         }
