@@ -491,8 +491,13 @@ def _values(parameter: Any) -> str:
 
 
 def models_compared() -> list[str]:
-    """Times under the three network models, by size and number of senders."""
+    """Times under the four network models, by size and number of senders."""
     return table(list(fidelity.HEAD), fidelity.rows())
+
+
+def plans_compared() -> list[str]:
+    """Times of plans in chunks under the four network models."""
+    return table(list(fidelity.PLANS_HEAD), fidelity.plan_rows())
 
 
 FAMILIES = {
@@ -555,6 +560,7 @@ GENERATORS: dict[str, Callable[..., list[str]]] = {
     "errors": errors,
     "fabrics": fabrics,
     "fidelity": models_compared,
+    "plans": plans_compared,
     "keys": keys,
     "limits": limits,
     "models": models,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.docs.fidelity import SENDERS, SIZES, goodput, incast
+import syncline
+from tests.docs.fidelity import CASES, FIFO, LOSSLESS, SENDERS, SIZES, STARVED, goodput, incast, took
 
 MB = 1_000_000
 
@@ -43,3 +44,20 @@ def test_models_agree_within_headers_where_nothing_times_out(size, senders):
     if packet.packets.timeouts == 0:
         for model in ("analytical", "queued"):
             assert 0.93 <= incast(model, size, senders).total_time_s / packet.total_time_s <= 1.03
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_flow_keeps_the_order_of_messages_as_lossless_packets_do(case):
+    packets = FIFO if case.name == STARVED else LOSSLESS
+    assert took(case, "flow") == pytest.approx(took(case, packets), rel=case.apart)
+
+
+def test_dependent_messages_that_share_links_magnify_small_differences():
+    tree = CASES[-1]
+    rates = [400_000_000_000 + 400 * step for step in range(4)]
+    times = [
+        syncline.simulate(**{**tree.plan, "fabric": {**tree.plan["fabric"], "rate": f"{rate}b/s"}}, network="flow")
+        for rate in rates
+    ]
+    times = [each.summary.total_time_s for each in times]
+    assert 1e-5 < max(times) / min(times) - 1 < 2e-2

@@ -157,7 +157,7 @@ fn play(case: &Case) -> Ends {
     let mut ways: Vec<Vec<(u32, u32)>> = Vec::new();
     let mut unused: Vec<u32> = Vec::new();
     let mut begun = vec![0; case.flows.len()];
-    let mut bundles: BTreeMap<(u32, u32), u32> = BTreeMap::new();
+    let mut open: BTreeMap<(u32, u32), u32> = BTreeMap::new();
     let mut pairs: Vec<(u32, u32)> = Vec::new();
     let mut under_way: Vec<(u32, u32)> = Vec::new();
     let mut path = Vec::new();
@@ -182,14 +182,11 @@ fn play(case: &Case) -> Ends {
         (0..flows.len().min(case.window))
             .for_each(|_| next(host, Time::ZERO, &mut coming, &mut ways, &mut unused));
     }
-    let (mut through, mut closed) = (Vec::new(), Vec::new());
+    let mut through = Vec::new();
     loop {
         let first = coming.peek().map(|&Reverse((time, ..))| time);
         let Some(now) = first.into_iter().chain(sharing.next()).min() else { return ends };
-        sharing.finish(now, |flow| through.push(flow), |bundle| closed.push(bundle));
-        for bundle in closed.drain(..) {
-            bundles.remove(&pairs[bundle as usize]);
-        }
+        sharing.finish(now, |flow| through.push(flow));
         for flow in through.drain(..) {
             let (host, number) = under_way[flow as usize];
             ends[host as usize][number as usize] = now;
@@ -200,21 +197,23 @@ fn play(case: &Case) -> Ends {
         {
             coming.pop();
             let flow = case.flows[host as usize][number as usize];
-            let bundle = *bundles.entry((flow.from, flow.to)).or_insert_with(|| {
+            let connection = *open.entry((flow.from, flow.to)).or_insert_with(|| {
                 let links = &ways[place as usize];
                 let weight = if case.by_latency { 12 / links.len() as u32 } else { 1 };
-                let bundle = sharing.open(links, weight, 0);
-                if pairs.len() <= bundle as usize {
-                    pairs.resize(bundle as usize + 1, (0, 0));
+                let connection = sharing.open(links, weight, 0);
+                if pairs.len() <= connection as usize {
+                    pairs.resize(connection as usize + 1, (0, 0));
                 }
-                pairs[bundle as usize] = (flow.from, flow.to);
-                bundle
+                pairs[connection as usize] = (flow.from, flow.to);
+                connection
             });
             unused.push(place);
-            sharing.start(time, bundle, Bytes(flow.bytes), under_way.len() as u32);
+            sharing.start(time, connection, Bytes(flow.bytes), under_way.len() as u32);
             under_way.push((host, number));
         }
-        sharing.settle(now);
+        sharing.settle(now, |connection| {
+            open.remove(&pairs[connection as usize]);
+        });
     }
 }
 

@@ -40,6 +40,12 @@ impl Tree {
         }
     }
 
+    /// When `at` comes.
+    #[cfg(test)]
+    pub(crate) fn get(&self, at: u32) -> u64 {
+        self.rows[0][at as usize]
+    }
+
     /// Which comes first, and when; the smallest number among equals.
     #[inline]
     pub(crate) fn first(&self) -> (u32, u64) {

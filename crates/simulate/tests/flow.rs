@@ -48,6 +48,38 @@ fn messages_on_a_ring_share_its_links() {
     assert!(picoseconds(&simulate(&all_to_all(&ring(), &json!({"model": "analytical"})))) < 6 * MB);
 }
 
+/// Messages between the same NPUs arrive one after the other, so the next NPU passes the first one on while the second comes: a
+/// broadcast of K chunks down a chain of N takes as long as K + N - 2 chunks on a link, and a latency for each link.
+#[test]
+fn chunks_of_a_chain_follow_each_other() {
+    for (size, chunks) in [(8, 64), (8, 5), (4, 1), (2, 16)] {
+        let mut value = all_to_all(&ring(), &json!({"model": "flow"}));
+        value["fabric"]["dims"][0]["size"] = json!(size);
+        value["workload"]["collectives"] = json!([{"kind": "broadcast", "bytes": "64MB"}]);
+        value["collectives"] = json!({"chunks": chunks, "active_chunks": 0});
+        let expected = (chunks + size - 2) * 64 * MB / chunks + (size - 1) * 1_000_000;
+        let took = picoseconds(&simulate(&value));
+        assert!(
+            took.abs_diff(expected) <= chunks + size,
+            "{size} ranks, {chunks} chunks: {took}, not {expected}"
+        );
+    }
+}
+
+/// Two messages to one rank are later than one by the time of one message, whatever the latency: it is paid after a message has
+/// left, while the next one is sent.
+#[test]
+fn latency_is_no_time_of_the_link() {
+    let mut value = all_to_all(&ring(), &json!({"model": "flow"}));
+    value["fabric"]["dims"][0]["size"] = json!(2);
+    for latency in [0u64, 1, 1_000] {
+        value["fabric"]["dims"][0]["latency"] = json!(format!("{latency}us"));
+        value["workload"]["collectives"] = json!([{"kind": "broadcast", "bytes": "2MB"}]);
+        value["collectives"] = json!({"chunks": 2});
+        assert_eq!(picoseconds(&simulate(&value)), 2 * MB + latency * 1_000_000);
+    }
+}
+
 /// Two rings: two equal paths that share no link, but the NPU sends by one of them.
 #[test]
 fn every_rank_says_the_same_as_one() {

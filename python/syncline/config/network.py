@@ -25,7 +25,7 @@ class PlainNetwork(Strict):
 
 
 class Flow(Strict):
-    """Messages as fluid that shares links fairly (max-min)."""
+    """Messages as fluid, in order on connections that share links fairly (max-min)."""
 
     model: Literal["flow"]
     """The network model's name."""
@@ -35,8 +35,8 @@ class Flow(Strict):
     paths: Annotated[int, Field(ge=1, le=256)] = 1
     """Paths of equal length that a message is divided over, evenly, at most."""
     weights: Annotated[dict[Traffic, Annotated[int, Field(ge=1, le=832)]], Field(default_factory=dict)]
-    """How much more than others messages of these collectives, or `point_to_point` ones, get of a link that they
-    share. All weights of flows on a link fit into 4096 for each b/s of its rate."""
+    """How much more than others connections of these collectives, or of `point_to_point` messages, get of a link that
+    they share. All weights of connections on a link fit into 4096 for each b/s of its rate."""
     priority: Annotated[list[Traffic], Field(default_factory=list)]
     """Whose messages go first, highest first; what is not named shares what these leave."""
 

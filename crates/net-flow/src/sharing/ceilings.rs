@@ -1,7 +1,8 @@
 //! Which links may be full, so that their loads are followed.
 
+use super::members::Member;
+use super::ways::Hop;
 use super::{Sharing, UNBOUND};
-use crate::sharing::ways::Hop;
 
 /// The ceiling of a rate: the next number above it with four bits that count.
 #[inline]
@@ -23,14 +24,13 @@ fn has_much_room(ceilings: u128, capacity: i64) -> bool {
 }
 
 impl Sharing {
-    /// A bundle has another ceiling, which may decide whether nodes on its way are followed.
+    /// A connection has another ceiling, which may decide whether nodes on its way are followed.
     #[cold]
     pub(super) fn cover(&mut self, number: u32, old: u64, new: u64) {
         let ceiling = |level: u64| if level == 0 { 0 } else { u128::from(ceiling(level)) };
         let (old, new) = (ceiling(old), ceiling(new));
-        let count = self.ways.way(number).count;
         for &Hop { node, usage, .. } in self.ways.hops(number) {
-            let takes = u128::from(usage) * u128::from(count);
+            let takes = u128::from(usage);
             let ceilings = &mut self.ceilings[node as usize];
             *ceilings = *ceilings + takes * new - takes * old;
             let (ceilings, capacity) = (*ceilings, self.shares.capacity(node));
@@ -59,7 +59,7 @@ impl Sharing {
                 }
             } else if has_much_room(ceilings, capacity) && self.shares.level(node) == UNBOUND && !marks.queued
             {
-                self.leave(node);
+                self.unfollow(node);
             }
         }
     }
@@ -68,9 +68,9 @@ impl Sharing {
     pub(super) fn follow(&mut self, node: u32) {
         let (mut load, mut top) = (0, 0);
         for at in 0..self.nodes[node as usize].members.len() {
-            let number = self.nodes[node as usize].members[at].bundle;
+            let Member { takes, connection: number, .. } = self.nodes[node as usize].members[at];
             let has = self.has(number);
-            load += self.takes(number, node) * has;
+            load += u64::from(takes) * has;
             top = top.max(has);
             self.lead(number, node, true);
         }
@@ -78,10 +78,10 @@ impl Sharing {
     }
 
     /// Does not follow the load of a node any more.
-    fn leave(&mut self, node: u32) {
+    fn unfollow(&mut self, node: u32) {
         self.shares.marks_mut(node).followed = false;
         for at in 0..self.nodes[node as usize].members.len() {
-            self.lead(self.nodes[node as usize].members[at].bundle, node, false);
+            self.lead(self.nodes[node as usize].members[at].connection, node, false);
         }
     }
 }

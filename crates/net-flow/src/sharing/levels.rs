@@ -13,7 +13,7 @@ fn rate(level: u64) -> u64 {
 }
 
 impl Sharing {
-    /// The rate of a bundle changes from level `was` to level `is`, or it had none or has none any more ([`NONE`]). Nodes on
+    /// The rate of a connection changes from level `was` to level `is`, or it had none or has none any more ([`NONE`]). Nodes on
     /// its way are looked at again where that makes their level wrong.
     pub(super) fn change(&mut self, number: u32, was: u64, is: u64) {
         self.change_but(number, was, is, NOWHERE);
@@ -22,27 +22,25 @@ impl Sharing {
     /// The same of a member of a node, which counts by itself what it shares and what is left.
     fn change_elsewhere(&mut self, member: &Member, was: u64, is: u64, node: u32) {
         if !member.is_plain() {
-            return self.change_but(member.bundle, was, is, node);
+            return self.change_but(member.connection, was, is, node);
         }
-        self.cover_if(member.bundle, was, is);
+        self.cover_if(member.connection, was, is);
         for other in member.others() {
             self.shares.tell(other, u64::from(member.takes), (was, rate(was)), (is, rate(is)));
         }
     }
 
-    /// Tells all nodes on the way of a bundle of its change but one.
+    /// Tells all nodes on the way of a connection of its change but one.
     fn change_but(&mut self, number: u32, was: u64, is: u64, but: u32) {
         self.cover_if(number, was, is);
-        let count = self.ways.way(number).count;
         for &Hop { node, usage, .. } in self.ways.followed(number) {
             if node != but {
-                let takes = u64::from(usage) * u64::from(count);
-                self.shares.tell(node, takes, (was, rate(was)), (is, rate(is)));
+                self.shares.tell(node, u64::from(usage), (was, rate(was)), (is, rate(is)));
             }
         }
     }
 
-    /// Covers a change of a bundle's rate if it has another ceiling then.
+    /// Covers a change of a connection's rate if it has another ceiling then.
     #[inline]
     fn cover_if(&mut self, number: u32, was: u64, is: u64) {
         if self.covers(was, is) {
@@ -56,9 +54,9 @@ impl Sharing {
         self.shares.classes() == 1 && ceiling(rate(was)) != ceiling(rate(is))
     }
 
-    /// The level that a node needs next, and whether all its flows were asked.
+    /// The level that a node needs next, and whether all its connections were asked.
     ///
-    /// If its flows were held back here and elsewhere as they are now, that is a division. A higher level may let go of some,
+    /// If its connections were held back here and elsewhere as they are now, that is a division. A higher level may let go of some,
     /// which is found out when they are told, and the node is looked at again. With a lower level, it may come to hold back
     /// others: if there may be any, all are asked, and so are those that have no rate yet.
     fn next_level(&mut self, number: u32) -> (u64, bool) {
@@ -69,13 +67,13 @@ impl Sharing {
         }
     }
 
-    /// The fair share at a node, of what is left by flows that are held back elsewhere.
+    /// The fair share at a node, of what is left by connections that are held back elsewhere.
     fn fair(&mut self, number: u32) -> u64 {
         self.caps.clear();
         let (node, held) = (&self.nodes[number as usize], self.held[number as usize] as usize);
         let (mut sharers, mut top) = (0, 0);
         for (at, member) in node.members.iter().enumerate() {
-            let takes = self.takes_of(member, number);
+            let takes = u64::from(member.takes);
             sharers += takes;
             // Those that it holds back share whatever it is.
             if at < held {
@@ -112,8 +110,13 @@ impl Sharing {
         }
     }
 
-    /// Makes levels right again after flows came or went at `now`.
-    pub fn settle(&mut self, now: Time) {
+    /// Makes levels right again after messages came or were through at `now`. Connections without messages are closed, and
+    /// told of in `closed`; their numbers will be used again.
+    pub fn settle(&mut self, now: Time, closed: impl FnMut(u32)) {
+        self.close_idle(now, closed);
+        let mut opened = std::mem::take(&mut self.opened);
+        opened.drain(..).for_each(|number| self.seek(number));
+        self.opened = opened;
         self.cross();
         while let Some(number) = self.shares.next() {
             let (level, asked) = self.next_level(number);
@@ -130,7 +133,7 @@ impl Sharing {
         self.touched = touched;
     }
 
-    /// Gives a node another level, and the flows on it their rate; with `asked` those that have none, too.
+    /// Gives a node another level, and the connections on it their rate; with `asked` those that have none, too.
     fn set(&mut self, number: u32, level: u64, asked: bool, now: Time) {
         let service = self.service(number, now);
         let node = &mut self.nodes[number as usize];
@@ -149,7 +152,7 @@ impl Sharing {
                 continue;
             }
             let (lowest, bottleneck) = if homeless { self.lowest(&member, number) } else { (level, number) };
-            let takes = self.takes_of(&member, number);
+            let takes = u64::from(member.takes);
             if lowest == level {
                 sharers += takes;
             }
@@ -159,7 +162,7 @@ impl Sharing {
             if homeless || had > level {
                 more = more.wrapping_add(takes.wrapping_mul(lowest.wrapping_sub(rate(had))));
                 self.change_elsewhere(&member, had, lowest, number);
-                self.hand_over(member.bundle, bottleneck, now);
+                self.hand_over(member.connection, bottleneck, now);
             }
         }
         self.shares.share(number, sharers, more);
@@ -167,7 +170,7 @@ impl Sharing {
         self.shares.check(number);
     }
 
-    /// Gives those that a node holds back its level, which was `old` before. What flows take that have it now, and what those
+    /// Gives those that a node holds back its level, which was `old` before. What connections take that have it now, and what those
     /// have more that it held back.
     fn set_held(&mut self, number: u32, old: u64, level: u64, now: Time) -> (u64, u64) {
         let step = level.wrapping_sub(old);
@@ -190,7 +193,7 @@ impl Sharing {
         for at in (0..self.moving.len()).rev() {
             let member = self.nodes[number as usize].members[self.moving[at] as usize];
             let (lowest, bottleneck) = self.lowest(&member, number);
-            let takes = self.takes_of(&member, number);
+            let takes = u64::from(member.takes);
             more = more.wrapping_add(takes.wrapping_mul(lowest.wrapping_sub(old)));
             if lowest != old {
                 self.change_elsewhere(&member, old, lowest, number);
@@ -198,7 +201,7 @@ impl Sharing {
             if bottleneck == number {
                 sharers += takes;
             } else {
-                self.hand_over(member.bundle, bottleneck, now);
+                self.hand_over(member.connection, bottleneck, now);
             }
         }
         (sharers, more)

@@ -1,4 +1,4 @@
-//! Which bundles pass a link, and which of them it holds back.
+//! Which connections pass a link, and which of them it holds back.
 
 use super::ways::Hop;
 use super::{NOWHERE, Sharing};
@@ -6,16 +6,17 @@ use super::{NOWHERE, Sharing};
 /// How many other nodes of its way a member names.
 const OTHERS: usize = 3;
 
-/// The first of the others where they are to be looked up: there are more of them, or what its flows take does not fit, or is
-/// not the same everywhere.
+/// The first of the others where they are to be looked up: there are more of them, or the connection takes different parts of
+/// them.
 const ELSEWHERE: u32 = NOWHERE - 1;
 
-/// A bundle that passes a node, with what is read whenever its rate changes. That is kept up to date where the node is followed.
+/// A connection that passes a node, with what is read whenever its rate changes. Bottleneck and others are kept up to date
+/// where the node is followed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Member {
-    /// What its flows take of the link together, in multiples of the level.
+    /// What the connection takes of the link, in multiples of the level.
     pub(super) takes: u32,
-    pub(super) bundle: u32,
+    pub(super) connection: u32,
     /// Where the lowest level on its way is.
     pub(super) bottleneck: u32,
     /// The other nodes on its way that are followed, and then [`NOWHERE`].
@@ -23,7 +24,7 @@ pub(super) struct Member {
 }
 
 impl Member {
-    /// Whether it names all the others, and what its flows take of each is `takes`.
+    /// Whether it names all the others, of each of which the connection takes `takes`.
     #[inline]
     pub(super) fn is_plain(&self) -> bool {
         self.others[0] != ELSEWHERE
@@ -37,79 +38,62 @@ impl Member {
 }
 
 impl Sharing {
-    /// What the flows of a bundle take of a node together, in multiples of the level.
-    pub(super) fn takes(&self, number: u32, node: u32) -> u64 {
-        u64::from(self.ways.hop(number, node).usage) * u64::from(self.ways.way(number).count)
-    }
-
-    /// What the flows of a member of a node that is followed take.
-    #[inline]
-    pub(super) fn takes_of(&self, member: &Member, node: u32) -> u64 {
-        if member.is_plain() { u64::from(member.takes) } else { self.takes(member.bundle, node) }
-    }
-
     /// The nodes on the way of a member of a node that is followed which are followed, too; that node may be among them.
     #[inline]
     pub(super) fn elsewhere(&self, member: &Member) -> impl Iterator<Item = u32> {
-        let listed = if member.is_plain() { &[] } else { self.ways.followed(member.bundle) };
+        let listed = if member.is_plain() { &[] } else { self.ways.followed(member.connection) };
         member.others().chain(listed.iter().map(|hop| hop.node))
     }
 
-    /// Puts a bundle on its links.
+    /// Puts a connection on its links.
     pub(super) fn enter(&mut self, number: u32) {
         for at in 0..self.ways.hops(number).len() {
-            let Hop { node, .. } = self.ways.hops(number)[at];
+            let Hop { node, usage: takes, .. } = self.ways.hops(number)[at];
             let members = &mut self.nodes[node as usize].members;
             self.ways.hop_mut(number, node).place = members.len() as u32;
-            members.push(Member { takes: 0, bundle: number, bottleneck: NOWHERE, others: [NOWHERE; OTHERS] });
+            members.push(Member {
+                takes,
+                connection: number,
+                bottleneck: NOWHERE,
+                others: [NOWHERE; OTHERS],
+            });
             if self.shares.marks(node).followed {
                 self.ways.lead(number, node, true);
             }
         }
+        self.write(number);
     }
 
-    /// Takes an empty bundle off its links.
-    pub(super) fn close(&mut self, number: u32) {
-        self.release(number);
-        self.ways.way_mut(number).bottleneck = NOWHERE;
-        let hops = self.ways.hops(number).len();
-        for at in 0..hops {
+    /// Takes a connection that has no bottleneck off its links.
+    pub(super) fn leave(&mut self, number: u32) {
+        for at in 0..self.ways.hops(number).len() {
             let Hop { node, place, .. } = self.ways.hops(number)[at];
             let members = &mut self.nodes[node as usize].members;
             members.swap_remove(place as usize);
-            if let Some(&Member { bundle: moved, .. }) = members.get(place as usize) {
+            if let Some(&Member { connection: moved, .. }) = members.get(place as usize) {
                 self.ways.hop_mut(moved, node).place = place;
             }
         }
-        if self.free.len() <= hops {
-            self.free.resize(hops + 1, Vec::new());
-        }
-        self.free[hops].push(number);
     }
 
-    /// Says on all links of a bundle that are followed what its flows take, where it is held back, and where else it passes.
+    /// Says on all links of a connection that are followed where it is held back, and where else it passes.
     pub(super) fn write(&mut self, number: u32) {
         let (way, hops) = (self.ways.way(number), self.ways.followed(number));
         let named = hops.len() <= OTHERS + 1 && way.even;
-        for (at, &Hop { node, usage, place }) in hops.iter().enumerate() {
-            let takes = u32::try_from(u64::from(usage) * u64::from(way.count));
+        for (at, &Hop { node, place, .. }) in hops.iter().enumerate() {
             let mut others = [NOWHERE; OTHERS];
-            if named && takes.is_ok() {
+            if named {
                 let elsewhere = hops[..at].iter().chain(&hops[at + 1..]);
                 others.iter_mut().zip(elsewhere).for_each(|(to, hop)| *to = hop.node);
             } else {
                 others[0] = ELSEWHERE;
             }
-            self.nodes[node as usize].members[place as usize] = Member {
-                takes: takes.unwrap_or_default(),
-                bundle: number,
-                bottleneck: way.bottleneck,
-                others,
-            };
+            let member = &mut self.nodes[node as usize].members[place as usize];
+            (member.bottleneck, member.others) = (way.bottleneck, others);
         }
     }
 
-    /// Puts a bundle among those that a node on its way holds back.
+    /// Puts a connection among those that a node on its way holds back.
     #[inline]
     pub(super) fn hold(&mut self, number: u32, node: u32) {
         let place = self.held[node as usize];
@@ -117,7 +101,7 @@ impl Sharing {
         self.swap(number, node, place);
     }
 
-    /// Takes a bundle from among those that its bottleneck holds back.
+    /// Takes a connection from among those that its bottleneck holds back.
     #[inline]
     pub(super) fn release(&mut self, number: u32) {
         let node = self.ways.way(number).bottleneck;
@@ -126,14 +110,14 @@ impl Sharing {
         self.swap(number, node, place);
     }
 
-    /// Moves a bundle to another place among the members of a node.
+    /// Moves a connection to another place among the members of a node.
     #[inline]
     fn swap(&mut self, number: u32, node: u32, place: u32) {
         let from = std::mem::replace(&mut self.ways.hop_mut(number, node).place, place);
         if from != place {
             let members = &mut self.nodes[node as usize].members;
             members.swap(from as usize, place as usize);
-            let other = members[from as usize].bundle;
+            let other = members[from as usize].connection;
             self.ways.hop_mut(other, node).place = from;
         }
     }

@@ -1,10 +1,8 @@
-//! What flows have had, and when they are through.
+//! What connections have had, and when messages are through.
 
-use super::{Sharing, UNBOUND};
+use super::{BIT, NOWHERE, Sharing, UNBOUND};
 use crate::tree::NEVER;
 use syncline_units::{Bytes, Time};
-
-use super::BIT;
 
 impl Sharing {
     /// The integral of a node's level up to `now`.
@@ -17,27 +15,36 @@ impl Sharing {
         }
     }
 
-    /// Books what a bundle has had up to `now`.
+    /// What a connection has had up to `now`, for each unit of weight.
+    #[inline]
+    pub(super) fn had(&self, number: u32, now: Time) -> u128 {
+        let offset = self.connections[number as usize].offset;
+        match self.ways.way(number).bottleneck {
+            NOWHERE => offset,
+            node => self.service(node, now).wrapping_add(offset),
+        }
+    }
+
+    /// Books what a connection has had up to `now`.
     pub(super) fn book(&mut self, number: u32, now: Time) {
-        let way = self.ways.way(number);
-        let had = self.service(way.bottleneck, now).wrapping_add(self.bundles[number as usize].offset);
-        let booked = std::mem::replace(&mut self.bundles[number as usize].booked, had);
-        let all = had.wrapping_sub(booked) * u128::from(way.count);
+        let had = self.had(number, now);
+        let booked = std::mem::replace(&mut self.connections[number as usize].booked, had);
+        let more = had.wrapping_sub(booked);
         for hop in self.ways.hops(number) {
-            self.carried[hop.node as usize] += all * u128::from(hop.usage);
+            self.carried[hop.node as usize] += more * u128::from(hop.usage);
         }
     }
 
     /// Books what all links carried up to `now`, since which rates have not changed.
     pub fn book_all(&mut self, now: Time) {
-        for number in 0..self.bundles.len() as u32 {
-            if self.ways.way(number).count > 0 {
+        for number in 0..self.connections.len() as u32 {
+            if self.ways.way(number).bottleneck != NOWHERE {
                 self.book(number, now);
             }
         }
     }
 
-    /// What flows have sent over `link`, as far as it is booked: the integral of their rates, in units times picoseconds.
+    /// What connections have sent over `link`, as far as it is booked: the integral of their rates, in units times picoseconds.
     pub fn carried(&self, link: u32) -> u128 {
         let classes = self.shares.classes() as usize;
         self.carried[link as usize * classes..][..classes].iter().sum()
@@ -54,38 +61,43 @@ impl Sharing {
         Time(u64::try_from(carried / u128::from(rate.max(1).cast_unsigned())).unwrap_or(u64::MAX))
     }
 
-    /// A bundle is held back by another node from now on.
+    /// Another node holds a connection back from now on.
     pub(super) fn hand_over(&mut self, number: u32, to: u32, now: Time) {
         let from = self.ways.way(number).bottleneck;
-        let (mut old, mut expected) = (0, false);
-        if from != super::NOWHERE {
+        let mut old = 0;
+        if from != NOWHERE {
             old = self.service(from, now);
-            expected = self.bundles[number as usize].first() == self.nodes[from as usize].next;
+            if self.connections[number as usize].first() == self.nodes[from as usize].next {
+                self.shares.marks_mut(from).stale = true;
+                self.touch(from);
+            }
             self.release(number);
             self.shares.raise_top(from, self.shares.level(to));
         }
         let new = self.service(to, now);
-        let bundle = &mut self.bundles[number as usize];
-        bundle.offset = bundle.offset.wrapping_add(old).wrapping_sub(new);
-        let first = bundle.first();
+        self.connections[number as usize].hand_over(old, new);
         self.ways.way_mut(number).bottleneck = to;
         self.write(number);
         self.hold(number, to);
-        if first < self.nodes[to as usize].next {
-            self.nodes[to as usize].next = first;
-            self.touch(to);
-        }
-        if expected {
-            self.renew(from);
+        self.expect(number, to);
+    }
+
+    /// The first message of a connection may be the next that is through of all that a node holds back.
+    #[inline]
+    pub(super) fn expect(&mut self, number: u32, node: u32) {
+        let first = self.connections[number as usize].first();
+        if first < self.nodes[node as usize].next {
+            self.nodes[node as usize].next = first;
+            self.touch(node);
         }
     }
 
-    /// Looks which of those that a node holds back is through first.
+    /// Looks which of the messages that a node holds back is through first.
     pub(super) fn renew(&mut self, number: u32) {
+        self.shares.marks_mut(number).stale = false;
         let held = &self.nodes[number as usize].members[..self.held[number as usize] as usize];
-        let next = held.iter().map(|member| self.bundles[member.bundle as usize].first()).min();
+        let next = held.iter().map(|member| self.connections[member.connection as usize].first()).min();
         self.nodes[number as usize].next = next.unwrap_or(u128::MAX);
-        self.touch(number);
     }
 
     #[inline]
@@ -97,8 +109,11 @@ impl Sharing {
         }
     }
 
-    /// Files when the first of those that a node holds back is through.
+    /// Files when the first message is through of those that a node holds back.
     pub(super) fn file(&mut self, number: u32) {
+        if self.shares.marks(number).stale {
+            self.renew(number);
+        }
         let (level, node) = (self.shares.level(number), &self.nodes[number as usize]);
         let time = match level {
             UNBOUND | 0 => NEVER,

@@ -8,7 +8,7 @@ use std::collections::BinaryHeap;
 /// The sharers of a node without a level: so many that only too high a load makes it wrong.
 const UNSHARED: u64 = 1 << 63;
 
-/// What is read whenever a flow on a node changes its rate.
+/// What is read whenever a connection on a node changes its rate.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(32))]
 struct Share {
@@ -17,14 +17,14 @@ struct Share {
     /// What is left of it, where that is followed; less than nothing where it is overloaded. What is too much for the moment
     /// wraps, and comes back.
     left: i64,
-    /// Sum of the uses of flows whose rate is the level; [`UNSHARED`] where there is none.
+    /// Sum of the uses of connections whose rate is the level; [`UNSHARED`] where there is none.
     sharers: u64,
-    /// No flow that is held back elsewhere has a higher rate.
+    /// No connection that is held back elsewhere has a higher rate.
     top: u64,
 }
 
 impl Share {
-    /// Whether flows have more than there is, or could have more than they have.
+    /// Whether connections have more than there is, or could have more than they have.
     #[inline]
     fn may_be_wrong(&self) -> bool {
         self.left.cast_unsigned() >= self.sharers
@@ -36,12 +36,14 @@ impl Share {
 pub(super) struct Marks {
     /// Whether its load is followed.
     pub(super) followed: bool,
-    /// Whether it is to find rates of bundles that have none.
+    /// Whether it is to find rates of connections that have none.
     pub(super) fresh: bool,
     /// Whether it is to be looked at again.
     pub(super) queued: bool,
-    /// Whether it is to be told when the first flow that it holds back is through.
+    /// Whether its next end of a message is to be filed.
     pub(super) touched: bool,
+    /// Whether its next end is to be looked for among all that it holds back.
+    pub(super) stale: bool,
     /// Whether it may have to be followed, or not.
     pub(super) crossed: bool,
 }
@@ -73,7 +75,7 @@ impl Look {
 pub(super) struct Shares {
     list: Vec<Share>,
     marks: Vec<Marks>,
-    /// What flows of each node can have together: the link's, less what higher classes take; while these still share, that may
+    /// What connections of each node can have together: the link's, less what higher classes take; while these still share, that may
     /// be more than there is.
     capacities: Vec<i64>,
     classes: u32,
@@ -122,7 +124,7 @@ impl Shares {
         self.list[node as usize].top
     }
 
-    /// A flow that is held back elsewhere has this rate.
+    /// A connection that is held back elsewhere has this rate.
     #[inline]
     pub(super) fn raise_top(&mut self, node: u32, rate: u64) {
         let top = &mut self.list[node as usize].top;
@@ -158,7 +160,7 @@ impl Shares {
         std::mem::replace(&mut self.list[node as usize].level, level)
     }
 
-    /// Says how much the flows take whose rate is the level of a node, and what its flows have more than before.
+    /// Says how much the connections take whose rate is the level of a node, and what its connections have more than before.
     #[inline]
     pub(super) fn share(&mut self, node: u32, sharers: u64, more: u64) {
         let share = &mut self.list[node as usize];
@@ -197,7 +199,7 @@ impl Shares {
         }
     }
 
-    /// The rate of flows on a node changes from level `was` to level `is`, each with what counts for it as a rate.
+    /// The rate of connections on a node changes from level `was` to level `is`, each with what counts for it as a rate.
     #[inline]
     pub(super) fn tell(&mut self, node: u32, takes: u64, (was, old): (u64, u64), (is, new): (u64, u64)) {
         let share = &mut self.list[node as usize];
@@ -280,7 +282,7 @@ impl Shares {
         !waits
     }
 
-    /// What the level of a node should be if its flows were held back here and elsewhere as they are now; none where that does
+    /// What the level of a node should be if its connections were held back here and elsewhere as they are now; none where that does
     /// not tell, because it has no level, or because a lower one may hold back others.
     #[inline]
     pub(super) fn simple_level(&self, node: u32) -> Option<u64> {
@@ -295,7 +297,7 @@ impl Shares {
         (top <= level).then_some(level)
     }
 
-    /// What is counted of the flows on a node: what is left, and sharers.
+    /// What is counted of the connections on a node: what is left, and sharers.
     #[cfg(test)]
     pub(super) fn counted(&self, node: u32) -> (i64, u64) {
         let Share { left, sharers, .. } = self.list[node as usize];

@@ -1,27 +1,41 @@
-//! Sharing against a small solver that fills links step by step.
+//! Sharing against small solvers that know nothing of it.
+//!
+//! - here: rates after every step of random arrivals against a solver that fills links step by step, and what is kept up to
+//!   date against what it says;
+//! - `ends`: when messages are through, against a fluid simulation of queues;
+//! - `by_hand`: connections whose rates and ends are known.
+
+mod by_hand;
+mod ends;
 
 use super::ceilings::{ceiling, has_room};
 use super::*;
 use proptest::prelude::*;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 impl Sharing {
     /// Holds what is kept up to date against what it says.
     fn audit(&self) {
+        assert!(self.opened.is_empty() && self.idle.is_empty() && self.touched.is_empty());
         for (at, node) in (0u32..).zip(&self.nodes) {
             let (level, held) = (self.shares.level(at), self.held[at as usize] as usize);
-            let followed = self.shares.marks(at).followed;
-            let (mut load, mut sharers, mut ceilings) = (0, 0, 0);
+            let marks = self.shares.marks(at);
+            assert!(!marks.queued && !marks.touched && !marks.crossed && !marks.stale && !marks.fresh);
+            let (mut load, mut sharers, mut ceilings, mut next) = (0, 0, 0, u128::MAX);
             for (place, member) in node.members.iter().enumerate() {
-                let (way, hop) = (self.ways.way(member.bundle), self.ways.hop(member.bundle, at));
-                let (has, takes) = (self.has(member.bundle), self.takes(member.bundle, at));
-                let leading = self.ways.followed(member.bundle).iter().map(|hop| hop.node);
-                assert_eq!(hop.place as usize, place);
+                let number = member.connection;
+                let (way, hop) = (self.ways.way(number), self.ways.hop(number, at));
+                let (has, takes) = (self.has(number), u64::from(member.takes));
+                let leading = self.ways.followed(number).iter().map(|hop| hop.node);
+                assert!(
+                    !self.connections[number as usize].is_idle(),
+                    "connections without messages are closed"
+                );
+                assert_eq!((hop.place as usize, hop.usage), (place, member.takes));
                 assert_eq!(way.bottleneck == at, place < held);
-                assert_eq!(leading.clone().any(|other| other == at), followed);
-                if followed {
+                assert_eq!(leading.clone().any(|other| other == at), marks.followed);
+                if marks.followed {
                     assert_eq!(member.bottleneck, way.bottleneck);
-                    assert_eq!(self.takes_of(member, at), takes);
                     let others = self.elsewhere(member).filter(|&other| other != at);
                     assert!(others.eq(leading.filter(|&other| other != at)));
                     assert!(
@@ -34,21 +48,30 @@ impl Sharing {
                 load += takes * has;
                 sharers += if has == level { takes } else { 0 };
                 ceilings += u128::from(takes) * u128::from(ceiling(has));
+                if place < held {
+                    next = next.min(self.connections[number as usize].first());
+                }
             }
+            assert_eq!(node.next, next, "node {at}: the next message that is through");
+            assert_eq!(
+                self.ends.get(at) == NEVER,
+                next == u128::MAX || level == 0,
+                "node {at}: its end is filed"
+            );
             let capacity = self.shares.capacity(at);
-            if followed {
+            if marks.followed {
                 let left = capacity - load.cast_signed();
                 assert_eq!(self.shares.counted(at), (left, sharers), "node {at}");
             }
             if self.shares.classes() == 1 {
                 assert_eq!(self.ceilings[at as usize], ceilings);
-                assert!(followed || has_room(ceilings, capacity));
+                assert!(marks.followed || has_room(ceilings, capacity));
             }
         }
     }
 }
 
-/// A flow of the small solver: links with what it takes of each, in whole ways; weight; class.
+/// A connection of the small solvers: links with what it takes of each, in whole ways; weight; class.
 #[derive(Clone, Debug)]
 struct Plain {
     way: Vec<(u32, u32)>,
@@ -56,19 +79,30 @@ struct Plain {
     class: u32,
 }
 
+impl Plain {
+    /// Opens it.
+    fn open(&self, sharing: &mut Sharing) -> u32 {
+        let parts = PARTS / sharing.whole();
+        let way: Vec<(u32, u32)> = self.way.iter().map(|&(link, usage)| (link, usage / parts)).collect();
+        sharing.open(&way, self.weight, self.class)
+    }
+}
+
 /// Max-min fair rates by progressive filling (Bertsekas and Gallager, 6.5.2), in floating point: all rates that nothing holds
 /// back rise together until a link is full.
-fn filled(capacities: &[f64], flows: &[Plain]) -> Vec<f64> {
+fn filled(capacities: &[f64], connections: &[&Plain]) -> Vec<f64> {
     let mut left = capacities.to_vec();
-    let mut rates = vec![0.0; flows.len()];
-    let classes = flows.iter().map(|flow| flow.class).max().unwrap_or(0);
+    let mut rates = vec![0.0; connections.len()];
+    let classes = connections.iter().map(|each| each.class).max().unwrap_or(0);
     for class in 0..=classes {
-        let mut rising: Vec<usize> = (0..flows.len()).filter(|&at| flows[at].class == class).collect();
+        let mut rising: Vec<usize> =
+            (0..connections.len()).filter(|&at| connections[at].class == class).collect();
         while !rising.is_empty() {
             let mut usage = vec![0.0; left.len()];
             for &at in &rising {
-                for &(link, parts) in &flows[at].way {
-                    usage[link as usize] += f64::from(flows[at].weight) * f64::from(parts) / f64::from(PARTS);
+                for &(link, parts) in &connections[at].way {
+                    usage[link as usize] +=
+                        f64::from(connections[at].weight) * f64::from(parts) / f64::from(PARTS);
                 }
             }
             let step = (0..left.len())
@@ -77,14 +111,17 @@ fn filled(capacities: &[f64], flows: &[Plain]) -> Vec<f64> {
                 .min_by(|a, b| a.partial_cmp(b).unwrap())
                 .unwrap();
             for &at in &rising {
-                rates[at] += step.0 * f64::from(flows[at].weight);
+                rates[at] += step.0 * f64::from(connections[at].weight);
             }
             for link in 0..left.len() {
                 left[link] -= step.0 * usage[link];
             }
             left[step.1] = 0.0;
             rising.retain(|&at| {
-                flows[at].way.iter().all(|&(link, _)| left[link as usize] > 1e-9 * capacities[link as usize])
+                connections[at]
+                    .way
+                    .iter()
+                    .all(|&(link, _)| left[link as usize] > 1e-9 * capacities[link as usize])
             });
         }
     }
@@ -93,16 +130,18 @@ fn filled(capacities: &[f64], flows: &[Plain]) -> Vec<f64> {
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// A flow comes.
-    Come(Plain, u64),
-    /// The flows that are through next go.
-    Go,
+    /// A connection is opened by a message.
+    Open(Plain, u64),
+    /// Another message comes on a connection that is open.
+    Append(prop::sample::Index, u64),
+    /// The messages that are through next go. Connections that are idle then may get another message at once.
+    Go(Option<u64>),
     /// Time passes, but nobody is through yet.
     Wait(u8),
 }
 
-fn any_flow(links: u32, classes: u32, split: bool) -> impl Strategy<Value = Plain> {
-    // What is rounded off on a link of which a flow takes little is a multiple of that on one that it takes whole.
+fn any_connection(links: u32, classes: u32, split: bool) -> impl Strategy<Value = Plain> {
+    // What is rounded off on a link of which a message takes little is a multiple of that on one that it takes whole.
     let parts = if split { vec![PARTS, PARTS / 2, PARTS / 3, PARTS / 16] } else { vec![PARTS] };
     let parts = prop::sample::select(parts);
     let way = prop::collection::btree_map(0..links, parts, 1..=(links.min(5) as usize));
@@ -117,15 +156,19 @@ fn steps(classes: u32, split: bool) -> impl Strategy<Value = (Vec<u64>, Vec<Step
     crowded(0, classes, split)
 }
 
-/// Steps after so many flows have come: with many on links that are much alike, most changes are small.
+/// Steps after so many connections were opened: with many on links that are much alike, most changes are small.
 fn crowded(crowd: usize, classes: u32, split: bool) -> impl Strategy<Value = (Vec<u64>, Vec<Step>)> {
     let rates = if crowd == 0 { vec![10u64, 25, 40, 100, 400] } else { vec![97, 100, 101, 110] };
     prop::collection::vec(prop::sample::select(rates), 1..9).prop_flat_map(move |rates| {
-        let come = (any_flow(rates.len() as u32, classes, split), 1u64..100_000)
-            .prop_map(|(flow, bytes)| Step::Come(flow, bytes))
+        let bytes = || 1u64..100_000;
+        let open = (any_connection(rates.len() as u32, classes, split), bytes())
+            .prop_map(|(connection, bytes)| Step::Open(connection, bytes))
             .boxed();
-        let first = prop::collection::vec(come.clone(), crowd);
-        let step = prop_oneof![5 => come, 3 => Just(Step::Go), 1 => any::<u8>().prop_map(Step::Wait)];
+        let first = prop::collection::vec(open.clone(), crowd);
+        let append = (any::<prop::sample::Index>(), bytes()).prop_map(|(at, bytes)| Step::Append(at, bytes));
+        let go = prop::option::weighted(0.3, bytes()).prop_map(Step::Go);
+        let wait = any::<u8>().prop_map(Step::Wait);
+        let step = prop_oneof![5 => open, 3 => append, 4 => go, 1 => wait];
         let rates = rates.into_iter().map(|rate| rate * 1_000_000_000).collect();
         let all = (first, prop::collection::vec(step, 1..40));
         (Just(rates), all.prop_map(|(first, steps)| [first, steps].concat()))
@@ -136,38 +179,48 @@ fn crowded(crowd: usize, classes: u32, split: bool) -> impl Strategy<Value = (Ve
 fn play(rates: &[u64], steps: &[Step], classes: u32, split: bool) -> Result<(), TestCaseError> {
     let mut sharing = Sharing::new(rates.iter().map(|&rate| Rate(rate)), classes, split, None);
     let capacities: Vec<f64> = rates.iter().map(|&rate| rate as f64).collect();
-    // By flow: its bundle, bytes, and when it began.
-    let mut live: BTreeMap<u32, (u32, Plain)> = BTreeMap::new();
+    // By number: the connection, and its messages in order.
+    let mut live: BTreeMap<u32, (Plain, VecDeque<u32>)> = BTreeMap::new();
     let mut carried: BTreeMap<u32, u128> = BTreeMap::new();
-    let (mut now, mut number) = (Time(0), 0);
-    let mut last = Step::Go;
-    let ending = std::iter::repeat_n(Step::Go, steps.len() + 1);
+    let (mut now, mut message) = (Time(0), 0);
+    let mut last = Step::Go(None);
+    let ending = std::iter::repeat_n(Step::Go(None), 2 * steps.len() + 1);
     for step in steps.iter().cloned().chain(ending) {
+        // Connections that get a message of so many bytes.
+        let (mut get, mut size) = (Vec::new(), 0);
         match step.clone() {
-            Step::Come(flow, bytes) => {
-                let whole = |&(link, parts): &(u32, u32)| (link, if split { parts } else { 1 });
-                let way: Vec<(u32, u32)> = flow.way.iter().map(whole).collect();
-                let bundle = sharing.open(&way, flow.weight, flow.class);
-                sharing.start(now, bundle, Bytes(bytes), number);
-                for &(link, parts) in &flow.way {
-                    *carried.entry(link).or_default() += u128::from(bytes) * 8 * BIT * u128::from(parts);
-                }
-                live.insert(number, (bundle, flow));
-                number += 1;
+            Step::Open(plain, bytes) => {
+                let number = plain.open(&mut sharing);
+                prop_assert!(live.insert(number, (plain, VecDeque::new())).is_none());
+                (get, size) = (vec![number], bytes);
             }
-            Step::Go => {
+            Step::Append(at, bytes) if !live.is_empty() => {
+                (get, size) = (vec![*at.get(&live.keys().copied().collect::<Vec<_>>())], bytes);
+            }
+            Step::Append(..) => continue,
+            Step::Go(again) => {
                 let Some(next) = sharing.next() else {
-                    prop_assert!(live.is_empty(), "{} flows never end", live.len());
+                    prop_assert!(live.is_empty(), "{} connections never end", live.len());
                     continue;
                 };
                 prop_assert!(next >= now);
                 now = next;
                 let mut gone = Vec::new();
-                sharing.finish(now, |flow| gone.push(flow), |_| {});
+                sharing.finish(now, |message| gone.push(message));
                 prop_assert!(!gone.is_empty(), "somebody is through at {now}");
-                for flow in gone {
-                    prop_assert!(live.remove(&flow).is_some());
+                for message in gone {
+                    let of = live.iter_mut().find(|(_, (_, queue))| queue.front() == Some(&message));
+                    let Some((&number, (_, queue))) = of else {
+                        return Err(TestCaseError::fail(format!(
+                            "{message} is not the first of its connection"
+                        )));
+                    };
+                    queue.pop_front();
+                    if queue.is_empty() && again.is_some() {
+                        get.push(number);
+                    }
                 }
+                size = again.unwrap_or_default();
             }
             Step::Wait(part) => {
                 if let Some(next) = sharing.next() {
@@ -175,19 +228,33 @@ fn play(rates: &[u64], steps: &[Step], classes: u32, split: bool) -> Result<(), 
                 }
             }
         }
-        sharing.settle(now);
+        for number in get {
+            let (plain, queue) = live.get_mut(&number).unwrap();
+            prop_assert_eq!(sharing.start(now, number, Bytes(size), message), !queue.is_empty());
+            queue.push_back(message);
+            for &(link, parts) in &plain.way {
+                *carried.entry(link).or_default() += u128::from(size) * 8 * BIT * u128::from(parts);
+            }
+            message += 1;
+        }
+        let mut closed = Vec::new();
+        sharing.settle(now, |number| closed.push(number));
+        for number in closed {
+            let (_, queue) = live.remove(&number).unwrap();
+            prop_assert!(queue.is_empty(), "a connection with messages is not closed");
+        }
         sharing.audit();
-        let flows: Vec<Plain> = live.values().map(|(_, flow)| flow.clone()).collect();
-        let expected = filled(&capacities, &flows);
-        for ((bundle, flow), expected) in live.values().zip(expected) {
-            let rate = sharing.rate(*bundle) as f64 / f64::from(1 << UNIT);
+        let connections: Vec<&Plain> = live.values().map(|(plain, _)| plain).collect();
+        let expected = filled(&capacities, &connections);
+        for ((number, (plain, _)), expected) in live.iter().zip(expected) {
+            let rate = sharing.rate(*number) as f64 / f64::from(1 << UNIT);
             let taken = |&(link, parts): &(u32, u32)| {
                 (rate - expected).abs() * f64::from(parts) / f64::from(PARTS) / capacities[link as usize]
             };
-            let apart = flow.way.iter().map(taken).fold(0.0, f64::max);
+            let apart = plain.way.iter().map(taken).fold(0.0, f64::max);
             prop_assert!(
                 apart <= if split { 1e-4 } else { 1e-9 },
-                "{flow:?} has {rate}, not {expected}, after {step:?}; before it {last:?}"
+                "{plain:?} has {rate}, not {expected}, after {step:?}; before it {last:?}"
             );
         }
         for (link, &rate) in rates.iter().enumerate() {
@@ -197,10 +264,10 @@ fn play(rates: &[u64], steps: &[Step], classes: u32, split: bool) -> Result<(), 
         last = step;
     }
     prop_assert!(live.is_empty());
-    // Bytes are conserved: a flow that is through has had what it asked for, and less than a picosecond's worth more.
+    // Bytes are conserved: a message that is through has had what it asked for, and less than a picosecond's worth more.
     for (link, expected) in carried {
         let got = sharing.carried(link) * u128::from(PARTS);
-        let spare = u128::from(number) * u128::from(rates[link as usize] << UNIT) * u128::from(PARTS) * 2;
+        let spare = u128::from(message) * u128::from(rates[link as usize] << UNIT) * u128::from(PARTS) * 2;
         prop_assert!(got + spare >= expected && got <= expected + spare, "link {link}: {got} for {expected}");
     }
     Ok(())
@@ -236,40 +303,5 @@ proptest! {
     #[test]
     fn so_are_those_of_classes_in_a_crowd((rates, steps) in crowded(150, 2, true)) {
         play(&rates, &steps, 2, true)?;
-    }
-}
-
-/// Many alike flows that come at once, on hosts below switches with fewer ways up.
-#[test]
-fn many_alike_flows_settle() {
-    for (hosts, leaves, spines, peers) in [(64u32, 8u32, 3u32, 63u32), (64, 4, 8, 20), (32, 16, 2, 31)] {
-        let per = hosts / leaves;
-        let links = 2 * hosts + 2 * leaves * spines;
-        let mut sharing = Sharing::new((0..links).map(|_| Rate(100_000_000_000)), 1, false, None);
-        let mut ways = Vec::new();
-        for (peer, host) in (1..=peers).flat_map(|peer| (0..hosts).map(move |host| (peer, host))) {
-            let to = (host + peer) % hosts;
-            let (a, b) = (host / per, to / per);
-            let mut way = vec![(host, 1), (hosts + to, 1)];
-            if a != b {
-                let spine = (host * 7 + to * 3 + host * to) % spines;
-                way.extend([
-                    (2 * hosts + a * spines + spine, 1),
-                    (2 * hosts + (leaves + b) * spines + spine, 1),
-                ]);
-            }
-            let bundle = sharing.open(&way, 1, 0);
-            sharing.start(Time(0), bundle, Bytes(8192), bundle);
-            ways.push(way);
-        }
-        let mut now = Time(0);
-        loop {
-            sharing.settle(now);
-            sharing.audit();
-            assert!(sharing.looks() < 1_000_000, "it does not end");
-            let Some(next) = sharing.next() else { break };
-            now = next;
-            sharing.finish(now, |_| {}, |_| {});
-        }
     }
 }

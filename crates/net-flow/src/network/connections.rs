@@ -1,0 +1,179 @@
+//! Which messages are one connection, and the ways of connections that are open.
+
+use crate::sharing::Sharing;
+use std::collections::BTreeMap;
+use syncline_fabric::{Fabric, Symmetry};
+use syncline_units::{LinkId, NpuId, Rate, Time};
+
+/// What the messages of a connection have in common. Priority and weight are among it, as each has queues of its own in
+/// adapters and switches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Ends {
+    pub(super) from: NpuId,
+    pub(super) to: NpuId,
+    /// Which of several parallel ways it takes.
+    pub(super) lane: u32,
+    /// Class of priority.
+    pub(super) class: u32,
+    pub(super) weight: u32,
+}
+
+/// The paths over which a connection sends equal parts of each message.
+type Paths = Vec<Vec<LinkId>>;
+
+/// A port on a way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Passed {
+    pub(super) port: u32,
+    /// How often links of that class are passed.
+    pub(super) times: u32,
+    /// The same, in parts of a message.
+    pub(super) parts: u32,
+}
+
+/// An open connection.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Connection {
+    pub(super) ends: Ends,
+    /// Ports on its way.
+    pub(super) links: Vec<Passed>,
+    /// Latency of its way; of several, of the longest.
+    pub(super) latency: Time,
+    /// Rate that it has where nothing else is under way.
+    pub(super) alone: Rate,
+}
+
+/// Connections of a fabric, of whose links one of each class is kept.
+#[derive(Debug)]
+pub(super) struct Connections<'a> {
+    fabric: &'a Fabric,
+    symmetry: Symmetry,
+    /// Most paths of a connection.
+    most: u32,
+    open: BTreeMap<Ends, u32>,
+    /// By number.
+    list: Vec<Connection>,
+    /// Paths of connections that are to be opened.
+    found: BTreeMap<Ends, Paths>,
+}
+
+impl<'a> Connections<'a> {
+    /// None is open; each may take so many paths.
+    pub(super) fn new(fabric: &'a Fabric, symmetry: Symmetry, most: u32) -> Self {
+        let (open, list, found) = (BTreeMap::new(), Vec::new(), BTreeMap::new());
+        Self { fabric, symmetry, most, open, list, found }
+    }
+
+    /// The connection with these ends, if it is open.
+    pub(super) fn number(&self, ends: &Ends) -> Option<u32> {
+        self.open.get(ends).copied()
+    }
+
+    /// Numbers of all that are open.
+    pub(super) fn numbers(&self) -> impl Iterator<Item = u32> {
+        self.open.values().copied()
+    }
+
+    pub(super) fn get(&self, number: u32) -> &Connection {
+        &self.list[number as usize]
+    }
+
+    pub(super) fn are_closed(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    /// Looks for the way of a connection that is to be opened; whether there is one.
+    pub(super) fn find(&mut self, ends: &Ends) -> bool {
+        if self.found.contains_key(ends) {
+            return true;
+        }
+        let Ends { from, to, lane, .. } = *ends;
+        let paths = if self.most > 1 {
+            self.fabric.routes(from, to, lane, self.most)
+        } else {
+            let mut path = Vec::new();
+            if self.fabric.route(from, to, lane, &mut path) { vec![path] } else { Vec::new() }
+        };
+        let exists = !paths.is_empty();
+        if exists {
+            self.found.insert(*ends, paths);
+        }
+        exists
+    }
+
+    /// The connection with these ends, opened if it is not: its way was found ([`Connections::find`]).
+    pub(super) fn open(&mut self, ends: &Ends, sharing: &mut Sharing) -> u32 {
+        if let Some(number) = self.number(ends) {
+            return number;
+        }
+        let paths = self.found.remove(ends).expect("a message was taken only where there is a way");
+        let connection = self.connection(*ends, &paths, sharing.whole());
+        let usage: Vec<(u32, u32)> =
+            connection.links.iter().map(|passed| (passed.port, passed.parts)).collect();
+        let number = sharing.open(&usage, ends.weight, ends.class);
+        if self.list.len() <= number as usize {
+            self.list.resize(number as usize + 1, Connection::default());
+        }
+        self.list[number as usize] = connection;
+        self.open.insert(*ends, number);
+        number
+    }
+
+    /// A connection over equal parts of these paths, as far as they are whole.
+    fn connection(&self, ends: Ends, paths: &Paths, whole: u32) -> Connection {
+        let count = paths.len() as u32;
+        let (mut links, mut latency) = (Vec::<Passed>::new(), Time::ZERO);
+        for (at, path) in (0u32..).zip(paths) {
+            let part = whole / count + u32::from(at < whole % count);
+            let mut all = Time::ZERO;
+            for &link in path {
+                let port = self.symmetry.port(link);
+                match links.iter_mut().find(|passed| passed.port == port) {
+                    Some(passed) => {
+                        passed.times += 1;
+                        passed.parts += part;
+                    }
+                    None => links.push(Passed { port, times: 1, parts: part }),
+                }
+                all = all.saturating_add(self.fabric.speed(link).1);
+            }
+            latency = latency.max(all);
+        }
+        // Parts that take different ways go on at one rate, which the slowest of them sets.
+        let of_link = |link: &LinkId| {
+            let parts = paths.iter().filter(|path| path.contains(link)).count() as u64;
+            Rate((u128::from(self.fabric.speed(*link).0.0) * paths.len() as u128 / u128::from(parts)) as u64)
+        };
+        let alone = paths.iter().flatten().map(of_link).min().unwrap_or_default();
+        Connection { ends, links, latency, alone }
+    }
+
+    /// A connection was closed.
+    pub(super) fn close(&mut self, number: u32) {
+        self.open.remove(&self.list[number as usize].ends);
+    }
+
+    /// A link of each port, by port.
+    pub(super) fn links(&self) -> Vec<LinkId> {
+        let mut links = vec![LinkId(0); self.symmetry.ports() as usize];
+        for link in self.symmetry.links() {
+            links[self.symmetry.port(link) as usize] = link;
+        }
+        links
+    }
+
+    /// The port of a link.
+    pub(super) fn port(&self, link: LinkId) -> u32 {
+        self.symmetry.port(link)
+    }
+
+    pub(super) fn fabric(&self) -> &'a Fabric {
+        self.fabric
+    }
+
+    /// Whether ways are kept of connections that are to be opened.
+    #[cfg(test)]
+    pub(super) fn has_found(&self) -> bool {
+        !self.found.is_empty()
+    }
+}

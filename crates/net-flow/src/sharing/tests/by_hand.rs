@@ -1,0 +1,188 @@
+//! Connections whose rates and ends are known.
+
+use super::*;
+
+/// A byte a picosecond.
+const FAST: Rate = Rate(8_000_000_000_000);
+
+/// Rates of open connections in parts of a link's, in thousandths.
+fn parts(sharing: &Sharing, connections: &[u32]) -> Vec<u64> {
+    let whole = (FAST.0 << UNIT) / 1000;
+    connections.iter().map(|&number| sharing.rate(number).div_ceil(whole)).collect()
+}
+
+/// Plays to the end: when each message is through.
+fn to_the_end(sharing: &mut Sharing, messages: usize) -> Vec<u64> {
+    let mut ends = vec![0; messages];
+    while let Some(now) = sharing.next() {
+        sharing.finish(now, |message| ends[message as usize] = now.0);
+        sharing.settle(now, |_| {});
+        sharing.audit();
+    }
+    ends
+}
+
+/// The first has the whole rate, and is through when half of all bytes have come.
+#[test]
+fn messages_of_one_connection_follow_each_other() {
+    let mut sharing = Sharing::new([FAST], 1, false, None);
+    let number = sharing.open(&[(0, 1)], 1, 0);
+    assert!(!sharing.start(Time(0), number, Bytes(1_000), 0));
+    assert!(sharing.start(Time(0), number, Bytes(500), 1));
+    sharing.settle(Time(0), |_| {});
+    assert_eq!(parts(&sharing, &[number]), [1000]);
+    // One that comes later waits, and changes no rate.
+    let looks = sharing.looks();
+    assert!(sharing.start(Time(600), number, Bytes(2_000), 2));
+    sharing.settle(Time(600), |_| {});
+    assert_eq!(sharing.looks(), looks);
+    assert_eq!(sharing.served(number, Time(600)), Bytes(600));
+    assert_eq!(to_the_end(&mut sharing, 3), [1_000, 1_500, 3_500]);
+}
+
+/// A connection with many messages has no more of a link than one with a single message.
+#[test]
+fn links_are_shared_by_connections() {
+    let mut sharing = Sharing::new([FAST], 1, false, None);
+    let numbers = [0, 1].map(|_| sharing.open(&[(0, 1)], 1, 0));
+    for message in 0..9 {
+        sharing.start(Time(0), numbers[0], Bytes(100), message);
+    }
+    sharing.start(Time(0), numbers[1], Bytes(300), 9);
+    sharing.settle(Time(0), |_| {});
+    assert_eq!(parts(&sharing, &numbers), [500, 500]);
+    assert_eq!(to_the_end(&mut sharing, 10), [200, 400, 600, 700, 800, 900, 1_000, 1_100, 1_200, 600]);
+}
+
+/// What is sent in the moment in which a connection becomes idle finds it as it was, with its rate.
+#[test]
+fn a_connection_stays_open_if_a_message_follows_at_once() {
+    let mut sharing = Sharing::new([FAST], 1, false, None);
+    let numbers = [0, 1].map(|_| sharing.open(&[(0, 1)], 1, 0));
+    numbers.iter().zip(0..).for_each(|(&number, message)| {
+        sharing.start(Time(0), number, Bytes(100), message);
+    });
+    sharing.settle(Time(0), |_| {});
+    let (looks, mut closed) = (sharing.looks(), Vec::new());
+    sharing.finish(Time(200), |_| {});
+    assert!(!sharing.start(Time(200), numbers[0], Bytes(50), 2));
+    sharing.settle(Time(200), |number| closed.push(number));
+    assert_eq!((closed, parts(&sharing, &numbers[..1])), (vec![numbers[1]], vec![1000]));
+    assert!(sharing.looks() > looks);
+    assert_eq!(sharing.served(numbers[0], Time(210)), Bytes(10));
+    // The one that was closed is used again.
+    assert_eq!(sharing.open(&[(0, 1)], 1, 0), numbers[1]);
+    sharing.start(Time(210), numbers[1], Bytes(5), 3);
+    sharing.settle(Time(210), |_| {});
+    assert_eq!(sharing.served(numbers[1], Time(220)), Bytes(5));
+    assert_eq!(to_the_end(&mut sharing, 4)[2..], [255, 220]);
+}
+
+/// Messages of no bytes are through at once, in order with the others.
+#[test]
+fn messages_of_no_bytes_take_no_time() {
+    let mut sharing = Sharing::new([FAST], 1, false, None);
+    let number = sharing.open(&[(0, 1)], 1, 0);
+    for (message, bytes) in [0, 100, 0, 0, 50].into_iter().enumerate() {
+        sharing.start(Time(7), number, Bytes(bytes), message as u32);
+    }
+    sharing.settle(Time(7), |_| {});
+    assert_eq!(to_the_end(&mut sharing, 5), [7, 107, 107, 107, 157]);
+}
+
+/// Weights and classes are those of connections: a heavy one with few messages has more than a light one with many.
+#[test]
+fn weights_and_classes_are_those_of_connections() {
+    let mut sharing = Sharing::new([FAST], 2, false, None);
+    let [light, heavy, low] =
+        [(1, 0), (3, 0), (1, 1)].map(|(weight, class)| sharing.open(&[(0, 1)], weight, class));
+    for message in 0..4 {
+        sharing.start(Time(0), light, Bytes(25), message);
+    }
+    sharing.start(Time(0), heavy, Bytes(300), 4);
+    sharing.start(Time(0), low, Bytes(10), 5);
+    sharing.settle(Time(0), |_| {});
+    assert_eq!(parts(&sharing, &[light, heavy, low]), [250, 750, 0]);
+    assert_eq!((sharing.load(0, 0), sharing.load(0, 1)), (FAST.0 << UNIT, 0));
+    assert_eq!(to_the_end(&mut sharing, 6), [100, 200, 300, 400, 400, 410]);
+}
+
+/// What links have carried is what was sent over them: of ended messages all, of others as much as they had.
+#[test]
+fn links_have_carried_what_was_sent() {
+    let mut sharing = Sharing::new([FAST, FAST], 1, true, None);
+    let whole = sharing.whole();
+    let even = sharing.open(&[(0, whole / 2), (1, whole / 2)], 1, 0);
+    let one = sharing.open(&[(1, whole / 2)], 3, 0);
+    sharing.start(Time(0), even, Bytes(1_000), 0);
+    sharing.start(Time(0), even, Bytes(1_000), 1);
+    sharing.start(Time(0), one, Bytes(1_500), 2);
+    sharing.settle(Time(0), |_| {});
+    // Halves of both pass the second link, and one weighs three times as much.
+    assert_eq!(parts(&sharing, &[even, one]), [500, 1_500]);
+    let carried = |sharing: &mut Sharing, now: u64| {
+        sharing.book_all(Time(now));
+        // An eighth of a picosecond is more than is rounded off.
+        [0, 1].map(|link| sharing.busy(link, sharing.carried(link) + BIT).0)
+    };
+    assert_eq!(carried(&mut sharing, 500), [125, 500]);
+    // Shares of a link are not whole here: ends are rounded up.
+    assert_eq!(sharing.next(), Some(Time(1_001)));
+    sharing.finish(Time(1_001), |message| assert_eq!(message, 2));
+    sharing.settle(Time(1_001), |_| {});
+    assert_eq!(parts(&sharing, &[even]), [2_000]);
+    assert_eq!(to_the_end(&mut sharing, 3)[..2], [1_251, 1_751]);
+    // To the end of the picosecond in which the last message is through.
+    assert_eq!(carried(&mut sharing, 5_000), [1_000, 1_751]);
+    assert_eq!([0, 1].map(|link| sharing.time_of(link, Bytes(7))), [Time(7); 2]);
+}
+
+/// A link with more weight than units of rate starves: which, by whom, and how much there is.
+#[test]
+fn too_much_weight_is_found() {
+    let mut sharing = Sharing::new([FAST, Rate(1)], 1, false, None);
+    assert_eq!((sharing.starved(), sharing.most(Rate(1))), (None, 4096));
+    let numbers = [4_000, 90, 6].map(|weight| sharing.open(&[(1, 1)], weight, 0));
+    for number in numbers {
+        sharing.start(Time(0), number, Bytes(1), number);
+    }
+    sharing.settle(Time(0), |_| {});
+    assert_eq!(sharing.starved(), None);
+    let more = sharing.open(&[(1, 1), (0, 1)], 1, 0);
+    sharing.start(Time(0), more, Bytes(1), more);
+    sharing.settle(Time(0), |_| {});
+    assert_eq!((sharing.starved(), sharing.next()), (Some((1, numbers[0], 4_097)), None));
+}
+
+/// Many alike connections that are opened at once, on hosts below switches with fewer ways up.
+#[test]
+fn many_alike_connections_settle() {
+    for (hosts, leaves, spines, peers) in [(64u32, 8u32, 3u32, 63u32), (64, 4, 8, 20), (32, 16, 2, 31)] {
+        let per = hosts / leaves;
+        let links = 2 * hosts + 2 * leaves * spines;
+        let mut sharing = Sharing::new((0..links).map(|_| Rate(100_000_000_000)), 1, false, None);
+        for (peer, host) in (1..=peers).flat_map(|peer| (0..hosts).map(move |host| (peer, host))) {
+            let to = (host + peer) % hosts;
+            let (a, b) = (host / per, to / per);
+            let mut way = vec![(host, 1), (hosts + to, 1)];
+            if a != b {
+                let spine = (host * 7 + to * 3 + host * to) % spines;
+                way.extend([
+                    (2 * hosts + a * spines + spine, 1),
+                    (2 * hosts + (leaves + b) * spines + spine, 1),
+                ]);
+            }
+            let number = sharing.open(&way, 1, 0);
+            sharing.start(Time(0), number, Bytes(8192), number);
+        }
+        let mut now = Time(0);
+        loop {
+            sharing.settle(now, |_| {});
+            sharing.audit();
+            assert!(sharing.looks() < 1_000_000, "it does not end");
+            let Some(next) = sharing.next() else { break };
+            now = next;
+            sharing.finish(now, |_| {});
+        }
+    }
+}
