@@ -90,6 +90,7 @@ def test_dimensions_have_their_own_packets() -> None:
     [
         ("buffr: 1MB", "unknown key `buffr`"),
         ("buffer: 4", "a number without a unit"),
+        ("framing: ethernets", "ethernet, point_to_point, or a size such as 38B"),
         ("congestion: reno", "allowed: newreno, cubic, dctcp"),
         ("initial_window: 0", "allowed: at least 1"),
         ("restart: perhaps", "true or false"),
@@ -123,6 +124,7 @@ def test_what_keys_may_be(given: str, expected: str, refused: Callable[..., str]
         ({"window": "1kB"}, "network.window"),
         ({"window": "2GiB"}, "network.window"),
         ({"framing": "1MB"}, "network.framing"),
+        ({"mtu": "70kB", "framing": "point_to_point"}, "network.mtu"),
         ({"mtu": "40B"}, "network.mtu"),
         ({"mtu": "70kB"}, "network.mtu"),
         ({"congestion": "dctcp"}, "network.mark"),

@@ -70,7 +70,7 @@ HEAD = (
 def goodput(model: str, size: int, senders: int, **parameters: Any) -> float:
     """Bytes that the receiver got, over what its link carries in that time less headers."""
     mtu = int(parameters.get("mtu", "1500B").removesuffix("B"))
-    share = (mtu - 52) / (mtu + 2) if model == "packet" else 1
+    share = (mtu - 52) / (mtu + 38) if model == "packet" else 1
     took = incast(model, size, senders, **parameters).total_time_s
     return senders * size / took / (LINE * share)
 

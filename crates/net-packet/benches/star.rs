@@ -9,7 +9,7 @@ mod support;
 use cpu_time::ProcessTime;
 use peak_alloc::PeakAlloc;
 use support::{IN_STEP, Star, all_reduce};
-use syncline_net_packet::{Parameters, Transport};
+use syncline_net_packet::{Framing, Parameters, Transport};
 use syncline_units::{Bytes, Time};
 
 #[global_allocator]
@@ -24,7 +24,12 @@ fn main() {
         (128, 32_000_000, 1024, tcp),
         (128, 8_000_000, 64, rdma),
     ] {
-        let parameters = Parameters { buffer: Some(Bytes(buffer << 20)), transport, ..Parameters::default() };
+        let parameters = Parameters {
+            framing: Framing::PointToPoint,
+            buffer: Some(Bytes(buffer << 20)),
+            transport,
+            ..Parameters::default()
+        };
         let (mut best, mut end, mut hops) = (f64::INFINITY, Time::ZERO, 0);
         MEMORY.reset_peak_usage();
         for _ in 0..5 {

@@ -23,12 +23,12 @@ pub(crate) fn check(layout: &Layout, set: usize, parameters: &Parameters, key: &
         );
         return problems.found;
     }
-    if parameters.framing.0 > WIRE {
+    if parameters.framing.overhead() > WIRE {
         problems.bad(
             "framing",
-            "a link adds no more than a packet may have",
+            "a link adds more than the largest packet has",
             parameters.framing.to_string(),
-            format!("at most {}", Bytes(WIRE)),
+            format!("ethernet, point_to_point, or at most {}", Bytes(WIRE)),
         );
         return problems.found;
     }

@@ -1,7 +1,7 @@
 //! One direction of a connection: its way, its messages, and its transport.
 
 use crate::parameters::Transport;
-use crate::profile::Profile;
+use crate::profile::{Overhead, Profile};
 use crate::rdma;
 use crate::tcp;
 use crate::ways::Bundle;
@@ -169,8 +169,8 @@ pub(crate) struct Flow {
     pub(crate) connection: Connection,
     /// Its set of parameters.
     pub(crate) set: u16,
-    /// What a packet of it has on the wire beside its payload.
-    pub(crate) overhead: u32,
+    /// What its packets have on the wire beside their payload.
+    pub(crate) overhead: Overhead,
     pub(crate) there: Bundle,
     pub(crate) back: Bundle,
     /// Messages that are not there yet.

@@ -3,7 +3,7 @@
 use crate::parameters::Parameters;
 use syncline_units::{Bytes, Rate, Time};
 
-/// Bytes of a pause frame on the wire (IEEE 802.3, 31B: the shortest frame).
+/// Bytes of a pause frame from its addresses to its check sequence (IEEE 802.3, 31B: the shortest frame).
 pub(crate) const PAUSE_FRAME: u64 = 64;
 
 /// A link, and the port in front of it.
@@ -67,7 +67,8 @@ impl Layout {
 /// How long after a switch decided so its sender stops: the pause frame waits for a packet that is being sent, is sent
 /// itself, and is under way.
 pub(crate) fn pause_delay(link: &Link, parameters: &Parameters) -> u64 {
-    let frame = link.rate.transfer_time(Bytes(PAUSE_FRAME.saturating_add(parameters.wire())));
+    let frame = PAUSE_FRAME.max(parameters.framing.shortest());
+    let frame = link.rate.transfer_time(Bytes(frame.saturating_add(parameters.wire())));
     frame.map_or(u64::MAX, |time| time.0).saturating_add(link.latency.0)
 }
 

@@ -1,7 +1,7 @@
 //! The `packet` network model: packets, switches with finite buffers, TCP (dlrm2020, III-C and IV) and RDMA.
 //!
 //! - [`parameters`]: what can be set; `check`: what of it is impossible; `profile`: the same as connections use it;
-//! - [`layout`]: links and switches;
+//! - [`framing`]: what links add to packets; [`layout`]: links and switches;
 //! - [`packet`], [`queue`]: what travels, and what happens next;
 //! - [`port`], `marking`: where packets wait, and which are marked; `gate`, `switching`: the same where ports share a
 //!   buffer or are told to pause;
@@ -11,6 +11,7 @@
 
 mod check;
 pub(crate) mod flow;
+pub mod framing;
 mod gate;
 pub mod layout;
 mod marking;
@@ -28,6 +29,7 @@ mod tables;
 pub mod tcp;
 mod ways;
 
+pub use framing::Framing;
 pub use layout::{Layout, Link, Switch};
 pub use network::{Packets, Settings};
 pub use parameters::{Congestion, Marking, Parameters, Sharing, Transport};

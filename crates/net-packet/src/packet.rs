@@ -10,7 +10,7 @@ pub struct Packet {
     /// Data: when it was sent ([`stamp`]); an acknowledgement returns that of the segment that made it (RFC 7323), or
     /// where it has [`Packet::SELECTIVE`] the number of its blocks.
     pub stamp: u32,
-    /// Payload in bytes.
+    /// Bytes behind the headers that all packets have: payload, or what an acknowledgement of RDMA has more.
     pub length: u16,
     /// Where it is on the ways of its connection.
     pub hop: u8,

@@ -1,5 +1,6 @@
 //! What can be set about hosts, switches and transport. What of it is impossible: [`crate::check`].
 
+use crate::framing::Framing;
 use crate::rdma::Dcqcn;
 use serde::{Deserialize, Serialize};
 use syncline_units::{Bytes, Time};
@@ -94,8 +95,8 @@ pub struct Parameters {
     /// Headers of a packet: with TCP 20 + 20, and 12 for time stamps (RFC 7323); with RDMA 20 of IP, 8 of UDP, 12 of the
     /// base transport header and 4 of the invariant checksum.
     pub headers: Option<Bytes>,
-    /// What the link adds to a packet.
-    pub framing: Bytes,
+    /// What links add to a packet.
+    pub framing: Framing,
     /// Buffer of a switch over all its ports; `None` has no end.
     pub buffer: Option<Bytes>,
     /// How ports share it.
@@ -143,7 +144,7 @@ impl Default for Parameters {
         Self {
             mtu: Bytes(1500),
             headers: None,
-            framing: Bytes(2),
+            framing: Framing::Ethernet,
             buffer: Some(Bytes(64 << 20)),
             sharing: Sharing::Even,
             alpha: 1.0,
@@ -183,7 +184,7 @@ impl Parameters {
 
     /// A full packet on the wire.
     pub fn wire(&self) -> u64 {
-        self.mtu.0.saturating_add(self.framing.0)
+        self.framing.wire(self.mtu.0)
     }
 
     /// Largest window.

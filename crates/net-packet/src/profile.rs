@@ -3,6 +3,22 @@
 use crate::parameters::{Congestion, Parameters, Transport};
 use crate::rdma::Dcqcn;
 
+/// What a packet has on the wire beside its payload: headers, and what links add.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Overhead {
+    bytes: u32,
+    /// No packet is shorter on the wire.
+    shortest: u32,
+}
+
+impl Overhead {
+    /// Bytes on the wire of a packet with so many bytes behind its headers.
+    #[inline]
+    pub(crate) fn wire(self, payload: u64) -> u32 {
+        (payload as u32 + self.bytes).max(self.shortest)
+    }
+}
+
 /// What a connection needs to know, in bytes and picoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Profile {
@@ -10,8 +26,8 @@ pub(crate) struct Profile {
     pub(crate) congestion: Congestion,
     /// Payload of a full packet.
     pub(crate) segment: u64,
-    /// What a packet has on the wire beside it.
-    pub(crate) overhead: u32,
+    /// What packets have on the wire beside it.
+    pub(crate) overhead: Overhead,
     pub(crate) initial_window: u64,
     pub(crate) window: u64,
     pub(crate) min_timeout: u64,
@@ -31,7 +47,10 @@ impl Profile {
             transport: of.transport,
             congestion: of.congestion(),
             segment,
-            overhead: (of.headers().0 + of.framing.0) as u32,
+            overhead: Overhead {
+                bytes: (of.headers().0 + of.framing.overhead()) as u32,
+                shortest: of.framing.shortest() as u32,
+            },
             initial_window: u64::from(of.initial_window).saturating_mul(segment).min(window),
             window,
             min_timeout: of.min_timeout.0,

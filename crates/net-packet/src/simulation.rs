@@ -102,7 +102,7 @@ impl Simulation {
         let mut port = Port::new(link.rate, link.latency.saturating_add(forwarding).0, link.set);
         if let Some(switch) = link.from {
             let ports = layout.switches[switch as usize].egress.max(1);
-            let small = link.rate.transfer_time(Bytes(u64::from(self.profiles[link.set as usize].overhead)));
+            let small = link.rate.transfer_time(Bytes(u64::from(self.profiles[link.set as usize].overhead.wire(0))));
             let seed = of.seed ^ (number as u64) << 32;
             let early = of.marking().map(|marking| Early::new(marking, small.map_or(1, |time| time.0), seed));
             port = port.switched(of.buffer.map(|buffer| buffer.0 / ports), early);
@@ -331,7 +331,7 @@ impl Simulation {
     /// A packet comes to a port, from a link or from its own host.
     #[inline]
     fn enter(&mut self, port: u32, mut packet: Packet, from: u32) {
-        let wire = u32::from(packet.length) + self.flows[packet.flow as usize].overhead;
+        let wire = self.flows[packet.flow as usize].overhead.wire(u64::from(packet.length));
         let state = &mut self.ports[port as usize];
         if state.gate != NONE {
             self.enter_gate(port, packet, wire, from);

@@ -101,7 +101,7 @@ fn parameters() -> impl Strategy<Value = Parameters> {
             transport,
             congestion: Some(congestion),
             // Of each of at most 21 ports of a switch.
-            buffer: Some(Bytes(21 * packets * 1502)),
+            buffer: Some(Bytes(21 * packets * 1538)),
             sharing: if dynamic { Sharing::Dynamic } else { Sharing::Even },
             mark: Some(Marking::step(Bytes(packets * 500))),
             initial_window,

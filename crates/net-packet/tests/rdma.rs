@@ -40,7 +40,7 @@ fn end(told: &Told) -> f64 {
 
 /// Bytes of a full packet on the wire over those of its payload.
 fn wire_over_payload(parameters: &Parameters) -> f64 {
-    (parameters.mtu.0 + parameters.framing.0) as f64 / parameters.segment() as f64
+    parameters.wire() as f64 / parameters.segment() as f64
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn connections_of_a_host_take_turns() {
     }
     star.run(&mut told);
     let times: Vec<f64> = told.delivered.iter().map(|&(time, _)| time.as_s()).collect();
-    let packet = 1502.0 * 8.0 / 100e9;
+    let packet = 1538.0 * 8.0 / 100e9;
     assert!(times[3] - times[0] < 6.0 * packet, "{times:?}");
 }
 
@@ -180,7 +180,7 @@ proptest! {
             congestion: Some(congestion),
             pfc: Some(true),
             // Headroom is 25 kB a link and four packets at most; what is above that is shared.
-            buffer: Some(Bytes(u64::from(hosts) * (26_000 + 4 * (mtu + 2) + slack * mtu))),
+            buffer: Some(Bytes(u64::from(hosts) * (26_000 + 4 * (mtu + 38) + slack * mtu))),
             sharing: if dynamic { Sharing::Dynamic } else { Sharing::Even },
             alpha,
             ..Parameters::default()

@@ -89,7 +89,7 @@ fn packets_take_the_ways_in_turn() {
         // Equal ways keep the order, so nothing is taken for lost and the host's link is never idle.
         assert_eq!(pair.repairs(), (0, 0));
         let rate = Rate(100_000_000_000);
-        let line = rate.transfer_time(Bytes(1_000 * (parameters.mtu.0 + parameters.framing.0))).unwrap();
+        let line = rate.transfer_time(Bytes(1_000 * parameters.wire())).unwrap();
         assert!(times[0].0 >= line && times[0].1.as_s() < 1.2 * line.as_s() + 10e-6, "{times:?}");
     }
 }
@@ -123,7 +123,7 @@ proptest! {
         let parameters = Parameters {
             congestion: Some(congestion),
             sharing: if dynamic { Sharing::Dynamic } else { Sharing::Even },
-            buffer: Some(Bytes(buffer * 8 * 1502)),
+            buffer: Some(Bytes(buffer * 8 * 1538)),
             window: Some(Bytes(window * 1448)),
             min_timeout: Time::from_ns(200_000),
             initial_timeout: Time::from_ns(1_000_000),

@@ -5,11 +5,11 @@
 mod support;
 
 use support::{IN_STEP, Star, all_reduce};
-use syncline_net_packet::Parameters;
+use syncline_net_packet::{Framing, Parameters};
 use syncline_units::Bytes;
 
 fn parameters(buffer: u64) -> Parameters {
-    Parameters { buffer: Some(Bytes(buffer << 20)), ..Parameters::default() }
+    Parameters { buffer: Some(Bytes(buffer << 20)), framing: Framing::PointToPoint, ..Parameters::default() }
 }
 
 /// ns-3 3.37 and 3.48: 0.3279 ms.

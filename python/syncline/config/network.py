@@ -97,9 +97,13 @@ class Parameters(Strict):
     mtu: Bytes = "1500B"
     """Largest packet of the network layer: 1500 B, or 9000 B for jumbo frames."""
     headers: Bytes | None = None
-    """Headers of a packet: 52 B with TCP, time stamps included; 44 B with RDMA (IP, UDP, BTH, ICRC)."""
-    framing: Bytes = "2B"
-    """What the link adds to a packet."""
+    """Headers of a packet: 52 B with TCP, time stamps included; 44 B with RDMA (IP, UDP, BTH, ICRC), to which an
+    acknowledgement adds 4 B (AETH) and a congestion notification 16 B."""
+    framing: Annotated[
+        Literal["ethernet", "point_to_point"] | Bytes, either("ethernet, point_to_point, or a size such as 38B")
+    ] = "ethernet"
+    """What a link adds to each packet. `ethernet`: 38 B (preamble, header, check sequence, inter-packet gap), and at least
+    84 B on the wire; `point_to_point`: 2 B, as ns-3's point-to-point links do; or a size."""
     buffer: Annotated[Literal["unlimited"] | Bytes, either("unlimited, or a size such as 64MiB")] = "64MiB"
     """Buffer of a switch; what finds no room is dropped."""
     sharing: Literal["even", "dynamic"] = "even"

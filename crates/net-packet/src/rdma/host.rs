@@ -8,6 +8,11 @@ use crate::port::NONE;
 use crate::queue::{Event, Kind};
 use crate::simulation::{Simulation, Sink};
 
+/// Bytes of the extended transport header of an acknowledgement (AETH; InfiniBand 1.4, 9.2.8).
+const ACKNOWLEDGEMENT: u16 = 4;
+/// Reserved bytes of a congestion notification (CNP; InfiniBand 1.4, annex A17.9.3).
+const NOTIFICATION: u16 = 16;
+
 impl Simulation {
     /// Lists a connection at its port if it may send now, or sees to it that this is asked again when its rate allows it.
     pub(crate) fn list(&mut self, flow: u32) {
@@ -66,9 +71,8 @@ impl Simulation {
             }
             let next = rdma.sender.next;
             let message = state.end_of_message(next);
-            let overhead = u64::from(state.overhead);
             let Connection::Rdma(rdma) = &mut state.connection else { continue };
-            let segment = rdma.sender.packet(self.now, message, overhead, profile);
+            let segment = rdma.sender.packet(self.now, message, profile);
             let last = segment.start + segment.length == message;
             if segment.again {
                 self.meter.at(self.now, state.set).retransmissions += 1;
@@ -81,7 +85,7 @@ impl Simulation {
                 hop: state.there.take(),
                 flags: if segment.again { Packet::AGAIN } else { 0 } | if last { Packet::LAST } else { 0 },
             };
-            let bytes = u32::from(packet.length) + state.overhead;
+            let bytes = state.overhead.wire(segment.length);
             self.under_way += 1;
             self.sent += 1;
             self.set_timer(flow);
@@ -106,12 +110,13 @@ impl Simulation {
             flow: packet.flow,
             sequence: expected as u32,
             stamp: packet.stamp,
-            length: 0,
+            length: ACKNOWLEDGEMENT,
             hop: state.back.take(),
             flags: Packet::ACKNOWLEDGES,
         };
         if notifies {
-            self.begin(back, Packet { flags: reply.flags | Packet::NOTIFIES, ..reply });
+            let flags = reply.flags | Packet::NOTIFIES;
+            self.begin(back, Packet { length: NOTIFICATION, flags, ..reply });
         }
         match answer {
             Answer::None => {}

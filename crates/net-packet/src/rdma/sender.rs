@@ -79,17 +79,17 @@ impl Sender {
         }
     }
 
-    /// The next packet, of `wire` bytes more than its payload: no longer than up to `message`, the end of the message that
-    /// it begins in.
-    pub(crate) fn packet(&mut self, now: u64, message: u64, overhead: u64, profile: &Profile) -> Segment {
+    /// The next packet: no longer than up to `message`, the end of the message that it begins in.
+    pub(crate) fn packet(&mut self, now: u64, message: u64, profile: &Profile) -> Segment {
         let (start, length) = (self.next, profile.segment.min(message - self.next));
         let again = start < self.highest;
         self.next += length;
         self.highest = self.highest.max(self.next);
         self.repairs.retransmissions += u64::from(again);
-        self.last = (now, length + overhead);
+        let wire = u64::from(profile.overhead.wire(length));
+        self.last = (now, wire);
         if let Some(rate) = &mut self.rate {
-            rate.sent(length + overhead);
+            rate.sent(wire);
         }
         if self.deadline == NEVER {
             self.deadline = now.saturating_add(profile.min_timeout);
