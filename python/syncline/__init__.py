@@ -5,7 +5,8 @@
 >>> result.summary.step_time_s  # doctest: +SKIP
 
 ``simulate`` and ``check`` take a file, the folder of a run, or a mapping with the keys of a file. Everything that is
-wrong is raised as one :class:`SynclineError`. ``compare`` says why two runs differ.
+wrong is raised as one :class:`SynclineError`. ``compare`` says why two runs differ, ``ensemble`` simulates by
+several seeds.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from syncline.api import check, simulate
     from syncline.comparison.comparison import Comparison, compare
+    from syncline.ensembles import Ensemble, ensemble
     from syncline.errors import Interrupted, SynclineError
     from syncline.result import Result
     from syncline.summary import Summary
 
 __all__ = [
     "Comparison",
+    "Ensemble",
     "Interrupted",
     "Result",
     "Summary",
@@ -28,6 +31,7 @@ __all__ = [
     "__version__",
     "check",
     "compare",
+    "ensemble",
     "simulate",
 ]
 
@@ -36,6 +40,8 @@ _LAZY = {
     "check": "syncline.api",
     "compare": "syncline.comparison.comparison",
     "Comparison": "syncline.comparison.comparison",
+    "Ensemble": "syncline.ensembles.runs",
+    "ensemble": "syncline.ensembles.runs",
     "Interrupted": "syncline.errors",
     "Result": "syncline.result",
     "SynclineError": "syncline.errors",

@@ -45,6 +45,11 @@ class Packets:
     """Median over connections."""
     rtt_p99_s: float
     """99th percentile over connections."""
+    initial_timeouts: int = 0
+    """Time-outs before a round trip was measured. 0 in results that do not say it."""
+    stalled_s: float = 0.0
+    """Time in which some connection waited for its time-out while no link on its ways sent anything. 0 in results that
+    do not say it."""
     pauses: int = 0
     """Times that a port was told to pause (priority flow control). 0 in results that do not say it."""
 

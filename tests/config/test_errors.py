@@ -96,8 +96,8 @@ error[SL0101]: unknown key `chunks`
   | ^^^^^^ found `chunks`
   |
   = note: allowed: schema, name, seed, workload, jobs, compute, fabric,
-          placement, collectives, network, faults, prices, limits, trace,
-          quotient, report
+          placement, collectives, network, faults, jitter, prices, limits,
+          trace, quotient, report
   = note: key `chunks`
   = help: did you mean `collectives.chunks`?""",
     ),
@@ -111,8 +111,8 @@ error[SL0101]: unknown key `model`
   | ^^^^^ found `model`
   |
   = note: allowed: schema, name, seed, workload, jobs, compute, fabric,
-          placement, collectives, network, faults, prices, limits, trace,
-          quotient, report
+          placement, collectives, network, faults, jitter, prices, limits,
+          trace, quotient, report
   = note: key `model`
   = help: did you mean one of `workload.model`, `compute.model`, `network.model`?""",
     ),

@@ -91,6 +91,8 @@ def test_dimensions_have_their_own_packets() -> None:
         ("buffr: 1MB", "unknown key `buffr`"),
         ("buffer: 4", "a number without a unit"),
         ("framing: ethernets", "ethernet, point_to_point, or a size such as 38B"),
+        ("framing: ethernets", "did you mean `ethernet`"),
+        ("framing: 3", "a number without a unit"),
         ("congestion: reno", "allowed: newreno, cubic, dctcp"),
         ("initial_window: 0", "allowed: at least 1"),
         ("restart: perhaps", "true or false"),

@@ -16,6 +16,8 @@ SIZES = (1_000, 8_000, 64_000, 500_000, 4_000_000, 64_000_000)
 SENDERS = (1, 2, 4, 8, 16, 32)
 LINE = 12.5e9
 """Bytes a second of a link: 100 Gb/s."""
+HEADERS = 1448 / 1538
+"""Payload of a full packet over its bytes on the wire."""
 PORT = 512 << 10
 """Buffer of a port of the switch (dlrm2020 IV.A)."""
 

@@ -30,6 +30,7 @@ QUANTITIES = {
     "4.1GFLOP": "operations",
     "312TFLOP/s": "compute rate",
     "1GHz": "frequency",
+    "2%": "percentage",
     "llama/config.json": "path of a file",
 }
 """The example of a quantity in the schema tells which it is."""
@@ -52,6 +53,7 @@ PARTS = {
     "RandomRanks": ("Ranks by chance", "ranks by chance"),
     "BrokenLink": ("Broken links", "broken links"),
     "RandomLinks": ("Links by chance", "links by chance"),
+    "Jitter": ("Jitter", "mapping"),
     "PriceList": ("A price list", "price list"),
     "ChosenPrices": ("A changed list", "changed list"),
     "Components": ("Components", "components"),

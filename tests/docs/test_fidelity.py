@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import syncline
-from tests.docs.fidelity import CASES, FIFO, LOSSLESS, SENDERS, SIZES, STARVED, goodput, incast, took
+from tests.docs.fidelity import CASES, FIFO, HEADERS, LOSSLESS, SENDERS, SIZES, STARVED, goodput, incast, took
 
 MB = 1_000_000
 
@@ -43,7 +43,8 @@ def test_models_agree_within_headers_where_nothing_times_out(size, senders):
     packet = incast("packet", size, senders)
     if packet.packets.timeouts == 0:
         for model in ("analytical", "queued"):
-            assert 0.93 <= incast(model, size, senders).total_time_s / packet.total_time_s <= 1.03
+            # A lone sender of half a megabyte waits for its first acknowledgements besides.
+            assert 0.965 * HEADERS <= incast(model, size, senders).total_time_s / packet.total_time_s <= 1.03
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -1,5 +1,6 @@
 //! What the engine executes: a workload whose work has become time and whose collectives have become plans.
 
+use crate::jitter::Jitter;
 use crate::slow::Slowdowns;
 use std::sync::Arc;
 use syncline_fabric::Symmetry;
@@ -16,6 +17,8 @@ pub struct Job<'a> {
     pub durations: Vec<Vec<Time>>,
     /// Ranks whose compute is slower.
     pub slow: Slowdowns,
+    /// How compute times vary.
+    pub jitter: Jitter,
     /// Distinct plans.
     pub plans: Vec<CollectivePlan>,
     /// Plan of each collective task, by class and task; unused for other tasks.

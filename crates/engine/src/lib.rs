@@ -7,7 +7,8 @@
 //! - [`calendar`]: future events, [`radix`]: filed by time;
 //! - [`Engine`]: the run loop; its parts are `tasks` (task graphs and compute), `numbers` (of collectives), `sets` (the endpoint: chunks and
 //!   scheduling queues), `programs` (plans, instruction by instruction), `quotient` (which ranks stand for others),
-//!   `steady` (which iterations do), `slow` (ranks that compute slower), `checks` (impossible numbers) and `deadlock` (who waits for what);
+//!   `steady` (which iterations do), `slow` (ranks that compute slower), `jitter` (when they
+//!   begin, and how compute times vary), `checks` (impossible numbers) and `deadlock` (who waits for what);
 //! - [`record`]: what is written down; [`activity`]: when things were busy; [`path`]: the critical path.
 //!
 //! In the engine an iteration is a micro-batch: a step of training takes
@@ -20,6 +21,7 @@ pub mod activity;
 pub mod calendar;
 mod checks;
 mod deadlock;
+mod jitter;
 pub mod job;
 pub mod network;
 mod numbers;
@@ -38,8 +40,9 @@ mod tasks;
 
 pub use activity::Activity;
 pub use calendar::Calendar;
+pub use jitter::Jitter;
 pub use job::{CollectivePlan, Job, Lanes, Order, PhasePlan, Schedule};
-pub use network::{Contention, LinkUse, Network, Owner, Repeats, Sent, Transfer};
+pub use network::{Contention, LinkUse, Network, Owner, Repeats, Sent, Stall, Transfer};
 pub use record::Record;
 pub use slow::{Slowdown, Slowdowns};
 
@@ -176,7 +179,9 @@ impl<'a, N: Network> Engine<'a, N> {
             (graph.tasks.len() as u32, graph.iterations)
         });
         let path = Path::new(of_ranks, watched);
-        let steady = Steady::new(!job.repeat || network.repeats().is_none());
+        let settled = job.starts.iter().copied().max().unwrap_or_default().max(job.slow.settled());
+        let off = !job.repeat || job.jitter.varies() || network.repeats().is_none();
+        let steady = Steady::new(off, settled);
         let mut engine = Self {
             job,
             quotient,

@@ -37,6 +37,27 @@ pub struct Contention {
     pub delay: Time,
 }
 
+/// A connection stood still until its retransmission timer ran out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stall {
+    /// Who sends on it.
+    pub from: NpuId,
+    /// Who receives.
+    pub to: NpuId,
+    /// Which of several parallel ways it takes.
+    pub lane: u32,
+    /// When the timer was started last.
+    pub start: Time,
+    /// When it ran out.
+    pub end: Time,
+    /// From here to `end` no link on its ways sent anything: what the time-out cost at least, where others wait for it.
+    pub idle_from: Time,
+    /// Whether the time-out was the initial one: no round trip had been measured.
+    pub initial: bool,
+    /// Time-outs without news between them, this one included.
+    pub in_a_row: u32,
+}
+
 /// A message as a network model sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct Transfer {
@@ -141,6 +162,11 @@ pub trait Network {
 
     /// Which links held back whose messages, in any order; nothing in a model where messages do not share links.
     fn contention(&self) -> Vec<Contention> {
+        Vec::new()
+    }
+
+    /// The longest stalls, in the order in which they ended; nothing in a model without retransmissions.
+    fn stalls(&self) -> Vec<Stall> {
         Vec::new()
     }
 

@@ -27,6 +27,8 @@ const REMEMBERED: usize = 8;
 pub(crate) struct Steady {
     /// Nothing more is looked for.
     pub(crate) off: bool,
+    /// Until then what is to come depends on the hour: ranks begin, or become slower or faster.
+    settled: Time,
     /// No more steps are left out.
     steps_off: bool,
     /// No more micro-batches of the present step are left out.
@@ -55,9 +57,9 @@ struct Boundary {
 }
 
 impl Steady {
-    /// Nothing known yet; `off` where nothing is to be looked for.
-    pub(crate) fn new(off: bool) -> Self {
-        Self { off, step: u32::MAX, ..Self::default() }
+    /// Nothing known yet; `off` where nothing is to be looked for, and nothing is before `settled`.
+    pub(crate) fn new(off: bool, settled: Time) -> Self {
+        Self { off, settled, step: u32::MAX, ..Self::default() }
     }
 
     /// Forgets everything, and looks for nothing more.
@@ -99,8 +101,7 @@ impl<N: Network> Engine<'_, N> {
             self.steady.end();
             return;
         }
-        // What is to come must not depend on the hour.
-        if self.now < self.job.slow.settled() {
+        if self.now < self.steady.settled {
             return;
         }
         let (opened, now) = (self.ranks[0].opened, self.now);

@@ -178,11 +178,9 @@ impl<'a, N: Network> Engine<'a, N> {
         let compute = &self.ranks[rank as usize].compute;
         let since = compute.idle_since;
         self.book_idle(rank, since, cause);
-        let end = self.job.slow.end(
-            self.quotient.rank(rank),
-            self.now,
-            self.job.durations[class][at.task as usize],
-        );
+        let (rank_of_job, work) = (self.quotient.rank(rank), self.job.durations[class][at.task as usize]);
+        let work = self.job.jitter.time(rank_of_job, at.iteration, at.task, work);
+        let end = self.job.slow.end(rank_of_job, self.now, work);
         self.calendar.overflow |= end.0 > u64::MAX / 4;
         self.calendar.at(end, Kind::ComputeDone, u64::from(rank), rank, 0);
     }

@@ -6,7 +6,8 @@
 //! - [`port`], `marking`: where packets wait, and which are marked; `gate`, `switching`: the same where ports share a
 //!   buffer or are told to pause;
 //! - `flow`: a connection and its messages; `ways`: the ports that it leads over; [`tcp`], [`rdma`]: what carries them;
-//! - [`simulation`]: all of that on a network, told of by a [`Sink`]; [`meter`]: queues and losses over time;
+//! - [`simulation`]: all of that on a network, told of by a [`Sink`]; [`meter`]: queues and losses over time; [`stalls`]:
+//!   what time-outs cost;
 //! - [`network`]: that behind the engine's network interface; `tables`: what it tells.
 
 mod check;
@@ -24,6 +25,7 @@ mod profile;
 pub mod queue;
 pub mod rdma;
 pub mod simulation;
+pub mod stalls;
 mod switching;
 mod tables;
 pub mod tcp;

@@ -12,7 +12,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics};
 use syncline_engine::activity::Activity;
-use syncline_engine::{Calendar, LinkUse, Network, Sent, Transfer};
+use syncline_engine::{Calendar, LinkUse, Network, Sent, Stall, Transfer};
 use syncline_fabric::Fabric;
 use syncline_timeline::{Packets as Counts, Table};
 use syncline_units::{Bytes, LinkId, NpuId, Time};
@@ -105,6 +105,15 @@ impl Settings {
             }
         }
         problems
+    }
+
+    /// The same, in which what says no seed of its own draws from `seed`.
+    pub fn seeded(&self, seed: u64) -> Self {
+        let seeded = |of: &Parameters| Parameters { seed: of.seed.or(Some(seed)), ..*of };
+        Self {
+            all: seeded(&self.all),
+            dims: self.dims.iter().map(|(name, of)| (name.clone(), seeded(of))).collect(),
+        }
     }
 
     /// The fabric as ports and switches; sets of parameters are numbered as dimensions.
@@ -293,6 +302,7 @@ impl Network for Packets<'_> {
             all.pauses += count.pauses;
         }
         all.sent = self.simulation.sent();
+        all.initial_timeouts = self.simulation.initial_timeouts();
         let mut trips = Vec::new();
         for (repairs, round_trips) in self.simulation.flows() {
             all.retransmissions += repairs.retransmissions;
@@ -311,6 +321,25 @@ impl Network for Packets<'_> {
 
     fn tables(&self, finish: Time) -> Vec<Table> {
         vec![tables::ports(self, finish), tables::flows(self), tables::queues(self, finish)]
+    }
+
+    fn stalls(&self) -> Vec<Stall> {
+        let mut ends = vec![(0, 0, 0); self.flows.len()];
+        self.flows().for_each(|(pair, flow)| ends[flow as usize] = pair);
+        let told = |stall: crate::stalls::Stall| {
+            let (from, to, lane) = ends[stall.flow as usize];
+            Stall {
+                from: NpuId(from),
+                to: NpuId(to),
+                lane,
+                start: Time(stall.start),
+                end: Time(stall.end),
+                idle_from: Time(stall.idle_from),
+                initial: stall.initial,
+                in_a_row: stall.in_a_row,
+            }
+        };
+        self.simulation.stalls().into_iter().map(told).collect()
     }
 
     fn activity(&mut self) -> &mut Activity {

@@ -135,8 +135,8 @@ pub struct Parameters {
     pub spray: u32,
     /// Of DCQCN.
     pub dcqcn: Dcqcn,
-    /// What random early detection draws from.
-    pub seed: u64,
+    /// What random early detection draws from; `None` means the run's seed.
+    pub seed: Option<u64>,
 }
 
 impl Default for Parameters {
@@ -163,7 +163,7 @@ impl Default for Parameters {
             restart: false,
             spray: 1,
             dcqcn: Dcqcn::default(),
-            seed: 0,
+            seed: None,
         }
     }
 }

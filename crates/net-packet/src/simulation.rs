@@ -10,6 +10,7 @@ use crate::parameters::{Parameters, Sharing, Transport};
 use crate::port::{Count, NONE, Port, Taken};
 use crate::profile::Profile;
 use crate::queue::{Event, Kind, Queue};
+use crate::stalls::Stalls;
 use crate::tcp::ranges::Blocks;
 use crate::ways::Ways;
 use std::collections::VecDeque;
@@ -54,6 +55,7 @@ pub struct Simulation {
     /// When ports were busy.
     pub(crate) activity: Activity,
     pub(crate) meter: Meter,
+    pub(crate) stalls: Stalls,
 }
 
 /// Whether a set of parameters needs to know when each packet leaves.
@@ -88,6 +90,7 @@ impl Simulation {
             sent: 0,
             activity: Activity::new(layout.links.len()),
             meter: Meter::new(layout.sets.len()),
+            stalls: Stalls::default(),
         };
         for number in 0..layout.links.len() {
             simulation.add_port(layout, number);
@@ -102,8 +105,9 @@ impl Simulation {
         let mut port = Port::new(link.rate, link.latency.saturating_add(forwarding).0, link.set);
         if let Some(switch) = link.from {
             let ports = layout.switches[switch as usize].egress.max(1);
-            let small = link.rate.transfer_time(Bytes(u64::from(self.profiles[link.set as usize].overhead.wire(0))));
-            let seed = of.seed ^ (number as u64) << 32;
+            let small =
+                link.rate.transfer_time(Bytes(u64::from(self.profiles[link.set as usize].overhead.wire(0))));
+            let seed = of.seed.unwrap_or_default() ^ (number as u64) << 32;
             let early = of.marking().map(|marking| Early::new(marking, small.map_or(1, |time| time.0), seed));
             port = port.switched(of.buffer.map(|buffer| buffer.0 / ports), early);
         }
@@ -421,8 +425,11 @@ impl Simulation {
             Connection::Tcp(_) => self.tcp_timer(flow, sink),
             Connection::Rdma(rdma) => {
                 if rdma.sender.deadline <= self.now {
-                    rdma.sender.time_out(self.now, &self.profiles[state.set as usize]);
-                    let set = state.set;
+                    let profile = &self.profiles[state.set as usize];
+                    let start = rdma.sender.deadline.saturating_sub(profile.min_timeout);
+                    rdma.sender.time_out(self.now, profile);
+                    let (set, in_a_row) = (state.set, rdma.sender.tries);
+                    self.stalled(flow, start, false, in_a_row);
                     self.meter.at(self.now, set).timeouts += 1;
                     self.list(flow);
                 }

@@ -57,6 +57,12 @@ impl Ways {
         self.ports[of.start as usize]
     }
 
+    /// All ports of all ways, one way after the other.
+    pub(crate) fn ports(&self, of: &Bundle) -> impl Iterator<Item = u32> {
+        let start = of.start as usize;
+        self.ports[start..start + usize::from(of.all)].iter().copied().filter(|&port| port != END)
+    }
+
     /// The port at a place; none at the end of a way.
     #[inline]
     pub(crate) fn port(&self, of: &Bundle, place: u8) -> Option<u32> {

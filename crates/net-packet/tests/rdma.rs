@@ -120,11 +120,17 @@ fn dcqcn_keeps_the_queue_short() {
         (queued / end(&told), end(&told), star.simulation.count(star.down(4)).marks)
     };
     let (without, ideal, _) = mean(loose);
-    let (with, time, marks) = mean(tight);
-    assert!(marks > 0);
-    assert!(with < 100_000.0 && without > 10e6, "{with} against {without} B");
+    let mut times = Vec::new();
+    // Which packets are marked is drawn.
+    for seed in 0..9 {
+        let (with, time, marks) = mean(Parameters { seed: Some(seed), ..tight });
+        assert!(marks > 0);
+        assert!(with < 100_000.0 && without > 10e6, "{with} against {without} B");
+        times.push(time);
+    }
     // The first notifications halve every rate; coming back takes milliseconds.
-    assert!(time < 1.6 * ideal, "{time} against {ideal} s");
+    times.sort_by(f64::total_cmp);
+    assert!(times[4] < 1.75 * ideal && times[8] < 2.0 * ideal, "{times:?} against {ideal} s");
 }
 
 /// Connections of one host take turns: those of equal length end within a packet or two of each.

@@ -107,6 +107,7 @@ pub fn astra_scenario(files: &AstraFiles<'_>, network: Network) -> Result<(Scena
     };
     let scenario = Scenario {
         faults: Vec::new(),
+        jitter: crate::scenario::Jitter::default(),
         prices: None,
         quotient: true,
         report: true,

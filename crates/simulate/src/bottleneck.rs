@@ -1,21 +1,23 @@
 //! What bounds the step: the one word of the answer, and the sentence that says why.
 
+use crate::loss;
 use crate::prepare::Prepared;
 use crate::report::PS;
 use crate::unfold::Row;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use syncline_engine::Record;
 use syncline_engine::path::{Segment, Spent, watched};
 use syncline_engine::record::CollectiveRecord;
+use syncline_engine::{Record, Stall};
 use syncline_timeline::{DimSummary, Ended, Summary};
+use syncline_units::Time;
 
 /// Fractions above which the answer's sentence changes.
 const LITTLE: f64 = 0.05;
 const MOST: f64 = 0.5;
 
 /// A share for people: never 100 % or 0 % of what is not quite all or nothing.
-fn percent(fraction: f64) -> String {
+pub(crate) fn percent(fraction: f64) -> String {
     match 100.0 * fraction {
         p if p > 99.9 && p < 100.0 => "more than 99.9 %".to_owned(),
         p if p > 0.0 && p < 0.1 => "less than 0.1 %".to_owned(),
@@ -29,6 +31,7 @@ pub(crate) fn bottleneck(
     prepared: &Prepared,
     record: &Record,
     finished: &[Row<CollectiveRecord>],
+    stalls: &[Stall],
 ) -> (String, String) {
     let total = summary.total_time_s;
     if total == 0.0 && summary.ended != Ended::Finished {
@@ -41,6 +44,7 @@ pub(crate) fn bottleneck(
     let micro_batches = prepared.workload.micro_batches();
     let path = if watched(micro_batches) < micro_batches { &[][..] } else { &record.path };
     let shares = Shares::of(path, record.dims.len());
+    let spans = communicating(path, record.finish);
     let waits_little = summary.exposed_fraction < LITTLE && summary.exposed_memory_s < LITTLE * total;
     if summary.compute_s > 0.0 && waits_little {
         let hidden = if summary.exposed_fraction == 0.0 {
@@ -108,8 +112,12 @@ pub(crate) fn bottleneck(
         active if active > 0.0 => active,
         _ => summary.communication_s,
     };
-    if busiest_link_busy * total < MOST * active {
+    let lost = loss::Cost::of(stalls, &spans);
+    let whole: Time = spans.iter().map(|&(start, end)| end.saturating_sub(start)).sum();
+    let stands_still = lost.all().as_s() > MOST * whole.as_s();
+    if busiest_link_busy * total < MOST * active || stands_still {
         if let Some(packets) = summary.packets.as_ref().filter(|packets| packets.timeouts > 0) {
+            let blame = format!("{}{blame}", loss::sentence(prepared, &lost, record.finish));
             let reason = match packets.dropped {
                 0 => format!(
                     "{waits} No packet was lost, but time-outs ran out before acknowledgements came, {} of them, and {} \
@@ -136,6 +144,16 @@ pub(crate) fn bottleneck(
     let sends = percent(*busiest_link_busy);
     let reason = format!("{waits} {its}, {busiest_link}, sends {sends} of the run.{blame}");
     (name.clone(), reason)
+}
+
+/// When the critical path is spent on communication: all of the run where no path is known.
+fn communicating(path: &[Segment], finish: Time) -> Vec<(Time, Time)> {
+    if path.is_empty() {
+        return vec![(Time::ZERO, finish)];
+    }
+    let communicates =
+        |segment: &&Segment| matches!(segment.spent, Spent::Communication(_) | Spent::Queue(_));
+    path.iter().filter(communicates).map(|segment| (segment.start, segment.end)).collect()
 }
 
 /// Which layer most of the waiting is for.

@@ -3,11 +3,12 @@
 //! - [`scenario`]: the resolved scenario, the contract with the Python package;
 //! - `network`, `placement`, `jobs`, `compute`, `plans`: its parts as fabric, ranks, workload, compute model and plans;
 //!   `prepare`: all of them, checked, `size`: not too large;
-//! - `faults`: what is slow or broken; `several`: jobs that share the fabric; `shared_memory`: whether they fit into NPUs that
+//! - `faults`: what is slow or broken; `jitter`: what varies; `several`: jobs that share the fabric; `shared_memory`: whether they fit into NPUs that
 //!   they share;
 //! - `symmetry`: which ranks stand for others; `unfold`: the way back;
 //! - [`run()`]: the run loop; `watch`: its clock; `report`: from the engine's record to tables and a summary;
-//!   `bottleneck`: what bounds the step, `contention`: which links held back what, `moments`: what happened when,
+//!   `bottleneck`: what bounds the step, `contention`: which links held back what, `loss`: what time-outs cost, `moments`:
+//!   what happened when,
 //!   [`cost()`]: what the fabric costs, and what a dollar buys;
 //! - [`check`], [`show`]: what can be said without running;
 //! - [`mod@convert`]: one file form into another.
@@ -21,7 +22,9 @@ mod contention;
 pub mod convert;
 mod cost;
 mod faults;
+mod jitter;
 mod jobs;
+mod loss;
 mod moments;
 mod network;
 mod own_plan;

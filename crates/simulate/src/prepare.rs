@@ -4,10 +4,10 @@ use crate::faults::{self, Faults};
 use crate::scenario::{NamedRanks, Network, Scenario, TRACED_CLASSES, TRACED_FAULTS, Traced, Workload};
 use crate::several::{self, Member};
 use crate::watch::Watch;
-use crate::{compute, jobs, network, placement, plans, size, symmetry};
+use crate::{compute, jitter, jobs, network, placement, plans, size, symmetry};
 use syncline_compute::{ComputeModel, Timing};
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
-use syncline_engine::{Job, Lanes};
+use syncline_engine::{Jitter, Job, Lanes};
 use syncline_fabric::cost::{Bill, bill};
 use syncline_fabric::{Fabric, Symmetry};
 use syncline_units::{NpuId, Time};
@@ -31,6 +31,8 @@ pub(crate) struct Prepared {
     pub(crate) bill: Option<Bill>,
     pub(crate) plans: plans::Plans,
     pub(crate) faults: Faults,
+    /// How compute times vary, and when ranks begin.
+    pub(crate) jitter: Jitter,
     /// Which ranks stand for others.
     pub(crate) symmetry: Symmetry,
     /// The jobs, where the scenario has several; else none.
@@ -54,6 +56,7 @@ pub(crate) fn prepare(scenario: &Scenario, watch: &Watch<'_>) -> Result<Prepared
     }
     size::numbers(scenario).into_result()?;
     let compute = compute::model(&scenario.compute)?;
+    let jitter = jitter::of(scenario)?;
     let fabric = network::fabric(&scenario.fabric, scenario.seed)?;
     watch.look("building the fabric")?;
     placement::check(&scenario.placement, &fabric)?;
@@ -116,6 +119,9 @@ pub(crate) fn prepare(scenario: &Scenario, watch: &Watch<'_>) -> Result<Prepared
         (Network::Packet(_), _) => {
             (Symmetry::none(&fabric), "the order of packets counts, which no symmetry keeps".to_owned())
         }
+        (_, true) if !scenario.jitter.is_none() => {
+            (Symmetry::none(&fabric), "`jitter` makes every rank differ from the others".to_owned())
+        }
         (_, true) => symmetry::find(&fabric, &workload, &placement, &faults.slow, &mut plans),
         (_, false) => (Symmetry::none(&fabric), "`quotient` is false".to_owned()),
     };
@@ -133,6 +139,7 @@ pub(crate) fn prepare(scenario: &Scenario, watch: &Watch<'_>) -> Result<Prepared
         bill,
         plans,
         faults,
+        jitter,
         symmetry,
         parts: Vec::new(),
     })
@@ -199,16 +206,19 @@ impl Prepared {
             Traced::Listed(ranks) => ranks.iter().map(|rank| rank.0).collect(),
             Traced::Named(NamedRanks::Classes) => self.telling(),
         };
+        let of_jobs =
+            self.parts.iter().flat_map(|part| vec![part.start; part.share.ranks as usize]).collect();
         traced.sort_unstable();
         traced.dedup();
         Job {
             workload: &self.workload,
             durations: self.durations.clone(),
             slow: self.faults.slow.clone(),
+            jitter: self.jitter.clone(),
             plans: self.plans.plans.clone(),
             plan_of: self.plans.plan_of.clone(),
             placement: self.placement.clone(),
-            starts: self.parts.iter().flat_map(|part| vec![part.start; part.share.ranks as usize]).collect(),
+            starts: jitter::starts(scenario, &self.jitter, self.workload.ranks, of_jobs),
             symmetry: self.symmetry.clone(),
             // A limit on events counts those that are handled.
             repeat: scenario.quotient && scenario.limits.events.is_none() && self.parts.is_empty(),

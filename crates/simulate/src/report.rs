@@ -4,13 +4,13 @@ use crate::prepare::Prepared;
 use crate::scenario::{Network, Scenario, Workload};
 use crate::several::Member;
 use crate::unfold::{self, Row};
-use crate::{bottleneck, contention, cost, moments, vocabulary};
+use crate::{bottleneck, contention, cost, jitter, loss, moments, vocabulary};
 use syncline_engine::path::{MAX_TASKS, watched};
 use syncline_engine::record::{CollectiveRecord, MAX_COLLECTIVES, RankRecord};
-use syncline_engine::{Contention, Job, Record};
+use syncline_engine::{Contention, Job, Record, Stall};
 use syncline_fabric::parts::Way;
 use syncline_timeline::{DimSummary, Ended, JobSummary, Packets, Summary, Table, Timeline};
-use syncline_units::LinkId;
+use syncline_units::{LinkId, Time};
 use syncline_workload::Part;
 
 /// Picoseconds in a second.
@@ -52,7 +52,9 @@ pub(crate) fn timeline(
     let links = link_rows(prepared, network);
     let finished = unfold::collectives(prepared, std::mem::take(&mut record.collectives));
     let contention = network.contention();
-    let summary = summary(scenario, prepared, &record, &links, &finished, (network.packets(), &contention));
+    let stalls = network.stalls();
+    let told = (network.packets(), &contention[..], &stalls[..]);
+    let summary = summary(scenario, prepared, &record, &links, &finished, told);
     let mut tables = vec![
         layers(prepared, &record),
         collectives(prepared, &finished),
@@ -67,6 +69,9 @@ pub(crate) fn timeline(
         tables.push(contention::table(prepared, contention));
     }
     tables.extend(network.tables(record.finish));
+    if matches!(scenario.network, Network::Packet(_)) {
+        tables.push(loss::table(&stalls));
+    }
     tables.extend(prepared.bill.as_ref().map(cost::table));
     Timeline { summary, tables, spans: record.spans }
 }
@@ -133,7 +138,7 @@ fn summary(
     record: &Record,
     links: &[LinkRow],
     finished: &[Row<CollectiveRecord>],
-    (packets, contention): (Option<Packets>, &[Contention]),
+    (packets, contention, stalls): (Option<Packets>, &[Contention], &[Stall]),
 ) -> Summary {
     // Whole numbers, so that it does not matter in how many parts the ranks are summed.
     let mean = |of: fn(&RankRecord) -> u64| {
@@ -154,6 +159,8 @@ fn summary(
         if prepared.parts.is_empty() { record.iterations_done } else { record.iterations_done.min(1) };
     let exposed = mean(|rank| rank.exposed_communication.0);
     let dims = dim_summaries(prepared, record, links);
+    let stalled = loss::Cost::of(stalls, &[(Time::ZERO, record.finish)]);
+    let packets = packets.map(|packets| Packets { stalled_s: stalled.all().as_s(), ..packets });
     let mut summary = Summary {
         ended: record.ended,
         ranks: u64::from(prepared.workload.ranks),
@@ -190,7 +197,8 @@ fn summary(
         ..Summary::default()
     };
     cost::value(&mut summary, prepared);
-    (summary.bottleneck, summary.reason) = bottleneck::bottleneck(&summary, prepared, record, finished);
+    (summary.bottleneck, summary.reason) =
+        bottleneck::bottleneck(&summary, prepared, record, finished, stalls);
     if summary.dims.iter().any(|dim| dim.name == summary.bottleneck) {
         summary.reason.push_str(&contention::sentence(prepared, contention));
     }
@@ -339,6 +347,7 @@ fn notes(scenario: &Scenario, prepared: &Prepared, record: &Record, links: &[Lin
             excess(most)
         ));
     }
+    notes.extend(jitter::note(scenario));
     notes.extend(vocabulary::padded(scenario, prepared));
     if record.collectives_left_out > 0 {
         notes.push(format!(

@@ -86,7 +86,7 @@ fn once(scenario: &Scenario, watch: &Watch<'_>, control: &mut Control<'_>) -> Re
             finish(flows, &prepared, &job, scenario, watch, control)
         }
         Network::Packet(settings) => {
-            let packets = Packets::new(&prepared.fabric, settings);
+            let packets = Packets::new(&prepared.fabric, &settings.seeded(scenario.seed));
             finish(packets, &prepared, &job, scenario, watch, control)
         }
     }

@@ -58,6 +58,9 @@ pub struct Scenario {
     /// What is slow or broken.
     #[serde(default)]
     pub faults: Vec<Fault>,
+    /// What varies between ranks and tasks.
+    #[serde(default)]
+    pub jitter: Jitter,
     /// What the parts of the network cost; absent means that nothing is said of its cost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prices: Option<PriceList>,
@@ -547,6 +550,25 @@ pub struct Limits {
     pub sim_time: Option<Time>,
     /// Wall time.
     pub wall: Option<Time>,
+}
+
+/// What varies between ranks and tasks. By default nothing does.
+#[derive(Clone, Copy, Debug, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Jitter {
+    /// Ranks begin up to so much late, each drawn evenly.
+    pub start: Time,
+    /// Coefficient of variation of compute times: each task's is multiplied by a lognormal factor of mean 1.
+    pub compute: f64,
+    /// What these are drawn by; absent means the scenario's seed.
+    pub seed: Option<u64>,
+}
+
+impl Jitter {
+    /// Whether nothing varies.
+    pub fn is_none(&self) -> bool {
+        self.start.is_zero() && self.compute == 0.0
+    }
 }
 
 /// Something slow or broken: one of `rank`, `link`, `random_ranks` and `random_links` says what.

@@ -6,7 +6,7 @@
 use crate::prepare::{Prepared, prepare};
 use crate::scenario::{Fault, Job, Scenario, Traced, Workload};
 use crate::watch::Watch;
-use crate::{faults, network, shared_memory, size};
+use crate::{faults, jitter, network, shared_memory, size};
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 use syncline_fabric::{Fabric, Symmetry};
 use syncline_units::{NpuId, Time};
@@ -162,7 +162,7 @@ fn joined(
         compute = own.compute;
     }
     labels.dedup();
-    let symmetry = Symmetry::none(&fabric);
+    let (symmetry, jitter) = (Symmetry::none(&fabric), jitter::of(scenario)?);
     size::bytes(&workload).into_result()?;
     size::memory(&workload, &symmetry, &plans.dims).into_result()?;
     warnings.extend(size::many(&workload, &symmetry, "several jobs share the fabric"));
@@ -179,6 +179,7 @@ fn joined(
         bill: first.bill,
         plans,
         faults,
+        jitter,
         symmetry,
         parts,
     })

@@ -173,3 +173,35 @@ fn extremes_are_refused() {
         assert!(run(ring(2, "100Gb/s"), network).unwrap() < 2e-3, "{timeout}");
     }
 }
+
+/// Six senders to one receiver, each with a packet at the same time, and room for four of them. A connection that loses its
+/// first packet has no round trip to go by, and waits for the initial time-out, whatever `min_timeout` is: that is what is
+/// told, and what it costs.
+#[test]
+fn the_time_out_that_decided_is_named() {
+    let run = |initial: &str| {
+        let network = json!({"model": "packet", "buffer": "43064B", "initial_window": 1, "min_timeout": "5ms",
+            "initial_timeout": initial});
+        let mut value = star(7, "10MB", network);
+        value["workload"]["collectives"][0]["kind"] = json!("reduce");
+        value["collectives"]["algorithms"] = json!({"star": {"reduce": "direct"}});
+        simulate(&value)
+    };
+    let slow = run("1s");
+    let packets = slow.summary.packets.as_ref().unwrap();
+    assert!(packets.initial_timeouts > 0 && packets.initial_timeouts <= packets.timeouts);
+    assert_eq!(slow.summary.bottleneck, "loss");
+    let reason = &slow.summary.reason;
+    assert!(
+        reason.contains("waited 1s for its first retransmission time-out (`network.initial_timeout`)"),
+        "{reason}"
+    );
+    // The run ends soon after the time-out: without it, it would have taken some ms.
+    let total = slow.summary.total_time_s;
+    assert!(total > 1.0 && total < 1.1, "{total}");
+    assert!(packets.stalled_s > 0.9 && packets.stalled_s < total, "{}", packets.stalled_s);
+    let fast = run("5ms").summary;
+    assert!(fast.total_time_s < total - packets.stalled_s + 0.06, "{} {total}", fast.total_time_s);
+    let table = slow.table("timeouts").unwrap();
+    assert!(table.columns.iter().any(|column| column.name == "initial"));
+}

@@ -48,6 +48,12 @@ pub struct Packets {
     pub retransmissions: u64,
     /// Retransmission time-outs.
     pub timeouts: u64,
+    /// Those of them before a round trip was measured.
+    #[serde(default)]
+    pub initial_timeouts: u64,
+    /// Time in which some connection waited for its time-out while no link on its ways sent anything.
+    #[serde(default)]
+    pub stalled_s: f64,
     /// Round-trip time, sampled every millisecond and averaged for each connection: mean over connections.
     pub rtt_mean_s: f64,
     /// Median over connections.

@@ -110,6 +110,9 @@ def simulate(
     max_sim_time: Annotated[str | None, typer.Option(metavar="T", help="Stop after simulated time T: 10ms.")] = None,
     max_wall: Annotated[str | None, typer.Option(metavar="T", help="Stop after time T of this clock: 60s.")] = None,
     seed: Annotated[str | None, typer.Option(metavar="N", help="Seed of everything random.")] = None,
+    seeds: Annotated[
+        int | None, typer.Option(metavar="N", help="Simulate N times, by N seeds from --seed on: median and range.")
+    ] = None,
     no_quotient: Annotated[
         bool, typer.Option("--no-quotient", metavar="", help="Simulate every rank and iteration, also those alike.")
     ] = False,
@@ -135,7 +138,7 @@ def simulate(
         "--no-quotient": ("quotient", "false" if no_quotient else None),
         "--no-report": ("report", "false" if no_report else None),
     }
-    return call(scenario, set_ or [], options, out, as_json=json, quiet=quiet, verbose=verbose)
+    return call(scenario, set_ or [], options, out, seeds=seeds, as_json=json, quiet=quiet, verbose=verbose)
 
 
 @app.command()

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from types import FrameType
 
+    from syncline.config.load import Loaded
     from syncline.errors import Diagnostic
     from syncline.result import Result
 
@@ -33,6 +34,7 @@ def simulate(
     options: Mapping[str, tuple[str, str | None]],
     out: str | None,
     *,
+    seeds: int | None = None,
     as_json: bool,
     quiet: bool,
     verbose: bool,
@@ -41,6 +43,8 @@ def simulate(
     from syncline.api import run
 
     loaded = load(scenario, overrides(sets, options))
+    if seeds is not None:
+        return _several(loaded, seeds, chosen(out, of_name(f"{loaded.name}-seeds")), as_json=as_json, quiet=quiet)
     folder = chosen(out, of_name(loaded.name))
     interrupted = False
     told: list[Diagnostic] = []
@@ -68,6 +72,26 @@ def simulate(
         if verbose:
             say(f"  {', '.join(files)}")
             say(f"  {result.summary.events} events, {result.summary.messages} messages")
+    return status
+
+
+def _several(loaded: Loaded, seeds: int, folder: str, *, as_json: bool, quiet: bool) -> int:
+    """Simulates once for each seed; gives the exit status."""
+    from syncline.ensembles.runs import SUMMARY_FILE, TABLE_FILE, run
+    from syncline.ensembles.screen import answer
+
+    with _second_interrupt_kills(), Progress(quiet=quiet or as_json) as progress:
+        made = run(loaded, seeds, out=folder, progress=progress)
+    statuses = [_STATUSES[each.ended] for each in made.summaries]
+    status = INTERRUPTED if made.interrupted else max(statuses, default=0)
+    if as_json:
+        told = [loaded.origins.placed(each) for each in made.warnings]
+        show_json({"exit_status": status, "folder": folder, "ensemble": made.plain(), "diagnostics": told})
+    else:
+        show(answer(made))
+    if not quiet:
+        complain(loaded.origins.placed(each) for each in made.warnings)
+        say(f"Results are in {folder}: {SUMMARY_FILE}, {TABLE_FILE}, and a folder for each seed")
     return status
 
 

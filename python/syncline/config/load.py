@@ -186,6 +186,7 @@ def resolve(source: Source) -> Loaded:
         "collectives": _collectives(scenario, source),
         "network": network.resolved(scenario.network),
         "faults": [faults.resolved(each) for each in scenario.faults],
+        "jitter": scenario.jitter.model_dump(),
         **({} if scenario.prices is None else {"prices": expand_prices.expand(scenario.prices, origins)}),
         "limits": scenario.limits.model_dump(),
         "trace": scenario.trace.model_dump(),
@@ -198,7 +199,7 @@ def resolve(source: Source) -> Loaded:
 def _drop_empty(root: Node) -> None:
     """A section without anything in it, such as ``limits:`` alone, is as good as absent."""
     if isinstance(root.value, dict):
-        for key in ("limits", "trace", "collectives", "faults", "prices"):
+        for key in ("limits", "trace", "collectives", "faults", "jitter", "prices"):
             node = root.value.get(key)
             if node is not None and node.value is None:
                 del root.value[key]

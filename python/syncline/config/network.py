@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from syncline.config.base import Strict, either, form, wrong
+from syncline.config.problem import nearest, shown
 from syncline.config.quantity import Bytes, Rate, Time
 from syncline.config.workload import Collective
 
@@ -15,6 +16,22 @@ Name = Literal["analytical", "queued", "flow", "packet"]
 Traffic = Literal[Collective, "point_to_point"]
 Segments = Annotated[int, Field(ge=1, le=2**32 - 1)]
 Part = Annotated[float, Field(gt=0, le=1)]
+
+
+_FRAMINGS = Literal["ethernet", "point_to_point"]
+_ANY_FRAMING = "ethernet, point_to_point, or a size such as 38B"
+
+
+def _known(value: Any) -> Any:
+    """Refuses other words than those of framings."""
+    word = value.strip() if isinstance(value, str) else ""
+    if word[:1].isalpha() and word not in get_args(_FRAMINGS):
+        near = nearest(word, get_args(_FRAMINGS))
+        raise wrong("value not allowed", found=shown(value), allowed=_ANY_FRAMING, nearest=near)
+    return value
+
+
+Framing = Annotated[_FRAMINGS | Bytes, either(_ANY_FRAMING), BeforeValidator(_known)]
 
 
 class PlainNetwork(Strict):
@@ -99,11 +116,9 @@ class Parameters(Strict):
     headers: Bytes | None = None
     """Headers of a packet: 52 B with TCP, time stamps included; 44 B with RDMA (IP, UDP, BTH, ICRC), to which an
     acknowledgement adds 4 B (AETH) and a congestion notification 16 B."""
-    framing: Annotated[
-        Literal["ethernet", "point_to_point"] | Bytes, either("ethernet, point_to_point, or a size such as 38B")
-    ] = "ethernet"
-    """What a link adds to each packet. `ethernet`: 38 B (preamble, header, check sequence, inter-packet gap), and at least
-    84 B on the wire; `point_to_point`: 2 B, as ns-3's point-to-point links do; or a size."""
+    framing: Framing = "ethernet"
+    """What a link adds to each packet. `ethernet`: 38 B (preamble, header, check sequence, inter-packet gap), and at
+    least 84 B on the wire; `point_to_point`: 2 B, as ns-3's point-to-point links do; or a size."""
     buffer: Annotated[Literal["unlimited"] | Bytes, either("unlimited, or a size such as 64MiB")] = "64MiB"
     """Buffer of a switch; what finds no room is dropped."""
     sharing: Literal["even", "dynamic"] = "even"
@@ -144,8 +159,8 @@ class Parameters(Strict):
     same."""
     dcqcn: Dcqcn = Dcqcn()
     """DCQCN's parameters."""
-    seed: Annotated[int, Field(ge=0, le=2**63 - 1)] = 0
-    """Seed of random early detection."""
+    seed: Annotated[int, Field(ge=0, le=2**63 - 1)] | None = None
+    """Seed of random early detection. Without it, the scenario's `seed`."""
 
     def without_meaning(self, above: Parameters | None = None) -> tuple[str, str] | None:
         """A key that is given and has no meaning, and what it would need; what is not given is as it is `above`."""

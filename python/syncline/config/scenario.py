@@ -11,6 +11,7 @@ from syncline.config.collectives import Collectives
 from syncline.config.compute import Compute
 from syncline.config.fabric import Fabric
 from syncline.config.faults import Fault, Index
+from syncline.config.jitter import Jitter
 from syncline.config.jobs import Job
 from syncline.config.network import Network
 from syncline.config.prices import Prices
@@ -66,6 +67,8 @@ class Scenario(Strict):
     """What turns messages into delivery times."""
     faults: list[Fault] = []
     """What is slow or broken: ranks and links."""
+    jitter: Jitter = Jitter()
+    """What varies between ranks and tasks: start skew and compute noise. By default nothing does."""
     prices: Prices | None = None
     """What the parts of the network cost: the name of a shipped list, the path of a YAML file, or a list of one's own.
     Results then say what the fabric costs, and what training a dollar buys."""

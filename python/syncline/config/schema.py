@@ -13,7 +13,19 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
-from syncline.config import built, collectives, compute, fabric, faults, jobs, network, prices, scenario, workload
+from syncline.config import (
+    built,
+    collectives,
+    compute,
+    fabric,
+    faults,
+    jitter,
+    jobs,
+    network,
+    prices,
+    scenario,
+    workload,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -35,7 +47,7 @@ def as_text(schema: dict[str, Any]) -> str:
 
 def build() -> dict[str, Any]:
     """The schema, made from the models; their docstrings are its descriptions."""
-    modules = (built, collectives, compute, fabric, faults, jobs, network, prices, scenario, workload)
+    modules = (built, collectives, compute, fabric, faults, jitter, jobs, network, prices, scenario, workload)
     return build_of(scenario.Scenario, "syncline scenario", modules)
 
 

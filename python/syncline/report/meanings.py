@@ -188,8 +188,10 @@ def _small_run(network: str) -> Result:
     # Of a fabric that is no grid of dimensions, tiers of links are told.
     racks = {"leaf_spine": {"leaves": 2, "hosts_per_leaf": 1, "spines": 1, "rate": "1GB/s"}}
     fabric = racks if network == "flow" else {"shape": "Ring(2)", "rate": "1GB/s"}
+    # Timers that run out before acknowledgements come.
+    timers = {"initial_timeout": "1us", "min_timeout": "1us"} if network == "packet" else {}
     jobs = [{"name": name, "workload": {"layers": [layer]}} for name in ("one", "two")]
-    return simulate(jobs=jobs, compute="given", fabric=fabric, network=network, prices="hier2021")
+    return simulate(jobs=jobs, compute="given", fabric=fabric, network={"model": network, **timers}, prices="hier2021")
 
 
 def _type(values: list[Any]) -> str:

@@ -26,7 +26,7 @@ pub(crate) struct Sender {
     /// When the retransmission timer runs out.
     pub(crate) deadline: u64,
     /// Time-outs since something was acknowledged.
-    tries: u32,
+    pub(crate) tries: u32,
     /// Whether the port knows that it may send.
     pub(crate) listed: bool,
     /// When it will be looked at whether it may send, where that is later.

@@ -165,7 +165,11 @@ impl Simulation {
         }
         let Some((tcp, profile)) = self.tcp(flow) else { return };
         if tcp.sender.deadline <= now {
+            let rtt = tcp.sender.rtt;
+            let start = tcp.sender.deadline.saturating_sub(rtt.timeout);
             tcp.sender.time_out(now, profile);
+            let in_a_row = tcp.sender.rtt.in_a_row;
+            self.stalled(flow, start, rtt.smoothed == 0, in_a_row);
             let set = self.flows[flow as usize].set;
             self.meter.at(now, set).timeouts += 1;
             self.send(flow, sink);

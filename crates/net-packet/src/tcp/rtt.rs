@@ -15,6 +15,8 @@ pub struct Rtt {
     variation: u64,
     /// RTO, doubled by every time-out since the last sample.
     pub timeout: u64,
+    /// Time-outs since the last sample.
+    pub in_a_row: u32,
     shortest: u64,
 }
 
@@ -22,7 +24,7 @@ impl Rtt {
     /// Before the first sample: `initial` is the time-out, never shorter than `shortest` or the clock's granularity.
     pub fn new(initial: u64, shortest: u64) -> Self {
         let shortest = shortest.max(GRANULARITY);
-        Self { smoothed: 0, variation: 0, timeout: initial.max(shortest), shortest }
+        Self { smoothed: 0, variation: 0, timeout: initial.max(shortest), in_a_row: 0, shortest }
     }
 
     /// A sample of a segment that was sent once (Karn), or of a time stamp (RFC 7323).
@@ -38,10 +40,12 @@ impl Rtt {
         }
         let timeout = self.smoothed + GRANULARITY.max(4 * self.variation);
         self.timeout = timeout.min(LONGEST).max(self.shortest);
+        self.in_a_row = 0;
     }
 
     /// The timer ran out (5.5).
     pub fn back_off(&mut self) {
+        self.in_a_row += 1;
         self.timeout = self.timeout.saturating_mul(2).min(LONGEST).max(self.shortest);
     }
 }

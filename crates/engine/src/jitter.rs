@@ -1,0 +1,153 @@
+//! Seeded jitter: ranks that begin apart, and compute whose time varies from task to task.
+//!
+//! Every number is drawn by its place alone: the seed, the rank, the iteration and the task. It does not depend on what
+//! was drawn before, so the same task of the same rank takes the same time under every network model and plan.
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+use syncline_units::Time;
+
+/// Streams of the generator that are not used for anything else that follows from the same seed.
+const STARTS: u64 = 1 << 63;
+const COMPUTE: u64 = STARTS | 1 << 62;
+/// Words of a block of the generator: each number that is drawn has a block of its own.
+const BLOCK: u128 = 16;
+
+/// What varies, and by how much.
+#[derive(Clone, Debug)]
+pub struct Jitter {
+    generator: ChaCha8Rng,
+    start: Time,
+    /// Parameters of the logarithm of the factor: mean and standard deviation. `None` where compute does not vary.
+    compute: Option<(f64, f64)>,
+}
+
+impl Default for Jitter {
+    fn default() -> Self {
+        Self::new(Time::ZERO, 0.0, 0)
+    }
+}
+
+impl Jitter {
+    /// Ranks begin up to `start` late, and compute times have a coefficient of variation of `compute`.
+    pub fn new(start: Time, compute: f64, seed: u64) -> Self {
+        // A lognormal factor of mean 1: s^2 = ln(1 + c^2), m = -s^2 / 2.
+        let square = libm::log1p(compute * compute);
+        let compute = (compute > 0.0).then(|| (-square / 2.0, libm::sqrt(square)));
+        Self { generator: ChaCha8Rng::seed_from_u64(seed), start, compute }
+    }
+
+    /// Whether compute times vary.
+    pub fn varies(&self) -> bool {
+        self.compute.is_some()
+    }
+
+    /// When `rank` begins: drawn evenly from 0 to the latest start, both included.
+    pub fn start(&self, rank: u32) -> Time {
+        if self.start.is_zero() {
+            return Time::ZERO;
+        }
+        let [number, _] = self.draw(STARTS, rank, 0);
+        let spread = u128::from(self.start.0) + 1;
+        Time(((u128::from(number) * spread) >> u64::BITS) as u64)
+    }
+
+    /// How long `work` takes: `task` of `rank` in `iteration`. The factor is lognormal with mean 1.
+    #[inline]
+    pub(crate) fn time(&self, rank: u32, iteration: u32, task: u32, work: Time) -> Time {
+        match self.compute {
+            Some(of) if !work.is_zero() => self.varied(of, rank, iteration, task, work),
+            _ => work,
+        }
+    }
+
+    fn varied(
+        &self,
+        (mean, deviation): (f64, f64),
+        rank: u32,
+        iteration: u32,
+        task: u32,
+        work: Time,
+    ) -> Time {
+        let place = u64::from(iteration) << 32 | u64::from(task);
+        let [a, b] = self.draw(COMPUTE, rank, place).map(unit);
+        // Box and Muller; `1 - a` is never 0.
+        let normal = libm::sqrt(-2.0 * libm::log(1.0 - a)) * libm::cos(2.0 * std::f64::consts::PI * b);
+        let factor = libm::exp(mean + deviation * normal);
+        Time((work.0 as f64 * factor).round() as u64)
+    }
+
+    /// Two numbers that belong to a place.
+    fn draw(&self, stream: u64, rank: u32, place: u64) -> [u64; 2] {
+        let mut generator = self.generator.clone();
+        generator.set_stream(stream | u64::from(rank));
+        generator.set_word_pos(u128::from(place) * BLOCK);
+        [generator.next_u64(), generator.next_u64()]
+    }
+}
+
+/// A number of at least 0 and below 1, of the 53 bits that a float holds.
+fn unit(number: u64) -> f64 {
+    (number >> 11) as f64 / (1u64 << 53) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_varies_without_jitter() {
+        let jitter = Jitter::default();
+        assert!(!jitter.varies());
+        assert_eq!((jitter.start(3), jitter.time(3, 1, 2, Time(77))), (Time::ZERO, Time(77)));
+    }
+
+    /// Mean and variance of an even distribution on 0 to L: L / 2 and L^2 / 12; all of it is reached.
+    #[test]
+    fn ranks_begin_evenly_apart() {
+        let (latest, ranks) = (1_000_000u64, 40_000u32);
+        let jitter = Jitter::new(Time(latest), 0.0, 7);
+        let starts: Vec<f64> = (0..ranks).map(|rank| jitter.start(rank).0 as f64 / latest as f64).collect();
+        let mean = starts.iter().sum::<f64>() / f64::from(ranks);
+        let variance = starts.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / f64::from(ranks);
+        // Four standard errors of each.
+        assert!((mean - 0.5).abs() < 4.0 * (1.0 / 12.0 / f64::from(ranks)).sqrt(), "{mean}");
+        assert!((variance - 1.0 / 12.0).abs() < 4.0 * (1.0 / 180.0 / f64::from(ranks)).sqrt(), "{variance}");
+        assert!(starts.iter().all(|&x| (0.0..=1.0).contains(&x)));
+        assert_eq!((0..100).map(|rank| Jitter::new(Time(1), 0.0, 0).start(rank).0).max(), Some(1));
+    }
+
+    /// A lognormal factor: mean 1, the coefficient of variation that was asked for, median exp(-s^2 / 2).
+    #[test]
+    fn compute_varies_as_was_asked_for() {
+        for wanted in [0.02, 0.3] {
+            let jitter = Jitter::new(Time::ZERO, wanted, 7);
+            let work = 1e9;
+            let count = 40_000;
+            let mut factors: Vec<f64> = (0..count)
+                .map(|at| jitter.time(at % 50, at / 50 % 40, at / 2000, Time(work as u64)).0 as f64 / work)
+                .collect();
+            let n = f64::from(count);
+            let mean = factors.iter().sum::<f64>() / n;
+            let deviation = (factors.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / n).sqrt();
+            assert!((mean - 1.0).abs() < 4.0 * wanted / n.sqrt(), "{wanted}: {mean}");
+            assert!((deviation / wanted - 1.0).abs() < 0.05, "{wanted}: {deviation}");
+            factors.sort_by(f64::total_cmp);
+            let median = (-(1.0 + wanted * wanted).ln() / 2.0).exp();
+            assert!((factors[count as usize / 2] / median - 1.0).abs() < 0.02 * (1.0 + wanted), "{wanted}");
+        }
+    }
+
+    #[test]
+    fn seed_rank_iteration_and_task_decide() {
+        let time = |seed, rank, iteration, task| {
+            Jitter::new(Time::ZERO, 0.1, seed).time(rank, iteration, task, Time(1 << 40)).0
+        };
+        let (first, others) =
+            (time(1, 2, 3, 4), [time(0, 2, 3, 4), time(1, 0, 3, 4), time(1, 2, 0, 4), time(1, 2, 3, 0)]);
+        assert_eq!(first, time(1, 2, 3, 4));
+        assert!(others.iter().all(|&other| other != first), "{first} {others:?}");
+        // The same everywhere: these do not depend on the machine's mathematics.
+        assert_eq!([first, time(7, 0, 0, 0)], [1_355_756_247_565, 1_043_371_159_880]);
+    }
+}

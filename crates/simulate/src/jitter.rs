@@ -1,0 +1,51 @@
+//! Jitter of a scenario: what the engine draws, and what is impossible about it.
+
+use crate::scenario::{self, Scenario};
+use syncline_diagnostics::{Code, Diagnostic, Result};
+use syncline_engine::Jitter;
+use syncline_units::Time;
+
+/// Largest coefficient of variation: beyond it, a few tasks take most of the time.
+const MOST: f64 = 2.0;
+
+/// What the engine draws for a scenario.
+///
+/// # Errors
+/// A coefficient of variation out of range.
+pub(crate) fn of(scenario: &Scenario) -> Result<Jitter> {
+    let scenario::Jitter { start, compute, seed } = scenario.jitter;
+    if !(0.0..=MOST).contains(&compute) {
+        return Err(Diagnostic::error(Code::BadValue, "a variation of compute times out of range")
+            .key("jitter.compute")
+            .found(compute.to_string())
+            .allowed(format!("0 to {MOST}"))
+            .help("it is a part of the mean: 0.02 or 2 %, for example")
+            .into());
+    }
+    Ok(Jitter::new(start, compute, seed.unwrap_or(scenario.seed)))
+}
+
+/// When each of `ranks` begins: `of_jobs` says when the jobs that they belong to do, empty where that is at once.
+pub(crate) fn starts(scenario: &Scenario, jitter: &Jitter, ranks: u32, of_jobs: Vec<Time>) -> Vec<Time> {
+    if scenario.jitter.start.is_zero() {
+        return of_jobs;
+    }
+    let begins = |rank: u32| of_jobs.get(rank as usize).copied().unwrap_or_default();
+    (0..ranks).map(|rank| begins(rank).saturating_add(jitter.start(rank))).collect()
+}
+
+/// What varies, for the notes of the answer.
+pub(crate) fn note(scenario: &Scenario) -> Option<String> {
+    let scenario::Jitter { start, compute, seed } = scenario.jitter;
+    let starts = (!start.is_zero()).then(|| format!("ranks begin up to {start} late"));
+    let varies =
+        (compute > 0.0).then(|| format!("compute times vary by {} %", (compute * 1e6).round() / 1e4));
+    let what: Vec<String> = starts.into_iter().chain(varies).collect();
+    (!what.is_empty()).then(|| {
+        format!(
+            "{}, drawn by seed {}: one of many outcomes (`--seeds`)",
+            what.join(" and "),
+            seed.unwrap_or(scenario.seed)
+        )
+    })
+}

@@ -1,0 +1,160 @@
+//! What retransmission time-outs cost, and the sentence that names the one that decided.
+
+use crate::bottleneck::percent;
+use crate::prepare::Prepared;
+use std::cmp::Reverse;
+use syncline_engine::Stall;
+use syncline_timeline::Table;
+use syncline_units::Time;
+
+/// Time of some spans of a run in which a connection waited for its time-out and no link on its ways sent anything. Where
+/// several connections did so at once it counts once, so this is a lower bound of what time-outs cost in these spans.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(crate) struct Cost {
+    /// For initial time-outs, before a round trip was measured.
+    pub(crate) initial: Time,
+    /// For other ones alone.
+    pub(crate) later: Time,
+    /// The stall with the most such time, and that time.
+    pub(crate) longest: Option<(Stall, Time)>,
+}
+
+impl Cost {
+    /// What stalls cost in `spans` of time, in any order.
+    pub(crate) fn of(stalls: &[Stall], spans: &[(Time, Time)]) -> Self {
+        let spans = joined(spans.iter().copied());
+        let idle = |wanted: fn(&&Stall) -> bool| {
+            stalls.iter().filter(wanted).map(|stall| (stall.idle_from, stall.end))
+        };
+        let initial = common(&joined(idle(|stall| stall.initial)), &spans);
+        let all = common(&joined(idle(|_| true)), &spans);
+        let within = |stall: &Stall| common(&[(stall.idle_from, stall.end)], &spans);
+        let longest = stalls.iter().map(|stall| (*stall, within(stall))).filter(|(_, cost)| !cost.is_zero());
+        let longest = longest
+            .max_by_key(|&(stall, cost)| (cost, Reverse((stall.end, stall.from, stall.to, stall.lane))));
+        Self { initial, later: all.saturating_sub(initial), longest }
+    }
+
+    /// For all time-outs.
+    pub(crate) fn all(&self) -> Time {
+        self.initial.saturating_add(self.later)
+    }
+}
+
+/// Spans of time without overlaps, in order.
+fn joined(spans: impl Iterator<Item = (Time, Time)>) -> Vec<(Time, Time)> {
+    let mut sorted: Vec<(Time, Time)> = spans.filter(|(start, end)| start < end).collect();
+    sorted.sort_unstable();
+    let mut joined: Vec<(Time, Time)> = Vec::new();
+    for (start, end) in sorted {
+        match joined.last_mut() {
+            Some(last) if start <= last.1 => last.1 = last.1.max(end),
+            _ => joined.push((start, end)),
+        }
+    }
+    joined
+}
+
+/// Time that is in both lists of [`joined`] spans.
+fn common(a: &[(Time, Time)], b: &[(Time, Time)]) -> Time {
+    let (mut i, mut j, mut sum) = (0, 0, Time::ZERO);
+    while let (Some(&(start, end)), Some(&(other, until))) = (a.get(i), b.get(j)) {
+        sum += end.min(until).saturating_sub(start.max(other));
+        if end < until { i += 1 } else { j += 1 }
+    }
+    sum
+}
+
+/// Which time-out cost most and what all of them cost, as parts of `total`: sentences with a space before them, or nothing.
+pub(crate) fn sentence(prepared: &Prepared, cost: &Cost, total: Time) -> String {
+    let Some((stall, idle)) = cost.longest else { return String::new() };
+    let share = |time: Time| percent(time.0 as f64 / total.0.max(1) as f64);
+    let name = |npu: syncline_units::NpuId| prepared.fabric.vertex_name(npu.0);
+    let what = match (stall.initial, stall.in_a_row) {
+        (true, 1) => "its first retransmission time-out (`network.initial_timeout`)".to_owned(),
+        (true, times) => format!(
+            "time-out {times} in a row before its first round trip (`network.initial_timeout`, doubled each time)"
+        ),
+        (false, 1) => "a retransmission time-out (`network.min_timeout`)".to_owned(),
+        (false, times) => format!("time-out {times} in a row (`network.min_timeout`, doubled each time)"),
+    };
+    let mut words = format!(
+        " Connection {} -> {} waited {} for {what}, {} of the run with its links idle.",
+        name(stall.from),
+        name(stall.to),
+        stall.end.saturating_sub(stall.start),
+        share(idle),
+    );
+    if cost.all() > idle {
+        words.push_str(&match (cost.initial.is_zero(), cost.later.is_zero()) {
+            (false, false) => format!(
+                " Together first time-outs idle for {} of the run, later ones for {} more.",
+                share(cost.initial),
+                share(cost.later),
+            ),
+            (false, true) => {
+                format!(" Together first time-outs idle for {} of the run.", share(cost.initial))
+            }
+            _ => format!(" Together time-outs idle for {} of the run.", share(cost.later)),
+        });
+    }
+    words
+}
+
+/// The longest stalls.
+pub(crate) fn table(stalls: &[Stall]) -> Table {
+    let time = |of: fn(&Stall) -> Time| stalls.iter().map(|stall| of(stall).as_s()).collect::<Vec<f64>>();
+    let whole = |of: fn(&Stall) -> u32| stalls.iter().map(|stall| i64::from(of(stall))).collect::<Vec<i64>>();
+    Table::new(
+        "timeouts",
+        "A retransmission time-out, with `packet`: a connection stood still until its timer ran out; the 65,536 longest",
+    )
+    .with("from", "NPU that sends", whole(|stall| stall.from.0))
+    .with("to", "NPU that receives", whole(|stall| stall.to.0))
+    .with("lane", "Which of several ways the connection takes", whole(|stall| stall.lane))
+    .with("start_s", "When its timer was started last", time(|stall| stall.start))
+    .with("end_s", "When the timer ran out", time(|stall| stall.end))
+    .with(
+        "idle_s",
+        "How long no link on its ways, there or back, had sent anything by then: at least this much was lost",
+        time(|stall| stall.end.saturating_sub(stall.idle_from)),
+    )
+    .with(
+        "initial",
+        "Whether no round trip had been measured, so that the time-out was `initial_timeout`",
+        stalls.iter().map(|stall| stall.initial).collect::<Vec<bool>>(),
+    )
+    .with("in_a_row", "Time-outs without news between them, this one included", whole(|stall| stall.in_a_row))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use syncline_units::NpuId;
+
+    fn stall(from: u32, idle_from: u64, end: u64, initial: bool) -> Stall {
+        let (start, idle_from, end) = (Time(idle_from.saturating_sub(5)), Time(idle_from), Time(end));
+        Stall { from: NpuId(from), to: NpuId(0), lane: 0, start, end, idle_from, initial, in_a_row: 1 }
+    }
+
+    #[test]
+    fn time_that_several_connections_lose_at_once_counts_once() {
+        let stalls = [
+            stall(1, 10, 50, false),
+            stall(2, 20, 60, false),
+            stall(3, 40, 140, true),
+            stall(4, 130, 150, false),
+            stall(5, 200, 300, false),
+        ];
+        let all = Cost::of(&stalls, &[(Time(0), Time(1_000))]);
+        // Initial 40 to 140; others 10 to 40, 140 to 150 and 200 to 300.
+        assert_eq!((all.initial, all.later), (Time(100), Time(140)));
+        assert_eq!(all.longest, Some((stalls[2], Time(100))), "the one that ended first of two");
+        // Of the spans 0 to 30, 35 to 45 and 290 to 400: 10 to 30, 35 to 45, 290 to 300.
+        let spans = [(Time(290), Time(400)), (Time(0), Time(30)), (Time(35), Time(45))];
+        let some = Cost::of(&stalls, &spans);
+        assert_eq!((some.initial, some.all()), (Time(5), Time(40)));
+        assert_eq!(Cost::of(&[], &spans), Cost::default());
+        assert_eq!(Cost::of(&stalls, &[]), Cost::default());
+    }
+}

@@ -1,0 +1,55 @@
+"""What of a scenario follows its seed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from syncline import _core
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+HINT = "add `jitter: {start: 1us}` for ranks that begin apart, for example"
+
+
+def drawn(resolved: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
+    """Keys of a resolved scenario that have something drawn, and whether by the scenario's seed or one of their own."""
+    jitter = resolved.get("jitter", {})
+    if _core.parse_quantity("time", jitter.get("start", "0s")) or jitter.get("compute", 0):
+        yield "jitter", jitter.get("seed") is None
+    for index, fault in enumerate(resolved.get("faults", ())):
+        if {"random_ranks", "random_links"} & set(fault):
+            yield f"faults.{index}", True
+    for place, parameters in _packets(resolved.get("network", {})):
+        if _marks_by_chance(parameters):
+            yield place, parameters.get("seed") is None
+    yield from _of_fabric(resolved.get("fabric", {}), "fabric")
+
+
+def _packets(network: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    if network.get("model") == "packet":
+        yield "network", network
+        yield from ((f"network.dims.{name}", dim) for name, dim in network.get("dims", {}).items())
+
+
+def _marks_by_chance(parameters: Mapping[str, Any]) -> bool:
+    """Whether a queue marks some of the packets that it could mark."""
+    mark = parameters.get("mark")
+    if mark is None:
+        # DCQCN without a range has that of its paper.
+        return parameters.get("transport") == "rdma" and parameters.get("congestion") in (None, "dcqcn")
+    return bool(mark["from"] != mark["to"])
+
+
+def _of_fabric(section: Any, place: str) -> Iterator[tuple[str, bool]]:
+    """Hashes of flows and random graphs, wherever in the fabric they are."""
+    if not isinstance(section, dict):
+        return
+    for key, value in section.items():
+        inside = f"{place}.{key}"
+        if key == "ecmp":
+            yield inside, not (isinstance(value, dict) and value.get("seed") is not None)
+        elif key == "expander":
+            yield inside, value.get("seed") is None
+        else:
+            yield from _of_fabric(value, inside)

@@ -1,0 +1,268 @@
+"""Simulates a scenario once for each of several seeds."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from itertools import chain
+from pathlib import Path
+from threading import Event
+from typing import TYPE_CHECKING, Any
+
+from syncline.config.problem import error, refuse
+from syncline.ensembles.drawn import HINT, drawn
+from syncline.ensembles.spread import Spread
+from syncline.errors import Interrupted, SynclineError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from syncline.api import Given
+    from syncline.config.load import Loaded
+    from syncline.errors import Diagnostic
+    from syncline.summary import Summary
+
+MOST_SEEDS = 100_000
+"""Runs of an ensemble."""
+NUMBERS = (
+    "step_time_s",
+    "total_time_s",
+    "compute_s",
+    "exposed_communication_s",
+    "exposed_memory_s",
+    "exposed_fraction",
+    "communication_s",
+)
+"""Numbers of the answer of which the spread is told."""
+OF_PACKETS = ("dropped", "retransmissions", "timeouts", "initial_timeouts", "stalled_s", "pauses")
+"""Those of packets, where the network model has some."""
+SUMMARY_FILE, TABLE_FILE = "ensemble.json", "seeds.csv"
+"""What an ensemble leaves in its folder beside the runs."""
+
+
+@dataclass(frozen=True)
+class Ensemble:
+    """What the runs of several seeds left."""
+
+    name: str
+    """Of the scenario."""
+    seeds: tuple[int, ...]
+    """One for each run, in order."""
+    summaries: tuple[Summary, ...]
+    """The answer of each run."""
+    warnings: tuple[Diagnostic, ...]
+    """What runs warned of, each once."""
+    interrupted: bool = False
+    """Whether Ctrl-C stopped it: runs that had not ended are missing."""
+    folder: Path | None = None
+    """Where the results are on disk, if they are: those of each run in a folder of its own, such as ``seed-7``."""
+
+    @property
+    def finished(self) -> tuple[Summary, ...]:
+        """Answers of the runs that came to their end, of which spreads are made."""
+        return tuple(each for each in self.summaries if each.ended == "finished")
+
+    def values(self, name: str) -> list[float]:
+        """A number of the answer of each run that came to its end, such as ``step_time_s`` or ``packets.timeouts``."""
+        first, _, second = name.partition(".")
+        found = (getattr(each, first) for each in self.finished)
+        return [float(getattr(each, second) if second else each) for each in found]
+
+    def spread(self, name: str = "step_time_s") -> Spread:
+        """Median, range, quartiles and groups of a number of the answer; needs a run that came to its end."""
+        return Spread.of(self.values(name))
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """Names of the numbers of which spreads are told."""
+        packets = bool(self.finished) and self.finished[0].packets is not None
+        return (*NUMBERS, *(f"packets.{name}" for name in OF_PACKETS if packets))
+
+    def plain(self) -> dict[str, Any]:
+        """The keys of ``ensemble.json``."""
+        spreads = {name: asdict(self.spread(name)) for name in self.numbers} if self.finished else {}
+        return {
+            "name": self.name,
+            "seeds": list(self.seeds),
+            "finished": len(self.finished),
+            "spreads": spreads,
+            "runs": [
+                {"seed": seed, **_row(summary, self.numbers)}
+                for seed, summary in zip(self.seeds, self.summaries, strict=True)
+            ],
+        }
+
+    def __str__(self) -> str:
+        from syncline.ensembles.screen import plain
+
+        return plain(self)
+
+
+def ensemble(
+    scenario: Given | None = None,
+    /,
+    *,
+    seeds: int,
+    set: Mapping[str, Any] | None = None,
+    out: str | Path | None = None,
+    workers: int | None = None,
+    **sections: Any,
+) -> Ensemble:
+    """Simulates a scenario ``seeds`` times: with its own ``seed`` and with those that follow it.
+
+    ``scenario``, ``set`` and ``sections`` are as for :func:`syncline.simulate`. Runs go on side by side, in ``workers``
+    threads: as many as there are cores without it. What comes out does not depend on their number. With ``out``, the
+    results of each run are written into that folder. Raises :class:`SynclineError` where nothing in the scenario is
+    drawn by its seed, and with the first error of a run, in the order of seeds.
+    """
+    from syncline.api import prepare
+
+    return run(prepare(scenario, set, sections), seeds, out=out, workers=workers)
+
+
+def run(
+    loaded: Loaded,
+    seeds: int,
+    *,
+    out: str | Path | None = None,
+    workers: int | None = None,
+    progress: Callable[[float, int, int, float], object] | None = None,
+) -> Ensemble:
+    """Simulates what was loaded, once for each seed. ``progress`` is told of all runs together."""
+    check(loaded, seeds)
+    first = int(loaded.resolved["seed"])
+    numbers = tuple(range(first, first + seeds))
+    folder = None if out is None else Path(out)
+    if folder is not None:
+        _make(folder)
+    together = _Together(seeds, progress)
+
+    def one(index: int) -> tuple[Summary, list[Diagnostic]] | SynclineError | None:
+        """Nothing where it was stopped before its end."""
+        from syncline.api import run as simulate
+
+        if together.stopped.is_set():
+            return None
+        seeded = replace(loaded, resolved={**loaded.resolved, "seed": numbers[index]})
+        try:
+            result = simulate(seeded, lambda *state: together.tell(index, *state))
+        except Interrupted:
+            return None
+        except SynclineError as problem:
+            together.stopped.set()
+            return problem
+        if folder is not None:
+            result.save(folder / f"seed-{numbers[index]}")
+        return result.summary, result.warnings
+
+    interrupted = False
+    with ThreadPoolExecutor(min(seeds, workers or _cores())) as pool:
+        futures = [pool.submit(one, index) for index in range(seeds)]
+        try:
+            found = [future.result() for future in futures]
+        except KeyboardInterrupt:
+            together.stopped.set()
+            interrupted = True
+            found = [future.result() for future in futures]
+    for outcome in found:
+        if isinstance(outcome, SynclineError):
+            raise outcome
+    ended = [(seed, each) for seed, each in zip(numbers, found, strict=True) if isinstance(each, tuple)]
+    warnings: list[Diagnostic] = []
+    for warning in chain.from_iterable(told for _, (_, told) in ended):
+        if warning not in warnings:
+            warnings.append(warning)
+    made = Ensemble(
+        loaded.name,
+        tuple(seed for seed, _ in ended),
+        tuple(summary for _, (summary, _) in ended),
+        tuple(warnings),
+        interrupted,
+        folder,
+    )
+    if folder is not None:
+        _write(made, folder)
+    return made
+
+
+def check(loaded: Loaded, seeds: int) -> None:
+    """Refuses a number of seeds out of range, and a scenario in which nothing follows its seed."""
+    if isinstance(seeds, bool) or not isinstance(seeds, int) or not 1 <= seeds <= MOST_SEEDS:
+        allowed = f"a whole number from 1 to {MOST_SEEDS}"
+        refuse(error("SL0102", "not a number of seeds", key="seeds", found=str(seeds), allowed=allowed))
+    found = list(drawn(loaded.resolved))
+    if any(follows for _, follows in found):
+        return
+    if found:
+        places = " and ".join(f"`{key}.seed`" for key, _ in found)
+        message, remedy = f"all runs would be the same: {places} fixes what is drawn", f"leave {places} out"
+    else:
+        message, remedy = "all runs would be the same: nothing in the scenario is drawn by its seed", HINT
+    refuse(error("SL0102", message, key="seeds", found=str(seeds), help=remedy))
+
+
+def _cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class _Together:
+    """How far several runs are, and whether they are to stop."""
+
+    def __init__(self, count: int, progress: Callable[[float, int, int, float], object] | None) -> None:
+        self.stopped = Event()
+        self._states: list[tuple[float, int, int, float]] = [(0.0, 0, 0, 0.0)] * count
+        self._progress = progress
+
+    def tell(self, index: int, simulated_s: float, events: int, messages: int, done: float) -> None:
+        """A run says how far it is; it ends here where all are to stop."""
+        if self.stopped.is_set():
+            raise KeyboardInterrupt
+        self._states[index] = (simulated_s, events, messages, done)
+        if self._progress is not None:
+            times, handled, sent, parts = zip(*self._states, strict=True)
+            self._progress(sum(times), sum(handled), sum(sent), sum(parts) / len(parts))
+
+
+def _row(summary: Summary, numbers: Sequence[str]) -> dict[str, Any]:
+    """What is told of one run."""
+    row: dict[str, Any] = {"ended": summary.ended, "bottleneck": summary.bottleneck}
+    for name in numbers:
+        first, _, second = name.partition(".")
+        value = getattr(summary, first)
+        row[name] = getattr(value, second) if second else value
+    return row
+
+
+def _make(folder: Path) -> None:
+    """Makes the folder, or empties it of an earlier ensemble. A folder with anything else in it is left alone."""
+    if folder.exists() and any(folder.iterdir()) and not (folder / SUMMARY_FILE).is_file():
+        refuse(
+            error(
+                "SL0801",
+                f"the folder {folder.as_posix()} holds something else than runs of several seeds",
+                help="choose another, or remove it",
+            )
+        )
+    earlier = folder / SUMMARY_FILE
+    if earlier.is_file():
+        for seed in json.loads(earlier.read_text())["seeds"]:
+            shutil.rmtree(folder / f"seed-{seed}", ignore_errors=True)
+    folder.mkdir(parents=True, exist_ok=True)
+
+
+def _write(made: Ensemble, folder: Path) -> None:
+    """Writes spreads and the table of runs beside the runs."""
+    table = io.StringIO()
+    rows = made.plain()["runs"]
+    if rows:
+        writer = csv.DictWriter(table, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    (folder / TABLE_FILE).write_text(table.getvalue())
+    (folder / SUMMARY_FILE).write_text(json.dumps(made.plain(), indent=2) + "\n")
