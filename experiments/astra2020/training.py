@@ -28,6 +28,31 @@ CHOICES = (
     Choice("16 chunks", {"collectives.chunks": 16}),
 )
 """Other readings of what the paper leaves open about training."""
+_ARRAY = {
+    "model": "systolic",
+    "rows": 256,
+    "columns": 256,
+    "clock": "1GHz",
+    "memory": "900GB/s",
+    "vector": "free",
+}
+
+
+def _array(samples: int = 32, **compute: str) -> dict[str, Any]:
+    """ResNet-50 with compute times of an array of 256 x 256, which the paper names without its clock and memory."""
+    model = {"workload.norm_parameters": True, "workload.batch_per_npu": samples}
+    return {"compute": {**_ARRAY, **compute}, **model}
+
+
+READINGS = (
+    Choice("array of 256 x 256, 32 samples", _array()),
+    Choice("array, 4 samples", _array(4)),
+    Choice("array, others on a vector unit", _array(vector="512GFLOP/s")),
+    Choice("array, output-stationary", _array(dataflow="output_stationary")),
+    Choice("elements of 2 bytes", {"workload.data_type": "bf16"}),
+    Choice("16 chunks", {"collectives.chunks": 16}),
+)
+"""Other readings of Figures 14 to 18, whose scenario has the compute times of ASTRA-sim's own workload."""
 MANY_CHUNKS = Choice("256 chunks", {"collectives.chunks": 256})
 """One more, which takes long on large systems."""
 

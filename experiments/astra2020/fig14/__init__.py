@@ -93,5 +93,5 @@ EXPERIMENT = Experiment(
     (GRADIENTS,),
     measure,
     draw,
-    (*training.CHOICES, training.MANY_CHUNKS),
+    (*training.READINGS, training.MANY_CHUNKS),
 )

@@ -111,5 +111,5 @@ EXPERIMENT = Experiment(
     (FIRST,),
     measure,
     draw,
-    (*training.CHOICES, training.MANY_CHUNKS),
+    (*training.READINGS, training.MANY_CHUNKS),
 )

@@ -132,5 +132,5 @@ EXPERIMENT = Experiment(
     (SAME, QUEUE),
     measure,
     draw,
-    (*training.CHOICES, training.MANY_CHUNKS, Choice("compute power 8", {"compute.compute_power": 8})),
+    (*training.READINGS, training.MANY_CHUNKS, Choice("compute power 8", {"compute.compute_power": 8})),
 )

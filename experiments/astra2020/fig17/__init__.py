@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from experiments.astra2020 import training
 from experiments.harness.claim import Claim, Verdict
-from experiments.harness.experiment import Choice, Experiment, Findings
+from experiments.harness.experiment import Experiment, Findings
 from experiments.harness.table import share
 
 if TYPE_CHECKING:
@@ -59,5 +59,5 @@ EXPERIMENT = Experiment(
     (GROWS,),
     measure,
     draw,
-    (*training.CHOICES, Choice("compute power 32", {"compute.compute_power": 32})),
+    (*training.READINGS, training.MANY_CHUNKS),
 )

@@ -62,5 +62,5 @@ EXPERIMENT = Experiment(
     (GROWS,),
     measure,
     draw,
-    (*training.CHOICES, training.MANY_CHUNKS),
+    (*training.READINGS, training.MANY_CHUNKS),
 )
