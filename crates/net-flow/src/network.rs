@@ -142,7 +142,7 @@ impl<'a> Flows<'a> {
         self.settle_later(now, calendar);
     }
 
-    /// The port that holds a connection back: the first among equals on its way, where what was rounded off counts for nothing.
+    /// The port that holds a connection back: the first on its way of those with the lowest level, but for what was rounded off.
     fn bottleneck(&self, connection: &Connection) -> u32 {
         let level = |port| self.sharing.level(port, connection.ends.class);
         let ports = || connection.links.iter().map(|passed| passed.port);

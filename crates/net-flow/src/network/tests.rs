@@ -1,4 +1,6 @@
-//! The model as the engine sees it: what is sent, when it leaves and comes, and what links say of it.
+//! The model as the engine sees it: what is sent, when it is through, and what links say of it (`accounts`).
+
+mod accounts;
 
 use super::*;
 use syncline_fabric::{Graph, GraphLink, Routing};
