@@ -28,5 +28,13 @@ def test_what_loses_nothing_takes_as_long_as_in_ns3(name: str) -> None:
     assert (summary.packets.dropped, summary.packets.retransmissions, summary.packets.timeouts) == (0, 0, 0)
 
 
+def test_what_loses_nothing_in_step_is_one_draw_of_many() -> None:
+    """Hosts that begin up to a microsecond apart meet at ports, and wait for a time-out of 50 ms in every draw."""
+    runs = syncline.ensemble(SCENARIOS / "direct_2MB_32.yaml", seeds=5, set={"jitter": {"start": "1us"}})
+    assert min(runs.values("packets.timeouts")) > 0
+    spread = runs.spread("total_time_s")
+    assert 50e-3 < spread.least < spread.most < 51e-3
+
+
 def test_every_scenario_has_its_figure() -> None:
     assert {path.stem for path in SCENARIOS.glob("*.yaml")} == set(NS3_MS)
