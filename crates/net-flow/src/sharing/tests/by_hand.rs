@@ -37,7 +37,10 @@ fn messages_of_one_connection_follow_each_other() {
     sharing.settle(Time(600), |_| {});
     assert_eq!(sharing.looks(), looks);
     assert_eq!(sharing.served(number, Time(600)), Bytes(600));
-    assert_eq!(to_the_end(&mut sharing, 3), [1_000, 1_500, 3_500]);
+    sharing.finish(Time(1_000), |message| assert_eq!(message, 0));
+    sharing.settle(Time(1_000), |_| {});
+    assert_eq!(sharing.served(number, Time(1_200)), Bytes(200));
+    assert_eq!(to_the_end(&mut sharing, 3)[1..], [1_500, 3_500]);
 }
 
 /// A connection with many messages has no more of a link than one with a single message.
@@ -152,6 +155,28 @@ fn too_much_weight_is_found() {
     sharing.start(Time(0), more, Bytes(1), more);
     sharing.settle(Time(0), |_| {});
     assert_eq!((sharing.starved(), sharing.next()), (Some((1, numbers[0], 4_097)), None));
+}
+
+/// The load of a link is followed while it may be full, and no longer.
+#[test]
+fn links_that_cannot_be_full_are_not_followed() {
+    let mut sharing = Sharing::new([FAST, Rate(FAST.0 / 16)], 1, false, None);
+    let open = |sharing: &mut Sharing, way: &[(u32, u32)], now, bytes| {
+        let number = sharing.open(way, 1, 0);
+        sharing.start(now, number, Bytes(bytes), number);
+        sharing.settle(now, |_| {});
+        sharing.audit();
+    };
+    open(&mut sharing, &[(0, 1), (1, 1)], Time(0), 10_000);
+    open(&mut sharing, &[(0, 1)], Time(0), 10);
+    let followed = |sharing: &Sharing| [0, 1].map(|node| sharing.shares.marks(node).followed);
+    assert_eq!(followed(&sharing), [true; 2]);
+    let end = sharing.next().unwrap();
+    sharing.finish(end, |_| {});
+    sharing.settle(end, |_| {});
+    // The next change of rate on the first link tells that it is far from full.
+    open(&mut sharing, &[(1, 1)], end, 10_000);
+    assert_eq!(followed(&sharing), [false, true]);
 }
 
 /// Many alike connections that are opened at once, on hosts below switches with fewer ways up.
