@@ -77,7 +77,9 @@ impl Sharing {
         let new = self.service(to, now);
         self.connections[number as usize].hand_over(old, new);
         self.ways.way_mut(number).bottleneck = to;
-        self.write(number);
+        for hop in self.ways.followed(number) {
+            self.nodes[hop.node as usize].members[hop.place as usize].bottleneck = to;
+        }
         self.hold(number, to);
         self.expect(number, to);
     }
