@@ -121,6 +121,17 @@ class Training:
         return float(sum(sums)) / self.result.summary.iterations
 
 
+SKEW = "1us"
+"""How far apart nodes begin, at most, where they do not begin at once."""
+SEEDS = 3
+"""Runs in which they do, of one system each."""
+
+
+def skewed(seed: int) -> Mapping[str, Any]:
+    """Changes of a run whose nodes begin apart."""
+    return {"jitter": {"start": SKEW}, "seed": seed}
+
+
 WAYS = ("forward", "backward")
 """The two all-to-alls of an iteration."""
 
@@ -138,6 +149,15 @@ class Runs:
     ) -> Training:
         """A system with other values, and so much buffer in its scale-out switch."""
         return Training(system, self._runner.simulate(*self._settings(system, changes or {}, buffer)))
+
+    @property
+    def seeds(self) -> range:
+        """Seeds of runs in which nodes begin apart."""
+        return range(2 if self._runner.quick else SEEDS)
+
+    def apart(self, system: str, *, buffer: str = USUAL_BUFFER) -> list[Training]:
+        """A system whose nodes begin up to :data:`SKEW` apart, once for each seed."""
+        return [self.training(system, skewed(seed), buffer=buffer) for seed in self.seeds]
 
     def case(self, system: str, changes: Mapping[str, Any] | None = None, *, buffer: str = USUAL_BUFFER) -> Case:
         """What that simulates."""

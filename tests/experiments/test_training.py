@@ -211,8 +211,16 @@ def test_figure_15():
     verdict = fig15._insensitive(flats | buffers("flat800", (0.9, 0.21, 0.2), dropped=300))
     assert not verdict.holds
     assert "flat800 with 64 MB 300 packets, 300 sent again, 3 time-outs" in verdict.why
-    assert fig15._needed(buffers("hierOpt", (0.5, 0.2, 0.2))).holds
-    assert not fig15._needed(buffers("hierOpt", (0.2, 0.2, 0.2))).holds
+    in_step = buffers("hierOpt", (0.4, 0.2, 0.2))
+
+    def needed(*small):
+        key = ("hierOpt", "64 MB")
+        return fig15._needed({key: [buffers("hierOpt", (share, 0.2, 0.2))[key] for share in small]}, in_step)
+
+    assert needed(0.9, 0.5, 0.1).holds
+    assert "50.0 % with 64 MB (median of 3 seeds, 10.0 % to 90.0 %)" in needed(0.9, 0.5, 0.1).measured
+    assert "In step it is 60.0 % with 64 MB" in needed(0.9, 0.5, 0.1).why
+    assert not needed(0.9, 0.1, 0.1).holds, "the median counts"
     assert fig15.longest(trained(queue=777)) == 777
 
 
