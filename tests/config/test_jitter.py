@@ -34,6 +34,7 @@ def test_compute_noise_is_a_part_of_the_mean(given: str, compute: float, scenari
         ("compute: 2ms", "such as 2% or 0.02"),
         ("compute: true", "such as 2% or 0.02"),
         ("seed: -1", "at least 0"),
+        ("seed: 7", "`seed` has no meaning where nothing varies"),
         ("skew: 1us", "unknown key `skew`"),
     ],
 )

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, WithJsonSchema
+from pydantic import BeforeValidator, WithJsonSchema, model_validator
 
+from syncline import _core
 from syncline.config.base import Strict, wrong
 from syncline.config.built import Seed
 from syncline.config.problem import shown
@@ -55,3 +56,11 @@ class Jitter(Strict):
     iteration and task."""
     seed: Seed | None = None
     """What these are drawn by. Without it, the scenario's `seed`."""
+
+    @model_validator(mode="after")
+    def _seed_has_meaning(self) -> Jitter:
+        if self.seed is not None and not self.compute and not _core.parse_quantity("time", self.start):
+            raise wrong(
+                "`seed` has no meaning where nothing varies", help="leave `seed` out, or add `start` or `compute`"
+            )
+        return self
