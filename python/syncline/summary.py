@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 @dataclass(frozen=True)
 class Dimension:
-    """One dimension; or, on a fabric without dimensions, all links together."""
+    """One dimension; of a graph with several tiers of links, one tier, and of any other graph all links together."""
 
     name: str
     """Its name."""
@@ -52,6 +52,22 @@ class Packets:
     do not say it."""
     pauses: int = 0
     """Times that a port was told to pause (priority flow control). 0 in results that do not say it."""
+
+
+@dataclass(frozen=True)
+class Overload:
+    """Links inside the network over which the model sent more than they can carry: times are too short."""
+
+    link: str
+    """The fullest of them, such as ``leaf 0 -> spine 1``."""
+    links: int
+    """How many there are."""
+    times: float
+    """What the fullest one was to send in its fullest moment, over what it can."""
+    late_s: float
+    """How much later it would send some of its bytes in the first two iterations, at least; other work may hide it."""
+    least_time_s: float
+    """The run takes at least this long: what the fullest link needs for all its bytes, or ``total_time_s``."""
 
 
 @dataclass(frozen=True)
@@ -157,6 +173,8 @@ class Summary:
     """Events that the engine handled."""
     dims: tuple[Dimension, ...]
     """Per dimension."""
+    overload: Overload | None = field(default=None, kw_only=True)
+    """Where the network model was too quick; none where every link can carry what it was to send."""
     packets: Packets | None = field(default=None, kw_only=True)
     """What became of packets; none where the network model has no packets."""
     bottleneck: str
@@ -180,6 +198,8 @@ class Summary:
             left_out.update(_OF_SEVERAL)
         if not self.jobs:
             left_out.add("jobs")
+        if self.overload is None:
+            left_out.add("overload")
         if self.prices is None:
             left_out.update(_OF_PRICES)
         return {key: value for key, value in asdict(self).items() if key not in left_out}
@@ -189,6 +209,8 @@ class Summary:
         """Reads what the core writes. Keys of newer versions are left out."""
         values: dict[str, Any] = _known(cls, json.loads(text))
         values["dims"] = tuple(Dimension(**_known(Dimension, each)) for each in values["dims"])
+        if values.get("overload") is not None:
+            values["overload"] = Overload(**_known(Overload, values["overload"]))
         if values.get("packets") is not None:
             values["packets"] = Packets(**_known(Packets, values["packets"]))
         values["jobs"] = tuple(JobSummary(**_known(JobSummary, each)) for each in values.get("jobs", ()))

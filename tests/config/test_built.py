@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from syncline.config.load import Loaded
+from syncline.errors import SynclineError
 
 WORKLOAD = "workload: { collective: all_reduce, bytes: 1MiB }\n"
 
@@ -141,3 +142,25 @@ def test_what_the_core_refuses_is_placed(given: str, key: str, message: str, sce
 )
 def test_what_the_form_refuses(given: str, expected: str, refused: Callable[..., str]) -> None:
     assert expected in refused(f"{WORKLOAD}fabric: {{ {given} }}").replace("\n          ", " ")
+
+
+def test_tiers_have_efficiencies_as_they_have_rates(scenario: Callable[..., Loaded]) -> None:
+    text = """
+fabric:
+  leaf_spine: { leaves: 2, hosts_per_leaf: 4, spines: 2, rate: 400Gb/s, efficiency: 0.9, uplink_efficiency: 0.8 }
+  nodes: { npus: 4, rate_per_npu: 450GB/s, efficiency: 0.7 }
+"""
+    built = fabric(scenario(WORKLOAD + text))["built"]
+    assert (built["network"]["leaf_spine"]["efficiency"], built["nodes"]["efficiency"]) == (0.9, 0.7)
+    assert built["network"]["leaf_spine"]["uplink_efficiency"] == 0.8
+    # A regular family is dimensions, which have it too.
+    dims = fabric(scenario(WORKLOAD + "fabric: { torus: { sizes: 4x2, rate: 1GB/s, efficiency: 0.5 } }"))["dims"]
+    assert [dim["efficiency"] for dim in dims] == [0.5, 0.5]
+
+
+@pytest.mark.parametrize("value", ["0", "1.5", "-1"])
+def test_an_efficiency_is_a_fraction(value: str, scenario: Callable[..., Loaded]) -> None:
+    given = f"fabric: {{ fat_tree: {{ k: 4, rate: 1GB/s, uplink_efficiency: {value} }} }}"
+    with pytest.raises(SynclineError) as caught:
+        scenario(WORKLOAD + given)
+    assert "uplink_efficiency" in caught.value.diagnostics[0]["key"]

@@ -71,12 +71,23 @@ impl Activity {
         if slice == recent.at.0 >> self.shift && end.0.saturating_sub(1) >> self.shift == slice {
             recent.busy += end.0 - start.0;
         } else {
-            self.book_across(row, recent, start, end);
+            self.book_across(row, recent, (start, end), end.0.saturating_sub(start.0));
+        }
+    }
+
+    /// Books that `row` is busy for as long as `busy`, evenly spread from `start` to `end`.
+    #[inline]
+    pub fn book_part(&mut self, row: usize, recent: &mut Recent, (start, end): (Time, Time), busy: Time) {
+        let slice = start.0 >> self.shift;
+        if slice == recent.at.0 >> self.shift && end.0.saturating_sub(1) >> self.shift == slice {
+            recent.busy += busy.0;
+        } else {
+            self.book_across(row, recent, (start, end), busy.0);
         }
     }
 
     #[cold]
-    fn book_across(&mut self, row: usize, recent: &mut Recent, start: Time, end: Time) {
+    fn book_across(&mut self, row: usize, recent: &mut Recent, (start, end): (Time, Time), busy: u64) {
         if self.stopped.is_some() || start >= end {
             return;
         }
@@ -85,13 +96,14 @@ impl Activity {
         }
         self.flush(row, recent);
         let last = (end.0 - 1) >> self.shift;
-        let mut from = start.0;
+        let (length, mut from, mut booked) = (end.0 - start.0, start.0, 0);
         while from >> self.shift < last {
             let until = ((from >> self.shift) + 1) << self.shift;
-            *self.of(row, from) += until - from;
-            from = until;
+            let by_then = (u128::from(busy) * u128::from(until - start.0) / u128::from(length)) as u64;
+            *self.of(row, from) += by_then - booked;
+            (from, booked) = (until, by_then);
         }
-        *recent = Recent { at: Time(from), busy: end.0 - from };
+        *recent = Recent { at: Time(from), busy: busy - booked };
     }
 
     /// The slice of `row` that holds time `at`.

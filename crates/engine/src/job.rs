@@ -5,7 +5,7 @@ use crate::slow::Slowdowns;
 use std::sync::Arc;
 use syncline_fabric::Symmetry;
 use syncline_plan::Algorithm;
-use syncline_units::{Bytes, CollectiveKind, Extent, NpuId, Time, Turn};
+use syncline_units::{Bytes, CollectiveKind, Extent, NpuId, Time, Turn, Turned};
 use syncline_workload::Workload;
 
 /// A job, ready to run.
@@ -27,8 +27,8 @@ pub struct Job<'a> {
     pub placement: Vec<NpuId>,
     /// When each rank begins; empty means at time zero.
     pub starts: Vec<Time>,
-    /// Which ranks are simulated. Where some stand for others, rank `i` is on NPU `i`, there are no point-to-point
-    /// tasks, and everything is the same after every turn.
+    /// Which ranks are simulated. Where some stand for others, rank `i` is on NPU `i`, everything is the same after every
+    /// turn, and point-to-point tasks keep to one coordinate of every axis that is turned.
     pub symmetry: Symmetry,
     /// Whether iterations that are like earlier ones are left out of the simulation.
     pub repeat: bool,
@@ -99,8 +99,8 @@ pub struct PhasePlan {
     pub streams: u32,
     /// How its programs follow from one another ([`Algorithm::turn`]).
     pub turn: Option<Turn>,
-    /// The turn of its axis, where [`Job::symmetry`] has one.
-    pub turned: Option<Turn>,
+    /// How its axis is turned, where [`Job::symmetry`] turns it.
+    pub turned: Option<Turned>,
 }
 
 impl PhasePlan {

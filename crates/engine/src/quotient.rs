@@ -1,20 +1,20 @@
 //! The symmetry quotient: of ranks that cannot be told apart, one is simulated.
 //!
-//! A [`Symmetry`] says which dimensions may be turned without anything changing: fabric, groups, tasks and plans. Of each
+//! A [`Symmetry`] says which axes may be turned without anything changing: fabric, groups, tasks and plans. Of each
 //! class of ranks the engine then runs the representative alone. What it sends to a rank goes to that rank's
 //! representative, as if it came from where the turn moves the sender; links are one port a class (that is the network
 //! model's part). Whoever would send to the representative is in a class too, whose representative does send to it, at
-//! the same time. Messages outside collectives go only to ranks with the same coordinates along turned dimensions, so those of a
+//! the same time. Messages outside collectives go only to ranks with the same coordinates along turned axes, so those of a
 //! representative are for another one. Nothing is approximated: the events left out are copies of those handled.
 //!
-//! Ranks are numbered by class in the engine's tables, and positions in a group by *slot*: positions that differ only on
-//! turned axes share one. Without turned dimensions both numberings are the usual ones.
+//! Ranks are numbered by class in the engine's tables, and positions in a group by *slot*: positions that turns move onto
+//! each other share one. Without turned axes both numberings are the usual ones.
 
 use crate::job::{Job, PhasePlan};
 use syncline_fabric::Symmetry;
 use syncline_timeline::{Flow, Span, Spans};
 use syncline_units::{NpuId, RankId};
-use syncline_workload::{Role, TaskKind};
+use syncline_workload::{Axis, Role, TaskKind};
 
 /// The classes of ranks, and what follows for groups and plans.
 #[derive(Debug)]
@@ -30,9 +30,21 @@ pub(crate) struct Quotient<'a> {
 /// The slots of a role's groups.
 #[derive(Debug)]
 struct Slots {
-    /// Axes that are not turned: positions between neighbours, size, slots between neighbours.
-    axes: Vec<(u32, u32, u32)>,
+    axes: Vec<SlotAxis>,
     slots: u32,
+}
+
+/// An axis of a group on which positions have different slots.
+#[derive(Clone, Copy, Debug)]
+struct SlotAxis {
+    /// Positions between neighbours.
+    weight: u32,
+    /// Positions along it.
+    size: u32,
+    /// Slots along it: as many as positions, or as the turn's step where it is turned.
+    slots: u32,
+    /// Slots between neighbours.
+    between: u32,
 }
 
 /// The axis of a phase, in slots.
@@ -127,7 +139,7 @@ impl<'a> Quotient<'a> {
             return position;
         }
         let axes = self.roles[usize::from(role)].axes.iter();
-        axes.map(|&(weight, size, slot)| position / weight % size * slot).sum()
+        axes.map(|axis| position / axis.weight % axis.size % axis.slots * axis.between).sum()
     }
     /// The position of a slot's representative.
     pub(crate) fn position(&self, role: u16, slot: u32) -> u32 {
@@ -135,7 +147,7 @@ impl<'a> Quotient<'a> {
             return slot;
         }
         let axes = self.roles[usize::from(role)].axes.iter();
-        axes.map(|&(weight, size, between)| slot / between % size * weight).sum()
+        axes.map(|axis| slot / axis.between % axis.slots * axis.weight).sum()
     }
     /// The axis of a phase, in slots.
     #[inline]
@@ -150,23 +162,24 @@ impl<'a> Quotient<'a> {
 
 impl Slots {
     fn new(role: &Role, symmetry: &Symmetry) -> Self {
-        let (mut weight, mut slots, mut axes) = (1, 1, Vec::new());
-        for axis in &role.axes {
-            if axis.dim.and_then(|dim| symmetry.turn(usize::from(dim))).is_none() {
-                axes.push((weight, axis.size, slots));
-                slots *= axis.size;
+        let (mut weight, mut between, mut axes) = (1, 1, Vec::new());
+        for &Axis { size, stride, .. } in &role.axes {
+            let slots = symmetry.turned(size, stride).map_or(size, |turned| turned.step);
+            if slots > 1 {
+                axes.push(SlotAxis { weight, size, slots, between });
+                between *= slots;
             }
-            weight *= axis.size;
+            weight *= size;
         }
-        Self { axes, slots }
+        Self { axes, slots: between }
     }
 
     fn line(&self, phase: &PhasePlan, trivial: bool) -> Line {
         if trivial {
             return Line { weight: phase.weight, size: phase.size };
         }
-        let below = self.axes.iter().filter(|&&(weight, ..)| weight < phase.weight);
-        let weight = below.map(|&(_, size, _)| size).product();
-        Line { weight, size: if phase.turned.is_some() { 1 } else { phase.size } }
+        let below = self.axes.iter().filter(|axis| axis.weight < phase.weight);
+        let weight = below.map(|axis| axis.slots).product();
+        Line { weight, size: phase.turned.map_or(phase.size, |turned| turned.step) }
     }
 }

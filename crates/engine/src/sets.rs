@@ -403,7 +403,8 @@ impl<'a, N: Network> Engine<'a, N> {
         for there in (0..phase.size).filter(|&there| there != here) {
             let other = position + there * phase.weight - here * phase.weight;
             let other = self.quotient.slot(role, other);
-            if self.instances[instance].run(chunk, other) == DONE {
+            // Ranks of one slot begin it together.
+            if other == slot || self.instances[instance].run(chunk, other) == DONE {
                 continue;
             }
             let run_id = self.run_of(instance, chunk, other);

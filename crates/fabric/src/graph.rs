@@ -70,6 +70,8 @@ pub struct Graph {
     explicit: BTreeMap<(u32, u32), Vec<u32>>,
     /// Sizes of the grid, where its dimensions are taken in order.
     order: Option<Vec<u32>>,
+    /// What people call the vertices; empty where they have numbers alone.
+    names: Vec<String>,
 }
 
 pub(crate) const NOWHERE: u32 = u32::MAX;
@@ -81,12 +83,34 @@ impl Graph {
     /// Links between vertices that do not exist or from a vertex to itself, links of rate zero, no NPU, explicit paths
     /// that use links that do not exist or come to a vertex twice; all of them at once.
     pub fn new(npus: u32, switches: u32, links: Vec<GraphLink>, routing: Routing) -> Result<Self> {
+        Self::named(Vec::new(), npus, switches, links, routing)
+    }
+
+    /// The same with names of the vertices, NPUs first; none where they have numbers alone.
+    ///
+    /// # Errors
+    /// Those of [`Graph::new`], and names that are not as many as vertices.
+    pub fn named(
+        names: Vec<String>,
+        npus: u32,
+        switches: u32,
+        links: Vec<GraphLink>,
+        routing: Routing,
+    ) -> Result<Self> {
         let mut errors = Diagnostics::new();
         let vertices = npus.checked_add(switches).unwrap_or(0);
         if npus == 0 || vertices == 0 {
             errors.push(
                 Diagnostic::error(Code::BadFabric, "a fabric needs at least one NPU")
                     .key("fabric.graph.npus"),
+            );
+        }
+        if !names.is_empty() && names.len() != vertices as usize {
+            errors.push(
+                Diagnostic::error(Code::BadFabric, "every vertex has a name, or none has")
+                    .key("fabric.graph.names")
+                    .found(format!("{} names", names.len()))
+                    .allowed(format!("{vertices} names, or none")),
             );
         }
         for (index, link) in links.iter().enumerate() {
@@ -152,6 +176,7 @@ impl Graph {
             ecmp: None,
             explicit: BTreeMap::new(),
             order: None,
+            names,
         };
         graph.find_core();
         match routing {
@@ -250,20 +275,23 @@ impl Graph {
                 errors.push(
                     Diagnostic::error(Code::NoRoute, format!("no link leads from {from} to {to}"))
                         .key(key)
-                        .found(self.named(&path)),
+                        .found(self.path_name(&path)),
                 );
             } else if let Some(twice) = repeated(&path) {
                 let message = format!("a path comes to {} twice: a routing loop", self.vertex_name(twice));
                 errors.push(
                     Diagnostic::error(Code::BadFabric, message)
                         .key(key)
-                        .found(self.named(&path))
+                        .found(self.path_name(&path))
                         .help("leave out what lies between the two"),
                 );
             } else if self.explicit.insert((first, last), path).is_some() {
                 errors.push(
-                    Diagnostic::error(Code::BadFabric, format!("two paths from NPU {first} to NPU {last}"))
-                        .key(key),
+                    Diagnostic::error(
+                        Code::BadFabric,
+                        format!("two paths from {} to {}", self.vertex_name(first), self.vertex_name(last)),
+                    )
+                    .key(key),
                 );
             }
         }
@@ -271,17 +299,24 @@ impl Graph {
     }
 
     /// A path as people call its vertices.
-    fn named(&self, path: &[u32]) -> String {
+    fn path_name(&self, path: &[u32]) -> String {
         path.iter().map(|&vertex| self.vertex_name(vertex)).collect::<Vec<_>>().join(", ")
     }
 
     /// A vertex as people call it.
-    fn vertex_name(&self, vertex: u32) -> String {
+    pub(crate) fn vertex_name(&self, vertex: u32) -> String {
+        if let Some(name) = self.names.get(vertex as usize) {
+            return name.clone();
+        }
         vertex
             .checked_sub(self.npus)
             .map_or_else(|| format!("NPU {vertex}"), |index| format!("switch {index}"))
     }
 
+    /// Own names of the vertices; none where they have numbers alone.
+    pub(crate) fn names(&self) -> &[String] {
+        &self.names
+    }
     /// Number of NPUs.
     pub fn npus(&self) -> u32 {
         self.npus

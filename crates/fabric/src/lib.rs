@@ -4,7 +4,7 @@
 //! - [`graph`]: a fabric given link by link, and paths through it;
 //! - `multipath`: which of several equal paths a flow takes, and several at once;
 //! - `damage`: slow and dead links, and the ways round them;
-//! - [`symmetry`]: NPUs and links that cannot be told apart;
+//! - [`symmetry`]: NPUs and links that cannot be told apart; [`compared`]: links by the routes that lead over them;
 //! - `passage`: what may pass through a vertex;
 //! - [`parts`]: what vertices and links are: levels and tiers;
 //! - [`build`](mod@build): families of fabrics, from a few numbers;
@@ -15,6 +15,7 @@
 //! A regular fabric is never written out: links are numbered by arithmetic, so a million NPUs cost nothing.
 
 pub mod build;
+pub mod compared;
 pub mod cost;
 mod damage;
 pub mod dimension;
@@ -25,11 +26,12 @@ pub mod parts;
 mod passage;
 pub mod symmetry;
 
+pub use compared::{Flow, Inside, Unlike};
 pub use dimension::{Dimension, Direction, Spread};
 pub use graph::{Graph, GraphLink, Routing};
 pub use parts::Parts;
 pub use passage::Passage;
-pub use symmetry::Symmetry;
+pub use symmetry::{NpuAxis, Symmetry};
 
 use damage::Damage;
 use measure::Known;
@@ -378,10 +380,21 @@ impl Fabric {
         }
     }
 
-    /// A vertex for people.
+    /// Own names of the vertices, NPUs first; none where they were not given any.
+    pub fn names(&self) -> &[String] {
+        match &self.kind {
+            Kind::Graph(graph) => graph.names(),
+            Kind::Regular(_) => &[],
+        }
+    }
+
+    /// A vertex for people: by its own name where the fabric was given with names.
     pub fn vertex_name(&self, vertex: u32) -> String {
         if let Some(built) = &self.built {
             return built.parts.vertex_name(vertex);
+        }
+        if let Kind::Graph(graph) = &self.kind {
+            return graph.vertex_name(vertex);
         }
         if vertex < self.npus { format!("NPU {vertex}") } else { format!("switch {}", vertex - self.npus) }
     }

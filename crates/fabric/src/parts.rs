@@ -5,7 +5,7 @@
 
 use crate::Dimension;
 use serde::Serialize;
-use syncline_units::{DimKind, LinkId};
+use syncline_units::{DimKind, LinkId, Rate};
 
 /// What a vertex is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -85,6 +85,8 @@ pub struct Tier {
     pub first: u32,
     /// How many directed ones.
     pub links: u32,
+    /// Rate of each with headers and all, which is what is paid for; `None` where it is that of its payload.
+    pub wire_rate: Option<Rate>,
 }
 
 /// Which way a link leads, seen from the NPUs.
@@ -151,7 +153,13 @@ impl Parts {
         if switches > 0 {
             levels.push(level("switch", VertexKind::Switch, 1, npus, switches));
         }
-        let tiers = vec![Tier { name: "network".to_owned(), kind: LinkKind::Other, first: 0, links }];
+        let tiers = vec![Tier {
+            name: "network".to_owned(),
+            kind: LinkKind::Other,
+            first: 0,
+            links,
+            wire_rate: None,
+        }];
         Self { family: String::new(), levels, tiers, axes: Vec::new(), layout: Layout::Circle }
     }
 
@@ -163,6 +171,7 @@ impl Parts {
             kind: if dim.kind == DimKind::Switch { LinkKind::Host } else { LinkKind::Direct },
             first: dim.first_link,
             links: npus * dim.links_per_npu(),
+            wire_rate: Some(dim.wire_rate),
         });
         let layout = Layout::Grid(dims.iter().map(|dim| dim.size).collect());
         let axes = dims.iter().map(|dim| (dim.name.clone(), dim.size)).collect();

@@ -1,62 +1,126 @@
-//! Translations of a regular fabric: which NPUs and links cannot be told apart but by their number.
+//! Turns of the numbers of NPUs: which NPUs and links cannot be told apart but by their number.
 //!
-//! A dimension may be *turned* (see [`Turn`]): all its coordinates are moved at once. Turning some dimensions moves every
-//! NPU onto any other that has the same coordinates in the other dimensions, and links onto links, with all routes. NPUs
-//! that can be moved onto each other form a class; its representative has coordinate 0 in every turned dimension. All
-//! classes have equally many members.
+//! NPUs are numbered along axes, lowest first: the dimensions of a regular fabric, nodes and what they hold, the degrees of a
+//! parallelisation. An axis may be *turned* (see [`Turned`]): all its coordinates are moved at once. Turning some axes moves
+//! NPUs onto NPUs, and links onto links, with all routes that are taken. NPUs that can be moved onto each other form a class;
+//! its representative has the lowest coordinates. All classes have equally many members, and so have classes of links but
+//! for those that are told one by one.
+//!
+//! Classes of links follow by arithmetic where whole dimensions of a regular fabric are turned ([`Symmetry::new`]), and from
+//! comparing routes otherwise (`compared`).
 
-use crate::{Dimension, Fabric, Kind, Spread};
-use syncline_units::{DimKind, LinkId, NpuId, Turn};
+use crate::{Dimension, Fabric, Spread};
+use std::sync::Arc;
+use syncline_units::{DimKind, LinkId, NpuId, Turn, Turned};
 
-/// The dimensions that are turned, and the classes that follow.
-#[derive(Clone, Debug)]
-pub struct Symmetry {
-    dims: Vec<Axis>,
-    classes: u32,
-    members: u32,
-    ports: u32,
+/// An axis of the numbers of NPUs: coordinate `npu / stride % size`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NpuAxis {
+    /// Coordinates along it.
+    pub size: u32,
+    /// Difference of numbers between neighbours.
+    pub stride: u32,
+    /// How it is turned; `None` where it stays.
+    pub turned: Option<Turned>,
 }
 
+impl NpuAxis {
+    fn coordinate(&self, npu: u32) -> u32 {
+        npu / self.stride % self.size
+    }
+
+    /// Coordinates that no move leads from one to another.
+    fn step(&self) -> u32 {
+        self.turned.map_or(self.size, |turned| turned.step)
+    }
+}
+
+/// The axes that are turned, and the classes that follow.
 #[derive(Clone, Debug)]
-struct Axis {
+pub struct Symmetry {
+    /// Empty where nothing is turned.
+    axes: Vec<NpuAxis>,
+    classes: u32,
+    members: u32,
+    ports: Ports,
+}
+
+/// The classes of links.
+#[derive(Clone, Debug)]
+enum Ports {
+    /// So many links, each one by itself.
+    Links(u32),
+    /// Those of dimensions, and how many there are.
+    Dims(Vec<DimPorts>, u32),
+    /// Link by link.
+    Table(Arc<Table>),
+}
+
+/// A dimension, and the number of its first port.
+#[derive(Clone, Debug)]
+struct DimPorts {
     dim: Dimension,
     turn: Option<Turn>,
-    /// Difference of class numbers between neighbours; 0 where turned.
-    weight: u32,
-    /// Number of the dimension's first port.
-    first_port: u32,
+    first: u32,
+}
+
+/// Classes of links that were found by comparing routes.
+#[derive(Debug)]
+pub(crate) struct Table {
+    /// By link.
+    pub(crate) ports: Vec<u32>,
+    /// By port: its first link, ascending.
+    pub(crate) first: Vec<LinkId>,
+    /// By port.
+    pub(crate) members: Vec<u32>,
+    /// Whether links inside the network are told one by one, because routes do not lead over them evenly.
+    pub(crate) uneven_inside: bool,
 }
 
 impl Symmetry {
     /// `turns` of the dimensions, lowest first. Dimensions that cannot be turned so stay as they are, and so does every
     /// dimension of a graph.
     pub fn new(fabric: &Fabric, turns: &[Option<Turn>]) -> Self {
-        let mut dims = Vec::new();
-        let (mut classes, mut members) = (1, 1);
-        for (dim, &turn) in fabric.dims().iter().zip(turns) {
+        let axes = fabric.dims().iter().zip(turns).map(|(dim, &turn)| {
             let turn = turn.filter(|&turn| dim.turns(turn));
-            let weight = if turn.is_some() { 0 } else { classes };
-            if turn.is_some() {
-                members *= dim.size;
-            } else {
-                classes *= dim.size;
-            }
-            dims.push(Axis { dim: dim.clone(), turn, weight, first_port: 0 });
+            NpuAxis { size: dim.size, stride: dim.stride, turned: turn.map(|turn| Turned { turn, step: 1 }) }
+        });
+        let axes: Vec<NpuAxis> = axes.collect();
+        let mut symmetry = Self::of_axes(axes, Ports::Links(0));
+        if symmetry.is_none() {
+            return Self::none(fabric);
         }
         let mut ports = 0;
-        for axis in &mut dims {
-            axis.first_port = ports;
-            ports += classes * axis.dim.links_per_npu();
-        }
-        match &fabric.kind {
-            Kind::Regular(_) if members > 1 => Self { dims, classes, members, ports },
-            _ => Self { dims: Vec::new(), classes: fabric.npus(), members: 1, ports: fabric.links() },
-        }
+        let dims = fabric.dims().iter().zip(&symmetry.axes).map(|(dim, axis)| {
+            let first = ports;
+            ports += symmetry.classes * dim.links_per_npu();
+            DimPorts { dim: dim.clone(), turn: axis.turned.map(|turned| turned.turn), first }
+        });
+        let dims = dims.collect();
+        symmetry.ports = Ports::Dims(dims, ports);
+        symmetry
     }
 
     /// Nothing is turned: every NPU is a class of its own.
     pub fn none(fabric: &Fabric) -> Self {
-        Self::new(fabric, &[])
+        Self { axes: Vec::new(), classes: fabric.npus(), members: 1, ports: Ports::Links(fabric.links()) }
+    }
+
+    /// The classes of NPUs that follow from `axes`, which cover all numbers of NPUs. Links have none before
+    /// [`Symmetry::compared`].
+    pub fn of_npus(axes: Vec<NpuAxis>) -> Self {
+        Self::of_axes(axes, Ports::Links(0))
+    }
+
+    /// The same with these classes of links.
+    pub(crate) fn with_table(self, table: Table) -> Self {
+        Self { ports: Ports::Table(Arc::new(table)), ..self }
+    }
+
+    fn of_axes(axes: Vec<NpuAxis>, ports: Ports) -> Self {
+        let classes = axes.iter().map(NpuAxis::step).product();
+        let members = axes.iter().map(|axis| axis.size / axis.step()).product();
+        Self { axes, classes, members, ports }
     }
 
     /// Whether nothing is turned.
@@ -68,13 +132,13 @@ impl Symmetry {
     pub fn classes(&self) -> u32 {
         self.classes
     }
-    /// NPUs in each class, and links in each class of links.
+    /// NPUs in each class.
     pub fn members(&self) -> u32 {
         self.members
     }
-    /// The turn of dimension `dim`.
-    pub fn turn(&self, dim: usize) -> Option<Turn> {
-        self.dims.get(dim).and_then(|axis| axis.turn)
+    /// How the axis with this size and stride is turned; `None` where it stays, and where there is no such axis.
+    pub fn turned(&self, size: u32, stride: u32) -> Option<Turned> {
+        self.axes.iter().find(|axis| axis.size == size && axis.stride == stride)?.turned
     }
 
     /// The class of an NPU.
@@ -83,7 +147,15 @@ impl Symmetry {
         if self.is_none() {
             return npu.0;
         }
-        self.dims.iter().map(|axis| axis.dim.coordinate(npu.0) * axis.weight).sum()
+        let (mut class, mut weight) = (0, 1);
+        for axis in &self.axes {
+            let step = axis.step();
+            if step > 1 {
+                class += axis.coordinate(npu.0) % step * weight;
+                weight *= step;
+            }
+        }
+        class
     }
 
     /// The representative of a class.
@@ -91,51 +163,99 @@ impl Symmetry {
         if self.is_none() {
             return NpuId(class);
         }
-        let fixed = self.dims.iter().filter(|axis| axis.turn.is_none());
-        NpuId(fixed.map(|axis| class / axis.weight % axis.dim.size * axis.dim.stride).sum())
+        let (mut npu, mut rest) = (0, class);
+        for axis in &self.axes {
+            npu += rest % axis.step() * axis.stride;
+            rest /= axis.step();
+        }
+        NpuId(npu)
+    }
+
+    /// Where the `member`-th of the moves, of which there are as many as a class has members, leads an NPU.
+    pub fn moved(&self, npu: NpuId, member: u32) -> NpuId {
+        let (mut to, mut rest) = (npu.0, member);
+        for axis in &self.axes {
+            let Some(turned) = axis.turned else { continue };
+            let (moves, here) = (axis.size / turned.step, axis.coordinate(npu.0));
+            let there = turned.moved(here, rest % moves, axis.size);
+            to = to + there * axis.stride - here * axis.stride;
+            rest /= moves;
+        }
+        NpuId(to)
     }
 
     /// Number of classes of links, which are called ports.
     pub fn ports(&self) -> u32 {
-        self.ports
+        match &self.ports {
+            Ports::Links(links) => *links,
+            Ports::Dims(_, ports) => *ports,
+            Ports::Table(table) => table.first.len() as u32,
+        }
     }
 
     /// The first link of each class, in ascending order.
     pub fn links(&self) -> impl Iterator<Item = LinkId> {
-        let of = |axis: &Axis, class: u32, local: u32| {
+        let of = |dim: &Dimension, class: u32, local: u32| {
             let npu = self.representative(class);
-            LinkId(axis.dim.first_link + npu.0 * axis.dim.links_per_npu() + local)
+            LinkId(dim.first_link + npu.0 * dim.links_per_npu() + local)
         };
-        let turned = self.dims.iter().flat_map(move |axis| {
-            let locals = move |class| (0..axis.dim.links_per_npu()).map(move |local| of(axis, class, local));
+        let (all, dims, table) = match &self.ports {
+            Ports::Links(links) => (*links, &[][..], &[][..]),
+            Ports::Dims(dims, _) => (0, dims.as_slice(), &[][..]),
+            Ports::Table(table) => (0, &[][..], table.first.as_slice()),
+        };
+        let turned = dims.iter().flat_map(move |DimPorts { dim, .. }| {
+            let locals = move |class| (0..dim.links_per_npu()).map(move |local| of(dim, class, local));
             (0..self.classes).flat_map(locals)
         });
-        // Without turns there are no dimensions here, and every link is a class.
-        let all = if self.is_none() { self.ports } else { 0 };
-        turned.chain((0..all).map(LinkId))
+        turned.chain((0..all).map(LinkId)).chain(table.iter().copied())
+    }
+
+    /// Links in a class of links.
+    pub fn links_of(&self, port: u32) -> u32 {
+        match &self.ports {
+            Ports::Table(table) => table.members[port as usize],
+            Ports::Links(_) | Ports::Dims(..) => self.members,
+        }
+    }
+
+    /// Whether links inside the network are told one by one, though NPUs are not: what a representative sends passes other
+    /// such links than what is sent by those that it stands for. Only where nothing waits there.
+    #[inline]
+    pub fn is_uneven_inside(&self) -> bool {
+        matches!(&self.ports, Ports::Table(table) if table.uneven_inside)
     }
 
     /// The class of a link.
     #[inline]
     pub fn port(&self, link: LinkId) -> u32 {
-        if self.is_none() {
-            return link.0;
+        match &self.ports {
+            Ports::Links(_) => link.0,
+            Ports::Table(table) => table.ports[link.index()],
+            Ports::Dims(dims, _) => {
+                let ports = dims.iter().rev().find(|ports| ports.dim.first_link <= link.0);
+                ports.expect("links count from 0").port(link, |npu| self.class(npu))
+            }
         }
-        let axis =
-            self.dims.iter().rev().find(|axis| axis.dim.first_link <= link.0).expect("links count from 0");
-        let per_npu = axis.dim.links_per_npu();
-        let (npu, local) =
-            ((link.0 - axis.dim.first_link) / per_npu, (link.0 - axis.dim.first_link) % per_npu);
-        let local = match (axis.turn, axis.dim.kind) {
+    }
+}
+
+impl DimPorts {
+    #[inline]
+    fn port(&self, link: LinkId, class: impl Fn(NpuId) -> u32) -> u32 {
+        let dim = &self.dim;
+        let per_npu = dim.links_per_npu();
+        let (npu, local) = ((link.0 - dim.first_link) / per_npu, (link.0 - dim.first_link) % per_npu);
+        let local = match (self.turn, dim.kind) {
             // Numbered by how far they lead, which this turn changes.
             (Some(Turn::Xor), DimKind::FullyConnected) => {
-                let here = axis.dim.coordinate(npu);
-                let there = (here + 1 + local / axis.dim.count) % axis.dim.size;
-                ((here ^ there) - 1) * axis.dim.count + local % axis.dim.count
+                let here = dim.coordinate(npu);
+                let there = (here + 1 + local / dim.count) % dim.size;
+                ((here ^ there) - 1) * dim.count + local % dim.count
             }
             _ => local,
         };
-        axis.first_port + self.class(NpuId(npu)) * per_npu + local
+        self.first + class(NpuId(npu)) * per_npu + local
     }
 }
 
@@ -191,11 +311,12 @@ mod tests {
             let symmetry = Symmetry::new(&fabric, &turns);
             let [from, to, by] = [from, to, by].map(|npu| npu % fabric.npus());
             let moved = |npu: u32| -> u32 {
-                let along = |(index, dim): (usize, &Dimension)| {
+                let along = |dim: &Dimension| {
                     let [c, b] = [dim.coordinate(npu), dim.coordinate(by)];
-                    symmetry.turn(index).map_or(c, |turn| turn.seen_from(c, b, dim.size)) * dim.stride
+                    let turned = symmetry.turned(dim.size, dim.stride).filter(|_| !symmetry.is_none());
+                    turned.map_or(c, |turned| turned.seen_from(c, b, dim.size)) * dim.stride
                 };
-                fabric.dims().iter().enumerate().map(along).sum()
+                fabric.dims().iter().map(along).sum()
             };
             prop_assert_eq!(symmetry.class(NpuId(moved(from))), symmetry.class(NpuId(from)));
             let ports = |from, to| {

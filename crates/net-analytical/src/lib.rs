@@ -8,10 +8,11 @@
 //!
 //! On a path of one link both are the same.
 
+use std::collections::BTreeMap;
 use syncline_engine::activity::{Activity, Recent};
 use syncline_engine::{Calendar, LinkUse, Network, Repeats, Sent, Transfer};
 use syncline_fabric::{Fabric, Symmetry};
-use syncline_units::{Bytes, LinkId, Rate, Time};
+use syncline_units::{Bytes, LinkId, NpuId, Rate, Time};
 
 /// Which of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,8 +54,38 @@ pub struct Links<'a> {
     travels: Vec<Travel>,
     free_travels: Vec<u32>,
     path: Vec<LinkId>,
+    /// Where routes lead unevenly over links inside the network (see [`Symmetry::is_uneven_inside`]).
+    inside: Inside,
     /// The last transfer time computed: most messages are as long as the one before.
     last: (Rate, Bytes, Time),
+}
+
+/// Links inside the network, of the routes of all messages that one stands for: message by message, each in the order of
+/// its route.
+#[derive(Clone, Debug, Default)]
+struct Inside {
+    links: Vec<LinkId>,
+    /// By sender, receiver and lane: where theirs begin.
+    of: BTreeMap<(NpuId, NpuId, u32), usize>,
+}
+
+impl Inside {
+    /// Where the links of a message begin.
+    fn find(&mut self, fabric: &Fabric, symmetry: &Symmetry, transfer: &Transfer) -> usize {
+        let &Transfer { from, to, lane, .. } = transfer;
+        let links = &mut self.links;
+        *self.of.entry((from, to, lane)).or_insert_with(|| {
+            let (begin, mut path) = (links.len(), Vec::new());
+            for member in 0..symmetry.members() {
+                path.clear();
+                let [from, to] = [from, to].map(|npu| symmetry.moved(npu, member));
+                let found = fabric.route(from, to, lane, &mut path);
+                debug_assert!(found, "routes were compared");
+                links.extend(&path[1..path.len() - 1]);
+            }
+            begin
+        })
+    }
 }
 
 impl<'a> Links<'a> {
@@ -69,6 +100,7 @@ impl<'a> Links<'a> {
             travels: Vec::new(),
             free_travels: Vec::new(),
             path: Vec::new(),
+            inside: Inside::default(),
             last: (Rate(0), Bytes(0), Time(0)),
         }
     }
@@ -98,14 +130,14 @@ impl<'a> Links<'a> {
         (start, time)
     }
 
-    /// Counts a message on a link between its first and its last one, whose head comes to it at time `head`
-    /// (analytical).
-    fn pass(&mut self, link: LinkId, head: Time, time: Time, bytes: Bytes) {
+    /// Counts a message on a link between its first and its last one, whose head comes to it at time `head`, and its tail
+    /// `length` later (analytical).
+    fn pass(&mut self, link: LinkId, (head, length): (Time, Time), time: Time, bytes: Bytes) {
         let index = self.symmetry.port(link) as usize;
         let Port { used, recent, .. } = &mut self.ports[index];
         used.bytes += bytes.0;
         used.messages += 1;
-        self.activity.book(index, recent, head, head.saturating_add(time));
+        self.activity.book_part(index, recent, (head, head.saturating_add(length)), time);
     }
 
     fn travel(&mut self, transfer: &Transfer, tail: Time) -> u32 {
@@ -182,15 +214,24 @@ impl Network for Links<'_> {
                     let (start, time) = self.occupy(now, first, rate, transfer.bytes);
                     let (mut latency, mut slowest) = (Time::ZERO, time);
                     let last = self.path.len() - 1;
+                    let uneven = last > 1 && self.symmetry.is_uneven_inside();
+                    let all =
+                        if uneven { self.inside.find(self.fabric, &self.symmetry, transfer) } else { 0 };
                     for hop in 0..last {
                         let link = self.path[hop];
                         let (rate, hop_latency) = self.fabric.speed(link);
                         let time = self.transfer_time(rate, transfer.bytes);
-                        if hop > 0 {
-                            self.pass(link, start.saturating_add(latency), time, transfer.bytes);
+                        let head = start.saturating_add(latency);
+                        slowest = slowest.max(time);
+                        if hop > 0 && uneven {
+                            for member in 0..self.symmetry.members() as usize {
+                                let link = self.inside.links[all + member * (last - 1) + hop - 1];
+                                self.pass(link, (head, slowest), time, transfer.bytes);
+                            }
+                        } else if hop > 0 {
+                            self.pass(link, (head, slowest), time, transfer.bytes);
                         }
                         latency = latency.saturating_add(hop_latency);
-                        slowest = slowest.max(time);
                     }
                     let head = start.saturating_add(latency);
                     let index = self.travel(transfer, head.saturating_add(slowest));

@@ -1,6 +1,7 @@
 //! Which links held back whose messages.
 
 use crate::prepare::Prepared;
+use crate::tiers;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use syncline_engine::{Contention, Owner};
@@ -36,21 +37,21 @@ pub(crate) fn table(prepared: &Prepared, mut found: Vec<Contention>) -> Table {
     }
     found.sort_by_key(|row| (row.link, row.owner));
     let names = prepared.dim_names();
+    let dim_of = tiers::of_links(&prepared.fabric);
     let links: Vec<_> = found.iter().map(|row| ends(prepared, row.link)).collect();
-    let members = i64::from(prepared.symmetry.members());
+    let symmetry = &prepared.symmetry;
+    let alike: Vec<i64> =
+        found.iter().map(|row| i64::from(symmetry.links_of(symmetry.port(row.link)))).collect();
     Table::new(
         "contention",
         "A link and what it held back, with `flow`: one of each kind of links that are alike",
     )
     .with("link", "Number of the link", found.iter().map(|row| i64::from(row.link.0)).collect::<Vec<i64>>())
-    .with("links", "How many links are like it", vec![members; found.len()])
+    .with("links", "How many links are like it", alike)
     .with(
         "dimension",
-        "Dimension that it belongs to",
-        found
-            .iter()
-            .map(|row| names[usize::from(prepared.fabric.link(row.link).dim)].clone())
-            .collect::<Vec<String>>(),
+        "Dimension or tier that it belongs to",
+        found.iter().map(|row| names[dim_of(row.link)].clone()).collect::<Vec<String>>(),
     )
     .with("from", "Vertex that sends", links.iter().map(|link| link.0.clone()).collect::<Vec<String>>())
     .with("to", "Vertex that receives", links.iter().map(|link| link.1.clone()).collect::<Vec<String>>())

@@ -245,7 +245,13 @@ fn counted(what: &str, numbers: &[u32]) -> String {
 /// The vertex that people call `name`.
 fn vertex(fabric: &Fabric, name: &str) -> std::result::Result<u32, Diagnostic> {
     let parts = fabric.parts();
-    parts.vertex(name).ok_or_else(|| bad("link", "no such NPU or switch", name, parts.names()))
+    let own = fabric.names().iter().position(|own| own == name);
+    let known = own.map(|vertex| vertex as u32).or_else(|| parts.vertex(name));
+    known.ok_or_else(|| {
+        let error = bad("link", "no such NPU or switch", name, parts.names());
+        let Some(last) = fabric.names().last() else { return error };
+        error.allowed(format!("{} to {last}, or {}", fabric.names()[0], parts.names()))
+    })
 }
 
 fn cables(fabric: &Fabric) -> Cables {

@@ -5,10 +5,11 @@
 //!   `prepare`: all of them, checked, `size`: not too large;
 //! - `faults`: what is slow or broken; `jitter`: what varies; `several`: jobs that share the fabric; `shared_memory`: whether they fit into NPUs that
 //!   they share;
-//! - `symmetry`: which ranks stand for others; `unfold`: the way back;
+//! - `symmetry`: which ranks stand for others; `exchanges`: whose messages decide about it; `unfold`: the way back;
+//!   `tiers`: by what communication is booked;
 //! - [`run()`]: the run loop; `watch`: its clock; `report`: from the engine's record to tables and a summary;
-//!   `bottleneck`: what bounds the step, `contention`: which links held back what, `loss`: what time-outs cost, `moments`:
-//!   what happened when,
+//!   `bottleneck`: what bounds the step, `contention`: which links held back what, `overload`: where they should have, `loss`:
+//!   what time-outs cost, `moments`: what happened when,
 //!   [`cost()`]: what the fabric costs, and what a dollar buys;
 //! - [`check`], [`show`]: what can be said without running;
 //! - [`mod@convert`]: one file form into another.
@@ -21,12 +22,14 @@ mod compute;
 mod contention;
 pub mod convert;
 mod cost;
+mod exchanges;
 mod faults;
 mod jitter;
 mod jobs;
 mod loss;
 mod moments;
 mod network;
+mod overload;
 mod own_plan;
 mod placement;
 mod plans;
@@ -39,6 +42,7 @@ mod shared_memory;
 mod show;
 mod size;
 mod symmetry;
+mod tiers;
 mod unfold;
 mod vocabulary;
 mod watch;

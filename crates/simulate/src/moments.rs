@@ -3,6 +3,7 @@
 //! Both are about the first iterations of a job: those that the engine looks at moment by moment.
 
 use crate::prepare::Prepared;
+use crate::tiers;
 use std::collections::BTreeMap;
 use syncline_engine::path::{Segment, Spent};
 use syncline_engine::{Job, Network, Record, task_name};
@@ -25,31 +26,33 @@ struct Lane {
 /// Compute, then every dimension that has links.
 pub(crate) fn activity(prepared: &Prepared, record: &Record, network: &mut impl Network) -> Table {
     let slices = &record.slices;
-    let members = u128::from(prepared.symmetry.members());
+    let members = prepared.symmetry.members();
     let mut lanes = Vec::new();
     if record.computing.iter().any(|rank| !rank.is_empty()) {
-        let ranks = record.computing.iter().map(|busy| (busy.as_slice(), members));
+        let ranks = record.computing.iter().map(|busy| (busy.as_slice(), 1, members));
         lanes.push(lane("compute".to_owned(), record, ranks));
     }
     let (symmetry, fabric) = (&prepared.symmetry, &prepared.fabric);
-    let mut of_dims: BTreeMap<u16, Vec<LinkId>> = BTreeMap::new();
+    let mut of_dims: BTreeMap<usize, Vec<LinkId>> = BTreeMap::new();
+    let dim_of = tiers::of_links(fabric);
     for link in symmetry.links() {
-        of_dims.entry(fabric.link(link).dim).or_default().push(link);
+        of_dims.entry(dim_of(link)).or_default().push(link);
     }
     let names = prepared.dim_names();
     let activity = network.activity();
     for (dim, links) in of_dims {
         let ports = links.iter().map(|&link| {
-            (activity.row(symmetry.port(link) as usize), u128::from(fabric.link(link).rate.0) * members)
+            let port = symmetry.port(link);
+            (activity.row(port as usize), fabric.link(link).rate.0, symmetry.links_of(port))
         });
-        lanes.push(lane(names[usize::from(dim)].clone(), record, ports));
+        lanes.push(lane(names[dim].clone(), record, ports));
     }
     let starts: Vec<f64> = slices.iter().map(|slice| slice.start.as_s()).collect();
     let ends: Vec<f64> = slices.iter().map(|slice| slice.end.as_s()).collect();
-    Table::new("activity", "A slice of time of compute, or of a dimension; the first two iterations")
+    Table::new("activity", "A slice of time of compute, or of a dimension or tier of links; the first two iterations")
         .with(
             "dimension",
-            "`compute`, or the name of a dimension",
+            "`compute`, or the name of a dimension or tier",
             lanes.iter().flat_map(|lane| vec![lane.name.clone(); slices.len()]).collect::<Vec<_>>(),
         )
         .with("start_s", "Begin of the slice", starts.repeat(lanes.len()))
@@ -82,16 +85,16 @@ pub(crate) fn tiers(prepared: &Prepared, record: &Record, network: &mut impl Net
     }
     let slices = &record.slices;
     let activity = network.activity();
-    let members = symmetry.members();
     let lanes: Vec<(&str, Way, i64, Lane)> = of_tiers
         .into_iter()
         .map(|((tier, way), links)| {
             let ports = links.iter().map(|&link| {
-                let weight = u128::from(fabric.link(link).rate.0) * u128::from(members);
-                (activity.row(symmetry.port(link) as usize), weight)
+                let port = symmetry.port(link);
+                (activity.row(port as usize), fabric.link(link).rate.0, symmetry.links_of(port))
             });
             let lane = lane(String::new(), record, ports);
-            (parts.tiers[tier].name.as_str(), way, links.len() as i64 * i64::from(members), lane)
+            let all = links.iter().map(|&link| i64::from(symmetry.links_of(symmetry.port(link)))).sum();
+            (parts.tiers[tier].name.as_str(), way, all, lane)
         })
         .collect();
     let text = |of: fn(&(&str, Way, i64, Lane)) -> String| {
@@ -121,26 +124,27 @@ pub(crate) fn tiers(prepared: &Prepared, record: &Record, network: &mut impl Net
     .with(
         "full_links",
         "How many of them are full: busy for at least 99 % of the slice",
-        lanes.iter().flat_map(|lane| lane.3.full.iter().map(|&full| (full * u64::from(members)) as i64)).collect::<Vec<i64>>(),
+        lanes.iter().flat_map(|lane| lane.3.full.iter().map(|&full| full as i64)).collect::<Vec<i64>>(),
     );
     Some(table)
 }
 
-/// A lane of rows that each count `weight` fold. Whole numbers are summed, so that it does not matter in how many rows
-/// they come.
-fn lane<'a>(name: String, record: &Record, rows: impl Iterator<Item = (&'a [u64], u128)>) -> Lane {
+/// A lane of rows: when they were busy, what each counts for, and how many it stands for. Whole numbers are summed, so that it
+/// does not matter in how many rows they come.
+fn lane<'a>(name: String, record: &Record, rows: impl Iterator<Item = (&'a [u64], u64, u32)>) -> Lane {
     let lengths: Vec<u64> =
         record.slices.iter().map(|slice| slice.end.saturating_sub(slice.start).0).collect();
     let (mut sums, mut most, mut all) = (vec![0u128; lengths.len()], vec![0u64; lengths.len()], 0u128);
     let mut full = vec![0u64; lengths.len()];
-    for (busy, weight) in rows {
+    for (busy, each, members) in rows {
+        let weight = u128::from(each) * u128::from(members);
         all += weight;
         for (slice, &busy) in busy.iter().take(lengths.len()).enumerate() {
             // `analytical` may book more on links inside the network than they can carry.
             let busy = busy.min(lengths[slice]);
             sums[slice] += u128::from(busy) * weight;
             most[slice] = most[slice].max(busy);
-            full[slice] += u64::from(busy as f64 >= FULL * lengths[slice] as f64);
+            full[slice] += u64::from(members) * u64::from(busy as f64 >= FULL * lengths[slice] as f64);
         }
     }
     let share = |busy: f64, whole: f64| if whole > 0.0 { busy / whole } else { 0.0 };

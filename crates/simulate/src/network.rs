@@ -42,7 +42,7 @@ pub(crate) fn fabric(spec: &Spec, seed: u64) -> Result<Fabric> {
                 Routing::Ecmp(ecmp) => syncline_fabric::Routing::Ecmp { seed: ecmp.seed.unwrap_or(seed) },
                 Routing::Explicit(paths) => syncline_fabric::Routing::Explicit(paths.clone()),
             };
-            Ok(Fabric::graph(Graph::new(graph.npus, graph.switches, links, routing)?))
+            Ok(Fabric::graph(Graph::named(graph.names.clone(), graph.npus, graph.switches, links, routing)?))
         }
         Spec::Built(spec) => syncline_fabric::build::build(spec, seed),
     }
@@ -101,6 +101,7 @@ pub(crate) fn check_connected(fabric: &Fabric, ranks: u32, placement: &[NpuId]) 
         let Some(reached) = fabric.reach(first, back) else { continue };
         let Some(lost) = (1..ranks).map(npu).find(|npu| !reached[npu.index()]) else { continue };
         let (from, to) = if back { (lost, first) } else { (first, lost) };
+        let [from, to] = [from, to].map(|npu| fabric.vertex_name(npu.0));
         let error = Diagnostic::error(Code::NoRoute, format!("no path leads from {from} to {to}"));
         let error = if fabric.is_damaged() {
             error

@@ -1,9 +1,8 @@
 //! A plan for every collective that the job uses: phases over its group's axes, an algorithm for each, chunks.
 
-use crate::own_plan;
 use crate::scenario::{Collectives, Order};
-use crate::size;
 use crate::watch::Watch;
+use crate::{own_plan, size, tiers};
 use std::collections::BTreeMap;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -212,7 +211,7 @@ impl<'a> Planner<'a> {
             .collect();
         // What runs in no dimension of its own takes as many lanes as the richest dimension has, both ways round.
         let most = lanes.iter().map(|dim| dim.queues).max().unwrap_or(1);
-        lanes.push(Lanes { queues: queues(most.max(2)), ways: 2 });
+        lanes.resize(tiers::count(self.fabric) + 1, Lanes { queues: queues(most.max(2)), ways: 2 });
         lanes
     }
 
@@ -236,7 +235,7 @@ impl<'a> Planner<'a> {
     fn flat(&self, role: &Role, kind: CollectiveKind, algorithm: Arc<dyn Algorithm>) -> Result<PhasePlan> {
         registry::check(&*algorithm, kind, role.size())?;
         let streams = algorithm.streams(kind, role.size());
-        let dim = self.fabric.dims().len() as u16;
+        let dim = tiers::count(self.fabric) as u16;
         Ok(PhasePlan {
             kind,
             size: role.size(),
@@ -286,7 +285,7 @@ impl<'a> Planner<'a> {
                 weight: weights[phase.axis],
                 cuts: lower(phase.cut),
                 gates: if gated { lower(phase.axis) } else { Vec::new() },
-                dim: axis.dim.unwrap_or(self.fabric.dims().len() as u16),
+                dim: axis.dim.unwrap_or_else(|| self.tier(role, weights[phase.axis], phase.size)),
                 leg: u8::from(phase.kind == CollectiveKind::AllGather),
                 streams: algorithm.streams(phase.kind, phase.size),
                 turn: turn(&*algorithm, phase.kind, phase.size),
@@ -295,6 +294,12 @@ impl<'a> Planner<'a> {
             });
         }
         Ok(phases)
+    }
+
+    /// The accounting dimension of an axis that is no dimension of the fabric.
+    fn tier(&self, role: &Role, weight: u32, size: u32) -> u16 {
+        let tier = if self.placed { None } else { tiers::of_axis(self.fabric, role, weight, size) };
+        tier.unwrap_or_else(|| tiers::count(self.fabric)) as u16
     }
 
     /// The algorithm for a phase: named for its dimension, named for all, or the one that suits the dimension.

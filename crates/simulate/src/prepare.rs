@@ -3,8 +3,9 @@
 use crate::faults::{self, Faults};
 use crate::scenario::{NamedRanks, Network, Scenario, TRACED_CLASSES, TRACED_FAULTS, Traced, Workload};
 use crate::several::{self, Member};
+use crate::symmetry::Subject;
 use crate::watch::Watch;
-use crate::{compute, jitter, jobs, network, placement, plans, size, symmetry};
+use crate::{compute, jitter, jobs, network, placement, plans, size, symmetry, tiers};
 use syncline_compute::{ComputeModel, Timing};
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 use syncline_engine::{Jitter, Job, Lanes};
@@ -122,7 +123,10 @@ pub(crate) fn prepare(scenario: &Scenario, watch: &Watch<'_>) -> Result<Prepared
         (_, true) if !scenario.jitter.is_none() => {
             (Symmetry::none(&fabric), "`jitter` makes every rank differ from the others".to_owned())
         }
-        (_, true) => symmetry::find(&fabric, &workload, &placement, &faults.slow, &mut plans),
+        (network, true) => {
+            let (fabric, workload, placement, slow) = (&fabric, &workload, &placement[..], &faults.slow);
+            symmetry::find(Subject { fabric, workload, placement, slow, network }, &mut plans)
+        }
         (_, false) => (Symmetry::none(&fabric), "`quotient` is false".to_owned()),
     };
     size::memory(&workload, &symmetry, &plans.dims).into_result()?;
@@ -252,8 +256,7 @@ impl Prepared {
 
     /// Names of the accounting dimensions.
     pub(crate) fn dim_names(&self) -> Vec<String> {
-        let mut names: Vec<String> = self.fabric.dims().iter().map(|dim| dim.name.clone()).collect();
-        names.push(if names.is_empty() { "network".to_owned() } else { "several dimensions".to_owned() });
+        let names = tiers::names(&self.fabric);
         debug_assert_eq!(names.len(), self.lanes().len());
         names
     }

@@ -4,7 +4,7 @@ use crate::prepare::Prepared;
 use crate::scenario::{Network, Scenario, Workload};
 use crate::several::Member;
 use crate::unfold::{self, Row};
-use crate::{bottleneck, contention, cost, jitter, loss, moments, vocabulary};
+use crate::{bottleneck, contention, cost, jitter, loss, moments, overload, tiers, vocabulary};
 use syncline_engine::path::{MAX_TASKS, watched};
 use syncline_engine::record::{CollectiveRecord, MAX_COLLECTIVES, RankRecord};
 use syncline_engine::{Contention, Job, Record, Stall};
@@ -17,19 +17,19 @@ use syncline_workload::Part;
 pub(crate) const PS: f64 = 1e12;
 
 /// What a link did, with its place.
-struct LinkRow {
-    id: u32,
+pub(crate) struct LinkRow {
+    pub(crate) id: u32,
     /// Links that the row stands for.
-    links: u32,
+    pub(crate) links: u32,
     dim: usize,
-    from: String,
-    to: String,
+    pub(crate) from: String,
+    pub(crate) to: String,
     way: Way,
-    bytes: u64,
+    pub(crate) bytes: u64,
     messages: u64,
     busy_s: f64,
     waited_s: f64,
-    rate: f64,
+    pub(crate) rate: f64,
 }
 
 impl LinkRow {
@@ -54,7 +54,11 @@ pub(crate) fn timeline(
     let contention = network.contention();
     let stalls = network.stalls();
     let told = (network.packets(), &contention[..], &stalls[..]);
-    let summary = summary(scenario, prepared, &record, &links, &finished, told);
+    let mut summary = summary(scenario, prepared, &record, &links, &finished, told);
+    // What `analytical` sends over inner links before a run is cut off may lie after that.
+    if let (Network::Analytical, Ended::Finished) = (&scenario.network, record.ended) {
+        summary.overload = overload::found(prepared, &record, &links, network);
+    }
     let mut tables = vec![
         layers(prepared, &record),
         collectives(prepared, &finished),
@@ -78,7 +82,7 @@ pub(crate) fn timeline(
 
 fn link_rows(prepared: &Prepared, network: &impl syncline_engine::Network) -> Vec<LinkRow> {
     let fabric = &prepared.fabric;
-    let parts = fabric.parts();
+    let (parts, dim_of) = (fabric.parts(), tiers::of_links(fabric));
     unfold::links(prepared)
         .into_iter()
         .map(|row| {
@@ -87,7 +91,7 @@ fn link_rows(prepared: &Prepared, network: &impl syncline_engine::Network) -> Ve
             LinkRow {
                 id: row.number,
                 links: row.members,
-                dim: usize::from(link.dim),
+                dim: dim_of(row.what),
                 from: fabric.vertex_name(link.from),
                 to: fabric.vertex_name(link.to),
                 way: parts.way(link.from, link.to),
@@ -104,7 +108,8 @@ fn link_rows(prepared: &Prepared, network: &impl syncline_engine::Network) -> Ve
 fn dim_summaries(prepared: &Prepared, record: &Record, links: &[LinkRow]) -> Vec<DimSummary> {
     let total = record.finish.as_s();
     let names = prepared.dim_names();
-    let count = prepared.fabric.dims().len().max(1);
+    let count = tiers::count(&prepared.fabric).max(1);
+    let ever = record.dims.iter().map(|dim| dim.active).max().unwrap_or_default();
     (0..count)
         .map(|dim| {
             let mine = || links.iter().filter(move |link| link.dim == dim);
@@ -115,7 +120,11 @@ fn dim_summaries(prepared: &Prepared, record: &Record, links: &[LinkRow]) -> Vec
                 Some(best) if best.busy_s >= link.busy_s => Some(best),
                 _ => Some(link),
             });
-            let active = record.dims[dim].active.as_s();
+            // Links of a tier in which no collective has its slowest links are passed whenever any is under way.
+            let active = match record.dims[dim].active {
+                active if active.is_zero() && prepared.fabric.is_graph() => ever.as_s(),
+                active => active.as_s(),
+            };
             let share = |time: f64| {
                 if time > 0.0 && capacity > 0.0 { carried(time) / (capacity * time) } else { 0.0 }
             };
@@ -193,7 +202,7 @@ fn summary(
         compute_model: prepared.compute_label.clone(),
         jobs: jobs(prepared, record),
         calibrated: "no".to_owned(),
-        notes: notes(scenario, prepared, record, links),
+        notes: notes(scenario, prepared, record),
         ..Summary::default()
     };
     cost::value(&mut summary, prepared);
@@ -316,7 +325,7 @@ fn parallelism(scenario: &Scenario, prepared: &Prepared) -> String {
     shared.map(|role| format!("{} {}", role.name, role.size())).collect::<Vec<_>>().join(" x ")
 }
 
-fn notes(scenario: &Scenario, prepared: &Prepared, record: &Record, links: &[LinkRow]) -> Vec<String> {
+fn notes(scenario: &Scenario, prepared: &Prepared, record: &Record) -> Vec<String> {
     let mut notes = Vec::new();
     if record.ended != Ended::Finished && record.iterations_done == 0 {
         notes.push(
@@ -329,22 +338,6 @@ fn notes(scenario: &Scenario, prepared: &Prepared, record: &Record, links: &[Lin
             "the run was cut off when every rank had completed {} of {} iterations: numbers per step are all time so far \
              over these",
             record.iterations_done, prepared.workload.iterations
-        ));
-    }
-    // What a link carries beyond its rate, as a multiple of it. Rounding is no excess.
-    let excess = |link: &LinkRow| link.bytes as f64 / (link.rate * record.finish.as_s()).max(1.0);
-    let over: Vec<&LinkRow> = links.iter().filter(|link| excess(link) > 1.0 + 1e-9).collect();
-    let most = over.iter().copied().max_by(|a, b| excess(a).total_cmp(&excess(b)));
-    // What `analytical` sends over inner links before a run is cut off may lie after that.
-    if let (Some(most), Network::Analytical, Ended::Finished) = (most, &scenario.network, record.ended) {
-        notes.push(format!(
-            "messages share links inside the network, where `analytical` lets none wait: {} of {} links carried more than \
-             their rate allows, {} -> {} {:.1} times as much; use `queued` to see the contention",
-            over.iter().map(|link| u64::from(link.links)).sum::<u64>(),
-            prepared.fabric.links(),
-            most.from,
-            most.to,
-            excess(most)
         ));
     }
     notes.extend(jitter::note(scenario));
@@ -549,7 +542,7 @@ fn phases(prepared: &Prepared, finished: &[Row<CollectiveRecord>]) -> Table {
         )
         .with(
             "dimension",
-            "Dimension in which it runs",
+            "Dimension in which it runs; of a graph with several tiers of links, the tier of the slowest links that it uses",
             rows.iter().map(|r| names[usize::from(plan(r.2, r.1).dim)].clone()).collect::<Vec<_>>(),
         )
         .with(
@@ -606,7 +599,7 @@ fn link_table(links: &[LinkRow], total: f64, prepared: &Prepared) -> Table {
         .with("link", "Its number", links.iter().map(|l| i64::from(l.id)).collect::<Vec<i64>>())
         .with(
             "dimension",
-            "Dimension that it belongs to",
+            "Dimension that it belongs to; of a graph with several tiers of links, its tier",
             links.iter().map(|l| names[l.dim].clone()).collect::<Vec<_>>(),
         )
         .with("from", "Vertex that sends", links.iter().map(|l| l.from.clone()).collect::<Vec<_>>())

@@ -374,6 +374,9 @@ pub struct Graph {
     /// How paths are found.
     #[serde(default)]
     pub routing: Routing,
+    /// What people call the vertices, NPUs first; empty where they have numbers alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<String>,
 }
 
 /// A directed link of a graph.

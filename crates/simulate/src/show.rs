@@ -61,6 +61,9 @@ struct FabricView {
     /// What it costs, where there are prices.
     #[serde(skip_serializing_if = "Option::is_none")]
     bill: Option<Bill>,
+    /// Own names of the vertices, NPUs first.
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    names: Vec<String>,
     /// Links, as far as they are listed: all of a small fabric, the first of a large graph.
     listed: Vec<LinkView>,
 }
@@ -185,6 +188,7 @@ fn fabric(prepared: &Prepared) -> FabricView {
             explicit: fabric.explicit_paths(),
         }),
         bill: prepared.bill.clone(),
+        names: fabric.names().to_vec(),
         listed: (0..listed)
             .map(|id| {
                 let link = fabric.link(LinkId(id));

@@ -1,74 +1,85 @@
-//! Which dimensions may be turned without anything changing, so that one rank stands for many.
+//! Which axes of ranks may be turned without anything changing, so that one rank stands for many.
 //!
-//! A dimension is turned where all of this holds, and every rank is simulated along it where not:
+//! The axes are the dimensions of a regular fabric. Of a graph, and where groups take parts of dimensions, they are those
+//! that the job's groups lie along, and routes are compared ([`Symmetry::compared`]). An axis is turned where all of this
+//! holds, and every rank is simulated along it where not:
 //!
-//! - the fabric is regular and whole, and rank `i` is on NPU `i`;
-//! - what a rank sends outside collectives goes to ranks with its own coordinate in this dimension;
-//! - ranks that differ only in this dimension have the same tasks and compute durations, send to and receive from ranks that
+//! - the fabric is whole, and rank `i` is on NPU `i`;
+//! - what a rank sends outside collectives goes to ranks with its own coordinate on this axis;
+//! - ranks that differ only on this axis have the same tasks and compute durations, send to and receive from ranks that
 //!   are as far from them, and are slow alike;
-//! - each group takes the dimension whole, or not at all;
+//! - each group takes the axis whole, or not at all;
 //! - the plans along it follow from one rank's ([`Algorithm::turn`](syncline_plan::Algorithm::turn)), all by the same
 //!   turn, and no phase singles out coordinate 0;
 //! - every block is as long as its neighbours: what is cut along it divides evenly;
-//! - it looks the same after the turn: not where the pair of NPUs chooses among switches, as a rule;
+//! - the fabric looks the same after the turn. A dimension does, but where the pair of NPUs chooses among switches, as a
+//!   rule. Where routes are compared, all that are used do; perhaps after a turn by several coordinates only, such as those
+//!   of the hosts of a leaf;
 //! - its links have latency, or nothing shares them: between events of one time, the order of ranks must not count.
 
+use crate::exchanges::Exchanges;
 use crate::plans::Plans;
+use crate::scenario::Network;
 use std::collections::{BTreeMap, BTreeSet};
-use syncline_engine::{CollectivePlan, Slowdowns};
-use syncline_fabric::{Dimension, Fabric, Symmetry};
-use syncline_units::{DimKind, NpuId, RankId, Turn};
-use syncline_workload::{Peer, Role, TaskGraph, TaskKind, Workload};
+use syncline_engine::{CollectivePlan, PhasePlan, Slowdowns};
+use syncline_fabric::{Dimension, Fabric, Inside, NpuAxis, Symmetry, Unlike};
+use syncline_units::{DimKind, NpuId, RankId, Turn, Turned};
+use syncline_workload::{Axis, Peer, Role, TaskGraph, TaskKind, Workload};
 
-/// Finds the dimensions that may be turned, and marks the phases that run along them; and says why others may not.
-pub(crate) fn find(
-    fabric: &Fabric,
-    workload: &Workload,
-    placement: &[NpuId],
-    slow: &Slowdowns,
-    plans: &mut Plans,
-) -> (Symmetry, String) {
-    let dims = fabric.dims().len();
-    let mut search = Search { fabric, workload, turns: vec![Some(None); dims], why: vec![""; dims] };
-    if let Some(why) = whole(fabric, workload, placement) {
+/// Most links of a regular fabric of which classes are kept link by link.
+const MOST_LINKS: u32 = 1 << 22;
+
+const UNEVEN: &str = "data is not cut evenly";
+const PARTS: &str = "groups take parts of dimensions";
+const UNLIKE: &str = "the algorithm treats ranks unlike";
+const NO_LATENCY: &str = "links that are shared have no latency";
+
+/// What the search looks at.
+#[derive(Clone, Copy)]
+pub(crate) struct Subject<'a> {
+    pub(crate) fabric: &'a Fabric,
+    pub(crate) workload: &'a Workload,
+    pub(crate) placement: &'a [NpuId],
+    pub(crate) slow: &'a Slowdowns,
+    pub(crate) network: &'a Network,
+}
+
+/// Finds the axes that may be turned, and marks the phases that run along them; and says why others may not.
+pub(crate) fn find(subject: Subject<'_>, plans: &mut Plans) -> (Symmetry, String) {
+    let Subject { fabric, workload, .. } = subject;
+    if let Some(why) = whole(subject) {
         return (Symmetry::none(fabric), why.to_owned());
     }
-    search.pairs();
-    search.latencies();
-    search.classes();
-    search.slow(slow);
     let roles = roles_of(workload, plans);
-    for &role in roles.iter().flatten() {
-        search.group(&workload.roles[role]);
+    let roles: Vec<&Role> =
+        roles.into_iter().map(|role| &workload.roles[role.expect("a plan has a task")]).collect();
+    let (mut symmetry, mut why) = (Symmetry::none(fabric), String::new());
+    let mut in_parts = fabric.is_graph();
+    if !fabric.is_graph() {
+        let search = Search::over_dims(subject).run(plans, &roles);
+        in_parts = search.in_parts && fabric.links() <= MOST_LINKS;
+        symmetry = Symmetry::new(fabric, &search.found());
+        why = search.why();
     }
-    for (plan, role) in plans.plans.iter().zip(&roles) {
-        search.phases(plan, &workload.roles[role.expect("a plan has a task")]);
-    }
-    // What stays cuts unevenly, which can keep others: until nothing changes.
-    loop {
-        let before = search.turns.clone();
-        for (plan, role) in plans.plans.iter().zip(&roles) {
-            search.blocks(plan, &workload.roles[role.expect("a plan has a task")]);
+    if in_parts && let Some(search) = Search::over_groups(subject) {
+        let (found, reasons) = search.run(plans, &roles).by_routes(plans, &roles);
+        if fabric.is_graph() || found.members() > symmetry.members() {
+            (symmetry, why) = (found, reasons);
         }
-        if search.turns == before {
-            break;
+    } else if fabric.is_graph() {
+        why = "groups lie across each other".to_owned();
+    }
+    for (plan, role) in plans.plans.iter_mut().zip(&roles) {
+        for phase in &mut plan.phases {
+            phase.turned =
+                axis_of(role, phase).and_then(|Axis { size, stride, .. }| symmetry.turned(size, stride));
         }
     }
-    let turns: Vec<Option<Turn>> =
-        search.turns.iter().map(|turn| turn.map(|turn| turn.unwrap_or(Turn::Cyclic))).collect();
-    let symmetry = Symmetry::new(fabric, &turns);
-    for phase in plans.plans.iter_mut().flat_map(|plan| &mut plan.phases) {
-        phase.turned = symmetry.turn(usize::from(phase.dim));
-    }
-    let why = search.why();
     (symmetry, why)
 }
 
 /// What stands against turning anything.
-fn whole(fabric: &Fabric, workload: &Workload, placement: &[NpuId]) -> Option<&'static str> {
-    if fabric.is_graph() {
-        return Some("the fabric is a graph");
-    }
+fn whole(Subject { fabric, workload, placement, .. }: Subject<'_>) -> Option<&'static str> {
     if fabric.is_damaged() {
         return Some("links are slow or dead");
     }
@@ -91,92 +102,225 @@ fn roles_of(workload: &Workload, plans: &Plans) -> Vec<Option<usize>> {
     roles
 }
 
-const UNEVEN: &str = "data is not cut evenly";
-
-struct Search<'a> {
-    fabric: &'a Fabric,
-    workload: &'a Workload,
-    /// Of each dimension: `None` where it stays, `Some(None)` where any turn will do so far.
-    turns: Vec<Option<Option<Turn>>>,
-    /// Why each dimension stays; empty where it does not.
-    why: Vec<&'static str>,
+/// The axis of a role that a phase runs along, where that is one.
+pub(crate) fn axis_of(role: &Role, phase: &PhasePlan) -> Option<Axis> {
+    axis_at(role, phase.weight).filter(|axis| role.is_grid() && axis.size == phase.size)
 }
 
-impl Search<'_> {
-    fn keep(&mut self, dim: usize, why: &'static str) {
-        self.turns[dim] = None;
-        // What was found first is what has to change first.
-        if self.why[dim].is_empty() {
-            self.why[dim] = why;
+/// The axis with `weight` positions between neighbours.
+fn axis_at(role: &Role, weight: u32) -> Option<Axis> {
+    let mut below = 1;
+    for &axis in &role.axes {
+        if below == weight && axis.size > 1 {
+            return Some(axis);
         }
+        below *= axis.size;
+    }
+    None
+}
+
+/// An axis of ranks that may be turned, or not.
+#[derive(Debug)]
+pub(crate) struct Candidate {
+    name: String,
+    pub(crate) size: u32,
+    pub(crate) stride: u32,
+    /// The dimension that it is.
+    dim: Option<usize>,
+    /// `None` where it stays, `Some(None)` where any turn will do so far.
+    pub(crate) turn: Option<Option<Turn>>,
+    /// Why it stays; empty where it does not.
+    why: &'static str,
+}
+
+impl Candidate {
+    fn new(name: String, size: u32, stride: u32) -> Self {
+        Self { name, size, stride, dim: None, turn: Some(None), why: "" }
+    }
+
+    pub(crate) fn coordinate(&self, rank: u32) -> u32 {
+        rank / self.stride % self.size
+    }
+
+    pub(crate) fn keep(&mut self, why: &'static str) {
+        self.turn = None;
+        // What was found first is what has to change first.
+        if self.why.is_empty() {
+            self.why = why;
+        }
+    }
+}
+
+/// Finds the turns that job and plans allow.
+pub(crate) struct Search<'a> {
+    pub(crate) subject: Subject<'a>,
+    /// Lowest first; they cover all numbers of ranks.
+    pub(crate) axes: Vec<Candidate>,
+    /// Whether a group's axis is none of them.
+    in_parts: bool,
+}
+
+/// Where an axis of a group is found.
+#[derive(Clone, Copy)]
+enum Spot {
+    /// It is one of those that are looked at.
+    At(usize),
+    /// It is another one: all that it shares coordinates with stay anyway.
+    Kept,
+    /// There is no such axis.
+    Nowhere,
+}
+
+impl<'a> Search<'a> {
+    /// Of the dimensions of a regular fabric, as wholes.
+    fn over_dims(subject: Subject<'a>) -> Self {
+        let axes = subject.fabric.dims().iter().enumerate().map(|(index, dim)| Candidate {
+            dim: Some(index),
+            ..Candidate::new(dim.name.clone(), dim.size, dim.stride())
+        });
+        let mut search = Self { subject, axes: axes.collect(), in_parts: false };
+        // Whatever the turn is: where the sum of coordinates decides, none keeps more than this one.
+        search.keep_dims("the pair of NPUs chooses the switch", |dim| !dim.turns(Turn::Cyclic));
+        search.keep_dims(NO_LATENCY, |dim| {
+            dim.latency.is_zero() && dim.size > 1 && dim.kind != DimKind::FullyConnected
+        });
+        search
+    }
+
+    /// Of the axes that groups lie along; `None` where these are no grid.
+    fn over_groups(subject: Subject<'a>) -> Option<Self> {
+        let Subject { fabric, workload, .. } = subject;
+        let known: Vec<(String, u32)> = match fabric.dims() {
+            [] => fabric.axes().to_vec(),
+            dims => dims.iter().map(|dim| (dim.name.clone(), dim.size)).collect(),
+        };
+        let mut cuts = BTreeSet::from([1, workload.ranks]);
+        for axis in workload.roles.iter().flat_map(|role| &role.axes).filter(|axis| axis.size > 1) {
+            cuts.extend([axis.stride, axis.stride.checked_mul(axis.size)?]);
+        }
+        let cuts: Vec<u32> = cuts.into_iter().collect();
+        let name = |size: u32, stride: u32| {
+            let mut below = 1;
+            let own = known.iter().find(|(_, known)| {
+                let found = (*known, below) == (size, stride);
+                below *= known;
+                found
+            });
+            let along =
+                |role: &&Role| role.axes.iter().any(|axis| (axis.size, axis.stride) == (size, stride));
+            let role = || workload.roles.iter().find(along).map(|role| role.name.clone());
+            own.map(|(name, _)| name.clone()).or_else(role).unwrap_or_else(|| format!("{size} x {stride}"))
+        };
+        let axes = cuts.windows(2).map(|cut| {
+            let [stride, end] = [cut[0], cut[1]];
+            let size = end.checked_div(stride).filter(|size| size * stride == end)?;
+            Some(Candidate::new(name(size, stride), size, stride))
+        });
+        Some(Self { subject, axes: axes.collect::<Option<_>>()?, in_parts: false })
+    }
+
+    /// Keeps the axes that the job and its plans forbid to turn.
+    fn run(mut self, plans: &Plans, roles: &[&Role]) -> Self {
+        self.classes();
+        self.slow();
+        for role in roles {
+            self.group(role);
+        }
+        for (plan, role) in plans.plans.iter().zip(roles) {
+            self.phases(plan, role);
+        }
+        // What stays cuts unevenly, which can keep others: until nothing changes.
+        loop {
+            let before = self.turning();
+            for (plan, role) in plans.plans.iter().zip(roles) {
+                self.blocks(plan, role);
+            }
+            if self.turning() == before {
+                return self;
+            }
+        }
+    }
+
+    fn turning(&self) -> usize {
+        self.axes.iter().filter(|axis| axis.turn.is_some()).count()
+    }
+
+    /// The turns that were found, of each axis.
+    fn found(&self) -> Vec<Option<Turn>> {
+        self.axes.iter().map(|axis| axis.turn.map(|turn| turn.unwrap_or(Turn::Cyclic))).collect()
     }
 
     fn keep_all(&mut self, why: &'static str) {
-        (0..self.turns.len()).for_each(|dim| self.keep(dim, why));
+        self.axes.iter_mut().for_each(|axis| axis.keep(why));
     }
 
-    /// Keeps the dimensions that may still be turned and for which `stays` holds.
-    fn keep_where(&mut self, why: &'static str, stays: impl Fn(&Dimension) -> bool) {
-        let fabric = self.fabric;
-        for (dim, each) in fabric.dims().iter().enumerate() {
-            if self.turns[dim].is_some() && stays(each) {
-                self.keep(dim, why);
+    /// Keeps the axes that may still be turned and for which `stays` holds.
+    fn keep_where(&mut self, why: &'static str, stays: impl Fn(&Candidate) -> bool) {
+        for axis in self.axes.iter_mut().filter(|axis| axis.turn.is_some()) {
+            if stays(axis) {
+                axis.keep(why);
             }
         }
     }
 
-    /// Why dimensions stay, and which: `some ranks are slow (ring, fc)`.
-    fn why(&self) -> String {
+    fn keep_dims(&mut self, why: &'static str, stays: impl Fn(&Dimension) -> bool) {
+        let dims = self.subject.fabric.dims();
+        self.keep_where(why, |axis| axis.dim.is_some_and(|dim| stays(&dims[dim])));
+    }
+
+    /// Why axes stay, and which: `some ranks are slow (ring, fc)`.
+    pub(crate) fn why(&self) -> String {
         let mut of: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-        for (why, dim) in self.why.iter().zip(self.fabric.dims()).filter(|(why, _)| !why.is_empty()) {
-            of.entry(why).or_default().push(&dim.name);
+        for axis in self.axes.iter().filter(|axis| !axis.why.is_empty()) {
+            of.entry(axis.why).or_default().push(&axis.name);
         }
         let said: Vec<String> =
-            of.into_iter().map(|(why, dims)| format!("{why} ({})", dims.join(", "))).collect();
+            of.into_iter().map(|(why, axes)| format!("{why} ({})", axes.join(", "))).collect();
         said.join("; ")
     }
 
-    /// The dimension that is the axis with `weight` positions between neighbours.
-    fn dim_of(&self, role: &Role, weight: u32) -> Option<usize> {
-        let mut below = 1;
-        for axis in &role.axes {
-            if below == weight && axis.size > 1 {
-                return axis.dim.map(usize::from);
-            }
-            below *= axis.size;
+    /// The place of a role's axis among those that are looked at.
+    pub(crate) fn place(&self, axis: Option<Axis>) -> Option<usize> {
+        let Axis { size, stride, .. } = axis?;
+        self.axes.iter().position(|own| (own.size, own.stride) == (size, stride))
+    }
+
+    fn spot(&self, axis: Option<Axis>) -> Spot {
+        match (axis, self.place(axis)) {
+            (_, Some(place)) => Spot::At(place),
+            (Some(_), None) => Spot::Kept,
+            (None, None) => Spot::Nowhere,
         }
-        None
     }
 
-    fn pairs(&mut self) {
-        // Whatever the turn is: where the sum of coordinates decides, none keeps more than this one.
-        self.keep_where("the pair of NPUs chooses the switch", |dim| !dim.turns(Turn::Cyclic));
-    }
-
-    fn latencies(&mut self) {
-        self.keep_where("links that are shared have no latency", |dim| {
-            dim.latency.is_zero() && dim.size > 1 && dim.kind != DimKind::FullyConnected
-        });
+    /// Keeps an axis of a group.
+    fn keep_at(&mut self, spot: Spot, why: &'static str) {
+        match spot {
+            Spot::At(place) => self.axes[place].keep(why),
+            Spot::Kept => {}
+            Spot::Nowhere => self.keep_all(why),
+        }
     }
 
     fn classes(&mut self) {
-        let peers: Vec<Vec<Peer>> = self.workload.classes.iter().map(TaskGraph::peers).collect();
+        let workload = self.subject.workload;
+        let peers: Vec<Vec<Peer>> = workload.classes.iter().map(TaskGraph::peers).collect();
         let alone = peers.iter().all(Vec::is_empty);
-        if self.workload.class_runs.len() < 2 && alone {
+        if workload.class_runs.len() < 2 && alone {
             return;
         }
-        let (workload, graphs) = (self.workload, &self.workload.classes);
+        let graphs = &workload.classes;
         let class_of = |rank: u32| workload.class_of(rank) as usize;
-        self.keep_where("ranks differ in their tasks, or in how far away they send", |dim| {
+        self.keep_where("ranks differ in their tasks, or in how far away they send", |axis| {
             let same = |rank: u32| {
-                let first = rank - dim.coordinate(rank) * dim.stride();
+                let first = rank - axis.coordinate(rank) * axis.stride;
                 let (class, of_first) = (class_of(rank), class_of(first));
                 // Peers have numbers of their own, so that a shared class is not enough where there are any.
                 if peers[class].is_empty() && peers[of_first].is_empty() {
                     return class == of_first;
                 }
                 let relative = || peers[class].iter().all(|peer| matches!(peer, Peer::Ahead(_)));
-                peers[class].iter().all(|peer| dim.coordinate(peer.of(rank).0) == dim.coordinate(rank))
+                peers[class].iter().all(|peer| axis.coordinate(peer.of(rank).0) == axis.coordinate(rank))
                     && (class == of_first && relative()
                         || graphs[class].is_like(RankId(rank), &graphs[of_first], RankId(first)))
             };
@@ -184,72 +328,146 @@ impl Search<'_> {
         });
     }
 
-    fn slow(&mut self, slow: &Slowdowns) {
+    fn slow(&mut self) {
+        let Subject { slow, workload, .. } = self.subject;
         if slow.is_empty() {
             return;
         }
-        let ranks = self.workload.ranks;
-        self.keep_where("some ranks are slow", |dim| {
-            let first = |rank: u32| rank - dim.coordinate(rank) * dim.stride();
-            !(0..ranks).all(|rank| slow.alike(rank, first(rank)))
+        self.keep_where("some ranks are slow", |axis| {
+            let first = |rank: u32| rank - axis.coordinate(rank) * axis.stride;
+            !(0..workload.ranks).all(|rank| slow.alike(rank, first(rank)))
         });
     }
 
     fn group(&mut self, role: &Role) {
-        const PARTS: &str = "groups take parts of dimensions";
         if !role.is_grid() {
             return self.keep_all(PARTS);
         }
-        for axis in role.axes.iter().filter(|axis| axis.size > 1) {
-            let Some(dim) = axis.dim.map(usize::from) else { return self.keep_all(PARTS) };
-            let whole = &self.fabric.dims()[dim];
-            if (axis.size, axis.stride) != (whole.size, whole.stride()) {
-                self.keep(dim, PARTS);
+        for &axis in role.axes.iter().filter(|axis| axis.size > 1) {
+            if self.place(Some(axis)).is_some() {
+                continue;
+            }
+            self.in_parts = true;
+            // All that it shares coordinates with; nothing is known where it does not begin and end at one of them.
+            let end = axis.stride.saturating_mul(axis.size);
+            let fits = |own: &Candidate| {
+                let own_end = own.stride * own.size;
+                let inside = axis.stride >= own.stride && end <= own_end;
+                own_end <= axis.stride
+                    || end <= own.stride
+                    || inside && axis.stride.is_multiple_of(own.stride) && own_end.is_multiple_of(end)
+                    || own.stride >= axis.stride && own_end <= end && own.stride.is_multiple_of(axis.stride)
+            };
+            if !self.axes.iter().all(fits) {
+                return self.keep_all(PARTS);
+            }
+            for own in &mut self.axes {
+                if own.size > 1 && own.stride < end && axis.stride < own.stride * own.size {
+                    own.keep(PARTS);
+                }
             }
         }
     }
 
     fn phases(&mut self, plan: &CollectivePlan, role: &Role) {
         for phase in plan.phases.iter().filter(|phase| phase.size > 1) {
-            const UNLIKE: &str = "the algorithm treats ranks unlike";
-            let dim = usize::from(phase.dim);
-            let Some(&turn) = self.turns.get(dim) else { return self.keep_all(UNLIKE) };
-            match (turn, phase.turn) {
-                (Some(None), Some(found)) if phase.streams == 1 => self.turns[dim] = Some(Some(found)),
-                (Some(Some(known)), Some(found)) if known == found && phase.streams == 1 => {}
-                _ => self.keep(dim, UNLIKE),
+            let spot = self.spot(axis_of(role, phase));
+            let known = match spot {
+                Spot::At(place) => self.axes[place].turn,
+                Spot::Kept | Spot::Nowhere => None,
+            };
+            match (known, phase.turn, spot) {
+                (Some(None), Some(found), Spot::At(place)) if phase.streams == 1 => {
+                    self.axes[place].turn = Some(Some(found));
+                }
+                (Some(Some(known)), Some(found), _) if known == found && phase.streams == 1 => {}
+                _ => self.keep_at(spot, UNLIKE),
             }
             for &(weight, _) in &phase.gates {
-                match self.dim_of(role, weight) {
-                    Some(dim) => self.keep(dim, UNLIKE),
-                    None => return self.keep_all(UNLIKE),
-                }
+                self.keep_at(self.spot(axis_at(role, weight)), UNLIKE);
             }
         }
     }
 
     fn blocks(&mut self, plan: &CollectivePlan, role: &Role) {
-        // Phases in no dimension of the fabric have kept all already.
-        if self.turns.iter().all(Option::is_none) {
+        // Phases along no axis have kept all already.
+        if self.turning() == 0 {
             return;
         }
         let lengths: BTreeSet<u64> = plan.chunks.iter().map(|chunk| chunk.len()).collect();
         for phase in plan.phases.iter().filter(|phase| phase.size > 1) {
             let mut held = lengths.clone();
             for &(weight, size) in phase.cuts.iter().filter(|&&(_, size)| size > 1) {
-                let Some(dim) = self.dim_of(role, weight) else { return self.keep_all(UNEVEN) };
-                held = self.cut(&held, dim, size);
+                held = self.cut(&held, self.spot(axis_at(role, weight)), size);
             }
-            self.cut(&held, usize::from(phase.dim), phase.size);
+            self.cut(&held, self.spot(axis_of(role, phase)), phase.size);
         }
     }
 
-    /// The lengths of the blocks that lengths are cut into along a dimension, which stays where they differ.
-    fn cut(&mut self, lengths: &BTreeSet<u64>, dim: usize, size: u32) -> BTreeSet<u64> {
+    /// The lengths of the blocks that lengths are cut into along an axis, which stays where they differ.
+    fn cut(&mut self, lengths: &BTreeSet<u64>, spot: Spot, size: u32) -> BTreeSet<u64> {
         let size = u64::from(size);
         if lengths.iter().any(|length| !length.is_multiple_of(size)) {
-            self.keep(dim, UNEVEN);
+            self.keep_at(spot, UNEVEN);
         }
         lengths.iter().flat_map(|length| [length / size, length.div_ceil(size)]).collect()
+    }
+
+    /// Turns one axis after the other, by as few coordinates as routes allow.
+    fn by_routes(mut self, plans: &Plans, roles: &[&Role]) -> (Symmetry, String) {
+        let fabric = self.subject.fabric;
+        let inside = match self.subject.network {
+            Network::Analytical => Inside::Passed,
+            Network::Queued => Inside::Queued,
+            Network::Flow(settings) if settings.paths > 1 => {
+                self.keep_all("messages take several paths");
+                return (Symmetry::none(fabric), self.why());
+            }
+            Network::Flow(_) | Network::Packet(_) => Inside::Shared,
+        };
+        let stays = |axis: &Candidate| NpuAxis { size: axis.size, stride: axis.stride, turned: None };
+        let mut axes: Vec<NpuAxis> = self.axes.iter().map(stays).collect();
+        let mut best = Symmetry::none(fabric);
+        let mut exchanges = Exchanges::new(plans, roles, &self);
+        for at in 0..axes.len() {
+            let (Some(turn), size) = (self.axes[at].turn, axes[at].size) else { continue };
+            let turn = turn.unwrap_or(Turn::Cyclic);
+            let steps = (1..size).filter(|step| size.is_multiple_of(*step));
+            let mut why = "";
+            let found =
+                steps.filter(|step| turn == Turn::Cyclic || step.is_power_of_two()).find_map(|step| {
+                    let mut tried = axes.clone();
+                    tried[at].turned = Some(Turned { turn, step });
+                    let npus = Symmetry::of_npus(tried.clone());
+                    let found = match exchanges.flows(&npus, &self) {
+                        Some(flows) => {
+                            npus.compared(fabric, &flows, inside).map_err(|unlike| reason(unlike, fabric))
+                        }
+                        None => {
+                            Err("too many pairs of NPUs exchange messages for their routes to be compared")
+                        }
+                    };
+                    found.map_err(|found| why = found).ok().map(|symmetry| (tried, symmetry))
+                });
+            match found {
+                Some(found) => (axes, best) = found,
+                None if size > 1 => self.axes[at].keep(why),
+                None => {}
+            }
+        }
+        (best, self.why())
+    }
+}
+
+/// Why routes keep an axis from being turned.
+fn reason(unlike: Unlike, fabric: &Fabric) -> &'static str {
+    match unlike {
+        Unlike::Routes => "routes of ranks that are otherwise alike differ",
+        Unlike::Spread if fabric.ecmp().is_some() => {
+            "flows of ranks that are alike are hashed onto the same links"
+        }
+        Unlike::Spread => "ranks that are alike share links",
+        Unlike::Latency => NO_LATENCY,
+        Unlike::Order => "messages of ranks that are alike queue for the same links",
     }
 }

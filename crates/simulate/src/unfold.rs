@@ -38,7 +38,7 @@ pub(crate) fn links(prepared: &Prepared) -> Vec<Row<LinkId>> {
     if all as usize <= LISTED {
         return (0..all).map(|number| Row { number, members: 1, what: LinkId(number) }).collect();
     }
-    let row = |what: LinkId| Row { number: what.0, members: symmetry.members(), what };
+    let row = |what: LinkId| Row { number: what.0, members: symmetry.links_of(symmetry.port(what)), what };
     symmetry.links().map(row).collect()
 }
 

@@ -362,3 +362,62 @@ fn dimensions_are_tiers() {
     assert!(texts(table(&timeline, "links"), "tier").iter().all(|tier| tier == "d"));
     assert!(texts(table(&timeline, "links"), "way").iter().all(String::is_empty));
 }
+
+/// All hosts of two leaves exchange: 8 MB each, of which half cross the one spine. An NPU's port sends 7 MB at 1 GB/s; a leaf's
+/// uplink would have to carry 16 MB in that time, and takes 16 ms at its rate.
+fn across_the_spine(uplink: &str, network: &str) -> Summary {
+    simulate(&json!({
+        "schema": "syncline/1",
+        "fabric": {"built": {"network": {"leaf_spine": {
+            "leaves": 2, "hosts_per_leaf": 4, "spines": 1, "rate": "8Gb/s", "uplink_rate": uplink, "latency": "1us"}}}},
+        "workload": {"source": "collectives", "collectives": [{"kind": "all_to_all", "bytes": "8MB"}]},
+        "collectives": {"chunks": 1, "algorithms": {"default": {"all_to_all": "direct"}}},
+        "network": {"model": network},
+    }))
+    .summary
+}
+
+#[test]
+fn links_that_would_carry_too_much_are_told_with_a_bound() {
+    let told = across_the_spine("8Gb/s", "analytical");
+    let over = told.overload.expect("uplinks are overloaded");
+    assert_eq!(over.links, 4, "{over:?}");
+    assert!(over.link.contains("spine 0"), "{over:?}");
+    assert!((over.least_time_s - 16e-3).abs() < 1e-9, "{over:?}");
+    assert!(told.total_time_s < 8e-3 && over.times > 2.0, "{over:?}");
+    // What cannot be sent in time is what is more than the link carries meanwhile.
+    assert!(over.late_s > 8e-3 && over.late_s < 10e-3, "{over:?}");
+    // It holds for a model that lets links be shared.
+    let shared = across_the_spine("8Gb/s", "flow");
+    assert!(shared.total_time_s >= over.least_time_s, "{} {over:?}", shared.total_time_s);
+    assert_eq!(shared.overload, None);
+    // With as much up as down nothing is too much.
+    assert_eq!(across_the_spine("32Gb/s", "analytical").overload, None);
+}
+
+/// Nodes on rails: a row for the links inside nodes, one for those of cards; each axis is booked where its slowest links are.
+#[test]
+fn tiers_have_rows_of_their_own() {
+    let timeline = simulate(&json!({
+        "schema": "syncline/1",
+        "fabric": {"built": {
+            "network": {"leaf_spine": {"leaves": 4, "hosts_per_leaf": 8, "spines": 2, "rate": "8Gb/s", "latency": "1us"}},
+            "nodes": {"npus": 4, "rate_per_npu": "80Gb/s", "latency": "1us", "rails": true}}},
+        "workload": {"source": "collectives", "collectives": [{"kind": "all_reduce", "bytes": "32MB"}]},
+    }));
+    let summary = &timeline.summary;
+    let names: Vec<&str> = summary.dims.iter().map(|dim| dim.name.as_str()).collect();
+    assert_eq!(names, ["scale-up", "host-leaf", "leaf-spine"]);
+    // Up to the switch and down again: 3/4 of 32 MB twice inside a node, and 7/8 of the quarter that is left on a rail.
+    assert_eq!(summary.dims[0].bytes, 32 * 2 * 2 * 24_000_000);
+    assert_eq!(summary.dims[1].bytes, 32 * 2 * 2 * 7_000_000);
+    assert_eq!(summary.dims[2].bytes, 0);
+    let phases: BTreeSet<&str> =
+        texts(table(&timeline, "phases"), "dimension").iter().map(String::as_str).collect();
+    assert_eq!(phases, BTreeSet::from(["host-leaf", "scale-up"]));
+    let on_path: BTreeSet<&str> = path(&timeline).iter().map(|segment| segment.5).collect();
+    assert_eq!(on_path, BTreeSet::from(["host-leaf", "scale-up"]));
+    let links = table(&timeline, "links");
+    assert_eq!(texts(links, "dimension"), texts(links, "tier"));
+    assert_eq!(summary.simulated_ranks, 1);
+}

@@ -1,149 +1,18 @@
 //! One rank that stands for many: the same tables and the same answer as with every rank simulated.
 
+#[path = "support/both.rs"]
+mod both;
 mod support;
 #[path = "support/traces.rs"]
 mod traces;
 
+use both::{compare, compare_tracing, even, longer};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use support::{cases, models, scenario, simulate};
 use syncline_formats::chakra::{CollectiveType, Metadata, Node, write_file};
 use syncline_simulate::Scenario;
-use syncline_timeline::{Data, Flow, Span, Timeline, Track};
 use traces::traces;
-
-/// A span with its label as text.
-type Labelled<'a> = (u32, Track, u64, u64, &'a str, u64);
-
-/// Spans, and those that messages lead from and to, in an order that does not depend on when they were booked.
-fn spans(timeline: &Timeline) -> (Vec<Labelled<'_>>, Vec<[Labelled<'_>; 2]>) {
-    let of = |span: &Span| {
-        let label = timeline.spans.labels[span.label as usize].as_str();
-        (span.rank.0, span.track, span.start.0, span.end.0, label, span.bytes.0)
-    };
-    let all = &timeline.spans.spans;
-    let mut spans: Vec<_> = all.iter().map(of).collect();
-    spans.sort_unstable();
-    let ends = |flow: &Flow| [flow.from, flow.to].map(|at| of(&all[at as usize]));
-    let mut flows: Vec<_> = timeline.spans.flows.iter().map(ends).collect();
-    flows.sort_unstable();
-    (spans, flows)
-}
-
-/// Runs with and without the quotient; ranks simulated with it.
-fn compare(value: &Value) -> u64 {
-    compare_tracing(value, 1)
-}
-
-/// The same, with spans of the first ranks.
-fn compare_tracing(value: &Value, traced: u64) -> u64 {
-    let mut value = value.clone();
-    value["trace"] = json!({"ranks": (0..traced).collect::<Vec<_>>(), "max_spans": 1 << 20});
-    let quotient = simulate(&value);
-    value["quotient"] = json!(false);
-    let full = simulate(&value);
-    assert_eq!(full.summary.simulated_ranks, full.summary.ranks);
-    let simulated = quotient.summary.simulated_ranks;
-    let mut summary = quotient.summary.clone();
-    (summary.simulated_ranks, summary.events) = (full.summary.simulated_ranks, full.summary.events);
-    summary.simulated_iterations = full.summary.simulated_iterations;
-    summary.simulated_micro_batches = full.summary.simulated_micro_batches;
-    let mut expected = full.summary.clone();
-    let flow = value["network"]["model"] == "flow";
-    if flow {
-        // Of several links on a way that are all full, any may be the one that is waited for, as in `waiting_s` below.
-        for reason in [&mut summary.reason, &mut expected.reason] {
-            let waited = reason.find(" Messages waited for each other").unwrap_or(reason.len());
-            reason.truncate(waited);
-        }
-    }
-    assert_same(&json!(summary), &json!(expected), flow, &value);
-    for (mine, other) in quotient.tables.iter().zip(&full.tables) {
-        // One of alike links is told in the quotient.
-        if mine.name == "contention" {
-            continue;
-        }
-        for (column, same) in mine.columns.iter().zip(&other.columns) {
-            if flow && column.name == "waiting_s" {
-                continue;
-            }
-            let alike = match (&column.data, &same.data) {
-                (Data::Float(mine), Data::Float(other)) if flow => {
-                    mine.len() == other.len() && mine.iter().zip(other).all(|(&a, &b)| close(a, b))
-                }
-                (mine, other) => mine == other,
-            };
-            assert!(alike, "{}.{} {mine:#?} {other:#?} {value}", mine.name, column.name);
-        }
-    }
-    let (mut mine, mut other) = (spans(&quotient), spans(&full));
-    if flow {
-        for (spans, _) in [&mut mine, &mut other] {
-            spans.sort_unstable_by_key(|&(rank, track, start, end, label, bytes)| {
-                (rank, track, label, bytes, start, end)
-            });
-        }
-        assert_eq!(mine.0.len(), other.0.len(), "{value}");
-        for (a, b) in mine.0.iter().zip(&other.0) {
-            assert!(
-                a.2.abs_diff(b.2) <= PICOSECONDS && a.3.abs_diff(b.3) <= PICOSECONDS,
-                "{a:?} {b:?} {value}"
-            );
-        }
-    } else {
-        assert_eq!(mine, other, "{value}");
-    }
-    simulated
-}
-
-/// How far times of the flow model may be apart: rates are rounded down to whole units, and where two links tie it hangs on
-/// the order of events which of them is rounded.
-const PICOSECONDS: u64 = 1_000;
-
-/// Whether two numbers of the flow model agree.
-fn close(a: f64, b: f64) -> bool {
-    (a - b).abs() <= 1e-6 * a.abs().max(b.abs()) + 1e-9
-}
-
-/// Compares two values; numbers of the flow model as far as they must agree.
-fn assert_same(mine: &Value, other: &Value, flow: bool, scenario: &Value) {
-    match (mine, other) {
-        (Value::Object(a), Value::Object(b)) if flow => {
-            assert!(a.keys().eq(b.keys()));
-            a.iter().for_each(|(key, value)| assert_same(value, &b[key], flow, scenario));
-        }
-        (Value::Array(a), Value::Array(b)) if flow => {
-            assert_eq!(a.len(), b.len(), "{scenario}");
-            a.iter().zip(b).for_each(|(a, b)| assert_same(a, b, flow, scenario));
-        }
-        (Value::Number(a), Value::Number(b)) if flow => {
-            assert!(close(a.as_f64().unwrap(), b.as_f64().unwrap()), "{a} {b} {scenario}");
-        }
-        _ => assert_eq!(mine, other, "{scenario}"),
-    }
-}
-
-/// Makes sizes divide evenly among up to 4 x 4 x 4 ranks.
-fn even(mut value: Value) -> Value {
-    const FACTOR: u64 = 64 * 27;
-    let workload = &mut value["workload"];
-    for collective in workload.get_mut("collectives").and_then(Value::as_array_mut).into_iter().flatten() {
-        let bytes: u64 = collective["bytes"].as_str().unwrap().trim_end_matches('B').parse().unwrap();
-        collective["bytes"] = json!(format!("{}B", bytes * 4 * FACTOR));
-    }
-    for layer in workload.get_mut("layers").and_then(Value::as_array_mut).into_iter().flatten() {
-        for key in ["parameters", "inputs", "outputs"] {
-            layer[key] = json!(layer[key].as_u64().unwrap() * FACTOR);
-        }
-    }
-    value
-}
-
-/// More iterations than it takes to become steady.
-fn longer(mut value: Value, iterations: u32) -> Value {
-    value["workload"]["iterations"] = json!(iterations);
-    value
-}
 
 proptest! {
     #![proptest_config(cases(60))]

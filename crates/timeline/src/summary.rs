@@ -15,7 +15,7 @@ pub enum Ended {
     Interrupted,
 }
 
-/// One dimension (or, on a fabric without dimensions, all links together).
+/// One dimension; of a graph with several tiers of links, one tier, and of any other graph all links together.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 pub struct DimSummary {
     /// Its name.
@@ -60,6 +60,22 @@ pub struct Packets {
     pub rtt_p50_s: f64,
     /// 99th percentile over connections.
     pub rtt_p99_s: f64,
+}
+
+/// Links inside the network over which the model sent more than they can carry, because it lets nothing wait there: times are
+/// too short.
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
+pub struct Overload {
+    /// The fullest of them, such as `leaf 0 -> spine 1`.
+    pub link: String,
+    /// How many there are.
+    pub links: u64,
+    /// What the fullest one was to send in its fullest moment, over what it can.
+    pub times: f64,
+    /// How much later it would send some of its bytes in the first two iterations, at least: other work may hide that.
+    pub late_s: f64,
+    /// The run takes at least this long: what the fullest link needs for all its bytes, or `total_time_s` where that is more.
+    pub least_time_s: f64,
 }
 
 /// One of several jobs. Times are means over its ranks unless said otherwise.
@@ -177,6 +193,9 @@ pub struct Summary {
     pub events: u64,
     /// Per dimension.
     pub dims: Vec<DimSummary>,
+    /// Where the model was too quick; none where every link can carry what it was to, or the model lets messages wait.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overload: Option<Overload>,
     /// What became of packets; none where the network model has no packets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets: Option<Packets>,

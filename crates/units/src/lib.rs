@@ -22,5 +22,5 @@ pub use cut::{Extent, cut};
 pub use ids::{GroupId, JobId, LinkId, NpuId, RankId, TaskId, rank_list};
 pub use parse::UnitError;
 pub use quantity::{Bytes, FlopRate, Flops, Frequency, Rate, Time};
-pub use turn::Turn;
+pub use turn::{Turn, Turned};
 pub use words::{CollectiveKind, DataType, DimKind, Shape, ShapeDim};

@@ -20,3 +20,52 @@ impl Turn {
         }
     }
 }
+
+/// A turn of which every `step`-th is taken: those that move coordinate 0 to a multiple of the step, which divides the size.
+/// Coordinates below the step then stand for all others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turned {
+    /// How coordinates move.
+    pub turn: Turn,
+    /// Number of coordinates that none of these moves onto another; a power of two where they move by exclusive or.
+    pub step: u32,
+}
+
+impl Turned {
+    /// Where coordinate `index` is once `to` has been moved below the step, both below `size`.
+    #[inline]
+    pub const fn seen_from(self, index: u32, to: u32, size: u32) -> u32 {
+        self.turn.seen_from(index, to - to % self.step, size)
+    }
+
+    /// Where coordinate `index` is after the `number`-th move, of `size / step`.
+    #[inline]
+    pub const fn moved(self, index: u32, number: u32, size: u32) -> u32 {
+        let by = number * self.step;
+        match self.turn {
+            Turn::Cyclic if index < size - by => index + by,
+            Turn::Cyclic => index - (size - by),
+            Turn::Xor => index ^ by,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moves_are_undone_by_looking_from_where_they_lead() {
+        let cases = [(Turn::Cyclic, 12, 3), (Turn::Cyclic, 5, 1), (Turn::Xor, 16, 4), (Turn::Xor, 8, 1)];
+        for (turn, size, step) in cases {
+            let turned = Turned { turn, step };
+            for (index, number) in (0..size).flat_map(|i| (0..size / step).map(move |n| (i, n))) {
+                for below in 0..step {
+                    let [to, from] = [below, index].map(|c| turned.moved(c, number, size));
+                    assert_eq!(to % step, below);
+                    assert_eq!(turned.seen_from(from, to, size), index);
+                }
+            }
+        }
+    }
+}

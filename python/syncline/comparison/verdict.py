@@ -196,6 +196,8 @@ def warnings(found: Comparison) -> Iterator[str]:
         if each.ended != "finished":
             text = subject.ENDED[each.ended]
             yield f"{label} was cut short. {text}{'' if each.iterations else f' {subject.NO_STEP}'}"
+        if each.overload:
+            yield f"{label} is too quick. {subject.overload(each)}"
     if a.ranks != b.ranks:
         yield f"A has {counted(a.ranks, 'rank')} and B {b.ranks}: a step of the one does not do the work of the other."
     if bool(a.compute_s) != bool(b.compute_s):

@@ -12,6 +12,7 @@ from syncline.config.quantity import Rate, Time
 
 Count = Annotated[int, Field(ge=1, le=2**32 - 1)]
 Seed = Annotated[int, Field(ge=0, le=2**63)]
+Efficiency = Annotated[float, Field(gt=0, le=1)]
 
 MAX_DIMENSIONS = 16
 """Dimensions of a grid."""
@@ -39,6 +40,8 @@ class Wired(Strict):
     """Rate of a link."""
     latency: Time = "0s"
     """Latency of a link."""
+    efficiency: Efficiency = 1.0
+    """Payload over all bits on a link, above 0 to 1."""
 
 
 class FatTree(Wired):
@@ -52,6 +55,8 @@ class FatTree(Wired):
     """Rate of links between switches, where it is another."""
     uplink_latency: Time | None = None
     """Latency of links between switches, where it is another."""
+    uplink_efficiency: Efficiency | None = None
+    """Efficiency of links between switches, where it is another."""
 
 
 class LeafSpine(Wired):
@@ -73,10 +78,14 @@ class LeafSpine(Wired):
     """Rate of links between leaves and spines, where it is another."""
     uplink_latency: Time | None = None
     """Latency of links between leaves and spines, where it is another."""
+    uplink_efficiency: Efficiency | None = None
+    """Efficiency of links between leaves and spines, where it is another."""
     core_rate: Rate | None = None
     """Rate of links between spines and cores, where it is not that of the uplinks."""
     core_latency: Time | None = None
     """Latency of links between spines and cores, where it is not that of the uplinks."""
+    core_efficiency: Efficiency | None = None
+    """Efficiency of links between spines and cores, where it is not that of the uplinks."""
 
 
 class Dragonfly(Wired):
@@ -94,10 +103,14 @@ class Dragonfly(Wired):
     """Rate of links within a group, where it is another."""
     local_latency: Time | None = None
     """Latency of links within a group, where it is another."""
+    local_efficiency: Efficiency | None = None
+    """Efficiency of links within a group, where it is another."""
     global_rate: Rate | None = None
     """Rate of links between groups, where it is another."""
     global_latency: Time | None = None
     """Latency of links between groups, where it is another."""
+    global_efficiency: Efficiency | None = None
+    """Efficiency of links between groups, where it is another."""
 
 
 class Expander(Wired):
@@ -117,6 +130,8 @@ class Expander(Wired):
     """Rate of links between switches, where it is another."""
     uplink_latency: Time | None = None
     """Latency of links between switches, where it is another."""
+    uplink_efficiency: Efficiency | None = None
+    """Efficiency of links between switches, where it is another."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Expander:
@@ -180,12 +195,16 @@ class Nodes(Strict):
     """What an NPU sends to all switches of its node together."""
     latency: Time = "0s"
     """Latency of such a link."""
+    efficiency: Efficiency = 1.0
+    """Payload over all bits on such a link, above 0 to 1."""
     nics: Count | None = None
     """Network cards of a node, a divisor or a multiple of `npus`; one for each NPU unless said otherwise."""
     pcie_rate: Rate | None = None
     """Rate of the link between an NPU and a card. Needed where NPUs share cards; where given, cards are vertices."""
     pcie_latency: Time | None = None
     """Latency of such a link."""
+    pcie_efficiency: Efficiency | None = None
+    """Payload over all bits on such a link, above 0 to 1; without it, 1."""
     rails: bool = False
     """Rail-optimised: card i of each node is on leaf i of its group of leaves, as many as a node has cards."""
     forward: bool = False

@@ -106,7 +106,10 @@ def graph(
         origins.move(resolved, route_at, route_source)
     if problems:
         refuse(*in_order(problems))
-    return {"npus": len(npus), "switches": len(switches), "links": links, "routing": routing}
+    made: dict[str, Any] = {"npus": len(npus), "switches": len(switches), "links": links, "routing": routing}
+    if isinstance(fabric.npus, list) or isinstance(fabric.switches, list):
+        made["names"] = [*npus, *switches]
+    return made
 
 
 def _speed(link: Link) -> tuple[int, int]:

@@ -9,13 +9,14 @@ from syncline.config.problem import error, refuse
 from syncline.config.shape import sizes
 
 if TYPE_CHECKING:
+    from syncline.config.base import Strict
     from syncline.config.origin import Origins
 
 
 def expand(fabric: BuiltFabric, origins: Origins) -> dict[str, Any]:
     """The resolved fabric. A torus, a hypercube and a switch are dimensions, unless they join nodes."""
     family = next(name for name in fabric.FAMILIES if getattr(fabric, name) is not None)
-    numbers = {key: value for key, value in getattr(fabric, family).model_dump().items() if value is not None}
+    numbers = _given(getattr(fabric, family))
     if "sizes" in numbers:
         numbers["sizes"] = sizes(numbers["sizes"])
     if fabric.nodes is None and family in ("torus", "hypercube", "switch"):
@@ -39,7 +40,7 @@ def expand(fabric: BuiltFabric, origins: Origins) -> dict[str, Any]:
         origins.move(("fabric", "built", key), ("fabric", key))
     origins.move(("fabric", "built", "routing", "explicit"), ("fabric", "routing"))
     if fabric.nodes is not None:
-        built["nodes"] = {key: value for key, value in fabric.nodes.model_dump().items() if value is not None}
+        built["nodes"] = _given(fabric.nodes)
     match fabric.routing:
         case None:
             pass
@@ -52,6 +53,13 @@ def expand(fabric: BuiltFabric, origins: Origins) -> dict[str, Any]:
         case word:
             built["routing"] = word
     return {"built": built}
+
+
+def _given(of: Strict) -> dict[str, Any]:
+    """Its keys and values, without those that say nothing: bits are payload unless an efficiency says otherwise."""
+    return {
+        key: value for key, value in of.model_dump().items() if value is not None and (key, value) != ("efficiency", 1)
+    }
 
 
 def _dims(family: str, numbers: dict[str, Any], origins: Origins) -> list[dict[str, Any]]:
@@ -71,6 +79,7 @@ def _dims(family: str, numbers: dict[str, Any], origins: Origins) -> list[dict[s
             "size": size,
             "rate": numbers["rate"],
             "latency": numbers["latency"],
+            "efficiency": numbers.get("efficiency", 1.0),
         }
         for index, size in enumerate(found)
     ]

@@ -8,11 +8,10 @@ from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
 from syncline.config import limits
 from syncline.config.base import Strict, either, form, wrong
-from syncline.config.built import BuiltFabric, Ecmp, Vertex, routing_form
+from syncline.config.built import BuiltFabric, Ecmp, Efficiency, Vertex, routing_form
 from syncline.config.quantity import Rate, Time
 from syncline.config.shape import check_shape, check_sizes
 
-Efficiency = Annotated[float, Field(gt=0, le=1)]
 Count = Annotated[int, Field(ge=1, le=2**32 - 1)]
 Rates = Annotated[Rate | list[Rate], either('a rate such as "100Gb/s", or a list with one for each dimension')]
 Times = Annotated[Time | list[Time], either('a time such as "0.5us", or a list with one for each dimension')]

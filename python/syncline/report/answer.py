@@ -46,6 +46,8 @@ def _parts(result: Result, width: int, *, ascii_only: bool) -> Iterator[Renderab
         yield Text(subject.NO_STEP, "bold yellow")
     yield ""
     yield Padding(_times(summary, width, ascii_only=ascii_only), (0, 0, 0, 2))
+    if summary.overload:
+        yield Text(subject.overload(summary), "yellow")
     if summary.jobs:
         yield ""
         yield Padding(jobs(summary), (0, 0, 0, 2))
@@ -140,9 +142,10 @@ def jobs(summary: Summary) -> Table:
 
 
 def _dimensions(summary: Summary, width: int, *, ascii_only: bool) -> Table:
-    bars = max(min(width - 58, 30), 0)
+    names = min(max([9, *(len(dim.name) for dim in summary.dims)]), 20)
+    bars = max(min(width - 49 - names, 30), 0)
     table = bare()
-    table.add_column("dimension", overflow="fold", min_width=9)
+    table.add_column("dimension", overflow="fold", min_width=names)
     table.add_column("utilisation", justify="right", no_wrap=True)
     if bars:
         table.add_column("", no_wrap=True)

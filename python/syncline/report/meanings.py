@@ -71,6 +71,7 @@ _TYPES = {
     "tuple[Dimension, ...]": "list of dimensions",
     "tuple[JobSummary, ...]": "list of jobs",
     "Packets | None": "packets",
+    "Overload | None": "overload",
 }
 """Python's types in the words of manifests."""
 
@@ -210,6 +211,7 @@ def _summary() -> Iterator[Meaning]:
         ("Summary", ""),
         ("Dimension", "dims[]."),
         ("Packets", "packets."),
+        ("Overload", "overload."),
         ("JobSummary", "jobs[]."),
     ):
         about = " ".join((ast.get_docstring(classes[name]) or "").split()).rstrip(".")

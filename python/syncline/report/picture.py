@@ -1,7 +1,8 @@
 """A fabric as a picture: an SVG file, from what ``show`` says of it.
 
 Levels of switches are drawn above each other; grids as grids, where higher dimensions repeat the lower ones; all else
-in circles, the highest level inside. The same fabric gives the same bytes.
+in circles, the highest level inside. Of levels of switches that are too wide, the first groups of vertices and the last
+one are drawn. The same fabric gives the same bytes.
 """
 
 from __future__ import annotations
@@ -29,10 +30,15 @@ _ROW = 96.0
 _MARGIN = 28.0
 _LABELS = 132.0
 """Room for the names of levels."""
+_WIDEST = 64
+"""Vertices of a row in which all are drawn."""
+_SOME = 16
+"""Vertices of a level in which all are drawn where rows are wider."""
 
 
 def svg(view: dict[str, Any], title: str) -> str:
     """The picture of a fabric that ``show`` lists with all its links."""
+    view = _folded(_numbered(view))
     places = _places(view)
     left, top = (min(place[axis] for place in places) for axis in (0, 1))
     right, bottom = (max(place[axis] for place in places) for axis in (0, 1))
@@ -71,15 +77,55 @@ def _levels(view: dict[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
-def _pairs(view: dict[str, Any]) -> list[tuple[int, int, int]]:
-    """Links as numbers of their ends and of the link; a link each way is there twice."""
-    first = {level["name"]: level["first"] for level in _levels(view)}
+def _numbered(view: dict[str, Any]) -> dict[str, Any]:
+    """The view with names of all vertices, and links as numbers of their ends and of the link."""
+    labels = view.get("names") or [
+        f"{level['name']} {index}" for level in _levels(view) for index in range(level["count"])
+    ]
+    numbers = {label: number for number, label in enumerate(labels)}
+    pairs = [(numbers[link["from"]], numbers[link["to"]], at) for at, link in enumerate(view["listed"])]
+    return {**view, "labels": labels, "pairs": pairs}
 
-    def number(name: str) -> int:
-        word, _, index = name.rpartition(" ")
-        return int(first[word]) + int(index)
 
-    return [(number(link["from"]), number(link["to"]), at) for at, link in enumerate(view["listed"])]
+def _folded(view: dict[str, Any]) -> dict[str, Any]:
+    """The view without most of the vertices, where levels above each other are too wide for a picture."""
+    if not _rows(view) or max(level["count"] for level in _levels(view)) <= _WIDEST:
+        return view
+    around: dict[int, list[int]] = {}
+    for start, end, _ in view["pairs"]:
+        around.setdefault(start, []).append(end)
+    kept: set[int] = set()
+    # From the highest level down: of hosts in no groups of their own, some of those below each switch that is drawn.
+    for level in sorted(_levels(view), key=lambda level: (-level["height"], level["first"])):
+        kept.update(_kept(level, kept, around))
+    numbers = {vertex: number for number, vertex in enumerate(sorted(kept))}
+    levels, first = [], 0
+    for level in _levels(view):
+        count = sum(vertex in kept for vertex in range(level["first"], level["first"] + level["count"]))
+        group = level["group"] if level["group"] <= _SOME else count
+        levels.append({**level, "first": first, "count": count, "group": group, "all": level["count"]})
+        first += count
+    pairs = [(numbers[start], numbers[end], at) for start, end, at in view["pairs"] if {start, end} <= kept]
+    labels = [view["labels"][vertex] for vertex in sorted(kept)]
+    return {**view, "levels": levels, "pairs": pairs, "labels": labels}
+
+
+def _kept(level: dict[str, Any], kept: set[int], around: dict[int, list[int]]) -> Iterable[int]:
+    """The vertices of a level that a folded picture draws: the first groups and the last one."""
+    first, count, group = level["first"], level["count"], level["group"]
+    every = range(first, first + count)
+    if count <= _SOME:
+        return every
+    if 1 < group <= _SOME:
+        ends = [0, 1, count // group - 1] if group <= _SOME // 2 else [0, count // group - 1]
+        return (vertex for at in ends for vertex in every[at * group : (at + 1) * group])
+    below: dict[int, list[int]] = {}
+    for vertex in every:
+        for above in around.get(vertex, []):
+            if above in kept:
+                below.setdefault(above, []).append(vertex)
+    some = [vertex for own in below.values() for vertex in (*own[:2], own[-1])]
+    return some or (*every[: _SOME - 1], every[-1])
 
 
 def _places(view: dict[str, Any]) -> list[Point]:
@@ -112,7 +158,7 @@ def _spread(level: dict[str, Any]) -> list[float]:
 
 def _in_circles(view: dict[str, Any]) -> list[Point]:
     """The highest level in a circle by groups, each lower one around it, near its neighbours."""
-    pairs = _pairs(view)
+    pairs = view["pairs"]
     around: dict[int, list[int]] = {}
     for start, end, _ in pairs:
         around.setdefault(start, []).append(end)
@@ -166,7 +212,7 @@ def _in_grid(view: dict[str, Any], sizes: list[int]) -> list[Point]:
             rest //= size
         found.append((at[0], at[1]))
     joined: dict[int, list[int]] = {}
-    for start, end, _ in _pairs(view):
+    for start, end, _ in view["pairs"]:
         joined.setdefault(start, []).append(end)
     for vertex in range(view["npus"], view["npus"] + view["switches"]):
         around = [found[npu] for npu in joined[vertex]]
@@ -184,7 +230,7 @@ def _tiers(view: dict[str, Any]) -> list[dict[str, Any]]:
 def _links(view: dict[str, Any], places: list[Point], tiers: list[dict[str, Any]]) -> Iterator[str]:
     """One line for each cable; parallel ones beside each other, those that lead past others bent."""
     passed: dict[tuple[int, int], int] = {}
-    pairs = _pairs(view)
+    pairs = view["pairs"]
     both = {(start, end) for start, end, _ in pairs}
     grid = isinstance(view["layout"], dict)
     for start, end, number in pairs:
@@ -210,7 +256,7 @@ def _vertices(view: dict[str, Any], places: list[Point]) -> Iterator[str]:
     for level in _levels(view):
         for index in range(level["count"]):
             x, y = places[level["first"] + index]
-            name = f"<title>{escape(level['name'])} {index}</title>"
+            name = f"<title>{escape(view['labels'][level['first'] + index])}</title>"
             match level["kind"]:
                 case "npu":
                     yield f'<circle cx="{_n(x)}" cy="{_n(y)}" r="5" fill="#333333">{name}</circle>'
@@ -227,8 +273,11 @@ def _names(view: dict[str, Any], places: list[Point]) -> Iterator[str]:
     """How many vertices a level has, and what they are called, at the left of their row."""
     for level in _levels(view):
         y = places[level["first"]][1]
-        name = f"{escape(level['name'])} x {level['count']}"
-        yield f'<text x="{_n(_MARGIN / 2)}" y="{_n(y + 4)}" fill="#333333">{name}</text>'
+        every = level.get("all", level["count"])
+        yield f'<text x="{_n(_MARGIN / 2)}" y="{_n(y + 4)}" fill="#333333">{escape(level["name"])} x {every}</text>'
+        if every > level["count"]:
+            said = f"{level['count']} are drawn"
+            yield f'<text x="{_n(_MARGIN / 2)}" y="{_n(y + 18)}" fill="#777777" font-size="10">{said}</text>'
 
 
 def _legend(tiers: list[dict[str, Any]], height: float) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from syncline.report.quantity import counted, listed, money, per_kilowatt, per_million, percent, scaled, time
+from syncline.report.quantity import counted, digits, listed, money, per_kilowatt, per_million, percent, scaled, time
 
 if TYPE_CHECKING:
     from syncline.result import Result
@@ -175,6 +175,23 @@ def _port(result: Result, row: int) -> str:
     if len(result.summary.dims) < 2 or number not in links["link"]:
         return name
     return f"{name} in {links['dimension'][links['link'].index(number)]}"
+
+
+def overload(summary: Summary) -> str:
+    """Where the network model was too quick, and by how much at least; empty where it was not."""
+    found = summary.overload
+    if found is None:
+        return ""
+    others = f" and {counted(found.links - 1, 'other link')}" if found.links > 1 else ""
+    said = (
+        f"{summary.network_model} lets nothing wait inside the network: {found.link}{others} would have to carry up to"
+        f" {digits(found.times)} times their rate."
+    )
+    if (more := found.least_time_s - summary.total_time_s) > 0:
+        said += f" The time is {percent(more / summary.total_time_s)} too short at least ({time(found.least_time_s)})."
+    elif found.late_s:
+        said += f" {time(found.late_s)} of what it sends would come later at least, unless other work hides that."
+    return f"{said} `--network flow` lets links be shared."
 
 
 def faults(summary: Summary) -> str:

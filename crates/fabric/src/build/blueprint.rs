@@ -80,7 +80,8 @@ impl Blueprint {
             }
             let links = links.len() as u32 - first;
             if links > 0 {
-                tiers.push(Tier { name: name.to_owned(), kind, first, links });
+                let wire_rate = Some(wire.all);
+                tiers.push(Tier { name: name.to_owned(), kind, first, links, wire_rate });
             }
         }
         let mut first = 0;

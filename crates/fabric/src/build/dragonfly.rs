@@ -7,14 +7,14 @@
 //! ports that are left over stay free.
 
 use super::blueprint::{Blueprint, Cables, Sort};
-use super::{Drawn, Wire, at_least, bad, holdable, product, rates};
+use super::{Drawn, Efficiency, Wire, at_least, bad, holdable, product, rates};
 use crate::measure::Known;
 use crate::parts::{Layout, LinkKind};
 use serde::{Deserialize, Serialize};
 use syncline_units::{Rate, Time};
 
 /// A dragonfly.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Dragonfly {
     /// Hosts of a router.
@@ -31,18 +31,27 @@ pub struct Dragonfly {
     /// Latency of a link.
     #[serde(default)]
     pub latency: Time,
+    /// Payload over all bits on a link, above 0 to 1.
+    #[serde(default)]
+    pub efficiency: Efficiency,
     /// Rate of links within a group, where it is another.
     #[serde(default)]
     pub local_rate: Option<Rate>,
     /// Latency of links within a group, where it is another.
     #[serde(default)]
     pub local_latency: Option<Time>,
+    /// Efficiency of links within a group, where it is another.
+    #[serde(default)]
+    pub local_efficiency: Option<Efficiency>,
     /// Rate of links between groups, where it is another.
     #[serde(default)]
     pub global_rate: Option<Rate>,
     /// Latency of links between groups, where it is another.
     #[serde(default)]
     pub global_latency: Option<Time>,
+    /// Efficiency of links between groups, where it is another.
+    #[serde(default)]
+    pub global_efficiency: Option<Efficiency>,
 }
 
 pub(super) fn draw(spec: &Dragonfly) -> Drawn {
@@ -80,7 +89,7 @@ pub(super) fn draw(spec: &Dragonfly) -> Drawn {
             }
         }
     }
-    let wire = Wire { rate: spec.rate, latency: spec.latency };
+    let wire = Wire::new(spec.rate, spec.latency, spec.efficiency);
     Ok(Blueprint {
         family: "dragonfly",
         levels: vec![Sort::hosts(hosts), Sort::switches("router", 1, groups * a, a)],
@@ -94,13 +103,13 @@ pub(super) fn draw(spec: &Dragonfly) -> Drawn {
             Cables {
                 name: "local",
                 kind: LinkKind::Local,
-                wire: wire.or(spec.local_rate, spec.local_latency),
+                wire: wire.or(spec.local_rate, spec.local_latency, spec.local_efficiency),
                 ends: local,
             },
             Cables {
                 name: "global",
                 kind: LinkKind::Global,
-                wire: wire.or(spec.global_rate, spec.global_latency),
+                wire: wire.or(spec.global_rate, spec.global_latency, spec.global_efficiency),
                 ends: global,
             },
         ],

@@ -11,7 +11,7 @@
 //!    joins the two.
 
 use super::blueprint::{Blueprint, Cables, Sort};
-use super::{Drawn, Wire, at_least, bad, holdable, product, rates};
+use super::{Drawn, Efficiency, Wire, at_least, bad, holdable, product, rates};
 use crate::measure::Known;
 use crate::parts::{Layout, LinkKind};
 use rand::{Rng, RngExt, SeedableRng};
@@ -23,7 +23,7 @@ use syncline_units::{Rate, Time};
 const EXCHANGES: u64 = 20;
 
 /// A random regular graph. Either `switches` and `hosts_per_switch` are given, or `hosts`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Expander {
     /// Switches.
@@ -45,19 +45,25 @@ pub struct Expander {
     /// Latency of a link.
     #[serde(default)]
     pub latency: Time,
+    /// Payload over all bits on a link, above 0 to 1.
+    #[serde(default)]
+    pub efficiency: Efficiency,
     /// Rate of links between switches, where it is another.
     #[serde(default)]
     pub uplink_rate: Option<Rate>,
     /// Latency of links between switches, where it is another.
     #[serde(default)]
     pub uplink_latency: Option<Time>,
+    /// Efficiency of links between switches, where it is another.
+    #[serde(default)]
+    pub uplink_efficiency: Option<Efficiency>,
 }
 
 pub(super) fn draw(spec: &Expander, seed: u64) -> Drawn {
     rates(&[("rate", Some(spec.rate)), ("uplink_rate", spec.uplink_rate)])?;
     let seed = spec.seed.unwrap_or(seed);
-    let wire = Wire { rate: spec.rate, latency: spec.latency };
-    let uplink = wire.or(spec.uplink_rate, spec.uplink_latency);
+    let wire = Wire::new(spec.rate, spec.latency, spec.efficiency);
+    let uplink = wire.or(spec.uplink_rate, spec.uplink_latency, spec.uplink_efficiency);
     let (levels, tiers, hosts_per_leaf) = match (spec.switches, spec.hosts_per_switch, spec.hosts) {
         (Some(switches), Some(below), None) => {
             at_least(1, &[("switches", switches), ("hosts_per_switch", below)])?;

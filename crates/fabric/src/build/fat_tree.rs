@@ -7,12 +7,12 @@
 //! `uplink_rate`.
 
 use super::clos::{Clos, Names};
-use super::{Drawn, Wire, bad, one, rates};
+use super::{Drawn, Efficiency, Wire, bad, one, rates};
 use serde::{Deserialize, Serialize};
 use syncline_units::{Rate, Time};
 
 /// A k-ary fat-tree.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FatTree {
     /// Ports of a switch; even.
@@ -25,16 +25,22 @@ pub struct FatTree {
     /// Latency of a link.
     #[serde(default)]
     pub latency: Time,
+    /// Payload over all bits on a link, above 0 to 1.
+    #[serde(default)]
+    pub efficiency: Efficiency,
     /// Rate of links between switches, where it is another.
     #[serde(default)]
     pub uplink_rate: Option<Rate>,
     /// Latency of links between switches, where it is another.
     #[serde(default)]
     pub uplink_latency: Option<Time>,
+    /// Efficiency of links between switches, where it is another.
+    #[serde(default)]
+    pub uplink_efficiency: Option<Efficiency>,
 }
 
 pub(super) fn draw(spec: &FatTree) -> Drawn {
-    let &FatTree { k, oversubscription, rate, latency, uplink_rate, uplink_latency } = spec;
+    let &FatTree { k, oversubscription, rate, latency, uplink_rate, uplink_latency, .. } = spec;
     if k < 2 || !k.is_multiple_of(2) {
         return Err(bad("k", "the switches of a fat-tree have an even number of ports")
             .found(k.to_string())
@@ -51,8 +57,8 @@ pub(super) fn draw(spec: &FatTree) -> Drawn {
             .help("other ratios are had by slower uplinks: `uplink_rate`"));
     }
     rates(&[("rate", Some(rate)), ("uplink_rate", uplink_rate)])?;
-    let hosts = Wire { rate, latency };
-    let uplinks = hosts.or(uplink_rate, uplink_latency);
+    let hosts = Wire::new(rate, latency, spec.efficiency);
+    let uplinks = hosts.or(uplink_rate, uplink_latency, spec.uplink_efficiency);
     let spines = half / oversubscription;
     Clos {
         names: Names {

@@ -5,14 +5,14 @@
 //! at its borders have fewer links than the others.
 
 use super::blueprint::{Blueprint, Cables, Sort};
-use super::{Drawn, Wire, at_least, bad, holdable, one, product, rates};
+use super::{Drawn, Efficiency, Wire, at_least, bad, holdable, one, product, rates};
 use crate::measure::{Known, Method};
 use crate::parts::{Layout, LinkKind};
 use serde::{Deserialize, Serialize};
 use syncline_units::{Rate, Time};
 
 /// A torus: in every dimension, rings.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Torus {
     /// Hosts along each dimension.
@@ -22,10 +22,13 @@ pub struct Torus {
     /// Latency of a link.
     #[serde(default)]
     pub latency: Time,
+    /// Payload over all bits on a link, above 0 to 1.
+    #[serde(default)]
+    pub efficiency: Efficiency,
 }
 
 /// A mesh: in every dimension, rows without wrap-around.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mesh {
     /// Hosts along each dimension.
@@ -38,10 +41,13 @@ pub struct Mesh {
     /// Latency of a link.
     #[serde(default)]
     pub latency: Time,
+    /// Payload over all bits on a link, above 0 to 1.
+    #[serde(default)]
+    pub efficiency: Efficiency,
 }
 
 /// A hypercube: two hosts along each of several dimensions.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Hypercube {
     /// How many dimensions.
@@ -51,18 +57,21 @@ pub struct Hypercube {
     /// Latency of a link.
     #[serde(default)]
     pub latency: Time,
+    /// Payload over all bits on a link, above 0 to 1.
+    #[serde(default)]
+    pub efficiency: Efficiency,
 }
 
 /// Most dimensions: 2^24 hosts.
 const MOST_DIMENSIONS: u32 = 24;
 
 pub(super) fn draw_torus(spec: &Torus) -> Drawn {
-    let wire = Wire { rate: spec.rate, latency: spec.latency };
+    let wire = Wire::new(spec.rate, spec.latency, spec.efficiency);
     grid("torus", &spec.sizes, wire, 1, |size| if size == 1 { 0 } else { size })
 }
 
 pub(super) fn draw_mesh(spec: &Mesh) -> Drawn {
-    let wire = Wire { rate: spec.rate, latency: spec.latency };
+    let wire = Wire::new(spec.rate, spec.latency, spec.efficiency);
     at_least(1, &[("cables", spec.cables)])?;
     let mut mesh = grid("mesh", &spec.sizes, wire, spec.cables, |size| size - 1)?;
     mesh.grid = Some(spec.sizes.clone());
@@ -70,7 +79,7 @@ pub(super) fn draw_mesh(spec: &Mesh) -> Drawn {
 }
 
 pub(super) fn draw_hypercube(spec: &Hypercube) -> Drawn {
-    let wire = Wire { rate: spec.rate, latency: spec.latency };
+    let wire = Wire::new(spec.rate, spec.latency, spec.efficiency);
     if spec.dimensions == 0 || spec.dimensions > MOST_DIMENSIONS {
         return Err(bad("dimensions", "a hypercube of 2 hosts or more, and not too many to be held")
             .found(spec.dimensions.to_string())

@@ -4,12 +4,12 @@
 //! and a core is joined to the spine of its plane in each pod.
 
 use super::clos::{Clos, Names};
-use super::{Drawn, Wire, at_least, bad, one, rates};
+use super::{Drawn, Efficiency, Wire, at_least, bad, one, rates};
 use serde::{Deserialize, Serialize};
 use syncline_units::{Rate, Time};
 
 /// A leaf-spine network.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LeafSpine {
     /// Leaves of a pod.
@@ -32,18 +32,27 @@ pub struct LeafSpine {
     /// Latency of a link.
     #[serde(default)]
     pub latency: Time,
+    /// Payload over all bits on a link, above 0 to 1.
+    #[serde(default)]
+    pub efficiency: Efficiency,
     /// Rate of links between leaves and spines, where it is another.
     #[serde(default)]
     pub uplink_rate: Option<Rate>,
     /// Latency of links between leaves and spines, where it is another.
     #[serde(default)]
     pub uplink_latency: Option<Time>,
+    /// Efficiency of links between leaves and spines, where it is another.
+    #[serde(default)]
+    pub uplink_efficiency: Option<Efficiency>,
     /// Rate of links between spines and cores, where it is not that of the uplinks.
     #[serde(default)]
     pub core_rate: Option<Rate>,
     /// Latency of links between spines and cores, where it is not that of the uplinks.
     #[serde(default)]
     pub core_latency: Option<Time>,
+    /// Efficiency of links between spines and cores, where it is not that of the uplinks.
+    #[serde(default)]
+    pub core_efficiency: Option<Efficiency>,
 }
 
 pub(super) fn draw(spec: &LeafSpine) -> Drawn {
@@ -69,9 +78,9 @@ pub(super) fn draw(spec: &LeafSpine) -> Drawn {
             })
             .help("a core is joined to one spine of each pod"));
     }
-    let hosts = Wire { rate: spec.rate, latency: spec.latency };
-    let uplinks = hosts.or(spec.uplink_rate, spec.uplink_latency);
-    let top = uplinks.or(spec.core_rate, spec.core_latency);
+    let hosts = Wire::new(spec.rate, spec.latency, spec.efficiency);
+    let uplinks = hosts.or(spec.uplink_rate, spec.uplink_latency, spec.uplink_efficiency);
+    let top = uplinks.or(spec.core_rate, spec.core_latency, spec.core_efficiency);
     Clos {
         names: Names {
             family: "leaf_spine",

@@ -35,7 +35,7 @@ use syncline_units::{Rate, Time};
 pub const MOST_LINKS: u64 = 1 << 24;
 
 /// A family, nodes and routes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spec {
     /// What joins the hosts.
@@ -49,7 +49,7 @@ pub struct Spec {
 }
 
 /// A family with its numbers.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Network {
     /// Three levels of equal switches.
@@ -184,17 +184,57 @@ fn product(factors: &[u32]) -> u128 {
     factors.iter().fold(1, |product: u128, &factor| product.saturating_mul(u128::from(factor)))
 }
 
-/// Rate and latency of cables.
+/// Payload over all bits on a link: above 0, at most 1.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "f64", into = "f64")]
+pub struct Efficiency(f64);
+
+impl Default for Efficiency {
+    fn default() -> Self {
+        Self(1.0)
+    }
+}
+
+impl TryFrom<f64> for Efficiency {
+    type Error = String;
+
+    fn try_from(value: f64) -> std::result::Result<Self, String> {
+        match value > 0.0 && value <= 1.0 {
+            true => Ok(Self(value)),
+            false => Err(format!("{value} is no efficiency: above 0, at most 1")),
+        }
+    }
+}
+
+impl From<Efficiency> for f64 {
+    fn from(efficiency: Efficiency) -> Self {
+        efficiency.0
+    }
+}
+
+/// Rates and latency of cables.
 #[derive(Clone, Copy, Debug)]
 struct Wire {
+    /// Of payload.
     rate: Rate,
     latency: Time,
+    /// Of all bits: what is paid for.
+    all: Rate,
+    efficiency: Efficiency,
 }
 
 impl Wire {
+    fn new(all: Rate, latency: Time, efficiency: Efficiency) -> Self {
+        Self { rate: all.scaled(efficiency.0), latency, all, efficiency }
+    }
+
     /// This wire with what others have otherwise.
-    fn or(self, rate: Option<Rate>, latency: Option<Time>) -> Self {
-        Self { rate: rate.unwrap_or(self.rate), latency: latency.unwrap_or(self.latency) }
+    fn or(self, rate: Option<Rate>, latency: Option<Time>, efficiency: Option<Efficiency>) -> Self {
+        Self::new(
+            rate.unwrap_or(self.all),
+            latency.unwrap_or(self.latency),
+            efficiency.unwrap_or(self.efficiency),
+        )
     }
 }
 

@@ -9,7 +9,7 @@
 //! another rail may change the rail inside the node.
 
 use super::blueprint::{Blueprint, Cables, Sort};
-use super::{Drawn, Wire, at_least, bad, holdable, one, product, rates};
+use super::{Drawn, Efficiency, Wire, at_least, bad, holdable, one, product, rates};
 use crate::Passage;
 use crate::measure::Known;
 use crate::parts::{LinkKind, VertexKind};
@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use syncline_units::{Rate, Time};
 
 /// What hosts are.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Nodes {
     /// NPUs of a node.
@@ -34,6 +34,9 @@ pub struct Nodes {
     /// Latency of such a link.
     #[serde(default)]
     pub latency: Time,
+    /// Payload over all bits on such a link.
+    #[serde(default)]
+    pub efficiency: Efficiency,
     /// Network cards of a node; without it, one for each NPU.
     #[serde(default)]
     pub nics: Option<u32>,
@@ -43,6 +46,9 @@ pub struct Nodes {
     /// Latency of such a link.
     #[serde(default)]
     pub pcie_latency: Option<Time>,
+    /// Efficiency of such a link; all bits are payload unless said otherwise.
+    #[serde(default)]
+    pub pcie_efficiency: Option<Efficiency>,
     /// Whether card i of each node is on leaf i of its group of leaves.
     #[serde(default)]
     pub rails: bool,
@@ -77,8 +83,10 @@ pub(super) fn fill(outer: Blueprint, spec: &Nodes) -> Drawn {
         return Err(bad("pcie_rate", format!("{npus} NPUs share {nics} cards, over links that need a rate"))
             .help("add `pcie_rate`, such as `pcie_rate: 64GB/s`"));
     }
-    if let (Some(_), None) = (spec.pcie_latency, spec.pcie_rate) {
-        return Err(bad("pcie_latency", "an NPU that has cards of its own has no link to them")
+    let given =
+        [("pcie_latency", spec.pcie_latency.is_some()), ("pcie_efficiency", spec.pcie_efficiency.is_some())];
+    if let (Some((key, _)), None) = (given.iter().find(|(_, given)| *given), spec.pcie_rate) {
+        return Err(bad(key, "an NPU that has cards of its own has no link to them")
             .help("give `pcie_rate` too, or leave it out"));
     }
     if outer.hosts_per_leaf.is_none() && nics > npus && spec.pcie_rate.is_none() {
@@ -116,7 +124,7 @@ pub(super) fn fill(outer: Blueprint, spec: &Nodes) -> Drawn {
     let mut tiers = vec![Cables {
         name: "scale-up",
         kind: LinkKind::ScaleUp,
-        wire: Wire { rate: inside, latency: spec.latency },
+        wire: Wire::new(inside, spec.latency, spec.efficiency),
         ends: inner.collect(),
     }];
     if let Some(rate) = spec.pcie_rate {
@@ -127,7 +135,8 @@ pub(super) fn fill(outer: Blueprint, spec: &Nodes) -> Drawn {
                 (node * npus + at / (pairs / npus), first_card + node * nics + at / (pairs / nics))
             })
         });
-        let wire = Wire { rate, latency: spec.pcie_latency.unwrap_or_default() };
+        let wire =
+            Wire::new(rate, spec.pcie_latency.unwrap_or_default(), spec.pcie_efficiency.unwrap_or_default());
         tiers.push(Cables { name: "pcie", kind: LinkKind::Pcie, wire, ends: ends.collect() });
     }
     tiers.extend(outer.tiers.into_iter().map(|mut tier| {

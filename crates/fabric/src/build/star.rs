@@ -1,14 +1,14 @@
 //! One abstract switch that joins all hosts: the ideal network, as fast as its hosts' links.
 
 use super::blueprint::{Blueprint, Cables, Sort};
-use super::{Drawn, Wire, at_least, holdable, rates};
+use super::{Drawn, Efficiency, Wire, at_least, holdable, rates};
 use crate::measure::{Known, Method};
 use crate::parts::{Layout, LinkKind};
 use serde::{Deserialize, Serialize};
 use syncline_units::{Rate, Time};
 
 /// One switch.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Star {
     /// Hosts.
@@ -18,10 +18,13 @@ pub struct Star {
     /// Latency of a link.
     #[serde(default)]
     pub latency: Time,
+    /// Payload over all bits on a link, above 0 to 1.
+    #[serde(default)]
+    pub efficiency: Efficiency,
 }
 
 pub(super) fn draw(spec: &Star) -> Drawn {
-    let &Star { hosts, rate, latency } = spec;
+    let &Star { hosts, rate, latency, .. } = spec;
     at_least(1, &[("hosts", hosts)])?;
     rates(&[("rate", Some(rate))])?;
     holdable(u128::from(hosts) + 1, u128::from(hosts))?;
@@ -32,7 +35,7 @@ pub(super) fn draw(spec: &Star) -> Drawn {
         tiers: vec![Cables {
             name: "host-switch",
             kind: LinkKind::Host,
-            wire: Wire { rate, latency },
+            wire: Wire::new(rate, latency, spec.efficiency),
             ends: (0..hosts).map(|host| (host, hosts)).collect(),
         }],
         hosts_per_leaf: Some(hosts),

@@ -515,3 +515,35 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn tiers_have_efficiencies_of_their_own() {
+    let of = |efficiencies: &str, nodes: &str| {
+        built(&format!(
+            r#"{{"network": {{"leaf_spine": {{"leaves": 2, "hosts_per_leaf": 2, "spines": 2, "pods": 2, "cores": 2,
+            "rate": "100Gb/s", "uplink_rate": "200Gb/s"{efficiencies}}}}},
+            "nodes": {{"npus": 2, "rate": "400Gb/s", "nics": 1, "pcie_rate": "500Gb/s"{nodes}}}}}"#
+        ))
+    };
+    let rates = |fabric: &Fabric| {
+        let tiers = fabric.parts().into_owned().tiers;
+        let of = |tier: &crate::parts::Tier| {
+            let gigabits = |rate: Rate| rate.0 / 1_000_000_000;
+            (gigabits(fabric.link(LinkId(tier.first)).rate), gigabits(tier.wire_rate.unwrap()))
+        };
+        tiers.iter().map(of).collect::<Vec<_>>()
+    };
+    let whole = [(400, 400), (500, 500), (100, 100), (200, 200), (200, 200)];
+    assert_eq!(rates(&of("", "")), whole);
+    // What lies above has the efficiency of what is below, as it has its rate.
+    let half = [(400, 400), (500, 500), (50, 100), (100, 200), (100, 200)];
+    assert_eq!(rates(&of(r#", "efficiency": 0.5"#, "")), half);
+    let each = r#", "efficiency": 0.9, "uplink_efficiency": 0.8, "core_efficiency": 0.7"#;
+    let inside = r#", "efficiency": 0.6, "pcie_efficiency": 0.5"#;
+    assert_eq!(rates(&of(each, inside)), [(240, 400), (250, 500), (90, 100), (160, 200), (140, 200)]);
+    for wrong in ["0.0", "1.1", "-1.0"] {
+        let spec =
+            format!(r#"{{"network": {{"switch": {{"hosts": 2, "rate": "1Gb/s", "efficiency": {wrong}}}}}}}"#);
+        assert!(serde_json::from_str::<Spec>(&spec).is_err(), "{wrong}");
+    }
+}

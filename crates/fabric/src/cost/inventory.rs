@@ -188,7 +188,10 @@ fn found(fabric: &Fabric, parts: &Parts) -> Vec<Found> {
     for (tier, sort) in parts.tiers.iter().enumerate() {
         let links = (sort.first..sort.first + sort.links).map(|id| graph.links()[LinkId(id).index()]);
         let mut links: Vec<(u32, u32, Rate, bool)> = links
-            .map(|link| (link.from.min(link.to), link.from.max(link.to), link.rate, link.from > link.to))
+            .map(|link| {
+                let rate = sort.wire_rate.unwrap_or(link.rate);
+                (link.from.min(link.to), link.from.max(link.to), rate, link.from > link.to)
+            })
             .collect();
         links.sort_unstable();
         for same in links.chunk_by(|x, y| (x.0, x.1, x.2) == (y.0, y.1, y.2)) {

@@ -25,6 +25,7 @@ def head(result: Result) -> str:
             f'<p class="lead">{_lead(summary)}</p>',
             f'<p class="reason">{escape(summary.reason)}</p>',
             *([f'<p class="reason">{escape(_packets(result))}</p>'] if summary.packets else []),
+            *([f'<p class="faults">{escape(subject.overload(summary))}</p>'] if summary.overload else []),
             *([f'<p class="faults">{escape(subject.faults(summary))}</p>'] if summary.faults else []),
             *_bar(summary),
             *_figures(summary),

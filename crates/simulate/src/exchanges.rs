@@ -1,0 +1,94 @@
+//! Which NPUs exchange messages in a job: the pairs whose routes have to be alike where one rank stands for others.
+
+use crate::plans::Plans;
+use crate::symmetry::{Candidate, Search, axis_of};
+use std::collections::{BTreeMap, BTreeSet};
+use syncline_engine::PhasePlan;
+use syncline_fabric::{Flow, Symmetry};
+use syncline_plan::program::program;
+use syncline_plan::{Op, Seat};
+use syncline_units::NpuId;
+use syncline_workload::Role;
+
+/// Most routes that are compared with each other at once, and most instructions that are looked at: seconds.
+const MOST: u64 = 1 << 24;
+
+/// What ranks send along axes, and to single peers.
+pub(crate) struct Exchanges<'a> {
+    /// By axis: a phase of each algorithm, and its lanes.
+    phases: Vec<Vec<(&'a PhasePlan, u32, bool)>>,
+    /// By axis and coordinate: receiving coordinates, and how far they are as plans see it; how many lanes lead there.
+    known: BTreeMap<(usize, u32), BTreeMap<(u32, u32), u32>>,
+    /// Instructions that were looked at.
+    looked: u64,
+}
+
+impl<'a> Exchanges<'a> {
+    pub(crate) fn new(plans: &'a Plans, roles: &[&Role], search: &Search<'_>) -> Self {
+        let mut phases = vec![Vec::new(); search.axes.len()];
+        let mut seen = BTreeSet::new();
+        for (plan, role) in plans.plans.iter().zip(roles) {
+            for phase in &plan.phases {
+                let Some(place) = search.place(axis_of(role, phase)) else { continue };
+                let lanes = plans.dims[usize::from(phase.dim)];
+                if seen.insert((place, phase.kind, phase.dim, phase.algorithm.name())) {
+                    phases[place].push((phase, lanes.queues, lanes.ways == 2));
+                }
+            }
+        }
+        Self { phases, known: BTreeMap::new(), looked: 0 }
+    }
+
+    /// What representatives send, and over which lanes; `None` where it is too much to look at.
+    pub(crate) fn flows(&mut self, npus: &Symmetry, search: &Search<'_>) -> Option<Vec<Flow>> {
+        let workload = search.subject.workload;
+        let most = MOST / u64::from(npus.members());
+        let mut flows = Vec::new();
+        for class in 0..npus.classes() {
+            let from = npus.representative(class);
+            for (at, axis) in search.axes.iter().enumerate() {
+                let here = axis.coordinate(from.0);
+                for (&(there, distance), &lanes) in self.receivers(at, axis, here)? {
+                    let to = NpuId(from.0 + there * axis.stride - here * axis.stride);
+                    // Distances along different axes may be equal: that ties more than it has to.
+                    flows.extend((0..lanes).map(|lane| Flow { from, to, lane, tie: distance }));
+                }
+            }
+            let graph = &workload.classes[workload.class_of(from.0) as usize];
+            let peers = graph.peers().into_iter().map(|peer| peer.of(from.0).0);
+            let peers = peers.filter(|&to| to < workload.ranks && to != from.0);
+            flows.extend(peers.map(|to| Flow { from, to: NpuId(to), lane: 0, tie: 0 }));
+            if flows.len() as u64 > most {
+                return None;
+            }
+        }
+        Some(flows)
+    }
+
+    /// Where the rank at a coordinate of an axis sends along it.
+    fn receivers(&mut self, at: usize, axis: &Candidate, here: u32) -> Option<&BTreeMap<(u32, u32), u32>> {
+        if !self.known.contains_key(&(at, here)) {
+            let mut found: BTreeMap<(u32, u32), u32> = BTreeMap::new();
+            for &(phase, lanes, both_ways) in &self.phases[at] {
+                for (stream, reverse) in (0..phase.streams).flat_map(|s| [(s, false), (s, true)]) {
+                    if reverse && !both_ways {
+                        continue;
+                    }
+                    let seat = Seat { kind: phase.kind, ranks: axis.size, index: here, stream, reverse };
+                    for op in program(&*phase.algorithm, seat) {
+                        self.looked += 1;
+                        if let Op::Send { to, .. } = op {
+                            let known = found.entry((to, phase.distance(here, to))).or_default();
+                            *known = lanes.max(*known);
+                        }
+                    }
+                    if self.looked > MOST {
+                        return None;
+                    }
+                }
+            }
+            self.known.insert((at, here), found);
+        }
+        self.known.get(&(at, here))
+    }
+}

@@ -1,0 +1,119 @@
+//! One rank that stands for many on graphs: the same tables and the same answer as with every rank simulated.
+
+#[path = "support/both.rs"]
+mod both;
+#[path = "support/graphs.rs"]
+mod graphs;
+#[allow(dead_code, reason = "some of it is for other tests")]
+mod support;
+
+use both::{compare, even, longer};
+use graphs::graph_scenario;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use support::cases;
+use syncline_simulate::{Scenario, check};
+
+/// Whether the scenario can be run: degrees need not suit nodes, and halving-doubling not every collective.
+fn is_possible(value: &Value) -> bool {
+    let scenario: Scenario = serde_json::from_value(value.clone()).unwrap();
+    !check(&scenario).has_errors()
+}
+
+proptest! {
+    #![proptest_config(cases(100))]
+
+    #[test]
+    fn the_same_on_graphs(value in graph_scenario().prop_filter("possible", is_possible)) {
+        compare(&value);
+    }
+
+    #[test]
+    fn the_same_on_graphs_where_all_divides(
+        value in graph_scenario().prop_filter("possible", is_possible), iterations in 1u32..12,
+    ) {
+        compare(&longer(even(value), iterations));
+    }
+}
+
+/// 64 nodes of 8 NPUs or fewer, each on a rail.
+fn rails(nodes: u32, npus: u32, model: &str) -> Value {
+    json!({"schema": "syncline/1", "network": {"model": model}, "collectives": {"chunks": 4},
+        "fabric": {"built": {
+            "network": {"leaf_spine": {"leaves": npus, "hosts_per_leaf": nodes, "spines": 2, "rate": "400Gb/s", "latency": "500ns"}},
+            "nodes": {"npus": npus, "rate_per_npu": "450GB/s", "latency": "250ns", "rails": true}}},
+        "workload": {"source": "collectives", "collectives": [{"kind": "all_reduce", "bytes": "16MiB"}]}})
+}
+
+/// What stays on its rail meets nothing of others, whatever the model is.
+#[test]
+fn rails_are_simulated_once() {
+    for model in ["analytical", "queued", "flow"] {
+        assert_eq!(compare(&rails(8, 4, model)), 1, "{model}");
+    }
+}
+
+/// Pipelines over nodes on rails: a rank of each stage.
+#[test]
+fn stages_on_rails_are_simulated_once() {
+    let layer = |name: String| {
+        let time = json!({"time": "20us"});
+        json!({"name": name, "forward": time, "input_grad": time, "weight_grad": time, "sharding": "column",
+            "parameters": 1 << 22, "inputs": 1 << 14, "outputs": 1 << 14})
+    };
+    for model in ["analytical", "queued", "flow"] {
+        let mut value = rails(16, 4, model);
+        value["workload"] = json!({"source": "layers", "layers": (0..4).map(|i| layer(format!("l{i}"))).collect::<Vec<_>>(),
+            "parallel": {"model": {"degree": 4}, "pipeline": {"degree": 4}, "data": "rest"}, "micro_batches": 6});
+        assert_eq!(compare(&value), 4, "{model}");
+    }
+}
+
+/// A ring over the hosts of four leaves: leaves can be turned, hosts of a leaf cannot, because the last one sends to the next
+/// leaf.
+#[test]
+fn rings_over_leaves_turn_by_leaves() {
+    let ring = |model: &str, routing: Value| {
+        let mut value = rails(1, 1, model);
+        value["fabric"]["built"] = json!({"routing": routing, "network": {
+            "leaf_spine": {"leaves": 4, "hosts_per_leaf": 4, "spines": 3, "rate": "400Gb/s", "latency": "500ns"}}});
+        compare(&value)
+    };
+    // All ties go to one spine, over which each leaf has a way of its own.
+    for model in ["analytical", "queued", "flow"] {
+        assert_eq!(ring(model, json!("shortest")), 4, "{model}");
+    }
+    // Nothing waits inside the network, so that hashes do not count.
+    assert_eq!(ring("analytical", json!({"ecmp": {"seed": 3}})), 4);
+}
+
+/// Exchanges of all with all over a leaf-spine network: each link inside carries what its hashes say, and is told so.
+#[test]
+fn hashed_links_are_told_one_by_one() {
+    let all = |model: &str| {
+        let mut value = rails(1, 1, model);
+        value["fabric"]["built"] = json!({"network": {
+            "leaf_spine": {"leaves": 4, "hosts_per_leaf": 2, "spines": 3, "rate": "400Gb/s", "latency": "500ns"}}});
+        value["workload"]["collectives"] = json!([{"kind": "all_to_all", "bytes": "16MiB"}]);
+        compare(&value)
+    };
+    assert_eq!(all("analytical"), 2);
+    assert_eq!(all("flow"), 8);
+}
+
+/// Groups that take a part of a switch are turned like any other.
+#[test]
+fn parts_of_a_dimension_are_turned() {
+    let layer = |name: String| {
+        let time = json!({"time": "20us"});
+        json!({"name": name, "forward": time, "input_grad": time, "weight_grad": time, "sharding": "column",
+            "parameters": 1 << 22, "inputs": 1 << 14, "outputs": 1 << 14})
+    };
+    let mut value = rails(1, 1, "queued");
+    value["fabric"] = json!({"dims": [
+        {"name": "node", "shape": "switch", "size": 4, "rate": "100GB/s", "latency": "500ns"},
+        {"name": "rail", "shape": "switch", "size": 16, "rate": "50GB/s", "latency": "500ns"}]});
+    value["workload"] = json!({"source": "layers", "layers": (0..4).map(|i| layer(format!("l{i}"))).collect::<Vec<_>>(),
+        "parallel": {"model": {"degree": 4}, "pipeline": {"degree": 4}, "data": "rest"}, "micro_batches": 6});
+    assert_eq!(compare(&value), 4);
+}

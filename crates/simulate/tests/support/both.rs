@@ -1,0 +1,163 @@
+//! The same scenario with and without the quotient.
+
+use crate::support::simulate;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use syncline_timeline::{Data, Flow, Span, Table, Timeline, Track};
+
+/// A span with its label as text.
+type Labelled<'a> = (u32, Track, u64, u64, &'a str, u64);
+
+/// Spans, and those that messages lead from and to, in an order that does not depend on when they were booked.
+fn spans(timeline: &Timeline) -> (Vec<Labelled<'_>>, Vec<[Labelled<'_>; 2]>) {
+    let of = |span: &Span| {
+        let label = timeline.spans.labels[span.label as usize].as_str();
+        (span.rank.0, span.track, span.start.0, span.end.0, label, span.bytes.0)
+    };
+    let all = &timeline.spans.spans;
+    let mut spans: Vec<_> = all.iter().map(of).collect();
+    spans.sort_unstable();
+    let ends = |flow: &Flow| [flow.from, flow.to].map(|at| of(&all[at as usize]));
+    let mut flows: Vec<_> = timeline.spans.flows.iter().map(ends).collect();
+    flows.sort_unstable();
+    (spans, flows)
+}
+
+/// Runs with and without the quotient; ranks simulated with it.
+pub(crate) fn compare(value: &Value) -> u64 {
+    compare_tracing(value, 1)
+}
+
+/// The same, with spans of the first ranks.
+pub(crate) fn compare_tracing(value: &Value, traced: u64) -> u64 {
+    let mut value = value.clone();
+    value["trace"] = json!({"ranks": (0..traced).collect::<Vec<_>>(), "max_spans": 1 << 20});
+    let quotient = simulate(&value);
+    value["quotient"] = json!(false);
+    let full = simulate(&value);
+    assert_eq!(full.summary.simulated_ranks, full.summary.ranks);
+    let simulated = quotient.summary.simulated_ranks;
+    let mut summary = quotient.summary.clone();
+    (summary.simulated_ranks, summary.events) = (full.summary.simulated_ranks, full.summary.events);
+    summary.simulated_iterations = full.summary.simulated_iterations;
+    summary.simulated_micro_batches = full.summary.simulated_micro_batches;
+    let mut expected = full.summary.clone();
+    let flow = value["network"]["model"] == "flow";
+    if flow {
+        // Of several links on a way that are all full, any may be the one that is waited for, as in `waiting_s` below.
+        for reason in [&mut summary.reason, &mut expected.reason] {
+            let waited = reason.find(" Messages waited for each other").unwrap_or(reason.len());
+            reason.truncate(waited);
+        }
+    }
+    assert_same(&json!(summary), &json!(expected), flow, &value);
+    let names = |timeline: &Timeline| timeline.tables.iter().map(|table| table.name).collect::<Vec<_>>();
+    assert_eq!(names(&quotient), names(&full), "{value}");
+    for (mine, other) in quotient.tables.iter().zip(&full.tables) {
+        if mine.name == "contention" {
+            assert_eq!(held_back(mine), held_back(other), "{value}");
+            continue;
+        }
+        let columns = |table: &Table| table.columns.iter().map(|column| column.name).collect::<Vec<_>>();
+        assert_eq!(columns(mine), columns(other), "{} {value}", mine.name);
+        for (column, same) in mine.columns.iter().zip(&other.columns) {
+            if flow && column.name == "waiting_s" {
+                continue;
+            }
+            let alike = match (&column.data, &same.data) {
+                (Data::Float(mine), Data::Float(other)) if flow => {
+                    mine.len() == other.len() && mine.iter().zip(other).all(|(&a, &b)| close(a, b))
+                }
+                (mine, other) => mine == other,
+            };
+            assert!(alike, "{}.{} {mine:#?} {other:#?} {value}", mine.name, column.name);
+        }
+    }
+    let (mut mine, mut other) = (spans(&quotient), spans(&full));
+    if flow {
+        for (spans, _) in [&mut mine, &mut other] {
+            spans.sort_unstable_by_key(|&(rank, track, start, end, label, bytes)| {
+                (rank, track, label, bytes, start, end)
+            });
+        }
+        assert_eq!(mine.0.len(), other.0.len(), "{value}");
+        for (a, b) in mine.0.iter().zip(&other.0) {
+            assert!(
+                a.2.abs_diff(b.2) <= PICOSECONDS && a.3.abs_diff(b.3) <= PICOSECONDS,
+                "{a:?} {b:?} {value}"
+            );
+        }
+    } else {
+        assert_eq!(mine, other, "{value}");
+    }
+    simulated
+}
+
+/// How far times of the flow model may be apart: rates are rounded down to whole units, and where two links tie it hangs on
+/// the order of events which of them is rounded.
+const PICOSECONDS: u64 = 1_000;
+
+/// Whether two numbers of the flow model agree.
+fn close(a: f64, b: f64) -> bool {
+    (a - b).abs() <= 1e-6 * a.abs().max(b.abs()) + 1e-9
+}
+
+/// Compares two values; numbers of the flow model as far as they must agree.
+fn assert_same(mine: &Value, other: &Value, flow: bool, scenario: &Value) {
+    match (mine, other) {
+        (Value::Object(a), Value::Object(b)) if flow => {
+            assert!(a.keys().eq(b.keys()));
+            a.iter().for_each(|(key, value)| assert_same(value, &b[key], flow, scenario));
+        }
+        (Value::Array(a), Value::Array(b)) if flow => {
+            assert_eq!(a.len(), b.len(), "{scenario}");
+            a.iter().zip(b).for_each(|(a, b)| assert_same(a, b, flow, scenario));
+        }
+        (Value::Number(a), Value::Number(b)) if flow => {
+            assert!(close(a.as_f64().unwrap(), b.as_f64().unwrap()), "{a} {b} {scenario}");
+        }
+        _ => assert_eq!(mine, other, "{scenario}"),
+    }
+}
+
+/// What links held back, summed over them: which of several full links is told, and of which of those that are alike, is no
+/// matter. By layer and collective: messages and their bytes.
+fn held_back(table: &Table) -> BTreeMap<(&str, &str), [i64; 2]> {
+    let text = |name: &str| match &table.column(name).unwrap().data {
+        Data::Text(rows) => rows,
+        other => panic!("{name} {other:?}"),
+    };
+    let int = |name: &str| match &table.column(name).unwrap().data {
+        Data::Int(rows) => rows,
+        other => panic!("{name} {other:?}"),
+    };
+    let mut sums = BTreeMap::new();
+    for (row, links) in int("links").iter().enumerate() {
+        let sum: &mut [i64; 2] = sums.entry((&*text("layer")[row], &*text("kind")[row])).or_default();
+        sum[0] += links * int("messages")[row];
+        sum[1] += links * int("sent_bytes")[row];
+    }
+    sums
+}
+
+/// Makes sizes divide evenly among up to 4 x 4 x 4 ranks.
+pub(crate) fn even(mut value: Value) -> Value {
+    const FACTOR: u64 = 64 * 27;
+    let workload = &mut value["workload"];
+    for collective in workload.get_mut("collectives").and_then(Value::as_array_mut).into_iter().flatten() {
+        let bytes: u64 = collective["bytes"].as_str().unwrap().trim_end_matches('B').parse().unwrap();
+        collective["bytes"] = json!(format!("{}B", bytes * 4 * FACTOR));
+    }
+    for layer in workload.get_mut("layers").and_then(Value::as_array_mut).into_iter().flatten() {
+        for key in ["parameters", "inputs", "outputs"] {
+            layer[key] = json!(layer[key].as_u64().unwrap() * FACTOR);
+        }
+    }
+    value
+}
+
+/// More iterations than it takes to become steady.
+pub(crate) fn longer(mut value: Value, iterations: u32) -> Value {
+    value["workload"]["iterations"] = json!(iterations);
+    value
+}

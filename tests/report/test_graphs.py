@@ -1,0 +1,114 @@
+"""Graphs in results: own names, rows of tiers, links that would carry too much, and legible pictures."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+import syncline
+from syncline.comparison import screen
+from syncline.config.load import load
+from syncline.report import answer, subject
+from syncline.report.picture import svg
+
+RACKS: dict[str, Any] = {
+    "npus": ["h0", "h1", "h2", "h3"],
+    "switches": ["tor0", "tor1", "agg"],
+    "routing": "ecmp",
+    "links": [
+        *({"from": f"h{host}", "to": f"tor{host // 2}", "rate": "8Gb/s", "latency": "1us"} for host in range(4)),
+        *({"from": f"tor{rack}", "to": "agg", "rate": "8Gb/s", "latency": "1us"} for rack in range(2)),
+    ],
+}
+EXCHANGE = {"collective": "all_to_all", "bytes": "4MB"}
+
+
+def simulate(fabric: dict[str, Any], **more: Any) -> syncline.Result:
+    return syncline.simulate(workload=EXCHANGE, fabric=fabric, **more)
+
+
+@pytest.mark.parametrize("network", ["analytical", "queued", "flow", "packet"])
+def test_own_names_are_in_every_table(network: str) -> None:
+    done = simulate(RACKS, network=network, faults=[{"link": ["tor0", "agg"], "factor": 2}])
+    own = {*RACKS["npus"], *RACKS["switches"]}
+    checked = 0
+    for name in done.tables:
+        table = done.table(name)
+        for column in ("from", "to"):
+            # Connections of packets are between NPUs by number.
+            if isinstance(next(iter(table.get(column, ())), None), str):
+                assert set(table[column]) <= own, (name, column)
+                checked += 1
+    assert checked >= 2
+    assert "tor0 <-> agg" in done.summary.faults[0]
+    said = json.dumps(done.summary.plain()) + answer.plain(done, 120)
+    assert not re.search(r"NPU \d|switch \d", said), said
+
+
+def test_own_names_are_in_pictures_and_messages() -> None:
+    view = json.loads(_show(RACKS))
+    assert view["names"] == [*RACKS["npus"], *RACKS["switches"]]
+    picture = svg(view, "racks")
+    assert "<title>h3</title>" in picture and "<title>tor1</title>" in picture
+    apart = {**RACKS, "links": RACKS["links"][:-1]}
+    with pytest.raises(syncline.SynclineError, match="no path leads from h0 to h2"):
+        simulate(apart)
+
+
+def _show(fabric: dict[str, Any]) -> str:
+    loaded = load({"workload": EXCHANGE, "fabric": fabric})
+    from syncline import _core
+
+    return str(loaded.call(_core.show, "fabric"))
+
+
+def test_links_that_would_carry_too_much_are_told_beside_the_time() -> None:
+    """Two hosts of a rack send 2 MB each to the other rack, over a link that carries 1 MB a millisecond."""
+    done = simulate(RACKS)
+    over = done.summary.overload
+    assert over is not None
+    assert over.least_time_s == pytest.approx(4e-3)
+    assert done.summary.total_time_s < 3.1e-3
+    lines = answer.plain(done, 200).splitlines()
+    step = next(at for at, line in enumerate(lines) if line.strip().startswith("time"))
+    assert "lets nothing wait inside the network" in lines[step + 1]
+    assert "too short at least (4 ms)" in lines[step + 1]
+    shared = simulate(RACKS, network="flow")
+    assert shared.summary.overload is None
+    assert subject.overload(shared.summary) == ""
+    assert shared.summary.total_time_s >= over.least_time_s
+    compared = screen.plain(syncline.compare(done, shared), 200)
+    assert "Mind: A is too quick." in compared
+
+
+def rails(nodes: int, npus: int) -> dict[str, Any]:
+    return {
+        "leaf_spine": {"leaves": npus, "hosts_per_leaf": nodes, "spines": npus, "rate": "400Gb/s", "latency": "1us"},
+        "nodes": {"npus": npus, "rate_per_npu": "450GB/s", "latency": "1us", "rails": True},
+    }
+
+
+def test_tiers_are_rows_of_the_answer() -> None:
+    done = syncline.simulate(workload={"collective": "all_reduce", "bytes": "64MB"}, fabric=rails(4, 4))
+    assert [dim.name for dim in done.summary.dims] == ["scale-up", "host-leaf", "leaf-spine"]
+    said = answer.plain(done, 100)
+    assert all(f"\n  {name}" in said for name in ("scale-up", "host-leaf", "leaf-spine"))
+    assert "Simulated: 1 of 16 ranks" in said
+
+
+def test_a_picture_of_512_npus_is_as_wide_as_a_page() -> None:
+    picture = svg(json.loads(_show(rails(64, 8))), "rails")
+    root = ElementTree.fromstring(picture)
+    assert float(root.attrib["width"]) < 1400
+    texts = [each.text for each in root.iter() if each.tag.endswith("text")]
+    assert "NPU x 512" in texts and "24 are drawn" in texts and "leaf x 8" in texts
+    titles = [each.text for each in root.iter() if each.tag.endswith("title")]
+    assert {"NPU 0", "NPU 15", "NPU 511", "NVSwitch 0", "NVSwitch 63", "leaf 7", "spine 7"} <= set(titles)
+    assert "NPU 100" not in titles
+    # Every vertex that is drawn is joined to another.
+    lines = sum(each.tag.endswith("path") for each in root.iter())
+    assert lines > 24 + 24 + 64
