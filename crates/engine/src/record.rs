@@ -84,7 +84,7 @@ pub struct LayerRecord {
     pub communication: [u128; 5],
     /// Time in which compute was idle only because it waited for this layer's communication.
     pub exposed: u128,
-    /// Part of it after the last compute of a rank.
+    /// Part of it after the last forward or backward compute of a rank; updates may lie between.
     pub exposed_at_end: u128,
     /// Bytes of its collectives, as their size is defined.
     pub bytes: u128,
@@ -99,7 +99,7 @@ pub struct RankRecord {
     pub compute: Time,
     /// Time in which compute was idle only because it waited for communication.
     pub exposed_communication: Time,
-    /// Part of it after the last compute.
+    /// Part of it after the last forward or backward compute; updates may lie between.
     pub exposed_at_end: Time,
     /// Likewise for memory operations.
     pub exposed_memory: Time,

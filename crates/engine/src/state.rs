@@ -159,6 +159,9 @@ pub(crate) struct Rank {
     pub(crate) communicating_since: Time,
     /// What ended the last wait, for the time after the last compute task.
     pub(crate) last_cause: Cause,
+    /// Exposed communication since the last forward or backward compute: the layer's index, and how long. Updates do not
+    /// end it: they follow the reductions that a run ends with.
+    pub(crate) tail: Vec<(usize, Time)>,
 }
 
 /// A collective as one rank sees it.

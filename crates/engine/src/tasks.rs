@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use syncline_timeline::{Flow, Track};
 use syncline_units::{Bytes, Time};
 use syncline_workload::graph::NO_LAYER;
-use syncline_workload::{Task, TaskGraph, TaskKind};
+use syncline_workload::{Part, Task, TaskGraph, TaskKind};
 
 impl<'a, N: Network> Engine<'a, N> {
     pub(crate) fn graph(&self, rank: u32) -> &'a TaskGraph {
@@ -57,7 +57,10 @@ impl<'a, N: Network> Engine<'a, N> {
                 self.ranks[rank as usize].memory.ready.push(Reverse((at, cause)));
                 self.start_memory(rank);
             }
-            TaskKind::Join => self.task_done(rank, at, cause),
+            TaskKind::Join => {
+                self.works(rank, at);
+                self.task_done(rank, at, cause);
+            }
             TaskKind::Collective { .. } => {
                 self.communication_begins(rank);
                 self.issue(rank, at);
@@ -126,21 +129,27 @@ impl<'a, N: Network> Engine<'a, N> {
         self.unfinished -= 1;
         let state = &self.ranks[rank as usize];
         let (idle_since, cause) = (state.compute.idle_since, state.last_cause);
-        let exposed = self.book_idle(rank, idle_since, cause);
+        self.book_idle(rank, idle_since, cause);
         let record = &mut self.record.ranks[rank as usize];
         record.finish = self.now;
-        if let Some((layer, idle)) = exposed {
-            record.exposed_at_end = idle;
+        for (layer, idle) in std::mem::take(&mut self.ranks[rank as usize].tail) {
+            record.exposed_at_end += idle;
             self.record.layers[layer].exposed_at_end += u128::from(idle.0);
         }
     }
 
-    /// Puts the time in which compute was idle down to what ended it; gives that time, and the layer's index, where that was
-    /// communication.
-    fn book_idle(&mut self, rank: u32, since: Time, cause: Cause) -> Option<(usize, Time)> {
+    /// Notes that `rank` goes on with its passes: what was exposed so far is not the end of the run.
+    fn works(&mut self, rank: u32, at: At) {
+        if self.task(rank, at.task).part != Part::Update {
+            self.ranks[rank as usize].tail.clear();
+        }
+    }
+
+    /// Books the time in which compute was idle to what ended it.
+    fn book_idle(&mut self, rank: u32, since: Time, cause: Cause) {
         let idle = self.now.saturating_sub(since);
         if idle.is_zero() {
-            return None;
+            return;
         }
         let record = &mut self.record.ranks[rank as usize];
         match cause {
@@ -149,13 +158,12 @@ impl<'a, N: Network> Engine<'a, N> {
                 let last = self.record.layers.len() - 1;
                 let index = if layer == NO_LAYER { last } else { layer as usize };
                 self.record.layers[index].exposed += u128::from(idle.0);
+                self.ranks[rank as usize].tail.push((index, idle));
                 self.tracer_exposed(rank, since, layer);
-                return Some((index, idle));
             }
             Cause::Memory => record.exposed_memory += idle,
             Cause::Start | Cause::Compute => {}
         }
-        None
     }
 
     fn tracer_exposed(&mut self, rank: u32, start: Time, layer: u32) {
@@ -178,6 +186,7 @@ impl<'a, N: Network> Engine<'a, N> {
         let compute = &self.ranks[rank as usize].compute;
         let since = compute.idle_since;
         self.book_idle(rank, since, cause);
+        self.works(rank, at);
         let (rank_of_job, work) = (self.quotient.rank(rank), self.job.durations[class][at.task as usize]);
         let work = self.job.jitter.time(rank_of_job, at.iteration, at.task, work);
         let end = self.job.slow.end(rank_of_job, self.now, work);

@@ -457,7 +457,7 @@ fn layers(prepared: &Prepared, record: &Record) -> Table {
         )
         .with(
             "exposed_at_end_s",
-            "Part of exposed_communication_s after a rank's last compute: with what a run ends, however long it is",
+            "Part of exposed_communication_s after a rank's last forward or backward compute: the end of the run, which no further iteration hides",
             rows.iter().map(|l| l.exposed_at_end).enumerate().map(per).collect::<Vec<_>>(),
         )
 }
@@ -674,7 +674,7 @@ fn ranks(prepared: &Prepared, record: &Record) -> Table {
         )
         .with(
             "exposed_at_end_s",
-            "Part of exposed_communication_s after its last compute",
+            "Part of exposed_communication_s after its last forward or backward compute",
             rows.iter().map(|r| r.exposed_at_end.as_s()).collect::<Vec<_>>(),
         )
 }
