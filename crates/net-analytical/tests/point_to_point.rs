@@ -53,6 +53,7 @@ fn simulate_with(
     };
     let job = Job {
         slow: Default::default(),
+        jitter: Default::default(),
         durations: workload.classes.iter().map(|g| vec![Time::ZERO; g.tasks.len()]).collect(),
         plan_of: workload.classes.iter().map(|g| vec![u32::MAX; g.tasks.len()]).collect(),
         workload: &workload,
