@@ -18,7 +18,7 @@ use crate::algorithm::{BCube, ParameterServer, Placement, TwoLevel};
 use crate::compose::{Grid, Phase};
 use crate::program::{Algorithm, Blocks, Op, Seat, program};
 use crate::verify::diagnostics;
-use crate::walk::{Order, Site, Visit, walk};
+use crate::walk::{Fault, Order, Received, Site, Visit, walk};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use syncline_diagnostics::Diagnostics;
@@ -118,13 +118,13 @@ impl<G: Fn(u32) -> u32> Visit for Counter<'_, G> {
         Ok(round)
     }
 
-    fn receive(&mut self, at: Site, _: u32, _: Blocks, _: bool, round: u32) -> Result<(), String> {
-        let clock = self.clock(at.seat, at.stream);
+    fn receive(&mut self, done: Received, round: u32) -> Result<(), Fault> {
+        let clock = self.clock(done.at.seat, done.at.stream);
         *clock = round.max(*clock);
         Ok(())
     }
 
-    fn after(&mut self, at: Site, stream: u32) {
+    fn after(&mut self, at: Site, stream: u32, _: u32) {
         let other = *self.clock(at.seat, stream);
         let clock = self.clock(at.seat, at.stream);
         *clock = other.max(*clock);

@@ -7,7 +7,8 @@
 //! - [`registry`]: algorithms by name, with parameters, and the usual one for a kind of dimension;
 //! - [`compose`]: collectives over the axes of a grid, as phases;
 //! - [`verify`]: proves that a plan computes its collective (on `walk`, which runs programs against each other without
-//!   time, and `symbolic`, which holds sets of contributions in place of numbers);
+//!   time, `symbolic`, which holds sets of contributions in place of numbers, and `causality`, which knows what happens
+//!   before what);
 //! - [`dag`]: a plan materialised, as the executor runs it;
 //! - [`custom`]: a user's own collective from a plan file;
 //! - [`cost`]: rounds and bytes, counted and in closed form, and the least that any plan needs.
@@ -21,6 +22,7 @@
 //! ```
 
 pub mod algorithm;
+mod causality;
 pub mod compose;
 pub mod cost;
 pub mod custom;

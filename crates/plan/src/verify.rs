@@ -18,9 +18,10 @@ mod grid;
 
 pub use grid::verify_composition;
 
+use crate::causality::Causality;
 use crate::program::{Algorithm, Blocks, Buffer, Op, Seat, program};
 use crate::symbolic::{MOST_WORDS, Storage, Values, Want};
-use crate::walk::{Fault, Order, Site, Visit, walk};
+use crate::walk::{Fault, Order, Received, Site, Visit, walk};
 use std::collections::BTreeSet;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics};
 use syncline_units::{CollectiveKind, Extent};
@@ -229,8 +230,15 @@ pub(crate) struct Run<'a> {
 impl Run<'_> {
     /// Runs all programs; `members` says which storage a seat has.
     fn execute(self, storage: &mut Storage, members: &[usize], order: Order) -> Result<(), Vec<Fault>> {
-        let mut visit =
-            Symbolic { run: self, storage, members, outstanding: vec![Vec::new(); members.len()] };
+        let streams = self.algorithm.streams(self.kind, self.ranks);
+        let mut visit = Symbolic {
+            run: self,
+            storage,
+            members,
+            streams,
+            outstanding: members.iter().map(|_| Vec::new()).collect(),
+            causality: Causality::new(members.len() * streams as usize),
+        };
         walk(self.algorithm, self.kind, self.ranks, self.reverse, order, &mut visit)
     }
 
@@ -260,40 +268,94 @@ pub(crate) fn extent(seat: &Seat, part: Extent, blocks: Blocks) -> Result<Extent
     Ok(extent)
 }
 
-/// What a receive that is not complete will write.
-#[derive(Clone, Copy)]
+/// A receive that is not complete.
 struct Outstanding {
-    stream: u32,
-    pc: u32,
+    at: Site,
     buffer: Buffer,
     extent: Extent,
     reduce: bool,
+    /// Who else touched its blocks since it was posted.
+    touched: Vec<Touch>,
+}
+
+/// An instruction that touched the blocks of an outstanding receive.
+#[derive(Clone, Copy)]
+struct Touch {
+    at: Site,
+    /// By which instruction of its stream it is over: itself, the wait of a receive, or nothing yet.
+    over: Option<u32>,
 }
 
 struct Symbolic<'a> {
     run: Run<'a>,
     storage: &'a mut Storage,
     members: &'a [usize],
+    /// Streams of a seat.
+    streams: u32,
     outstanding: Vec<Vec<Outstanding>>,
+    causality: Causality,
 }
 
 impl Symbolic<'_> {
-    /// That no outstanding receive writes these elements, unless both only add to them.
-    fn free(&self, at: Site, buffer: Buffer, extent: Extent, reduce: bool) -> Result<(), String> {
-        let clash = self.outstanding[at.seat as usize].iter().find(|o| {
-            o.buffer == buffer
-                && o.extent.start < extent.end
-                && extent.start < o.extent.end
-                && !(reduce && o.reduce)
-        });
-        match clash {
-            None => Ok(()),
-            Some(o) => Err(format!(
-                "touches blocks while the receive at stream {}, instruction {} into them is outstanding: \
-                 it must wait first",
-                o.stream, o.pc
-            )),
+    /// The number of a seat's stream among all.
+    const fn number(&self, at: Site) -> u32 {
+        at.seat * self.streams + at.stream
+    }
+
+    /// Notes with every outstanding receive into these elements that they are touched, unless both only add to them.
+    fn touch(&mut self, at: Site, buffer: Buffer, extent: Extent, reduce: bool, over: Option<u32>) {
+        for other in self.outstanding[at.seat as usize].iter_mut() {
+            if other.meets(buffer, extent, reduce) {
+                other.touched.push(Touch { at, over });
+            }
         }
+    }
+
+    /// The elements, where they hold something. Elements that are empty because a receive into them is outstanding are
+    /// read too early.
+    fn read(&mut self, at: Site, buffer: Buffer, extent: Extent) -> Result<Values, String> {
+        self.storage.read(self.members[at.seat as usize], buffer, extent).map_err(|empty| {
+            let mut receives = self.outstanding[at.seat as usize].iter();
+            receives
+                .find(|receive| receive.meets(buffer, extent, false))
+                .map_or(empty, Outstanding::in_the_way)
+        })
+    }
+
+    /// That every touch of a complete receive's blocks was over before its message was sent.
+    fn in_order(&mut self, receive: &Outstanding, sent: Site) -> Result<(), Fault> {
+        for touch in &receive.touched {
+            // A receive that is still outstanding is compared when it is complete.
+            let Some(over) = touch.over else { continue };
+            let (of, stream) = (self.number(touch.at), self.number(sent));
+            match self.causality.precedes(of, over + 1, stream, sent.pc) {
+                Some(true) => {}
+                Some(false) => return Err(Fault::at(touch.at, receive.in_the_way())),
+                None => {
+                    let sentence = "has so many blocks in flight that their order takes too long to prove";
+                    return Err(Fault::at(touch.at, sentence));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Outstanding {
+    /// Whether elements are among those that it writes, and the two do not both only add to them.
+    const fn meets(&self, buffer: Buffer, extent: Extent, reduce: bool) -> bool {
+        self.buffer as u8 == buffer as u8
+            && self.extent.start < extent.end
+            && extent.start < self.extent.end
+            && !(reduce && self.reduce)
+    }
+
+    fn in_the_way(&self) -> String {
+        let Site { stream, pc, .. } = self.at;
+        format!(
+            "touches blocks while the receive at stream {stream}, instruction {pc} into them is outstanding: \
+             it must wait first"
+        )
     }
 }
 
@@ -302,43 +364,52 @@ impl Visit for Symbolic<'_> {
 
     fn send(&mut self, at: Site, _to: u32, blocks: Blocks) -> Result<Values, String> {
         let extent = self.run.extent(at, blocks)?;
-        self.free(at, blocks.buffer, extent, false)?;
-        self.storage.read(self.members[at.seat as usize], blocks.buffer, extent)
+        self.touch(at, blocks.buffer, extent, false, Some(at.pc));
+        self.read(at, blocks.buffer, extent)
     }
 
     fn post(&mut self, at: Site, blocks: Blocks, reduce: bool) -> Result<(), String> {
         let extent = self.run.extent(at, blocks)?;
-        self.free(at, blocks.buffer, extent, reduce)?;
-        let Site { seat, stream, pc } = at;
-        self.outstanding[seat as usize].push(Outstanding {
-            stream,
-            pc,
-            buffer: blocks.buffer,
-            extent,
-            reduce,
-        });
+        let buffer = blocks.buffer;
+        let others = self.outstanding[at.seat as usize].iter();
+        let touched = others
+            .filter(|other| other.meets(buffer, extent, reduce))
+            .map(|other| Touch { at: other.at, over: None })
+            .collect();
+        self.touch(at, buffer, extent, reduce, None);
+        self.outstanding[at.seat as usize].push(Outstanding { at, buffer, extent, reduce, touched });
         Ok(())
     }
 
-    fn receive(
-        &mut self,
-        at: Site,
-        _from: u32,
-        blocks: Blocks,
-        reduce: bool,
-        message: Values,
-    ) -> Result<(), String> {
-        let extent = self.run.extent(at, blocks)?;
-        self.outstanding[at.seat as usize].retain(|o| (o.stream, o.pc) != (at.stream, at.pc));
-        self.storage.write(self.members[at.seat as usize], blocks.buffer, extent, &message, reduce)
+    fn receive(&mut self, done: Received, message: Values) -> Result<(), Fault> {
+        let Received { at, wait, sent, blocks, reduce } = done;
+        let fault = |sentence| Fault::at(at, sentence);
+        let extent = self.run.extent(at, blocks).map_err(fault)?;
+        self.causality.record(self.number(at), wait, self.number(sent), sent.pc + 1);
+        let outstanding = &mut self.outstanding[at.seat as usize];
+        if let Some(index) = outstanding.iter().position(|receive| receive.at == at) {
+            let receive = outstanding.swap_remove(index);
+            for touch in outstanding.iter_mut().flat_map(|other| &mut other.touched) {
+                if touch.at == at {
+                    touch.over = Some(wait);
+                }
+            }
+            self.in_order(&receive, sent)?;
+        }
+        let member = self.members[at.seat as usize];
+        self.storage.write(member, blocks.buffer, extent, &message, reduce).map_err(fault)
     }
 
     fn copy(&mut self, at: Site, from: Blocks, to: Blocks, reduce: bool) -> Result<(), String> {
         let (source, target) = (self.run.extent(at, from)?, self.run.extent(at, to)?);
-        self.free(at, from.buffer, source, false)?;
-        self.free(at, to.buffer, target, false)?;
-        let member = self.members[at.seat as usize];
-        let values = self.storage.read(member, from.buffer, source)?;
-        self.storage.write(member, to.buffer, target, &values, reduce)
+        self.touch(at, from.buffer, source, false, Some(at.pc));
+        self.touch(at, to.buffer, target, false, Some(at.pc));
+        let values = self.read(at, from.buffer, source)?;
+        self.storage.write(self.members[at.seat as usize], to.buffer, target, &values, reduce)
+    }
+
+    fn after(&mut self, at: Site, stream: u32, ops: u32) {
+        let of = self.number(Site { stream, ..at });
+        self.causality.record(self.number(at), at.pc, of, ops);
     }
 }

@@ -59,21 +59,29 @@ pub(crate) trait Visit {
     fn post(&mut self, _at: Site, _blocks: Blocks, _reduce: bool) -> Result<(), String> {
         Ok(())
     }
-    /// A receive that was posted at `at` is complete.
-    fn receive(
-        &mut self,
-        at: Site,
-        from: u32,
-        blocks: Blocks,
-        reduce: bool,
-        message: Self::Message,
-    ) -> Result<(), String>;
+    /// A receive is complete.
+    fn receive(&mut self, done: Received, message: Self::Message) -> Result<(), Fault>;
     /// A copy.
     fn copy(&mut self, _at: Site, _from: Blocks, _to: Blocks, _reduce: bool) -> Result<(), String> {
         Ok(())
     }
-    /// Stream `stream` has got as far as this one waited for.
-    fn after(&mut self, _at: Site, _stream: u32) {}
+    /// Stream `stream` has passed the `ops` instructions that this one waited for.
+    fn after(&mut self, _at: Site, _stream: u32, _ops: u32) {}
+}
+
+/// A receive that is complete.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Received {
+    /// Where it was posted.
+    pub at: Site,
+    /// The instruction of the same stream that waited for it; behind the last one at the end of the program.
+    pub wait: u32,
+    /// The send of its message.
+    pub sent: Site,
+    /// What was received.
+    pub blocks: Blocks,
+    /// Whether it is reduced into what is there.
+    pub reduce: bool,
 }
 
 /// What went from one seat to another on a channel.
@@ -255,13 +263,12 @@ impl<V: Visit> Walk<'_, V> {
         let (seat, channel) = (self.all[index].seat, self.all[index].channel);
         while let Some(&receive) = self.all[index].pending.front() {
             let mail = self.mail.entry((receive.from, seat.index, channel)).or_default();
-            let Some((_, message)) = mail.waiting.pop_front() else { return Ok(false) };
+            let Some((sent, message)) = mail.waiting.pop_front() else { return Ok(false) };
             mail.taken += 1;
             self.all[index].pending.pop_front();
             let at = Site { seat: seat.index, stream: seat.stream, pc: receive.pc };
-            self.visit
-                .receive(at, receive.from, receive.blocks, receive.reduce, message)
-                .map_err(|s| Fault::at(at, s))?;
+            let (wait, blocks, reduce) = (self.all[index].pc, receive.blocks, receive.reduce);
+            self.visit.receive(Received { at, wait, sent, blocks, reduce }, message)?;
         }
         Ok(true)
     }
@@ -272,7 +279,7 @@ impl<V: Visit> Walk<'_, V> {
         }
         let passed = self.all[(at.seat * self.streams + stream) as usize].pc >= ops;
         if passed {
-            self.visit.after(at, stream);
+            self.visit.after(at, stream, ops);
         }
         Ok(passed)
     }

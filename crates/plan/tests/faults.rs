@@ -224,6 +224,91 @@ fn a_plan_that_is_right_in_one_order_only() {
     assert!(message.starts_with("seat 1 "), "{message}");
 }
 
+/// Ranks whose streams have the channels of their numbers.
+fn seats(programs: Vec<Vec<Vec<OpEntry>>>) -> Vec<SeatEntry> {
+    let stream = |ops| StreamEntry { channel: None, ops };
+    programs
+        .into_iter()
+        .map(|streams| SeatEntry { streams: streams.into_iter().map(stream).collect() })
+        .collect()
+}
+
+#[test]
+fn an_order_that_goes_through_another_rank_counts() {
+    // Rank 1's first stream sends block 0, its second receives the sum into it, and neither waits for the other. Rank 0
+    // sends the sum only once it has what the first stream sent, so the sum cannot come too early. Reduction and
+    // broadcast of trees look like this, with more ranks in between.
+    let after = |stream, ops| OpEntry::After { stream, ops };
+    let leaf = |root| {
+        let blocks = [0, 1];
+        let up = blocks.map(|block| send(root, block)).to_vec();
+        let down = vec![receive(root, 0, false), receive(root, 1, false), WAIT];
+        vec![up, down]
+    };
+    let root = |hasty: bool| {
+        let take = vec![receive(1, 0, true), receive(1, 1, true), WAIT];
+        let give = vec![after(0, if hasty { 2 } else { 3 }), send(1, 0), send(1, 1)];
+        vec![take, give]
+    };
+    let file = |root: Vec<Vec<OpEntry>>| PlanFile {
+        name: "tree".to_owned(),
+        kind: CollectiveKind::AllReduce,
+        ranks: 2,
+        helpers: 0,
+        blocks: 2,
+        result: None,
+        split: false,
+        seats: seats(vec![root, leaf(0)]),
+    };
+    Custom::new(&file(root(false))).unwrap_or_else(|errors| panic!("{errors}"));
+    // Where rank 0 does not wait, the sum may be anything.
+    let (message, _) = faults(CollectiveKind::AllReduce, file(root(true)).seats);
+    assert!(message.contains("into them is outstanding: it must wait first"), "{message}");
+}
+
+#[test]
+fn an_order_through_a_rank_that_has_not_heard_of_it_does_not_count() {
+    // Rank 1 hands block 0 on to rank 2 while rank 3, which has it from rank 0, writes it again. The values are right
+    // in every order, but one stream reads what another writes, unless rank 2 tells rank 3 that it has the block.
+    let after = |stream, ops| OpEntry::After { stream, ops };
+    let both = |from| vec![receive(from, 0, false), receive(from, 1, false), WAIT];
+    let plan = |told: bool| {
+        let (tells, hears) = if told {
+            (vec![send(3, 1)], vec![after(0, 3), receive(2, 1, false), WAIT])
+        } else {
+            (vec![], vec![])
+        };
+        vec![
+            vec![vec![send(3, 0), send(3, 1), send(1, 0), send(1, 1)]],
+            vec![
+                both(0),
+                vec![after(0, 3), send(2, 0), send(2, 1)],
+                vec![after(0, 3), receive(3, 0, false), WAIT],
+            ],
+            vec![vec![], [both(1), tells].concat()],
+            vec![both(0), hears, vec![after(u32::from(told), 3), send(1, 0)]],
+        ]
+    };
+    let (message, key) = faults(CollectiveKind::Broadcast, seats(plan(false)));
+    assert_eq!(
+        message,
+        "seat 1 touches blocks while the receive at stream 2, instruction 1 into them is outstanding: \
+         it must wait first"
+    );
+    assert_eq!(key.as_deref(), Some("seat 1, stream 1, instruction 1"));
+    let right = PlanFile {
+        name: "told".to_owned(),
+        kind: CollectiveKind::Broadcast,
+        ranks: 4,
+        helpers: 0,
+        blocks: 2,
+        result: None,
+        split: false,
+        seats: seats(plan(true)),
+    };
+    Custom::new(&right).unwrap_or_else(|errors| panic!("{errors}"));
+}
+
 #[test]
 fn plans_that_are_too_large_to_be_proved() {
     let copy = |from, to: u32, of| OpEntry::Copy {
