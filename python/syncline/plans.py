@@ -23,6 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from syncline.files import write_whole
+
 __all__ = ["Count", "Instruction", "Plan", "after", "copy", "count", "plan", "receive", "send", "wait"]
 
 Instruction = dict[str, Any]
@@ -87,7 +89,7 @@ class Plan:
     def save(self, path: str | Path) -> Path:
         """Writes the plan file, and returns its path."""
         path = Path(path)
-        path.write_text(json.dumps(self.content, indent=1) + "\n", encoding="utf-8")
+        write_whole(path, json.dumps(self.content, indent=1) + "\n")
         return path
 
     @classmethod

@@ -20,7 +20,7 @@ fn cpu_seconds(start: Instant) -> f64 {
 
 /// A job in which all ranks do the same.
 fn job(network: &str, algorithms: &str, splits: u32, nodes: &[Node]) -> Job {
-    let network = Network::parse(Source::new("network.yml", network)).expect("a network");
+    let (network, _) = Network::parse(Source::new("network.yml", network)).expect("a network");
     let system = format!(
         "{{\"scheduling-policy\": \"LIFO\", \"endpoint-delay\": 10, \"active-chunks-per-dimension\": 1,
           \"preferred-dataset-splits\": {splits}, \"local-mem-bw\": 1600, \"collective-optimization\": \"localBWAware\",
@@ -42,6 +42,7 @@ fn job(network: &str, algorithms: &str, splits: u32, nodes: &[Node]) -> Job {
         memory: Memory::none(),
         groups: Groups::default(),
         traces,
+        custom: Vec::new(),
         warnings: Diagnostics::new(),
     }
 }

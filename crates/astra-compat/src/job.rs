@@ -1,9 +1,11 @@
 //! What is simulated: five inputs and a few options, as ASTRA-sim 2's command line takes them.
 
+use crate::Pattern;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
-use syncline_formats::astra2::{Groups, Memory, Network, System};
+use syncline_formats::astra2::{Custom, Groups, Memory, Network, System};
 use syncline_formats::chakra::load::rank_file;
 use syncline_formats::chakra::{Loading, Traces};
 
@@ -78,6 +80,8 @@ pub struct Job {
     pub groups: Groups,
     /// The task graphs of all ranks.
     pub traces: Traces,
+    /// Collective algorithms given as execution traces.
+    pub custom: Vec<CustomAlgorithm>,
     /// Warnings of the readers.
     pub warnings: Diagnostics,
 }
@@ -87,7 +91,10 @@ impl Job {
     /// together.
     pub fn load(inputs: &Inputs) -> Result<Self> {
         let mut problems = Diagnostics::new();
-        let network = keep(&mut problems, Network::read(&inputs.network));
+        let network = keep(&mut problems, Network::read(&inputs.network)).map(|(network, warnings)| {
+            problems.extend(warnings);
+            network
+        });
         let system = keep(&mut problems, System::read(&inputs.system));
         let memory = match &inputs.memory {
             Some(path) => keep(&mut problems, Memory::read(path)),
@@ -123,8 +130,61 @@ impl Job {
                 .note("as in ASTRA-sim, files beyond the last NPU are not read"),
             );
         }
-        Ok(Self { network, system, memory, groups, traces, warnings: problems })
+        let custom = custom_algorithms(&system, network.npus())?;
+        Ok(Self { network, system, memory, groups, traces, custom, warnings: problems })
     }
+
+    /// The algorithm that is given as an execution trace for a collective with this promise, whose node has this id.
+    pub(crate) fn custom_for(&self, pattern: Pattern, node: u64) -> Option<u32> {
+        let custom = &self.system.custom;
+        let of_pattern = match pattern {
+            Pattern::AllReduce => &custom.all_reduce,
+            Pattern::AllGather => &custom.all_gather,
+            Pattern::ReduceScatter => &custom.reduce_scatter,
+            Pattern::AllToAll => &custom.all_to_all,
+        };
+        let prefix = custom.per_node.get(&node).or(of_pattern.as_ref())?;
+        self.custom.iter().position(|known| known.prefix == *prefix).map(|index| index as u32)
+    }
+}
+
+/// A collective algorithm given as an execution trace for each position of a group.
+#[derive(Clone, Debug)]
+pub struct CustomAlgorithm {
+    /// The prefix of its files, as the system file has it.
+    pub prefix: String,
+    /// The traces, by position.
+    pub traces: Traces,
+}
+
+/// Reads the algorithms that the system file names, each for as many positions as there are files.
+fn custom_algorithms(system: &System, npus: u32) -> Result<Vec<CustomAlgorithm>> {
+    let Custom { all_reduce, all_gather, reduce_scatter, all_to_all, per_node } = &system.custom;
+    let of_patterns = [all_reduce, all_gather, reduce_scatter, all_to_all].into_iter().flatten();
+    let prefixes: BTreeSet<&String> = of_patterns.chain(per_node.values()).collect();
+    let mut problems = Diagnostics::new();
+    let mut algorithms = Vec::new();
+    for prefix in prefixes {
+        let path = Path::new(prefix);
+        let files = (0..npus).take_while(|&position| rank_file(path, position).is_file()).count() as u32;
+        // Where there is none at all, the reader says so, and which similar ones there are.
+        match Traces::load(path, files.max(1), Loading::default()) {
+            Ok(traces) => algorithms.push(CustomAlgorithm { prefix: prefix.clone(), traces }),
+            Err(errors) => problems.extend(Diagnostics(
+                errors
+                    .0
+                    .into_iter()
+                    .map(|error| {
+                        error.note(
+                            "prefixes of custom algorithms count from the working directory, as in ASTRA-sim",
+                        )
+                    })
+                    .collect(),
+            )),
+        }
+    }
+    problems.into_result()?;
+    Ok(algorithms)
 }
 
 /// The value, or its errors added to the others.

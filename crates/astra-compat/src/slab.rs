@@ -1,6 +1,7 @@
 //! Numbered places that are used again.
 
 /// Values by number; a freed number is given out again.
+#[derive(Debug, Default)]
 pub(crate) struct Slab<T> {
     places: Vec<T>,
     unused: Vec<u32>,

@@ -32,6 +32,11 @@ impl World<'_> {
                         format!("phase {} of {phases}, {}", stream.next_phase, self.describe(&channel)),
                     )
                 }
+                Awaits::Custom(number, node) => {
+                    let dataset = &self.datasets[self.streams[number].dataset];
+                    let of = self.custom_node(number, node);
+                    (dataset.node, format!("{of}, {}", self.describe(&channel)))
+                }
                 Awaits::Rendezvous(number) => {
                     let send = self.deferred_send(number);
                     let node = self.ranks[send.src as usize].work.busy[2].unwrap_or(0);

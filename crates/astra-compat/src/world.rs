@@ -9,6 +9,7 @@ use crate::network::channel::{Awaits, Channel, Channels, Sent};
 use crate::network::unaware::Unaware;
 use crate::outcome::{CollectiveRecord, Ended, Outcome, RankResult};
 use crate::slab::Slab;
+use crate::system::bus::Bus;
 use crate::system::plan::Plan;
 use crate::system::queues::Queues;
 use crate::system::streams::{Dataset, Stream};
@@ -20,6 +21,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
+use syncline_formats::astra2::SharedBus;
 
 /// Bytes of a rendezvous message. ASTRA-sim 2, `Sys.cc:rendezvous_sim_send`.
 const RENDEZVOUS_BYTES: u64 = 8192;
@@ -56,6 +58,7 @@ pub(crate) struct Settings {
     /// Streams that a queue runs at a time.
     pub(crate) running_streams: usize,
     pub(crate) rendezvous: bool,
+    pub(crate) shared_bus: Option<SharedBus>,
     /// The distance of neighbours in each dimension.
     pub(crate) strides: Vec<u32>,
 }
@@ -64,6 +67,7 @@ pub(crate) struct Settings {
 pub(crate) struct Rank {
     timers: Timers,
     pub(crate) queues: Queues,
+    pub(crate) bus: Bus,
     /// Streams that were numbered so far, and in each group the next number.
     pub(crate) streams: u64,
     groups: Vec<(u32, u64)>,
@@ -105,9 +109,12 @@ struct Deferred {
     awaits: Awaits,
 }
 
-/// What tells one collective of the job from another: group, number of its first stream, dimensions that take part, first
-/// rank of those that take part together.
-pub(crate) type RecordKey = (Option<u32>, u64, u64, u32);
+/// Where ranks meet for a collective: group, number of its first stream, dimensions that take part, first rank of those
+/// that take part together.
+pub(crate) type Meeting = (Option<u32>, u64, u64, u32);
+
+/// What tells one collective of the job from another: where ranks meet, what it promises, its bytes.
+pub(crate) type RecordKey = (Meeting, Option<crate::Pattern>, u64);
 
 /// A simulation.
 pub(crate) struct World<'a> {
@@ -131,6 +138,12 @@ pub(crate) struct World<'a> {
     pub(crate) finished: Vec<RankResult>,
     pub(crate) records: Vec<CollectiveRecord>,
     pub(crate) record_of: BTreeMap<RecordKey, u32>,
+    /// Of each rank, group and promise, the algorithm that its first collective chose: later ones keep to it.
+    pub(crate) group_choices: BTreeMap<(u32, u32, crate::Pattern), Option<u32>>,
+    /// The first collective at each meeting.
+    pub(crate) first_at: BTreeMap<Meeting, u32>,
+    /// The first collective that met one unlike itself, and how many more there were.
+    pub(crate) unlike: Option<(Box<Diagnostic>, u64)>,
 }
 
 impl<'a> World<'a> {
@@ -157,6 +170,7 @@ impl<'a> World<'a> {
             .map(|rank| Rank {
                 timers: Timers::default(),
                 queues: Queues::new(dims, options.queues_per_dim),
+                bus: Bus::default(),
                 streams: 0,
                 groups: Vec::new(),
                 priority: 0,
@@ -174,6 +188,7 @@ impl<'a> World<'a> {
                 queues_per_dim: options.queues_per_dim,
                 running_streams: job.system.active_chunks.div_ceil(options.queues_per_dim) as usize,
                 rendezvous: options.rendezvous,
+                shared_bus: job.system.shared_bus,
                 strides,
             },
             now: 0,
@@ -193,6 +208,9 @@ impl<'a> World<'a> {
             finished: Vec::new(),
             records: Vec::new(),
             record_of: BTreeMap::new(),
+            group_choices: BTreeMap::new(),
+            first_at: BTreeMap::new(),
+            unlike: None,
         })
     }
 
@@ -235,10 +253,13 @@ impl<'a> World<'a> {
         if let Some(fault) = self.fault.take() {
             return Err((*fault).into());
         }
+        let mut warnings = warnings;
+        if let Some((first, more)) = self.unlike.take() {
+            warnings.push(if more > 0 { first.note(format!("{more} more of this kind")) } else { *first });
+        }
         if ended == Ended::Finished && self.finished.len() < self.ranks.len() {
-            let mut problems = warnings;
-            problems.push(self.stuck_report());
-            return Err(problems);
+            warnings.push(self.stuck_report());
+            return Err(warnings);
         }
         Ok(Outcome {
             npus: self.ranks.len() as u32,
@@ -264,6 +285,8 @@ impl<'a> World<'a> {
                             self.set_timer(rank, delay, Timer::Inserted(stream));
                         }
                         Timer::Node(node) => self.node_done(rank, node),
+                        Timer::Custom(stream, node) => self.custom_done(stream, node),
+                        Timer::Bus(side, event) => self.bus_event(rank, side.into(), event),
                         Timer::MemoryFree(memory) => self.memory_free(memory),
                     }
                 }
@@ -359,6 +382,7 @@ impl<'a> World<'a> {
         match sent {
             Sent::Unheeded => {}
             Sent::Node(node) => self.node_done(channel.src, node),
+            Sent::Custom(stream, node) => self.custom_done(stream, node),
             Sent::Rendezvous(number) => {
                 let deferred = self.deferred.remove(number);
                 self.post(deferred.channel, deferred.awaits);
@@ -375,6 +399,7 @@ impl<'a> World<'a> {
             Awaits::Nobody => {}
             Awaits::Stream(stream) => self.step(stream, Happened::Received),
             Awaits::Node(node) => self.node_done(rank, node),
+            Awaits::Custom(stream, node) => self.custom_done(stream, node),
             Awaits::Rendezvous(number) => {
                 let deferred = self.deferred.remove(number);
                 self.transmit(deferred.channel, deferred.sent);

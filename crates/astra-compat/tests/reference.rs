@@ -7,7 +7,7 @@
 #![allow(clippy::print_stderr)]
 
 use std::collections::BTreeMap;
-use std::io::Read;
+use std::io::{Read, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,7 +23,10 @@ fn reference() -> Option<PathBuf> {
     if folder.join("results.csv").is_file() {
         return Some(folder);
     }
-    eprintln!("skipped: there is no {}; set SYNCLINE_SHARED", folder.display());
+    // Where the shared folder is, the results must be in it.
+    assert!(!shared.is_dir(), "{} has no results of ASTRA-sim", folder.display());
+    // Straight to the terminal, as what a test that passes prints is not shown.
+    let _ = writeln!(std::io::stderr(), "skipped: there is no {}; set SYNCLINE_SHARED", folder.display());
     None
 }
 
@@ -131,11 +134,12 @@ fn every_single_collective_is_exact() {
         }
         let (system, warnings) = System::read(&folder.join(&row["sys_file"])).expect("a system file");
         let job = Job {
-            network: network.expect("a network file"),
+            network: network.expect("a network file").0,
             system,
             memory: Memory::none(),
             groups: Groups::default(),
             traces: traces[&row["wl_prefix"]].clone(),
+            custom: Vec::new(),
             warnings,
         };
         let options = Options { backend: backend(row), ..Options::default() };
@@ -185,19 +189,17 @@ fn special(folder: &Path, row: &Row) -> Result<Outcome, Diagnostics> {
 }
 
 /// What is refused: the case, and the code of the error.
-const REFUSED: [(&str, Code); 12] = [
+const REFUSED: [(&str, Code); 10] = [
     ("dbt_ring6", Code::BadAstraFile),
     ("endpoint_0", Code::BadAstraFile),
     ("invalid_node", Code::ChakraNode),
     ("involved_dim_000", Code::ChakraNode),
     ("mem_none", Code::ChakraNode),
-    ("metadata_node", Code::ChakraNode),
     ("no_collopt", Code::BadAstraFile),
     ("no_impl_for_coll", Code::BadAstraFile),
     ("no_splits", Code::BadAstraFile),
     ("ring2_ar", Code::AstraUnsupported),
     ("ring8_ag_3bytes_s4", Code::ChakraNode),
-    ("shared_bus", Code::AstraUnsupported),
 ];
 
 #[test]
@@ -208,8 +210,7 @@ fn every_special_case_is_exact_or_refused() {
     let (mut exact, mut refused) = (0, 0);
     for row in &rows {
         let case = format!("{} {}", row["case"], row["backend"]);
-        let finishes =
-            row["rc"] == "0" && !row["cycles_per_rank"].contains("None") && row["case"] != "shared_bus";
+        let finishes = row["rc"] == "0" && !row["cycles_per_rank"].contains("None");
         match special(&folder, row) {
             Err(errors) => {
                 let code = REFUSED.iter().find(|(name, _)| *name == row["case"]).map(|&(_, code)| code);
@@ -218,6 +219,12 @@ fn every_special_case_is_exact_or_refused() {
                     wrong.push(format!("{case} is refused: {errors}"));
                 }
                 refused += 1;
+            }
+            // ASTRA-sim aborts at a metadata node, which says nothing about what is to be done.
+            Ok(outcome) if row["case"] == "metadata_node" => {
+                if outcome.cycles() != Some(64440) {
+                    wrong.push(format!("{case}: {:?} cycles", outcome.cycles()));
+                }
             }
             Ok(_) if !finishes => wrong.push(format!("{case} is not refused")),
             Ok(outcome) => {

@@ -99,9 +99,11 @@ codes! {
     WrongPlan = "0402", Config, "plan does not compute its collective",
         "Symbolic execution of the plan shows that some rank does not end with what the collective promises, or that the plan waits for a message that is never sent.";
     BadMsccl = "0403", Input, "MSCCL program is malformed",
-        "An MSCCL XML file has an unknown element, attribute or step type, a number out of range, or a step that refers to something that does not exist.";
+        "An MSCCL XML file has an element in the wrong place, an unknown type of step, a number out of range, or a step that refers to something that does not exist.";
     NotMsccl = "0404", Config, "plan is no MSCCL program",
         "The plan uses what MSCCL programs do not have, such as seats that are not ranks or more chunks than they count.";
+    MscclIgnored = "0405", Done, "MSCCL attribute without effect",
+        "An MSCCL XML file has an attribute or element that MSCCL's runtimes ignore; so does this program. Often its name is misspelt.";
     Deadlock = "0501", Deadlock, "simulated deadlock",
         "No event is left, and some ranks have not finished: each of them waits for something that never comes. The report says who waits for what.";
     LimitReached = "0502", Limit, "limit reached",
@@ -119,7 +121,7 @@ codes! {
     ChakraNode = "0603", Config, "Chakra node is not supported",
         "The node's type or attributes ask for something that is not modelled.";
     BadAstraFile = "0701", Config, "ASTRA-sim file is invalid",
-        "An ASTRA-sim network, system, memory or communicator-group file has an unknown key, a wrong type or an impossible value.";
+        "An ASTRA-sim network, system, memory or communicator-group file lacks a key, or has a wrong type or an impossible value.";
     AstraUnsupported = "0702", Config, "ASTRA-sim feature is not supported",
         "The input asks for a feature of ASTRA-sim that is refused by name rather than ignored.";
     AstraDefault = "0703", Done, "ASTRA-sim default used",
@@ -127,7 +129,7 @@ codes! {
     AstraStuck = "0704", Deadlock, "ranks never finish",
         "The simulated ranks wait for each other for ever. ASTRA-sim itself exits 0 in this case without a word.";
     AstraIgnored = "0705", Done, "ASTRA-sim key without effect",
-        "The key is known, but neither ASTRA-sim nor this program does anything with it.";
+        "Neither ASTRA-sim nor this program does anything with the key: it belongs to another version or to a feature that is off, or its name is misspelt.";
     BadAstraText = "0706", Input, "ASTRA-sim 1 workload is malformed",
         "A text workload of ASTRA-sim 1 has an unknown word, a number out of range, or fewer or more layers than it says.";
     CannotWrite = "0801", Input, "results cannot be written",

@@ -32,12 +32,15 @@ impl<N: Network> Engine<'_, N> {
         {
             report = report.at(file, 0);
         }
-        // Ranks that wait for the same are told of once, in the order of the first of them.
+        // The first wait of every rank comes before the second of any. Ranks that wait for the same are listed once, in
+        // the order of the first of them.
         let mut waits: Vec<(String, Vec<u32>)> = Vec::new();
         let mut known = BTreeMap::new();
-        for &index in &stuck {
-            let rank = self.quotient.rank(index);
-            for what in self.waits_of(index) {
+        let mut of_ranks: Vec<_> = stuck.iter().map(|&index| self.waits_of(index).into_iter()).collect();
+        for _ in 0..OF_A_RANK {
+            for (&index, of_rank) in stuck.iter().zip(&mut of_ranks) {
+                let Some(what) = of_rank.next() else { continue };
+                let rank = self.quotient.rank(index);
                 let index = *known.entry(what.clone()).or_insert_with(|| {
                     waits.push((what, Vec::new()));
                     waits.len() - 1
@@ -70,8 +73,21 @@ impl<N: Network> Engine<'_, N> {
         }
     }
 
-    /// What `rank` waits for, without its own number, so that equal waits read equal.
+    /// What `rank` waits for, without its own number, so that equal waits read equal. Collectives and receives take
+    /// turns, so that many of one kind do not hide the other.
     fn waits_of(&self, rank: u32) -> Vec<String> {
+        let (collectives, receives) = (self.collectives_of(rank), self.receives_of(rank));
+        let longer = collectives.len().max(receives.len());
+        let mut lines: Vec<String> =
+            (0..longer).flat_map(|at| [collectives.get(at), receives.get(at)]).flatten().cloned().collect();
+        if lines.is_empty() {
+            lines.push(format!("{} tasks wait for each other", self.ranks[rank as usize].tasks_left));
+        }
+        lines.truncate(OF_A_RANK);
+        lines
+    }
+
+    fn receives_of(&self, rank: u32) -> Vec<String> {
         let state = &self.ranks[rank as usize];
         let mut lines = Vec::new();
         for (&(from, tag), channel) in &state.channels {
@@ -81,6 +97,12 @@ impl<N: Network> Engine<'_, N> {
                 lines.push(format!("{name} waits for a message from rank {from} (tag {tag})"));
             }
         }
+        lines
+    }
+
+    fn collectives_of(&self, rank: u32) -> Vec<String> {
+        let state = &self.ranks[rank as usize];
+        let mut lines = Vec::new();
         let roles = self.job.workload.roles.iter().enumerate();
         for (((index, role), place), windows) in roles.zip(&state.places).zip(&self.windows) {
             if place.group == NONE {
@@ -104,10 +126,6 @@ impl<N: Network> Engine<'_, N> {
                 });
             }
         }
-        if lines.is_empty() {
-            lines.push(format!("{} tasks wait for each other", state.tasks_left));
-        }
-        lines.truncate(OF_A_RANK);
         lines
     }
 }

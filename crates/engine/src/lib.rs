@@ -31,6 +31,7 @@ mod programs;
 mod quotient;
 pub mod radix;
 pub mod record;
+mod relief;
 mod sets;
 mod slab;
 mod slow;
@@ -245,6 +246,10 @@ impl<'a, N: Network> Engine<'a, N> {
                 return self.checked(Step::Finished);
             }
             let Some(time) = self.calendar.next_time() else {
+                if self.relieve() {
+                    self.settle();
+                    continue;
+                }
                 return Err(self.network.refusal().unwrap_or_else(|| self.deadlock()).into());
             };
             if time > self.now && self.watching && self.is_past_watched() {

@@ -155,7 +155,7 @@ impl<'a, N: Network> Engine<'a, N> {
         window.instances.get(offset as usize).copied().filter(|&id| id < DONE)
     }
 
-    fn activate(&mut self, id: u32) {
+    pub(crate) fn activate(&mut self, id: u32) {
         let set = &mut self.sets[id];
         set.active = true;
         let (rank, priority, slot) = (set.rank, set.priority, set.slot);
@@ -184,6 +184,32 @@ impl<'a, N: Network> Engine<'a, N> {
                 }
             }
         }
+    }
+
+    /// Issues the next chunk of a set in the ready queue, whatever goes first.
+    pub(crate) fn issue_first(&mut self, id: u32) {
+        let set = &mut self.sets[id];
+        let (rank, instance) = (set.rank as usize, set.instance);
+        let chunks = self.instances[instance].chunks.len() as u32;
+        let chunk = set.next_chunk;
+        set.next_chunk = (chunk + 1).min(chunks);
+        if set.next_chunk == chunks {
+            self.ranks[rank].ready.retain(|&Reverse((_, ready))| ready != id);
+        }
+        let run = if chunk < chunks { self.instances[instance].run(chunk, self.sets[id].slot) } else { DONE };
+        // It may have gone ahead because another rank had begun it.
+        if run == NONE || run != DONE && self.runs[run].stage == Stage::Unissued {
+            self.issue_chunk(id, chunk);
+        }
+    }
+
+    /// Starts a run that waits in a queue.
+    pub(crate) fn start_waiting(&mut self, run_id: u32) {
+        let run = &self.runs[run_id];
+        let key = (self.sets[run.set].priority, self.instances[run.instance].sequence, run.chunk, run_id);
+        let (rank, queue) = (run.rank as usize, run.queue as usize);
+        self.ranks[rank].queues[queue].waiting.remove(&key);
+        self.start(run_id);
     }
 
     /// Issues the next chunk of the set that goes first; false where there is none.
@@ -414,12 +440,7 @@ impl<'a, N: Network> Engine<'a, N> {
             // Earlier phases too: whoever has begun this one waits for this rank to get through them.
             run.begun |= 2u32.wrapping_shl(phase_index.into()).wrapping_sub(1);
             match run.stage {
-                Stage::Waiting if run.phase <= phase_index => {
-                    let key = (self.sets[set_id].priority, sequence, chunk, run_id);
-                    let queue = run.queue as usize;
-                    self.ranks[rank].queues[queue].waiting.remove(&key);
-                    self.start(run_id);
-                }
+                Stage::Waiting if run.phase <= phase_index => self.start_waiting(run_id),
                 Stage::Unissued if self.sets[set_id].active => self.issue_chunk(set_id, chunk),
                 Stage::Unissued if self.sets[set_id].issued.is_some() => {
                     self.ranks[rank].held.retain(|&Reverse((_, id))| id != set_id);

@@ -603,10 +603,15 @@ mod tests {
         let apart = Graph::new(3, 0, duplex(&[(0, 1)]), Routing::Shortest).unwrap();
         assert!(!apart.route(NpuId(0), NpuId(2), 0, &mut Vec::new()));
         let error = Graph::new(3, 0, links, Routing::Explicit(vec![vec![0, 1, 9]])).unwrap_err();
-        assert!(
-            error.to_string().contains("path must lead") || error.to_string().contains("no link"),
-            "{error}"
+        assert_eq!(error.0.len(), 1, "{error}");
+        assert_eq!(
+            (error.0[0].code, error.0[0].message.as_str()),
+            (Code::BadFabric, "a path must lead from one NPU to another")
         );
+        let links = duplex(&[(0, 1), (1, 2)]);
+        let error = Graph::new(3, 0, links, Routing::Explicit(vec![vec![0, 2]])).unwrap_err();
+        assert_eq!(error.0.len(), 1, "{error}");
+        assert_eq!(error.0[0].code, Code::NoRoute);
     }
 
     #[test]

@@ -13,7 +13,8 @@ fn source(text: &str) -> Source {
 fn a_network() {
     let text = "# speeds are a guess\ntopology: [ Ring, FullyConnected, Switch ]\nnpus_count: [ 8, 4, 2 ]\n\
                 bandwidth: [ 200, 100.5, 5e1 ]  # GB/s\nlatency: [ 0, 0.5, 2000.0 ]\n";
-    let network = Network::parse(source(text)).expect("a network");
+    let (network, warnings) = Network::parse(source(text)).expect("a network");
+    assert!(warnings.0.is_empty());
     assert_eq!(network.npus(), 64);
     let dim = network.dims[1];
     assert_eq!(

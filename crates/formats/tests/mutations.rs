@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use syncline_formats::astra1::TextWorkload;
 use syncline_formats::astra2::{Groups, Memory, Network, Source, System};
-use syncline_formats::chakra::{CollectiveType, Graph, Metadata, Node, NodeKind, Reader, write_file};
+use syncline_formats::chakra::{CollectiveType, Graph, IoInfo, Metadata, Node, NodeKind, Reader, write_file};
 use syncline_formats::msccl;
 use syncline_plan::{Custom, PlanFile, by_name};
 use syncline_units::CollectiveKind;
@@ -188,7 +188,13 @@ fn chakra_traces() {
     let long: Vec<Node> = (1..60)
         .map(|id| Node::compute(id, "x", id).after(&[id.saturating_sub(1)][usize::from(id < 2)..]))
         .collect();
-    let seeds = [bytes_of(&job), bytes_of(&long)];
+    let mut groups = Node::new(1, "## process_group:init ##", NodeKind::Metadata);
+    groups.inputs = Some(IoInfo {
+        values: r#"['[{"pg_name": "0", "ranks": []}, {"pg_name": "dp", "ranks": [0, 2, 1]}]']"#.to_owned(),
+        ..IoInfo::default()
+    });
+    let reduce = Node::collective(2, "reduce", CollectiveType::AllReduce, 64).in_group("dp").after(&[1]);
+    let seeds = [bytes_of(&job), bytes_of(&long), bytes_of(&[groups, reduce])];
     for replay in [false, true] {
         torment("chakra", &seeds, FREE, |bytes| {
             Reader::new(bytes, "t.0.et").and_then(|mut reader| Graph::read(&mut reader, replay)).is_ok()
@@ -222,22 +228,36 @@ fn astra_configuration() {
         "preferred-dataset-splits": 64, "all-reduce-implementation": ["ring", "direct"],
         "all-gather-implementation": ["ring", "oneDirect12"], "collective-optimization": "localBWAware",
         "local-mem-bw": 1555.5, "peak-perf": 312, "roofline-enabled": 1}"#;
-    torment("system", &[system.into()], FREE, |bytes| as_text(bytes, |source| System::parse(source).is_ok()));
+    let more = r#"{"model-shared-bus": 1, "L": 5, "o": 2, "g": 3, "G": 0.01, "local-reduction-delay": 2,
+        "all-reduce-implementation-custom": ["folder/ring"], "track-local-mem": 1, "boost-mode": 0, "splits": 3}"#;
+    torment("system", &[system.into(), more.into()], FREE, |bytes| {
+        as_text(bytes, |source| System::parse(source).is_ok())
+    });
     let memory = r#"{"memory-type": "NO_MEMORY_EXPANSION"}"#;
     torment("memory", &[memory.into()], FREE, |bytes| as_text(bytes, |source| Memory::parse(source).is_ok()));
     let groups = r#"{"1": [0, 1, 2, 3], "2": [4, 5, 6, 7], "30": [0, 4]}"#;
     torment("groups", &[groups.into()], FREE, |bytes| as_text(bytes, |source| Groups::parse(source).is_ok()));
 }
 
+/// All-gather of two GPUs, as TE-CCL writes it.
+const COPIES: &str = r#"<algo name="x" nchannels="1" nchunksperloop="2" ngpus="2" coll="allgather" inplace="0" redop="nop">
+<gpu id="0" i_chunks="1" o_chunks="2" s_chunks="0"><copy i_off="0" o_off="0"/><tb id="0" send="1" recv="1" chan="0">
+<step s="0" type="s" srcbuf="o" srcoff="0" cnt="1"/><step s="1" type="r" dstbuf="o" dstoff="1" cnt="1"/></tb></gpu>
+<gpu id="1" i_chunks="1" o_chunks="2" s_chunks="0"><copy i_off="0" o_off="1"/><tb id="0" send="0" recv="0" chan="0">
+<step s="0" type="s" srcbuf="o" srcoff="1" cnt="1"/><step s="1" type="r" dstbuf="o" dstoff="0" cnt="1"/></tb></gpu>
+</algo>
+"#;
+
 #[test]
 fn msccl_programs() {
     let seeds = [
         include_bytes!("../src/msccl/testdata/ring_all_reduce.xml").to_vec(),
         include_bytes!("../src/msccl/testdata/two_step_all_to_all.xml").to_vec(),
+        COPIES.as_bytes().to_vec(),
     ];
     torment("msccl", &seeds, FREE_FOR_PROOFS, |bytes| {
         as_text(bytes, |source| {
-            let Ok(plan) = msccl::parse(&source) else { return false };
+            let Ok((plan, _)) = msccl::parse(&source) else { return false };
             // What is read can be written.
             msccl::write(&plan).unwrap();
             true

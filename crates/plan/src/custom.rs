@@ -20,7 +20,9 @@
 
 mod file;
 
-pub use file::{BlocksEntry, MOST_BYTES, MOST_OPS, OpEntry, PlanFile, SeatEntry, StreamEntry};
+pub use file::{
+    BlocksEntry, MOST_BYTES, MOST_OPS, MscclEntry, OpEntry, PlanFile, Protocol, SeatEntry, StreamEntry,
+};
 
 use crate::program::{Algorithm, Buffer, Op, Refusal, Seat};
 use crate::symbolic::MOST_WORDS;

@@ -77,7 +77,8 @@ pub enum Op {
         blocks: Blocks,
     },
     /// Expect a message from seat `from`, and go on at once. The blocks may not be touched before the next
-    /// [`Op::Wait`], save by other receives that reduce.
+    /// [`Op::Wait`], save by other receives that reduce, and by what happens before the message is sent, whichever way the
+    /// plan is timed.
     Receive {
         /// Sending seat.
         from: u32,

@@ -107,7 +107,8 @@ fn fault(kind: CollectiveKind, programs: [Vec<OpEntry>; 2]) -> (String, Option<S
 fn faults(kind: CollectiveKind, seats: Vec<SeatEntry>) -> (String, Option<String>) {
     let ranks = seats.len() as u32;
     let name = "wrong".to_owned();
-    let file = PlanFile { name, kind, ranks, helpers: 0, blocks: 2, result: None, split: false, seats };
+    let file =
+        PlanFile { name, kind, ranks, helpers: 0, blocks: 2, result: None, split: false, msccl: None, seats };
     let found = Custom::new(&file).unwrap_err().0.remove(0);
     assert_eq!(found.code, Code::WrongPlan);
     (found.message, found.key)
@@ -258,6 +259,7 @@ fn an_order_that_goes_through_another_rank_counts() {
         blocks: 2,
         result: None,
         split: false,
+        msccl: None,
         seats: seats(vec![root, leaf(0)]),
     };
     Custom::new(&file(root(false))).unwrap_or_else(|errors| panic!("{errors}"));
@@ -304,6 +306,7 @@ fn an_order_through_a_rank_that_has_not_heard_of_it_does_not_count() {
         blocks: 2,
         result: None,
         split: false,
+        msccl: None,
         seats: seats(plan(true)),
     };
     Custom::new(&right).unwrap_or_else(|errors| panic!("{errors}"));
@@ -324,6 +327,7 @@ fn plans_that_are_too_large_to_be_proved() {
         blocks: 1,
         result: None,
         split: false,
+        msccl: None,
         seats: vec![SeatEntry { streams: vec![StreamEntry { channel: None, ops }] }],
     };
     let message = |ops| Custom::new(&file(ops)).unwrap_err().0.remove(0).message;

@@ -13,12 +13,13 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     Ok(())
 }
 
-/// An MSCCL program as a plan, in JSON. It is proved.
+/// An MSCCL program as a plan, in JSON, and warnings as a JSON array. It is proved.
 #[pyfunction]
-fn msccl_to_plan(py: Python<'_>, path: PathBuf) -> PyResult<String> {
+fn msccl_to_plan(py: Python<'_>, path: PathBuf) -> PyResult<(String, String)> {
     detached(py, || {
-        let plan = msccl::read(&path)?;
-        serde_json::to_string_pretty(&plan).map_err(|error| internal(error.to_string()).into())
+        let (plan, warnings) = msccl::read(&path)?;
+        let text = serde_json::to_string_pretty(&plan).map_err(|error| internal(error.to_string()))?;
+        Ok((text, warnings.to_json()))
     })
 }
 

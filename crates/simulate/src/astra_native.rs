@@ -34,8 +34,10 @@ pub struct AstraFiles<'a> {
 /// # Errors
 /// What is wrong with the files; what only the drop-in's own rules give a meaning.
 pub fn astra_scenario(files: &AstraFiles<'_>, network: Network) -> Result<(Scenario, Diagnostics)> {
-    let fabric = AstraNetwork::read(files.network)?;
-    let (system, mut warnings) = System::read(files.system)?;
+    let (fabric, mut warnings) = AstraNetwork::read(files.network)?;
+    let (system, of_system) = System::read(files.system)?;
+    warnings.extend(of_system);
+    only_the_drop_in(&system)?;
     if let Some(path) = files.memory {
         warnings.extend(no_memory(path)?);
     }
@@ -128,6 +130,35 @@ pub fn astra_scenario(files: &AstraFiles<'_>, network: Network) -> Result<(Scena
         trace: Trace::default(),
     };
     Ok((scenario, warnings))
+}
+
+/// Refuses what only ASTRA-sim's own rules give a meaning.
+fn only_the_drop_in(system: &System) -> Result<()> {
+    let mut problems = Diagnostics::new();
+    let mut refuse = |key: &str, message: &str| {
+        problems.push(
+            Diagnostic::error(Code::AstraUnsupported, message)
+                .in_place(system.source.json_key(key))
+                .key(key)
+                .help("leave out --native, or remove the key"),
+        );
+    };
+    if system.shared_bus.is_some() {
+        refuse("model-shared-bus", "the LogGP model of a shared memory bus has no meaning with --native");
+    }
+    let custom = &system.custom;
+    for (key, given) in [
+        ("all-reduce-implementation-custom", custom.all_reduce.is_some()),
+        ("all-gather-implementation-custom", custom.all_gather.is_some()),
+        ("reduce-scatter-implementation-custom", custom.reduce_scatter.is_some()),
+        ("all-to-all-implementation-custom", custom.all_to_all.is_some()),
+        ("per-node-custom-implementation", !custom.per_node.is_empty()),
+    ] {
+        if given {
+            refuse(key, "collective algorithms given as execution traces are not run with --native");
+        }
+    }
+    problems.into_result().map(|_| ())
 }
 
 /// Refuses a remote memory; gives the warnings about its file.

@@ -14,12 +14,14 @@
 //! - Tasks that take no time are left out, and what waits for them waits for what they wait for.
 //! - Groups become entries of `<output>.groups.json`, except all ranks, and whole dimensions (`involved_dim`).
 
+mod aside;
 mod et;
 
 use crate::prepare::prepare;
 use crate::scenario::{Placement, Scenario};
 use crate::watch::Watch;
 use crate::{astra_text, jobs};
+use aside::Aside;
 use std::fs;
 use std::path::{Path, PathBuf};
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
@@ -74,7 +76,7 @@ pub fn convert(input: &Path, output: &Path, options: &Options) -> Result<Summary
     let ending = input.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase());
     match ending.as_deref() {
         Some("xml") => {
-            let plan = msccl::read(input)?;
+            let (plan, warnings) = msccl::read(input)?;
             let text = serde_json::to_string_pretty(&plan).map_err(|error| {
                 Diagnostic::error(Code::Internal, format!("a plan cannot be written: {error}"))
             })?;
@@ -82,6 +84,7 @@ pub fn convert(input: &Path, output: &Path, options: &Options) -> Result<Summary
             Ok(Summary {
                 from: "MSCCL program".to_owned(),
                 to: "plan file".to_owned(),
+                warnings,
                 ..of_plan(&plan, output)
             })
         }
@@ -197,8 +200,9 @@ fn from_text(input: &Path, output: &Path, options: &Options) -> Result<Summary> 
 
 /// Writes a text file and its folder.
 fn save(path: &Path, text: &str) -> Result<()> {
-    folder(path)?;
-    fs::write(path, text).map_err(|error| cannot_write(path, &error).into())
+    let mut aside = Aside::default();
+    aside.write(path, text.as_bytes())?;
+    aside.commit()
 }
 
 /// Makes the folder of a file.

@@ -11,7 +11,8 @@ use syncline_plan::custom::{Custom, MOST_BYTES, PlanFile};
 /// A file that cannot be read or is malformed; a plan that does not compute its collective: which rank, which block.
 pub(crate) fn read(file: &str) -> Result<(PlanFile, Custom)> {
     let plan = if file.ends_with(".xml") {
-        syncline_formats::msccl::read(Path::new(file))?
+        // What MSCCL's runtimes ignore is told where the program is converted.
+        syncline_formats::msccl::read(Path::new(file))?.0
     } else {
         from_json(Path::new(file))?
     };

@@ -111,6 +111,7 @@ pub(crate) fn prepare(scenario: &Scenario, watch: &Watch<'_>) -> Result<Prepared
     if workload.classes.iter().all(|graph| graph.tasks.is_empty()) {
         warnings.push(Diagnostic::warning(Code::BadWorkload, "the job has no tasks: its step takes no time"));
     }
+    warnings.0.extend(crate::chakra::without_durations(&workload));
     if let Timing::Systolic(array) = &compute.timing {
         warnings.extend(without_products(&workload, array.vector.is_some()));
     }

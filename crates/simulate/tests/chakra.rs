@@ -1,7 +1,7 @@
 //! Chakra traces on native fabrics.
 
 use std::path::{Path, PathBuf};
-use syncline_formats::chakra::{CollectiveType, Metadata, Node, NodeKind, write_file};
+use syncline_formats::chakra::{CollectiveType, IoInfo, Metadata, Node, NodeKind, write_file};
 use syncline_simulate::scenario::Scenario;
 use syncline_simulate::{Control, Run, run};
 use syncline_timeline::Data;
@@ -34,10 +34,20 @@ impl Folder {
         path
     }
     fn run(&self, dims: &str, groups: Option<&Path>, more: &str) -> syncline_diagnostics::Result<Run> {
+        self.run_with(dims, groups, more, "")
+    }
+    /// The same, with further keys of `collectives`.
+    fn run_with(
+        &self,
+        dims: &str,
+        groups: Option<&Path>,
+        more: &str,
+        limits: &str,
+    ) -> syncline_diagnostics::Result<Run> {
         let text = |path: &Path| serde_json::to_string(&path.display().to_string()).unwrap();
         let groups = groups.map_or("null".to_owned(), text);
         let json = format!(
-            r#"{{"schema": "syncline/1", "fabric": {{"dims": [{dims}]}}, "collectives": {{"chunks": 1}}, {more}
+            r#"{{"schema": "syncline/1", "fabric": {{"dims": [{dims}]}}, "collectives": {{"chunks": 1{limits}}}, {more}
                 "workload": {{"source": "chakra", "prefix": {}, "groups": {groups}}}}}"#,
             text(&self.prefix())
         );
@@ -251,7 +261,6 @@ fn what_cannot_be_simulated_is_refused_by_name() {
     let folder = Folder::new();
     for (node, message) in [
         (Node::new(1, "x", NodeKind::Invalid), "a node of type INVALID_NODE"),
-        (Node::new(1, "x", NodeKind::Metadata), "a node of type METADATA_NODE"),
         (Node::collective(1, "x", CollectiveType::Gather, 8), "the collective GATHER"),
         (Node::collective(1, "x", CollectiveType::Scatter, 8), "the collective SCATTER"),
         (Node::collective(1, "x", CollectiveType::Broadcast, 0), "a comm_size above 0"),
@@ -275,6 +284,117 @@ fn what_cannot_be_simulated_is_refused_by_name() {
     let groups = folder.groups(r#"{"1": [0, 1, 2, 3, 9]}"#);
     let text = folder.refused(FC4, Some(&groups));
     assert!(text.contains("rank 9 of process group 1 does not exist"), "{text}");
+}
+
+#[test]
+fn process_groups_of_the_trace_count() {
+    let groups = r#"['[{"pg_name": "0", "pg_desc": "default_pg", "ranks": []},
+        {"pg_name": "dp", "ranks": [0, 1]}, {"pg_name": "2", "ranks": [2, 3]}]']"#;
+    let describe = |values: &str| {
+        let mut node = Node::new(1, "## process_group:init ##", NodeKind::Metadata);
+        node.inputs = Some(IoInfo { values: values.to_owned(), ..IoInfo::default() });
+        node
+    };
+    let all = |group: &'static str| {
+        move |rank: u32| {
+            let name = match (group, rank / 2) {
+                ("own", 0) => "dp",
+                ("own", _) => "2",
+                _ => group,
+            };
+            vec![describe(groups), reduce(2, 4_000_000).in_group(name).after(&[1])]
+        }
+    };
+    let folder = Folder::new();
+    folder.ranks(4, all("own"));
+    let run = folder.run(FC4, None, "").unwrap_or_else(|errors| panic!("{errors}"));
+    assert_eq!(run.timeline.table("collectives").unwrap().rows(), 2);
+    // Two ranks on one link of 50 GB/s exchange halves of 4 MB twice; a group without ranks is everybody.
+    assert_eq!(total_ps(&run), 2 * (40_000_000 + 500_000));
+    folder.ranks(4, all("0"));
+    let run = folder.run(FC4, None, "").unwrap_or_else(|errors| panic!("{errors}"));
+    assert_eq!(total_ps(&run), 2 * (20_000_000 + 500_000));
+    // They come before those of a file of groups.
+    let file = folder.groups(r#"{"2": [0, 1, 2, 3]}"#);
+    folder.ranks(4, all("own"));
+    assert_eq!(folder.run(FC4, Some(&file), "").unwrap().timeline.table("collectives").unwrap().rows(), 2);
+    folder.ranks(4, all("3"));
+    assert!(folder.refused(FC4, None).contains("no such process group"));
+    folder.ranks(4, |_| vec![describe(r#"['[{"pg_name": "1"}]']"#)]);
+    let text = folder.refused(FC4, None);
+    assert!(
+        text.contains("process groups of a METADATA_NODE cannot be read") && text.contains("node 1"),
+        "{text}"
+    );
+}
+
+#[test]
+fn traces_without_durations_say_so() {
+    let told = |nodes: Vec<Node>| {
+        let folder = Folder::new();
+        folder.ranks(4, |_| nodes.clone());
+        let run = folder.run(FC4, None, "").unwrap_or_else(|errors| panic!("{errors}"));
+        run.diagnostics.0.iter().any(|told| told.message.contains("do not say how long computation takes"))
+    };
+    assert!(told(vec![Node::compute(1, "a", 0), reduce(2, 4096).after(&[1])]));
+    assert!(!told(vec![Node::compute(1, "a", 0), Node::compute(2, "b", 1), reduce(3, 4096)]));
+    assert!(!told(vec![reduce(2, 4096)]));
+}
+
+#[test]
+fn collectives_with_names_of_their_own_are_paired_by_them() {
+    // Rank 3 has the two in the other order: by their places, an all-reduce would meet an all-gather.
+    let gather = |id: u64| Node::collective(id, "gather", CollectiveType::AllGather, 1_000_000);
+    let folder = Folder::new();
+    let nodes = |rank: u32| match rank {
+        3 => vec![gather(1).after(&[2]), reduce(2, 4_000_000)],
+        _ => vec![reduce(1, 4_000_000), gather(2).after(&[1])],
+    };
+    folder.ranks(4, nodes);
+    let run = folder.run(FC4, None, "").unwrap_or_else(|errors| panic!("{errors}"));
+    let table = run.timeline.table("collectives").unwrap();
+    assert_eq!(table.rows(), 2);
+    assert_eq!(total_ps(&run), 3 * (20_000_000 + 500_000));
+    // With one name for both, nothing says which is which but the place.
+    let alike = |mut node: Node| {
+        node.name = "same".to_owned();
+        node
+    };
+    folder.ranks(4, |rank| nodes(rank).into_iter().map(alike).collect());
+    assert!(folder.refused(FC4, None).contains("SL0303"));
+}
+
+#[test]
+fn a_limit_does_not_let_ranks_wait_for_each_other_for_ever() {
+    // Ranks 0 and 2 begin what they share with ranks 1 and 3, which come later: after a message that follows what 0 and 2
+    // share. That waits on both of them behind the limit of one chunk, though both have reached it.
+    let folder = Folder::new();
+    let groups = folder.groups(r#"{"1": [0, 1], "2": [2, 3], "3": [0, 2]}"#);
+    folder.ranks(4, |rank| {
+        let (own, peer) = (rank as i32, rank as i32 ^ 1);
+        let pair = if rank < 2 { "1" } else { "2" };
+        if rank % 2 == 0 {
+            let across = Node::collective(2, "across", CollectiveType::AllReduce, 4_000_000).in_group("3");
+            vec![
+                reduce(1, 4_000_000).in_group(pair),
+                across,
+                Node::send(3, "go", own, peer, 0, 7).after(&[2]),
+            ]
+        } else {
+            vec![Node::receive(1, "go", peer, own, 0, 7), reduce(2, 4_000_000).in_group(pair).after(&[1])]
+        }
+    });
+    let limited = |limits: &str| {
+        let folder_run = folder.run_with(FC4, Some(&groups), "", limits);
+        total_ps(&folder_run.unwrap_or_else(|errors| panic!("{errors}")))
+    };
+    // Two pairs exchange 2 MB twice over links of their own, after a message and another such exchange.
+    let (half, message) = (40_000_000 + 500_000, 500_000);
+    assert_eq!(limited(""), 2 * half + message + 2 * half);
+    // Limits are kept until nothing else is left to happen: until what ranks 0 and 2 sent to the late ones has arrived.
+    for limit in ["active_chunks", "concurrent", "issue_threshold"] {
+        assert_eq!(limited(&format!(r#", "{limit}": 1"#)), half + 2 * half + message + 2 * half, "{limit}");
+    }
 }
 
 #[test]

@@ -10,6 +10,7 @@ from syncline import _core
 from syncline.cli.streams import complain, say
 from syncline.config.node import Mark, Text
 from syncline.config.problem import error, refuse
+from syncline.files import write_whole
 
 _SCENARIOS = (".yaml", ".yml", ".json")
 _KNOWN = (
@@ -34,7 +35,9 @@ def convert(
     elif (path.suffix.lower() in _SCENARIOS or path.is_dir()) and ending in _SCENARIOS:
         text = _scenario(source, ending, Path(target).parent)
     elif (path.suffix.lower(), ending) == (".xml", ".json"):
-        text = _core.msccl_to_plan(path) + "\n"
+        plan, found = _core.msccl_to_plan(path)
+        complain(json.loads(found))
+        text = plan + "\n"
     elif (path.suffix.lower(), ending) == (".json", ".xml"):
         text = _core.plan_to_msccl(path)
     else:
@@ -50,7 +53,7 @@ def convert(
         )
     _spare(source, Path(target), force=force)
     try:
-        Path(target).write_text(text, "utf-8")
+        write_whole(target, text)
     except OSError as problem:
         _cannot_write(target, (problem.strerror or str(problem)).lower())
     say(f"Wrote {target}")

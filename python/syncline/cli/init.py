@@ -9,6 +9,7 @@ from pathlib import Path
 from syncline.cli.streams import say
 from syncline.config.node import Mark, Text
 from syncline.config.problem import error, nearest, refuse
+from syncline.files import write_whole
 
 
 def init(name: str, template: str, *, listing: bool, force: bool) -> int:
@@ -33,8 +34,8 @@ def init(name: str, template: str, *, listing: bool, force: bool) -> int:
     from syncline.config import schema
 
     try:
-        target.write_text(known[template].read_text("utf-8"), "utf-8")
-        (target.parent / schema.FILE).write_text(schema.text(), "utf-8")
+        write_whole(target.parent / schema.FILE, schema.text())
+        write_whole(target, known[template].read_text("utf-8"))
     except OSError as problem:
         reason = (problem.strerror or str(problem)).lower()
         refuse(error("SL0801", f"cannot be written: {reason}", mark=place))

@@ -3,7 +3,7 @@
 //!
 //! A reduction is charged for the bytes of the *next* message to be sent, not of the one received.
 
-use super::{Command, Happened, Members, Pattern};
+use super::{Command, Happened, Insertion, Members, Pattern};
 
 /// The machine of `halvingDoubling`.
 #[derive(Clone, Copy, Debug)]
@@ -71,7 +71,9 @@ impl HalvingDoubling {
             self.reduced = self.rounds - 1;
             self.round_reduces = !self.round_reduces;
         }
-        let reduce = if self.unreduced > 0 {
+        let to_unit = self.unreduced > 0;
+        let send_back = !to_unit && self.reduced > 1;
+        let reduce = if to_unit {
             self.unreduced -= 1;
             false
         } else {
@@ -85,7 +87,7 @@ impl HalvingDoubling {
         let (distance, bytes) = (self.distance, self.bytes);
         let forward = distance == 0 || (members.me / distance).is_multiple_of(2);
         self.inserted = Some((members.beside(distance, forward), bytes));
-        wants.push(Command::Insert { bytes, reduce });
+        wants.push(Command::Insert(Insertion { bytes, reduce, to_unit, send_back }));
         if self.halving {
             self.distance *= 2;
             self.bytes /= 2;

@@ -13,6 +13,7 @@ pub(crate) mod halving_doubling;
 pub(crate) mod ring;
 pub(crate) mod tree;
 
+use crate::system::bus::Insertion;
 use halving_doubling::HalvingDoubling;
 use ring::Ring;
 use tree::Tree;
@@ -65,8 +66,8 @@ pub(crate) enum Happened {
 /// What a machine wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Command {
-    /// Pass `bytes` through the endpoint, with a local reduction where `reduce`.
-    Insert { bytes: u64, reduce: bool },
+    /// Pass something through the endpoint.
+    Insert(Insertion),
     /// Send to one, then await from one.
     Exchange { to: u32, from: u32, bytes: u64 },
     /// Send.

@@ -4,7 +4,7 @@
 //! Every message passes the endpoint before it is sent: once at the start and once for each message received, the last
 //! included. Whether an insertion also reduces alternates in blocks: `unreduced` insertions without, `reduced` with.
 
-use super::{Command, Happened, Members, Pattern};
+use super::{Command, Happened, Insertion, Members, Pattern};
 
 /// The machine of `ring`, and of `direct` ([`super::direct`]), which in ASTRA-sim is a kind of ring.
 #[derive(Clone, Copy, Debug)]
@@ -111,7 +111,9 @@ impl Ring {
             self.reduced = self.reducing_block;
             self.round_reduces = !self.round_reduces;
         }
-        let reduce = if self.unreduced > 0 {
+        let to_unit = self.unreduced > 0;
+        let send_back = !to_unit && self.reduced > u64::from(self.window);
+        let reduce = if to_unit {
             self.unreduced -= 1;
             false
         } else {
@@ -123,7 +125,7 @@ impl Ring {
             }
         };
         self.inserted += 1;
-        wants.push(Command::Insert { bytes: self.bytes, reduce });
+        wants.push(Command::Insert(Insertion { bytes: self.bytes, reduce, to_unit, send_back }));
     }
 
     fn send(&mut self, members: &Members<'_>, wants: &mut Vec<Command>) {

@@ -4,7 +4,7 @@
 //! Both trees are labelled in order. The first has its root at the last position, with a left child only; the second at
 //! position 0, with a right child only. Below the root lies a complete tree of n-1 nodes.
 
-use super::{Command, Happened, Members};
+use super::{Command, Happened, Insertion, Members};
 
 /// What a rank is in its tree and how far it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,15 +80,16 @@ impl Tree {
         }
     }
 
-    fn insert(&self, reduce: bool, wants: &mut Vec<Command>) {
-        wants.push(Command::Insert { bytes: self.bytes, reduce });
+    /// Passes the vector through the endpoint.
+    fn insert(&self, reduce: bool, to_unit: bool, send_back: bool, wants: &mut Vec<Command>) {
+        wants.push(Command::Insert(Insertion { bytes: self.bytes, reduce, to_unit, send_back }));
     }
 
     fn leaf(&mut self, parent: u32, wants: &mut Vec<Command>) {
         let bytes = self.bytes;
         match self.state {
             State::Begin => {
-                self.insert(false, wants);
+                self.insert(false, true, false, wants);
                 self.state = State::Up;
             }
             State::Up => {
@@ -96,7 +97,7 @@ impl Tree {
                 self.state = State::AwaitParent;
             }
             State::AwaitParent => {
-                self.insert(false, wants);
+                self.insert(false, false, false, wants);
                 self.state = State::End;
             }
             State::End => wants.push(Command::Done),
@@ -113,11 +114,11 @@ impl Tree {
                 wants.extend(children.map(|from| Command::Receive { from, bytes }));
             }
             State::AwaitTwo if received => {
-                self.insert(true, wants);
+                self.insert(true, false, false, wants);
                 self.state = State::AwaitOne;
             }
             State::AwaitOne if received => {
-                self.insert(true, wants);
+                self.insert(true, false, true, wants);
                 self.state = State::Up;
             }
             _ if !self.first_inserted && happened == Happened::Inserted => self.first_inserted = true,
@@ -126,7 +127,7 @@ impl Tree {
                 wants.push(Command::Exchange { to: parent, from: parent, bytes });
             }
             State::AwaitParent if received => {
-                self.insert(true, wants);
+                self.insert(true, false, true, wants);
                 self.state = State::Down;
             }
             State::Down => {
@@ -145,7 +146,7 @@ impl Tree {
                 wants.push(Command::Receive { from: child, bytes });
             }
             State::AwaitOne => {
-                self.insert(true, wants);
+                self.insert(true, false, true, wants);
                 self.state = State::Down;
             }
             State::Down => {

@@ -19,6 +19,8 @@ const MAX_CHUNKS: u64 = 1 << 24;
 pub(super) struct Feasible {
     /// With the length of `involved_dim`, where it counts.
     seen: BTreeSet<(PlanKey, Option<usize>)>,
+    /// Algorithms given as execution traces, with the group.
+    algorithms: BTreeSet<(u32, Option<u32>)>,
 }
 
 impl Feasible {
@@ -53,7 +55,13 @@ impl Feasible {
             return;
         }
         let place = tasks.place(job, rank, collective);
-        let plan_key = (pattern, bytes, place.group, place.mask);
+        let custom = job.custom_for(pattern, job.traces.graph(rank).id(node));
+        if let Some(algorithm) = custom
+            && self.algorithms.insert((algorithm, place.group))
+        {
+            super::custom::check(job, tasks, algorithm, place.group, problems);
+        }
+        let plan_key = (pattern, bytes, place.group, place.mask, custom);
         let lists = place.group.is_none().then_some(collective.involved).flatten();
         let list = lists.map(|list| job.traces.graph(rank).involved(list));
         if !self.seen.insert((plan_key, list.map(<[bool]>::len))) {
@@ -97,7 +105,7 @@ impl Case<'_> {
         let system = &self.job.system;
         let name = self.pattern.key();
         let whole = || system.source.place(0, 0, 0);
-        let (.., group, mask) = key;
+        let (_, _, group, mask, custom) = key;
         if system.splits.is_none() {
             return Some(
                 self.in_system(whole(), "preferred-dataset-splits is missing".to_owned())
@@ -106,6 +114,21 @@ impl Case<'_> {
                         "say into how many chunks a collective is cut; ASTRA-sim takes 0 and divides by it",
                     ),
             );
+        }
+        if custom.is_some() {
+            return match self.tasks.plan(self.job, key) {
+                Err(NoPlan::SeveralChunks(chunks)) => Some(
+                    self.in_system(
+                        system.source.json_key("preferred-dataset-splits"),
+                        "a custom algorithm needs a collective of one chunk".to_owned(),
+                    )
+                    .key("preferred-dataset-splits")
+                    .found(format!("{chunks} chunks"))
+                    .note("ASTRA-sim runs the algorithm once and waits for the other chunks for ever")
+                    .help("set preferred-dataset-splits to 1"),
+                ),
+                _ => None,
+            };
         }
         let layout = match self.tasks.layout(self.job, self.pattern, group) {
             Ok(layout) => layout,
@@ -164,7 +187,7 @@ impl Case<'_> {
                 .found(format!("{} bytes in {} chunks", self.bytes, system.splits.unwrap_or(0)))
                 .help("lower preferred-dataset-splits or raise comm_size"),
             ),
-            Err(NoPlan::TooLarge) => {
+            Err(NoPlan::TooLarge | NoPlan::SeveralChunks(_)) => {
                 Some(self.in_trace(Code::ChakraNode, "the sizes of a collective exceed 64 bits"))
             }
         }

@@ -4,16 +4,18 @@
 //! - [`machine`]: options, network, system file, groups;
 //! - [`nodes`]: every node by itself;
 //! - [`collectives`]: whether a collective can run, and whether its ranks agree;
+//! - [`custom`]: algorithms given as execution traces;
 //! - [`messages`]: whether sends and receives match.
 
 mod collectives;
+mod custom;
 mod machine;
 mod messages;
 mod nodes;
 
 use crate::algorithms::Pattern;
 use crate::job::{Job, Options};
-use crate::system::layout::{Layout, NoLayout, implementations};
+use crate::system::layout::{Layout, NoLayout, Span, implementations};
 use crate::system::plan::{NoPlan, Plan};
 use crate::workload::{PlanKey, pattern_of};
 use std::collections::BTreeMap;
@@ -100,7 +102,12 @@ impl Tasks {
     }
     /// The plan of a collective.
     pub(crate) fn plan(&self, job: &Job, key: PlanKey) -> std::result::Result<Plan, NoPlan> {
-        let (pattern, bytes, group, mask) = key;
+        let (pattern, bytes, group, mask, custom) = key;
+        if let Some(algorithm) = custom {
+            let span = group.map_or(Span::Flat, Span::Group);
+            let (splits, npus) = (job.system.splits.unwrap_or(1), job.network.npus());
+            return Plan::custom(pattern, bytes, span, algorithm, splits, npus);
+        }
         let layout = self.layout(job, pattern, group).map_err(|_| NoPlan::NoDimension)?;
         let optimization = crate::workload::optimization(job);
         let splits = job.system.splits.unwrap_or(1);

@@ -21,10 +21,40 @@ pub(super) fn names(job: &Job, tasks: &mut Tasks, problems: &mut Problems) {
     }
 }
 
-/// The group of a `pg_name`; empty and `0` stand for all ranks.
-fn group(job: &Job, tasks: &Tasks, rank: u32, name: &str, problems: &mut Problems) -> Option<u32> {
+/// The group of these ranks that a trace itself defines; no ranks stand for all.
+fn of_trace(tasks: &mut Tasks, id: u32, ranks: &[u32], npus: u32) -> u32 {
+    let members = if ranks.is_empty() { (0..npus).collect() } else { ranks.to_vec() };
+    let known = tasks.groups.iter().position(|group| (group.id, &group.members) == (id, &members));
+    let index = known.unwrap_or_else(|| {
+        tasks.groups.push(super::GroupInfo::new(id, &members));
+        tasks.groups.len() - 1
+    });
+    index as u32
+}
+
+/// The group of a `pg_name`; empty and `0` stand for all ranks, and groups that the trace defines come before those of
+/// the file.
+fn group(job: &Job, tasks: &mut Tasks, rank: u32, name: &str, problems: &mut Problems) -> Option<u32> {
     if name.is_empty() || name == "0" || job.system.replay_only {
         return None;
+    }
+    let defined = job.traces.graph(rank).process_groups().iter().find(|group| group.name == name);
+    if let Some((id, defined)) = name.parse::<u32>().ok().zip(defined) {
+        let npus = job.network.npus();
+        if let Some(outside) = defined.ranks.iter().find(|&&member| member >= npus) {
+            problems.add(
+                Diagnostic::error(
+                    Code::BadGroup,
+                    "a process group of the trace names a rank that does not exist",
+                )
+                .at(job.traces.file(rank), 0)
+                .key(format!("rank {rank}, process group {name}"))
+                .found(format!("rank {outside}"))
+                .allowed(format!("0 to {}", npus - 1)),
+            );
+            return None;
+        }
+        return Some(of_trace(tasks, id, &defined.ranks, npus));
     }
     let index = name.parse::<u32>().ok().and_then(|id| tasks.groups.iter().position(|group| group.id == id));
     if let Some(index) = index {
@@ -92,11 +122,6 @@ fn of_any_rank(job: &Job, op: &Op, problem: &dyn Fn(Code, &str) -> Diagnostic) -
             problem(Code::ChakraNode, "a node of type INVALID_NODE is not supported")
                 .note("ASTRA-sim ends it without waking what depends on it")
                 .help("remove the node, or give it the type that was meant"),
-        ),
-        (NodeKind::Metadata, _) => Some(
-            problem(Code::ChakraNode, "a node of type METADATA_NODE is not supported")
-                .note("ASTRA-sim aborts at it")
-                .help("remove the node; define process groups in the communicator-group file"),
         ),
         _ if system.replay_only => None,
         (NodeKind::CommColl | NodeKind::CommSend | NodeKind::CommRecv, _) if op.cpu => Some(

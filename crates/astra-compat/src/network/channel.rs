@@ -35,6 +35,8 @@ pub(crate) enum Sent {
     Unheeded,
     /// A send node of the sender's trace is done.
     Node(u32),
+    /// A send of this stream's custom algorithm is done: stream and node.
+    Custom(u32, u32),
     /// The receiver's half of a rendezvous is over: this deferred receive can be posted.
     Rendezvous(u32),
 }
@@ -48,6 +50,8 @@ pub(crate) enum Awaits {
     Stream(u32),
     /// A receive node of the receiver's trace.
     Node(u32),
+    /// A receive of a stream's custom algorithm: stream and node.
+    Custom(u32, u32),
     /// The sender's half of a rendezvous: this deferred send can start.
     Rendezvous(u32),
 }

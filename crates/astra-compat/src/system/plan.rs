@@ -1,6 +1,6 @@
 //! Chunks and phases of a collective. ASTRA-sim 2, `Sys.cc:determine_chunk_size`, `generate_collective`.
 
-use super::layout::{Layout, Level};
+use super::layout::{Layout, Level, Span};
 use crate::algorithms::{Pattern, bytes_after};
 use syncline_formats::astra2::{Algorithm, Optimization};
 
@@ -38,6 +38,8 @@ pub(crate) struct Plan {
     pub(crate) listed: bool,
     /// Whether a phase uses trees, which alternate from chunk to chunk.
     pub(crate) trees: bool,
+    /// The algorithm given as an execution trace that carries it out, in one phase.
+    pub(crate) custom: Option<u32>,
 }
 
 /// Why there is no plan.
@@ -49,6 +51,8 @@ pub(crate) enum NoPlan {
     NoDimension,
     /// Sizes exceed 64 bits.
     TooLarge,
+    /// A custom algorithm runs once, but the collective has this many chunks.
+    SeveralChunks(u64),
 }
 
 /// How many chunks of which size a collective over `bytes` has. A remainder makes one more chunk of full size.
@@ -101,6 +105,32 @@ impl Plan {
             dims.iter().try_for_each(|&dim| add(pattern, dim, Pool::Any))?;
         }
         let trees = phases.iter().any(|phase| phase.level.algorithm == Algorithm::DoubleBinaryTree);
-        Ok(Self { pattern, chunks, phases, listed: layout.listed, trees })
+        Ok(Self { pattern, chunks, phases, listed: layout.listed, trees, custom: None })
+    }
+
+    /// The plan of a collective by an algorithm given as an execution trace: one stream in the first queue of all. Its
+    /// bytes only decide about the number of chunks, of which there must be one: the others would never finish.
+    pub(crate) fn custom(
+        pattern: Pattern,
+        bytes: u64,
+        span: Span,
+        algorithm: u32,
+        splits: u32,
+        npus: u32,
+    ) -> Result<Self, NoPlan> {
+        let (chunks, _) = chunks(pattern, bytes, splits, npus)?;
+        if chunks != 1 {
+            return Err(NoPlan::SeveralChunks(chunks));
+        }
+        let level = Level { span, count: npus, algorithm: Algorithm::Ring };
+        let phase = Phase { pattern, level, dim: 0, bytes, pool: Pool::Any };
+        Ok(Self {
+            pattern,
+            chunks,
+            phases: vec![phase],
+            listed: false,
+            trees: false,
+            custom: Some(algorithm),
+        })
     }
 }

@@ -1,6 +1,8 @@
 //! A stream: one chunk of a collective on one rank, from its first phase to its last.
 //! ASTRA-sim 2, `Sys.cc:generate_collective`, `proceed_to_next_vnet_baseline`, `StreamBaseline.cc`, `PacketBundle.cc`.
 
+use super::bus::Insertion;
+use super::custom;
 use super::layout::Span;
 use super::plan::{Phase, Plan};
 use super::tags;
@@ -34,6 +36,8 @@ pub(crate) struct Stream {
     pub(crate) queue: Option<u32>,
     listed: bool,
     machine: Machine,
+    /// The algorithm given as an execution trace, in place of the machine.
+    pub(crate) custom: Option<Box<custom::Run>>,
     ranks: PhaseRanks,
 }
 
@@ -70,6 +74,9 @@ struct Pick {
     second_tree: bool,
 }
 
+/// What a custom algorithm has: it takes no turn.
+const FIRST_QUEUE: Pick = Pick { queue: 0, forward: true, second_tree: false };
+
 /// A collective that a rank is about to start.
 pub(crate) struct Issue {
     pub(crate) rank: u32,
@@ -101,7 +108,7 @@ impl World<'_> {
             node: issue.node,
             left: plan.chunks,
             plan: Some(Rc::clone(plan)),
-            picks: Vec::new(),
+            picks: plan.custom.map(|_| FIRST_QUEUE).into_iter().collect(),
             record: issue.record,
         });
         let in_turn = plan.trees || self.settings.queues_per_dim > 1;
@@ -138,6 +145,7 @@ impl World<'_> {
                 queue: None,
                 listed: plan.listed,
                 machine: Machine::Idle,
+                custom: plan.custom.map(|algorithm| self.custom_run(algorithm, issue.rank, issue.group)),
                 ranks: PhaseRanks::default(),
             });
             self.enter_phase(stream);
@@ -148,6 +156,9 @@ impl World<'_> {
     #[inline]
     pub(crate) fn step(&mut self, number: u32, happened: Happened) {
         let stream = &mut self.streams[number];
+        if stream.custom.is_some() {
+            return self.issue_custom(number);
+        }
         let ranks = stream.ranks;
         let members = Members {
             count: ranks.count,
@@ -162,7 +173,7 @@ impl World<'_> {
         let mut done = false;
         for want in wants.drain(..) {
             match want {
-                Command::Insert { bytes, reduce } => self.insert(number, rank, bytes, reduce, listed),
+                Command::Insert(insertion) => self.insert(number, rank, insertion, listed),
                 Command::Exchange { to, from, bytes } => {
                     self.send(Channel { tag, src: rank, dst: to, bytes }, Sent::Unheeded);
                     self.receive(Channel { tag, src: from, dst: rank, bytes }, Awaits::Stream(number));
@@ -182,13 +193,28 @@ impl World<'_> {
         }
     }
 
-    /// Passes a message through the endpoint: its delay, then the local reduction, which reads twice and writes once.
+    /// Passes a message through the endpoint: its delay or the shared bus, then the local reduction, which reads twice and
+    /// writes once.
     #[inline]
-    fn insert(&mut self, stream: u32, rank: u32, bytes: u64, reduce: bool, listed: bool) {
+    fn insert(&mut self, stream: u32, rank: u32, insertion: Insertion, listed: bool) {
+        if self.settings.shared_bus.is_some() && !listed {
+            return self.cross_bus(rank, stream, insertion);
+        }
+        let Insertion { bytes, reduce, .. } = insertion;
         let delay = if listed { LISTED_ENDPOINT_DELAY } else { self.settings.endpoint_delay };
         let timer =
             if reduce { Timer::Reduce(stream, self.reduction(bytes)) } else { Timer::Inserted(stream) };
         self.set_timer(rank, delay, timer);
+    }
+
+    /// An insertion has crossed the shared bus.
+    pub(crate) fn inserted(&mut self, rank: u32, stream: u32, bytes: u64, reduce: bool) {
+        if reduce {
+            let delay = self.reduction(bytes);
+            self.set_timer(rank, delay, Timer::Inserted(stream));
+        } else {
+            self.step(stream, Happened::Inserted);
+        }
     }
 
     /// `3 * floor(bytes / local-mem-bw)`; nothing without a bandwidth.
@@ -217,7 +243,8 @@ impl World<'_> {
             }
         };
         let ranks = self.phase_ranks(rank, &phase);
-        let machine = self.machine(&phase, &ranks, pick);
+        let custom = self.streams[number].custom.is_some();
+        let machine = if custom { Machine::Idle } else { self.machine(&phase, &ranks, pick) };
         let stream = &mut self.streams[number];
         stream.ranks = ranks;
         stream.machine = machine;
@@ -234,7 +261,7 @@ impl World<'_> {
     }
 
     /// Ends a stream's phase.
-    fn leave_phase(&mut self, number: u32) {
+    pub(crate) fn leave_phase(&mut self, number: u32) {
         let stream = &self.streams[number];
         let (rank, queue, dataset) = (stream.rank, stream.queue, stream.dataset);
         let phases = self.datasets[dataset].plan.as_ref().map_or(0, |plan| plan.phases.len());

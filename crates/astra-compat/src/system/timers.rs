@@ -1,6 +1,7 @@
 //! A rank's timers. Timers of one rank and one time share one event of the network's queue, placed where the first of
 //! them was registered, and fire in the order of registration. ASTRA-sim 2, `Sys.cc:try_register_event`, `call_events`.
 
+use super::bus::BusEvent;
 use crate::slab::Slab;
 use std::collections::VecDeque;
 
@@ -15,6 +16,10 @@ pub(crate) enum Timer {
     Reduce(u32, u64),
     /// This node of the rank's trace is done.
     Node(u32),
+    /// This node of a stream's custom algorithm is done: stream and node.
+    Custom(u32, u32),
+    /// This happens to this side of the rank's shared bus.
+    Bus(u8, BusEvent),
     /// The remote memory of this node number is free again.
     MemoryFree(u32),
 }

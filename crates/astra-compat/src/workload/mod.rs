@@ -29,8 +29,9 @@ use syncline_diagnostics::{Code, Diagnostic};
 use syncline_formats::astra2::Optimization;
 use syncline_formats::chakra::{Collective, CollectiveType, Graph, NodeKind, Op, PointToPoint, Work};
 
-/// What makes two collectives have the same plan: promise, bytes, group, dimensions that take part.
-pub(crate) type PlanKey = (Pattern, u64, Option<u32>, u64);
+/// What makes two collectives have the same plan: promise, bytes, group, dimensions that take part, algorithm given as an
+/// execution trace.
+pub(crate) type PlanKey = (Pattern, u64, Option<u32>, u64, Option<u32>);
 
 /// Nanoseconds of a microsecond.
 const MICRO: u64 = 1000;
@@ -178,13 +179,13 @@ impl World<'_> {
             return self.replay(rank, node, &op);
         }
         match op.work {
-            Work::Nothing => self.skip(rank, node),
+            Work::Nothing => self.skip(rank, node, op.kind == NodeKind::Metadata),
             Work::Compute(compute) => {
                 if !self.job.system.roofline || op.cpu {
                     return self.replay(rank, node, &op);
                 }
                 match roofline::time(&self.settings, &compute) {
-                    None => self.skip(rank, node),
+                    None => self.skip(rank, node, false),
                     Some(cost) => {
                         self.ranks[rank as usize].work.statistics.computed(&cost);
                         self.set_timer(rank, cost.time, Timer::Node(node));
@@ -206,15 +207,21 @@ impl World<'_> {
         self.set_timer(rank, time, Timer::Node(node));
     }
 
-    /// Ends a node at once, without a new look at the free nodes: what waits for it stays overlooked until another
-    /// node completes. (`Workload.cc:skip_invalid`.)
-    fn skip(&mut self, rank: u32, node: u32) {
+    /// Ends a node at once. Unless it `wakes` what waits for it, there is no new look at the free nodes: these stay
+    /// overlooked until another node completes. (`Workload.cc:skip_invalid`.) ASTRA-sim aborts at a metadata node, so
+    /// there is no such rule to keep for those.
+    fn skip(&mut self, rank: u32, node: u32, wakes: bool) {
         self.complete(rank, node);
         let graph = self.job.traces.graph(rank);
         let work = &mut self.ranks[rank as usize].work;
         for &next in graph.successors(node as usize) {
             work.waiting[next as usize] -= 1;
-            if work.waiting[next as usize] == 0 {
+            if work.waiting[next as usize] > 0 {
+                continue;
+            }
+            if wakes {
+                work.release(graph, next);
+            } else {
                 work.overlooked.push(next);
             }
         }
@@ -241,20 +248,22 @@ impl World<'_> {
             let time = recorded_time(op);
             // Broadcasts have no streams whose numbers could tell them apart.
             let number = 1 << 63 | self.graph(rank).id(node as usize);
-            if let Some(record) =
-                self.record_start(rank, node, None, bytes, (place.group, number, place.mask, place.leader))
-            {
-                self.record_end(record);
-                let record = &mut self.records[record as usize];
-                record.finish = record.finish.max(self.now + time);
-            }
+            let meeting = (place.group, number, place.mask, place.leader);
+            let record = self.record_start(rank, node, None, bytes, meeting);
+            self.record_end(record);
+            let record = &mut self.records[record as usize];
+            record.finish = record.finish.max(self.now + time);
             return self.set_timer(rank, time, Timer::Node(node));
         };
         let group = place.group.map(|group| (group, self.tasks.groups[group as usize].id));
         let number = self.ranks[rank as usize].upcoming(group);
-        let key = (place.group, number, place.mask, place.leader);
-        let Some(record) = self.record_start(rank, node, Some(pattern), bytes, key) else { return };
-        let Some(plan) = self.plan((pattern, bytes, place.group, place.mask)) else {
+        let meeting = (place.group, number, place.mask, place.leader);
+        let record = self.record_start(rank, node, Some(pattern), bytes, meeting);
+        let mut custom = self.job.custom_for(pattern, self.graph(rank).id(node as usize));
+        if let Some(group) = place.group {
+            custom = *self.group_choices.entry((rank, group, pattern)).or_insert(custom);
+        }
+        let Some(plan) = self.plan((pattern, bytes, place.group, place.mask, custom)) else {
             let fault = Diagnostic::error(Code::Internal, "a collective that passed the checks has no plan");
             self.fault = Some(Box::new(fault));
             return;
@@ -273,25 +282,25 @@ impl World<'_> {
         Some(plan)
     }
 
-    /// Notes that a rank issues a collective. Refuses one that is unlike what others of its ranks issued in its place,
-    /// with which ASTRA-sim would exchange messages all the same.
+    /// Notes that a rank issues a collective. Where another rank issued one unlike it under the same stream number, their
+    /// messages meet all the same if they are of equal size, as in ASTRA-sim: this is worth a warning.
     fn record_start(
         &mut self,
         rank: u32,
         node: u32,
         kind: Option<Pattern>,
         bytes: u64,
-        key: crate::world::RecordKey,
-    ) -> Option<u32> {
+        meeting: crate::world::Meeting,
+    ) -> u32 {
         let graph = self.job.traces.graph(rank);
         let (name, id) = (graph.name(node as usize), graph.id(node as usize));
         let next = self.records.len() as u32;
-        let number = *self.record_of.entry(key).or_insert(next);
+        let number = *self.record_of.entry((meeting, kind, bytes)).or_insert(next);
         if number == next {
             self.records.push(CollectiveRecord {
                 name: name.to_owned(),
                 kind,
-                group: key.0.map(|group| self.tasks.groups[group as usize].id),
+                group: meeting.0.map(|group| self.tasks.groups[group as usize].id),
                 bytes,
                 start: self.now,
                 finish: self.now,
@@ -301,36 +310,48 @@ impl World<'_> {
                 first_node: id,
             });
         }
-        let record = &mut self.records[number as usize];
-        record.ranks += 1;
-        if (record.kind, record.bytes) == (kind, bytes) {
-            return Some(number);
+        self.records[number as usize].ranks += 1;
+        let first = *self.first_at.entry(meeting).or_insert(number);
+        if first != number {
+            match &mut self.unlike {
+                Some((_, more)) => *more += 1,
+                None => self.unlike = Some((Box::new(self.meets_unlike(rank, node, first, number)), 0)),
+            }
         }
-        let words = |kind: Option<Pattern>, bytes| {
-            format!("{} of {bytes} bytes", kind.map_or("broadcast", Pattern::name))
+        number
+    }
+
+    /// The warning about two collectives whose messages meet though they differ.
+    fn meets_unlike(&self, rank: u32, node: u32, first: u32, second: u32) -> Diagnostic {
+        let graph = self.job.traces.graph(rank);
+        let (name, id) = (graph.name(node as usize), graph.id(node as usize));
+        let (first, second) = (&self.records[first as usize], &self.records[second as usize]);
+        let words = |record: &CollectiveRecord| {
+            format!("{} of {} bytes", record.kind.map_or("broadcast", Pattern::name), record.bytes)
         };
-        self.fault = Some(Box::new(
-            Diagnostic::error(
-                Code::Unmatched,
-                "ranks of a group issue their collectives in different orders",
-            )
+        Diagnostic::warning(Code::Unmatched, "ranks of a group issue their collectives in different orders")
             .at(self.job.traces.file(rank), 0)
             .key(format!("rank {rank} node {id} `{name}`"))
-            .found(words(kind, bytes))
+            .found(words(second))
             .allowed(format!(
                 "{}, as rank {} issued in its node {}",
-                words(record.kind, record.bytes),
-                record.first_rank,
-                record.first_node
+                words(first),
+                first.first_rank,
+                first.first_node
             ))
-            .help("let dependencies or ascending ids give all ranks the same order"),
-        ));
-        None
+            .note(
+                "ASTRA-sim numbers collectives as each rank issues them, and messages with equal numbers and sizes \
+                 meet, whatever their collective; so do they here",
+            )
+            .help(
+                "let dependencies or ascending ids give all ranks the same order; --native pairs collectives by their \
+                 place in the trace instead",
+            )
     }
 }
 
 /// The time that a node took when it was recorded.
-fn recorded_time(op: &Op) -> u64 {
+pub(crate) fn recorded_time(op: &Op) -> u64 {
     if op.duration_micros == 0 { 1 } else { op.duration_micros.saturating_mul(MICRO).min(crate::MAX_TIME) }
 }
 

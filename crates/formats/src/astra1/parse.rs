@@ -8,6 +8,8 @@ use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 
 /// Most errors that are reported one by one.
 const MAX_PROBLEMS: usize = 20;
+/// Words in the header of SimAI's workloads. (aliyun/SimAI, `astra-sim-alibabacloud/astra-sim/workload/Workload.cc`.)
+const SIMAI: [&str; 5] = ["ep:", "pp:", "vpp:", "ga:", "all_gpus:"];
 /// The word for no collective.
 const NONE: &str = "NONE";
 
@@ -59,6 +61,9 @@ impl<'a> Parser<'a> {
             let error = self.tokens.at_end("the file is empty").key("policy");
             return Err(Box::new(error.allowed("a policy such as DATA, the number of layers, the layers")));
         }
+        if let Some(simai) = self.of_simai() {
+            return Err(Box::new(simai));
+        }
         let policy = self.policy()?;
         let header = self.header(policy)?;
         let (at, count) = (self.tokens.peek(), self.tokens.small("number of layers")?);
@@ -87,6 +92,30 @@ impl<'a> Parser<'a> {
         }
         self.nothing_more(count, policy)?;
         Ok((policy, header, layers))
+    }
+
+    /// The error about a workload of SimAI, whose header names degrees of parallelism that ASTRA-sim 1 does not have, and
+    /// whose layers have collectives that it does not have.
+    fn of_simai(&self) -> Option<Diagnostic> {
+        let mut ahead = self.tokens.clone();
+        let line = ahead.peek()?.line;
+        let mut found: Option<Token<'a>> = None;
+        while let Some(token) = ahead.next().filter(|token| token.line == line) {
+            if SIMAI.contains(&token.text) {
+                found = Some(token);
+                break;
+            }
+        }
+        Some(
+            self.tokens
+                .wrong(found?, "header", "the file is a workload of SimAI, as AICB writes it, and not one of ASTRA-sim 1")
+                .allowed("a policy such as DATA, the number of layers, the layers")
+                .note("its header and its collectives (ALLREDUCE_DP_EP, ALLTOALL_EP, ...) mean what only SimAI knows")
+                .help(
+                    "describe the same job by `workload.model` (a model's name, or its Hugging Face configuration) with the \
+                     header's degrees in `workload.parallel`",
+                ),
+        )
     }
 
     /// The first word of the file.

@@ -115,6 +115,20 @@ fn a_wrong_number_of_layers_is_said() {
 }
 
 #[test]
+fn a_workload_of_simai_is_named() {
+    let header = "HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 8 ep: 1 pp: 1 vpp: 8 ga: 1 all_gpus: 16 \
+                  checkpoints: 0 checkpoint_initiates: 0";
+    let layer = "grad_norm -1 1 NONE 0 1 NONE 0 1 ALLREDUCE_DP_EP 13421772800 100";
+    let error = refused(&format!("{header}\n1\n{layer}\n"));
+    assert!(error.message.contains("a workload of SimAI, as AICB writes it"), "{error}");
+    assert_eq!(error.place.as_ref().map(|place| (place.line, place.column)), Some((1, 61)));
+    // Without them the header is that of ASTRA-sim 1, and a layer may be called anything.
+    let own =
+        "HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 8 checkpoints: 0 checkpoint_initiates: 0";
+    assert!(parse(&format!("{own}\n1\n{}\n", LAYER.replace("conv1", "ep:"))).is_ok());
+}
+
+#[test]
 fn several_errors_come_together() {
     let errors =
         parse(&format!("DATA\n2\n{}\n{}", LAYER.replace("NONE", "NOEN"), LAYER.replace("ALLTOALL", "A2A")));

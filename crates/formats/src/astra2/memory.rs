@@ -90,7 +90,15 @@ impl Memory {
                     Some(count) => npus_per_node = Some(count),
                     None => problems.push(wrong("a whole number above 0")),
                 },
-                name => problems.push(problem("unknown key").one_of(name, KEYS)),
+                name => problems.push(
+                    Diagnostic::warning(
+                        Code::AstraIgnored,
+                        format!("{name} has no effect: ASTRA-sim does not know it and ignores it"),
+                    )
+                    .in_place(place.clone())
+                    .key(name)
+                    .one_of(name, KEYS),
+                ),
             }
         }
         let kind_place = source.json_key("memory-type");

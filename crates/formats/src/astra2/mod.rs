@@ -1,6 +1,6 @@
-//! The configuration files of ASTRA-sim 2, read strictly: an unknown key is an error with the nearest valid name
-//! (ASTRA-sim takes a misspelt key silently for its default), an absent key gets ASTRA-sim's default and a warning, a
-//! feature that is not offered is refused by name.
+//! The configuration files of ASTRA-sim 2. A key that ASTRA-sim ignores gets a warning with the nearest valid name (it
+//! takes a misspelt key silently for its default), an absent key gets ASTRA-sim's default and a warning, a value that
+//! ASTRA-sim cannot run with is an error.
 //!
 //! - [`Network`]: the YAML of the analytical backends, `NetworkParser.cpp`;
 //! - [`System`]: the JSON of the system layer, `Sys.cc:initialize_sys`;
@@ -12,6 +12,7 @@ pub mod groups;
 pub mod json;
 pub mod memory;
 pub mod network;
+mod per_node;
 pub mod source;
 pub mod system;
 
@@ -19,4 +20,4 @@ pub use groups::Groups;
 pub use memory::{Memory, MemoryKind};
 pub use network::{Dimension, Network, Topology};
 pub use source::Source;
-pub use system::{Algorithm, Implementation, Optimization, Scheduling, System};
+pub use system::{Algorithm, Custom, Implementation, Optimization, Scheduling, SharedBus, System};

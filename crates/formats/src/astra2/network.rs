@@ -152,12 +152,12 @@ impl Network {
     pub fn npus(&self) -> u32 {
         self.dims.iter().map(|dim| dim.npus).product()
     }
-    /// Reads a file.
-    pub fn read(path: &Path) -> Result<Self> {
+    /// Reads a file; the diagnostics are warnings.
+    pub fn read(path: &Path) -> Result<(Self, Diagnostics)> {
         Self::parse(Source::read(path)?)
     }
-    /// Reads a text.
-    pub fn parse(source: Source) -> Result<Self> {
+    /// Reads a text; the diagnostics are warnings.
+    pub fn parse(source: Source) -> Result<(Self, Diagnostics)> {
         let root: Spanned<Yaml> = serde_saphyr::from_str(source.text())
             .map_err(|error| not_yaml(&source, error.without_snippet()))?;
         let Yaml::Map(entries) = root.value else {
@@ -173,10 +173,13 @@ impl Network {
             let place = reader.place(&key);
             match KEYS.iter().position(|name| *name == key.value) {
                 None => reader.problems.push(
-                    Diagnostic::error(Code::BadAstraFile, "unknown key")
-                        .in_place(Place { width: key.value.chars().count() as u32, ..place })
-                        .key(&key.value)
-                        .one_of(&key.value, KEYS),
+                    Diagnostic::warning(
+                        Code::AstraIgnored,
+                        format!("{} has no effect: ASTRA-sim does not know it and ignores it", key.value),
+                    )
+                    .in_place(Place { width: key.value.chars().count() as u32, ..place })
+                    .key(&key.value)
+                    .one_of(&key.value, KEYS),
                 ),
                 Some(index) => match value.value {
                     Yaml::List(list) => lists[index] = Some(list),
@@ -232,7 +235,7 @@ impl Network {
         let latency = reader.each(&latency, KEYS[3], |value| {
             value.number().filter(|&ns| ns >= 0.0).ok_or("nanoseconds, 0 or more")
         });
-        reader.problems.into_result()?;
+        let warnings = reader.problems.into_result()?;
         let lengths = [topology.len(), npus.len(), bandwidth.len(), latency.len()];
         if lengths.iter().any(|&length| length != lengths[0]) || lengths[0] == 0 {
             let shown: Vec<String> = KEYS.iter().zip(lengths).map(|(key, n)| format!("{key} {n}")).collect();
@@ -260,7 +263,7 @@ impl Network {
                 latency: latency[dim],
             })
             .collect();
-        Ok(Self { dims, source })
+        Ok((Self { dims, source }, warnings))
     }
 }
 

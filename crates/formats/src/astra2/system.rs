@@ -3,6 +3,7 @@
 use super::json::{self, KeyAt};
 use super::source::Source;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::path::Path;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Place, Result};
 
@@ -65,6 +66,44 @@ impl Implementation {
     }
 }
 
+/// The LogGP model of the memory bus (`L`, `o`, `g`, `G`), in nanoseconds; absent keys are 0.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SharedBus {
+    /// `L`: latency.
+    pub latency: u64,
+    /// `o`: overhead of a sender, and of a receiver.
+    pub overhead: u64,
+    /// `g`: gap between two transfers of a sender.
+    pub gap: u64,
+    /// `G`: nanoseconds of each further byte.
+    pub gap_per_byte: f64,
+    /// `local-reduction-delay`: nanoseconds for every 100 bytes that are reduced; 1 where it is absent.
+    pub reduction_delay: u64,
+}
+
+/// Collective algorithms as execution traces: prefixes of `prefix.<position>.et`, which count from the working
+/// directory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Custom {
+    /// `all-reduce-implementation-custom`.
+    pub all_reduce: Option<String>,
+    /// `all-gather-implementation-custom`.
+    pub all_gather: Option<String>,
+    /// `reduce-scatter-implementation-custom`.
+    pub reduce_scatter: Option<String>,
+    /// `all-to-all-implementation-custom`.
+    pub all_to_all: Option<String>,
+    /// `per-node-custom-implementation`, read from the YAML file that it names: by the id of the collective's node.
+    pub per_node: BTreeMap<u64, String>,
+}
+
+impl Custom {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// The system layer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct System {
@@ -88,6 +127,12 @@ pub struct System {
     pub replay_only: bool,
     /// `trace-enabled`.
     pub trace: bool,
+    /// `track-local-mem`.
+    pub track_local_mem: bool,
+    /// `model-shared-bus` with its numbers; `None` where it is 0 or absent.
+    pub shared_bus: Option<SharedBus>,
+    /// Algorithms given as execution traces.
+    pub custom: Custom,
     /// `all-reduce-implementation`.
     pub all_reduce: Option<Vec<Implementation>>,
     /// `all-gather-implementation`.
@@ -114,6 +159,9 @@ impl Default for System {
             roofline: false,
             replay_only: false,
             trace: false,
+            track_local_mem: false,
+            shared_bus: None,
+            custom: Custom::default(),
             all_reduce: None,
             all_gather: None,
             reduce_scatter: None,
@@ -124,8 +172,9 @@ impl Default for System {
 }
 
 /// Keys that ASTRA-sim 2 once read or its own files still carry, and that it ignores.
-const IGNORED: [&str; 4] =
-    ["boost-mode", "inter-dimension-scheduling", "intra-dimension-scheduling", "local-mem-trace-filename"];
+const IGNORED: [&str; 3] = ["boost-mode", "inter-dimension-scheduling", "intra-dimension-scheduling"];
+/// `local-reduction-delay` where it is absent. ASTRA-sim 2, `Sys.cc`.
+const REDUCTION_DELAY: u64 = 1;
 /// Keys that only matter with `model-shared-bus`.
 const SHARED_BUS: [&str; 5] = ["local-reduction-delay", "L", "o", "g", "G"];
 /// Keys of algorithms given as execution traces.
@@ -137,7 +186,7 @@ const CUSTOM: [&str; 5] = [
     "per-node-custom-implementation",
 ];
 /// Every other key.
-const KEYS: [&str; 16] = [
+const KEYS: [&str; 17] = [
     "scheduling-policy",
     "collective-optimization",
     "endpoint-delay",
@@ -154,6 +203,7 @@ const KEYS: [&str; 16] = [
     "all-to-all-implementation",
     "model-shared-bus",
     "track-local-mem",
+    "local-mem-trace-filename",
 ];
 /// Keys whose absence is worth a warning, and what happens then.
 const DEFAULTS: [(&str, &str); 6] = [
@@ -182,10 +232,24 @@ impl System {
     pub fn parse(source: Source) -> Result<(Self, Diagnostics)> {
         let pairs = json::object(&source, "system file")?;
         let mut system = Self::default();
-        let mut fields = Fields { problems: Diagnostics::new() };
+        let bus = SharedBus {
+            latency: 0,
+            overhead: 0,
+            gap: 0,
+            gap_per_byte: 0.0,
+            reduction_delay: REDUCTION_DELAY,
+        };
+        let mut fields = Fields { problems: Diagnostics::new(), has_bus: false, bus };
         for (key, value) in &pairs {
             let field = Field { key, value, place: source.place_at(key.start, key.length) };
             fields.read(&mut system, &field);
+        }
+        system.shared_bus = fields.has_bus.then_some(fields.bus);
+        for (key, _) in
+            pairs.iter().filter(|(key, _)| !fields.has_bus && SHARED_BUS.contains(&key.name.as_str()))
+        {
+            let place = source.place_at(key.start, key.length);
+            fields.problems.push(ignored(&key.name, place, "it only matters with model-shared-bus"));
         }
         let known = |name: &str| pairs.iter().any(|(key, _)| key.name == name);
         for (key, meaning) in DEFAULTS {
@@ -233,27 +297,34 @@ impl Field<'_> {
     fn wrong(&self, allowed: &str) -> Diagnostic {
         self.problem("the value is not allowed").found(json::shown(self.value)).allowed(allowed)
     }
-    fn unsupported(&self, message: &str) -> Diagnostic {
-        Diagnostic::error(Code::AstraUnsupported, message).in_place(self.place.clone()).key(&self.key.name)
-    }
     fn ignored(&self, why: &str) -> Diagnostic {
-        Diagnostic::warning(Code::AstraIgnored, format!("{} has no effect: {why}", self.key.name))
-            .in_place(self.place.clone())
-            .key(&self.key.name)
+        ignored(&self.key.name, self.place.clone(), why)
     }
+}
+
+/// The warning about a key without effect.
+fn ignored(key: &str, place: Place, why: &str) -> Diagnostic {
+    Diagnostic::warning(Code::AstraIgnored, format!("{key} has no effect: {why}")).in_place(place).key(key)
 }
 
 /// Takes fields into a [`System`] and collects what is wrong.
 struct Fields {
     problems: Diagnostics,
+    /// `model-shared-bus`.
+    has_bus: bool,
+    /// What the bus is like, where there is one.
+    bus: SharedBus,
 }
 
 impl Fields {
     fn read(&mut self, system: &mut System, field: &Field<'_>) {
         match field.key.name.as_str() {
             "scheduling-policy" => {
-                let words =
-                    [("LIFO", Scheduling::Lifo), ("FIFO", Scheduling::Fifo), ("EXPLICIT", Scheduling::Explicit)];
+                let words = [
+                    ("LIFO", Scheduling::Lifo),
+                    ("FIFO", Scheduling::Fifo),
+                    ("EXPLICIT", Scheduling::Explicit),
+                ];
                 if let Some(value) = self.word(field, &words) {
                     system.scheduling = value;
                 }
@@ -271,7 +342,8 @@ impl Fields {
                 }
             }
             "active-chunks-per-dimension" => {
-                if let Some(value) = self.count(field, "a whole number above 0; ASTRA-sim runs nothing at 0") {
+                if let Some(value) = self.count(field, "a whole number above 0; ASTRA-sim runs nothing at 0")
+                {
                     system.active_chunks = value;
                 }
             }
@@ -298,31 +370,48 @@ impl Fields {
             "all-gather-implementation" => system.all_gather = self.implementations(field),
             "reduce-scatter-implementation" => system.reduce_scatter = self.implementations(field),
             "all-to-all-implementation" => system.all_to_all = self.implementations(field),
-            "model-shared-bus" => self.refused(
-                field,
-                "the LogGP model of a shared memory bus is not supported",
-                "remove model-shared-bus; the plain endpoint-delay is supported",
-            ),
-            "track-local-mem" => self.refused(
-                field,
-                "tracking of local memory is not supported",
-                "remove track-local-mem; with it, ASTRA-sim itself needs string lists `inputs` and `outputs` on every \
-                 node and silently finishes nothing without them",
-            ),
-            name if CUSTOM.contains(&name) => self.problems.push(
-                field
-                    .unsupported("collective algorithms given as execution traces are not supported")
-                    .help("name ring, direct, halvingDoubling or doubleBinaryTree instead"),
-            ),
-            name if IGNORED.contains(&name) => self.problems.push(field.ignored("ASTRA-sim 2 ignores it")),
-            name if SHARED_BUS.contains(&name) => {
-                self.problems.push(field.ignored("it only matters with model-shared-bus"));
+            // ASTRA-sim switches it on at exactly 1.
+            "model-shared-bus" => match json::whole(field.value) {
+                Some(value) => self.has_bus = value == 1,
+                None => self.problems.push(field.wrong("0 or 1")),
+            },
+            "L" => self.ticks(field, |bus| &mut bus.latency),
+            "o" => self.ticks(field, |bus| &mut bus.overhead),
+            "g" => self.ticks(field, |bus| &mut bus.gap),
+            "local-reduction-delay" => self.ticks(field, |bus| &mut bus.reduction_delay),
+            "G" => {
+                if let Some(value) = self.number(field, "nanoseconds a byte, 0 or more") {
+                    self.bus.gap_per_byte = value;
+                }
             }
+            "track-local-mem" => {
+                self.flag(field, &mut system.track_local_mem);
+                if system.track_local_mem {
+                    self.problems.push(
+                        field
+                            .ignored("tensors are not followed here; times are those of ASTRA-sim all the same")
+                            .note(
+                                "ASTRA-sim with it needs the attributes `inputs` and `outputs` on every node, and \
+                                 finishes no rank where they are absent",
+                            ),
+                    );
+                }
+            }
+            "local-mem-trace-filename" => {
+                self.problems.push(field.ignored("no file of memory events is written"))
+            }
+            "all-reduce-implementation-custom" => system.custom.all_reduce = self.custom(field),
+            "all-gather-implementation-custom" => system.custom.all_gather = self.custom(field),
+            "reduce-scatter-implementation-custom" => system.custom.reduce_scatter = self.custom(field),
+            "all-to-all-implementation-custom" => system.custom.all_to_all = self.custom(field),
+            "per-node-custom-implementation" => system.custom.per_node = self.per_node(field),
+            name if IGNORED.contains(&name) => self.problems.push(field.ignored("ASTRA-sim 2 ignores it")),
             name => {
                 let names = KEYS.into_iter().chain(IGNORED).chain(SHARED_BUS).chain(CUSTOM);
-                let mut problem = field.problem("unknown key").one_of(name, names);
+                let unknown = field.ignored("ASTRA-sim does not know it, ignores it and takes the default");
+                let mut problem = unknown.one_of(name, names);
                 problem.allowed = Some(KEYS.join(", "));
-                self.problems.push(problem.note("ASTRA-sim ignores it and takes the default"));
+                self.problems.push(problem);
             }
         }
     }
@@ -368,15 +457,38 @@ impl Fields {
         }
     }
 
-    /// Refuses a feature where it is switched on.
-    fn refused(&mut self, field: &Field<'_>, message: &str, help: &str) {
-        match json::number(field.value) {
-            Some(0.0) => {}
-            Some(_) => {
-                self.problems.push(field.unsupported(message).found(json::shown(field.value)).help(help))
-            }
-            None => self.problems.push(field.wrong("0")),
+    /// A number of nanoseconds of the shared bus.
+    fn ticks(&mut self, field: &Field<'_>, of: impl Fn(&mut SharedBus) -> &mut u64) {
+        match json::whole(field.value).and_then(|value| u32::try_from(value).ok()) {
+            Some(value) => *of(&mut self.bus) = value.into(),
+            None => self.problems.push(field.wrong("whole nanoseconds from 0 to 4294967295")),
         }
+    }
+
+    /// The prefix of an algorithm's traces: a list of exactly one.
+    fn custom(&mut self, field: &Field<'_>) -> Option<String> {
+        let only = match field.value.as_array().map(Vec::as_slice) {
+            Some([Value::String(only)]) => Some(only.clone()),
+            _ => None,
+        };
+        if only.is_none() {
+            self.problems.push(
+                field.wrong("a list of one prefix, such as [\"folder/ring\"] for folder/ring.0.et, ..."),
+            );
+        }
+        only
+    }
+
+    /// The file that maps ids of nodes to prefixes.
+    fn per_node(&mut self, field: &Field<'_>) -> BTreeMap<u64, String> {
+        let Some(path) = field.value.as_str() else {
+            self.problems.push(field.wrong("the path of a YAML file that maps ids of nodes to prefixes"));
+            return BTreeMap::new();
+        };
+        super::per_node::read(Path::new(path)).unwrap_or_else(|errors| {
+            self.problems.extend(errors);
+            BTreeMap::new()
+        })
     }
 
     fn implementations(&mut self, field: &Field<'_>) -> Option<Vec<Implementation>> {

@@ -1,27 +1,25 @@
 //! Builds a [`Graph`] from nodes as they lie in the file: attributes, order of ids, dependencies.
 
 use super::check;
-use super::decode::AttrView;
+use super::decode::{self, AttrView};
 use super::graph::{Collective, Compute, Graph, Names, Op, PointToPoint, Work};
+use super::process_groups::{self, ProcessGroup};
 use super::schema::{CollectiveType, NodeKind, Value};
 use syncline_diagnostics::{Code, Diagnostic, Result};
 
 /// The fields of a node that matter here.
 #[derive(Default)]
-pub(super) struct Raw {
+pub(super) struct Raw<'a> {
     pub(super) id: u64,
     pub(super) name: String,
     pub(super) kind: i64,
     pub(super) deps: Vec<u64>,
     pub(super) duration_micros: u64,
+    /// The encoded inputs and their offset.
+    pub(super) inputs: Option<(&'a [u8], usize)>,
 }
 
-impl Raw {
-    pub(super) fn clear(&mut self) {
-        (self.id, self.kind, self.duration_micros) = (0, 0, 0);
-        self.name.clear();
-        self.deps.clear();
-    }
+impl Raw<'_> {
     /// Names the node in an error.
     fn key(&self) -> String {
         format!("node {} `{}`", self.id, self.name)
@@ -41,10 +39,11 @@ pub(super) struct Builder {
     dep_end: Vec<usize>,
     groups: Vec<String>,
     involved: Vec<Vec<bool>>,
+    process_groups: Vec<ProcessGroup>,
 }
 
 impl Builder {
-    pub(super) fn push(&mut self, raw: &mut Raw, attrs: &[AttrView<'_>], replay: bool) -> Built<()> {
+    pub(super) fn push(&mut self, raw: &mut Raw<'_>, attrs: &[AttrView<'_>], replay: bool) -> Built<()> {
         let Some(kind) = NodeKind::from_number(raw.kind) else {
             return Err(Box::new(
                 Diagnostic::error(Code::BadChakra, "a node has an unknown type")
@@ -62,7 +61,11 @@ impl Builder {
             },
         };
         let work = match kind {
-            NodeKind::Invalid | NodeKind::Metadata => Work::Nothing,
+            NodeKind::Invalid => Work::Nothing,
+            NodeKind::Metadata => {
+                self.define(raw)?;
+                Work::Nothing
+            }
             NodeKind::Comp => Work::Compute(Compute {
                 num_ops: attrs.unsigned("num_ops")?,
                 tensor_size: attrs.unsigned("tensor_size")?,
@@ -99,6 +102,23 @@ impl Builder {
         self.dep_end.push(self.deps.len());
         self.ids.push(id);
         self.ops.push(Op { kind, cpu, duration_micros: raw.duration_micros, work });
+        Ok(())
+    }
+
+    /// Takes the process groups of a metadata node.
+    fn define(&mut self, raw: &Raw<'_>) -> Built<()> {
+        let Some((bytes, at)) = raw.inputs else { return Ok(()) };
+        let inputs = decode::io_info(bytes, at).map_err(|error| {
+            let key = format!("{}, inputs, byte {}", raw.key(), error.at);
+            Box::new(Diagnostic::error(Code::BadChakra, error.problem).key(key))
+        })?;
+        let groups = process_groups::read(&inputs.values).map_err(|error| Box::new(error.key(raw.key())))?;
+        for group in groups {
+            match self.process_groups.iter_mut().find(|known| known.name == group.name) {
+                Some(known) => *known = group,
+                None => self.process_groups.push(group),
+            }
+        }
         Ok(())
     }
 
@@ -187,6 +207,7 @@ impl Builder {
             dependencies,
             groups: self.groups,
             involved: self.involved,
+            process_groups: self.process_groups,
         };
         check::acyclic(file, &graph)?;
         Ok(graph)
@@ -225,7 +246,7 @@ fn intern<T: PartialEq>(values: &mut Vec<T>, value: T) -> u32 {
 /// The attributes of one node, decoded on demand; of several with one name the first counts, as in ASTRA-sim 2,
 /// `et_feeder_node.cpp`.
 struct Attrs<'a> {
-    raw: &'a Raw,
+    raw: &'a Raw<'a>,
     attrs: &'a [AttrView<'a>],
 }
 

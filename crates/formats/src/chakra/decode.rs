@@ -120,7 +120,7 @@ fn attribute(bytes: &[u8], at: usize) -> Result<Attribute, WireError> {
     Ok(attribute)
 }
 
-fn io_info(bytes: &[u8], at: usize) -> Result<IoInfo, WireError> {
+pub(super) fn io_info(bytes: &[u8], at: usize) -> Result<IoInfo, WireError> {
     let mut info = IoInfo::default();
     let mut fields = Cursor::new(bytes, at);
     while let Some((number, payload, at)) = fields.field()? {

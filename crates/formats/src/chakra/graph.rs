@@ -4,6 +4,7 @@
 use super::build::{Builder, Raw};
 use super::check;
 use super::decode::{AttrView, NodeField, walk_node};
+use super::process_groups::ProcessGroup;
 use super::reader::Reader;
 use super::schema::{CollectiveType, NodeKind};
 use super::wire::WireError;
@@ -22,6 +23,7 @@ pub struct Graph {
     pub(super) dependencies: Vec<u32>,
     pub(super) groups: Vec<String>,
     pub(super) involved: Vec<Vec<bool>>,
+    pub(super) process_groups: Vec<ProcessGroup>,
 }
 
 /// One node.
@@ -155,6 +157,10 @@ impl Graph {
     pub fn groups(&self) -> &[String] {
         &self.groups
     }
+    /// The process groups that the trace itself defines, the last one of each name.
+    pub fn process_groups(&self) -> &[ProcessGroup] {
+        &self.process_groups
+    }
     /// An `involved_dim` list.
     pub fn involved(&self, index: u32) -> &[bool] {
         &self.involved[index as usize]
@@ -168,9 +174,8 @@ impl Graph {
         let mut builder = Builder::default();
         let mut problems = Diagnostics::new();
         let file = reader.file().to_owned();
-        let mut raw = Raw::default();
         while let Some((bytes, at)) = reader.next_message()? {
-            raw.clear();
+            let mut raw = Raw::default();
             let mut attrs = Vec::new();
             // A file of zeros would otherwise become a node for each of its bytes.
             let empty = bytes.is_empty().then_some(WireError { at, problem: "a node has no fields" });
@@ -183,7 +188,8 @@ impl Graph {
                         NodeField::CtrlDep(id) | NodeField::DataDep(id) => raw.deps.push(id),
                         NodeField::Duration(micros) => raw.duration_micros = micros,
                         NodeField::Attr(bytes, at) => attrs.push(AttrView::new(bytes, at)?),
-                        NodeField::Start(_) | NodeField::Inputs(..) | NodeField::Outputs(..) => {}
+                        NodeField::Inputs(bytes, at) => raw.inputs = Some((bytes, at)),
+                        NodeField::Start(_) | NodeField::Outputs(..) => {}
                     }
                     Ok(())
                 })

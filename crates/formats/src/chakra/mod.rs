@@ -10,6 +10,7 @@
 //! - [`graph`]: the compact form for simulation: [`Graph`], ids densified, successors in CSR form;
 //! - `build`: how it is built;
 //! - [`check`]: ids, dependencies, circles;
+//! - [`process_groups`]: process groups that PyTorch wrote into a trace;
 //! - [`load`]: all ranks of a prefix, identical files kept once: [`Traces`];
 //! - [`writer`]: files in the dialect of ASTRA-sim's generators: [`Writer`].
 //!
@@ -20,6 +21,7 @@ pub mod check;
 pub mod decode;
 pub mod graph;
 pub mod load;
+pub mod process_groups;
 pub mod reader;
 pub mod schema;
 pub mod wire;
@@ -27,6 +29,7 @@ pub mod writer;
 
 pub use graph::{Collective, Compute, Graph, Op, PointToPoint, Work};
 pub use load::{Loading, Traces};
+pub use process_groups::ProcessGroup;
 pub use reader::Reader;
 pub use schema::{Attribute, CollectiveType, IoInfo, Metadata, Node, NodeKind, Value};
 pub use writer::{Writer, write_file};

@@ -45,7 +45,7 @@ pub(super) enum Dependency {
 #[derive(Default)]
 pub(super) struct Draft {
     pub(super) block: ThreadBlock,
-    after: Vec<Option<Dependency>>,
+    after: Vec<Vec<Dependency>>,
 }
 
 impl Draft {
@@ -54,27 +54,21 @@ impl Draft {
         self.block.steps.len() as u32
     }
 
-    /// Adds a step.
+    /// Adds a step that waits for all of `after`.
     pub(super) fn push(
         &mut self,
         kind: StepKind,
         source: Chunks,
         target: Chunks,
         count: u32,
-        after: Option<Dependency>,
+        after: Vec<Dependency>,
     ) {
         self.block.steps.push(Step { kind, source, target, count, after: None, awaited: false, line: 0 });
         self.after.push(after);
     }
-
-    /// Adds a step that does nothing but wait.
-    pub(super) fn idle(&mut self, after: Dependency) {
-        let unused = Chunks { buffer: Space::Input, offset: 0 };
-        self.push(StepKind::Nop, unused, unused, 0, Some(after));
-    }
 }
 
-/// By which step a stream has passed its first instructions.
+/// By what a stream has passed its first instructions.
 pub(super) enum Reached {
     /// One thread block: the last of the steps to which the instructions belong.
     Steps {
@@ -82,9 +76,11 @@ pub(super) enum Reached {
         step_of: Vec<Option<u32>>,
         /// Of each receive, the instruction that waits for it.
         waited: BTreeMap<u32, u32>,
+        /// Of each [`OpEntry::After`](syncline_plan::custom::OpEntry), what it waits for.
+        after: BTreeMap<u32, Dependency>,
     },
-    /// Several: for each number that is waited for, the thread block and the step.
-    Fences(BTreeMap<u32, (usize, u32)>),
+    /// Several: for each number that is waited for, all that must be done.
+    Fences(BTreeMap<u32, Vec<Dependency>>),
 }
 
 /// A stream's thread blocks.
@@ -94,22 +90,54 @@ pub(super) struct Written {
 }
 
 impl Written {
-    /// The thread block and the step after which the stream has passed `ops` instructions; `None` where these need
-    /// no step.
-    fn target(&self, ops: u32) -> Option<(usize, u32)> {
+    /// What must be done for the stream to have passed `ops` instructions.
+    fn targets(&self, ops: u32) -> Vec<Dependency> {
         match &self.reached {
-            Reached::Fences(fences) => fences.get(&ops).copied(),
-            Reached::Steps { step_of, waited } => {
+            Reached::Fences(fences) => fences.get(&ops).cloned().unwrap_or_default(),
+            Reached::Steps { step_of, waited, after } => {
                 // A receive is waited for only where its wait is among the instructions.
                 let done = |&at: &u32| waited.get(&at).is_none_or(|&wait| wait < ops);
                 let steps = (0..ops.min(step_of.len() as u32)).filter(done);
-                steps.filter_map(|at| step_of[at as usize]).max().map(|step| (0, step))
+                let last = steps.filter_map(|at| step_of[at as usize]).max();
+                // What only a later step waits for has to be waited for by itself.
+                let open = after.range(..ops).filter(|&(&at, _)| {
+                    step_of.get(at as usize).copied().flatten().is_none_or(|step| Some(step) > last)
+                });
+                let open = open.map(|(_, &dependency)| dependency);
+                last.map(|step| Dependency::Step { block: 0, step }).into_iter().chain(open).collect()
             }
         }
     }
 }
 
-/// Turns what steps wait for into steps.
+/// The thread blocks of all streams, numbered through.
+struct Blocks<'a> {
+    streams: &'a [Written],
+    /// Of each stream, the number of its first thread block.
+    first: Vec<usize>,
+}
+
+impl Blocks<'_> {
+    /// The last step of each thread block that `dependency` of `stream` stands for.
+    fn steps(&self, stream: usize, dependency: Dependency, found: &mut BTreeMap<usize, u32>) {
+        match dependency {
+            Dependency::Step { block, step } => {
+                let last = found.entry(self.first[stream] + block).or_insert(step);
+                *last = step.max(*last);
+            }
+            Dependency::Passed { stream, ops } => {
+                let stream = stream as usize;
+                for dependency in self.streams.get(stream).map(|other| other.targets(ops)).unwrap_or_default()
+                {
+                    self.steps(stream, dependency, found);
+                }
+            }
+        }
+    }
+}
+
+/// Turns what steps wait for into steps. A step has one dependency. Where it needs more, steps before it that do nothing
+/// (`nop`) have the others; nobody waits for these, which the runtimes do not count as done.
 pub(super) fn settle(streams: Vec<Written>) -> Gpu {
     let mut first = Vec::with_capacity(streams.len());
     let mut count = 0;
@@ -117,27 +145,60 @@ pub(super) fn settle(streams: Vec<Written>) -> Gpu {
         first.push(count);
         count += written.drafts.len();
     }
-    let mut waits: Vec<((usize, u32), (usize, u32))> = Vec::new();
+    // Of each step of each thread block, the steps that it waits for.
+    let blocks = Blocks { streams: &streams, first };
+    let mut waits: Vec<Vec<BTreeMap<usize, u32>>> = Vec::with_capacity(count);
     for (stream, written) in streams.iter().enumerate() {
-        for (block, draft) in written.drafts.iter().enumerate() {
-            for (step, after) in (0u32..).zip(&draft.after) {
-                let target = match *after {
-                    None => None,
-                    Some(Dependency::Step { block, step }) => Some((first[stream] + block, step)),
-                    Some(Dependency::Passed { stream, ops }) => streams
-                        .get(stream as usize)
-                        .and_then(|other| other.target(ops))
-                        .map(|(block, step)| (first[stream as usize] + block, step)),
-                };
-                waits.extend(target.map(|target| ((first[stream] + block, step), target)));
-            }
+        for draft in &written.drafts {
+            let number = waits.len();
+            let of_step = draft.after.iter().map(|after| {
+                let mut found = BTreeMap::new();
+                after.iter().for_each(|&dependency| blocks.steps(stream, dependency, &mut found));
+                found.remove(&number);
+                found
+            });
+            waits.push(of_step.collect());
         }
     }
+    // Where each step stands once the others are put before it.
+    let places: Vec<Vec<u32>> = waits
+        .iter()
+        .map(|steps| {
+            let mut next = 0;
+            let place = |waits: &BTreeMap<usize, u32>| {
+                next += waits.len().max(1) as u32;
+                next - 1
+            };
+            steps.iter().map(place).collect()
+        })
+        .collect();
     let drafts = streams.into_iter().flat_map(|written| written.drafts);
     let mut blocks: Vec<ThreadBlock> = drafts.map(|draft| draft.block).collect();
-    for ((block, step), (other, awaited)) in waits {
-        blocks[block].steps[step as usize].after = Some((other as u32, awaited));
-        blocks[other].steps[awaited as usize].awaited = true;
+    let mut awaited = BTreeSet::new();
+    for (block, waits) in blocks.iter_mut().zip(&waits) {
+        let unused = Chunks { buffer: Space::Input, offset: 0 };
+        let nop = Step {
+            kind: StepKind::Nop,
+            source: unused,
+            target: unused,
+            count: 0,
+            after: None,
+            awaited: false,
+            line: 0,
+        };
+        for (step, waits) in std::mem::take(&mut block.steps).into_iter().zip(waits) {
+            let mut after = waits.iter().map(|(&other, &step)| (other, places[other][step as usize])).rev();
+            let own = after.next();
+            awaited.extend(own);
+            for (other, place) in after.rev() {
+                awaited.insert((other, place));
+                block.steps.push(Step { after: Some((other as u32, place)), ..nop });
+            }
+            block.steps.push(Step { after: own.map(|(other, place)| (other as u32, place)), ..step });
+        }
+    }
+    for (block, step) in awaited {
+        blocks[block].steps[step as usize].awaited = true;
     }
     let end = |used: bool, chunks: Chunks, count: u32| match chunks.buffer {
         Space::Scratch if used => chunks.offset.saturating_add(count),
@@ -148,5 +209,5 @@ pub(super) fn settle(streams: Vec<Written>) -> Gpu {
         let source = end(step.kind.has_source(), step.source, step.count);
         source.max(end(step.kind.has_target(), step.target, step.count))
     });
-    Gpu { scratch: ends.max().unwrap_or(0), blocks }
+    Gpu { scratch: ends.max().unwrap_or(0), copies: Vec::new(), blocks }
 }

@@ -16,14 +16,16 @@ pub fn text(program: &Program) -> String {
     };
     line(format_args!(
         "<algo name=\"{}\" proto=\"{}\" nchannels=\"{channels}\" nchunksperloop=\"{}\" ngpus=\"{}\" coll=\"{}\" \
-         inplace=\"{}\" outofplace=\"{}\">",
+         inplace=\"{}\" outofplace=\"{}\" minBytes=\"{}\" maxBytes=\"{}\">",
         escape(&program.name),
-        escape(&program.proto),
+        program.entry.protocol.name(),
         program.chunks,
         program.gpus.len(),
         names.and_then(|(_, names)| names.first()).unwrap_or(&"custom"),
-        u8::from(program.in_place),
-        u8::from(!program.in_place)
+        u8::from(program.entry.in_place),
+        u8::from(program.entry.out_of_place),
+        program.entry.min_bytes,
+        program.entry.max_bytes
     ));
     let share = program.chunks / (program.gpus.len() as u32).max(1);
     let whole = program.chunks;
@@ -52,12 +54,14 @@ pub fn text(program: &Program) -> String {
 }
 
 fn step_text(number: usize, step: &Step) -> String {
-    let chunks = |used: bool, chunks: Chunks| match used {
-        true => (chunks.buffer.name(), i64::from(chunks.offset)),
-        false => (Space::Input.name(), -1),
+    // Some readers look at chunks that a step does not use: they are the ones that it uses.
+    let chunks = |chunks: Chunks| (chunks.buffer.name(), i64::from(chunks.offset));
+    let ((source, source_at), (target, target_at)) = match (step.kind.has_source(), step.kind.has_target()) {
+        (false, false) => ((Space::Input.name(), -1), (Space::Output.name(), -1)),
+        (true, false) => (chunks(step.source), chunks(step.source)),
+        (false, true) => (chunks(step.target), chunks(step.target)),
+        (true, true) => (chunks(step.source), chunks(step.target)),
     };
-    let (source, source_at) = chunks(step.kind.has_source(), step.source);
-    let (target, target_at) = chunks(step.kind.has_target(), step.target);
     let (block, at) = step.after.map_or((-1, -1), |(block, at)| (i64::from(block), i64::from(at)));
     format!(
         "<step s=\"{number}\" type=\"{}\" srcbuf=\"{source}\" srcoff=\"{source_at}\" dstbuf=\"{target}\" \

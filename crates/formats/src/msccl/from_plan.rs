@@ -9,7 +9,7 @@ use super::program::{Gpu, Program};
 use super::{spread, stream};
 use std::collections::{BTreeMap, BTreeSet};
 use syncline_diagnostics::Result;
-use syncline_plan::custom::OpEntry;
+use syncline_plan::custom::{MscclEntry, OpEntry, Protocol};
 use syncline_plan::{Custom, PlanFile};
 
 /// The program of a plan, which is proved before.
@@ -25,7 +25,13 @@ pub fn program(plan: &PlanFile) -> Result<Program> {
     }
     Ok(Program {
         name: plan.name.clone(),
-        proto: "Simple".to_owned(),
+        entry: plan.msccl.unwrap_or(MscclEntry {
+            protocol: Protocol::default(),
+            min_bytes: 0,
+            max_bytes: 0,
+            in_place: layout.in_place,
+            out_of_place: !layout.in_place,
+        }),
         kind: plan.kind,
         in_place: layout.in_place,
         chunks: layout.chunks,

@@ -14,13 +14,18 @@
 //! | `cpy`, `re` | copy, or reduce, the source into the destination |
 //! | `nop` | nothing but its dependency |
 //!
+//! - `copy` (SCCL, TE-CCL) says which chunks of a GPU's input are in its output before any step. In place they are there
+//!   already; else a thread block of its own copies them, and those that touch them wait for it.
+//! - `proto`, `minBytes`, `maxBytes`, `inplace` and `outofplace` say when a runtime may choose the program. They are kept
+//!   ([`syncline_plan::custom::MscclEntry`]) and written again.
 //! - `depid` and `deps` name a thread block and a step of it that must be done first.
 //! - Offsets count in `nchunksperloop` chunks of the larger of a GPU's two buffers: the full vector of this project. The
 //!   input of an all-gather and the output of a reduce-scatter are a GPU's own share of it.
 //! - In place, input and output are one buffer. All-to-all is out of place.
 //! - MSCCL repeats a program over a long vector, loop by loop; here the chunks are cut from the whole.
 //!
-//! What is read is proved ([`syncline_plan::verify`]). Source: microsoft/msccl-tools, microsoft/msccl.
+//! What is read is proved ([`syncline_plan::verify`]). What is written suits the parsers of Azure/msccl-executor-nccl and
+//! ROCm/rccl (`src/misc/msccl/msccl_parser.cc`). Source: those, microsoft/msccl-tools, microsoft/msccl.
 //!
 //! - [`program`]: a program as data;
 //! - [`xml`]: the reader; [`emit`]: the writer;
@@ -47,11 +52,11 @@ use std::path::Path;
 use syncline_diagnostics::{Diagnostic, Diagnostics, Result};
 use syncline_plan::{Custom, PlanFile};
 
-/// Reads a program as a plan, and proves it.
+/// Reads a program as a plan, and proves it; the diagnostics are warnings.
 ///
 /// # Errors
 /// `Unreadable`, `BadSyntax`, `BadMsccl` with the line, `WrongPlan` where it does not compute its collective.
-pub fn read(path: &Path) -> Result<PlanFile> {
+pub fn read(path: &Path) -> Result<(PlanFile, Diagnostics)> {
     parse(&Source::read(path)?)
 }
 
@@ -59,15 +64,19 @@ pub fn read(path: &Path) -> Result<PlanFile> {
 ///
 /// # Errors
 /// As [`read`].
-pub fn parse(source: &Source) -> Result<PlanFile> {
-    let program = xml::parse(source)?;
-    let plan = to_plan::plan(&program, source)?;
-    let named = |found: Diagnostic| match found.place {
-        None => found.at(source.file(), 0).note("a seat is a GPU, a stream a thread block"),
-        Some(_) => found,
+pub fn parse(source: &Source) -> Result<(PlanFile, Diagnostics)> {
+    let (program, warnings) = xml::parse(source)?;
+    // A misspelt attribute may be why the program is wrong, so errors come with the warnings.
+    let with_warnings = |errors: Diagnostics| {
+        let named = |found: Diagnostic| match found.place {
+            None => found.at(source.file(), 0).note("a seat is a GPU, a stream a thread block"),
+            Some(_) => found,
+        };
+        Diagnostics(errors.0.into_iter().map(named).chain(warnings.0.clone()).collect())
     };
-    Custom::new(&plan).map_err(|found| Diagnostics(found.0.into_iter().map(named).collect()))?;
-    Ok(plan)
+    let plan = to_plan::plan(&program, source).map_err(with_warnings)?;
+    Custom::new(&plan).map_err(with_warnings)?;
+    Ok((plan, warnings))
 }
 
 /// A plan as the text of a program.

@@ -1,5 +1,6 @@
 //! A program as data.
 
+use syncline_plan::custom::MscclEntry;
 use syncline_units::CollectiveKind;
 
 /// `algo`.
@@ -7,8 +8,8 @@ use syncline_units::CollectiveKind;
 pub struct Program {
     /// Its name.
     pub name: String,
-    /// NCCL's protocol: `Simple`, `LL`, `LL128`.
-    pub proto: String,
+    /// When a runtime may choose it, and by which protocol it runs.
+    pub entry: MscclEntry,
     /// What it computes.
     pub kind: CollectiveKind,
     /// Whether input and output are one buffer.
@@ -24,6 +25,8 @@ pub struct Program {
 pub struct Gpu {
     /// Chunks of scratch.
     pub scratch: u32,
+    /// `copy`: chunks of the input that are in the output before any step; each is a step of one chunk.
+    pub copies: Vec<Step>,
     /// By id.
     pub blocks: Vec<ThreadBlock>,
 }
@@ -155,7 +158,7 @@ impl StepKind {
 pub const COLLECTIVES: [(CollectiveKind, &[&str]); 6] = [
     (CollectiveKind::AllReduce, &["allreduce"]),
     (CollectiveKind::AllGather, &["allgather"]),
-    (CollectiveKind::ReduceScatter, &["reduce_scatter", "reducescatter"]),
+    (CollectiveKind::ReduceScatter, &["reducescatter", "reduce_scatter"]),
     (CollectiveKind::AllToAll, &["alltoall"]),
     (CollectiveKind::Broadcast, &["broadcast"]),
     (CollectiveKind::Reduce, &["reduce"]),

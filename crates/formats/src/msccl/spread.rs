@@ -6,8 +6,8 @@
 //! - between two fences, steps of different thread blocks that touch the same chunks keep their order if one of them
 //!   writes. So receives that reduce into the same chunks follow each other: thread blocks do not add atomically.
 //!
-//! A step has one dependency. Where it needs more, steps before it that do nothing (`nop`) have the others. At a fence,
-//! the thread block with the latest step waits for the others, so that whoever follows waits for one step.
+//! Behind a fence, the first step of each thread block waits for the last step that every other thread block had before
+//! it.
 
 use super::draft::{Dependency, Draft, Part, Reached, Written};
 use super::layout::{Expressed, cannot};
@@ -33,7 +33,7 @@ pub(super) fn write(part: &Part<'_>, ops: &[OpEntry]) -> Expressed<Written> {
         of_peer: BTreeMap::new(),
         behind: Vec::new(),
         latest: 0,
-        fence: None,
+        fence: Vec::new(),
         moved: BTreeSet::new(),
         touched: BTreeMap::new(),
         budget: MAX_TOUCHED,
@@ -43,15 +43,14 @@ pub(super) fn write(part: &Part<'_>, ops: &[OpEntry]) -> Expressed<Written> {
     let mut fences = BTreeMap::new();
     for (at, op) in (0u32..).zip(ops) {
         if part.marks.contains(&at) {
-            fences.extend(spread.settle().map(|fence| (at, fence)));
+            fences.insert(at, spread.settle());
         }
         spread.op(op)?;
     }
     spread.receive()?;
     for &mark in part.marks.range(ops.len() as u32..) {
-        fences.extend(spread.settle().map(|fence| (mark, fence)));
+        fences.insert(mark, spread.settle());
     }
-    spread.obey();
     Ok(Written { drafts: spread.drafts, reached: Reached::Fences(fences) })
 }
 
@@ -71,8 +70,8 @@ struct Spread<'a> {
     behind: Vec<bool>,
     /// The thread block with the latest step.
     latest: usize,
-    /// The step for which everything else waits.
-    fence: Option<At>,
+    /// What everything that follows waits for.
+    fence: Vec<Dependency>,
     /// Thread blocks with steps since the fence.
     moved: BTreeSet<usize>,
     touched: BTreeMap<(u8, u32), Touch>,
@@ -148,7 +147,7 @@ impl Spread<'_> {
         let mut draft = Draft::default();
         draft.block.channel = self.part.channel;
         self.drafts.push(draft);
-        self.behind.push(self.fence.is_none());
+        self.behind.push(self.fence.is_empty());
         self.drafts.len() - 1
     }
 
@@ -162,6 +161,7 @@ impl Spread<'_> {
         count: u32,
     ) -> Expressed<()> {
         self.obey();
+        let mut after = if self.behind[at] { Vec::new() } else { self.fence.clone() };
         let mut needs: BTreeMap<usize, u32> = BTreeMap::new();
         let mut need = |(block, step): At| {
             if block != at {
@@ -169,9 +169,6 @@ impl Spread<'_> {
                 *known = step.max(*known);
             }
         };
-        if !self.behind[at] {
-            self.fence.into_iter().for_each(&mut need);
-        }
         let reads = kind.has_source().then_some(source);
         let writes = kind.has_target().then_some(target);
         let cost = u64::from(count) * (u64::from(reads.is_some()) + u64::from(writes.is_some()));
@@ -187,13 +184,9 @@ impl Spread<'_> {
             let Some(touch) = self.touched.get(&chunk) else { continue };
             touch.wrote.into_iter().chain(touch.read.iter().copied()).for_each(&mut need);
         }
-        let mut needs = needs.into_iter().map(|(block, step)| Dependency::Step { block, step }).rev();
-        let last = needs.next();
-        for after in needs.rev() {
-            self.drafts[at].idle(after);
-        }
+        after.extend(needs.into_iter().map(|(block, step)| Dependency::Step { block, step }));
         let step = self.drafts[at].len();
-        self.drafts[at].push(kind, source, target, count, last);
+        self.drafts[at].push(kind, source, target, count, after);
         for chunk in reads.into_iter().flat_map(|chunks| keys(chunks, count)) {
             self.touched.entry(chunk).or_default().read.push((at, step));
         }
@@ -211,19 +204,16 @@ impl Spread<'_> {
         self.moved.insert(at);
     }
 
-    /// Makes the latest step, or one added to its thread block, the step for which everything else waits.
+    /// Makes the last steps since the fence, if there are any, the new fence: they are all behind the old one.
     fn close(&mut self) {
-        let hub = self.latest;
         let moved = std::mem::take(&mut self.moved);
         if moved.is_empty() {
             return;
         }
-        for block in moved.into_iter().filter(|&block| block != hub) {
-            let step = self.drafts[block].len() - 1;
-            self.drafts[hub].idle(Dependency::Step { block, step });
-        }
-        self.fence = Some((hub, self.drafts[hub].len() - 1));
-        self.behind = (0..self.drafts.len()).map(|block| block == hub).collect();
+        let last = |block: usize| Dependency::Step { block, step: self.drafts[block].len() - 1 };
+        self.fence = moved.iter().map(|&block| last(block)).collect();
+        self.behind =
+            (0..self.drafts.len()).map(|block| moved.len() == 1 && moved.contains(&block)).collect();
         self.touched.clear();
     }
 
@@ -234,19 +224,15 @@ impl Spread<'_> {
             return;
         }
         self.close();
-        let at = self.any();
-        for after in waits {
-            self.drafts[at].idle(after);
-        }
-        self.note(at);
-        self.close();
+        self.fence.extend(waits);
+        self.behind.fill(false);
     }
 
-    /// The step for which whoever waits for all instructions so far waits. Receives without their wait do not count.
-    fn settle(&mut self) -> Option<At> {
+    /// What whoever waits for all instructions so far waits for. Receives without their wait do not count.
+    fn settle(&mut self) -> Vec<Dependency> {
         self.obey();
         self.close();
-        self.fence
+        self.fence.clone()
     }
 }
 

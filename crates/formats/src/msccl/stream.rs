@@ -26,12 +26,13 @@ pub(super) fn write(part: &Part<'_>, ops: &[OpEntry]) -> Expressed<Written> {
         draft: Draft::default(),
         step_of: vec![None; ops.len()],
         waited: BTreeMap::new(),
+        after: BTreeMap::new(),
         pending: Vec::new(),
         waits: Vec::new(),
     };
     writer.draft.block.channel = part.channel;
     writer.stream(ops)?;
-    let reached = Reached::Steps { step_of: writer.step_of, waited: writer.waited };
+    let reached = Reached::Steps { step_of: writer.step_of, waited: writer.waited, after: writer.after };
     Ok(Written { drafts: vec![writer.draft], reached })
 }
 
@@ -42,18 +43,17 @@ struct Writer<'a> {
     step_of: Vec<Option<u32>>,
     /// Of each receive, the instruction that waits for it.
     waited: BTreeMap<u32, u32>,
+    /// Of each dependency, what it waits for.
+    after: BTreeMap<u32, Dependency>,
     pending: Vec<Pending>,
-    /// Dependencies that the next step has, with their instructions.
-    waits: Vec<(u32, u32, u32)>,
+    /// Dependencies that the next step has: their instructions.
+    waits: Vec<u32>,
 }
 
 impl Writer<'_> {
     fn stream(&mut self, ops: &[OpEntry]) -> Expressed<()> {
         let mut fused = None;
         for (at, op) in (0u32..).zip(ops) {
-            if self.part.marks.contains(&at) {
-                self.idle();
-            }
             if fused.take() == Some(at) {
                 continue;
             }
@@ -88,11 +88,13 @@ impl Writer<'_> {
                         fused = Some(at + 1);
                     }
                 }
-                OpEntry::After { stream, ops } => self.waits.push((at, stream, ops)),
+                OpEntry::After { stream, ops } => {
+                    self.after.insert(at, Dependency::Passed { stream, ops });
+                    self.waits.push(at);
+                }
             }
         }
         self.receive(ops.len() as u32, None)?;
-        self.idle();
         Ok(())
     }
 
@@ -130,25 +132,16 @@ impl Writer<'_> {
         Ok(false)
     }
 
-    /// A step for some instructions, with the last of the dependencies before it; the others get steps of their own.
+    /// A step for some instructions, with the dependencies before it.
     fn push(&mut self, ops: &[u32], kind: StepKind, source: Chunks, target: Chunks, count: u32) {
-        let last = self.waits.pop();
-        self.idle();
+        let waits = std::mem::take(&mut self.waits);
         let number = self.draft.block.steps.len() as u32;
-        for &at in ops.iter().chain(last.iter().map(|(at, ..)| at)) {
+        for &at in ops.iter().chain(&waits) {
             if let Some(step_of) = self.step_of.get_mut(at as usize) {
                 *step_of = Some(number);
             }
         }
-        let after = last.map(|(_, stream, ops)| Dependency::Passed { stream, ops });
+        let after = waits.iter().filter_map(|at| self.after.get(at).copied()).collect();
         self.draft.push(kind, source, target, count, after);
-    }
-
-    /// Steps that do nothing but wait, for the dependencies so far.
-    fn idle(&mut self) {
-        for (at, stream, ops) in std::mem::take(&mut self.waits) {
-            self.step_of[at as usize] = Some(self.draft.block.steps.len() as u32);
-            self.draft.idle(Dependency::Passed { stream, ops });
-        }
     }
 }

@@ -14,7 +14,7 @@ const RING: &str = include_str!("testdata/ring_all_reduce.xml");
 const TWO_STEPS: &str = include_str!("testdata/two_step_all_to_all.xml");
 
 fn read_text(text: &str) -> Result<PlanFile> {
-    parse(&Source::new("p.xml", text))
+    parse(&Source::new("p.xml", text)).map(|(plan, _)| plan)
 }
 
 fn refused(text: &str) -> Diagnostic {
@@ -114,6 +114,7 @@ fn shares_and_places_are_minded() {
 fn survives(plan: &PlanFile) -> PlanFile {
     let name = format!("{} {} {}", plan.name, plan.kind, plan.ranks);
     let text = write(plan).unwrap_or_else(|errors| panic!("{name}: {errors}"));
+    loads_in_the_runtimes(&text);
     let read = read_text(&text).unwrap_or_else(|errors| panic!("{name}: {errors}\n{text}"));
     assert_eq!((read.kind, read.ranks, &read.name), (plan.kind, plan.ranks, &plan.name));
     verify(&Custom::new(&read).unwrap(), plan.kind, plan.ranks).unwrap_or_else(|e| panic!("{name}: {e}"));
@@ -217,7 +218,7 @@ fn what_msccl_cannot_say_is_refused() {
 #[test]
 fn wrong_programs_are_named() {
     let error =
-        refused(&RING.replace(r#"type="r" srcbuf="i" srcoff="-1" dstbuf="i" dstoff="1""#, r#"type="nop""#));
+        refused(&RING.replace(r#"type="r" srcbuf="i" srcoff="1" dstbuf="i" dstoff="1""#, r#"type="nop""#));
     assert_eq!(error.code, Code::WrongPlan);
     assert!(error.place.is_some() && error.key.is_some() || error.message.contains("rank"), "{error}");
 }
@@ -232,7 +233,15 @@ fn errors_name_line_and_attribute() {
         ("ngpus=\"3\"", "ngpus=\"2\"", Code::BadMsccl, 20, "there are more GPUs"),
         ("ngpus=\"3\"", "ngpus=\"0\"", Code::BadMsccl, 1, "must be at least 1"),
         ("ngpus=\"3\"", "ngpus=\"99999999999\"", Code::BadMsccl, 1, "a whole number is expected"),
-        ("nchannels", "channels", Code::BadMsccl, 1, "unknown attribute"),
+        ("proto=\"Simple\"", "proto=\"LL64\"", Code::BadMsccl, 1, "unknown protocol"),
+        ("minBytes=\"0\"", "minBytes=\"-1\"", Code::BadMsccl, 1, "a whole number is expected"),
+        (
+            "minBytes=\"0\" maxBytes=\"0\"",
+            "minBytes=\"9\" maxBytes=\"8\"",
+            Code::BadMsccl,
+            1,
+            "never be chosen",
+        ),
         ("inplace=\"1\"", "inplace=\"yes\"", Code::BadMsccl, 1, "0 or 1 is expected"),
         ("<gpu id=\"1\"", "<gpu id=\"2\"", Code::BadMsccl, 11, "there is no GPU 1"),
         ("<tb id=\"0\"", "<tb id=\"1\"", Code::BadMsccl, 3, "there is no block 0"),
@@ -272,6 +281,166 @@ fn errors_name_line_and_attribute() {
     assert!(refused(&waited).message.contains("has hasdep 0"));
     let coll = refused(&RING.replace("allreduce", "alreduce"));
     assert_eq!(coll.nearest.as_deref(), Some("allreduce"));
+}
+
+#[test]
+fn what_runtimes_ignore_is_a_warning() {
+    let text = RING
+        .replace("nchannels=\"1\"", "nchannels=\"1\" maxcount=\"4\"")
+        .replace("<step ", "<step algostep=\"7\" ")
+        .replace("<tb ", "<note><tb id=\"x\"/></note><tb ");
+    let (plan, warnings) = parse(&Source::new("p.xml", text)).unwrap();
+    assert_eq!(plan, read_text(RING).unwrap());
+    let told: Vec<_> =
+        warnings.0.iter().map(|warning| (warning.code, warning.key.clone().unwrap())).collect();
+    assert_eq!(told, ["maxcount", "note", "algostep"].map(|key| (Code::MscclIgnored, key.to_owned())));
+    assert_eq!(warnings.0[2].notes, ["14 more of this kind"]);
+    assert_eq!(warnings.0[0].place.as_ref().unwrap().line, 1);
+    // Where the program is wrong for want of an attribute, the misspelt one is named, too.
+    let errors = read_text(&RING.replace("inplace", "inplaze")).unwrap_err().0;
+    assert_eq!(errors[0].code, Code::WrongPlan);
+    assert_eq!(errors.last().unwrap().nearest.as_deref(), Some("inplace"));
+}
+
+#[test]
+fn what_decides_about_the_choice_is_kept() {
+    let text = RING.replace(
+        "proto=\"Simple\" nchannels=\"1\" nchunksperloop=\"3\" ngpus=\"3\" coll=\"allreduce\" inplace=\"1\" \
+         outofplace=\"0\" minBytes=\"0\" maxBytes=\"0\"",
+        "proto=\"LL128\" nchannels=\"1\" nchunksperloop=\"3\" ngpus=\"3\" coll=\"allreduce\" inplace=\"1\" \
+         outofplace=\"1\" minBytes=\"1024\" maxBytes=\"1099511627776\"",
+    );
+    assert_ne!(text, RING);
+    let plan = read_text(&text).unwrap();
+    assert_eq!(write(&plan).unwrap(), text);
+    // Through a plan file, too.
+    let json = serde_json::to_string(&plan).unwrap();
+    assert_eq!(PlanFile::from_json(&json, "plan.json").unwrap(), plan);
+}
+
+/// What the parsers of Azure/msccl-executor-nccl and ROCm/rccl insist on (`src/misc/msccl/msccl_parser.cc`).
+fn loads_in_the_runtimes(text: &str) {
+    let attributes = |line: &str| -> std::collections::BTreeMap<String, String> {
+        let fields = line.split_once(' ').map_or("", |(_, rest)| rest);
+        let mut found = std::collections::BTreeMap::new();
+        for field in fields.trim_end_matches(['>', '/']).split("\" ") {
+            if let Some((key, value)) = field.split_once("=\"") {
+                found.insert(key.trim().to_owned(), value.trim_end_matches('"').to_owned());
+            }
+        }
+        found
+    };
+    let has = |line: &str, keys: &[&str]| {
+        let found = attributes(line);
+        keys.iter().for_each(|key| assert!(found.contains_key(*key), "no {key} in {line}"));
+        found
+    };
+    let number =
+        |found: &std::collections::BTreeMap<String, String>, key: &str| found[key].parse::<i64>().unwrap();
+    let mut buffers = [0; 3];
+    let mut waits = 0;
+    // Steps that wait for others, and steps that are waited for, by thread block.
+    let (mut awaited, mut real) = (Vec::new(), Vec::new());
+    for line in text.lines().map(str::trim) {
+        match line.split([' ', '>']).next().unwrap() {
+            "<algo" => {
+                let keys = [
+                    "nchunksperloop",
+                    "nchannels",
+                    "ngpus",
+                    "proto",
+                    "coll",
+                    "minBytes",
+                    "maxBytes",
+                    "inplace",
+                    "outofplace",
+                ];
+                let found = has(line, &keys);
+                let known = ["allreduce", "allgather", "reducescatter", "alltoall", "broadcast", "reduce"];
+                assert!(known.contains(&found["coll"].as_str()), "{line}");
+                assert!(found.len() <= 16);
+            }
+            "<gpu" => {
+                let found = has(line, &["id", "i_chunks", "o_chunks", "s_chunks"]);
+                buffers = ["i_chunks", "o_chunks", "s_chunks"].map(|key| number(&found, key));
+                (awaited, real) = (Vec::new(), Vec::new());
+            }
+            "<tb" => {
+                has(line, &["id", "send", "recv", "chan"]);
+                real.push(Vec::new());
+                waits = 0;
+            }
+            "<step" => {
+                let keys =
+                    ["s", "type", "srcoff", "srcbuf", "dstoff", "dstbuf", "cnt", "depid", "deps", "hasdep"];
+                let found = has(line, &keys);
+                for (buffer, offset) in [("srcbuf", "srcoff"), ("dstbuf", "dstoff")] {
+                    let space = ["i", "o", "s"].iter().position(|name| *name == found[buffer]).unwrap();
+                    let least = if found["type"] == "nop" { -1 } else { 0 };
+                    let offset = number(&found, offset);
+                    assert!(offset >= least && (offset < buffers[space] || least < 0), "{line}");
+                }
+                let depends = number(&found, "depid") >= 0;
+                if depends {
+                    awaited.push((number(&found, "depid"), number(&found, "deps")));
+                }
+                let nop = found["type"] == "nop";
+                if nop {
+                    assert!(depends && found["hasdep"] == "0", "{line}");
+                    waits += 1;
+                } else {
+                    assert!(
+                        waits == 0 || depends,
+                        "the step behind a chain of waits must wait itself: {line}"
+                    );
+                    waits = 0;
+                }
+                real.last_mut().unwrap().push(!nop && found["hasdep"] == "1");
+            }
+            "</tb>" => assert_eq!(waits, 0, "nothing comes after a wait"),
+            "</gpu>" => {
+                for &(block, step) in &awaited {
+                    assert!(real[block as usize][step as usize], "nobody may wait for {block}, {step}");
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn copies_before_any_step_are_done_first() {
+    // All-gather of two GPUs. The own share is in the output before any step.
+    let program = |inplace: u8, copies: [&str; 2]| {
+        let gpu = |id: u32| {
+            format!(
+                r#"<gpu id="{id}" i_chunks="1" o_chunks="2" s_chunks="0">{}<tb id="0" send="{}" recv="{}" chan="0"><step s="0" type="s" srcbuf="o" srcoff="{id}" cnt="1"/><step s="1" type="r" dstbuf="o" dstoff="{}" cnt="1"/></tb></gpu>"#,
+                copies[id as usize],
+                1 - id,
+                1 - id,
+                1 - id
+            )
+        };
+        format!(
+            r#"<algo name="x" nchannels="1" nchunksperloop="2" ngpus="2" coll="allgather" inplace="{inplace}">{}{}</algo>"#,
+            gpu(0),
+            gpu(1)
+        )
+    };
+    let own = [r#"<copy i_off="0" o_off="0"/>"#, r#"<copy i_off="0" o_off="1"/>"#];
+    let plan = read_text(&program(0, own)).unwrap_or_else(|errors| panic!("{errors}"));
+    let ops = &plan.seats[1].streams;
+    assert_eq!((ops.len(), &ops[0].ops[0]), (2, &OpEntry::After { stream: 1, ops: 1 }));
+    assert!(matches!(ops[1].ops[..], [OpEntry::Copy { .. }]));
+    assert_eq!(read_text(&write(&plan).unwrap()).unwrap(), plan);
+    // In place the share is there already.
+    let plan = read_text(&program(1, own)).unwrap_or_else(|errors| panic!("{errors}"));
+    assert_eq!((plan.seats[1].streams.len(), plan.seats[1].streams[0].ops.len()), (1, 2 + 1));
+    // Without the copies, or with a wrong one, the program is wrong.
+    assert_eq!(refused(&program(0, ["", ""])).code, Code::WrongPlan);
+    let beyond = refused(&program(0, [own[0], r#"<copy i_off="1" o_off="1"/>"#]));
+    assert_eq!((beyond.code, beyond.key.as_deref()), (Code::BadMsccl, Some("i_off")));
+    assert!(refused(&program(0, [own[0], r#"<copy i_off="0"/>"#])).message.contains("is missing"));
 }
 
 #[test]

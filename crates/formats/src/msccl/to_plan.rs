@@ -45,8 +45,15 @@ pub fn plan(program: &Program, source: &Source) -> Result<PlanFile> {
         blocks: program.chunks,
         result: out_of_place.then_some(Buffer::Output),
         split: false,
+        msccl: Some(program.entry),
         seats,
     })
+}
+
+/// Whether a step touches the output buffer.
+fn touches_output(step: &Step) -> bool {
+    step.kind.has_source() && step.source.buffer == Space::Output
+        || step.kind.has_target() && step.target.buffer == Space::Output
 }
 
 struct Seat<'a> {
@@ -83,9 +90,13 @@ impl<'a> Seat<'a> {
     fn entry(&mut self) -> SeatEntry {
         let program = self.program;
         let blocks = &program.gpus[self.gpu].blocks;
-        let mut streams = Vec::with_capacity(blocks.len());
+        let mut streams = Vec::with_capacity(blocks.len() + 1);
+        let copies = self.copies();
         for (index, block) in blocks.iter().enumerate() {
             let (mut ops, mut ends) = (Vec::new(), Vec::new());
+            if !copies.is_empty() && block.steps.iter().any(touches_output) {
+                ops.push(OpEntry::After { stream: blocks.len() as u32, ops: 0 });
+            }
             // Slots for what is sent on without being kept.
             let passing = block.steps.iter().filter(|step| step.kind == StepKind::ReceiveReduceSend);
             let slots = self.free;
@@ -102,6 +113,10 @@ impl<'a> Seat<'a> {
             let channel = Some(block.channel).filter(|&channel| channel != index as u32);
             streams.push(StreamEntry { channel, ops });
         }
+        if !copies.is_empty() {
+            self.ends.push(vec![copies.len() as u32]);
+            streams.push(StreamEntry { channel: None, ops: copies });
+        }
         // What was counted in steps is counted in instructions.
         for op in streams.iter_mut().flat_map(|stream| &mut stream.ops) {
             if let OpEntry::After { stream, ops } = op {
@@ -110,6 +125,22 @@ impl<'a> Seat<'a> {
             }
         }
         SeatEntry { streams }
+    }
+
+    /// What is copied before any step, save what lies there already.
+    fn copies(&mut self) -> Vec<OpEntry> {
+        let mut ops = Vec::new();
+        for copy in &self.program.gpus[self.gpu].copies {
+            let (from, to) =
+                (self.blocks(copy, copy.source, "i_off"), self.blocks(copy, copy.target, "o_off"));
+            if let (Some(from), Some(to), true) = (from, to, from != to) {
+                ops.push(OpEntry::Copy { from, to, reduce: false });
+            }
+            if self.problems.0.len() >= MAX_PROBLEMS {
+                break;
+            }
+        }
+        ops
     }
 
     fn wrong(&mut self, step: &Step, message: String) -> &mut Diagnostic {

@@ -1,10 +1,13 @@
-//! The reader: elements and attributes, checked one by one. No document type, no entities of its own, four levels.
+//! The reader: elements and attributes, checked one by one. No document type, no entities of its own, four levels. What
+//! MSCCL's runtimes ignore gets a warning.
 
 use super::program::{COLLECTIVES, Chunks, Gpu, Program, Space, Step, StepKind, ThreadBlock, has_shares};
 use crate::astra2::Source;
 use quick_xml::XmlVersion;
 use quick_xml::events::{BytesStart, Event};
-use syncline_diagnostics::{Code, Diagnostic, Result};
+use std::collections::BTreeMap;
+use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
+use syncline_plan::custom::{MscclEntry, Protocol};
 use syncline_units::CollectiveKind;
 
 /// Most GPUs.
@@ -41,13 +44,28 @@ const ELEMENTS: [(&str, usize, &[&str]); 4] = [
     ("step", 2, &["s", "type", "srcbuf", "srcoff", "dstbuf", "dstoff", "cnt", "depid", "deps", "hasdep"]),
 ];
 
-/// Reads a text.
+/// A child of `gpu` besides its thread blocks, written by SCCL and TE-CCL.
+const COPY: (&str, usize, &[&str]) = ("copy", 2, &["i_off", "o_off"]);
+/// Most different attributes and elements that are warned of.
+const MAX_IGNORED: usize = 20;
+
+/// Reads a text; the diagnostics are warnings about attributes and elements that are ignored, as MSCCL's runtimes do.
 ///
 /// # Errors
 /// `BadSyntax` where it is not XML, `BadMsccl` where it is no program, each with its line.
-pub fn parse(source: &Source) -> Result<Program> {
+pub fn parse(source: &Source) -> Result<(Program, Diagnostics)> {
     let mut reader = quick_xml::Reader::from_str(source.text());
-    let mut builder = Builder { source, line: 1, counted: 0, depth: 0, program: None, done: false, steps: 0 };
+    let mut builder = Builder {
+        source,
+        line: 1,
+        counted: 0,
+        depth: 0,
+        skipped: 0,
+        program: None,
+        done: false,
+        steps: 0,
+        ignored: BTreeMap::new(),
+    };
     loop {
         let event = reader.read_event();
         // An event is reported at its end; its line is the one it ends on.
@@ -57,13 +75,19 @@ pub fn parse(source: &Source) -> Result<Program> {
                 return Err(builder.syntax(format!("the file is not well-formed XML: {error}")).into());
             }
             Ok(Event::Eof) => break,
+            Ok(Event::Start(_)) if builder.skipped > 0 => builder.skipped += 1,
+            Ok(Event::Empty(_)) if builder.skipped > 0 => {}
+            Ok(Event::End(_)) if builder.skipped > 0 => builder.skipped -= 1,
             Ok(Event::Start(element)) => {
-                builder.open(&element).map_err(|error| *error)?;
-                builder.depth += 1;
+                if builder.open(&element).map_err(|error| *error)? {
+                    builder.depth += 1;
+                } else {
+                    builder.skipped = 1;
+                }
             }
             Ok(Event::Empty(element)) => {
-                builder.open(&element).map_err(|error| *error)?;
-                builder.done |= builder.depth == 0;
+                let known = builder.open(&element).map_err(|error| *error)?;
+                builder.done |= known && builder.depth == 0;
             }
             Ok(Event::End(_)) => {
                 builder.depth = builder.depth.saturating_sub(1);
@@ -82,13 +106,17 @@ pub fn parse(source: &Source) -> Result<Program> {
             Ok(Event::Comment(_) | Event::Decl(_)) => {}
         }
     }
-    if builder.depth > 0 {
+    if builder.depth + builder.skipped > 0 {
         return Err(builder.syntax("the file ends within an element").into());
     }
     let Some(program) = builder.program.take() else {
         return Err(builder.syntax("the file is empty: an MSCCL program is an `algo` element").into());
     };
-    finish(program, source)
+    let warnings = std::mem::take(&mut builder.ignored).into_values().map(|(first, more)| match more {
+        0 => first,
+        _ => first.note(format!("{more} more of this kind")),
+    });
+    Ok((finish(program, source)?, Diagnostics(warnings.collect())))
 }
 
 type Parsed<T> = std::result::Result<T, Box<Diagnostic>>;
@@ -100,9 +128,13 @@ struct Builder<'a> {
     counted: usize,
     depth: usize,
     program: Option<Draft>,
+    /// How many elements within one that is ignored are open, itself included.
+    skipped: usize,
     /// Whether the outermost element has ended.
     done: bool,
     steps: usize,
+    /// By element and name: the first warning about what is ignored, and how many more there are.
+    ignored: BTreeMap<(usize, String), (Diagnostic, u64)>,
 }
 
 /// A program with ids that are not in order yet.
@@ -139,10 +171,40 @@ impl Builder<'_> {
             .key(key)
     }
 
-    fn open(&mut self, element: &BytesStart<'_>) -> Parsed<()> {
+    /// Notes an attribute or element of `depth` that is ignored.
+    fn ignore(&mut self, what: &str, name: &str, known: &[&str]) {
+        let name = short(name);
+        if self.ignored.len() >= MAX_IGNORED {
+            return;
+        }
+        if let Some((_, more)) = self.ignored.get_mut(&(self.depth, name.clone())) {
+            *more += 1;
+            return;
+        }
+        let warning = Diagnostic::warning(
+            Code::MscclIgnored,
+            format!("the {what} {name} has no effect: MSCCL's runtimes ignore it"),
+        )
+        .in_place(self.source.place(self.line.into(), 0, 0))
+        .key(&name)
+        .one_of(&name, known.iter().copied());
+        self.ignored.insert((self.depth, name), (warning, 0));
+    }
+
+    /// Takes an element in; `false` where it is ignored, with all that is in it.
+    fn open(&mut self, element: &BytesStart<'_>) -> Parsed<bool> {
         let name = element.name();
         let name: &str = name.as_ref();
         let expected = ELEMENTS.get(self.depth);
+        if self.depth > 0 && !self.done && !ELEMENTS.iter().any(|(known, ..)| *known == name) {
+            if self.depth == 2 && name == COPY.0 {
+                self.copy(element)?;
+            } else {
+                let inside = expected.map(|(expected, ..)| *expected);
+                self.ignore("element", name, inside.as_slice());
+            }
+            return Ok(false);
+        }
         let Some(&(_, required, known)) = expected.filter(|(expected, ..)| *expected == name && !self.done)
         else {
             let error = self.wrong(&short(name), "an element is not allowed here");
@@ -171,7 +233,7 @@ impl Builder<'_> {
                 for name in ["i_chunks", "o_chunks"] {
                     fields.optional(name, MAX_CHUNKS)?;
                 }
-                let gpu = Gpu { scratch: scratch.unwrap_or(0), blocks: Vec::new() };
+                let gpu = Gpu { scratch: scratch.unwrap_or(0), copies: Vec::new(), blocks: Vec::new() };
                 let line = self.line;
                 if let Some(draft) = &mut self.program {
                     if draft.gpus.len() as u32 >= draft.count {
@@ -215,19 +277,49 @@ impl Builder<'_> {
                 }
             }
         }
+        Ok(true)
+    }
+
+    /// A `copy` of a GPU: a chunk of its input that is in its output before any step.
+    fn copy(&mut self, element: &BytesStart<'_>) -> Parsed<()> {
+        let (_, required, known) = COPY;
+        let values = self.fields(element, known)?;
+        let fields = Fields { builder: self, known, values };
+        for name in &known[..required] {
+            if fields.text(name).is_none() {
+                return Err(Box::new(self.wrong(name, "an attribute is missing")));
+            }
+        }
+        let (from, to) = (fields.number("i_off", MAX_CHUNKS)?, fields.number("o_off", MAX_CHUNKS)?);
+        self.steps += 1;
+        if self.steps > MAX_STEPS {
+            return Err(Box::new(self.wrong("copy", format!("there are more than {MAX_STEPS} steps"))));
+        }
+        let line = self.line;
+        if let Some(draft) = self.program.as_mut().and_then(|draft| draft.gpus.last_mut()) {
+            draft.gpu.copies.push(Step {
+                kind: StepKind::Copy,
+                source: Chunks { buffer: Space::Input, offset: from },
+                target: Chunks { buffer: Space::Output, offset: to },
+                count: 1,
+                after: None,
+                awaited: true,
+                line,
+            });
+        }
         Ok(())
     }
 
     /// The attributes of an element, in the order of `known`.
-    fn fields(&self, element: &BytesStart<'_>, known: &[&str]) -> Parsed<Vec<Option<String>>> {
+    fn fields(&mut self, element: &BytesStart<'_>, known: &[&str]) -> Parsed<Vec<Option<String>>> {
         let mut values = vec![None; known.len()];
         for attribute in element.attributes() {
             let attribute = attribute
                 .map_err(|error| Box::new(self.syntax(format!("an attribute is malformed: {error}"))))?;
             let name: &str = attribute.key.as_ref();
             let Some(index) = known.iter().position(|known| *known == name) else {
-                let error = self.wrong(&short(name), "unknown attribute");
-                return Err(Box::new(error.one_of(&short(name), known.iter().copied())));
+                self.ignore("attribute", name, known);
+                continue;
             };
             let value = attribute.normalized_value(XmlVersion::Implicit1_0).map_err(|error| {
                 Box::new(self.syntax(format!("the value of `{name}` is malformed: {error}")))
@@ -270,6 +362,13 @@ impl Fields<'_> {
         number.ok_or_else(|| Box::new(self.builder.wrong(name, "an attribute is missing")))
     }
 
+    /// A number of bytes; 0 where it is absent.
+    fn bytes(&self, name: &str) -> Parsed<u64> {
+        let Some(text) = self.text(name) else { return Ok(0) };
+        let number = text.trim().parse::<i64>().ok().and_then(|number| u64::try_from(number).ok());
+        number.ok_or_else(|| self.wrong(name, "a whole number is expected", "0 to 2^63 - 1"))
+    }
+
     /// A number of a GPU, or -1 for none.
     fn peer(&self, name: &str) -> Parsed<Option<u32>> {
         if self.text(name).is_some_and(|text| text.trim() == "-1") {
@@ -298,7 +397,19 @@ impl Fields<'_> {
             return Err(Box::new(error));
         };
         let in_place = self.flag("inplace")?.unwrap_or(false);
-        self.flag("outofplace")?;
+        let out_of_place = self.flag("outofplace")?.unwrap_or(!in_place);
+        let word = self.text("proto").unwrap_or(Protocol::default().name());
+        let Some(&protocol) = Protocol::ALL.iter().find(|protocol| protocol.name() == word) else {
+            let names = Protocol::ALL.map(Protocol::name);
+            return Err(Box::new(
+                self.builder.wrong("proto", "unknown protocol").one_of(&short(word), names),
+            ));
+        };
+        let (min_bytes, max_bytes) = (self.bytes("minBytes")?, self.bytes("maxBytes")?);
+        if max_bytes > 0 && max_bytes < min_bytes {
+            let allowed = format!("{min_bytes} (`minBytes`) or more, or 0 for no limit");
+            return Err(self.wrong("maxBytes", "the program may never be chosen", allowed));
+        }
         self.optional("nchannels", MAX_BLOCKS)?;
         if count == 0 || chunks == 0 {
             let name = if count == 0 { "ngpus" } else { "nchunksperloop" };
@@ -318,7 +429,7 @@ impl Fields<'_> {
         let name = self.text("name").map(str::trim).filter(|name| !name.is_empty()).unwrap_or("msccl");
         let program = Program {
             name: name.to_owned(),
-            proto: self.text("proto").unwrap_or("Simple").to_owned(),
+            entry: MscclEntry { protocol, min_bytes, max_bytes, in_place, out_of_place },
             kind: *kind,
             in_place,
             chunks,

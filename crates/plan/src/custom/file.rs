@@ -32,8 +32,56 @@ pub struct PlanFile {
     /// streams, and blocks are counted within it). When absent, all streams work on the whole vector.
     #[serde(default, skip_serializing_if = "is_default")]
     pub split: bool,
+    /// What an MSCCL program says besides. A program that is written of the plan says it again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub msccl: Option<MscclEntry>,
     /// The ranks in order, then the helpers.
     pub seats: Vec<SeatEntry>,
+}
+
+/// When MSCCL's runtimes may choose a program, and how they carry it out. It changes neither what the plan computes nor
+/// how long a simulation takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MscclEntry {
+    /// NCCL's protocol.
+    #[serde(default)]
+    pub protocol: Protocol,
+    /// Bytes of a call from which on it may be chosen.
+    #[serde(default)]
+    pub min_bytes: u64,
+    /// Bytes of a call up to which it may be chosen; 0 for no limit.
+    #[serde(default)]
+    pub max_bytes: u64,
+    /// Whether it may be chosen where input and output are one buffer.
+    pub in_place: bool,
+    /// Whether it may be chosen where they are two.
+    pub out_of_place: bool,
+}
+
+/// NCCL's protocols.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum Protocol {
+    /// Large messages, with fences.
+    #[default]
+    Simple,
+    /// Low latency: a flag with every 4 bytes.
+    LL,
+    /// Low latency: a flag with every 120 bytes.
+    LL128,
+}
+
+impl Protocol {
+    /// Every value.
+    pub const ALL: [Self; 3] = [Self::Simple, Self::LL, Self::LL128];
+    /// Its name in MSCCL's programs and plan files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Simple => "Simple",
+            Self::LL => "LL",
+            Self::LL128 => "LL128",
+        }
+    }
 }
 
 /// The programs of one seat.
@@ -198,6 +246,7 @@ impl PlanFile {
             blocks: ranks,
             result: Some(algorithm.result(kind)).filter(|&result| result != usual_result(kind)),
             split: streams > 1 && algorithm.split(),
+            msccl: None,
             seats,
         })
     }

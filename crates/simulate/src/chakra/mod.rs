@@ -7,7 +7,8 @@
 //! | `COMM_COLL` | a collective of the whole machine, of the dimensions in `involved_dim`, or of the group `pg_name` |
 //! | `COMM_SEND`, `COMM_RECV` | send, receive |
 //! | `MEM_LOAD`, `MEM_STORE` | a memory operation of `duration_micros`; refused without, as no remote memory is modelled |
-//! | `INVALID`, `METADATA` | refused |
+//! | `METADATA` | nothing; its process groups count before those of the file of groups |
+//! | `INVALID` | refused |
 //!
 //! - The host of a rank does one thing at a time, the ready node with the smallest id first, and the accelerator goes on
 //!   meanwhile, as in ASTRA-sim 2. It takes the place of the path to remote memory and is booked there, so a rank has
@@ -15,6 +16,8 @@
 //! - A broadcast starts at the first rank of its group. A barrier is an all-reduce of a byte for each rank of its group:
 //!   the least that every rank takes part in, whatever the algorithm.
 //! - Ranks with equal files share a class; a rank's tasks start in the order of node ids.
+//! - The k-th collectives of a group's ranks, in order of id, are the same one; where they have names of their own that are
+//!   in different orders, those with equal names are ([`pairing`]).
 //! - A group that has all ranks stands for the whole machine, as in ASTRA-sim 2; a smaller one is one flat axis in the
 //!   order of its list. Disjoint groups of equal size are groups of one role.
 //! - An all-gather's `comm_size` is the shard of one rank: it gathers that times the ranks that take part.
@@ -22,6 +25,7 @@
 //!   collectives from it.
 
 mod nodes;
+mod pairing;
 mod teams;
 
 use crate::jobs::Axis;
@@ -34,8 +38,11 @@ use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 use syncline_formats::astra2::Groups;
 use syncline_formats::chakra::load::rank_file;
 use syncline_formats::chakra::{Graph, Loading, Traces};
+use syncline_units::Time;
 use syncline_workload::graph::NO_LAYER;
-use syncline_workload::{GraphBuilder, Part, Role, RoleId, Source, Task, TaskGraph, TaskKind, Workload};
+use syncline_workload::{
+    GraphBuilder, Part, Role, RoleId, Source, Task, TaskGraph, TaskKind, Work, Workload,
+};
 
 /// Most problems that are listed.
 const MAX_PROBLEMS: usize = 20;
@@ -69,10 +76,11 @@ pub(crate) fn workload(
         Job { traces: &traces, sharers: &sharers, axes, ranks, roles: Vec::new(), along: BTreeMap::new() };
     let teams = job.teams(&groups, &mut problems);
     problems = problems.into_result()?;
+    let orders = job.orders(&teams);
     let mut classes = Vec::new();
-    for (index, graph) in traces.graphs().iter().enumerate() {
+    for index in 0..traces.graphs().len() {
         watch.look("building the task graphs")?;
-        match job.class(index, graph, &teams[index], &mut problems) {
+        match job.class(index, &orders[index], &teams[index], &mut problems) {
             Ok(class) => classes.push(class),
             Err(problem) => problems.push(*problem),
         }
@@ -92,6 +100,28 @@ pub(crate) fn workload(
         Path::new(prefix).file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
     let (layers, source) = (Vec::new(), Source::Traces { prefix: prefix.to_owned() });
     Ok(Workload { name, ranks, classes, class_runs, roles: job.roles, layers, iterations: 1, source })
+}
+
+/// A warning where traces have computation, and none of it says how long it takes or how much it is.
+pub(crate) fn without_durations(workload: &Workload) -> Option<Diagnostic> {
+    let Source::Traces { prefix } = &workload.source else { return None };
+    let mut nodes = 0u64;
+    for task in workload.classes.iter().flat_map(|class| &class.tasks) {
+        match &task.kind {
+            TaskKind::Compute(Work::Time(Time::ZERO)) => nodes += 1,
+            TaskKind::Compute(_) => return None,
+            _ => {}
+        }
+    }
+    (nodes > 0).then(|| {
+        Diagnostic::warning(
+            Code::BadWorkload,
+            "the traces do not say how long computation takes: it takes no time, and all that is simulated is communication",
+        )
+        .at(prefix, 0)
+        .found(format!("{nodes} COMP_NODEs without duration_micros and without num_ops"))
+        .help("record durations (for PyTorch, link the host's trace with the device's before converting it), or give num_ops and tensor_size and a compute model")
+    })
 }
 
 /// The prefix of the traces: `prefix` itself, or where it is a folder, that of the only traces in it.
@@ -146,7 +176,7 @@ fn count_files(prefix: &Path, ranks: u32, mismatch: &dyn Fn(&str, u32) -> Diagno
 type Boxed<T> = std::result::Result<T, Box<Diagnostic>>;
 
 /// Which ranks a `pg_name` means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Team {
     /// All of them.
     Everyone,
@@ -187,13 +217,15 @@ impl Job<'_> {
     fn class(
         &mut self,
         index: usize,
-        graph: &Graph,
+        order: &pairing::Order,
         teams: &[Team],
         problems: &mut Diagnostics,
     ) -> Boxed<TaskGraph> {
+        let graph: &Graph = &self.traces.graphs()[index];
         let mut builder = GraphBuilder::new();
         let memory = nodes::first_memory(graph);
-        for (node, op) in graph.ops().iter().enumerate() {
+        for &node in order {
+            let (node, op) = (node as usize, &graph.ops()[node as usize]);
             let site = Site { traces: self.traces, sharers: &self.sharers[index], graph, node, memory };
             let kind = self.task(site, op, teams).unwrap_or_else(|problem| {
                 if problems.0.len() < MAX_PROBLEMS {
@@ -207,9 +239,13 @@ impl Job<'_> {
             };
             builder.task(Task { kind, layer: NO_LAYER, part: Part::Other, name });
         }
+        let mut task_of = vec![0; graph.len()];
+        for (task, &node) in (0u32..).zip(order) {
+            task_of[node as usize] = task;
+        }
         for node in 0..graph.len() {
             for &next in graph.successors(node) {
-                builder.after(next, node as u32);
+                builder.after(task_of[next as usize], task_of[node]);
             }
         }
         builder.build(1).map_err(|problem| Box::new(problem.at(self.traces.file(self.sharers[index][0]), 0)))

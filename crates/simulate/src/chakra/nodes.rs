@@ -12,9 +12,11 @@ impl Job<'_> {
     /// What a node does.
     pub(super) fn task(&mut self, site: Site<'_>, op: &Op, teams: &[Team]) -> Boxed<TaskKind> {
         match op.work {
+            // It says something about the trace, such as its process groups.
+            NodeWork::Nothing if op.kind == NodeKind::Metadata => Ok(TaskKind::Join),
             NodeWork::Nothing => Err(site.refused(
                 format!("a node of type {} cannot be simulated", op.kind),
-                "remove it; ASTRA-sim 2 never finishes, or aborts, on such nodes",
+                "remove it, or give it the type that was meant; ASTRA-sim 2 never finishes on such nodes",
             )),
             NodeWork::Compute(compute) => site.compute(op, compute),
             NodeWork::Memory(_) if op.duration_micros > 0 => {

@@ -1,8 +1,8 @@
 //! A workload as Chakra traces.
 
-use super::{Summary, cannot_write, folder, save};
+use super::aside::Aside;
+use super::{Summary, folder};
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 use syncline_formats::astra2::Groups;
@@ -44,6 +44,7 @@ pub(super) fn write(
         groups: groups.members.len() as u32,
         ..Summary::default()
     };
+    let mut aside = Aside::default();
     let mut written: Option<(u32, Vec<u32>, Vec<u8>)> = None;
     for rank in 0..workload.ranks {
         let index = workload.class_of(rank);
@@ -57,7 +58,7 @@ pub(super) fn write(
         }
         let path = rank_file(prefix, rank);
         let bytes = written.as_ref().map_or(&[][..], |(_, _, bytes)| bytes);
-        fs::write(&path, bytes).map_err(|error| cannot_write(&path, &error))?;
+        aside.write(&path, bytes)?;
         summary.nodes += (class.kept * u64::from(class.graph.iterations)).max(1);
         summary.files.push(path);
     }
@@ -70,9 +71,10 @@ pub(super) fn write(
                 .help("choose another name for the output")
                 .into());
         }
-        save(&path, &groups.json())?;
+        aside.write(&path, groups.json().as_bytes())?;
         summary.files.push(path);
     }
+    aside.commit()?;
     summary.warnings = warnings;
     Ok(summary)
 }

@@ -1,0 +1,82 @@
+//! What limits may not do: let ranks wait for each other for ever.
+//!
+//! Limits on running chunks are rank-local. A rank may fill its own with chunks of a collective that others have not
+//! reached yet, while what they need to get there waits behind the same limit, on both of its ends: nobody has begun it,
+//! so nobody is made to (see `sets`). Where no event is left, what waits for nothing but limits begins in spite of them:
+//! of the collectives that all of their ranks have issued, the one with the lowest number, on every rank.
+
+use crate::state::{DONE, NONE, Stage};
+use crate::{Engine, Network};
+use std::cmp::Reverse;
+
+/// What begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Begins {
+    /// A run that waits in a queue.
+    Run(u32),
+    /// The next chunk of a set in the ready queue.
+    Chunk(u32),
+    /// A set that is held back.
+    Set(u32),
+}
+
+impl<N: Network> Engine<'_, N> {
+    /// Lets something begin that only limits hold back; false where there is nothing.
+    pub(crate) fn relieve(&mut self) -> bool {
+        let mut first: Option<(u64, u32, u8)> = None;
+        let mut begin: Vec<Begins> = Vec::new();
+        let mut offer = |key: (u64, u32, u8), what: Begins| {
+            if first.is_none_or(|first| key < first) {
+                first = Some(key);
+                begin.clear();
+            }
+            if first == Some(key) {
+                begin.push(what);
+            }
+        };
+        for rank in &self.ranks {
+            let waiting = rank.queues.iter().flat_map(|queue| &queue.waiting);
+            for &(_, _, chunk, run) in waiting {
+                let of = &self.runs[run];
+                if let Some(number) = self.number_if_complete(of.instance) {
+                    offer((number, chunk, of.phase), Begins::Run(run));
+                }
+            }
+            for &Reverse((_, set)) in &rank.ready {
+                let of = &self.sets[set];
+                if let Some(number) = self.number_if_complete(of.instance) {
+                    offer((number, of.next_chunk, 0), Begins::Chunk(set));
+                }
+            }
+            for &Reverse((_, set)) in &rank.held {
+                if let Some(number) = self.number_if_complete(self.sets[set].instance) {
+                    offer((number, 0, 0), Begins::Set(set));
+                }
+            }
+        }
+        for &what in &begin {
+            match what {
+                Begins::Run(run) => {
+                    // Another one that began may have taken it along.
+                    if self.runs[run].stage == Stage::Waiting {
+                        self.start_waiting(run);
+                    }
+                }
+                Begins::Chunk(set) => self.issue_first(set),
+                Begins::Set(set) => {
+                    let rank = self.sets[set].rank as usize;
+                    self.ranks[rank].held.retain(|&Reverse((_, id))| id != set);
+                    self.activate(set);
+                }
+            }
+        }
+        !begin.is_empty()
+    }
+
+    /// The number of a collective that all of its ranks have issued.
+    fn number_if_complete(&self, instance: u32) -> Option<u64> {
+        let instance = &self.instances[instance];
+        let issued = |&set: &u32| set == DONE || set != NONE && self.sets[set].issued.is_some();
+        instance.sets.iter().all(issued).then_some(instance.number)
+    }
+}

@@ -1,0 +1,104 @@
+//! Files that are there whole or not at all: each is written beside its place and synchronised, and once all are, they are
+//! renamed into their places. What was there before stays as it was until then, and where something fails nothing is
+//! left behind.
+
+use super::{cannot_write, folder};
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use syncline_diagnostics::Result;
+
+/// Files that were written beside their places: where they are, and where they belong.
+#[derive(Debug, Default)]
+pub(super) struct Aside {
+    files: Vec<(PathBuf, PathBuf)>,
+}
+
+impl Aside {
+    /// Writes a file beside its place. What is no regular file, such as a pipe, is written to directly.
+    ///
+    /// # Errors
+    /// `CannotWrite`.
+    pub(super) fn write(&mut self, path: &Path, bytes: &[u8]) -> Result<()> {
+        folder(path)?;
+        let written = match fs::canonicalize(path) {
+            Ok(real) if !real.is_file() => fs::write(path, bytes),
+            // What a link leads to is replaced, not the link.
+            Ok(real) => self.put(&real, bytes),
+            Err(_) => self.put(path, bytes),
+        };
+        written.map_err(|error| cannot_write(path, &error).into())
+    }
+
+    fn put(&mut self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        let mut name = std::ffi::OsString::from(".");
+        name.push(path.file_name().unwrap_or_default());
+        name.push(format!(".{}.tmp", std::process::id()));
+        let aside = path.with_file_name(name);
+        self.files.push((aside.clone(), path.to_owned()));
+        let mut file = File::create(&aside)?;
+        file.write_all(bytes)?;
+        if let Ok(known) = fs::metadata(path) {
+            file.set_permissions(known.permissions())?;
+        }
+        file.sync_all()
+    }
+
+    /// Renames all files into their places.
+    ///
+    /// # Errors
+    /// `CannotWrite`; files that were renamed before stay.
+    pub(super) fn commit(mut self) -> Result<()> {
+        for (aside, path) in std::mem::take(&mut self.files) {
+            if let Err(error) = fs::rename(&aside, &path) {
+                let _ = fs::remove_file(&aside);
+                return Err(cannot_write(&path, &error).into());
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Aside {
+    fn drop(&mut self) {
+        for (aside, _) in &self.files {
+            let _ = fs::remove_file(aside);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let mut names: Vec<String> = fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+            .collect();
+        names.sort_unstable();
+        names
+    }
+
+    #[test]
+    fn files_come_together_or_not_at_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let [one, two] = ["w.0.et", "w.1.et"].map(|name| folder.path().join(name));
+        fs::write(&one, "before").unwrap();
+        let mut aside = Aside::default();
+        aside.write(&one, b"new").unwrap();
+        aside.write(&two, b"new, too").unwrap();
+        assert_eq!(fs::read_to_string(&one).unwrap(), "before");
+        // A place where nothing can be put: the others are withdrawn.
+        assert!(aside.write(&one.join("below a file"), b"x").is_err());
+        drop(aside);
+        assert_eq!(names(folder.path()), ["w.0.et"]);
+        assert_eq!(fs::read_to_string(&one).unwrap(), "before");
+        let mut aside = Aside::default();
+        aside.write(&one, b"new").unwrap();
+        aside.write(&two, b"new, too").unwrap();
+        aside.commit().unwrap();
+        assert_eq!(names(folder.path()), ["w.0.et", "w.1.et"]);
+        assert_eq!(fs::read_to_string(&one).unwrap(), "new");
+    }
+}
