@@ -130,7 +130,7 @@ impl World<'_> {
     fn request(&mut self, rank: u32, side: usize, request: Request) {
         if side == NPU {
             // It is read from the memory first.
-            self.to_memory(rank, MEMORY, request, Next::Send, false);
+            self.visit_memory(rank, MEMORY, request, Next::Send, false);
             return;
         }
         self.side(rank, side).sends.push_back(request);
@@ -138,7 +138,7 @@ impl World<'_> {
     }
 
     /// Takes a request of the NPU's side over the bus to the memory, beginning at side `from`.
-    fn to_memory(&mut self, rank: u32, from: usize, request: Request, next: Next, send_back: bool) {
+    fn visit_memory(&mut self, rank: u32, from: usize, request: Request, next: Next, send_back: bool) {
         let owner = self.own(rank, Owner::Request(request, next));
         self.request(rank, from, Request { bytes: request.bytes, reduce: false, send_back, owner });
     }
@@ -214,7 +214,7 @@ impl World<'_> {
         own.receives.pop_front();
         let request = Request { reduce: false, ..request };
         if side == NPU {
-            self.to_memory(rank, NEAR, request, Next::Reduce, true);
+            self.visit_memory(rank, NEAR, request, Next::Reduce, true);
         } else {
             own.reductions.push_back(request);
         }
@@ -245,13 +245,13 @@ impl World<'_> {
             list(self.side(rank, side)).pop_front();
             let request = Request { send_back: false, ..request };
             if side == NPU {
-                self.to_memory(rank, NEAR, request, Next::Send, true);
+                self.visit_memory(rank, NEAR, request, Next::Send, true);
             } else {
                 self.side(rank, side).sends.push_back(request);
             }
         } else if side == NPU {
             list(self.side(rank, side)).pop_front();
-            self.to_memory(rank, NEAR, request, Next::Retire, false);
+            self.visit_memory(rank, NEAR, request, Next::Retire, false);
         } else {
             // It leaves the list only once its owner has heard of it.
             self.tell_owner(rank, request.owner);
