@@ -114,6 +114,8 @@ codes! {
         "Simulated time exceeds 213 days, the range of 64-bit picoseconds. Rates are too low or sizes too large.";
     ManyRanks = "0505", Done, "many ranks are simulated one by one",
         "Ranks that do the same are simulated once; here something sets so many apart that the run takes long and much memory. The message says what. Without it, or on a smaller fabric, the run is short.";
+    TooLarge = "0506", Config, "run needs too much memory",
+        "By its ranks, links, chunks and messages, the run is estimated to need more memory than `limits.memory` allows. It is refused before it begins.";
     BadChakra = "0601", Input, "not a valid Chakra execution trace",
         "The .et file is empty, truncated, not a Chakra trace, or holds a node that cannot be understood.";
     ChakraGraph = "0602", Input, "Chakra graph is inconsistent",

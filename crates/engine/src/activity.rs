@@ -8,6 +8,12 @@ use syncline_units::Time;
 /// Slices that a run is cut into, at most; at least half of them where it lasts longer than the shortest ones.
 pub const SLICES: usize = 128;
 
+/// Most slices of all rows together; of more rows than [`SLICES`] fit for, each has fewer.
+const CELLS: usize = 1 << 26;
+
+/// Slices that a row has at least.
+const LEAST: usize = 8;
+
 /// A slice begins with this power of two of picoseconds: 16 ns.
 const SHORTEST: u32 = 14;
 
@@ -27,6 +33,8 @@ pub struct Recent {
 pub struct Activity {
     /// A slice is this power of two of picoseconds.
     shift: u32,
+    /// Slices of a row, a power of two.
+    slices: usize,
     /// By row: its slices in `busy`.
     places: Vec<u32>,
     busy: Vec<u64>,
@@ -46,7 +54,10 @@ pub struct Slice {
 impl Activity {
     /// Rows that were never busy.
     pub fn new(rows: usize) -> Self {
-        Self { shift: SHORTEST, places: vec![NONE; rows], busy: Vec::new(), stopped: None }
+        let fitting = (CELLS / rows.max(1)).clamp(LEAST, SLICES);
+        // The largest power of two that fits.
+        let slices = 1 << fitting.ilog2();
+        Self { shift: SHORTEST, slices, places: vec![NONE; rows], busy: Vec::new(), stopped: None }
     }
 
     /// Adds a row that was never busy.
@@ -91,7 +102,7 @@ impl Activity {
         if self.stopped.is_some() || start >= end {
             return;
         }
-        while end.0.saturating_sub(1) >> self.shift >= SLICES as u64 {
+        while end.0.saturating_sub(1) >> self.shift >= self.slices as u64 {
             self.join();
         }
         self.flush(row, recent);
@@ -110,10 +121,10 @@ impl Activity {
     fn of(&mut self, row: usize, at: u64) -> &mut u64 {
         let place = &mut self.places[row];
         if *place == NONE {
-            *place = (self.busy.len() / SLICES) as u32;
-            self.busy.resize(self.busy.len() + SLICES, 0);
+            *place = (self.busy.len() / self.slices) as u32;
+            self.busy.resize(self.busy.len() + self.slices, 0);
         }
-        &mut self.busy[*place as usize * SLICES + (at >> self.shift) as usize]
+        &mut self.busy[*place as usize * self.slices + (at >> self.shift) as usize]
     }
 
     fn flush(&mut self, row: usize, recent: &mut Recent) {
@@ -126,11 +137,12 @@ impl Activity {
     /// Makes slices twice as long.
     fn join(&mut self) {
         self.shift += 1;
-        for row in self.busy.chunks_exact_mut(SLICES) {
-            for slice in 0..SLICES / 2 {
+        let half = self.slices / 2;
+        for row in self.busy.chunks_exact_mut(self.slices) {
+            for slice in 0..half {
                 row[slice] = row[2 * slice] + row[2 * slice + 1];
             }
-            row[SLICES / 2..].fill(0);
+            row[half..].fill(0);
         }
     }
 
@@ -145,7 +157,7 @@ impl Activity {
             recent.at = Time::MAX;
         }
         self.stopped = Some(now);
-        while now.0 > (SLICES as u64) << self.shift {
+        while now.0 > (self.slices as u64) << self.shift {
             self.join();
         }
     }
@@ -174,14 +186,14 @@ impl Activity {
     pub fn row(&self, row: usize) -> &[u64] {
         match self.places[row] {
             NONE => &[],
-            place => &self.busy[place as usize * SLICES..][..SLICES],
+            place => &self.busy[place as usize * self.slices..][..self.slices],
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Activity, Recent, SLICES, Slice};
+    use super::{Activity, CELLS, LEAST, Recent, SLICES, Slice};
     use proptest::prelude::*;
     use syncline_units::Time;
 
@@ -218,6 +230,38 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn many_rows_have_fewer_slices() {
+        let slices = |rows| {
+            let mut activity = Activity::new(rows);
+            activity.of(0, 0);
+            activity.row(0).len()
+        };
+        assert_eq!(slices(1), SLICES);
+        assert_eq!(slices(CELLS / SLICES), SLICES);
+        assert_eq!(slices(CELLS / SLICES + 1), SLICES / 2);
+        assert_eq!(slices(CELLS / LEAST + 1), LEAST);
+    }
+
+    #[test]
+    fn few_slices_hold_as_much() {
+        let (mut wide, mut narrow) = (Activity::new(1), Activity::new(1));
+        narrow.slices = LEAST;
+        for activity in [&mut wide, &mut narrow] {
+            let mut recent = Recent::default();
+            for at in 0..40u64 {
+                activity.book(0, &mut recent, Time(at * 1_000_000), Time(at * 1_000_000 + 700_000));
+            }
+            activity.stop(Time(40_000_000), std::iter::once(&mut recent));
+        }
+        assert!(narrow.slices(true).len() <= LEAST);
+        wide.align(&mut narrow);
+        let sum = |activity: &Activity| activity.row(0).iter().sum::<u64>();
+        assert_eq!((sum(&wide), sum(&narrow)), (28_000_000, 28_000_000));
+        assert_eq!(wide.slices(true), narrow.slices(true));
+        assert_eq!(wide.row(0)[..LEAST], *narrow.row(0));
     }
 
     #[test]

@@ -122,8 +122,9 @@ pub struct DimRecord {
     pub active: Time,
 }
 
-/// Most collectives that are kept one by one, so that long jobs do not fill the memory.
-pub const MAX_COLLECTIVES: usize = 1 << 20;
+/// Most collectives that are kept one by one, so that long jobs do not fill the memory: tables of results take about 3 KB
+/// for each.
+pub const MAX_COLLECTIVES: usize = 1 << 17;
 
 /// Everything that a run leaves, in the engine's own numbers.
 #[derive(Clone, Debug, Default)]

@@ -44,6 +44,9 @@ use syncline_units::{LinkId, NpuId, Rate, Shape, ShapeDim, Time};
 /// Most paths that [`Fabric::routes`] gives.
 pub const MOST_ROUTES: u32 = 256;
 
+/// Most NPUs of a regular fabric. It is held as a few numbers, but what is told of ranks is told one by one.
+pub const MOST_NPUS: u32 = 1 << 24;
+
 /// Lanes that it looks at in a regular fabric.
 pub const LANES: u32 = 256;
 
@@ -91,6 +94,15 @@ impl Fabric {
     /// No dimension, two of one name, more NPUs or links than 32 bits can number.
     pub fn regular(mut dims: Vec<Dimension>) -> Result<Self> {
         let mut errors = Diagnostics::new();
+        let product = dims.iter().fold(1u64, |product, dim| product.saturating_mul(u64::from(dim.size)));
+        if product > u64::from(MOST_NPUS) {
+            return Err(Diagnostic::error(Code::BadFabric, "a fabric has too many NPUs")
+                .key("fabric.dims")
+                .found(if product == u64::MAX { "more than 2^64".to_owned() } else { product.to_string() })
+                .allowed(format!("at most {MOST_NPUS}"))
+                .help("simulate a smaller one of its kind: what repeats in it repeats in smaller ones too")
+                .into());
+        }
         let mut npus: u32 = 1;
         let mut too_large = dims.is_empty();
         for dim in &mut dims {
@@ -117,7 +129,7 @@ impl Fabric {
             let message = if dims.is_empty() {
                 "a fabric needs a dimension"
             } else {
-                "more NPUs or links than 32 bits can number"
+                "more links or switches than 32 bits can number"
             };
             errors.push(Diagnostic::error(Code::BadFabric, message).key("fabric.dims"));
         }
@@ -435,6 +447,47 @@ mod tests {
         )
     }
 
+    /// Links by their ends: how many there are between two NPUs of a dimension, and which NPUs a switch of one is joined to.
+    #[derive(Debug, Default)]
+    struct Drawn {
+        between: BTreeMap<(u16, u32, u32), u32>,
+        up: BTreeMap<(u16, u32), Vec<u32>>,
+        down: BTreeMap<(u16, u32), Vec<u32>>,
+    }
+
+    /// The graph of a regular fabric as the table of [`Dimension`] defines it, drawn NPU by NPU from coordinates.
+    fn definition(dims: &[(DimKind, u32, u32, Direction)]) -> Drawn {
+        let npus: u32 = dims.iter().map(|&(_, size, ..)| size).product();
+        let (mut drawn, mut stride, mut switches) = (Drawn::default(), 1, 0);
+        for (number, &(kind, size, count, direction)) in (0..).zip(dims) {
+            for npu in 0..npus {
+                let here = npu / stride % size;
+                let at = |there: u32| npu - here * stride + there * stride;
+                let mut link = |to: u32| *drawn.between.entry((number, npu, to)).or_default() += count;
+                match kind {
+                    _ if size == 1 => {}
+                    DimKind::Ring => {
+                        link(at((here + 1) % size));
+                        if direction == Direction::Both {
+                            link(at((here + size - 1) % size));
+                        }
+                    }
+                    DimKind::FullyConnected => (0..size).filter(|&to| to != here).for_each(|to| link(at(to))),
+                    // The NPU at coordinate 0 draws the switches of all.
+                    DimKind::Switch if here == 0 => {
+                        for _ in 0..count {
+                            drawn.up.insert((number, switches), (0..size).map(at).collect());
+                            switches += 1;
+                        }
+                    }
+                    DimKind::Switch => {}
+                }
+            }
+            stride *= size;
+        }
+        drawn
+    }
+
     proptest! {
         /// Every route is a chain of links from source to destination, whatever the fabric and the lane.
         #[test]
@@ -456,14 +509,37 @@ mod tests {
             prop_assert_eq!(at, b);
         }
 
-        /// Link numbers and end points agree with the graph: no two links of one number, none without a number.
+        /// Link numbers and ends agree with the graph as its definition draws it: each link has one number, and each
+        /// number is one link.
         #[test]
-        fn links_have_ends(dims in prop::collection::vec(any_dim(), 1..4)) {
+        fn links_are_those_of_the_graph(dims in prop::collection::vec(any_dim(), 1..4)) {
             let fabric = fabric(&dims);
+            let mut drawn = Drawn::default();
             for id in 0..fabric.links() {
                 let link = fabric.link(LinkId(id));
-                prop_assert!(link.from < fabric.vertices() && link.to < fabric.vertices());
+                let [from, to] = [link.from, link.to].map(|vertex| vertex.checked_sub(fabric.npus()));
+                match (from, to) {
+                    (None, None) => *drawn.between.entry((link.dim, link.from, link.to)).or_default() += 1,
+                    (None, Some(switch)) => drawn.up.entry((link.dim, switch)).or_default().push(link.from),
+                    (Some(switch), None) => drawn.down.entry((link.dim, switch)).or_default().push(link.to),
+                    (Some(_), Some(_)) => prop_assert!(false, "a link between switches"),
+                }
             }
+            let expected = definition(&dims);
+            prop_assert_eq!(&drawn.between, &expected.between);
+            // Which number a switch has is not defined, only that each has its own.
+            prop_assert_eq!(drawn.up.len(), drawn.up.keys().map(|key| key.1).collect::<BTreeSet<_>>().len());
+            prop_assert_eq!(drawn.up.len() as u32, fabric.vertices() - fabric.npus());
+            let joined = |of: BTreeMap<(u16, u32), Vec<u32>>| {
+                let mut switches: Vec<(u16, Vec<u32>)> = of.into_iter().map(|((dim, _), npus)| (dim, npus)).collect();
+                switches.iter_mut().for_each(|(_, npus)| npus.sort_unstable());
+                switches.sort_unstable();
+                switches
+            };
+            prop_assert_eq!(drawn.up.keys().collect::<Vec<_>>(), drawn.down.keys().collect::<Vec<_>>());
+            let [up, down, expected] = [drawn.up, drawn.down, expected.up].map(joined);
+            prop_assert_eq!(&up, &expected);
+            prop_assert_eq!(&down, &expected);
         }
     }
 
@@ -563,10 +639,13 @@ mod tests {
         let dim = |name: &str, size| Dimension::new(name.to_owned(), DimKind::Ring, size);
         for (dims, message) in [
             (vec![], "needs a dimension"),
-            (vec![dim("a", 70_000), dim("b", 70_000)], "more NPUs"),
+            (vec![dim("a", 1 << 12), dim("b", (1 << 12) + 1)], "too many NPUs"),
+            (vec![dim("a", u32::MAX), dim("b", u32::MAX), dim("c", u32::MAX)], "too many NPUs"),
+            (vec![dim("a", 1 << 16).with_count(1 << 16)], "more links"),
             (vec![dim("a", 2), dim("a", 2)], "two dimensions"),
         ] {
             assert!(Fabric::regular(dims).unwrap_err().to_string().contains(message));
         }
+        assert_eq!(Fabric::regular(vec![dim("a", 1 << 12), dim("b", 1 << 12)]).unwrap().npus(), MOST_NPUS);
     }
 }

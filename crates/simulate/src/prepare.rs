@@ -130,8 +130,9 @@ pub(crate) fn prepare(scenario: &Scenario, watch: &Watch<'_>) -> Result<Prepared
         }
         (_, false) => (Symmetry::none(&fabric), "`quotient` is false".to_owned()),
     };
-    size::memory(&workload, &symmetry, &plans.dims).into_result()?;
-    warnings.extend(size::many(&workload, &symmetry, &why));
+    let schedule = plans::schedule(&scenario.collectives);
+    size::memory(&workload, &symmetry, &plans, &schedule, scenario.limits.memory).into_result()?;
+    warnings.extend(size::many(&workload, &symmetry, &plans, &schedule, &why));
     Ok(Prepared {
         fabric,
         workload,

@@ -543,8 +543,8 @@ impl Network {
     }
 }
 
-/// When to stop early. Absent means never.
-#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
+/// When to stop early; absent means never. And what a run may need at most.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
     /// Events.
@@ -553,6 +553,14 @@ pub struct Limits {
     pub sim_time: Option<Time>,
     /// Wall time.
     pub wall: Option<Time>,
+    /// Memory that the run is estimated to need. More is refused before the run.
+    pub memory: Bytes,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { events: None, sim_time: None, wall: None, memory: Bytes(16_000_000_000) }
+    }
 }
 
 /// What varies between ranks and tasks. By default nothing does.
@@ -620,7 +628,7 @@ pub struct Trace {
 
 impl Default for Trace {
     fn default() -> Self {
-        Self { ranks: Traced::Named(NamedRanks::Classes), max_spans: 200_000 }
+        Self { ranks: Traced::Named(NamedRanks::Classes), max_spans: 400_000 }
     }
 }
 

@@ -6,7 +6,7 @@
 use crate::prepare::{Prepared, prepare};
 use crate::scenario::{Fault, Job, Scenario, Traced, Workload};
 use crate::watch::Watch;
-use crate::{faults, jitter, network, shared_memory, size};
+use crate::{faults, jitter, network, plans, shared_memory, size};
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 use syncline_fabric::{Fabric, Symmetry};
 use syncline_units::{NpuId, Time};
@@ -164,8 +164,9 @@ fn joined(
     labels.dedup();
     let (symmetry, jitter) = (Symmetry::none(&fabric), jitter::of(scenario)?);
     size::bytes(&workload).into_result()?;
-    size::memory(&workload, &symmetry, &plans.dims).into_result()?;
-    warnings.extend(size::many(&workload, &symmetry, "several jobs share the fabric"));
+    let schedule = plans::schedule(&scenario.collectives);
+    size::memory(&workload, &symmetry, &plans, &schedule, scenario.limits.memory).into_result()?;
+    warnings.extend(size::many(&workload, &symmetry, &plans, &schedule, "several jobs share the fabric"));
     let parts = shares.into_iter().zip(jobs).map(|(share, job)| Member { share, start: job.start }).collect();
     Ok(Prepared {
         fabric,

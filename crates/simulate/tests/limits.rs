@@ -166,7 +166,7 @@ fn what_cannot_be_counted_or_held_is_refused_by_name() {
         json!({"name": "d", "shape": "fully_connected", "size": 20_000, "rate": "1GB/s", "latency": "1us"});
     value["quotient"] = json!(false);
     let found = run(&serde_json::from_value(value).unwrap(), Control::default()).unwrap_err();
-    assert!(found.to_string().contains("too many links to simulate one by one"), "{found}");
+    assert!(found.to_string().contains("SL0506") && found.to_string().contains("limits.memory"), "{found}");
 }
 
 #[test]

@@ -15,12 +15,12 @@ from syncline.config.jitter import Jitter
 from syncline.config.jobs import Job
 from syncline.config.network import Network
 from syncline.config.prices import Prices
-from syncline.config.quantity import LongTime, Time
+from syncline.config.quantity import Bytes, LongTime, Time
 from syncline.config.workload import Workload
 
 
 class Limits(Strict):
-    """When to stop early. What was finished is kept."""
+    """When to stop early, keeping what was finished; and what a run may need at most."""
 
     events: Annotated[int, Field(ge=1, le=2**63)] | None = None
     """Largest number of events."""
@@ -28,6 +28,8 @@ class Limits(Strict):
     """Largest simulated time."""
     wall: LongTime | None = None
     """Largest wall time, from reading the scenario on. Where a run stops then depends on the machine's speed."""
+    memory: Bytes = "16GB"
+    """Largest memory that a run may be estimated to need. One that needs more is refused before it begins."""
 
 
 class Trace(Strict):
@@ -36,7 +38,7 @@ class Trace(Strict):
     ranks: Annotated[Literal["classes"] | list[Index], either("classes, or a list of ranks")] = "classes"
     """Traced ranks: `classes` is the first rank of each class of ranks that do the same, of at most 8 classes, and up
     to 8 ranks that `faults` name: slow ones, then those at broken links; or a list of ranks."""
-    max_spans: Annotated[int, Field(ge=0, le=2**63)] = 200_000
+    max_spans: Annotated[int, Field(ge=0, le=2**63)] = 400_000
     """Largest number of spans kept."""
 
 
