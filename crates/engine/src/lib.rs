@@ -92,6 +92,8 @@ pub struct Engine<'a, N> {
     startable: VecDeque<(u32, At, Cause)>,
     /// Runs whose program has ended.
     ended: VecDeque<u32>,
+    /// Ranks of which a unit, compute or memory, may start its next task.
+    to_start: VecDeque<u32>,
     record: Record,
     tracer: Tracer,
     /// When each rank's compute was busy.
@@ -204,6 +206,7 @@ impl<'a, N: Network> Engine<'a, N> {
             windows,
             startable: VecDeque::new(),
             ended: VecDeque::new(),
+            to_start: VecDeque::new(),
             record,
             tracer: Tracer { ranks: traced, max: job.max_spans, ..Tracer::default() },
             activity: Activity::new(count as usize),
@@ -317,13 +320,15 @@ impl<'a, N: Network> Engine<'a, N> {
         }
     }
 
-    /// Does everything that takes no time.
+    /// Does everything that takes no time. A unit picks its next task last, from all that an event has made ready.
     fn settle(&mut self) {
         loop {
             if let Some((rank, at, cause)) = self.startable.pop_front() {
                 self.start_task(rank, at, cause);
             } else if let Some(run) = self.ended.pop_front() {
                 self.end_phase(run);
+            } else if let Some(rank) = self.to_start.pop_front() {
+                self.start_units(rank);
             } else {
                 return;
             }

@@ -51,11 +51,11 @@ impl<'a, N: Network> Engine<'a, N> {
         match task.kind {
             TaskKind::Compute(_) => {
                 self.ranks[rank as usize].compute.ready.push(Reverse((at, cause)));
-                self.start_compute(rank);
+                self.to_start.push_back(rank);
             }
             TaskKind::Memory(_) => {
                 self.ranks[rank as usize].memory.ready.push(Reverse((at, cause)));
-                self.start_memory(rank);
+                self.to_start.push_back(rank);
             }
             TaskKind::Join => {
                 self.works(rank, at);
@@ -171,6 +171,12 @@ impl<'a, N: Network> Engine<'a, N> {
         self.tracer.mark(Mark { rank, track: Track::Exposed, start, end: self.now, label, bytes: 0 });
     }
 
+    /// Starts the next task of each unit of `rank` that is idle.
+    pub(crate) fn start_units(&mut self, rank: u32) {
+        self.start_compute(rank);
+        self.start_memory(rank);
+    }
+
     /// Starts the next compute task that is ready.
     fn start_compute(&mut self, rank: u32) {
         let class = self.ranks[rank as usize].class as usize;
@@ -208,17 +214,7 @@ impl<'a, N: Network> Engine<'a, N> {
         let label = Label::Task { class, task: at.task };
         self.tracer.mark(Mark { rank, track: Track::Compute, start, end: self.now, label, bytes: 0 });
         self.task_done(rank, at, Cause::Compute);
-        // Tasks made ready by this one go first if they come first, so look only after they are queued.
-        self.settle_starts(rank);
-        self.start_compute(rank);
-    }
-
-    /// Starts what the last task of `rank` made startable, before its resource picks the next.
-    fn settle_starts(&mut self, rank: u32) {
-        while self.startable.front().is_some_and(|&(r, _, _)| r == rank) {
-            let (rank, at, cause) = self.startable.pop_front().expect("it has a front");
-            self.start_task(rank, at, cause);
-        }
+        self.to_start.push_back(rank);
     }
 
     fn start_memory(&mut self, rank: u32) {
@@ -243,7 +239,7 @@ impl<'a, N: Network> Engine<'a, N> {
         let label = Label::Task { class, task: at.task };
         self.tracer.mark(Mark { rank, track: Track::Memory, start, end: self.now, label, bytes: 0 });
         self.task_done(rank, at, Cause::Memory);
-        self.start_memory(rank);
+        self.to_start.push_back(rank);
     }
 
     pub(crate) fn communication_begins(&mut self, rank: u32) {
