@@ -108,8 +108,8 @@ class Result:
     def plot(self, what: str) -> Plot:
         """A chart of the report, which notebooks show by themselves.
 
-        ``layers``, ``timeline``, ``communication``, ``collectives``, ``phases``, ``dimensions``, ``activity``,
-        ``losses``, ``queues``, ``round_trips``, ``fabric``, ``cost``, ``critical_path``. Raises ``ValueError`` for
+        ``layers``, ``pipeline``, ``timeline``, ``communication``, ``collectives``, ``phases``, ``dimensions``,
+        ``activity``, ``losses``, ``queues``, ``round_trips``, ``fabric``, ``cost``, ``critical_path``. Raises ``ValueError`` for
         other names, and where the run left no data for it.
         """
         from syncline.report.html.plot import plot

@@ -40,7 +40,10 @@ OF_PACKETS = ("losses", "queues", "round_trips")
 OF_FLOWS = ("contention",)
 """Charts that only runs with flows have."""
 
-RARE = (*OF_PACKETS, *OF_FLOWS)
+OF_STAGES = ("pipeline",)
+"""Charts that only pipelines have."""
+
+RARE = (*OF_PACKETS, *OF_FLOWS, *OF_STAGES)
 """Charts that few runs have."""
 
 
@@ -65,6 +68,30 @@ def flows() -> syncline.Result:
             }
         },
         network="flow",
+    )
+
+
+def stages(max_spans: int = 400_000, **parallel: Any) -> syncline.Result:
+    """Four equal stages of thirty layers each, eight micro-batches, and communication that takes next to no time."""
+    layers = [
+        {
+            "name": f"block{block}.{kind}",
+            "forward": "10us",
+            "input_grad": "10us",
+            "weight_grad": "10us",
+            "outputs": 1,
+            "block": block,
+        }
+        for block in range(40)
+        for kind in ("a", "b", "c")
+    ]
+    # Nobody needs the gradient of the samples.
+    layers[0] |= {"input_grad": "0us", "weight_grad": "20us"}
+    return syncline.simulate(
+        workload={"layers": layers, "micro_batches": 8, "parallel": {"pipeline": 4, **parallel}},
+        compute="given",
+        fabric={"shape": "Switch(4)", "rate": "100TB/s", "latency": "1ns"},
+        trace={"ranks": [0, 1, 2, 3], "max_spans": max_spans},
     )
 
 

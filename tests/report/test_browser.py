@@ -12,7 +12,7 @@ from syncline.report.html.charts import CHARTS
 from syncline.report.html.page import report
 from syncline.report.quantity import percent, time
 from tests.report.browser import PAINTED, Page, needed
-from tests.report.runs import OF_FLOWS, OF_PACKETS, RARE, SMALL, flows, packets, resnet
+from tests.report.runs import OF_FLOWS, OF_PACKETS, OF_STAGES, RARE, SMALL, flows, packets, resnet, stages
 
 pytestmark = needed
 
@@ -53,6 +53,21 @@ def test_what_holds_flows_back_is_drawn(browser: Any, tmp_path: Path, width: int
     assert not opened.complaints
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_stages_and_blocks_are_drawn(browser: Any, tmp_path: Path, width: int, scheme: str) -> None:
+    file = tmp_path / "report.html"
+    file.write_bytes(report(stages()))
+    opened = Page(browser, file, width, scheme)
+    charts = opened.charts()
+    for name in ("pipeline", "layers"):
+        assert charts[name].query_selector(".canvas canvas").evaluate(PAINTED) > 10, name
+    assert [row[0] for row in opened.table("pipeline")[1:]] == ["stage 0", "stage 1", "stage 2", "stage 3"]
+    assert [row[:2] for row in opened.table("layers")[1:]] == [[f"block{block}", "3"] for block in range(40)]
+    assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
+    assert not opened.complaints
+
+
 @pytest.fixture(scope="module")
 def lossy(tmp_path_factory: pytest.TempPathFactory) -> tuple[syncline.Result, Path]:
     result = packets()
@@ -68,7 +83,7 @@ def test_what_became_of_packets_is_drawn(
 ) -> None:
     opened = Page(browser, lossy[1], width, scheme)
     charts = opened.charts()
-    assert set(charts) == set(CHARTS) - set(OF_FLOWS)
+    assert set(charts) == set(CHARTS) - set(OF_FLOWS) - set(OF_STAGES)
     for name in OF_PACKETS:
         assert charts[name].query_selector(".canvas canvas").evaluate(PAINTED) > 20, name
     assert opened.page.evaluate("document.documentElement.scrollWidth") <= width

@@ -50,7 +50,7 @@ def test_names_do_not_become_markup(small: syncline.Result) -> None:
     assert HOSTILE not in page
     assert "<img" not in page.replace(" ", "")
     assert page.count("<script") == page.count("</script>") == 2
-    assert embedded(page)["layers"]["data"]["layer"] == [HOSTILE, "$second ${name}", "third & <b>last</b>"]
+    assert embedded(page)["layers"]["data"]["views"][0]["layer"] == [HOSTILE, "$second ${name}", "third & <b>last</b>"]
 
 
 def test_only_the_bundled_script_may_run(small: syncline.Result) -> None:
@@ -82,8 +82,10 @@ def test_charts_hold_the_numbers_of_the_tables() -> None:
     result = resnet()
     data = {name: chart["data"] for name, chart in embedded(report(result).decode()).items()}
     layers, summary = result.table("layers"), result.summary
-    assert data["layers"]["exposed"] == pytest.approx(layers["exposed_communication_s"], rel=1e-5)
-    assert data["communication"]["parts"]["weight_grad"] == pytest.approx(layers["communication_s"], rel=1e-5)
+    assert data["layers"]["views"][0]["exposed"] == pytest.approx(layers["exposed_communication_s"], rel=1e-5)
+    assert data["communication"]["views"][0]["parts"]["weight_grad"] == pytest.approx(
+        layers["communication_s"], rel=1e-5
+    )
     assert data["dimensions"]["whole"] == [dim.utilization for dim in summary.dims]
     # Blocks of compute add up to the time that rank 0 computes, and none ends after the run.
     timeline = data["timeline"]
@@ -177,7 +179,7 @@ class TestWaiting:
     def test_many_alike(self) -> None:
         blocks = {f"b.{at}.{part}": each for at in range(80) for part, each in (("q", 1e-3), ("k", 2e-3))}
         start = "Compute waits 250 ms a step for the communication of 161 layers: at most 4.0 % for one of them; "
-        assert self.finding(head=1e-2, **blocks) == f"{start}most of it, 64.0 %, is for b.0.k (80 alike)."
+        assert self.finding(head=1e-2, **blocks) == f"{start}most of it, 64.0 %, is for b.0.k (80 equal)."
         assert self.finding(**{f"l{at}": 1e-3 for at in range(3)}).endswith("of 3 layers: 33.3 % for each.")
 
 

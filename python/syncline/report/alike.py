@@ -26,5 +26,5 @@ def alike(
 
 
 def several(names: Sequence[str]) -> str:
-    """``block.0``, or ``block.0 (80 alike)``."""
-    return names[0] if len(names) == 1 else f"{names[0]} ({len(names)} alike)"
+    """``block.0``, or ``block.0 (80 equal)``."""
+    return names[0] if len(names) == 1 else f"{names[0]} ({len(names)} equal)"

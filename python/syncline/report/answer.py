@@ -67,15 +67,14 @@ def _parts(result: Result, width: int, *, ascii_only: bool) -> Iterator[Renderab
     if worst := subject.worst_ports(result):
         yield Text(worst)
     yield Text(
-        f"Obtained by: network {summary.network_model}, compute {summary.compute_model}, "
-        f"calibrated: {summary.calibrated}",
+        f"Models: network {summary.network_model}, compute {summary.compute_model}; {subject.calibration(summary)}",
         "dim",
     )
     if summary.faults:
         yield Text(subject.faults(summary), "yellow")
     some = subject.simulated(summary)
     if some:
-        yield Text(f"Simulated: {', '.join(some)}; the rest is alike (--no-quotient: all)", "dim")
+        yield Text(f"Simulated: {', '.join(some)}; the others do the same (--no-quotient: all)", "dim")
     for note in summary.notes:
         yield Text(f"Note: {note}", "dim")
     details = layers(result, width) if summary.compute_s > 0 else sets(result, width)
@@ -83,7 +82,7 @@ def _parts(result: Result, width: int, *, ascii_only: bool) -> Iterator[Renderab
         yield ""
         if summary.compute_s > 0:
             each = ("per step of its job" if summary.jobs else "per step") if summary.iterations else "so far"
-            yield Text(f"Layers, {each}, alike ones together; communication may overlap other work", "dim")
+            yield Text(f"Layers, {each}, equal ones in one row; communication may overlap other work", "dim")
         yield details
 
 

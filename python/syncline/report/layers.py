@@ -1,4 +1,4 @@
-"""The table of layers: those that matter most, alike ones together, and the rest as a sum."""
+"""The table of layers: those that matter most, equal ones in one row, and the rest as a sum."""
 
 from __future__ import annotations
 

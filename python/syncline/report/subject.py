@@ -94,6 +94,11 @@ def simulated(summary: Summary) -> list[str]:
     ]
 
 
+def calibration(summary: Summary) -> str:
+    """Whether the models were fitted to measurements, in words."""
+    return "not calibrated" if summary.calibrated == "no" else f"calibrated: {summary.calibrated}"
+
+
 def packets(summary: Summary) -> str:
     """What became of packets; empty where the network model has none."""
     counts = summary.packets

@@ -8,6 +8,7 @@ import {
   DataZoomSliderComponent,
   GridComponent,
   LegendScrollComponent,
+  MarkLineComponent,
   TitleComponent,
   TooltipComponent,
   VisualMapContinuousComponent,
@@ -18,7 +19,7 @@ import { CanvasRenderer } from "echarts/renderers";
 use([
   BarChart, CustomChart, LineChart, ScatterChart,
   AriaComponent, AxisPointerComponent, DataZoomInsideComponent, DataZoomSliderComponent, GridComponent,
-  LegendScrollComponent, TitleComponent, TooltipComponent, VisualMapContinuousComponent,
+  LegendScrollComponent, MarkLineComponent, TitleComponent, TooltipComponent, VisualMapContinuousComponent,
   CanvasRenderer,
 ]);
 

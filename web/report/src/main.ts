@@ -10,6 +10,7 @@ import { fabric } from "./charts/fabric";
 import { communication, layers } from "./charts/layers";
 import { criticalPath, timeline } from "./charts/moments";
 import { losses, queues, roundTrips } from "./charts/packets";
+import { pipeline } from "./charts/pipeline";
 import { mount } from "./mount";
 import type { Mounted } from "./mount";
 import { DARK, LIGHT } from "./theme";
@@ -26,6 +27,7 @@ const VIEWS: Record<string, (data: any) => View> = {
   losses,
   queues,
   round_trips: roundTrips,
+  pipeline,
   timeline,
   fabric,
   cost,

@@ -11,6 +11,7 @@ from syncline.report.html.layers import communication, layers
 from syncline.report.html.moments import critical_path, timeline
 from syncline.report.html.network import activity, dimensions, fabric
 from syncline.report.html.packets import losses, queues, round_trips
+from syncline.report.html.pipeline import pipeline
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 CHARTS: dict[str, Callable[[Source], Chart | None]] = {
     "layers": layers,
+    "pipeline": pipeline,
     "timeline": timeline,
     "communication": communication,
     "collectives": collectives,

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from syncline.report.alike import alike, several
 from syncline.report.html.chart import Chart, rounded
+from syncline.report.html.grouping import boundaries, views
+from syncline.report.html.stages import stages_of
 from syncline.report.quantity import counted, percent, size, time
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from syncline.report.html.grouping import View
     from syncline.report.html.source import Source, Table
 
 _COMPUTE = ("forward", "input_grad", "weight_grad", "update")
@@ -23,20 +28,54 @@ def layers(source: Source) -> Chart | None:
     table = source.table("layers", "compute_s", "exposed_communication_s")
     if table is None or not any(table["compute_s"]):
         return None
+    stages = stages_of(source)
     return Chart(
         "layers",
         "Where the time goes, layer by layer",
         _exposed(table),
-        "A bar is a layer, in the order of the model; its height is time in one step, the mean over ranks. Compute is"
+        "A bar is a layer, or a block of layers, in the order of the model; its height is time in one step, the mean"
+        " over ranks. Compute is"
         " forward pass, both gradients and the update of the parameters. Exposed communication is time in which compute"
         " stood still only because it waited for this layer's communication. What is hidden behind compute is not here:"
         " it costs nothing.",
         {
-            "layer": table["layer"],
-            "exposed": rounded(table["exposed_communication_s"]),
-            "compute": rounded(table["compute_s"]),
-            "parts": {part: rounded(table[f"{part}_compute_s"]) for part in _COMPUTE},
+            "views": [
+                {
+                    **_bars(view, table["layer"], stages),
+                    "exposed": _sums(view, table["exposed_communication_s"]),
+                    "compute": _sums(view, table["compute_s"]),
+                    "parts": {part: _sums(view, table[f"{part}_compute_s"]) for part in _COMPUTE},
+                }
+                for view in views(table["layer"], stages)
+            ]
         },
+        _grouped(table["layer"]),
+    )
+
+
+def _bars(view: View, names: Sequence[str], stages: Mapping[str, str]) -> dict[str, Any]:
+    """What the bars of a view are, how many layers each stands for, and where stages begin."""
+    return {
+        "what": view.name,
+        "layer": [group.name for group in view.groups],
+        "layers": [len(group.rows) for group in view.groups],
+        "stages": boundaries(view, names, stages),
+    }
+
+
+def _sums(view: View, values: Sequence[float]) -> list[float]:
+    """Of each bar, the sum over its layers."""
+    return rounded([sum(values[row] for row in group.rows) for group in view.groups])
+
+
+def _grouped(names: Sequence[str]) -> tuple[str, ...]:
+    """What is said where bars are sums of layers."""
+    first = views(names)[0]
+    if first.name == "layer":
+        return ()
+    return (
+        f"The {len(names)} layers are drawn as {counted(len(first.groups), first.name)}, each the sum of its layers."
+        " Other bars can be chosen above, every layer by itself too.",
     )
 
 
@@ -74,6 +113,7 @@ def communication(source: Source) -> Chart | None:
     count = sum(1 for each in raw if each > 0)
     longest = max(range(len(names)), key=raw.__getitem__)
     hidden = max(sum(raw) - sum(table["exposed_communication_s"]), 0.0) / sum(raw)
+    stages = stages_of(source)
     overlap = "all" if hidden == 1 else percent(hidden)
     return Chart(
         "communication",
@@ -85,8 +125,14 @@ def communication(source: Source) -> Chart | None:
         " times of different layers overlap, so their sum may exceed the step. Colours tell whether the forward"
         " pass, the gradient with respect to the input, or the gradient of the parameters is exchanged.",
         {
-            "layer": table["layer"],
-            "bytes": table["collective_bytes"],
-            "parts": {part: rounded(table[f"{part}_communication_s"]) for part in _RAW},
+            "views": [
+                {
+                    **_bars(view, names, stages),
+                    "bytes": _sums(view, table["collective_bytes"]),
+                    "parts": {part: _sums(view, table[f"{part}_communication_s"]) for part in _RAW},
+                }
+                for view in views(names, stages)
+            ]
         },
+        _grouped(names),
     )

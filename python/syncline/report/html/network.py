@@ -203,7 +203,7 @@ def fabric(source: Source) -> Chart | None:
         f" {table['from'][most]} to {table['to'][most]} ({sorts[most]}): {percent(load[most])} of what it"
         f" could carry in the run. {_evenness(strips, sort)}",
         "The load of a link is bytes that passed it over what it could have carried in the whole run. Lines are"
-        " links, round dots NPUs, squares switches (alike ones together); parallel links between the same two are"
+        " links, round dots NPUs, squares switches (equal ones drawn as one); parallel links between the same two are"
         " one line, their mean; a line that leaves the drawing comes back on the other side. Strips: all links of a"
         f" {sort} from the least loaded to the most loaded; a strip of one colour is a {sort} whose links are"
         " used evenly.",

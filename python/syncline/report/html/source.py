@@ -6,14 +6,20 @@ import json
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from syncline.report.html.stages import traced
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from syncline.report.html.stages import Stage
     from syncline.result import Result
     from syncline.summary import Summary
 
 BLOCKS = 16_000
 """Blocks of the overlap timeline that a report holds; the Perfetto trace has all spans."""
+
+SPANS = 1 << 20
+"""Spans of traced ranks that a chart may read to sum them up."""
 
 Table = dict[str, list[Any]]
 
@@ -50,6 +56,17 @@ class Source:
         found = self._tables[name]
         there = found and all(column in found for column in needed) and any(found.values())
         return found if there else None
+
+    @cached_property
+    def spans(self) -> dict[str, Any] | None:
+        """The same as :attr:`outline`, but all of it, for what is summed up before it is drawn."""
+        text = self.result.outline(SPANS)
+        return None if text is None else json.loads(text)
+
+    @cached_property
+    def stages(self) -> list[Stage]:
+        """What traced ranks of the stages of a pipeline did, in the order of stages; nothing without a pipeline."""
+        return traced(self)
 
     @cached_property
     def outline(self) -> dict[str, Any] | None:

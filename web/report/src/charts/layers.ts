@@ -11,33 +11,85 @@ interface Series {
   values: number[];
 }
 
-/** Layers as stacked bars. `more` adds lines to the tooltip. */
-function stacked(layer: string[], series: Series[], more: (index: number) => [string, string][]): View {
-  const total = layer.map((_, index) => series.reduce((sum, each) => sum + each.values[index], 0));
-  const { factor, unit } = timeUnit(Math.max(...total, 1e-12));
+/** One way to group layers: what a bar is, its names, and how many layers each stands for. */
+interface Grouping {
+  what: string;
+  layer: string[];
+  layers: number[];
+  /** Where stages begin: the number of their first bar, and their name. */
+  stages: [number, string][];
+}
+
+/** Bars of one grouping. `more` adds lines to the tooltip. */
+interface Bars {
+  grouping: Grouping;
+  series: Series[];
+  more: (index: number) => [string, string][];
+}
+
+/** Pixels that a slanted name needs beside the next one. */
+const SLANTED = 15;
+/** Pixels of a letter, about. */
+const LETTER = 6.2;
+
+/** How names stand below bars: level where they have room for that, else slanted, and only as many as have room. */
+function labels(look: Look, bars: string[], width: number): object {
+  const long = Math.max(...bars.map((name) => name.length));
+  const each = (width - 90) / bars.length;
+  const numbered = bars.length > 24;
+  if (numbered || long * LETTER + 8 < each) {
+    return { color: look.faint, rotate: 0, hideOverlap: true, interval: "auto" };
+  }
+  const interval = Math.max(Math.ceil(SLANTED / each) - 1, 0);
+  return { color: look.faint, rotate: 50, interval, width: 110, overflow: "truncate" };
+}
+
+/** Lines where stages of a pipeline begin. */
+function borders(look: Look, stages: [number, string][]): object | undefined {
+  if (!stages.length) return undefined;
   return {
-    zooms: layer.length > 8,
+    silent: true,
+    symbol: "none",
+    lineStyle: { color: look.faint, type: "dashed", width: 1 },
+    label: { color: look.faint, position: "end", align: "left", distance: 2, formatter: "{b}" },
+    data: stages.map(([bar, name]) => ({ xAxis: bar, name })),
+  };
+}
+
+/** Layers as stacked bars, in one of several groupings. */
+function stacked(all: Bars[]): View {
+  let chosen = 0;
+  const total = ({ series }: Bars, at: number) => series.reduce((sum, each) => sum + each.values[at], 0);
+  const zoomed = all.some((each) => each.grouping.layer.length > 8);
+  const plural = (what: string) => (what.startsWith("kind") ? "kinds of layers" : `${what}s`);
+  return {
+    zooms: zoomed,
+    choice:
+      all.length > 1
+        ? { label: "Bars are", options: all.map((each) => plural(each.grouping.what)), pick: (index) => (chosen = index) }
+        : undefined,
     height: () => 400,
     option: (look, width) => {
-      const long = Math.max(...layer.map((name) => name.length));
-      const room = Math.min(long * 5 + 14, 110);
-      const bottom = layer.length > 8 ? room + 30 : room;
+      const bars = all[chosen];
+      const { layer, layers } = bars.grouping;
+      const { series, more } = bars;
+      const { factor, unit } = timeUnit(Math.max(...layer.map((_, at) => total(bars, at)), 1e-12));
+      const axis = labels(look, layer, width);
       return {
         ...base(look),
         legend: legend(look, series.map((each) => each.name)),
-        grid: { left: 8, right: 12, top: 56, bottom: bottom - room + 6, outerBoundsMode: "same", outerBoundsContain: "axisLabel" },
-        xAxis: {
-          ...names(look, layer),
-          axisLabel: { color: look.faint, rotate: 50, hideOverlap: true, width: 120, overflow: "truncate" },
-        },
+        grid: { left: 8, right: 12, top: 56, bottom: zoomed ? 36 : 6, outerBoundsMode: "same", outerBoundsContain: "axisLabel" },
+        xAxis: { ...names(look, layer), axisLabel: axis },
         yAxis: values(look, `time in a step (${unit})`, digits),
-        dataZoom: layer.length > 8 ? zoom(look, [0], 4, [12, 16]) : [],
+        dataZoom: zoomed ? zoom(look, [0], 4, [12, 16]) : [],
         tooltip: barTooltip(look, (at) => {
           const lines = series.map((each): [string, string] => [each.name, time(each.values[at])]);
-          return tip(layer[at], [...lines, ...more(at)], series.map((each) => each.colour(look)));
+          const title = layers[at] > 1 ? `${layer[at]}: ${layers[at]} layers` : layer[at];
+          return tip(title, [...lines, ...more(at)], series.map((each) => each.colour(look)));
         }),
-        series: series.map((each) => ({
+        series: series.map((each, at) => ({
           type: "bar",
+          markLine: at ? undefined : borders(look, bars.grouping.stages),
           name: each.name,
           stack: "all",
           color: each.colour(look),
@@ -47,56 +99,63 @@ function stacked(layer: string[], series: Series[], more: (index: number) => [st
         })),
       };
     },
-    table: () =>
-      table(
+    table: () => {
+      const { grouping, series, more } = all[chosen];
+      return table(
         [
-          ["layer", (at) => layer[at]],
+          [grouping.what, (at) => grouping.layer[at]],
+          ...(all.length > 1 ? [["layers", (at) => String(grouping.layers[at])] as [string, (at: number) => string]] : []),
           ...series.map((each): [string, (at: number) => string] => [each.name, (at) => time(each.values[at])]),
           ...more(0).map(([name], column): [string, (at: number) => string] => [name, (at) => more(at)[column][1]]),
         ],
-        layer.length,
-      ),
+        grouping.layer.length,
+      );
+    },
   };
 }
 
 interface LayersData {
-  layer: string[];
-  exposed: number[];
-  compute: number[];
-  parts: Record<"forward" | "input_grad" | "weight_grad" | "update", number[]>;
+  views: (Grouping & {
+    exposed: number[];
+    compute: number[];
+    parts: Record<"forward" | "input_grad" | "weight_grad" | "update", number[]>;
+  })[];
 }
 
 /** Compute and exposed communication. */
 export function layers(data: LayersData): View {
-  const { parts } = data;
   return stacked(
-    data.layer,
-    [
-      { name: "compute", colour: (look) => look.compute, values: data.compute },
-      { name: "exposed communication", colour: (look) => look.exposed, values: data.exposed },
-    ],
-    (at) => [
-      ["forward pass", time(parts.forward[at])],
-      ["gradient of inputs", time(parts.input_grad[at])],
-      ["gradient of parameters", time(parts.weight_grad[at])],
-      ["update", time(parts.update[at])],
-    ],
+    data.views.map((view) => ({
+      grouping: view,
+      series: [
+        { name: "compute", colour: (look) => look.compute, values: view.compute },
+        { name: "exposed communication", colour: (look) => look.exposed, values: view.exposed },
+      ],
+      more: (at) => [
+        ["forward pass", time(view.parts.forward[at])],
+        ["gradient of inputs", time(view.parts.input_grad[at])],
+        ["gradient of parameters", time(view.parts.weight_grad[at])],
+        ["update", time(view.parts.update[at])],
+      ],
+    })),
   );
 }
 
 interface CommunicationData {
-  layer: string[];
-  bytes: number[];
-  parts: Record<"forward" | "input_grad" | "weight_grad", number[]>;
+  views: (Grouping & { bytes: number[]; parts: Record<"forward" | "input_grad" | "weight_grad", number[]> })[];
 }
 
 /** Raw communication by part. Parts without any are left out. */
 export function communication(data: CommunicationData): View {
-  const all: Series[] = [
-    { name: "forward pass", colour: (look) => look.parts[0], values: data.parts.forward },
-    { name: "gradient of inputs", colour: (look) => look.parts[1], values: data.parts.input_grad },
-    { name: "gradient of parameters", colour: (look) => look.parts[2], values: data.parts.weight_grad },
-  ];
-  const used = all.filter((each) => each.values.some((value) => value > 0));
-  return stacked(data.layer, used, (at) => [["size of its collectives", bytes(data.bytes[at])]]);
+  return stacked(
+    data.views.map((view) => {
+      const all: Series[] = [
+        { name: "forward pass", colour: (look) => look.parts[0], values: view.parts.forward },
+        { name: "gradient of inputs", colour: (look) => look.parts[1], values: view.parts.input_grad },
+        { name: "gradient of parameters", colour: (look) => look.parts[2], values: view.parts.weight_grad },
+      ];
+      const series = all.filter((each) => each.values.some((value) => value > 0));
+      return { grouping: view, series, more: (at) => [["size of its collectives", bytes(view.bytes[at])]] };
+    }),
+  );
 }
