@@ -25,6 +25,33 @@ def test_the_answer_is_on_stdout_and_the_rest_on_stderr(cli: Cli, ring: str) -> 
     assert (cli.folder / "runs/ring/manifest.json").is_file()
 
 
+def piped(cli: Cli, text: bytes, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+    """A command that reads ``text`` from standard input."""
+    command = [sys.executable, "-m", "syncline", *arguments]
+    return subprocess.run(command, cwd=cli.folder, env=cli.environment(), input=text, capture_output=True, check=False)
+
+
+def test_a_scenario_comes_by_standard_input(cli: Cli, ring: str) -> None:
+    text = (cli.folder / ring).read_bytes()
+    done = piped(cli, text, "simulate", "-")
+    assert (done.returncode, done.stderr) == (0, b"Results are in runs/ring\n")
+    assert done.stdout.decode() == cli("simulate", ring, "--out", "other").stdout
+    assert piped(cli, text, "check", "-").stdout == b"-: ok\n"
+    # Without a name of its own it has none from a file.
+    assert b"runs/scenario" in piped(cli, text.replace(b"name: ring\nworkload", b"workload"), "simulate", "-").stderr
+
+
+def test_errors_of_standard_input_name_it(cli: Cli, ring: str) -> None:
+    text = (cli.folder / ring).read_bytes()
+    wrong = piped(cli, text.replace(b"1MiB", b"1"), "simulate", "-")
+    assert wrong.returncode == 2
+    assert b" --> standard input:3:" in wrong.stderr
+    assert b"the file is empty\n--> standard input" in piped(cli, b"", "check", "-").stderr
+    assert b"not UTF-8 text" in piped(cli, b"\xff", "check", "-").stderr
+    large = piped(cli, b"#" * (16 * 1024 * 1024 + 1), "check", "-")
+    assert (large.returncode, b"larger than 16 MiB" in large.stderr) == (3, True)
+
+
 def test_json_is_one_object(cli: Cli, ring: str) -> None:
     done = cli("simulate", ring, "--json", "--out", "here")
     answer = json.loads(done.stdout)

@@ -416,6 +416,11 @@ error[SL0102]: not a scenario
 1 | - 1
   | ^^^ found `a list`, allowed: a mapping""",
     ),
+    "an empty mapping": (
+        HEAD + "workload: { collective: all_reduce, bytes: 1MB }\nfabric: { dims: [{}] }\n",
+        "error[SL0103]: `fabric.dims.0` is empty\n",
+    ),
+    "an empty scenario": ("{}\n", "error[SL0103]: the scenario is empty\n"),
     "nothing": ("", "error[SL0106]: the file is empty\n--> s.yaml"),
 }
 

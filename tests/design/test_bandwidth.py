@@ -13,6 +13,8 @@ import pytest
 import syncline
 from syncline.design import demand as counting
 from syncline.design import keep
+from syncline.config.load import Loaded
+from syncline.design import bandwidth
 from syncline.design.bandwidth import search
 from syncline.design.demand import demand
 from syncline.design.screen import plain
@@ -41,7 +43,7 @@ def test_bytes_are_those_of_the_plans() -> None:
 
 def test_prediction_is_what_is_simulated() -> None:
     found = search(asked())
-    assert [each.scheme for each in found.allocations] == ["EqualBW", "MessageBW", "SmartBW", "optimum"]
+    assert [each.scheme for each in found.allocations] == ["equal", "by bytes", "by turns", "optimum"]
     for each in found.allocations:
         # Chunks of a collective fill and empty the pipeline of dimensions.
         assert each.simulated[0] == pytest.approx(each.predicted[0], rel=0.02)
@@ -49,7 +51,7 @@ def test_prediction_is_what_is_simulated() -> None:
     best = found.winner
     assert best.scheme == "optimum"
     assert best.simulated[0] == pytest.approx(min(each.simulated[0] for each in found.allocations), rel=1e-4)
-    smart = next(each for each in found.allocations if each.scheme == "SmartBW")
+    smart = next(each for each in found.allocations if each.scheme == "by turns")
     assert best.rates == pytest.approx(smart.rates, rel=1e-4)
     assert "as fast as with equal bandwidths" in " ".join(plain(found).split())
 
@@ -100,7 +102,7 @@ def test_bounds_are_kept_and_schemes_that_break_them_are_told() -> None:
     assert found.winner.rates[0] <= 20e9
     assert found.winner.reached == ("budget.rate_per_npu", "bandwidth.dim1.max")
     broken = {each.scheme: each.broken for each in found.allocations}
-    assert "bandwidth.dim1.max" in broken["EqualBW"]
+    assert "bandwidth.dim1.max" in broken["equal"]
     assert not broken["optimum"]
 
 
@@ -268,3 +270,13 @@ def test_exchanges_are_counted_once_for_all_shapes(
     assert told[0] == "shape 1 of 9: Switch(48)"
     alone = search(asked(workload=workload, fabric={"shape": found.winner.shape}))
     assert alone.winner.predicted == found.winner.predicted
+
+
+def test_a_shape_whose_ranks_are_simulated_one_by_one_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More ranks than 65,536 take minutes; a lower number stands for them here."""
+    monkeypatch.setattr(bandwidth, "_MANY", 3)
+    found = {"code": "SL0505", "severity": "warning", "message": "many"}
+    monkeypatch.setattr(Loaded, "check", lambda _: [found, {**found, "code": "SL0703"}])
+    heard: list[object] = []
+    search(asked(), warn=heard.extend)
+    assert heard == [found]

@@ -51,14 +51,20 @@ def test_smart_without_a_shared_dimension_is_in_proportion_to_square_roots() -> 
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "case"),
-    [((9e9, 1e9, 0), (0, 1e8, 1e9), "A"), ((9e9, 1e8, 0), (0, 5e9, 1e9), "B"), ((1e9, 1e9, 0), (0, 1e9, 1e9), "C")],
+    ("first", "second", "case", "sized_by"),
+    [
+        ((9e9, 1e9, 0), (0, 1e8, 1e9), "A", ("model",)),
+        ((9e9, 1e8, 0), (0, 5e9, 1e9), "B", ("data",)),
+        ((1e9, 1e9, 0), (0, 1e9, 1e9), "C", ("model", "data")),
+    ],
 )
-def test_smart_with_a_shared_dimension(first: tuple[float, ...], second: tuple[float, ...], case: str) -> None:
+def test_smart_with_a_shared_dimension(
+    first: tuple[float, ...], second: tuple[float, ...], case: str, sized_by: tuple[str, ...]
+) -> None:
     job = two(first, second)
     division = schemes.smart(job)
     assert isinstance(division, schemes.Division)
-    assert division.case == case
+    assert (division.case, division.sized_by) == (case, sized_by)
     best = optimum([(1.0, job)], free(3))
     assert job.time([share * 1e11 for share in division.shares]) == pytest.approx(job.time(best), rel=1e-6)
 

@@ -112,11 +112,11 @@ def test_the_winner_is_the_best_of_what_is_simulated() -> None:
     fabric = {"shape": "Ring(8)_Switch(8)", "latency": "0.5us"}
     found = search(asked(**{**TRANSFORMER, "workload": None, "jobs": jobs, "fabric": fabric}))
     optimum = next(each for each in found.allocations if each.scheme == "optimum")
-    assert found.winner.scheme == "EqualBW"
+    assert found.winner.scheme == "equal"
     assert found.winner.total_s > optimum.total_s
     assert found.winner.found_s == min(each.found_s for each in found.allocations) < optimum.found_s
     assert found.results[0].summary.step_time_s == found.winner.simulated[0]
-    assert any("EqualBW on Ring(8)_Switch(8) is better than optimum" in note for note in found.notes)
+    assert any("equal on Ring(8)_Switch(8) is better than optimum" in note for note in found.notes)
     told = " ".join(plain(found).split())
     assert "100 GB/s for dim1 and 100 GB/s for dim2" in told
     assert "equal bandwidths are the best" in told
@@ -143,7 +143,7 @@ def test_another_shape_that_is_better_as_simulated_stands_beside_its_schemes() -
     found = search(asked(**TRANSFORMER, **worth))
     assert found.winner.shape == "Ring(8)_Switch(16)"
     own = [each.scheme for each in found.allocations if each.shape == found.winner.shape]
-    assert own == ["EqualBW", "MessageBW", "SmartBW", "optimum"]
+    assert own == ["equal", "by bytes", "by turns", "optimum"]
     assert all(each.simulated for each in found.allocations if each.shape == found.winner.shape)
     assert [each.scheme for each in found.allocations if each.shape != found.winner.shape] == ["optimum"]
     other = found.allocations[-1]
@@ -170,7 +170,7 @@ def test_a_point_of_the_front_may_win(tmp_path: Path, monkeypatch: pytest.Monkey
     assert sum(found.winner.rates) == min(cheapest) < 30e9
     assert found.winner.scheme == "pareto"
     assert found.winner is found.front[0]
-    assert [each.scheme for each in found.allocations] == ["EqualBW", "MessageBW", "SmartBW", "optimum", "pareto"]
+    assert [each.scheme for each in found.allocations] == ["equal", "by bytes", "by turns", "optimum", "pareto"]
     assert any("a point of the front on Ring(4)_Switch(8) is better than optimum" in note for note in found.notes)
     assert "pareto" in plain(found)
     names = keep.keep(found, str(tmp_path / "found"))

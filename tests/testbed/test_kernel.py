@@ -108,9 +108,9 @@ def test_the_line_that_failed_is_shown(monkeypatch):
     said = "Error: Specified qdisc kind is unknown.\nCommand failed -:2\n"
     says(monkeypatch, said)
     problem = refused(lambda: kernel.batch("tc", "syncline.bed.h0", LINES))
-    assert problem["message"] == "the kernel refuses what a testbed needs"
+    assert problem["message"] == "cannot limit the rate of the interface eth0 of host 0 of bed"
     assert problem["found"] == f"tc -n syncline.bed.h0 {LINES[1]}"
-    assert problem["notes"] == ["Error: Specified qdisc kind is unknown."]
+    assert problem["notes"] == ["tc says: Error: Specified qdisc kind is unknown."]
     assert (
         problem["help"] == "load the kernel's modules: modprobe -a sch_htb sch_tbf bridge veth; or try the other shaper"
     )
@@ -121,7 +121,7 @@ def test_a_line_that_is_none_of_ours_is_not_shown(monkeypatch, number):
     says(monkeypatch, f"RTNETLINK answers: Operation not supported\nCommand failed -:{number}\n")
     problem = refused(lambda: kernel.batch("ip", "syncline.bed.h0", LINES))
     assert problem["found"] == "ip -n syncline.bed.h0 -batch -"
-    assert problem["notes"] == ["RTNETLINK answers: Operation not supported"]
+    assert problem["notes"] == ["ip says: RTNETLINK answers: Operation not supported"]
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,35 @@ def test_the_remedy_follows_from_the_kernels_words(monkeypatch, said, remedy):
     problem = refused(lambda: kernel.add_namespace("syncline.bed.h0"))
     assert problem["found"] == "ip netns add syncline.bed.h0"
     assert remedy in problem["help"]
-    assert problem["notes"] == [said]
+    assert problem["notes"] == [f"ip says: {said}"]
+    assert problem["message"] == "cannot make the network namespace for host 0 of bed"
+
+
+def test_usage_texts_are_left_out(monkeypatch):
+    says(
+        monkeypatch,
+        'Illegal "burst"\nUsage: ... qdisc add ... htb [default N]\n default  minor id\nCommand failed -:2\n',
+    )
+    problem = refused(lambda: kernel.batch("tc", "syncline.bed.fabric", LINES))
+    assert problem["notes"] == ['tc says: Illegal "burst"']
+    assert problem["message"] == "cannot limit the rate of the interface eth0 of the switches of bed"
+
+
+@pytest.mark.parametrize(
+    ("program", "line", "deed"),
+    [
+        ("ip", "link add name h0n0 type veth peer name eth0 netns syncline.bed.h0", "make the interface h0n0"),
+        ("ip", "link set eth0 mtu 1500 up", "configure the interface eth0"),
+        ("ip", "address add 10.77.0.1/24 dev eth0 noprefixroute", "give an address to the interface eth0"),
+        ("ip", "route add 10.77.1.0/24 dev eth1 src 10.77.0.1", "add a route by the interface eth1"),
+        ("ip", "rule add pref 1000 from 10.77.0.1 lookup 1000", "add a routing rule"),
+        ("tc", "class add dev eth0 parent 1: classid 1:1 htb rate 8bit", "limit the rate of the interface eth0"),
+    ],
+)
+def test_what_failed_is_said_in_words(monkeypatch, program, line, deed):
+    says(monkeypatch, "Error: no.\nCommand failed -:1\n")
+    problem = refused(lambda: kernel.batch(program, "syncline.bed.h12", [line]))
+    assert problem["message"] == f"cannot {deed} of host 12 of bed"
 
 
 def test_a_failure_without_words_is_told_all_the_same(monkeypatch):

@@ -37,6 +37,30 @@ def test_racks_are_hosts_of_one_switch(made):
     assert from_plain(found.plain()) == found
 
 
+@pytest.mark.parametrize("rate", ["7b/s", "35Tb/s"])
+def test_rates_that_tc_cannot_hold_are_refused_with_their_link(made, rate):
+    with pytest.raises(SynclineError) as refused:
+        made(ONE_SWITCH.replace("1Gb/s", rate))
+    (problem,) = refused.value.diagnostics
+    assert problem["code"] == "SL1102"
+    assert problem["message"] == "`tc` cannot shape the link from NPU 0 to switch 0 to its rate"
+    assert problem["allowed"] == "8b/s to 34Tb/s"
+
+
+@pytest.mark.parametrize("rate", ["8b/s", "34Tb/s"])
+def test_what_tc_is_told_fits_into_its_fields(made, rate):
+    found = made(ONE_SWITCH.replace("1Gb/s", rate))
+    for line in (line for program, _, lines in commands.batches(found) if program == "tc" for line in lines):
+        words = line.split()
+        told = {
+            word: int(words[at + 1].removesuffix("bit"))
+            for at, word in enumerate(words[:-1])
+            if word in ("rate", "burst", "cburst", "limit")
+        }
+        assert all(told[word] < 2**32 for word in told if word != "rate"), line
+        assert told.get("rate", 8) >= 8, line
+
+
 def test_hosts_may_have_several_interfaces(made):
     found = made(NICS)
     for number, host in enumerate(found.hosts):

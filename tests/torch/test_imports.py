@@ -32,4 +32,4 @@ def test_without_pytorch_its_own_package_says_how_to_get_it():
         "import syncline.torch\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert 'pip install "syncline[torch]"' in done.stderr.splitlines()[-1]
+    assert 'pip install "torch>=2.15"' in done.stderr.splitlines()[-1]

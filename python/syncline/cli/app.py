@@ -64,7 +64,9 @@ def _no_colour(value: bool) -> None:
         no_colour()
 
 
-Scenario = Annotated[str, typer.Argument(metavar="SCENARIO", help="A scenario file, or the folder of a run.")]
+Scenario = Annotated[
+    str, typer.Argument(metavar="SCENARIO", help="A scenario file, - for standard input, or the folder of a run.")
+]
 Set = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Change a value: fabric.dims.2.rate=50GB/s. May be repeated."),
@@ -114,7 +116,7 @@ def simulate(
         int | None, typer.Option(metavar="N", help="Simulate N times, by N seeds from --seed on: median and range.")
     ] = None,
     no_quotient: Annotated[
-        bool, typer.Option("--no-quotient", metavar="", help="Simulate every rank and iteration, also those alike.")
+        bool, typer.Option("--no-quotient", metavar="", help="Simulate every rank and iteration, equal ones too.")
     ] = False,
     no_report: Annotated[
         bool, typer.Option("--no-report", metavar="", help="Leave report.html out of the results.")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from syncline.cli.folder import chosen, of_name
 from syncline.cli.options import overrides
 from syncline.cli.progress import Waiting
-from syncline.cli.streams import console, say, show, show_json
+from syncline.cli.streams import complain, console, say, show, show_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,7 +23,7 @@ def bandwidth(spec: str, sets: Iterable[str], out: str | None, *, as_json: bool,
     folder = chosen(out, of_name(f"design-{request.name}"))
     keep.check_folder(folder)
     with Waiting(quiet=quiet or as_json) as progress:
-        found = search(request, progress)
+        found = search(request, progress, None if quiet else complain)
     files = keep.keep(found, folder)
     if as_json:
         show_json({"exit_status": 0, "folder": folder, "design": keep.plain(found)})

@@ -136,6 +136,8 @@ def _diagnostic(source: Source, model: type[BaseModel], details: ErrorDetails, a
             nearest=deeper[0] if len(deeper) == 1 else None if deeper else nearest(bad, names),
             help=_remedy(bad, deeper),
         )
+    if kind == "missing" and details["input"] == {}:
+        return _empty(source, place, at, whole)
     if kind == "missing":
         where = f"`{dotted(at + path[:-1])}`" if at + path[:-1] else whole
         return error(
@@ -173,6 +175,23 @@ def _diagnostic(source: Source, model: type[BaseModel], details: ErrorDetails, a
         )
     return error(
         "SL0102", "value not allowed", mark=value, key=key, found=shown(details["input"]), allowed=_allowed(details)
+    )
+
+
+def _empty(source: Source, place: _Place, at: Path, whole: str) -> Diagnostic:
+    """A mapping without keys that must have some: said once, with all that it must have."""
+    inside = place.path[:-1]
+    name = f"`{dotted(at + inside)}`" if at + inside else whole
+    holder = next(each for each in _unwrap(place.holder) if _is_model(each))
+    needed = [field.alias or key for key, field in holder.model_fields.items() if field.is_required()]
+    start = "`syncline init` writes a scenario to start from" if not at + inside and whole == _SCENARIO else None
+    return error(
+        "SL0103",
+        f"{name} is empty",
+        mark=source.mark(inside, key=True),
+        key=dotted(at + inside) or None,
+        allowed=", ".join(_names(holder)),
+        help=start or f"add {', '.join(f'`{key}`' for key in needed)}",
     )
 
 

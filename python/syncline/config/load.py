@@ -25,7 +25,7 @@ from syncline.config.node import Mark, Node, Text, from_python
 from syncline.config.origin import Origins
 from syncline.config.problem import error, refuse, shown
 from syncline.config.scenario import Scenario
-from syncline.config.source import Override, Source, from_file
+from syncline.config.source import Override, Source, from_argument, from_file
 from syncline.errors import Diagnostic, SynclineError
 
 SCHEMA = "syncline/1"
@@ -72,7 +72,9 @@ class Loaded:
 
 
 def load(given: str | FilePath | Mapping[str, Any], overrides: Iterable[Override] = ()) -> Loaded:
-    """Reads, checks and resolves a scenario: a file, the folder of a run, or a mapping with a file's keys.
+    """Reads, checks and resolves a scenario: a file, ``-`` for standard input, the folder of a run, or a mapping.
+
+    A mapping has the keys of a file.
 
     Raises :class:`SynclineError` with everything that is wrong.
     """
@@ -90,7 +92,7 @@ def load(given: str | FilePath | Mapping[str, Any], overrides: Iterable[Override
         )
     else:
         path = FilePath(given)
-        source = from_file(_of_run(path).as_posix() if path.is_dir() else str(given))
+        source = from_file(_of_run(path).as_posix()) if path.is_dir() else from_argument(str(given))
     if not isinstance(source.root.value, dict):
         refuse(
             error(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING
@@ -172,6 +173,10 @@ def _move(node: Node, text: Text, by: int) -> None:
         _move(child, text, by)
 
 
+STANDARD_INPUT = "-"
+"""The path that stands for standard input."""
+
+
 def read_file(path: str, limit: int = limits.MAX_BYTES) -> str:
     """The text of a file. Raises :class:`SynclineError` where it cannot be read or is too large."""
     place = Mark(Text(path, ()), 0, 0, 0)
@@ -187,7 +192,24 @@ def read_file(path: str, limit: int = limits.MAX_BYTES) -> str:
     except (OSError, ValueError) as problem:
         reason = getattr(problem, "strerror", None) or str(problem)
         refuse(error("SL0105", f"cannot be read: {reason.lower()}", mark=place))
-    if max(size, len(content)) > limit:
+    return _text(content, max(size, len(content)), limit, place)
+
+
+def _read_standard_input() -> tuple[str, str]:
+    """The text of standard input, and what messages call it. Raises :class:`SynclineError` like :func:`read_file`."""
+    name = "standard input"
+    place = Mark(Text(name, ()), 0, 0, 0)
+    try:
+        content = sys.stdin.buffer.read(limits.MAX_BYTES + 1)
+    except (AttributeError, OSError, ValueError):
+        # Python has no stdin, or one without bytes, where the process was started without it.
+        refuse(error("SL0105", "standard input cannot be read", mark=place, help="name a file"))
+    return _text(content, len(content), limits.MAX_BYTES, place), name
+
+
+def _text(content: bytes, size: int, limit: int, place: Mark) -> str:
+    """The characters of what was read: ``size`` bytes, of which ``limit`` are allowed."""
+    if size > limit:
         refuse(error("SL0106", f"larger than {limit >> 20} MiB", mark=place))
     try:
         return content.decode("utf-8-sig")
@@ -211,3 +233,11 @@ def _similar(path: str) -> str | None:
 def from_file(path: str) -> Source:
     """The values of a YAML or JSON file."""
     return Source(yaml.read(read_file(path), path), path)
+
+
+def from_argument(path: str) -> Source:
+    """The values of the file that a command was given; of standard input where that is ``-``.
+
+    What standard input names is relative to the current directory.
+    """
+    return Source(yaml.read(*_read_standard_input())) if path == STANDARD_INPUT else from_file(path)

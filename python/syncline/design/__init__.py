@@ -5,7 +5,7 @@
 - :mod:`~syncline.design.demand`: what a job asks of each dimension of a shape
 - :mod:`~syncline.design.limits`: what rates must keep to, and what cannot be met
 - :mod:`~syncline.design.price`: what rates cost
-- :mod:`~syncline.design.schemes`: EqualBW, MessageBW and SmartBW of hier2021
+- :mod:`~syncline.design.schemes`: the closed forms of hier2021: equal, by bytes, by turns
 - :mod:`~syncline.design.optimum`: the best rates, by geometric programming
 - :mod:`~syncline.design.trial`: what was found as simulated, and why that differs from what was predicted
 - :mod:`~syncline.design.bandwidth`: the search: from what is asked for to what is found

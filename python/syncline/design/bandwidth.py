@@ -14,25 +14,30 @@ from syncline.design.optimum import optimum, solver
 from syncline.design.price import Price, price
 from syncline.design.trial import Trial, apart, trial
 from syncline.errors import SynclineError
+from syncline.report.quantity import listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from syncline.design.candidate import Candidate, Request
+    from syncline.errors import Diagnostic
     from syncline.result import Result
 
     Told = Callable[[float, str], object]
+    Warned = Callable[[Sequence[Diagnostic]], object]
 
 OPTIMUM = "optimum"
 POINT = "pareto"
 """An optimum for a smaller budget: a point of the front."""
-_COLUMNS = ("EqualBW", "MessageBW", "SmartBW", OPTIMUM, POINT)
+_COLUMNS = (schemes.EQUAL, schemes.BY_BYTES, schemes.BY_TURNS, OPTIMUM, POINT)
 _TIE = 1e-4
 """Shapes whose times or costs differ by less than this part are as good."""
 _NOTED = 1e-3
 """What is simulated to be better by this part is better."""
 _CHEAPEST = 20
 """A network that costs this much less than the fastest ends the front."""
+_MANY = 1 << 16
+"""Shapes of more NPUs are checked for ranks that are simulated one by one: each simulation of them takes long."""
 _NOMINAL = 8 * 10**11
 """Bits per second of a dimension where no budget of bandwidth is given; the exchanges of a job do not hang on it."""
 
@@ -42,7 +47,7 @@ class Allocation:
     """Rates for the dimensions of a shape, and what follows from them."""
 
     scheme: str
-    """``EqualBW``, ``MessageBW``, ``SmartBW`` or ``optimum``; ``pareto`` where a point of the front is the winner."""
+    """``equal``, ``by bytes``, ``by turns`` or ``optimum``; ``pareto`` where a point of the front is the winner."""
     shape: str
     names: tuple[str, ...]
     """Of the dimensions, lowest first."""
@@ -58,8 +63,8 @@ class Allocation:
     """What the fabric costs."""
     npus_usd: float
     """What the NPUs cost, where that is given."""
-    case: str = ""
-    """Of SmartBW: which case of the closed form holds."""
+    sized_by: tuple[str, ...] = ()
+    """Of ``by turns``: the kinds of groups whose bytes decide the rate of the dimension that both kinds use."""
     broken: tuple[str, ...] = ()
     """Constraints that it breaks, by key: a scheme does not know them."""
     reached: tuple[str, ...] = ()
@@ -129,7 +134,7 @@ class _Case:
     price: Price | None
     npus_usd: float
 
-    def allocation(self, scheme: str, rates: Sequence[float], case: str = "") -> Allocation:
+    def allocation(self, scheme: str, rates: Sequence[float], sized_by: tuple[str, ...] = ()) -> Allocation:
         """What follows from rates."""
         rates = [readable(rate) for rate in rates]
         return Allocation(
@@ -142,7 +147,7 @@ class _Case:
             utilization(together(self.jobs), rates),
             self.price.usd(rates) if self.price else None,
             self.npus_usd,
-            case,
+            sized_by,
             tuple(self.limits.broken(rates)),
             tuple(self.limits.reached(rates)) if scheme == OPTIMUM else (),
         )
@@ -151,11 +156,11 @@ class _Case:
         """What the schemes of hier2021 make of the budget."""
         whole = together(self.jobs)
         message, smart = schemes.message(whole), schemes.smart(whole)
-        for name, division in (("EqualBW", schemes.equal(len(self.candidate.sizes))), ("MessageBW", message)):
+        for name, division in ((schemes.EQUAL, schemes.equal(len(self.candidate.sizes))), (schemes.BY_BYTES, message)):
             if division is not None:
                 yield self.allocation(name, self._scaled(division.shares))
         if isinstance(smart, schemes.Division):
-            yield self.allocation("SmartBW", self._scaled(smart.shares), smart.case)
+            yield self.allocation(schemes.BY_TURNS, self._scaled(smart.shares), smart.sized_by)
 
     def _scaled(self, shares: Sequence[float]) -> list[float]:
         """Shares of all that the budgets allow; a dimension that carries nothing has the least there is."""
@@ -180,8 +185,10 @@ def utilization(job: Demand, rates: Sequence[float]) -> float:
     return job.ideal(rates) / taken if taken else 0.0
 
 
-def search(request: Request, told: Told | None = None) -> Found:
+def search(request: Request, told: Told | None = None, warn: Warned | None = None) -> Found:
     """Looks for the best rates. ``told`` hears how far it is, from 0 to 1, and what comes next.
+
+    ``warn`` hears, before the first simulation of a shape, what will make its simulations long.
 
     Raises :class:`SynclineError`: with exit status 1 and the constraint that forbids it where nothing is feasible.
     """
@@ -197,7 +204,7 @@ def search(request: Request, told: Told | None = None) -> Found:
     for at, candidate in enumerate(candidates):
         say(0.6 * at / len(candidates), f"shape {at + 1} of {len(candidates)}: {candidate.shape}")
         try:
-            case = _case(request, candidate, known)
+            case = _case(request, candidate, known, warn)
         except SynclineError as problem:
             refused.append(problem)
             skipped.append((candidate.shape, problem.diagnostics[0]["message"]))
@@ -230,11 +237,14 @@ def search(request: Request, told: Told | None = None) -> Found:
     return found
 
 
-def _case(request: Request, candidate: Candidate, known: Known) -> _Case:
+def _case(request: Request, candidate: Candidate, known: Known, warn: Warned | None) -> _Case:
     rates = [_NOMINAL] * len(candidate.sizes)
     jobs, priced = [], None
     for at, job in enumerate(request.jobs):
         loaded = request.scenario(at, candidate, rates)
+        if warn is not None and candidate.npus > _MANY:
+            # What is wrong is found again, and refused, by the first simulation.
+            warn([each for each in loaded.check() if each["code"] == "SL0505"])
         if priced is None and request.spec.prices is not None:
             priced = price(loaded, request.source.mark(("prices",)))
         jobs.append((job.weight, demand(loaded, rates, known)))
@@ -345,7 +355,12 @@ def _win(found: Found, predicted: Allocation, winner: Allocation, tried: Trial, 
     found.winner, found.candidate, found.results = winner, case.candidate, tried.results
     smart = schemes.smart(together(case.jobs))
     if isinstance(smart, str):
-        found.notes.append(f"SmartBW does not say what to do here: {smart}")
+        found.notes.append(f"`{schemes.BY_TURNS}` does not apply here: {smart}")
+    elif smart.sized_by:
+        found.notes.append(
+            f"`{schemes.BY_TURNS}`: two kinds of groups share a dimension; the bytes of {listed(smart.sized_by)} "
+            "parallelism decide its rate"
+        )
     if (why := apart(found.request, case.candidate, case.jobs, winner.rates, tried)) is not None:
         found.notes.append(why)
     if (winner.scheme, shape) != (predicted.scheme, predicted.shape):

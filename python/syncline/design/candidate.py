@@ -12,7 +12,7 @@ from syncline.config.check import check
 from syncline.config.load import Loaded, resolve
 from syncline.config.node import Node, from_python
 from syncline.config.problem import error, refuse
-from syncline.config.source import Override, Source, from_file
+from syncline.config.source import Override, Source, from_argument
 from syncline.design.spec import MOST_CANDIDATES, Spec, WeightedJob
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ class Request:
 
 def read(path: str, overrides: Iterable[Override] = ()) -> Request:
     """Reads what is asked for. Raises :class:`SynclineError` with everything that is wrong with its form."""
-    source = from_file(path)
+    source = from_argument(path)
     return request(source, overrides)
 
 

@@ -203,7 +203,7 @@ def _allocation(each: Allocation) -> dict[str, Any]:
         "npus_usd": each.npus_usd,
         "predicted_steps_per_s_per_usd": each.per_cost,
         "simulated_steps_per_s_per_usd": each.found_per_cost if each.simulated else None,
-        "case": each.case,
+        "sized_by": list(each.sized_by),
         "breaks": list(each.broken),
         "reached": list(each.reached),
     }

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from syncline.config.problem import error, refuse
 from syncline.design.limits import MOST
+from syncline.extras import install
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +32,7 @@ def solver() -> Any:
             error(
                 "SL0902",
                 "the search for the optimum needs cvxpy, which is not installed",
-                help="pip install 'syncline[design]'",
+                help=install("design"),
             )
         )
     return cvxpy

@@ -5,6 +5,8 @@ from __future__ import annotations
 from math import floor, log10
 from typing import TYPE_CHECKING, Any
 
+from syncline.design import schemes
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -23,9 +25,9 @@ _STYLE: Any = {
     "svg.hashsalt": "syncline",
 }
 _LOOKS = {
-    "EqualBW": ("#8C8C8C", "o"),
-    "MessageBW": ("#0072B2", "s"),
-    "SmartBW": ("#E69F00", "^"),
+    schemes.EQUAL: ("#8C8C8C", "o"),
+    schemes.BY_BYTES: ("#0072B2", "s"),
+    schemes.BY_TURNS: ("#E69F00", "^"),
     "optimum": ("#D55E00", "D"),
     "pareto": ("#CC79A7", "v"),
 }

@@ -12,6 +12,14 @@ if TYPE_CHECKING:
     from syncline.design.demand import Demand
 
 
+EQUAL = "equal"
+"""EqualBW of hier2021."""
+BY_BYTES = "by bytes"
+"""MessageBW of hier2021."""
+BY_TURNS = "by turns"
+"""SmartBW of hier2021."""
+
+
 @dataclass(frozen=True)
 class Division:
     """Shares of a budget."""
@@ -19,7 +27,9 @@ class Division:
     shares: tuple[float, ...]
     """Of each dimension; they add up to 1."""
     case: str = ""
-    """Of SmartBW: which of the cases holds."""
+    """Of SmartBW: which case of the closed form holds."""
+    sized_by: tuple[str, ...] = ()
+    """Of SmartBW: the roles whose bytes decide the rate of the dimension that both use; none where they share none."""
 
 
 def equal(dims: int) -> Division:
@@ -42,27 +52,32 @@ def smart(demand: Demand) -> Division | str:
 
     Gives the reason in words where the scheme does not say what to do.
     """
-    roles = [sizes for role in demand.roles if any(sizes := demand.role(role))]
+    roles = [(role, sizes) for role in demand.roles if any(sizes := demand.role(role))]
     if not roles:
         return "nothing is exchanged"
     if len(roles) == 1:
-        found = _normal(roles[0])
+        found = _normal(roles[0][1])
         return found if found else "nothing is exchanged"
     if len(roles) > 2:
-        return f"{len(roles)} kinds of groups take turns, and SmartBW knows two"
+        return f"{len(roles)} kinds of groups take turns, and the closed form is for two"
     if any(not _alike(demand, role) for role in demand.roles):
         return "a role exchanges in several ways, which keep dimensions busy in different proportions"
     # Model parallelism first, as in the paper.
-    second, first = roles
+    (second_role, second), (first_role, first) = roles
     shared = [at for at, (a, b) in enumerate(zip(first, second, strict=True)) if a and b]
     if len(shared) > 1:
-        return f"{len(shared)} dimensions are shared, and SmartBW knows one"
+        return f"{len(shared)} dimensions are shared, and the closed form is for one"
     m1, m2 = sum(first), sum(second)
     r1, r2 = (first[shared[0]] / m1, second[shared[0]] / m2) if shared else (0.0, 0.0)
     case, a, b = _bandwidths(m1, m2, r1, r2)
     rates = [max(a * x / m1, b * y / m2) for x, y in zip(first, second, strict=True)]
     found = _normal(rates)
-    return Division(found.shares, case if shared else "no shared dimension") if found else "nothing is exchanged"
+    if found is None:
+        return "nothing is exchanged"
+    if not shared:
+        return Division(found.shares, "no shared dimension")
+    sized_by = {"A": (first_role,), "B": (second_role,), "C": (first_role, second_role)}[case]
+    return Division(found.shares, case, sized_by)
 
 
 def _bandwidths(m1: float, m2: float, r1: float, r2: float) -> tuple[str, float, float]:

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
+from syncline.design.schemes import EQUAL
 from syncline.report.prose import lines
 from syncline.report.quantity import counted, digits, listed, money, percent, rate, time
+from syncline.report.subject import calibration
 from syncline.report.table import bare
 
 if TYPE_CHECKING:
@@ -70,8 +72,8 @@ def _parts(found: Found, width: int) -> Iterator[RenderableType]:
         summary = found.results[0].summary
         yield Text(
             lines(
-                f"Obtained by: predicted from bytes and rates, one exchange after the other; simulated with network "
-                f"{summary.network_model}, compute {summary.compute_model}, calibrated: {summary.calibrated}",
+                f"Models: predicted from bytes and rates, one exchange after the other; simulated with network "
+                f"{summary.network_model}, compute {summary.compute_model}; {calibration(summary)}",
                 width,
             ),
             "dim",
@@ -93,7 +95,7 @@ def answer(found: Found) -> str:
     winner = found.winner
     split = listed([f"{rate(each)} for {name}" for name, each in zip(winner.names, winner.rates, strict=True)])
     text = f"{winner.shape}: {split}."
-    even = next((each for each in found.allocations if each.scheme == "EqualBW" and each.shape == winner.shape), None)
+    even = next((each for each in found.allocations if each.scheme == EQUAL and each.shape == winner.shape), None)
     if even is None or not even.total_s:
         return text
     spec = found.request.spec
@@ -133,8 +135,6 @@ def _allocations(allocations: Sequence[Allocation], found: Found) -> Table:
     if found.winner.usd is not None:
         row("cost of the network", lambda each: money(each.usd or 0.0))
         row("steps/s for $1 M", lambda each: digits(1e6 * (each.found_per_cost or 0.0)))
-    if any(each.case for each in allocations):
-        row("case", lambda each: each.case)
     if any(each.broken for each in allocations):
         row("breaks", lambda each: ", ".join(map(_said, each.broken)))
     return table

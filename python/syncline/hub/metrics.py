@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from syncline.errors import SynclineError
+from syncline.extras import install
 from syncline.runtime.addresses import resolve, with_port
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def tell(service: Service, address: str) -> str:
                     "code": "SL0103",
                     "severity": "error",
                     "message": "metrics need the package prometheus-client",
-                    "help": 'pip install "syncline[metrics]"',
+                    "help": install("metrics"),
                 }
             ]
         ) from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+from syncline.extras import install
 from syncline.runtime.memory import refusal
 from syncline.runtime.rendezvous import PAUSE_S
 
@@ -30,7 +31,7 @@ class RedisRendezvous:
                 import redis
             except ImportError as error:
                 raise refusal(
-                    "a rendezvous in Redis needs the library redis", "no such module", 'pip install "syncline[redis]"'
+                    "a rendezvous in Redis needs the library redis", "no such module", install("redis")
                 ) from error
             self._client = redis.Redis.from_url(server)
 

@@ -116,7 +116,10 @@ def _has_ipv6() -> bool:
 
 
 def _do(command: list[str], text: str | None = None, lines: Sequence[str] = ()) -> None:
-    """Runs a program of iproute2; raises :class:`SynclineError` with its words where it fails."""
+    """Runs a program of iproute2; raises :class:`SynclineError` where it fails.
+
+    The error says what could not be done to which interface of which host, and has the program's words as notes.
+    """
     # A session of its own: Ctrl-C is for us, who then clean up.
     with _uninterrupted():
         done = subprocess.run(command, check=False, input=text, capture_output=True, text=True, start_new_session=True)  # noqa: S603
@@ -129,16 +132,71 @@ def _do(command: list[str], text: str | None = None, lines: Sequence[str] = ()) 
         head, _, number = each.rpartition("-:")
         if head.startswith("Command failed") and number.isdigit() and 0 < int(number) <= len(lines):
             what = f"{' '.join(command[:3])} {lines[int(number) - 1]}"
-    words = [each for each in said if not each.startswith("Command failed")]
+    words = list(_reasons(said))
     refuse(
         error(
             "SL1101",
-            "the kernel refuses what a testbed needs",
+            f"cannot {_deed(what)}",
             found=what,
             help=_remedy(" ".join(words)),
-            notes=words[:3],
+            notes=[f"{command[0]} says: {each}" for each in words[:MOST_REASONS]],
         )
     )
+
+
+MOST_REASONS = 3
+"""Lines of a program's output that an error repeats."""
+
+
+def _reasons(said: Iterable[str]) -> Iterator[str]:
+    """What a program says, without its usage text."""
+    for line in said:
+        if line.lstrip().lower().startswith("usage:"):
+            return
+        if line.strip() and not line.startswith("Command failed"):
+            yield line.strip()
+
+
+_DEEDS = {
+    "netns add": "make the network namespace",
+    "netns delete": "remove the network namespace",
+    "netns exec": "set kernel parameters",
+    "link add": "make the interface",
+    "link set": "configure the interface",
+    "address add": "give an address to the interface",
+    "route add": "add a route by the interface",
+    "rule add": "add a routing rule",
+    "qdisc add": "limit the rate of the interface",
+    "class add": "limit the rate of the interface",
+}
+"""What is done, by the first two words of a line for ``ip`` or ``tc``."""
+
+
+def _deed(what: str) -> str:
+    """What a command does to what, in words: ``limit the rate of the interface eth0 of host 3 of bed``."""
+    words = what.split()[1:]
+    inside = ""
+    if words[:1] == ["-n"]:
+        inside, words = words[1], words[2:]
+    elif words[:1] == ["netns"]:
+        inside = words[2]
+    deed = _DEEDS.get(" ".join(words[:2]), "set up the network")
+    if deed.endswith("interface"):
+        # Named after the word that says so, or as the third word.
+        named = [words[at + 1] for at, word in enumerate(words[:-1]) if word in ("dev", "name")]
+        deed += f" {(named or words[2:3] or ['?'])[0]}"
+    return f"{deed} {_place(inside, named=deed.endswith('namespace'))}".rstrip()
+
+
+def _place(namespace: str, *, named: bool) -> str:
+    """Which part of which testbed a network namespace is."""
+    prefix, _, rest = namespace.partition(".")
+    testbed, _, part = rest.rpartition(".")
+    if prefix != "syncline" or not testbed:
+        return namespace
+    host = part.removeprefix("h")
+    of = f"host {host} of {testbed}" if host.isdigit() else f"the switches of {testbed}"
+    return f"of {of}" if not named else f"for {of}"
 
 
 @contextlib.contextmanager

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 
     from syncline.testbed.spec import Request
 
+LEAST_BITS = 8
+"""Lowest rate of a link, in bits per second: ``tc`` counts whole bytes."""
+MOST_BITS = 34 * 10**12
+"""Highest rate: ``tc`` holds the burst, which is what a link sends in a millisecond, in 32 bits of bytes."""
 PAYLOAD = (MTU - 52) / FRAME
 """Part of a link's rate that TCP with time stamps has for payload."""
 
@@ -137,6 +141,13 @@ def layout(request: Request) -> Layout:
     links: dict[tuple[str, str], list[_Link]] = {}
     for link in fabric["listed"]:
         found = _Link(round(link["rate_bytes_per_s"] * 8), link["latency_s"])
+        if not LEAST_BITS <= found.bits <= MOST_BITS:
+            request.refuse(
+                f"`tc` cannot shape the link from {link['from']} to {link['to']} to its rate",
+                found=f"{found.bits:g}b/s",
+                allowed=f"{LEAST_BITS}b/s to {MOST_BITS / 1e12:g}Tb/s",
+                help="give the links of a testbed rates that this machine's cores can carry, such as 1Gb/s",
+            )
         links.setdefault((link["from"], link["to"]), []).append(found)
     neighbours: dict[str, list[str]] = {}
     for (a, b), several in links.items():

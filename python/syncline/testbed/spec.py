@@ -17,7 +17,7 @@ from syncline.config.load import resolve
 from syncline.config.node import Node, from_python
 from syncline.config.problem import error, refuse
 from syncline.config.quantity import Bytes
-from syncline.config.source import Override, Source, from_file
+from syncline.config.source import Override, Source, from_argument
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -105,7 +105,7 @@ def read(path: str, overrides: Iterable[Override] = ()) -> Request:
 
     Raises :class:`SynclineError` with everything that is wrong.
     """
-    source = from_file(path)
+    source = from_argument(path)
     if not isinstance(source.root.value, dict):
         refuse(error("SL0102", "not a testbed", mark=source.root.mark, allowed="a mapping"))
     source.override(overrides)

@@ -31,13 +31,13 @@ Or, where training is to go on without ranks that are lost, :class:`Elastic`.
 from importlib.metadata import version
 from importlib.util import find_spec
 
+from syncline.extras import install
+
 if find_spec("torch") is None:
-    raise ImportError('syncline.torch needs PyTorch, which is not installed: pip install "syncline[torch]"')
+    raise ImportError(f"syncline.torch needs PyTorch, which is not installed: {install('torch')}")
 # Before 2.15, PyTorch had no backends that are written in Python.
 if [int(part) for part in version("torch").split(".")[:2]] < [2, 15]:
-    raise ImportError(
-        f'syncline.torch needs PyTorch 2.15 or newer, and this is {version("torch")}: pip install "syncline[torch]"'
-    )
+    raise ImportError(f"syncline.torch needs PyTorch 2.15 or newer, and this is {version('torch')}: {install('torch')}")
 
 from syncline.torch.ddp import hook, join, vectors
 from syncline.torch.elastic import Elastic

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("torch", reason='PyTorch is not installed: pip install "syncline[torch]"')
+pytest.importorskip("torch", reason="PyTorch is not installed: make test-torch")
 
 from syncline.config.load import Loaded, load
 from syncline.errors import SynclineError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-torch = pytest.importorskip("torch", reason='PyTorch is not installed: pip install "syncline[torch]"')
+torch = pytest.importorskip("torch", reason="PyTorch is not installed: make test-torch")
 
 from torch import nn  # noqa: E402
 

@@ -7,17 +7,15 @@ from importlib.util import find_spec
 from typing import Any
 
 from syncline.config.problem import error, refuse
-
-INSTALL = 'pip install "syncline[torch]"'
-"""How to install what is lacking."""
+from syncline.extras import install
 
 
 def torch() -> Any:
     """The package ``torch``. Raises :class:`SynclineError` where it is not installed or cannot be imported."""
     if find_spec("torch") is None:
-        refuse(error("SL0902", "PyTorch is not installed, and this needs it", help=f"install it: {INSTALL}"))
+        refuse(error("SL0902", "PyTorch is not installed, and this needs it", help=f"install it: {install('torch')}"))
     try:
         return import_module("torch")
     except (ImportError, OSError) as problem:
         reason = " ".join(str(problem).split())
-        refuse(error("SL0902", f"PyTorch cannot be imported: {reason}", help=f"install it anew: {INSTALL}"))
+        refuse(error("SL0902", f"PyTorch cannot be imported: {reason}", help=f"install it anew: {install('torch')}"))
