@@ -109,8 +109,8 @@ class Result:
         """A chart of the report, which notebooks show by themselves.
 
         ``layers``, ``pipeline``, ``timeline``, ``communication``, ``collectives``, ``phases``, ``dimensions``,
-        ``activity``, ``losses``, ``queues``, ``round_trips``, ``fabric``, ``cost``, ``critical_path``. Raises ``ValueError`` for
-        other names, and where the run left no data for it.
+        ``activity``, ``losses``, ``queues``, ``round_trips``, ``fabric``, ``cost``, ``critical_path``. Raises
+        ``ValueError`` for other names, and where the run left no data for it.
         """
         from syncline.report.html.plot import plot
 

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import syncline
-from syncline.design import demand as counting
-from syncline.design import keep
 from syncline.config.load import Loaded
-from syncline.design import bandwidth
+from syncline.design import bandwidth, keep
+from syncline.design import demand as counting
 from syncline.design.bandwidth import search
 from syncline.design.demand import demand
 from syncline.design.screen import plain

@@ -58,7 +58,7 @@ def test_jobs_without_stages_have_no_such_chart() -> None:
 
 
 def test_recomputation_belongs_to_the_backward_pass() -> None:
-    """Two blocks of two layers: forward, then for each block forward once more and backward; then the next micro-batch."""
+    """Three blocks of two layers: all forward, then each block forward once more and backward; twice."""
     spans, at = [], 0
     for _ in range(2):
         for kind, layer in [(FORWARD, 0), (FORWARD, 1), (FORWARD, 2), (FORWARD, 3), (FORWARD, 4), (FORWARD, 5)]:

@@ -62,7 +62,8 @@ fn simulated(job: &Job) -> Run {
             let before: Vec<u64> = job.after[task].iter().map(|&before| before as u64).collect();
             let node = match compute {
                 Some(micros) => Node::compute(id, &name, micros),
-                None => Node::collective(id, &name, CollectiveType::AllReduce, 8).in_group(&(rank + 1).to_string()),
+                None => Node::collective(id, &name, CollectiveType::AllReduce, 8)
+                    .in_group(&(rank + 1).to_string()),
             };
             node.after(&before)
         };

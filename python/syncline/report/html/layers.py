@@ -73,10 +73,9 @@ def _grouped(names: Sequence[str]) -> tuple[str, ...]:
     first = views(names)[0]
     if first.name == "layer":
         return ()
-    return (
-        f"The {len(names)} layers are drawn as {counted(len(first.groups), first.name)}, each the sum of its layers."
-        " Other bars can be chosen above, every layer by itself too.",
-    )
+    drawn = counted(len(first.groups), first.name)
+    said = f"The {len(names)} layers are drawn as {drawn}, each the sum of its layers."
+    return (f"{said} Other bars can be chosen above, every layer by itself too.",)
 
 
 def _exposed(table: Table) -> str:
