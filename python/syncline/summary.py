@@ -143,6 +143,28 @@ class Summary:
     """Exposed communication over total time."""
     communication_s: float
     """Time in which at least one communication of the rank was under way."""
+    parameters: int | None = field(default=None, kw_only=True)
+    """Parameters of the model; only of training jobs, as all rates of work that follow."""
+    samples_per_step: int | None = field(default=None, kw_only=True)
+    """Samples of a step over all copies of the model: the global batch. None where layers do not say what they are
+    for."""
+    tokens_per_step: int | None = field(default=None, kw_only=True)
+    """Tokens of these samples; none where samples have none."""
+    samples_per_s: float | None = field(default=None, kw_only=True)
+    """Samples per step over step time."""
+    tokens_per_s: float | None = field(default=None, kw_only=True)
+    """Tokens per step over step time."""
+    model_tflop_per_s_per_npu: float | None = field(default=None, kw_only=True)
+    """Model FLOP a second of one NPU, in TFLOP/s: those of the matrix products that forward and backward pass of the
+    model need, about six for each parameter and token and attention's. What is computed again does not count, nor do
+    scores that causal attention masks."""
+    mfu: float | None = field(default=None, kw_only=True)
+    """Model FLOP utilisation, 0 to 1: that over the peak rate of an NPU (Chowdhery et al. 2022, 4.1). None where the
+    compute model has no peak."""
+    mfu_unmasked: float | None = field(default=None, kw_only=True)
+    """The same where all scores of causal attention count, as for PaLM; none where that is the same."""
+    hfu: float | None = field(default=None, kw_only=True)
+    """Hardware FLOP utilisation, 0 to 1: all matrix products that are computed, also again, over the peak rate."""
     faults: tuple[str, ...] = field(default=(), kw_only=True)
     """What was slow or broken, one sentence each."""
     healthy_step_time_s: float | None = field(default=None, kw_only=True)
@@ -202,6 +224,7 @@ class Summary:
             left_out.add("overload")
         if self.prices is None:
             left_out.update(_OF_PRICES)
+        left_out.update(key for key in _OF_WORK if getattr(self, key) is None)
         return {key: value for key, value in asdict(self).items() if key not in left_out}
 
     @classmethod
@@ -221,6 +244,19 @@ class Summary:
 
 _OF_SEVERAL = ("micro_batches", "simulated_micro_batches")
 """Keys that are left out where an iteration has one micro-batch."""
+
+_OF_WORK = (
+    "parameters",
+    "samples_per_step",
+    "tokens_per_step",
+    "samples_per_s",
+    "tokens_per_s",
+    "model_tflop_per_s_per_npu",
+    "mfu",
+    "mfu_unmasked",
+    "hfu",
+)
+"""Keys that are left out where they are not known."""
 
 _OF_PRICES = (
     "prices",

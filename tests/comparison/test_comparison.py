@@ -137,7 +137,7 @@ class TestAnswer:
 
         scenario = ROOT / "examples" / "transformer-hybrid" / "scenario.yaml"
         found = syncline.compare(_transformer(), syncline.simulate(scenario, set={"workload.batch_per_npu": 16}))
-        assert "The inputs differ in 16 keys of workload.layers." in found.answer
+        assert "The inputs differ in workload.batch_per_npu (32 -> 16) and 16 keys of workload.layers." in found.answer
 
 
 class TestWarnings:

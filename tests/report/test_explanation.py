@@ -21,6 +21,7 @@ def test_a_training_step() -> None:
     assert list(text) == [
         "What was simulated",
         "How long a step takes, and why",
+        "How much work gets done",
         "Where compute waits",
         "How the network is used",
         "What collectives wait for",

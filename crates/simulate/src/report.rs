@@ -4,7 +4,7 @@ use crate::prepare::Prepared;
 use crate::scenario::{Network, Scenario, Workload};
 use crate::several::Member;
 use crate::unfold::{self, Row};
-use crate::{bottleneck, contention, cost, jitter, loss, moments, overload, tiers, vocabulary};
+use crate::{bottleneck, contention, cost, jitter, loss, moments, overload, tiers, vocabulary, work_rates};
 use syncline_engine::path::{MAX_TASKS, watched};
 use syncline_engine::record::{CollectiveRecord, MAX_COLLECTIVES, RankRecord};
 use syncline_engine::{Contention, Job, Record, Stall};
@@ -157,10 +157,7 @@ fn summary(
             / f64::from(prepared.workload.ranks.max(1))
     };
     let total = record.finish.as_s();
-    let of_several = match scenario.workload {
-        Workload::Layers { micro_batches, .. } => Some(u64::from(micro_batches)).filter(|&number| number > 1),
-        _ => None,
-    };
+    let of_several = prepared.step.map(|step| u64::from(step.micro_batches)).filter(|&number| number > 1);
     // An iteration of the engine is a micro-batch, or a whole step of a pipeline.
     let of_engine = of_several.unwrap_or(1) / u64::from(prepared.workload.micro_batches());
     // Steps of several jobs are told job by job.
@@ -205,6 +202,9 @@ fn summary(
         notes: notes(scenario, prepared, record),
         ..Summary::default()
     };
+    if let Some(step) = prepared.step.filter(|_| record.iterations_done > 0) {
+        summary.work = work_rates::rates(&prepared.workload, &prepared.compute, &step, summary.step_time_s);
+    }
     cost::value(&mut summary, prepared);
     (summary.bottleneck, summary.reason) =
         bottleneck::bottleneck(&summary, prepared, record, finished, stalls);
@@ -326,7 +326,10 @@ fn parallelism(scenario: &Scenario, prepared: &Prepared) -> String {
 }
 
 fn notes(scenario: &Scenario, prepared: &Prepared, record: &Record) -> Vec<String> {
-    let mut notes = Vec::new();
+    let mut notes = match &scenario.workload {
+        Workload::Layers { notes, .. } => notes.clone(),
+        _ => Vec::new(),
+    };
     if record.ended != Ended::Finished && record.iterations_done == 0 {
         notes.push(
             "the run was cut off before every rank completed an iteration: there is no step time, and numbers per step are \

@@ -171,6 +171,8 @@ fn joined(
         fabric,
         workload,
         memory,
+        does_not_fit: None,
+        step: None,
         compute,
         compute_label: labels.join("; "),
         warnings,

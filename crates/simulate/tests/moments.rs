@@ -141,7 +141,7 @@ fn the_path_goes_through_the_communication_that_compute_waits_for() {
         "source": "layers",
         "layers": [layer("a", "100us", 500_000), layer("b", "100us", 0)],
         "parallel": {"data": "all", "model": "none"},
-        "data_type": "fp16",
+        "types": "fp16",
         "iterations": 1,
     }));
     let path = path(&timeline);
@@ -171,7 +171,7 @@ fn the_path_changes_to_the_rank_that_others_wait_for() {
             "source": "layers",
             "layers": [layer("a", "100us", 500_000)],
             "parallel": {"data": "all", "model": "none"},
-            "data_type": "fp16",
+            "types": "fp16",
             "iterations": 2,
         },
         "fabric": {"dims": [{"name": "d", "shape": "ring", "size": 2, "rate": "1GB/s", "latency": "10us",
@@ -213,7 +213,7 @@ fn a_long_job_shows_its_first_two_iterations() {
             "source": "layers",
             "layers": [layer("a", "100us", 500_000)],
             "parallel": {"data": "all", "model": "none"},
-            "data_type": "fp16",
+            "types": "fp16",
             "iterations": iterations,
         }))
     };
@@ -234,7 +234,7 @@ fn waiting_for_a_slow_rank_is_not_put_down_to_the_network() {
             "source": "layers",
             "layers": [layer("a", "1ms", 50_000)],
             "parallel": {"data": "all", "model": "none"},
-            "data_type": "fp16",
+            "types": "fp16",
             "iterations": 2,
         },
         "fabric": {"dims": [{"name": "d", "shape": "ring", "size": 4, "rate": "1GB/s", "latency": "1us"}]},
@@ -284,7 +284,7 @@ fn the_bottleneck_is_the_dimension_that_is_worth_making_faster() {
                 "source": "layers",
                 "layers": [layer("z", 1000), layer("y", 400_000_000)],
                 "parallel": {"model": {"dims": ["node"]}, "data": {"dims": ["cluster"]}},
-                "data_type": "fp16",
+                "types": "fp16",
                 "iterations": 2,
             },
             "fabric": {"dims": [dim("node", node), dim("cluster", cluster)]},

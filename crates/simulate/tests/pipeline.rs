@@ -25,7 +25,7 @@ fn job(layers: Vec<Value>, ranks: u32, parallel: Value, micro_batches: u32) -> V
     json!({
         "schema": "syncline/1",
         "workload": {"source": "layers", "layers": layers, "parallel": parallel, "micro_batches": micro_batches,
-            "data_type": "fp16"},
+            "types": "fp16"},
         "fabric": {"dims": [{"name": "d", "shape": "switch", "size": ranks, "rate": "100TB/s", "latency": "0s"}]},
         "collectives": {"chunks": 1},
     })
@@ -366,7 +366,7 @@ fn random() -> impl Strategy<Value = Value> {
                         "backward": if input_first { "input_first" } else { "weight_first" },
                         "overlap": if overlaps { "gradients" } else { "none" },
                     },
-                    "micro_batches": micro_batches, "iterations": iterations, "data_type": "fp16",
+                    "micro_batches": micro_batches, "iterations": iterations, "types": "fp16",
                 },
                 "fabric": {"dims": dims},
                 "collectives": {"chunks": 2, "min_chunk": "1B"},
@@ -402,7 +402,7 @@ fn without_overlap_a_step_is_the_sum_of_its_parts() {
             let timeline = simulate(&json!({
                 "schema": "syncline/1",
                 "workload": {
-                    "source": "layers", "layers": blocks(3), "data_type": "fp16",
+                    "source": "layers", "layers": blocks(3), "types": "fp16",
                     "parallel": {
                         "model": {"degree": 2}, "data": "rest", "zero": zero, "recompute": recompute, "overlap": "none"
                     },

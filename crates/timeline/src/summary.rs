@@ -115,6 +115,40 @@ pub struct JobSummary {
     pub iterations_per_s_per_w: Option<f64>,
 }
 
+/// How much work a training job gets done. Each is absent where it is not known.
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WorkRates {
+    /// Parameters of the model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parameters: Option<u64>,
+    /// Samples of a step over all copies of the model: the global batch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub samples_per_step: Option<u64>,
+    /// Tokens of these samples.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens_per_step: Option<u64>,
+    /// `samples_per_step / step_time_s`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub samples_per_s: Option<f64>,
+    /// `tokens_per_step / step_time_s`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens_per_s: Option<f64>,
+    /// Model FLOP a second of one NPU, in TFLOP/s: operations of the matrix products that the model's forward and backward
+    /// pass need, without what is computed again and without scores that causal attention masks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model_tflop_per_s_per_npu: Option<f64>,
+    /// Model FLOP utilisation, 0 to 1: that over the peak of an NPU (Chowdhery et al. 2022, 4.1).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mfu: Option<f64>,
+    /// The same where all scores of causal attention count, as PaLM's authors count; absent where that is the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mfu_unmasked: Option<f64>,
+    /// Hardware FLOP utilisation, 0 to 1: operations of all matrix products that are computed, also again, over the peak.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hfu: Option<f64>,
+}
+
 /// The answer. Times are means over ranks unless said otherwise.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 pub struct Summary {
@@ -154,6 +188,9 @@ pub struct Summary {
     pub exposed_fraction: f64,
     /// Time in which at least one communication of the rank was under way.
     pub communication_s: f64,
+    /// How much work a step gets done, where it is one of training.
+    #[serde(flatten)]
+    pub work: WorkRates,
     /// What was slow or broken, one sentence each.
     #[serde(default)]
     pub faults: Vec<String>,

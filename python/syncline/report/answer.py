@@ -46,6 +46,8 @@ def _parts(result: Result, width: int, *, ascii_only: bool) -> Iterator[Renderab
         yield Text(subject.NO_STEP, "bold yellow")
     yield ""
     yield Padding(_times(summary, width, ascii_only=ascii_only), (0, 0, 0, 2))
+    for work in subject.work(summary):
+        yield Padding(Text(work), (0, 0, 0, 2))
     if summary.overload:
         yield Text(subject.overload(summary), "yellow")
     if summary.jobs:

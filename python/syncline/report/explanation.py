@@ -53,6 +53,7 @@ def explain(result: Result) -> list[Section]:
         Section(
             "How long a step takes, and why" if result.summary.compute_s else "How long it takes, and why", _why(result)
         ),
+        Section("How much work gets done", tuple(_work(result.summary))),
         Section("Where compute waits", tuple(_waiting(result))),
         Section("How the network is used", tuple(_network(result))),
         Section("What collectives wait for", tuple(_collectives(result))),
@@ -84,6 +85,18 @@ def _job(result: Result) -> Iterator[str]:
     yield from _cluster(result)
     models = f"The network model is {summary.network_model}"
     yield f"{models}, the compute model {summary.compute_model}." if summary.compute_s else f"{models}."
+
+
+def _work(summary: Summary) -> Iterator[str]:
+    """How much work gets done, and what the words mean."""
+    work = subject.work(summary)
+    if work:
+        yield f"It gets through {'; '.join(work)}."
+    if summary.mfu is not None:
+        yield (
+            "MFU is model FLOP a second over the peak: matrix products of forward and backward pass, three times the "
+            "forward pass, without what is computed again and without scores that causal attention masks."
+        )
 
 
 def _kinds(sets: list[dict[str, Any]]) -> str:

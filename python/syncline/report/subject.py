@@ -94,6 +94,26 @@ def simulated(summary: Summary) -> list[str]:
     ]
 
 
+def work(summary: Summary) -> list[str]:
+    """How much work a training step gets done: samples and tokens a second; then FLOP/s of an NPU, and MFU.
+
+    Empty where neither is known.
+    """
+    said = []
+    if summary.samples_per_s is not None:
+        a_step = f" ({counted(summary.samples_per_step or 0, 'sample')} a step)"
+        rates = [f"{scaled(summary.samples_per_s, '')}".rstrip() + " samples/s"]
+        if summary.tokens_per_s is not None:
+            rates.insert(0, f"{scaled(summary.tokens_per_s, '')}".rstrip() + " tokens/s")
+        said.append(f"{', '.join(rates)}{a_step}")
+    if summary.model_tflop_per_s_per_npu:
+        parts = [f"{scaled(summary.model_tflop_per_s_per_npu * 1e12, 'FLOP/s')} an NPU"]
+        known = (("MFU", summary.mfu), ("with masked scores", summary.mfu_unmasked), ("HFU", summary.hfu))
+        parts += [f"{name} {percent(part)}" for name, part in known if part is not None]
+        said.append(", ".join(parts))
+    return said
+
+
 def packets(summary: Summary) -> str:
     """What became of packets; empty where the network model has none."""
     counts = summary.packets
