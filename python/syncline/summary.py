@@ -91,6 +91,35 @@ class JobSummary:
 
 
 @dataclass(frozen=True)
+class Axis:
+    """Exposed communication of one kind of parallelism."""
+
+    name: str
+    """Such as ``data``: the role of the groups that communicate, ``pipeline``, or ``point_to_point``."""
+    exposed_communication_s: float
+    """Its part of the exposed communication."""
+
+
+@dataclass(frozen=True)
+class PathPart:
+    """A part of the critical path."""
+
+    kind: Literal["compute", "bubble", "skew", "memory", "reduction", "bytes", "queueing", "latency", "timeout"]
+    """What it is spent on."""
+    time_s: float
+    """How long it is, in the steps that the path is of."""
+    per_mille: int
+    """Its share, in thousandths: those of all parts add up to 1000."""
+    tier: str = ""
+    """The tier of links, of bytes and queueing; else empty."""
+
+    @property
+    def name(self) -> str:
+        """``latency``, or ``nvlink bytes``."""
+        return f"{self.tier} {self.kind}".strip()
+
+
+@dataclass(frozen=True)
 class Summary:
     """The answer. Times are means over ranks unless said otherwise."""
 
@@ -120,7 +149,15 @@ class Summary:
     compute_s: float
     """Time in which compute was busy."""
     exposed_communication_s: float
-    """Time in which compute was idle only because it waited for communication."""
+    """Time in which compute was idle only because it waited for the network."""
+    exposed_by_axis: tuple[Axis, ...] = field(default=(), kw_only=True)
+    """The same by the ranks that communicate: by parallelism."""
+    bubble_s: float = field(default=0.0, kw_only=True)
+    """Time in which compute was idle because another stage of the pipeline had not sent yet, or was not done yet."""
+    skew_s: float = field(default=0.0, kw_only=True)
+    """Time in which compute was idle because another rank had not begun a collective yet, or was not done yet."""
+    idle_s: float = field(default=0.0, kw_only=True)
+    """Time in which compute was idle because there was nothing to do."""
     exposed_memory_s: float
     """Time in which compute was idle only because it waited for memory operations."""
     exposed_fraction: float
@@ -159,9 +196,12 @@ class Summary:
     """Per dimension."""
     packets: Packets | None = field(default=None, kw_only=True)
     """What became of packets; none where the network model has no packets."""
+    critical_path: tuple[PathPart, ...] = field(default=(), kw_only=True)
+    """What the critical path of the first steps is spent on, longest first; empty where no time passes."""
     bottleneck: str
-    """What bounds the step: ``compute``, the name of a dimension, ``latency``, ``imbalance`` between ranks,
-    ``memory``, ``reduction``, ``loss`` of packets, or ``nothing`` where no time passes."""
+    """What most of the critical path is spent on, so that making it faster helps most: the name of a tier of links, or
+    ``compute``, ``bubble``, ``skew`` between ranks, ``memory``, ``reduction``, ``latency``, ``timeout``; ``nothing``
+    where no time passes."""
     reason: str
     """Why, in a sentence or two."""
     network_model: str
@@ -192,6 +232,8 @@ class Summary:
         if values.get("packets") is not None:
             values["packets"] = Packets(**_known(Packets, values["packets"]))
         values["jobs"] = tuple(JobSummary(**_known(JobSummary, each)) for each in values.get("jobs", ()))
+        values["exposed_by_axis"] = tuple(Axis(**_known(Axis, each)) for each in values.get("exposed_by_axis", ()))
+        values["critical_path"] = tuple(PathPart(**_known(PathPart, each)) for each in values.get("critical_path", ()))
         values["faults"] = tuple(values.get("faults", ()))
         values["notes"] = tuple(values["notes"])
         return cls(**values)

@@ -27,6 +27,12 @@ def found(a: dict[str, Any], b: dict[str, Any]) -> list[tuple[str, str, str]]:
         # Not there, and there without a value.
         ({"x": {}}, {"x": {"limit": None}}, []),
         ({"x": {}}, {"x": {"limit": 3}}, [("x.limit", "absent", "3")]),
+        # A degree of parallelism as `--set` takes it.
+        (
+            {"workload": {"parallel": {"model": {"degree": 8}}}},
+            {"workload": {"parallel": {"model": {"degree": 4}}}},
+            [("workload.parallel.model", "8", "4")],
+        ),
         # Entries have names, or else numbers.
         (
             {"dims": [{"name": "local", "size": 2}, {"name": "far", "size": 4}]},

@@ -136,7 +136,7 @@ impl<N: Network> Engine<'_, N> {
         });
         if let Some((index, times)) = known {
             // What is looked at moment by moment is simulated.
-            if !self.watching {
+            if self.activity.is_stopped() {
                 self.leave_out(index, times, until, &beginnings);
             }
             return;
@@ -169,6 +169,10 @@ impl<N: Network> Engine<'_, N> {
             return;
         }
         self.steady.skipped += period * times;
+        if self.calendar.trail.is_on() {
+            self.calendar.trail.leave_out(self.now, length, times);
+            self.compute_again(&before, times);
+        }
         self.book_again(&before, times, period, length);
         let by = Time(length.0.saturating_mul(u64::from(times)));
         let begun = self.beginnings().into_iter().zip(lasting);

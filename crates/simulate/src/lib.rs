@@ -7,7 +7,7 @@
 //!   they share;
 //! - `symmetry`: which ranks stand for others; `unfold`: the way back;
 //! - [`run()`]: the run loop; `watch`: its clock; `report`: from the engine's record to tables and a summary;
-//!   `bottleneck`: what bounds the step, `contention`: which links held back what, `loss`: what time-outs cost, `moments`:
+//!   `diagnosis`: what bounds the step, `contention`: which links held back what, `loss`: what time-outs cost, `moments`:
 //!   what happened when,
 //!   [`cost()`]: what the fabric costs, and what a dollar buys;
 //! - [`check`], [`show`]: what can be said without running;
@@ -15,12 +15,12 @@
 
 mod astra_native;
 mod astra_text;
-mod bottleneck;
 mod chakra;
 mod compute;
 mod contention;
 pub mod convert;
 mod cost;
+mod diagnosis;
 mod faults;
 mod jitter;
 mod jobs;

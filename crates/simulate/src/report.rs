@@ -4,8 +4,8 @@ use crate::prepare::Prepared;
 use crate::scenario::{Network, Scenario, Workload};
 use crate::several::Member;
 use crate::unfold::{self, Row};
-use crate::{bottleneck, contention, cost, jitter, loss, moments, vocabulary};
-use syncline_engine::path::{MAX_TASKS, watched};
+use crate::{contention, cost, diagnosis, jitter, loss, moments, vocabulary};
+use syncline_engine::path::{watched, watched_by_path};
 use syncline_engine::record::{CollectiveRecord, MAX_COLLECTIVES, RankRecord};
 use syncline_engine::{Contention, Job, Record, Stall};
 use syncline_fabric::parts::Way;
@@ -54,7 +54,7 @@ pub(crate) fn timeline(
     let contention = network.contention();
     let stalls = network.stalls();
     let told = (network.packets(), &contention[..], &stalls[..]);
-    let summary = summary(scenario, prepared, &record, &links, &finished, told);
+    let summary = summary(scenario, prepared, &record, &links, told);
     let mut tables = vec![
         layers(prepared, &record),
         collectives(prepared, &finished),
@@ -62,7 +62,7 @@ pub(crate) fn timeline(
         link_table(&links, summary.total_time_s, prepared),
         ranks(prepared, &record),
         moments::activity(prepared, &record, network),
-        moments::critical_path(prepared, job, &record.path),
+        moments::critical_path(prepared, job, &record.path.segments),
     ];
     tables.extend(moments::tiers(prepared, &record, network));
     if matches!(scenario.network, Network::Flow(_)) {
@@ -137,7 +137,6 @@ fn summary(
     prepared: &Prepared,
     record: &Record,
     links: &[LinkRow],
-    finished: &[Row<CollectiveRecord>],
     (packets, contention, stalls): (Option<Packets>, &[Contention], &[Stall]),
 ) -> Summary {
     // Whole numbers, so that it does not matter in how many parts the ranks are summed.
@@ -197,8 +196,8 @@ fn summary(
         ..Summary::default()
     };
     cost::value(&mut summary, prepared);
-    (summary.bottleneck, summary.reason) =
-        bottleneck::bottleneck(&summary, prepared, record, finished, stalls);
+    diagnosis::waits(&mut summary, scenario, prepared, record);
+    diagnosis::diagnose(&mut summary, prepared, record, stalls);
     if summary.dims.iter().any(|dim| dim.name == summary.bottleneck) {
         summary.reason.push_str(&contention::sentence(prepared, contention));
     }
@@ -360,18 +359,13 @@ fn notes(scenario: &Scenario, prepared: &Prepared, record: &Record, links: &[Lin
     let watched = watched(micro_batches);
     if watched < micro_batches {
         notes.push(format!(
-            "critical path and activity are those of the first {watched} of {micro_batches} micro-batches, in which no \
-             gradients are reduced"
-        ));
-    } else if watched < 2 * micro_batches && prepared.workload.iterations > 1 {
-        notes.push(format!(
-            "critical path and activity are those of the first iteration, of {micro_batches} micro-batches"
+            "the table of activity holds the first {watched} of {micro_batches} micro-batches, in which no gradients are \
+             reduced"
         ));
     }
-    if record.path.is_empty() && record.tasks_done > MAX_TASKS {
+    if watched_by_path(micro_batches) < 2 * micro_batches && prepared.workload.iterations > 1 {
         notes.push(format!(
-            "there is no critical path: more than {MAX_TASKS} tasks of simulated ranks in {}",
-            if micro_batches == 1 { "the first two iterations" } else { "the micro-batches that it is of" }
+            "the critical path is that of the first iteration, of {micro_batches} micro-batches"
         ));
     }
     if record.too_many_to_repeat {
@@ -655,7 +649,7 @@ fn ranks(prepared: &Prepared, record: &Record) -> Table {
         )
         .with(
             "exposed_communication_s",
-            "Time in which compute was idle only because it waited for communication",
+            "Time in which compute was idle only because it waited for the network",
             rows.iter().map(|r| r.exposed_communication.as_s()).collect::<Vec<_>>(),
         )
         .with(
@@ -683,5 +677,15 @@ fn ranks(prepared: &Prepared, record: &Record) -> Table {
             "exposed_at_end_s",
             "Part of exposed_communication_s after its last compute",
             rows.iter().map(|r| r.exposed_at_end.as_s()).collect::<Vec<_>>(),
+        )
+        .with(
+            "bubble_s",
+            "Time in which compute was idle because a message that it waited for was not sent yet",
+            rows.iter().map(|r| r.bubble.as_s()).collect::<Vec<_>>(),
+        )
+        .with(
+            "skew_s",
+            "Time in which compute was idle because another rank had not begun a collective yet",
+            rows.iter().map(|r| r.skew.as_s()).collect::<Vec<_>>(),
         )
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use support::{cases, simulate};
 use syncline_diagnostics::Code;
 use syncline_simulate::{Control, Scenario, run};
-use syncline_timeline::{Data, Timeline};
+use syncline_timeline::{Data, PathKind, Timeline};
 
 /// Layers of `forward` and `backward` microseconds each, in blocks of their own, that hand on one element.
 fn layers(number: u32, forward: f64, backward: f64) -> Vec<Value> {
@@ -67,6 +67,19 @@ fn the_bubble_is_p_minus_1_of_m_and_virtual_stages_divide_it() {
         let bubble = 1.0 - summary.compute_s / found;
         let closed = f64::from(p - 1) / (f64::from(m * v) + f64::from(p - 1));
         assert!((bubble - closed).abs() < 1e-6, "{schedule}: {bubble}, expected {closed}");
+        let ratio = summary.bubble_s / summary.compute_s;
+        let closed = f64::from(p - 1) / f64::from(m * v);
+        assert!((ratio - closed).abs() < 1e-6, "{schedule}: bubble {ratio} of compute, expected {closed}");
+        assert!(summary.skew_s == 0.0 && summary.exposed_communication_s < 1e-9, "{summary:?}");
+        // The path says the same.
+        let of = |kind| {
+            summary.critical_path.iter().find(|part| part.kind == kind).map_or(0.0, |part| part.time_s)
+        };
+        let ratio = of(PathKind::Bubble) / of(PathKind::Compute);
+        assert!(
+            (ratio - closed).abs() < 1e-6,
+            "{schedule}: bubble {ratio} of compute on the path, expected {closed}"
+        );
         assert_eq!(summary.micro_batches, Some(u64::from(m)).filter(|&m| m > 1));
     }
 }

@@ -17,7 +17,7 @@ pub mod table;
 pub use counter::Counter;
 pub use outline::Outline;
 pub use span::{Flow, Span, Spans, Track};
-pub use summary::{DimSummary, Ended, JobSummary, Packets, Summary};
+pub use summary::{AxisSummary, DimSummary, Ended, JobSummary, Packets, PathKind, PathPart, Summary};
 pub use table::{Column, Data, Table};
 
 /// Everything that one run leaves.

@@ -99,6 +99,70 @@ pub struct JobSummary {
     pub iterations_per_s_per_w: Option<f64>,
 }
 
+/// Exposed communication of one kind of parallelism.
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
+pub struct AxisSummary {
+    /// Such as `data`: the role of the groups that communicate, `pipeline`, or `point_to_point`.
+    pub name: String,
+    /// Its part of `exposed_communication_s`.
+    pub exposed_communication_s: f64,
+}
+
+/// What time on the critical path is spent on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PathKind {
+    /// Compute, as far as ranks compute that long on average.
+    Compute,
+    /// Compute beyond that of the rank that computes longest: work that ranks do one after the other.
+    Bubble,
+    /// Compute of the rank that computes longest beyond the mean of all.
+    Skew,
+    /// Memory operations, or the host.
+    Memory,
+    /// Combining what was received with local data.
+    Reduction,
+    /// Bytes of messages, at the rate of the links.
+    Bytes,
+    /// Messages that wait for others with which they share links.
+    Queueing,
+    /// Latency of links, injection and endpoints.
+    Latency,
+    /// Connections that stand still until a retransmission time-out.
+    Timeout,
+}
+
+impl PathKind {
+    /// Its name in files and on screens.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Compute => "compute",
+            Self::Bubble => "bubble",
+            Self::Skew => "skew",
+            Self::Memory => "memory",
+            Self::Reduction => "reduction",
+            Self::Bytes => "bytes",
+            Self::Queueing => "queueing",
+            Self::Latency => "latency",
+            Self::Timeout => "timeout",
+        }
+    }
+}
+
+/// A part of the critical path.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PathPart {
+    /// What it is spent on.
+    pub kind: PathKind,
+    /// The tier of links, of bytes and queueing; else empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub tier: String,
+    /// How long it is, in the steps that the path is of.
+    pub time_s: f64,
+    /// Its share, in thousandths: those of all parts add up to 1000.
+    pub per_mille: u32,
+}
+
 /// The answer. Times are means over ranks unless said otherwise.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 pub struct Summary {
@@ -130,8 +194,20 @@ pub struct Summary {
     pub step_time_s: f64,
     /// Time in which compute was busy.
     pub compute_s: f64,
-    /// Time in which compute was idle only because it waited for communication.
+    /// Time in which compute was idle only because it waited for the network.
     pub exposed_communication_s: f64,
+    /// The same by the ranks that communicate: by parallelism, such as `model`, `data` and `pipeline`.
+    #[serde(default)]
+    pub exposed_by_axis: Vec<AxisSummary>,
+    /// Time in which compute was idle because another stage of the pipeline had not sent yet, or was not done yet.
+    #[serde(default)]
+    pub bubble_s: f64,
+    /// Time in which compute was idle because another rank had not begun a collective yet, or was not done yet.
+    #[serde(default)]
+    pub skew_s: f64,
+    /// Time in which compute was idle because there was nothing to do.
+    #[serde(default)]
+    pub idle_s: f64,
     /// Time in which compute was idle only because it waited for memory operations.
     pub exposed_memory_s: f64,
     /// `exposed_communication_s / total_time_s`.
@@ -180,8 +256,11 @@ pub struct Summary {
     /// What became of packets; none where the network model has no packets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets: Option<Packets>,
-    /// What bounds the step: `compute`, the name of a dimension, `latency`, `imbalance` between ranks, `memory`,
-    /// `reduction`, `loss` of packets, or `nothing` where no time passes.
+    /// What the critical path of the first steps is spent on, longest first; empty where no time passes.
+    #[serde(default)]
+    pub critical_path: Vec<PathPart>,
+    /// What most of the critical path is spent on, so that making it faster helps most: the name of a tier of links, or
+    /// `compute`, `bubble`, `skew` between ranks, `memory`, `reduction`, `latency`, `timeout`; `nothing` where no time passes.
     pub bottleneck: String,
     /// Why, in a sentence or two.
     pub reason: String,

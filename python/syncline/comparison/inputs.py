@@ -60,10 +60,24 @@ class Change:
 def changes(a: dict[str, Any], b: dict[str, Any]) -> list[Change]:
     """Every difference, in the order of the scenarios."""
     found: dict[tuple[str, ...], list[tuple[tuple[str, ...], Any, Any]]] = {}
-    a, b = _named(a, b)
+    a, b = _named(_as_set(a), _as_set(b))
     for path, one, other in _differences(a, b, (), ()):
         found.setdefault(path[1], []).append((path[0], one, other))
     return [_change(template, each) for template, each in found.items()]
+
+
+def _as_set(scenario: dict[str, Any]) -> dict[str, Any]:
+    """With degrees of parallelism as a scenario has them: ``model: 8``, and not ``model: {degree: 8}``."""
+    workload = scenario.get("workload") or {}
+    parallel = workload.get("parallel")
+    if not isinstance(parallel, dict):
+        return scenario
+
+    def short(value: Any) -> Any:
+        return value["degree"] if isinstance(value, dict) and list(value) == ["degree"] else value
+
+    short_ones = {key: short(value) for key, value in parallel.items()}
+    return {**scenario, "workload": {**workload, "parallel": short_ones}}
 
 
 def _named(a: dict[str, Any], b: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -39,7 +39,7 @@ _UNITS = {
 
 _PAGES = (
     (r"usd|^power_w|_per_w$|^prices", "docs/how-to/cost.md", "What a dollar buys"),
-    (r"exposed|^communication_s", "docs/explanation/semantics.md", "Exposed communication"),
+    (r"exposed|^communication_s", "docs/explanation/semantics.md", "What a rank's time goes to"),
     (r"queue_delay_s|network_delay_s|reduction_s", "docs/explanation/semantics.md", "Delays of a message"),
     (r"^bottleneck|^reason", "docs/explanation/semantics.md", "The bottleneck in one sentence"),
     (r"^step_time_s|^iteration", "docs/explanation/semantics.md", "The training loop, and what blocks"),

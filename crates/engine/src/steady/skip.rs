@@ -113,7 +113,7 @@ impl<N: Network> Engine<'_, N> {
         for begun in self.to_tell.slots_mut() {
             begun.sequence = begun.sequence.wrapping_add(sequences[usize::from(begun.role)]);
         }
-        for (_, at) in self.leaving.slots_mut() {
+        for (_, at, _) in self.leaving.slots_mut() {
             shift_at(at, iterations);
         }
         for alone in self.alone.slots_mut() {

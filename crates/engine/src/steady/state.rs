@@ -264,7 +264,7 @@ impl<N: Network> Writer<'_, '_, N> {
             Kind::Reduced | Kind::PhaseEnd => self.run_name(event.a),
             Kind::ComputeDone | Kind::MemoryDone | Kind::Begin => self.push([u64::from(event.a)]),
             Kind::Sent => {
-                let (rank, at) = self.engine.leaving[event.a];
+                let (rank, at, _) = self.engine.leaving[event.a];
                 self.push([u64::from(rank)]);
                 self.push(self.at(at));
             }
