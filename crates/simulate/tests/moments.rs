@@ -258,7 +258,8 @@ fn waiting_for_a_slow_rank_is_not_put_down_to_the_network() {
         "faults": [{"rank": [2], "factor": 2.0}],
     });
     let summary = simulate(&value).summary;
-    assert!(summary.exposed_fraction > 0.3, "{summary:?}");
+    assert!(summary.skew_s / summary.total_time_s > 0.3, "{summary:?}");
+    assert!(summary.exposed_fraction < 0.05, "{summary:?}");
     assert_eq!(summary.bottleneck, "skew", "{}", summary.reason);
     // Twice as long as three others: 2 / (5 / 4).
     assert!(
