@@ -230,6 +230,8 @@ class TestJson:
             "a",
             "b",
             "parts",
+            "per_work",
+            "critical_path",
             "worths",
             "inputs",
             "dimensions",
