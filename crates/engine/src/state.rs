@@ -30,9 +30,9 @@ pub(crate) enum Cause {
 pub(crate) struct Waited {
     /// When it was over.
     pub(crate) until: Time,
-    /// Waiting for a message to be sent, in this one and in those that it followed at once.
+    /// Waiting for a message to be sent.
     pub(crate) bubble: Time,
-    /// Waiting for other ranks to issue a collective, likewise.
+    /// Waiting for other ranks to issue a collective.
     pub(crate) skew: Time,
     /// Its role, or the number after the last one.
     pub(crate) axis: u16,

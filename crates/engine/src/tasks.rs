@@ -271,15 +271,13 @@ impl<'a, N: Network> Engine<'a, N> {
     /// Notes how long a communication of `rank` that is over now waited for other ranks, while compute was idle.
     fn waited(&mut self, rank: u32, Waits { since, ready, role }: Waits) {
         let state = &mut self.ranks[rank as usize];
-        let Waited { until, bubble, skew, .. } = state.waited;
-        // One that follows another at once goes on with its wait.
-        let (mut bubble, mut skew) = if until == since { (bubble, skew) } else { Default::default() };
+        let (mut bubble, mut skew) = (Time::ZERO, Time::ZERO);
         let idle = since.max(state.compute.idle_since);
         let late = ready.min(self.now).saturating_sub(idle);
         match role {
             _ if state.compute.running.is_some() => {}
-            Some(_) => skew += late,
-            None => bubble += late,
+            Some(_) => skew = late,
+            None => bubble = late,
         }
         let axis = role.unwrap_or(self.job.workload.roles.len() as u16);
         state.waited = Waited { until: self.now, bubble, skew, axis };

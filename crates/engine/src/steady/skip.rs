@@ -81,7 +81,6 @@ impl<N: Network> Engine<'_, N> {
                 queue.waiting = std::mem::take(&mut queue.waiting).into_iter().map(shift).collect();
             }
             later(&mut rank.reducer_free, by);
-            later(&mut rank.waited.until, by);
             for (at, since) in rank.channels.values_mut().flat_map(|channel| &mut channel.posted) {
                 shift_at(at, iterations);
                 later(since, by);

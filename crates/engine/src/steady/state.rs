@@ -6,7 +6,7 @@
 use crate::calendar::{Event, Kind};
 use crate::record::CollectiveRecord;
 use crate::sets::NUMBER_BIT;
-use crate::state::{At, Cause, DONE, Message, NONE, Rank, Resource, Run, Set, Waited};
+use crate::state::{At, Cause, DONE, Message, NONE, Rank, Resource, Run, Set};
 use crate::{Engine, Network, Order};
 use syncline_units::Time;
 
@@ -107,8 +107,6 @@ impl<N: Network> Writer<'_, '_, N> {
         }
         self.push(rank.running.iter().map(|&running| u64::from(running)));
         self.push([self.ahead(rank.reducer_free), cause(rank.last_cause)]);
-        let Waited { until, bubble, skew, axis } = rank.waited;
-        self.push([self.past(until), bubble.0, skew.0, u64::from(axis)]);
         // Lists of any length begin with it, so that two states do not read alike by chance.
         self.push([rank.channels.len() as u64]);
         for (&(from, tag), channel) in &rank.channels {
