@@ -107,6 +107,35 @@ class JobSummary:
 
 
 @dataclass(frozen=True)
+class Axis:
+    """Exposed communication of one kind of parallelism."""
+
+    name: str
+    """Such as ``data``: the role of the groups that communicate, ``pipeline``, or ``point_to_point``."""
+    exposed_communication_s: float
+    """Its part of the exposed communication."""
+
+
+@dataclass(frozen=True)
+class PathPart:
+    """A part of the critical path."""
+
+    kind: Literal["compute", "bubble", "skew", "memory", "reduction", "bytes", "queueing", "latency", "timeout"]
+    """What it is spent on."""
+    time_s: float
+    """How long it is, in the steps that the path is of."""
+    per_mille: int
+    """Its share, in thousandths: those of all parts add up to 1000."""
+    tier: str = ""
+    """The tier of links, of bytes and queueing; else empty."""
+
+    @property
+    def name(self) -> str:
+        """``latency``, or ``nvlink bytes``."""
+        return f"{self.tier} {self.kind}".strip()
+
+
+@dataclass(frozen=True)
 class Summary:
     """The answer. Times are means over ranks unless said otherwise."""
 
@@ -136,13 +165,43 @@ class Summary:
     compute_s: float
     """Time in which compute was busy."""
     exposed_communication_s: float
-    """Time in which compute was idle only because it waited for communication."""
+    """Time in which compute was idle only because it waited for the network."""
+    exposed_by_axis: tuple[Axis, ...] = field(default=(), kw_only=True)
+    """The same by the ranks that communicate: by parallelism."""
+    bubble_s: float = field(default=0.0, kw_only=True)
+    """Time in which compute was idle because another stage of the pipeline had not sent yet, or was not done yet."""
+    skew_s: float = field(default=0.0, kw_only=True)
+    """Time in which compute was idle because another rank had not begun a collective yet, or was not done yet."""
+    idle_s: float = field(default=0.0, kw_only=True)
+    """Time in which compute was idle because there was nothing to do."""
     exposed_memory_s: float
     """Time in which compute was idle only because it waited for memory operations."""
     exposed_fraction: float
     """Exposed communication over total time."""
     communication_s: float
     """Time in which at least one communication of the rank was under way."""
+    parameters: int | None = field(default=None, kw_only=True)
+    """Parameters of the model; only of training jobs, as all rates of work that follow."""
+    samples_per_step: int | None = field(default=None, kw_only=True)
+    """Samples of a step over all copies of the model: the global batch. None where layers do not say what they are
+    for."""
+    tokens_per_step: int | None = field(default=None, kw_only=True)
+    """Tokens of these samples; none where samples have none."""
+    samples_per_s: float | None = field(default=None, kw_only=True)
+    """Samples per step over step time."""
+    tokens_per_s: float | None = field(default=None, kw_only=True)
+    """Tokens per step over step time."""
+    model_tflop_per_s_per_npu: float | None = field(default=None, kw_only=True)
+    """Model FLOP a second of one NPU, in TFLOP/s: those of the matrix products that forward and backward pass of the
+    model need, about six for each parameter and token and attention's. What is computed again does not count, nor do
+    scores that causal attention masks."""
+    mfu: float | None = field(default=None, kw_only=True)
+    """Model FLOP utilisation, 0 to 1: that over the peak rate of an NPU (Chowdhery et al. 2022, 4.1). None where the
+    compute model has no peak."""
+    mfu_unmasked: float | None = field(default=None, kw_only=True)
+    """The same where all scores of causal attention count, as for PaLM; none where that is the same."""
+    hfu: float | None = field(default=None, kw_only=True)
+    """Hardware FLOP utilisation, 0 to 1: all matrix products that are computed, also again, over the peak rate."""
     faults: tuple[str, ...] = field(default=(), kw_only=True)
     """What was slow or broken, one sentence each."""
     healthy_step_time_s: float | None = field(default=None, kw_only=True)
@@ -177,9 +236,12 @@ class Summary:
     """Where the network model was too quick; none where every link can carry what it was to send."""
     packets: Packets | None = field(default=None, kw_only=True)
     """What became of packets; none where the network model has no packets."""
+    critical_path: tuple[PathPart, ...] = field(default=(), kw_only=True)
+    """What the critical path of the first steps is spent on, longest first; empty where no time passes."""
     bottleneck: str
-    """What bounds the step: ``compute``, the name of a dimension, ``latency``, ``imbalance`` between ranks,
-    ``memory``, ``reduction``, ``loss`` of packets, or ``nothing`` where no time passes."""
+    """What most of the critical path is spent on, so that making it faster helps most: the name of a tier of links, or
+    ``compute``, ``bubble``, ``skew`` between ranks, ``memory``, ``reduction``, ``latency``, ``timeout``; ``nothing``
+    where no time passes."""
     reason: str
     """Why, in a sentence or two."""
     network_model: str
@@ -202,6 +264,7 @@ class Summary:
             left_out.add("overload")
         if self.prices is None:
             left_out.update(_OF_PRICES)
+        left_out.update(key for key in _OF_WORK if getattr(self, key) is None)
         return {key: value for key, value in asdict(self).items() if key not in left_out}
 
     @classmethod
@@ -214,6 +277,8 @@ class Summary:
         if values.get("packets") is not None:
             values["packets"] = Packets(**_known(Packets, values["packets"]))
         values["jobs"] = tuple(JobSummary(**_known(JobSummary, each)) for each in values.get("jobs", ()))
+        values["exposed_by_axis"] = tuple(Axis(**_known(Axis, each)) for each in values.get("exposed_by_axis", ()))
+        values["critical_path"] = tuple(PathPart(**_known(PathPart, each)) for each in values.get("critical_path", ()))
         values["faults"] = tuple(values.get("faults", ()))
         values["notes"] = tuple(values["notes"])
         return cls(**values)
@@ -221,6 +286,19 @@ class Summary:
 
 _OF_SEVERAL = ("micro_batches", "simulated_micro_batches")
 """Keys that are left out where an iteration has one micro-batch."""
+
+_OF_WORK = (
+    "parameters",
+    "samples_per_step",
+    "tokens_per_step",
+    "samples_per_s",
+    "tokens_per_s",
+    "model_tflop_per_s_per_npu",
+    "mfu",
+    "mfu_unmasked",
+    "hfu",
+)
+"""Keys that are left out where they are not known."""
 
 _OF_PRICES = (
     "prices",

@@ -55,6 +55,7 @@ def test_message_sizes_of_a_layer(model: str, network: str) -> None:
     result = syncline.simulate(
         workload={
             "model": model,
+            "types": {"gradients": "bf16"},
             "layers": 1,
             "batch_per_npu": batch,
             "sequence": sequence,

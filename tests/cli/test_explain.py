@@ -89,8 +89,8 @@ class TestNames:
 
     def test_a_column_of_several_tables(self, cli: Cli) -> None:
         shown = cli("explain", "exposed_communication_s").stdout
-        assert shown.startswith("exposed_communication_s is in 5 places.\n")
-        for name in ("summary", "summary.jobs[]", "layers", "ranks", "jobs"):
+        assert shown.startswith("exposed_communication_s is in 6 places.\n")
+        for name in ("summary", "summary.jobs[]", "summary.exposed_by_axis[]", "layers", "ranks", "jobs"):
             assert f"\n{name}.exposed_communication_s  float, in seconds\n" in shown
 
     def test_a_table(self, cli: Cli) -> None:

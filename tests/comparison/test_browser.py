@@ -58,7 +58,8 @@ def test_numbers_are_those_of_the_runs(browser: Any, example: tuple[syncline.Com
         "table.parts tbody tr", "rows => rows.map(row => [...row.cells].map(cell => cell.textContent))"
     )
     assert [row[:4] for row in rows] == [
-        [each.name, time(each.a_s), time(each.b_s), signed(each.difference_s)] for each in found.parts
+        [each.name, time(each.a_s), time(each.b_s), signed(each.difference_s)]
+        for each in (*found.parts, *found.per_work)
     ]
     # The tables below charts are written by the page's script; they agree with the terminal's digits.
     layers = opened.table("compare_layers")[1:]

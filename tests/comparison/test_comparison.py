@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import syncline
+from syncline.comparison import pairs
 from syncline.comparison.pairs import alike_layers
 from tests.comparison.runs import JOB, alone, job, kept
 from tests.report.runs import resnet
@@ -21,6 +23,19 @@ class TestNumbers:
         assert sum(each.a_s for each in parts) == pytest.approx(step.a_s)
         assert sum(each.difference_s for each in parts) == pytest.approx(step.difference_s)
         assert (step.a_s, step.b_s) == (found.a.summary.step_time_s, found.b.summary.step_time_s)
+
+    def test_parts_of_the_critical_path_add_up(self) -> None:
+        found = syncline.compare(job(), job(fabric__dims__ring__rate="50GB/s"))
+        assert sum(each.a for each in found.critical_path) == sum(each.b for each in found.critical_path) == 1000
+        shares = {each.name: (each.a, each.b) for each in found.critical_path}
+        assert shares["ring bytes"][0] > shares["ring bytes"][1] > 0
+
+    def test_steps_of_different_work_are_compared_for_the_same(self) -> None:
+        a, b = (replace(job().summary) for _ in range(2))
+        for each, samples in ((a, 8), (b, 16)):
+            object.__setattr__(each, "samples_per_step", samples)
+        (pair,) = pairs.per_work(a, b)
+        assert (pair.name, pair.a_s, pair.b_s) == ("a sample", a.step_time_s / 8, b.step_time_s / 16)
 
     def test_layers_account_for_the_whole_difference(self) -> None:
         found = syncline.compare(job(), job(fabric__dims__ring__rate="50GB/s"))
@@ -137,7 +152,7 @@ class TestAnswer:
 
         scenario = ROOT / "examples" / "transformer-hybrid" / "scenario.yaml"
         found = syncline.compare(_transformer(), syncline.simulate(scenario, set={"workload.batch_per_npu": 16}))
-        assert "The inputs differ in 16 keys of workload.layers." in found.answer
+        assert "The inputs differ in workload.batch_per_npu (32 -> 16) and 16 keys of workload.layers." in found.answer
 
 
 class TestWarnings:
@@ -151,7 +166,8 @@ class TestWarnings:
         assert "A has 8 ranks and B 4" in self.warnings(job(), job(fabric__dims__ring__size=2))
 
     def test_other_jobs(self) -> None:
-        assert "The jobs differ" in self.warnings(resnet(), _transformer())
+        told = self.warnings(resnet(), _transformer())
+        assert "A step does different work: 1024 samples in A and 128 in B" in told
 
     def test_communication_alone(self) -> None:
         assert "a job of communication alone" in self.warnings(job(), alone())
@@ -215,6 +231,8 @@ class TestJson:
             "a",
             "b",
             "parts",
+            "per_work",
+            "critical_path",
             "worths",
             "inputs",
             "dimensions",

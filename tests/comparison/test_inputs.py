@@ -27,6 +27,12 @@ def found(a: dict[str, Any], b: dict[str, Any]) -> list[tuple[str, str, str]]:
         # Not there, and there without a value.
         ({"x": {}}, {"x": {"limit": None}}, []),
         ({"x": {}}, {"x": {"limit": 3}}, [("x.limit", "absent", "3")]),
+        # Keys are those that --set takes.
+        (
+            {"workload": {"parallel": {"model": {"degree": 4}, "data": "rest"}, "sample": {"tokens": 1}}},
+            {"workload": {"parallel": {"model": {"degree": 8}, "data": {"dims": ["a", "b"]}}, "sample": {"tokens": 2}}},
+            [("workload.parallel.model", "4", "8"), ("workload.parallel.data", "rest", "a, b")],
+        ),
         # Entries have names, or else numbers.
         (
             {"dims": [{"name": "local", "size": 2}, {"name": "far", "size": 4}]},

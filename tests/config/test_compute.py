@@ -170,7 +170,10 @@ def test_measured_times_are_divided_as_given_ones_are(scenario: Callable[..., Lo
         (("time: 5us", "time: 5"), ["t.yaml:7", "say the unit"]),
         (("pass: update", "pass: forward"), ["t.yaml:6", "forward of layer `conv1` is given twice"]),
         (("device", "devise"), ["t.yaml:2", "did you mean `device`?"]),
-        (("device: a CPU", "data_type: fp16"), ["s.yaml:6", "another data_type", "found `fp16`, allowed: fp32"]),
+        (
+            ("device: a CPU", "data_type: fp16"),
+            ["s.yaml:6", "another data_type", "found `fp16`, allowed: fp32", "workload.precision"],
+        ),
     ],
 )
 def test_tables_that_do_not_fit(change: tuple[str, str], expected: list[str], scenario: Callable[..., Loaded]) -> None:

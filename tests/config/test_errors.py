@@ -331,9 +331,39 @@ error[SL0101]: unknown key `sequence`
 2 | workload: { model: mlp, sequence: 128 }
   |                         ^^^^^^^^ found `sequence`
   |
-  = note: allowed: model, parallel, iterations, micro_batches, batch_per_npu,
-          data_type, optimizer, sizes, bias
+  = note: allowed: model, parallel, iterations, micro_batches, global_batch,
+          types, batch_per_npu, precision, optimizer, sizes, bias
   = note: key `workload.sequence`""",
+    ),
+    "a kind of parallelism by its name elsewhere": (
+        HEAD + "workload: { model: decoder, parallel: { tp: 8 } }\n" + FABRIC,
+        """\
+error[SL0101]: unknown key `tp`
+ --> s.yaml:2:41
+  |
+2 | workload: { model: decoder, parallel: { tp: 8 } }
+  |                                         ^^ found `tp`
+  |
+  = note: allowed: model, data, pipeline, order, backward, schedule,
+          virtual_stages, zero, recompute, divided_checkpoints, sequence,
+          overlap
+  = note: key `workload.parallel.tp`
+  = help: tensor parallelism is `parallel.model`, such as `parallel: { model: 8 }`""",
+    ),
+    "a kind of parallelism that there is not": (
+        HEAD + "workload: { model: mlp, parallel: { context: 2 } }\n" + FABRIC,
+        """\
+error[SL0101]: unknown key `context`
+ --> s.yaml:2:37
+  |
+2 | workload: { model: mlp, parallel: { context: 2 } }
+  |                                     ^^^^^^^ found `context`
+  |
+  = note: allowed: model, data, pipeline, order, backward, schedule,
+          virtual_stages, zero, recompute, divided_checkpoints, sequence,
+          overlap
+  = note: key `workload.parallel.context`
+  = help: context parallelism is not modelled yet; `parallel.sequence` is Megatron-LM's sequence parallelism""",
     ),
     "micro-batches of what is no training": (
         HEAD + "workload: { chakra: job, micro_batches: 2 }\n" + FABRIC,

@@ -154,12 +154,12 @@ def test_paths_are_relative_to_their_file(
 
 def test_a_model_becomes_its_layers(scenario: Callable[..., Loaded]) -> None:
     resolved = scenario(
-        "workload: { model: resnet50, batch_per_npu: 8, data_type: fp16 }\n"
+        "workload: { model: resnet50, batch_per_npu: 8, precision: fp16 }\n"
         + FABRIC
         + "compute: { model: roofline, accelerator: A100 }\n"
     ).resolved
     assert len(resolved["workload"]["layers"]) == 54
-    assert resolved["workload"]["data_type"] == "fp16"
+    assert resolved["workload"]["types"]["parameters"] == "fp16"
     assert _core.parse_quantity("flop_rate", resolved["compute"]["peak"]) == 312 * 10**12
 
 

@@ -19,7 +19,7 @@ def test_each_job_has_a_section_of_its_own(scenario: Callable[..., Loaded]) -> N
 {FABRIC}compute: {{ model: roofline, accelerator: A100 }}
 collectives: {{ chunks: 7, order: lifo }}
 jobs:
-  - {{ name: a, workload: {{ model: mlp, data_type: fp16 }}, placement: "0-2, 7" }}
+  - {{ name: a, workload: {{ model: mlp, precision: fp16 }}, placement: "0-2, 7" }}
   - {{ name: b, workload: {COMM}, placement: [3, 4], start: 2ms, compute: given, collectives: {{ chunks: 3 }} }}
 """
     loaded = scenario(text)

@@ -48,18 +48,24 @@ def file(tmp_path):
 def test_a_file_is_a_model_by_its_name(file):
     loaded = load(scenario(str(file(GPT2)), sequence=256, batch_per_npu=2))
     workload = loaded.resolved["workload"]
-    assert (workload["model"], workload["data_type"]) == ("gpt2", "bf16")
+    assert (workload["model"], workload["types"]["parameters"]) == ("gpt2", "bf16")
     assert sum(layer["parameters"] for layer in workload["layers"]) == 124_439_808
     assert workload["layers"][0]["outputs"] == 2 * 256 * 768
 
 
-def test_the_type_of_elements_counts_in_exchanges(file):
-    def sent(dtype, **more):
-        path = file({**GPT2, "n_layer": 1, "torch_dtype": dtype})
+def test_the_type_of_gradients_counts_in_exchanges(file):
+    def sent(**more):
+        path = file({**GPT2, "n_layer": 1, "torch_dtype": "float16"})
         return syncline.simulate(scenario(str(path), sequence=64, **more)).summary.bytes
 
-    assert sent("float32") == 2 * sent("float16")
-    assert sent("float32", data_type="fp16") == sent("float16")
+    assert sent() == sent(precision="fp32") == sent(precision="fp8") == 2 * sent(precision="fp16")
+    assert sent(types={"gradients": "bf16"}) == sent(precision="fp16")
+
+
+def test_what_a_file_says_and_the_layers_lack_is_noted(file):
+    path = str(file({**GPT2, "quantization_config": {"quant_method": "gptq"}}))
+    notes = syncline.simulate(scenario(path, layers=1, sequence=64)).summary.notes
+    assert any("`quantization_config` (gptq) is left out" in note for note in notes)
 
 
 def test_a_vocabulary_is_padded_to_a_multiple_of_the_ranks(file):
@@ -76,10 +82,12 @@ def test_a_vocabulary_is_padded_to_a_multiple_of_the_ranks(file):
     assert odd.summary.bytes == even.summary.bytes
 
 
-def test_a_file_that_is_called_config_is_named_after_its_folder(tmp_path):
-    folder = tmp_path / "gpt2-small"
+def test_a_file_that_is_called_config_is_named_by_what_it_says(tmp_path):
+    folder = tmp_path / "checks"
     folder.mkdir()
     (folder / "config.json").write_text(json.dumps(GPT2))
+    assert load(scenario(str(folder / "config.json"))).resolved["workload"]["model"] == "gpt2"
+    (folder / "config.json").write_text(json.dumps({**GPT2, "_name_or_path": "openai/gpt2-small"}))
     assert load(scenario(str(folder / "config.json"))).resolved["workload"]["model"] == "gpt2-small"
 
 

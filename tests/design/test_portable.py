@@ -22,24 +22,23 @@ ELSEWHERE = {"compute": {"model": "roofline", "accelerator": "A100"}, "fabric": 
     "workload",
     [
         {"model": "decoder", "layers": 2, "sequence": 64, "micro_batches": 3, "parallel": {"model": 2, "zero": 1}},
-        {"model": "resnet50", "iterations": 2, "data_type": "fp16", "optimizer": "none"},
+        {"model": "resnet50", "iterations": 2, "precision": "fp16", "optimizer": "none"},
         {"model": "dlrm", "parallel": {"data": "all"}},
     ],
 )
 def test_layers_read_again_are_the_same(workload: dict[str, object]) -> None:
     resolved = load({"workload": workload, **ELSEWHERE}).resolved["workload"]
     again = load({"workload": portable.layers(workload, resolved), **ELSEWHERE}).resolved["workload"]
-    assert again == {key: value for key, value in resolved.items() if key not in ("model", "batch_per_npu")}
+    assert again == {key: value for key, value in resolved.items() if key != "model"}
 
 
 def test_the_winner_needs_no_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With layers that are taken for traced ones: PyTorch itself is in the next test."""
-    from syncline.models import traced
-    from syncline.models.registry import build
+    from syncline.models import registry, traced
     from syncline.models.traced import factory
 
-    layers = build("mlp", data_type="fp16")
-    found_in = SimpleNamespace(scenario=lambda: layers, data_type="fp16", name="net", batch_per_npu=32)
+    built = registry.layers("mlp", precision="fp16")
+    found_in = SimpleNamespace(layers=built, precision="fp16", name="net", batch_per_npu=32)
     monkeypatch.setattr(factory, "build", lambda *_, **__: (None, ()))
     monkeypatch.setattr(traced, "from_torch", lambda *_, **__: found_in)
     workload = {"module": "only_here:net", "iterations": 2, "parallel": {"data": "all", "overlap": "none"}}

@@ -68,6 +68,8 @@ PARTS = {
     "ModuleWorkload": ("A PyTorch module", "PyTorch module"),
     "ModuleInput": ("A PyTorch module", "input"),
     "LayersWorkload": ("Layers", "layers"),
+    "Sample": ("Layers", "sample"),
+    "Types": ("Element types", "element types"),
     "Layer": ("One layer", "layer"),
     "Ops": ("Work", "operations"),
     "Product": ("Matrix products", "matrix product"),
@@ -212,11 +214,15 @@ def testbed(name: str) -> list[str]:
     return _keys(TESTBED if name == "Spec" else TESTBED["definitions"][name], name)
 
 
+OF_MODELS = ("model", "parallel", "iterations", "micro_batches", "global_batch", "types")
+"""Keys of a model's workload that are no parameters of models."""
+
+
 def _keys(part: dict[str, Any], name: str) -> list[str]:
     required = part.get("required", [])
     rows = []
     for key, entry in part["properties"].items():
-        if name == "ModelWorkload" and key not in ("model", "parallel", "iterations"):
+        if name == "ModelWorkload" and key not in OF_MODELS:
             continue
         default = "required" if key in required else _default(entry)
         rows.append([f"`{key}`", _type(entry), default, entry.get("description", ""), SOURCES.get(f"{name}.{key}", "")])
@@ -282,7 +288,7 @@ def _type(entry: dict[str, Any]) -> str:
             return f"list of {_plural(_type(entry['items']))}"
         case "object":
             words = entry.get("propertyNames", {}).get("enum")
-            key = "collective" if words else "name"
+            key = "name" if not words else "data type" if "fp32" in words else "collective"
             if entry["additionalProperties"] is True:
                 return f"mapping from {key} to value"
             return f"mapping from {key} to {_type(entry['additionalProperties'])}"
@@ -317,7 +323,8 @@ def models() -> list[str]:
     lines += _parameters(COMMON)
     said: list[tuple[list[str], dict[str, Any]]] = []
     for name, info in MODELS.items():
-        own = {key: parameter for key, parameter in info.parameters.items() if key not in COMMON}
+        common = {key for key, parameter in COMMON.items() if info.parameters[key].default == parameter.default}
+        own = {key: parameter for key, parameter in info.parameters.items() if key not in common}
         same = next((entry for entry in said if list(entry[1]) == list(own)), None)
         if same:
             same[0].append(name)

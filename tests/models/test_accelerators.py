@@ -4,8 +4,18 @@ import pytest
 
 from syncline.models import DATA_TYPES, ModelError
 from syncline.models.accelerators import _amount, find, load
+from syncline.models.types import PRECISIONS
 
-NAMES = ["V100-SXM2-16GB", "V100-SXM2-32GB", "A100-SXM4-40GB", "A100-SXM4-80GB", "H100-SXM5-80GB"]
+NAMES = [
+    "V100-SXM2-16GB",
+    "V100-SXM2-32GB",
+    "A100-SXM4-40GB",
+    "A100-SXM4-80GB",
+    "H100-SXM5-80GB",
+    "H200-SXM-141GB",
+    "B200-SXM-180GB",
+    "GB200-NVL72",
+]
 
 
 def test_what_there_is():
@@ -25,7 +35,7 @@ def test_every_number_has_a_source_and_a_plausible_size(accelerator):
 
 
 @pytest.mark.parametrize(
-    ("name", "both_directions"), [("V100", 300), ("A100", 600), ("H100", 900)], ids=["V100", "A100", "H100"]
+    ("name", "both_directions"), [("V100", 300), ("A100", 600), ("H100", 900), ("H200", 900), ("B200", 1800)]
 )
 def test_links_add_up_to_what_data_sheets_quote(name, both_directions):
     assert 2 * find(name).scale_up.bytes_per_s == both_directions * 10**9
@@ -39,7 +49,7 @@ def test_data_sheet_rates():
 
 
 def test_as_a_compute_model():
-    assert find("A100").roofline("bf16") == {
+    assert find("A100").roofline(PRECISIONS["bf16"]) == {
         "model": "roofline",
         "accelerator": "A100-SXM4-80GB",
         "peak": "312TFLOP/s",
@@ -63,10 +73,30 @@ def test_an_unknown_name_is_told_the_nearest():
     assert (caught.value.key, caught.value.nearest) == ("accelerator", "H100")
 
 
+@pytest.mark.parametrize("name", ["B300", "MI300X", "TPU v5e", "L40S"])
+def test_another_product_is_not_taken_for_a_typing_error(name):
+    with pytest.raises(ModelError) as caught:
+        find(name)
+    assert caught.value.nearest is None
+
+
+def test_capacities_are_those_of_the_memory():
+    """As nvidia-smi counts MiB, within the half per cent that ECC and the driver take."""
+    found = {"A100": 81_920, "A100-40GB": 40_960, "H100": 81_559, "H200": 143_771, "B200": 183_359}
+    for name, mebibytes in found.items():
+        assert 0.994 < mebibytes * 2**20 / find(name).memory_bytes <= 1
+
+
+def test_fp8_computes_the_rest_in_bf16():
+    fp8 = find("H100").roofline(PRECISIONS["fp8"])
+    assert (fp8["peak"], fp8["peaks"]) == ("1.9789PFLOP/s", {"bf16": "989.4TFLOP/s"})
+    assert "peaks" not in find("H100").roofline(PRECISIONS["tf32"])
+
+
 def test_a_missing_data_type_is_refused():
     with pytest.raises(ModelError) as caught:
-        find("V100").roofline("bf16")
-    assert (caught.value.key, caught.value.allowed) == ("data_type", "one of fp32, fp16, fp64")
+        find("V100").roofline(PRECISIONS["bf16"])
+    assert (caught.value.key, caught.value.allowed) == ("precision", "one of fp32, fp16, fp64")
 
 
 def test_what_is_loaded_is_the_callers_own():

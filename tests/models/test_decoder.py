@@ -80,8 +80,10 @@ def test_parameters_and_operations_of_narayanan(layers_, hidden, heads, billions
     built = layers("gpt3_175b", layers=layers_, hidden=hidden, heads=heads, vocabulary=v)
     assert sum(layer.parameters for layer in built) / 1e9 == pytest.approx(billions, abs=0.05)
     # Equation 3 without recomputation: 72 B s l h^2 (1 + s / 6h + V / 12lh) for forward and backward.
-    products = 6 * sum(layer.multiply_adds for layer in built)
-    assert products == 72 * s * layers_ * hidden**2 + 12 * s * s * layers_ * hidden + 6 * s * hidden * v
+    # That counts all scores, also those that the mask hides; attention needs half of them.
+    needed, masked = (6 * sum(getattr(layer, each) for layer in built) for each in ("multiply_adds", "masked"))
+    assert masked == 6 * s * s * layers_ * hidden
+    assert needed + masked == 72 * s * layers_ * hidden**2 + 12 * s * s * layers_ * hidden + 6 * s * hidden * v
 
 
 def test_a_block_without_biases_and_norms_has_twelve_squares():
@@ -101,9 +103,7 @@ def test_division_is_megatrons():
         "dropout": "replicated",
         "block1.norm1": "replicated",
         "block1.qkv": "column",
-        "block1.scores": "divided",
-        "block1.softmax": "divided",
-        "block1.context": "divided",
+        "block1.attention": "divided",
         "block1.output": "row",
         "block1.norm2": "replicated",
         "block1.mlp1": "column",
@@ -117,7 +117,7 @@ def test_division_is_megatrons():
 
 
 def test_layers_say_what_pipelines_and_recomputation_need():
-    built = named(layers=2, kv_heads=4)
+    built = named(layers=2, kv_heads=4, attention="unfused")
     blocks = {layer.block: name.split(".")[0] for name, layer in built.items() if layer.block}
     assert blocks == {1: "block1", 2: "block2"}
     assert [name for name, layer in built.items() if layer.selective and layer.block == 2] == [
@@ -147,13 +147,16 @@ def test_attention_and_perceptron_side_by_side_exchange_once():
 SHAPES = [
     {},
     {"positions": 0, "rotary": True, "norm": "rms", "gated": True, "activation": "silu", "feed_forward": 2048},
-    {"kv_heads": 4, "head_size": 96, "qk_norm": True},
+    {"kv_heads": 4, "head_size": 96, "qk_norm": "head"},
+    {"kv_heads": 4, "qk_norm": "all", "norm": "rms", "norm_at": "after"},
+    {"attention": "fused_full", "norm_bias": False, "embedding_norm": True},
     {"block": "parallel", "norms": 2, "dropout": False},
     {"norms": 4, "norm": "rms"},
 ]
+UNFUSED = [{**shape, "attention": "unfused"} for shape in SHAPES if shape.get("attention") is None]
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", UNFUSED)
 def test_outputs_feed_the_next_layer(shape):
     built = layers("decoder", batch_per_npu=3, layers=2, sequence=40, **shape)
     tokens, width = 3 * 40, 12 * shape.get("head_size", 64)
@@ -171,6 +174,59 @@ def test_outputs_feed_the_next_layer(shape):
 
 
 @pytest.mark.parametrize("shape", SHAPES)
+def test_outputs_of_fused_attention_feed_the_next_layer(shape):
+    built = {x.name: x for x in layers("decoder", batch_per_npu=3, layers=1, sequence=40, **shape)}
+    width = 12 * shape.get("head_size", 64)
+    kv_width = width // 12 * shape.get("kv_heads", 12)
+    assert built["block1.qkv"].outputs == 120 * (width + 2 * kv_width)
+    assert built["block1.attention"].outputs == built["block1.output"].inputs == 120 * width
+
+
+@pytest.mark.parametrize("sequence", [1, 2, 7, 1024])
+def test_fused_attention_does_what_flashattention_counts(sequence):
+    """Dao 2023, 4.1: 4 s^2 d h FLOP forward, half of that causal; 2.5 times as many backward."""
+    sizes = {"layers": 1, "batch_per_npu": 3, "sequence": sequence, "dropout": False}
+
+    def products(attention, name="attention"):
+        layer = named(**sizes, attention=attention)[f"block1.{name}"]
+        passes = (layer.forward, layer.input_grad)
+        return [sum(2 * x.m * x.k * x.n * x.count for x in each.products) for each in passes]
+
+    seen = (sequence + 1) // 2
+    forward, backward = products("fused")
+    assert forward == 4 * 3 * sequence * seen * 768
+    assert backward == 2.5 * forward
+    full, full_backward = products("fused_full")
+    assert (full, full_backward) == (4 * 3 * sequence**2 * 768, 10 * 3 * sequence**2 * 768)
+    # One by one, two products each way cost twice as much backward, and compute every score.
+    parts = [products("unfused", name) for name in ("scores", "context")]
+    assert [sum(part[at] for part in parts) for at in (0, 1)] == [full, 2 * full]
+    # What the model needs is the same, however it is computed.
+    counts = {
+        attention: [sum(getattr(x, each) for x in layers("decoder", **sizes, attention=attention)) for each in COUNTS]
+        for attention in ("fused", "fused_full", "unfused")
+    }
+    assert counts["fused"] == counts["fused_full"] == counts["unfused"]
+
+
+COUNTS = ("multiply_adds", "masked")
+
+
+def test_fused_attention_moves_and_keeps_no_scores():
+    def attention(sequence, **more):
+        return named(layers=1, sequence=sequence, positions=sequence, dropout=False, **more)["block1.attention"]
+
+    for sequence in (1024, 2048):
+        layer = attention(sequence)
+        # Queries, keys, values, and the result; backward these twice, and nothing else.
+        assert layer.forward.moved == 4 * sequence * 768
+        assert layer.input_grad.moved == 8 * sequence * 768
+        # Queries, keys, values in two bytes; a number in four for each token and head.
+        assert layer.kept.memory("bf16") == sequence * (3 * 768 * 2 + 12 * 4)
+    assert attention(64, kv_heads=3).forward.moved == 64 * (2 * 768 + 2 * 192)
+
+
+@pytest.mark.parametrize("shape", UNFUSED)
 def test_backward_costs_about_twice_the_forward_pass(shape):
     built = layers("decoder", layers=2, **shape)
     forward = sum(layer.forward.flop for layer in built)
@@ -203,6 +259,9 @@ def test_messages_of_the_layer_files_of_hier2021():
         ({"sequence": 1025}, "sequence", "at most positions, which is 1024"),
         ({"norms": 1}, "norms", "2 or 4"),
         ({"norms": 4, "block": "parallel"}, "norms", "1 or 2"),
+        ({"norm_at": "after", "norms": 4}, "norm_at", "before, where a block is parallel or has norms on both sides"),
+        ({"norm_at": "after", "block": "parallel"}, "norm_at", "before, where"),
+        ({"attention": "flash"}, "attention", "one of fused, fused_full, unfused"),
         ({"activation": "gelo"}, "activation", "one of gelu, silu, relu"),
         ({"layers": 10_000, "hidden": 1 << 20, "heads": 1, "batch_per_npu": 1 << 20}, "model", "2^63"),
     ],

@@ -4,6 +4,7 @@ import pytest
 
 import syncline
 from syncline.models import ModelError, build, layers
+from syncline.models.types import PRECISIONS, Types
 
 MIB = 1 << 20
 
@@ -47,8 +48,8 @@ def test_operations_and_bytes_of_table_v():
     assert embedding.forward.flop == 59 * 64 * 64 * 512
     assert 2 * embedding.outputs == 4 * MIB
     # A vector that was looked up is read, changed by its gradient, and written.
-    assert embedding.update("fp16")[1] == 3 * 251_658_240
-    assert built["top3"].update("int8") == (2 * 2048 * 2048, 3 * 2048 * 2048)
+    assert embedding.update(PRECISIONS["fp16"])[1] == 3 * 251_658_240
+    assert built["top3"].update(Types.uniform("int8")) == (2 * 2048 * 2048, 3 * 2048 * 2048)
 
 
 def test_times_of_table_iv():

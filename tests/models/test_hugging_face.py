@@ -132,7 +132,205 @@ PUBLISHED = {
         ),
         2_614_341_888,
     ),
+    # Counts of the checkpoints, from here on too; each is derived by hand in COUNTED below.
+    "Gemma-3-1B": (
+        config(
+            "gemma3_text",
+            d=1152,
+            n=26,
+            heads=4,
+            v=262_144,
+            p=32_768,
+            intermediate_size=6912,
+            num_key_value_heads=1,
+            head_dim=256,
+        ),
+        999_885_952,
+    ),
+    # 4,300,079,472 with 416,866,032 of the vision model and 2,950,272 of the projector. The file leaves the rest out.
+    "Gemma-3-4B, text": (
+        {
+            "model_type": "gemma3",
+            "text_config": {
+                "model_type": "gemma3_text",
+                "hidden_size": 2560,
+                "intermediate_size": 10_240,
+                "num_hidden_layers": 34,
+                "sliding_window": 1024,
+            },
+            "vision_config": {"hidden_size": 1152},
+        },
+        4_300_079_472 - 416_866_032 - 2_950_272,
+    ),
+    "OLMo-1B": (
+        config("olmo", d=2048, n=16, heads=16, v=50_304, p=2048, intermediate_size=8192, tie_word_embeddings=True),
+        1_176_764_416,
+    ),
+    "OLMo-2-7B": (
+        config("olmo2", d=4096, n=32, heads=32, v=100_352, p=4096, intermediate_size=11_008),
+        7_298_617_344,
+    ),
+    "Granite-3.0-2B": (
+        config(
+            "granite",
+            d=2048,
+            n=40,
+            heads=32,
+            v=49_155,
+            p=4096,
+            intermediate_size=8192,
+            num_key_value_heads=8,
+            tie_word_embeddings=True,
+        ),
+        2_533_531_648,
+    ),
+    "Minitron-4B": (
+        config(
+            "nemotron",
+            d=3072,
+            n=32,
+            heads=24,
+            v=256_000,
+            p=4096,
+            intermediate_size=9216,
+            num_key_value_heads=8,
+            head_dim=128,
+            hidden_act="relu2",
+        ),
+        4_190_509_056,
+    ),
+    "Command-R": (
+        config(
+            "cohere", d=8192, n=40, heads=64, v=256_000, p=131_072, intermediate_size=22_528, num_key_value_heads=64
+        ),
+        34_980_831_232,
+    ),
+    "Command-R+": (
+        config(
+            "cohere",
+            d=12_288,
+            n=64,
+            heads=96,
+            v=256_000,
+            p=131_072,
+            intermediate_size=33_792,
+            num_key_value_heads=8,
+            use_qk_norm=True,
+        ),
+        103_810_674_688,
+    ),
+    "Command-R7B": (
+        config(
+            "cohere2", d=4096, n=32, heads=32, v=256_000, p=132_096, intermediate_size=14_336, num_key_value_heads=8
+        ),
+        8_028_033_024,
+    ),
+    "StarCoder": (
+        gpt("gpt_bigcode", d=6144, n=40, heads=48, v=49_152, p=8192, n_inner=24_576, multi_query=True),
+        15_517_456_384,
+    ),
+    "StarCoder2-3B": (
+        config(
+            "starcoder2", d=3072, n=30, heads=24, v=49_152, p=16_384, intermediate_size=12_288, num_key_value_heads=2
+        ),
+        3_030_371_328,
+    ),
+    "StarCoder2-7B": (
+        config(
+            "starcoder2", d=4608, n=32, heads=36, v=49_152, p=16_384, intermediate_size=18_432, num_key_value_heads=4
+        ),
+        7_173_923_840,
+    ),
+    "Falcon-RW-1B": (
+        config(
+            "falcon",
+            d=2048,
+            n=24,
+            heads=32,
+            v=50_304,
+            p=2048,
+            alibi=True,
+            bias=True,
+            multi_query=False,
+            parallel_attn=False,
+        ),
+        1_311_625_216,
+    ),
+    "Falcon-7B": (config("falcon", d=4544, n=32, heads=71, v=65_024, p=2048, multi_query=True), 6_921_720_704),
+    "Falcon-40B": (
+        config("falcon", d=8192, n=60, heads=128, v=65_024, p=2048, new_decoder_architecture=True, num_kv_heads=8),
+        41_303_293_952,
+    ),
+    "BLOOM-560M": (
+        {"model_type": "bloom", "n_embed": 1024, "n_layer": 24, "num_attention_heads": 16, "vocab_size": 250_880},
+        559_214_592,
+    ),
+    "BLOOM": (
+        {"model_type": "bloom", "hidden_size": 14_336, "n_layer": 70, "n_head": 112, "vocab_size": 250_880},
+        176_247_271_424,
+    ),
+    "MPT-7B": (
+        {
+            "model_type": "mpt",
+            "d_model": 4096,
+            "n_heads": 32,
+            "n_layers": 32,
+            "expansion_ratio": 4,
+            "max_seq_len": 2048,
+            "vocab_size": 50_432,
+            "no_bias": True,
+            "attn_config": {"alibi": True, "qk_ln": False, "attn_pdrop": 0},
+        },
+        6_649_286_656,
+    ),
 }
+
+
+def _swiglu(d, ff):
+    return 3 * d * ff
+
+
+COUNTED = {
+    # From the architectures, by hand: tables, attention, perceptron, norms of each block, what is left.
+    "Gemma-3-1B": 262_144 * 1152
+    + 26 * (1152 * 256 * (4 + 1 + 1 + 4) + _swiglu(1152, 6912) + 4 * 1152 + 2 * 256)
+    + 1152,
+    "Gemma-3-4B, text": 262_208 * 2560
+    + 34 * (2560 * 256 * (8 + 4 + 4 + 8) + _swiglu(2560, 10_240) + 4 * 2560 + 2 * 256)
+    + 2560,
+    "OLMo-1B": 50_304 * 2048 + 16 * (4 * 2048**2 + _swiglu(2048, 8192)),
+    "OLMo-2-7B": 2 * 100_352 * 4096 + 32 * (4 * 4096**2 + _swiglu(4096, 11_008) + 2 * 4096 + 2 * 4096) + 4096,
+    "Granite-3.0-2B": 49_155 * 2048 + 40 * (2 * 2048**2 + 2 * 2048 * 512 + _swiglu(2048, 8192) + 2 * 2048) + 2048,
+    "Minitron-4B": 2 * 256_000 * 3072
+    + 32 * (2 * 3072**2 + 2 * 3072 * 1024 + 2 * 3072 * 9216 + 2 * 2 * 3072)
+    + 2 * 3072,
+    "Command-R": 256_000 * 8192 + 40 * (4 * 8192**2 + _swiglu(8192, 22_528) + 8192) + 8192,
+    # Norms of queries and keys have weights for each head: 96 + 8 heads of 128.
+    "Command-R+": 256_000 * 12_288
+    + 64 * (2 * 12_288**2 + 2 * 12_288 * 1024 + _swiglu(12_288, 33_792) + 12_288 + (96 + 8) * 128)
+    + 12_288,
+    "Command-R7B": 256_000 * 4096 + 32 * (2 * 4096**2 + 2 * 4096 * 1024 + _swiglu(4096, 14_336) + 4096) + 4096,
+    "StarCoder": (49_152 + 8192) * 6144
+    + 40 * (6144 * (6144 + 256) + 6400 + 6144**2 + 6144 + 2 * 6144 * 24_576 + 24_576 + 6144 + 4 * 6144)
+    + 2 * 6144,
+    "StarCoder2-3B": 49_152 * 3072
+    + 30 * (2 * (3072**2 + 3072) + 2 * (3072 * 256 + 256) + 2 * 3072 * 12_288 + 12_288 + 3072 + 4 * 3072)
+    + 2 * 3072,
+    "StarCoder2-7B": 49_152 * 4608
+    + 32 * (2 * (4608**2 + 4608) + 2 * (4608 * 512 + 512) + 2 * 4608 * 18_432 + 18_432 + 4608 + 4 * 4608)
+    + 2 * 4608,
+    "Falcon-RW-1B": 50_304 * 2048 + 24 * (12 * 2048**2 + 13 * 2048) + 2 * 2048,
+    "Falcon-7B": 65_024 * 4544 + 32 * (4544 * (4544 + 2 * 64) + 4544**2 + 8 * 4544**2 + 2 * 4544) + 2 * 4544,
+    "Falcon-40B": 65_024 * 8192 + 60 * (8192 * (8192 + 2 * 8 * 64) + 8192**2 + 8 * 8192**2 + 4 * 8192) + 2 * 8192,
+    "BLOOM-560M": 250_880 * 1024 + 2 * 1024 + 24 * (12 * 1024**2 + 13 * 1024) + 2 * 1024,
+    "BLOOM": 250_880 * 14_336 + 2 * 14_336 + 70 * (12 * 14_336**2 + 13 * 14_336) + 2 * 14_336,
+    "MPT-7B": 50_432 * 4096 + 32 * (12 * 4096**2 + 2 * 4096) + 4096,
+}
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_published_counts_are_those_of_the_architecture(name):
+    assert PUBLISHED[name][1] == COUNTED[name]
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
@@ -152,19 +350,42 @@ def test_the_file_gives_defaults_that_a_scenario_may_change():
     assert from_config(LLAMA, layers=1)[0].outputs == 4096 * 4096
 
 
+@pytest.mark.parametrize("said", [{}, {"torch_dtype": "float16"}, {"dtype": "float32"}, {"torch_dtype": "int4"}])
+def test_how_a_checkpoint_is_stored_does_not_say_how_a_model_trains(said):
+    assert model({**LLAMA, **said}, "llama").parameters["precision"].default == "bf16"
+
+
+def test_what_is_left_out_is_noted():
+    assert not model(LLAMA, "llama").notes
+    (quantised,) = model({**LLAMA, "quantization_config": {"quant_method": "gptq", "bits": 4}}, "llama").notes
+    assert "quantization_config` (gptq) is left out" in quantised
+    assert (
+        sum(x.parameters for x in from_config({**LLAMA, "quantization_config": {}}, sequence=8))
+        == PUBLISHED["Llama-2-7B"][1]
+    )
+    vision, window = model(PUBLISHED["Gemma-3-4B, text"][0], "gemma").notes
+    assert "vision_config" in vision
+    assert "window of attention of 1024 tokens" in window
+    assert not model({**LLAMA, "sliding_window": 1024, "use_sliding_window": False}, "llama").notes
+    assert not model({**LLAMA, "sliding_window": 4096}, "llama").notes
+
+
+def test_olmo2_normalises_results():
+    names = [layer.name for layer in from_config(PUBLISHED["OLMo-2-7B"][0], layers=1, sequence=8)]
+    assert names[1:-3] == [
+        f"block1.{part}" for part in ("qkv", "attention", "output", "sum1", "mlp1", "activation", "mlp2", "sum")
+    ]
+
+
 @pytest.mark.parametrize(
-    ("said", "expected"),
-    [
-        ({}, "bf16"),
-        ({"torch_dtype": None}, "bf16"),
-        ({"torch_dtype": "auto"}, "bf16"),
-        ({"torch_dtype": "float16"}, "fp16"),
-        ({"torch_dtype": "torch.float32"}, "fp32"),
-        ({"dtype": "float32", "torch_dtype": "float16"}, "fp32"),
-    ],
+    "kind", ["gemma4", "gemma3n", "olmo3", "mistral3", "qwen2_vl", "phi4", "llama4_text", "cohere3"]
 )
-def test_the_type_of_elements_is_that_of_the_file(said, expected):
-    assert model({**LLAMA, **said}, "llama").parameters["data_type"].default == expected
+def test_no_hint_leads_to_the_rules_of_another_family(kind):
+    with pytest.raises(ModelError) as caught:
+        model({**LLAMA, "model_type": kind}, "it")
+    assert caught.value.nearest is None
+    assert "did you mean" not in str(caught.value)
+    assert "model: decoder" in caught.value.allowed
 
 
 def test_one_expert_is_none():
@@ -193,9 +414,9 @@ def without(key):
         ({**LLAMA, "num_local_experts": 8}, "num_local_experts", "makes this a mixture of experts"),
         ({**LLAMA, "model_type": "newmoe", "n_routed_experts": 64}, "n_routed_experts", "mixture of experts"),
         ({**LLAMA, "num_experts_per_tok": 2}, "num_experts_per_tok", "mixture of experts"),
-        ({**LLAMA, "torch_dtype": "bfloat61"}, "torch_dtype", "did you mean bfloat16?"),
-        ({**LLAMA, "torch_dtype": "int4"}, "torch_dtype", "one of float32"),
-        ({**LLAMA, "dtype": 16}, "dtype", "one of float32"),
+        ({**PUBLISHED["MPT-7B"][0], "attn_config": {"qk_ln": True}}, "qk_ln", "not modelled"),
+        ({**PUBLISHED["MPT-7B"][0], "attn_config": 3}, "attn_config", "a mapping"),
+        ({**PUBLISHED["Falcon-7B"][0], "num_ln_in_parallel_attn": 3}, "num_ln_in_parallel_attn", "from 1 to 2"),
         ({**LLAMA, "model_type": "bert"}, "model_type", "only decoders"),
         ({**LLAMA, "model_type": "mamba"}, "model_type", "without attention"),
         ({**LLAMA, "model_type": 3}, "model_type", "found 3"),

@@ -2,6 +2,7 @@
 
 from syncline.models.calculus import Image, batch_norm, conv2d, linear, relu, residual, softmax
 from syncline.models.layer import Layer
+from syncline.models.types import Types
 
 CONV, SHAPE = conv2d(2, Image(3, 8, 8), 4, 3, padding=1)
 NORM, RELU = batch_norm(2, SHAPE), relu(2 * SHAPE.elements)
@@ -22,14 +23,14 @@ def test_what_precedes_the_weights_is_undone_with_the_input_gradient():
 
 
 def test_without_weights_everything_backward_is_input_gradient():
-    layer = Layer("loss", (softmax(2, 5),)).scenario("fp32")
+    layer = Layer("loss", (softmax(2, 5),)).scenario(Types.uniform("fp32"))
     assert layer["input_grad"] == {"ops": {"flop": "50FLOP", "memory": "120B"}}
     assert (layer["weight_grad"], layer["update"], layer["parameters"]) == ("none", "none", 0)
 
 
 def test_training_data_needs_no_gradient():
     layer = Layer("conv", (CONV, NORM, RELU), reads_data=True)
-    assert layer.scenario("fp32")["input_grad"] == "none"
+    assert layer.scenario(Types.uniform("fp32"))["input_grad"] == "none"
     assert layer.weight_grad == Layer("conv", (CONV, NORM, RELU)).weight_grad
 
 
@@ -37,7 +38,7 @@ def test_borrowed_weights_are_counted_by_their_owner():
     own, borrowed = (Layer("fc", (linear(2, 3, 4),), borrowed=b) for b in (False, True))
     assert (own.parameters, borrowed.parameters) == (16, 0)
     assert borrowed.weight_grad == own.weight_grad
-    assert borrowed.scenario("fp32")["update"] == "none"
+    assert borrowed.scenario(Types.uniform("fp32"))["update"] == "none"
 
 
 def test_the_form_of_a_scenario():
@@ -45,7 +46,7 @@ def test_the_form_of_a_scenario():
         product = {"m": m, "k": k, "n": n, "count": 1, "memory": "60B"}
         return {"ops": {"flop": "48FLOP", "memory": "60B", "products": [product]}}
 
-    assert Layer("fc", (linear(2, 3, 4),), "column").scenario("fp16") == {
+    assert Layer("fc", (linear(2, 3, 4),), "column").scenario(Types.uniform("fp16")) == {
         "name": "fc",
         "forward": ops(2, 3, 4),
         "input_grad": ops(2, 4, 3),

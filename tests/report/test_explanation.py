@@ -21,6 +21,7 @@ def test_a_training_step() -> None:
     assert list(text) == [
         "What was simulated",
         "How long a step takes, and why",
+        "How much work gets done",
         "Where compute waits",
         "How the network is used",
         "What collectives wait for",
@@ -42,14 +43,31 @@ def test_a_training_step() -> None:
 def test_layers_that_wait_most_come_first_and_the_rest_is_counted() -> None:
     layer = {"forward": "1us", "weight_grad": "1us"}
     layers = [
-        {**layer, "name": f"l{at}", "communication": {"forward": {"collective": "all_gather", "bytes": f"{at + 1}MB"}}}
-        for at in range(7)
+        {**layer, "name": name, "communication": {"forward": {"collective": "all_gather", "bytes": f"{at + 1}MB"}}}
+        for at, name in enumerate("abcdefg")
     ]
     workload = {"layers": layers, "parallel": {"model": ["dim1"], "data": ["dim2"]}}
     text = told(syncline.simulate(workload=workload, compute="given", fabric=FABRIC))["Where compute waits"]
-    assert text.startswith("- l6: ")
+    assert text.startswith("- g: ")
     assert text.count("\n") == 5
     assert "7 of 7 layers make compute wait; these 5 account for" in text
+
+
+def test_blocks_of_a_model_are_told_once() -> None:
+    layer = {"forward": "1us", "weight_grad": "1us"}
+    layers = [
+        {
+            **layer,
+            "name": f"block{at}.output",
+            "communication": {"forward": {"collective": "all_gather", "bytes": "1MB"}},
+        }
+        for at in range(4)
+    ]
+    workload = {"layers": layers, "parallel": {"model": ["dim1"], "data": ["dim2"]}}
+    text = told(syncline.simulate(workload=workload, compute="given", fabric=FABRIC))["Where compute waits"]
+    assert text.startswith("- block0.output (4 equal): ")
+    assert "100.0 % of the waiting" in text
+    assert "\n" not in text
 
 
 def test_a_job_without_waiting() -> None:

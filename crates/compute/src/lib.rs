@@ -62,11 +62,13 @@ impl ComputeModel {
             (Work::None, _) => Time::ZERO,
             (Work::Time(time), _) => *time,
             (Work::Ops { flop, memory, .. }, Timing::Given) => return Err(given::refuse(*flop, *memory)),
-            (Work::Ops { flop, memory, .. }, Timing::Roofline(model)) => model.time(*flop, *memory)?,
-            (Work::Ops { flop, memory, products }, Timing::Systolic(model)) => {
+            (Work::Ops { flop, memory, data_type, .. }, Timing::Roofline(model)) => {
+                model.time(*flop, *memory, *data_type)?
+            }
+            (Work::Ops { flop, memory, products, .. }, Timing::Systolic(model)) => {
                 model.time(*flop, *memory, products)?
             }
-            (Work::Ops { flop, memory, products }, Timing::Throughput(model)) => {
+            (Work::Ops { flop, memory, products, .. }, Timing::Throughput(model)) => {
                 model.time(*flop, *memory, products)?
             }
             (Work::Ops { .. }, Timing::Table(table)) => return Err(table.refuse()),
@@ -117,7 +119,7 @@ mod tests {
         assert_eq!(model(0.5).time(&Work::Time(Time(1001))).unwrap(), Time(2002));
         assert_eq!(model(1.0).label(), "given");
         assert_eq!(model(0.5).label(), "given, compute power 0.5");
-        let work = Work::Ops { flop: Flops(1), memory: Bytes(1), products: Box::default() };
+        let work = Work::Ops { flop: Flops(1), memory: Bytes(1), products: Box::default(), data_type: None };
         assert!(model(1.0).time(&work).is_err());
     }
 }

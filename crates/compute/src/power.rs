@@ -36,6 +36,11 @@ impl Power {
         fits.map_err(|_| too_long(format!("{time}{}", self.label())))
     }
 
+    /// The power itself.
+    pub fn factor(self) -> f64 {
+        self.0 as f64 / PARTS as f64
+    }
+
     /// What it adds to a label: nothing where it is 1.
     pub fn label(self) -> String {
         if self.0 == PARTS {

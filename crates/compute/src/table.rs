@@ -110,7 +110,7 @@ mod tests {
     use syncline_units::{Bytes, Flops};
 
     fn ops() -> Work {
-        Work::Ops { flop: Flops(1), memory: Bytes(1), products: Box::default() }
+        Work::Ops { flop: Flops(1), memory: Bytes(1), products: Box::default(), data_type: None }
     }
     fn table() -> Table {
         let measured = Measured { forward: Some(Time(5)), weight_grad: Some(Time(7)), ..Measured::default() };

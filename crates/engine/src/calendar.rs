@@ -4,6 +4,7 @@
 //! phase and relative position; then the stream, or the hop), and those of equal key by when they were put in; never by
 //! memory addresses or threads.
 
+use crate::path::Trail;
 use crate::radix::{Radix, Timed};
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -57,7 +58,7 @@ const KINDS: [Kind; 12] = [
 ];
 
 /// Bits of a key below the kind.
-const KEY_BITS: u32 = 60;
+pub(crate) const KEY_BITS: u32 = 60;
 
 /// One event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,6 +124,8 @@ pub struct Calendar {
     pub(crate) endpoint: Time,
     /// Set where simulated time would not fit; the run ends with an error.
     pub(crate) overflow: bool,
+    /// What comes after what.
+    pub trail: Trail,
 }
 
 impl Calendar {

@@ -4,6 +4,7 @@ use crate::record::CollectiveRecord;
 use crate::{Engine, Network};
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics};
 use syncline_timeline::Ended;
+use syncline_units::Time;
 
 impl<N: Network> Engine<'_, N> {
     /// A collective cannot be faster than the alpha-beta bound of its plan.
@@ -33,8 +34,8 @@ impl<N: Network> Engine<'_, N> {
             found.push(impossible("a link carried more than its rate allows").found(found_there));
         }
         for (rank, row) in record.ranks.iter().enumerate() {
-            let accounted =
-                row.compute.saturating_add(row.exposed_communication).saturating_add(row.exposed_memory);
+            let waits = [row.exposed_communication, row.bubble, row.skew, row.exposed_memory];
+            let accounted = waits.into_iter().fold(row.compute, Time::saturating_add);
             if accounted > row.finish {
                 found.push(
                     impossible("a rank was busy for longer than it ran")

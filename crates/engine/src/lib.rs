@@ -5,7 +5,7 @@
 //! - [`job`]: what is executed: a workload with durations and plans, and how endpoints schedule;
 //! - [`network`]: the interface behind which every network model lives;
 //! - [`calendar`]: future events, [`radix`]: filed by time;
-//! - [`Engine`]: the run loop; its parts are `tasks` (task graphs and compute), `numbers` (of collectives), `sets` (the endpoint: chunks and
+//! - [`Engine`]: the run loop; its parts are `tasks` (task graphs and compute), `numbers` (of collectives), [`keys`] (of events), `sets` (the endpoint: chunks and
 //!   scheduling queues), `programs` (plans, instruction by instruction), `quotient` (which ranks stand for others),
 //!   `steady` (which iterations do), `slow` (ranks that compute slower), `jitter` (when they
 //!   begin, and how compute times vary), `checks` (impossible numbers) and `deadlock` (who waits for what);
@@ -23,6 +23,7 @@ mod checks;
 mod deadlock;
 mod jitter;
 pub mod job;
+pub mod keys;
 pub mod network;
 mod numbers;
 pub mod path;
@@ -44,17 +45,19 @@ pub use calendar::Calendar;
 pub use jitter::Jitter;
 pub use job::{CollectivePlan, Job, Lanes, Order, PhasePlan, Schedule};
 pub use network::{Contention, LinkUse, Network, Owner, Repeats, Sent, Stall, Transfer};
+pub use path::{Origin, Tail};
 pub use record::Record;
 pub use slow::{Slowdown, Slowdowns};
 
 use calendar::Kind;
+use keys::Keys;
 use numbers::{ClassIndex, Numbers};
-use path::{Path, watched};
+use path::{START, Trail, Watched, watched, watched_by_path};
 use prefetch::prefetch;
 use quotient::Quotient;
 use record::{DimRecord, Label, LayerRecord, RankRecord, Tracer};
 use slab::Slab;
-use state::{Alone, At, Begun, Cause, Instance, Message, NONE, Place, Rank, Run, Set, Window};
+use state::{Alone, At, Begun, Cause, Instance, Message, NONE, Place, Rank, Run, Set, Waits, Window};
 use std::collections::VecDeque;
 use steady::Steady;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
@@ -71,14 +74,15 @@ pub struct Engine<'a, N> {
     now: Time,
     classes: Vec<ClassIndex>,
     numbers: Numbers,
+    keys: Keys,
     /// First queue of each accounting dimension in [`Rank::queues`]; two legs each.
     first_queue: Vec<u32>,
     ranks: Vec<Rank>,
     sets: Slab<Set>,
     runs: Slab<Run>,
     messages: Slab<Message>,
-    /// Tasks whose message has not left: `(rank, task)`.
-    leaving: Slab<(u32, At)>,
+    /// Tasks whose message has not left: `(rank, task)`, and with the end of which stretch it does.
+    leaving: Slab<(u32, At, u32)>,
     /// Messages that belong to no collective.
     alone: Slab<Alone>,
     instances: Slab<Instance>,
@@ -98,12 +102,14 @@ pub struct Engine<'a, N> {
     tracer: Tracer,
     /// When each rank's compute was busy.
     activity: Activity,
-    path: Path,
+    /// The stretch of the critical path that the present event ends.
+    after: u32,
+    watched: Watched,
     unfinished: u32,
     /// Whether endpoints have limits, so that ranks may come to begin different chunks.
     limited: bool,
     failure: Option<Diagnostic>,
-    /// Whether rank 0 is in the iterations that are looked at moment by moment.
+    /// Whether rank 0 is in the iterations that are watched, for their activity or their critical path.
     watching: bool,
     /// Rank 0 has opened an iteration, and the events of that time are not all done.
     boundary: bool,
@@ -169,6 +175,7 @@ impl<'a, N: Network> Engine<'a, N> {
             layers: vec![LayerRecord::default(); workload.layers.len() + 1],
             ranks: vec![RankRecord::default(); count as usize],
             dims: vec![DimRecord::default(); job.dims.len()],
+            axes: vec![0; workload.roles.len() + 1],
             ..Record::default()
         };
         let windows = workload
@@ -176,12 +183,13 @@ impl<'a, N: Network> Engine<'a, N> {
             .iter()
             .map(|role| (0..role.groups()).map(|_| Window::default()).collect())
             .collect();
-        let watched = watched(workload.micro_batches());
-        let of_ranks = (0..count).map(|index| {
-            let graph = &workload.classes[workload.class_of(quotient.rank(index)) as usize];
-            (graph.tasks.len() as u32, graph.iterations)
-        });
-        let path = Path::new(of_ranks, watched);
+        let mut calendar = calendar;
+        calendar.trail = Trail::writing();
+        let watched = Watched {
+            iterations: watched_by_path(workload.micro_batches()),
+            computed: vec![Time::ZERO; count as usize],
+            ..Watched::default()
+        };
         let settled = job.starts.iter().copied().max().unwrap_or_default().max(job.slow.settled());
         let off = !job.repeat || job.jitter.varies() || network.repeats().is_none();
         let steady = Steady::new(off, settled);
@@ -192,6 +200,7 @@ impl<'a, N: Network> Engine<'a, N> {
             calendar,
             now: Time::ZERO,
             numbers: Numbers::new(&classes, workload.roles.len(), workload.micro_batches()),
+            keys: Keys::new(&job.plans),
             classes,
             first_queue,
             ranks,
@@ -210,7 +219,8 @@ impl<'a, N: Network> Engine<'a, N> {
             record,
             tracer: Tracer { ranks: traced, max: job.max_spans, ..Tracer::default() },
             activity: Activity::new(count as usize),
-            path,
+            after: START,
+            watched,
             unfinished: 0,
             limited: job.schedule.is_limited(),
             failure: None,
@@ -222,7 +232,7 @@ impl<'a, N: Network> Engine<'a, N> {
             if engine.ranks[rank as usize].tasks_left > 0 {
                 engine.unfinished += 1;
                 match job.starts.get(rank as usize).copied().unwrap_or_default() {
-                    Time::ZERO => engine.open_iteration(rank, Cause::Start, None),
+                    Time::ZERO => engine.open_iteration(rank, Cause::Start),
                     start => {
                         // Before its job begins, a rank waits for nothing.
                         engine.ranks[rank as usize].compute.idle_since = start;
@@ -255,8 +265,11 @@ impl<'a, N: Network> Engine<'a, N> {
                 }
                 return Err(self.network.refusal().unwrap_or_else(|| self.deadlock()).into());
             };
-            if time > self.now && self.watching && self.is_past_watched() {
-                self.stop_watching(self.now);
+            if time > self.now && self.watching {
+                self.stop_what_is_past();
+            }
+            if self.calendar.trail.is_full() {
+                self.collect();
             }
             if time > self.now && self.boundary {
                 self.boundary = false;
@@ -280,21 +293,29 @@ impl<'a, N: Network> Engine<'a, N> {
                     self.network.call(self.now, event.a, event.b, &mut self.calendar)
                 }
                 Kind::Deliver => self.deliver(event.a),
-                Kind::Reduced => self.receive_complete(event.a, event.b),
-                Kind::PhaseEnd => self.end_phase(event.a),
+                Kind::Reduced => self.reduced(event.a, event.b),
+                Kind::PhaseEnd => {
+                    self.after = self.runs[event.a].last_left;
+                    self.end_phase(event.a);
+                }
                 Kind::ComputeDone => self.compute_done(event.a),
                 Kind::MemoryDone => self.memory_done(event.a),
                 Kind::Inject => self.inject(event.a),
                 Kind::Left => self.has_left(event.a),
                 Kind::Admit => {
-                    self.generation = ((event.key() >> 52) as u8).saturating_add(1);
+                    self.generation = keys::generation(event.key()).saturating_add(1);
                     self.admit_begun(event.a);
                 }
-                Kind::Begin => self.open_iteration(event.a, Cause::Start, None),
+                Kind::Begin => {
+                    self.after = START;
+                    self.open_iteration(event.a, Cause::Start);
+                }
                 Kind::Sent => {
-                    let (rank, at) = self.leaving[event.a];
+                    let (rank, at, stretch) = self.leaving[event.a];
                     self.leaving.remove(event.a);
-                    self.communication_done(rank, at);
+                    self.after = stretch;
+                    let now = self.now;
+                    self.communication_done(rank, at, Waits { since: now, ready: Time::ZERO, role: None });
                 }
             }
             self.settle();
@@ -396,11 +417,12 @@ impl<'a, N: Network> Engine<'a, N> {
         }
         let (whole, finish) = (self.watching, self.record.finish);
         self.stop_watching(finish);
+        self.stop_path();
         self.activity.align(self.network.activity());
         self.record.slices = self.activity.slices(whole && ended == Ended::Finished);
         self.record.computing =
             (0..self.record.ranks.len()).map(|rank| self.activity.row(rank).to_vec()).collect();
-        self.record.path = self.path();
+        self.record.path = std::mem::take(&mut self.watched.found);
         for dim in 0..self.record.dims.len() {
             if self.record.dims[dim].running > 0 {
                 let since = self.record.dims[dim].since;
@@ -418,34 +440,66 @@ impl<'a, N: Network> Engine<'a, N> {
         Ok((self.record, self.network))
     }
 
-    /// Whether rank 0 is done with the iterations that are looked at moment by moment, and has more.
+    /// Ends what is watched of the first iterations, where rank 0 is done with these and has more.
     #[inline]
-    fn is_past_watched(&self) -> bool {
-        self.ranks[0].first_iteration >= self.path.watched && self.ranks[0].tasks_left > 0
+    fn stop_what_is_past(&mut self) {
+        let Rank { first_iteration, tasks_left, .. } = self.ranks[0];
+        let micro_batches = self.job.workload.micro_batches();
+        if tasks_left == 0 || first_iteration < watched(micro_batches) {
+            return;
+        }
+        if !self.activity.is_stopped() {
+            self.stop_watching(self.now);
+        }
+        if first_iteration >= self.watched.iterations {
+            self.stop_path();
+            self.watching = false;
+        }
     }
 
-    /// The part of the run that is looked at moment by moment ends.
+    /// What is looked at moment by moment ends.
     #[cold]
     fn stop_watching(&mut self, now: Time) {
-        (self.watching, self.path.watching) = (false, false);
         let ranks = self.ranks.iter_mut().map(|rank| &mut rank.compute.recent);
         self.activity.stop(now, ranks);
         self.network.stop_activity(now);
     }
 
-    fn path(&self) -> Vec<path::Segment> {
-        let kind = |rank, At { iteration, task }| match self.task(rank, task).kind {
-            _ if !self.graph(rank).is_done_in(task, iteration) => path::Kind::Join,
-            TaskKind::Compute(_) => path::Kind::Compute,
-            TaskKind::Memory(_) => path::Kind::Memory,
-            TaskKind::Join => path::Kind::Join,
-            _ => path::Kind::Communication,
-        };
-        let mut path = self.path.walk(kind);
-        for segment in &mut path {
+    /// Finds the critical path of what was watched.
+    #[cold]
+    fn stop_path(&mut self) {
+        if !self.calendar.trail.is_on() {
+            return;
+        }
+        self.watched.found = self.watched.path(&self.calendar.trail);
+        let path = &mut self.watched.found;
+        path.rank = self.quotient.rank(path.rank);
+        for segment in &mut path.segments {
             segment.rank = self.quotient.rank(segment.rank);
         }
-        path
+        self.calendar.trail.stop();
+        self.watched.iterations = 0;
+    }
+
+    /// Drops stretches that nothing refers to any more.
+    #[cold]
+    fn collect(&mut self) {
+        let mut trail = std::mem::take(&mut self.calendar.trail);
+        trail.collect(|visit| {
+            visit(&mut self.after);
+            self.watched.last.iter_mut().for_each(|(.., stretch)| visit(stretch));
+            for rank in &mut self.ranks {
+                visit(&mut rank.compute.stretch);
+                visit(&mut rank.memory.stretch);
+                rank.reducing.iter_mut().for_each(&mut *visit);
+            }
+            self.runs.slots_mut().for_each(|run| visit(&mut run.last_left));
+            self.messages.slots_mut().for_each(|message| visit(&mut message.after));
+            self.leaving.slots_mut().for_each(|(.., stretch)| visit(stretch));
+            self.to_tell.slots_mut().for_each(|begun| visit(&mut begun.after));
+            self.network.trail(visit);
+        });
+        self.calendar.trail = trail;
     }
 
     /// Books what is under way when a run stops early.

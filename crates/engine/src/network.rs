@@ -3,6 +3,7 @@
 
 use crate::activity::Activity;
 use crate::calendar::Calendar;
+use crate::path::Origin;
 use syncline_diagnostics::Diagnostic;
 use syncline_timeline::{Packets, Table};
 use syncline_units::{Bytes, CollectiveKind, LinkId, NpuId, Time};
@@ -75,6 +76,8 @@ pub struct Transfer {
     pub key: u64,
     /// What it is for, where the model asks ([`Network::OWNERS`]).
     pub owner: Owner,
+    /// What it comes after on the critical path.
+    pub origin: Origin,
 }
 
 /// When a message has left its NPU.
@@ -111,7 +114,8 @@ pub trait Network {
     /// Name for reports.
     fn name(&self) -> &'static str;
 
-    /// Takes a message at time `now`. The model puts its delivery, or calls to itself, into the calendar.
+    /// Takes a message at time `now`. The model puts its delivery, or calls to itself, into the calendar, and says in the
+    /// calendar's [`trail`](Calendar::trail) with which stretches it leaves its NPU and arrives.
     fn send(&mut self, now: Time, transfer: &Transfer, calendar: &mut Calendar) -> Sent;
 
     /// A call that the model asked for with [`Calendar::call_back`].
@@ -147,6 +151,11 @@ pub trait Network {
     /// fault of the job's then.
     fn refusal(&self) -> Option<Diagnostic> {
         None
+    }
+
+    /// Visits every stretch of the critical path that the model refers to.
+    fn trail(&mut self, visit: &mut dyn FnMut(&mut u32)) {
+        let _ = visit;
     }
 
     /// What became of packets; `None` for a model that has none.

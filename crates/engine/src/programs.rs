@@ -2,19 +2,15 @@
 
 use crate::calendar::Kind;
 use crate::network::{Owner, Sent, Transfer};
-use crate::sets::order;
+use crate::path::{NO_TIER, Origin, Purpose, START};
 use crate::state::{Early, Message, NONE, Receive, Stage, Stream};
 use crate::{Engine, Network};
 use syncline_diagnostics::{Code, Diagnostic};
 use syncline_plan::{Blocks, Buffer, Op, Seat};
 use syncline_units::{Bytes, Extent, Time};
 
-/// Bits of a message's key for the distance from its receiver to its sender.
+/// Bits that tell apart messages of one place in a plan's order, by the distance from receiver to sender.
 const DISTANCE_BITS: u32 = 18;
-/// Those bits.
-const DISTANCE: u64 = (1 << DISTANCE_BITS) - 1;
-/// The bits of a message's key below the phase: its channel and that distance.
-const WITHIN: u64 = (1 << (DISTANCE_BITS + 5)) - 1;
 /// Places in a plan's order that are told apart.
 const PLACES: u32 = (1 << (32 - DISTANCE_BITS)) - 1;
 
@@ -102,9 +98,8 @@ impl<N: Network> Engine<'_, N> {
         };
         // Equal times are ordered by collective, chunk and distance, which all ranks see alike.
         let distance = phase.distance(seat.index, to);
-        let key = order(instance.number, run.chunk, run.phase)
-            | u64::from(channel & 0x1f) << DISTANCE_BITS
-            | u64::from(distance) & DISTANCE;
+        let order = self.keys.order(instance.number, run.chunk, run.phase);
+        let key = self.keys.message(order, channel, distance);
         let slot = self.quotient.slot(instance.record.role, position);
         let mut message = Message {
             bytes,
@@ -119,6 +114,7 @@ impl<N: Network> Engine<'_, N> {
             run: run_id,
             sender: run.rank,
             receiver,
+            after: self.after,
         };
         let (instance, chunk) = (run.instance, run.chunk);
         // The receiver's run cannot end before this message has come: verified plans receive what is sent.
@@ -138,8 +134,8 @@ impl<N: Network> Engine<'_, N> {
         if message.run != NONE {
             let run = &mut self.runs[message.run];
             // What a rank sends at one time enters the network in the order of its plan, as without the latency.
-            (key, place) = (message.key & !WITHIN, run.unsent.min(PLACES) << DISTANCE_BITS);
-            place |= (message.key & DISTANCE) as u32;
+            (key, place) = (self.keys.of_phase(message.key), run.unsent.min(PLACES) << DISTANCE_BITS);
+            place |= message.key as u32 & ((1 << DISTANCE_BITS) - 1);
             run.unsent += 1;
         }
         self.calendar.at(self.now.saturating_add(latency), Kind::Inject, key, id, place);
@@ -148,6 +144,7 @@ impl<N: Network> Engine<'_, N> {
     /// The injection latency of a message is over.
     pub(crate) fn inject(&mut self, id: u32) {
         let message = self.messages[id];
+        self.after = message.after;
         self.give(id, &message);
         if message.run != NONE && self.failure.is_none() {
             self.entered_or_left(message.run);
@@ -157,10 +154,13 @@ impl<N: Network> Engine<'_, N> {
     /// A message has left its NPU now.
     pub(crate) fn has_left(&mut self, id: u32) {
         let message = self.messages[id];
+        self.after = self.known_stretch(id);
+        self.calendar.trail.arrives(id, self.after);
         if message.run == NONE {
-            self.alone_sent(&message, self.now);
+            self.alone_sent(&message, self.now, self.after);
         } else {
-            self.runs[message.run].last_sent = self.now;
+            let run = &mut self.runs[message.run];
+            (run.last_sent, run.last_left) = (self.now, self.after);
             self.entered_or_left(message.run);
         }
     }
@@ -185,6 +185,34 @@ impl<N: Network> Engine<'_, N> {
         Owner { layer: self.instances[run.instance].record.layer, kind: Some(kind) }
     }
 
+    /// Where a message comes from on the critical path.
+    #[inline]
+    fn origin_of(&mut self, message: &Message) -> Origin {
+        if !self.calendar.trail.is_on() {
+            return Origin::UNKNOWN;
+        }
+        let of = if message.run == NONE {
+            let task = self.alone[message.from].at.task;
+            Purpose::message(message.sender, task, self.calendar.trail.visit())
+        } else {
+            self.runs[message.run].purpose
+        };
+        Origin { after: message.after, since: message.sent, of }
+    }
+
+    /// The stretch of a message; of a network model that does not write them down, all of it is queueing somewhere.
+    #[inline]
+    fn known_stretch(&mut self, id: u32) -> u32 {
+        let stretch = self.calendar.trail.of(id);
+        if stretch != START || !self.calendar.trail.is_on() {
+            return stretch;
+        }
+        let message = self.messages[id];
+        let origin = self.origin_of(&message);
+        let time = self.now.saturating_sub(message.sent);
+        self.calendar.trail.queueing(&origin, NO_TIER, time)
+    }
+
     /// Hands a message to the network now.
     #[inline]
     fn give(&mut self, id: u32, message: &Message) {
@@ -196,6 +224,7 @@ impl<N: Network> Engine<'_, N> {
             bytes: Bytes(message.bytes),
             key: message.key,
             owner: if N::OWNERS { self.owner(message) } else { Owner::UNKNOWN },
+            origin: self.origin_of(message),
         };
         self.record.sent += message.bytes;
         match self.network.send(self.now, &transfer, &mut self.calendar) {
@@ -203,10 +232,15 @@ impl<N: Network> Engine<'_, N> {
             Sent::TooFar => self.failure = Some(too_far(&transfer, self.network.name())),
             Sent::Later if message.run == NONE => {}
             Sent::Later => self.runs[message.run].unsent += 1,
-            Sent::At(time) if message.run == NONE => self.alone_sent(message, time),
+            Sent::At(time) if message.run == NONE => {
+                self.alone_sent(message, time, self.calendar.trail.left());
+            }
             Sent::At(time) => {
+                let left = self.calendar.trail.left();
                 let run = &mut self.runs[message.run];
-                run.last_sent = run.last_sent.max(time);
+                if time >= run.last_sent {
+                    (run.last_sent, run.last_left) = (time, left);
+                }
             }
         }
     }
@@ -214,6 +248,8 @@ impl<N: Network> Engine<'_, N> {
     /// A message is there for its endpoint.
     pub(crate) fn deliver(&mut self, id: u32) {
         let Message { bytes, sent, target, from, channel, phase, .. } = self.messages[id];
+        self.after = self.known_stretch(id);
+        self.calendar.trail.arrives(id, START);
         self.messages.remove(id);
         self.record.messages += 1;
         self.record.delivered += bytes;
@@ -276,17 +312,32 @@ impl<N: Network> Engine<'_, N> {
             return true;
         }
         run.tally.reduction += time.0;
+        let purpose = run.purpose;
         let state = &mut self.ranks[run.rank as usize];
         let start = state.reducer_free.max(self.now);
         let end = start.saturating_add(time);
+        if self.calendar.trail.is_on() {
+            let after = if start > self.now { state.reducing.back().copied() } else { None };
+            let origin = Origin { after: after.unwrap_or(self.after), since: start, of: purpose };
+            state.reducing.push_back(self.calendar.trail.reduces(&origin, time));
+        }
         self.calendar.overflow |= end.0 > u64::MAX / 4;
         state.reducer_free = end;
-        let key = order(self.instances[run.instance].number, run.chunk, run.phase);
+        let key = self.keys.order(self.instances[run.instance].number, run.chunk, run.phase);
         self.calendar.at(end, Kind::Reduced, key, run_id, stream);
         false
     }
 
-    pub(crate) fn receive_complete(&mut self, run_id: u32, stream: u32) {
+    /// A received message has been combined with local data.
+    pub(crate) fn reduced(&mut self, run_id: u32, stream: u32) {
+        if self.calendar.trail.is_on() {
+            let rank = self.runs[run_id].rank as usize;
+            self.after = self.ranks[rank].reducing.pop_front().unwrap_or(START);
+        }
+        self.receive_complete(run_id, stream);
+    }
+
+    fn receive_complete(&mut self, run_id: u32, stream: u32) {
         let state = &mut self.runs[run_id].streams[stream as usize];
         state.outstanding -= 1;
         if state.outstanding > 0 {

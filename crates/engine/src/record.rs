@@ -1,7 +1,7 @@
 //! What is written down while a job runs: sums and one row per collective, never one per message.
 
 use crate::activity::Slice;
-use crate::path::Segment;
+use crate::path::CriticalPath;
 use syncline_timeline::{Ended, Flow, Span, Spans, Track};
 use syncline_units::{Bytes, CollectiveKind, RankId, Time};
 use syncline_workload::Part;
@@ -97,9 +97,13 @@ pub struct RankRecord {
     pub finish: Time,
     /// Time in which compute was busy.
     pub compute: Time,
-    /// Time in which compute was idle only because it waited for communication.
+    /// Time in which compute was idle only because it waited for the network.
     pub exposed_communication: Time,
-    /// Part of it after the last forward or backward compute; updates may lie between.
+    /// Time in which compute was idle because a message that it waited for was not sent yet.
+    pub bubble: Time,
+    /// Time in which compute was idle because another rank had not issued a collective yet.
+    pub skew: Time,
+    /// Part of `exposed_communication` after the last forward or backward compute; updates may lie between.
     pub exposed_at_end: Time,
     /// Likewise for memory operations.
     pub exposed_memory: Time,
@@ -143,14 +147,16 @@ pub struct Record {
     pub ranks: Vec<RankRecord>,
     /// By accounting dimension.
     pub dims: Vec<DimRecord>,
+    /// Exposed communication over all ranks: by role, and last of messages that belong to no collective.
+    pub axes: Vec<u128>,
     /// Spans of the traced ranks.
     pub spans: Spans,
     /// Slices of the time that was looked at moment by moment: the first iterations.
     pub slices: Vec<Slice>,
     /// How long compute was busy in each slice, like `ranks`; empty where it never was.
     pub computing: Vec<Vec<u64>>,
-    /// The critical path of that time, from its begin.
-    pub path: Vec<Segment>,
+    /// The critical path of the first training steps.
+    pub path: CriticalPath,
     /// Events handled.
     pub events: u64,
     /// Messages delivered.
@@ -193,6 +199,9 @@ impl Record {
             layer.exposed *= large;
             layer.exposed_at_end *= large;
             layer.bytes *= large;
+        }
+        for exposed in &mut self.axes {
+            *exposed *= large;
         }
         for sum in [&mut self.messages, &mut self.sent, &mut self.delivered, &mut self.tasks_done] {
             *sum *= small;

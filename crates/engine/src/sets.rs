@@ -8,9 +8,10 @@
 
 use crate::calendar::Kind;
 use crate::job::{Order, PhasePlan};
+use crate::path::{Purpose, START};
 use crate::quotient::Line;
 use crate::record::{CollectiveRecord, Label, Mark, PhaseRecord};
-use crate::state::{At, Begun, Chunk, DONE, Instance, NONE, Run, Set, Stage, Stream, Tally};
+use crate::state::{At, Begun, Chunk, DONE, Instance, NONE, Run, Set, Stage, Stream, Tally, Waits};
 use crate::{Engine, Network};
 use smallvec::SmallVec;
 use std::cmp::Reverse;
@@ -112,13 +113,13 @@ impl<'a, N: Network> Engine<'a, N> {
             let plan_of_it = &self.job.plans[plan as usize];
             id = self.instances.insert(Instance {
                 sequence,
+                visit: self.calendar.trail.visit(),
                 number,
                 sets: vec![NONE; slots as usize],
                 chunks: vec![
                     Chunk { runs: Vec::new(), begun: Vec::new(), left: slots };
                     plan_of_it.chunks.len()
                 ],
-                last: (rank, at),
                 record: CollectiveRecord {
                     role,
                     group,
@@ -138,12 +139,8 @@ impl<'a, N: Network> Engine<'a, N> {
             });
             window.instances[offset] = id;
         }
-        let Instance { last, record, .. } = &mut self.instances[id];
+        let record = &mut self.instances[id].record;
         record.first_issue = record.first_issue.min(self.now);
-        // Of those who issue it at the same time, the first rank, whatever the order of events.
-        if self.now > record.last_issue || rank < last.0 {
-            *last = (rank, at);
-        }
         record.last_issue = record.last_issue.max(self.now);
         id
     }
@@ -273,6 +270,8 @@ impl<'a, N: Network> Engine<'a, N> {
             receives: SmallVec::new(),
             extent: Extent::default(),
             last_sent: Time::ZERO,
+            last_left: START,
+            purpose: Purpose::task(set.rank, 0),
             tally: Tally::default(),
             early: Vec::new(),
             unsent: 0,
@@ -334,8 +333,6 @@ impl<'a, N: Network> Engine<'a, N> {
         let set = &mut self.sets[set_id];
         set.left -= 1;
         let over = set.left == 0;
-        let task = set.issued.filter(|_| over).map(|(at, _)| at);
-        self.path.chunk(run_id, set.rank, task);
         if over {
             self.set_done(set_id);
         }
@@ -407,15 +404,20 @@ impl<'a, N: Network> Engine<'a, N> {
             let (role, group, sequence) = (instance.record.role, instance.record.group, instance.sequence);
             // Whatever was to be told before at this time goes first, also where this one follows from it: else ranks that
             // are alike would hear of it in different orders.
-            let key = u64::from(self.generation) << 52 | order(instance.number, chunk, phase) >> 8;
-            let id = self.to_tell.insert(Begun { role, group, sequence, chunk, phase, position, slot });
+            let order = self.keys.order(instance.number, chunk, phase);
+            let key = self.keys.in_generation(self.generation, order);
+            let after = self.after;
+            let id =
+                self.to_tell.insert(Begun { role, group, sequence, chunk, phase, position, slot, after });
             self.calendar.at(self.now, Kind::Admit, key, id, 0);
         }
     }
 
     /// The other ranks along the phase's axis begin it too, or will when they get there.
     pub(crate) fn admit_begun(&mut self, id: u32) {
-        let Begun { role, group, sequence, chunk, phase: phase_index, position, slot } = self.to_tell[id];
+        let Begun { role, group, sequence, chunk, phase: phase_index, position, slot, after } =
+            self.to_tell[id];
+        self.after = after;
         self.to_tell.remove(id);
         let Some(instance) = self.instance_under_way(role, group, sequence) else { return };
         let plan = self.instances[instance].record.plan;
@@ -438,7 +440,7 @@ impl<'a, N: Network> Engine<'a, N> {
             let (set_id, rank) = (run.set, run.rank as usize);
             self.sets[set_id].begun += u32::from(run.begun == 0);
             // Earlier phases too: whoever has begun this one waits for this rank to get through them.
-            run.begun |= 2u32.wrapping_shl(phase_index.into()).wrapping_sub(1);
+            run.begun |= u64::MAX >> (u64::BITS - 1 - u32::from(phase_index));
             match run.stage {
                 Stage::Waiting if run.phase <= phase_index => self.start_waiting(run_id),
                 Stage::Unissued if self.sets[set_id].active => self.issue_chunk(set_id, chunk),
@@ -469,9 +471,8 @@ impl<'a, N: Network> Engine<'a, N> {
         run.streams_left = phase.streams;
         let waited = self.now.saturating_sub(run.entered);
         run.entered = self.now;
-        // A chunk's first phase also waits in the ready queue.
-        let ready = run.phase == 0 && set.issued.is_some_and(|(_, issued)| issued < self.now);
-        self.path.starts(run_id, ready || !waited.is_zero());
+        let task = set.issued.map_or(0, |(at, _)| at.task);
+        run.purpose = Purpose::phase(set.rank, task, instance.visit, phase.dim);
         let record = &mut instance.record.phases[usize::from(run.phase)];
         record.queue_wait += u128::from(waited.0);
         record.chunks += 1;
@@ -500,7 +501,7 @@ impl<'a, N: Network> Engine<'a, N> {
             return;
         }
         if run.last_sent > self.now {
-            let key = order(self.instances[run.instance].number, run.chunk, run.phase);
+            let key = self.keys.order(self.instances[run.instance].number, run.chunk, run.phase);
             self.calendar.at(run.last_sent, Kind::PhaseEnd, key, run_id, 0);
         } else {
             self.ended.push_back(run_id);
@@ -542,16 +543,12 @@ impl<'a, N: Network> Engine<'a, N> {
         }
         run.phase += 1;
         run.last_sent = Time::ZERO;
-        if let Some((at, _)) = set.issued {
-            self.path.phase(run_id, (rank, at), phase.dim, (mark.start, mark.end));
-        }
         self.tracer.mark(mark);
         self.enter_phase(run_id);
         self.fill(rank, dim);
         if was_first {
             self.admit(rank);
         }
-        self.path.made_room();
     }
 
     /// Starts what waits in the queues of a dimension, as far as there is room. Where the dimension has room for so many
@@ -608,7 +605,7 @@ impl<'a, N: Network> Engine<'a, N> {
         row.finish = row.finish.max(self.now);
         row.ranks_done += 1;
         let all = row.ranks_done == slots;
-        let last_issue = row.last_issue;
+        let (last_issue, role) = (row.last_issue, row.role);
         let bytes = self.job.plans[row.plan as usize].bytes.0;
         let layer = self.layer(rank, at.task);
         let part = self.task(rank, at.task).part as usize;
@@ -624,14 +621,10 @@ impl<'a, N: Network> Engine<'a, N> {
             label,
             bytes,
         });
-        if last_issue > issued {
-            let (other, task) = self.instances[instance].last;
-            self.path.issued_last(rank, at, (other, task, last_issue));
-        }
         if all {
             self.instance_done(instance);
         }
-        self.communication_done(rank, at);
+        self.communication_done(rank, at, Waits { since: issued, ready: last_issue, role: Some(role) });
 
         if was_active {
             self.ranks[rank as usize].active_sets -= 1;
@@ -659,16 +652,4 @@ impl<'a, N: Network> Engine<'a, N> {
         record.multiply(self.job.workload.roles[usize::from(record.role)].size() / slots);
         self.record.finished(record);
     }
-}
-
-/// The lowest bit of a collective's number in a key.
-pub(crate) const NUMBER_BIT: u32 = 40;
-/// How many numbers keys tell apart; beyond, they begin anew, and order is not repeated.
-pub(crate) const NUMBERS: u64 = 1 << 20;
-
-/// Orders events of equal time and kind: by collective, chunk and phase, which all ranks number alike. Every key that
-/// has a collective's number has it there, from where repetition in time moves it on.
-#[inline]
-pub(crate) fn order(number: u64, chunk: u32, phase: u8) -> u64 {
-    (number & (NUMBERS - 1)) << NUMBER_BIT | u64::from(chunk & 0xfff) << 28 | u64::from(phase & 0x1f) << 23
 }

@@ -1,6 +1,7 @@
 //! The state of a run: ranks, sets, chunks, messages.
 
 use crate::activity::Recent;
+use crate::path::Purpose;
 use crate::record::CollectiveRecord;
 use smallvec::SmallVec;
 use std::cmp::Reverse;
@@ -24,6 +25,28 @@ pub(crate) enum Cause {
     Memory,
 }
 
+/// A communication of a rank that is over: what of its time was no network's.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Waited {
+    /// When it was over.
+    pub(crate) until: Time,
+    /// Waiting for a message to be sent.
+    pub(crate) bubble: Time,
+    /// Waiting for other ranks to issue a collective.
+    pub(crate) skew: Time,
+    /// Its role, or the number after the last one.
+    pub(crate) axis: u16,
+}
+
+/// When a communication of a rank began, and when all that it needs of other ranks was there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waits {
+    pub(crate) since: Time,
+    pub(crate) ready: Time,
+    /// The role of a collective.
+    pub(crate) role: Option<u16>,
+}
+
 /// A task of an iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct At {
@@ -45,9 +68,9 @@ pub(crate) struct Iteration {
 pub(crate) struct Resource {
     pub(crate) ready: BinaryHeap<Reverse<(At, Cause)>>,
     pub(crate) running: Option<(At, Time)>,
+    /// The stretch of what runs.
+    pub(crate) stretch: u32,
     pub(crate) idle_since: Time,
-    /// What ran last: tasks that had to wait began when it ended.
-    pub(crate) last: Option<At>,
     /// What was booked last of when it was busy.
     pub(crate) recent: Recent,
 }
@@ -75,13 +98,13 @@ pub(crate) struct Window {
 #[derive(Debug)]
 pub(crate) struct Instance {
     pub(crate) sequence: u32,
+    /// Tells it from all others on the critical path.
+    pub(crate) visit: u32,
     /// Orders collectives of all roles.
     pub(crate) number: u64,
     /// Set of each slot; `NONE` for those not begun, `DONE` for those finished.
     pub(crate) sets: Vec<u32>,
     pub(crate) chunks: Vec<Chunk>,
-    /// Who issued it last.
-    pub(crate) last: (u32, At),
     pub(crate) record: CollectiveRecord,
 }
 
@@ -153,10 +176,14 @@ pub(crate) struct Rank {
     pub(crate) running: Vec<u32>,
     /// When the unit that combines received with local data is free.
     pub(crate) reducer_free: Time,
+    /// Stretches of what it has to combine, in the order in which it does.
+    pub(crate) reducing: VecDeque<u32>,
     pub(crate) channels: BTreeMap<(u32, u32), Channel>,
     /// Communications under way, and since when.
     pub(crate) communicating: u32,
     pub(crate) communicating_since: Time,
+    /// Of the communication that was over last.
+    pub(crate) waited: Waited,
     /// What ended the last wait, for the time after the last compute task.
     pub(crate) last_cause: Cause,
     /// Exposed communication since the last forward or backward compute: the layer's index, and how long. Updates do not
@@ -208,14 +235,18 @@ pub(crate) struct Run {
     /// What the rank works on in this phase.
     pub(crate) extent: Extent,
     pub(crate) last_sent: Time,
+    /// The stretch at whose end its last message leaves.
+    pub(crate) last_left: u32,
+    /// What it is on the critical path, once it runs.
+    pub(crate) purpose: Purpose,
     /// Sums over this phase, booked at its end.
     pub(crate) tally: Tally,
     /// Messages without their receive: of later phases, or of this one before the program came to it.
     pub(crate) early: Vec<Early>,
     /// Sends that have not entered the network, or of which it will say when they have left.
     pub(crate) unsent: u32,
-    /// Bit `p` is set where another rank has begun phase `p` of the chunk.
-    pub(crate) begun: u32,
+    /// Bit `p` is set where another rank has begun phase `p` of the chunk. A group of 2^32 ranks has 62 phases at most.
+    pub(crate) begun: u64,
     pub(crate) queue: u32,
     /// When it entered its stage.
     pub(crate) entered: Time,
@@ -261,6 +292,8 @@ pub(crate) struct Begun {
     pub(crate) phase: u8,
     pub(crate) position: u32,
     pub(crate) slot: u32,
+    /// What it began after.
+    pub(crate) after: u32,
 }
 
 /// Where a chunk is.
@@ -307,6 +340,8 @@ pub(crate) struct Message {
     pub(crate) sender: u32,
     /// By its own number.
     pub(crate) receiver: u32,
+    /// The stretch of the critical path that it was sent after.
+    pub(crate) after: u32,
 }
 
 /// A message that belongs to no collective.

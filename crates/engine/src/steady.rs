@@ -14,7 +14,6 @@ mod accounts;
 mod skip;
 mod state;
 
-use crate::sets::NUMBERS;
 use crate::{Engine, Network};
 use accounts::Accounts;
 use syncline_units::Time;
@@ -136,7 +135,7 @@ impl<N: Network> Engine<'_, N> {
         });
         if let Some((index, times)) = known {
             // What is looked at moment by moment is simulated.
-            if !self.watching {
+            if self.activity.is_stopped() {
                 self.leave_out(index, times, until, &beginnings);
             }
             return;
@@ -169,6 +168,10 @@ impl<N: Network> Engine<'_, N> {
             return;
         }
         self.steady.skipped += period * times;
+        if self.calendar.trail.is_on() {
+            self.calendar.trail.leave_out(self.now, length, times);
+            self.compute_again(&before, times);
+        }
         self.book_again(&before, times, period, length);
         let by = Time(length.0.saturating_mul(u64::from(times)));
         let begun = self.beginnings().into_iter().zip(lasting);
@@ -201,6 +204,6 @@ impl<N: Network> Engine<'_, N> {
     /// Whether all collectives of the run have numbers of their own in keys.
     fn repeats_order(&self) -> bool {
         let iterations = self.job.workload.classes.iter().map(|graph| graph.iterations).max().unwrap_or(0);
-        self.numbers.all_in(0, iterations) < NUMBERS - 1
+        self.numbers.all_in(0, iterations) < self.keys.numbers() - 1
     }
 }

@@ -1,8 +1,9 @@
 //! Task graphs: what a rank may start, and what its compute waits for.
 
 use crate::calendar::Kind;
+use crate::path::{Origin, Purpose};
 use crate::record::{Label, Mark};
-use crate::state::{Alone, At, Cause, Iteration, Message, NONE};
+use crate::state::{Alone, At, Cause, Iteration, Message, NONE, Waited, Waits};
 use crate::{Engine, Network};
 use std::cmp::Reverse;
 use syncline_timeline::{Flow, Track};
@@ -26,7 +27,7 @@ impl<'a, N: Network> Engine<'a, N> {
     }
 
     /// Makes the next iteration of `rank` known; its tasks without dependencies may start.
-    pub(crate) fn open_iteration(&mut self, rank: u32, cause: Cause, before: Option<At>) {
+    pub(crate) fn open_iteration(&mut self, rank: u32, cause: Cause) {
         let graph = self.graph(rank);
         let state = &mut self.ranks[rank as usize];
         let iteration = state.opened;
@@ -35,9 +36,7 @@ impl<'a, N: Network> Engine<'a, N> {
         let waits: Box<[u32]> =
             (0..graph.tasks.len() as u32).map(|task| graph.waits(task, iteration)).collect();
         for (task, _) in waits.iter().enumerate().filter(|&(_, &waits)| waits == 0) {
-            let at = At { iteration, task: task as u32 };
-            self.path.begins(self.now, rank, at, before);
-            self.startable.push_back((rank, at, cause));
+            self.startable.push_back((rank, At { iteration, task: task as u32 }, cause));
         }
         state.iterations.push_back(Iteration { left: waits.len() as u32, waits });
     }
@@ -76,7 +75,8 @@ impl<'a, N: Network> Engine<'a, N> {
                 let channel = self.ranks[rank as usize].channels.entry((from, tag)).or_default();
                 if channel.arrived > 0 {
                     channel.arrived -= 1;
-                    self.communication_done(rank, at);
+                    let now = self.now;
+                    self.communication_done(rank, at, Waits { since: now, ready: now, role: None });
                 } else {
                     channel.posted.push_back((at, self.now));
                 }
@@ -86,7 +86,9 @@ impl<'a, N: Network> Engine<'a, N> {
 
     /// Books a finished task and starts what waited only for it.
     pub(crate) fn task_done(&mut self, rank: u32, at: At, cause: Cause) {
-        self.path.ends(self.now, rank, at);
+        if at.iteration < self.watched.iterations {
+            self.watched.ends(self.now, rank, self.after);
+        }
         let graph = self.graph(rank);
         let state = &mut self.ranks[rank as usize];
         state.tasks_left -= 1;
@@ -99,16 +101,14 @@ impl<'a, N: Network> Engine<'a, N> {
                 continue;
             }
             if self.ranks[rank as usize].opened <= iteration {
-                self.open_iteration(rank, cause, Some(at));
+                self.open_iteration(rank, cause);
             }
             let state = &mut self.ranks[rank as usize];
             let waits =
                 &mut state.iterations[(iteration - state.first_iteration) as usize].waits[next.task as usize];
             *waits -= 1;
             if *waits == 0 {
-                let next = At { iteration, task: next.task };
-                self.path.begins(self.now, rank, next, Some(at));
-                self.startable.push_back((rank, next, cause));
+                self.startable.push_back((rank, At { iteration, task: next.task }, cause));
             }
         }
         let state = &mut self.ranks[rank as usize];
@@ -118,7 +118,7 @@ impl<'a, N: Network> Engine<'a, N> {
             state.first_iteration += 1;
         }
         if state.iterations.is_empty() && state.opened < graph.iterations {
-            self.open_iteration(rank, cause, Some(at));
+            self.open_iteration(rank, cause);
         }
         if done {
             self.rank_done(rank);
@@ -154,11 +154,20 @@ impl<'a, N: Network> Engine<'a, N> {
         let record = &mut self.record.ranks[rank as usize];
         match cause {
             Cause::Communication(layer) => {
-                record.exposed_communication += idle;
+                // Others that came later than this rank's compute stood still; before, it had work to do itself.
+                let Waited { until, bubble, skew, axis } = self.ranks[rank as usize].waited;
+                let waited =
+                    if until == self.now { (bubble.min(idle), skew.min(idle)) } else { Default::default() };
+                let (bubble, skew) = (waited.0, waited.1.min(idle.saturating_sub(waited.0)));
+                let exposed = idle.saturating_sub(bubble.saturating_add(skew));
+                record.exposed_communication += exposed;
+                record.bubble += bubble;
+                record.skew += skew;
                 let last = self.record.layers.len() - 1;
                 let index = if layer == NO_LAYER { last } else { layer as usize };
-                self.record.layers[index].exposed += u128::from(idle.0);
-                self.ranks[rank as usize].tail.push((index, idle));
+                self.record.layers[index].exposed += u128::from(exposed.0);
+                self.record.axes[usize::from(axis)] += u128::from(exposed.0);
+                self.ranks[rank as usize].tail.push((index, exposed));
                 self.tracer_exposed(rank, since, layer);
             }
             Cause::Memory => record.exposed_memory += idle,
@@ -186,11 +195,9 @@ impl<'a, N: Network> Engine<'a, N> {
         }
         let Some(Reverse((at, cause))) = compute.ready.pop() else { return };
         compute.running = Some((at, self.now));
-        if let Some(before) = compute.last {
-            self.path.had_to_wait(self.now, rank, at, before);
-        }
-        let compute = &self.ranks[rank as usize].compute;
         let since = compute.idle_since;
+        let origin = Origin { after: self.after, since: self.now, of: Purpose::task(rank, at.task) };
+        compute.stretch = self.calendar.trail.works(&origin, false);
         self.book_idle(rank, since, cause);
         self.works(rank, at);
         let (rank_of_job, work) = (self.quotient.rank(rank), self.job.durations[class][at.task as usize]);
@@ -203,10 +210,14 @@ impl<'a, N: Network> Engine<'a, N> {
     pub(crate) fn compute_done(&mut self, rank: u32) {
         let (at, start) = self.ranks[rank as usize].compute.running.take().expect("compute was running");
         let compute = &mut self.ranks[rank as usize].compute;
-        (compute.idle_since, compute.last) = (self.now, Some(at));
+        compute.idle_since = self.now;
+        self.after = compute.stretch;
         self.activity.book(rank as usize, &mut compute.recent, start, self.now);
         let spent = self.now.saturating_sub(start);
         self.record.ranks[rank as usize].compute += spent;
+        if at.iteration < self.watched.iterations {
+            self.watched.computed[rank as usize] += spent;
+        }
         let layer = self.layer(rank, at.task);
         let part = self.task(rank, at.task).part as usize;
         self.record.layers[layer].compute[part] += u128::from(spent.0);
@@ -224,9 +235,8 @@ impl<'a, N: Network> Engine<'a, N> {
         }
         let Some(Reverse((at, _))) = memory.ready.pop() else { return };
         memory.running = Some((at, self.now));
-        if let Some(before) = memory.last {
-            self.path.had_to_wait(self.now, rank, at, before);
-        }
+        let origin = Origin { after: self.after, since: self.now, of: Purpose::task(rank, at.task) };
+        memory.stretch = self.calendar.trail.works(&origin, true);
         let TaskKind::Memory(time) = self.task(rank, at.task).kind else { return };
         self.calendar.at(self.now.saturating_add(time), Kind::MemoryDone, u64::from(rank), rank, 0);
     }
@@ -234,7 +244,7 @@ impl<'a, N: Network> Engine<'a, N> {
     pub(crate) fn memory_done(&mut self, rank: u32) {
         let memory = &mut self.ranks[rank as usize].memory;
         let (at, start) = memory.running.take().expect("memory was running");
-        memory.last = Some(at);
+        self.after = memory.stretch;
         let class = self.ranks[rank as usize].class;
         let label = Label::Task { class, task: at.task };
         self.tracer.mark(Mark { rank, track: Track::Memory, start, end: self.now, label, bytes: 0 });
@@ -251,7 +261,8 @@ impl<'a, N: Network> Engine<'a, N> {
     }
 
     /// A collective, send or receive task of `rank` is done.
-    pub(crate) fn communication_done(&mut self, rank: u32, at: At) {
+    pub(crate) fn communication_done(&mut self, rank: u32, at: At, waits: Waits) {
+        self.waited(rank, waits);
         let state = &mut self.ranks[rank as usize];
         state.communicating -= 1;
         if state.communicating == 0 {
@@ -260,6 +271,21 @@ impl<'a, N: Network> Engine<'a, N> {
         }
         let layer = self.task(rank, at.task).layer;
         self.task_done(rank, at, Cause::Communication(layer));
+    }
+
+    /// Notes how long a communication of `rank` that is over now waited for other ranks, while compute was idle.
+    fn waited(&mut self, rank: u32, Waits { since, ready, role }: Waits) {
+        let state = &mut self.ranks[rank as usize];
+        let (mut bubble, mut skew) = (Time::ZERO, Time::ZERO);
+        let idle = since.max(state.compute.idle_since);
+        let late = ready.min(self.now).saturating_sub(idle);
+        match role {
+            _ if state.compute.running.is_some() => {}
+            Some(_) => skew = late,
+            None => bubble = late,
+        }
+        let axis = role.unwrap_or(self.job.workload.roles.len() as u16);
+        state.waited = Waited { until: self.now, bubble, skew, axis };
     }
 
     fn send_alone(&mut self, rank: u32, at: At, to: u32, bytes: Bytes, tag: u32) {
@@ -275,25 +301,26 @@ impl<'a, N: Network> Engine<'a, N> {
             run: NONE,
             sender: rank,
             receiver: to,
+            after: self.after,
         };
         self.enter(message);
     }
 
-    /// A point-to-point message has entered the network and will have left its NPU at `time`.
-    pub(crate) fn alone_sent(&mut self, message: &Message, time: Time) {
+    /// A point-to-point message has entered the network and will have left its NPU at `time`, with the end of a stretch.
+    pub(crate) fn alone_sent(&mut self, message: &Message, time: Time, stretch: u32) {
         let at = self.alone[message.from].at;
-        let id = self.leaving.insert((message.sender, at));
+        let id = self.leaving.insert((message.sender, at, stretch));
         self.calendar.at(time, Kind::Sent, message.key, id, 0);
         let span = self.transfer(message.sender, at, (message.sent, time), message.bytes);
         self.alone[message.from].span = span;
     }
 
     pub(crate) fn alone_arrived(&mut self, message: &Message) {
-        let Message { sender, bytes, sent, .. } = *message;
+        let Message { sender, bytes, .. } = *message;
         let receiver = self.quotient.index(message.receiver);
         self.record.ranks[sender as usize].sent += bytes;
         self.record.ranks[receiver as usize].received += bytes;
-        let Alone { at: sending, tag, span } = self.alone[message.from];
+        let Alone { tag, span, .. } = self.alone[message.from];
         self.alone.remove(message.from);
         let channel = self.ranks[receiver as usize].channels.entry((sender, tag)).or_default();
         let Some((at, since)) = channel.posted.pop_front() else {
@@ -304,8 +331,7 @@ impl<'a, N: Network> Engine<'a, N> {
         if let (Some(from), Some(to)) = (span, received) {
             self.tracer.flows.push(Flow { from, to });
         }
-        self.path.received(receiver, at, (sender, sending, sent));
-        self.communication_done(receiver, at);
+        self.communication_done(receiver, at, Waits { since, ready: message.sent, role: None });
     }
 
     /// The span of a send or receive, kept where its rank is traced.

@@ -10,7 +10,8 @@
 
 use std::collections::BTreeMap;
 use syncline_engine::activity::{Activity, Recent};
-use syncline_engine::{Calendar, LinkUse, Network, Repeats, Sent, Transfer};
+use syncline_engine::path::{Origin, START, Trail};
+use syncline_engine::{Calendar, LinkUse, Network, Repeats, Sent, Tail, Transfer};
 use syncline_fabric::{Fabric, Symmetry};
 use syncline_units::{Bytes, LinkId, NpuId, Rate, Time};
 
@@ -27,19 +28,59 @@ pub enum Model {
 #[derive(Clone, Copy, Debug, Default)]
 struct Port {
     free: Time,
+    /// Of the message that it was busy with last.
+    tail: Tail,
+    /// Tier of the links that it stands for.
+    tier: u16,
     used: LinkUse,
     recent: Recent,
 }
 
+/// A message on a link.
+#[derive(Clone, Copy, Debug)]
+struct Passage {
+    /// When it comes to the link.
+    comes: Time,
+    /// When it is sent.
+    start: Time,
+    /// For how long.
+    time: Time,
+    /// Sender and receiver, and how many links it has passed before.
+    pair: (u32, u32, u32),
+    /// Whether the link leads away from its sender.
+    own: bool,
+}
+
 /// A message on a path of several links.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct Travel {
     id: u32,
     key: u64,
     bytes: Bytes,
     path: Vec<LinkId>,
-    /// Analytical: when the last bit is at the last link if that is idle.
+    /// Analytical: when the last bit is at the last link if that is idle, and on which tier and how long it takes longest.
     tail: Time,
+    slowest: (u16, Time),
+    pair: (u32, u32),
+    origin: Origin,
+}
+
+impl Travel {
+    const UNUSED: Self = Self {
+        id: 0,
+        key: 0,
+        bytes: Bytes(0),
+        path: Vec::new(),
+        tail: Time::ZERO,
+        slowest: (0, Time::ZERO),
+        pair: (0, 0),
+        origin: Origin::UNKNOWN,
+    };
+}
+
+/// Sender and receiver.
+fn pair(transfer: &Transfer) -> (u32, u32) {
+    (transfer.from.0, transfer.to.0)
 }
 
 /// Either model on a fabric.
@@ -91,10 +132,15 @@ impl Inside {
 impl<'a> Links<'a> {
     /// A model on an idle fabric, of whose links one of each class is kept.
     pub fn new(fabric: &'a Fabric, symmetry: Symmetry, model: Model) -> Self {
+        let mut ports = vec![Port::default(); symmetry.ports() as usize];
+        let parts = fabric.parts();
+        for link in symmetry.links() {
+            ports[symmetry.port(link) as usize].tier = parts.tier_number(link) as u16;
+        }
         Self {
             fabric,
             model,
-            ports: vec![Port::default(); symmetry.ports() as usize],
+            ports,
             activity: Activity::new(symmetry.ports() as usize),
             symmetry,
             travels: Vec::new(),
@@ -130,6 +176,11 @@ impl<'a> Links<'a> {
         (start, time)
     }
 
+    /// The tier of a link.
+    fn tier(&self, link: LinkId) -> u16 {
+        self.ports[self.symmetry.port(link) as usize].tier
+    }
+
     /// Counts a message on a link between its first and its last one, whose head comes to it at time `head`, and its tail
     /// `length` later (analytical).
     fn pass(&mut self, link: LinkId, (head, length): (Time, Time), time: Time, bytes: Bytes) {
@@ -140,42 +191,80 @@ impl<'a> Links<'a> {
         self.activity.book_part(index, recent, (head, head.saturating_add(length)), time);
     }
 
-    fn travel(&mut self, transfer: &Transfer, tail: Time) -> u32 {
+    fn travel(&mut self, transfer: &Transfer, tail: Time, slowest: (u16, Time), origin: Origin) -> u32 {
         let index = self.free_travels.pop().unwrap_or_else(|| {
-            self.travels.push(Travel::default());
+            self.travels.push(Travel::UNUSED);
             self.travels.len() as u32 - 1
         });
         let travel = &mut self.travels[index as usize];
         (travel.id, travel.key, travel.bytes, travel.tail) =
             (transfer.id, transfer.key, transfer.bytes, tail);
+        (travel.slowest, travel.pair, travel.origin) = (slowest, pair(transfer), origin);
         std::mem::swap(&mut travel.path, &mut self.path);
         index
     }
 
+    /// Writes down that a message passes `link`, and what it comes after there: its stretch, and where it comes from.
+    #[inline]
+    fn passes(
+        &mut self,
+        link: LinkId,
+        passage: &Passage,
+        origin: &Origin,
+        trail: &mut Trail,
+    ) -> (u32, Origin) {
+        if !trail.is_on() {
+            return (START, *origin);
+        }
+        let port = &mut self.ports[self.symmetry.port(link) as usize];
+        let Passage { comes, start, time, pair, own } = *passage;
+        let origin = match start > comes {
+            true => origin.after(trail.behind(&port.tail, pair, own, start.saturating_sub(comes)), start),
+            false => *origin,
+        };
+        let stretch = trail.bytes(&origin, port.tier, time);
+        port.tail = Tail { stretch, pair, time };
+        (stretch, origin)
+    }
+
     /// The head of a message has come to its last link (analytical).
     fn receive(&mut self, now: Time, index: u32, calendar: &mut Calendar) {
-        let Travel { id, key, bytes, tail, .. } = self.travels[index as usize];
+        let Travel { id, key, bytes, tail, slowest, pair, origin, .. } = self.travels[index as usize];
         let link = *self.travels[index as usize].path.last().expect("travels have paths");
         let (rate, latency) = self.fabric.speed(link);
         let (start, time) = self.occupy(now, link, rate, bytes);
+        let hop = self.travels[index as usize].path.len() as u32 - 1;
+        let passage = Passage { comes: now, start, time, pair: (pair.0, pair.1, hop), own: false };
+        let (mut stretch, _) = self.passes(link, &passage, &origin, &mut calendar.trail);
         let end = start.saturating_add(time).max(tail);
+        if end > start.saturating_add(time) {
+            stretch = calendar.trail.bytes(&origin, slowest.0, slowest.1);
+        }
+        calendar.trail.arrives(id, stretch);
         calendar.deliver(end.saturating_add(latency), id, key);
         self.free_travels.push(index);
     }
 
     /// A whole message has come to link `hop` of its path (queued).
     fn forward(&mut self, now: Time, index: u32, hop: u32, calendar: &mut Calendar) -> Time {
-        let Travel { id, key, bytes, .. } = self.travels[index as usize];
+        let Travel { id, key, bytes, pair, origin, .. } = self.travels[index as usize];
         let path = &self.travels[index as usize].path;
         let (link, last) = (path[hop as usize], path.len() as u32 - 1);
         let (rate, latency) = self.fabric.speed(link);
         let (start, time) = self.occupy(now, link, rate, bytes);
+        let passage = Passage { comes: now, start, time, pair: (pair.0, pair.1, hop), own: hop == 0 };
+        let (stretch, _) = self.passes(link, &passage, &origin, &mut calendar.trail);
         let sent = start.saturating_add(time);
         let arrival = sent.saturating_add(latency);
+        if hop == 0 {
+            calendar.trail.leaves(stretch);
+        }
         if hop == last {
+            calendar.trail.arrives(id, stretch);
             calendar.deliver(arrival, id, key);
             self.free_travels.push(index);
         } else {
+            self.travels[index as usize].origin = origin.after(stretch, arrival);
             calendar.call_back(arrival, key, index, hop + 1);
         }
         sent
@@ -198,12 +287,18 @@ impl Network for Links<'_> {
         }
         match self.path[..] {
             [] => {
+                calendar.trail.stays(&transfer.origin, transfer.id);
                 calendar.deliver(now, transfer.id, transfer.key);
                 Sent::At(now)
             }
             [link] => {
                 let (rate, latency) = self.fabric.speed(link);
                 let (start, time) = self.occupy(now, link, rate, transfer.bytes);
+                let (from, to) = pair(transfer);
+                let passage = Passage { comes: now, start, time, pair: (from, to, 0), own: true };
+                let (stretch, _) = self.passes(link, &passage, &transfer.origin, &mut calendar.trail);
+                calendar.trail.leaves(stretch);
+                calendar.trail.arrives(transfer.id, stretch);
                 let sent = start.saturating_add(time);
                 calendar.deliver(sent.saturating_add(latency), transfer.id, transfer.key);
                 Sent::At(sent)
@@ -212,7 +307,12 @@ impl Network for Links<'_> {
                 Model::Analytical => {
                     let (rate, _) = self.fabric.speed(first);
                     let (start, time) = self.occupy(now, first, rate, transfer.bytes);
-                    let (mut latency, mut slowest) = (Time::ZERO, time);
+                    let (from, to) = pair(transfer);
+                    let passage = Passage { comes: now, start, time, pair: (from, to, 0), own: true };
+                    let (stretch, origin) =
+                        self.passes(first, &passage, &transfer.origin, &mut calendar.trail);
+                    calendar.trail.leaves(stretch);
+                    let (mut latency, mut slowest) = (Time::ZERO, (self.tier(first), time));
                     let last = self.path.len() - 1;
                     let uneven = last > 1 && self.symmetry.is_uneven_inside();
                     let all =
@@ -222,24 +322,26 @@ impl Network for Links<'_> {
                         let (rate, hop_latency) = self.fabric.speed(link);
                         let time = self.transfer_time(rate, transfer.bytes);
                         let head = start.saturating_add(latency);
-                        slowest = slowest.max(time);
+                        if time > slowest.1 {
+                            slowest = (self.tier(link), time);
+                        }
                         if hop > 0 && uneven {
                             for member in 0..self.symmetry.members() as usize {
                                 let link = self.inside.links[all + member * (last - 1) + hop - 1];
-                                self.pass(link, (head, slowest), time, transfer.bytes);
+                                self.pass(link, (head, slowest.1), time, transfer.bytes);
                             }
                         } else if hop > 0 {
-                            self.pass(link, (head, slowest), time, transfer.bytes);
+                            self.pass(link, (head, slowest.1), time, transfer.bytes);
                         }
                         latency = latency.saturating_add(hop_latency);
                     }
                     let head = start.saturating_add(latency);
-                    let index = self.travel(transfer, head.saturating_add(slowest));
+                    let index = self.travel(transfer, head.saturating_add(slowest.1), slowest, origin);
                     calendar.call_back(head, transfer.key, index, 0);
                     Sent::At(start.saturating_add(time))
                 }
                 Model::Queued => {
-                    let index = self.travel(transfer, Time::ZERO);
+                    let index = self.travel(transfer, Time::ZERO, (0, Time::ZERO), transfer.origin);
                     Sent::At(self.forward(now, index, 0, calendar))
                 }
             },
@@ -253,6 +355,11 @@ impl Network for Links<'_> {
                 self.forward(now, a, b, calendar);
             }
         }
+    }
+
+    fn trail(&mut self, visit: &mut dyn FnMut(&mut u32)) {
+        self.ports.iter_mut().for_each(|port| visit(&mut port.tail.stretch));
+        self.travels.iter_mut().for_each(|travel| visit(travel.origin.stretch_mut()));
     }
 
     fn link_use(&self, id: LinkId) -> LinkUse {
@@ -317,6 +424,7 @@ impl Repeats for Links<'_> {
         self.free_travels.iter().for_each(|&free| under_way[free as usize] = false);
         for (travel, _) in self.travels.iter_mut().zip(under_way).filter(|(_, under_way)| *under_way) {
             travel.tail = travel.tail.saturating_add(by);
+            travel.origin.shift(by);
             travel.key = key(travel.id);
         }
     }

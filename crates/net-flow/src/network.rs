@@ -16,6 +16,7 @@ use accounts::Accounts;
 use connections::{Connection, Connections, Ends};
 use syncline_diagnostics::Diagnostic;
 use syncline_engine::activity::Activity;
+use syncline_engine::path::{Origin, Trail};
 use syncline_engine::{Calendar, Contention, LinkUse, Network, Owner, Sent, Transfer};
 use syncline_fabric::{Fabric, Symmetry};
 use syncline_units::{Bytes, LinkId, Rate, Time};
@@ -35,6 +36,7 @@ struct Flight {
     /// Number of its connection, once that is open.
     connection: u32,
     began: Time,
+    origin: Origin,
 }
 
 /// Messages on a fabric, of whose links one of each class is kept.
@@ -128,7 +130,9 @@ impl<'a> Flows<'a> {
         let mut through = Vec::new();
         self.sharing.finish(now, |flight| through.push(flight));
         for &number in &through {
-            let Flight { id, key, bytes, owner, connection, began } = self.flights[number as usize];
+            let flight = self.flights[number as usize];
+            let Flight { id, key, bytes, owner, connection, began, .. } = flight;
+            self.trace(now, &flight, &mut calendar.trail);
             let connection = self.connections.get(connection);
             calendar.left(now, id, key);
             calendar.deliver(now.saturating_add(connection.latency), id, key);
@@ -140,6 +144,29 @@ impl<'a> Flows<'a> {
         }
         self.events += through.len() as u64;
         self.settle_later(now, calendar);
+    }
+
+    /// Writes down what a message comes after that is through now: of its time since the one before it on its connection was
+    /// through, what its bytes take alone is theirs, and what others make of it on a link that they share is queueing. What
+    /// else its sender sends over the same first link are bytes of its own.
+    fn trace(&mut self, now: Time, flight: &Flight, trail: &mut Trail) {
+        if !trail.is_on() {
+            return;
+        }
+        let connection = self.connections.get(flight.connection);
+        let (last, until) = connection.last;
+        let origin = if until > flight.began { flight.origin.after(last, until) } else { flight.origin };
+        let time = now.saturating_sub(until.max(flight.began));
+        let alone = connection.alone.transfer_time(flight.bytes).unwrap_or(Time::MAX).min(time);
+        let port = self.bottleneck(connection);
+        let (tier, own) = (self.connections.tier(port), connection.links[0].port == port);
+        let others = if own { Time::ZERO } else { time.saturating_sub(alone) };
+        let mut stretch = trail.bytes(&origin, tier, time.saturating_sub(others));
+        if !others.is_zero() {
+            stretch = trail.queueing(&origin.after(stretch, now), tier, others);
+        }
+        trail.arrives(flight.id, stretch);
+        self.connections.get_mut(flight.connection).last = (stretch, now);
     }
 
     /// The port that holds a connection back: the first on its way of those with the lowest level, but for what was rounded off.
@@ -159,8 +186,9 @@ impl Network for Flows<'_> {
     }
 
     fn send(&mut self, now: Time, transfer: &Transfer, calendar: &mut Calendar) -> Sent {
-        let Transfer { id, from, to, lane, bytes, key, owner } = *transfer;
+        let Transfer { id, from, to, lane, bytes, key, owner, origin } = *transfer;
         if from == to {
+            calendar.trail.stays(&origin, id);
             calendar.deliver(now, id, key);
             return Sent::At(now);
         }
@@ -172,7 +200,7 @@ impl Network for Flows<'_> {
             return Sent::NoRoute;
         }
         let connection = open.unwrap_or_default();
-        let number = self.flight(Flight { id, key, bytes, owner, connection, began: now });
+        let number = self.flight(Flight { id, key, bytes, owner, connection, began: now, origin });
         let waits = open.is_some_and(|connection| self.sharing.start(now, connection, bytes, number));
         if open.is_none() {
             self.coming.push((ends, number));
@@ -191,6 +219,11 @@ impl Network for Flows<'_> {
             self.wake = None;
             self.through(now, calendar);
         }
+    }
+
+    fn trail(&mut self, visit: &mut dyn FnMut(&mut u32)) {
+        self.flights.iter_mut().for_each(|flight| visit(flight.origin.stretch_mut()));
+        self.connections.stretches().for_each(visit);
     }
 
     fn link_use(&self, id: LinkId) -> LinkUse {

@@ -29,6 +29,7 @@ pub mod stalls;
 mod switching;
 mod tables;
 pub mod tcp;
+mod trips;
 mod ways;
 
 pub use framing::Framing;

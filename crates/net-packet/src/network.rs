@@ -5,6 +5,7 @@ use crate::layout::{Layout, Link};
 use crate::parameters::{Parameters, Transport};
 use crate::simulation::{Simulation, Sink};
 use crate::tables;
+use crate::trips::{Trips, Way};
 use crate::ways::most;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -15,7 +16,7 @@ use syncline_engine::activity::Activity;
 use syncline_engine::{Calendar, LinkUse, Network, Sent, Stall, Transfer};
 use syncline_fabric::Fabric;
 use syncline_timeline::{Packets as Counts, Table};
-use syncline_units::{Bytes, LinkId, NpuId, Time};
+use syncline_units::{Bytes, LinkId, NpuId, Rate, Time};
 
 /// Events that are handled before the engine may look whether the run is to stop.
 const AT_ONCE: u32 = 1 << 8;
@@ -32,21 +33,28 @@ pub struct Packets<'a> {
     spray: Vec<u32>,
     /// When the engine will call, if it will.
     wake: Option<Time>,
+    /// What messages come after.
+    trips: Trips,
+    /// Payload of a full packet, and what it has on the wire, by set of parameters.
+    packets: Vec<(u64, u64)>,
 }
 
 /// Tells the engine, and knows up to when the engine has nothing to do itself.
 struct Told<'a> {
     calendar: &'a mut Calendar,
     horizon: Time,
+    trips: &'a mut Trips,
 }
 
 impl Sink for Told<'_> {
     fn left(&mut self, time: Time, id: u32, key: u64) {
+        self.trips.leaves(time, id, &mut self.calendar.trail);
         self.calendar.left(time, id, key);
         self.horizon = self.horizon.min(time);
     }
 
     fn delivered(&mut self, time: Time, id: u32, key: u64) {
+        self.trips.arrives(time, id, &mut self.calendar.trail);
         self.calendar.deliver(time, id, key);
         self.horizon = self.horizon.min(time.saturating_add(self.calendar.endpoint_delay()));
     }
@@ -145,7 +153,9 @@ impl<'a> Packets<'a> {
         let layout = settings.layout(fabric);
         let spray = |of: &Parameters| if of.transport == Transport::Tcp { of.spray } else { 1 };
         let spray = layout.sets.iter().map(spray).collect();
-        Self { fabric, simulation: Simulation::new(&layout), flows: BTreeMap::new(), spray, wake: None }
+        let packets = layout.sets.iter().map(|of| (of.segment(), of.wire())).collect();
+        let (simulation, trips) = (Simulation::new(&layout), Trips::default());
+        Self { fabric, simulation, flows: BTreeMap::new(), spray, wake: None, trips, packets }
     }
 
     /// The fabric that it is on.
@@ -176,7 +186,27 @@ impl<'a> Packets<'a> {
         let back = self.ways(transfer.to, transfer.from, transfer.lane)?;
         let flow = self.simulation.open_several(&there, &back);
         self.flows.insert(pair, flow);
+        let way = self.way(&there[0]);
+        self.trips.open(way);
         Ok(flow)
+    }
+
+    /// What a message finds that is alone on a way.
+    fn way(&self, ports: &[u32]) -> Way {
+        let set = ports.iter().map(|&port| self.fabric.link(LinkId(port)).dim).max().unwrap_or(0);
+        let (parts, packet) = (self.fabric.parts(), self.packets[usize::from(set)]);
+        let speeds = || ports.iter().map(|&port| (self.fabric.speed(LinkId(port)).0, LinkId(port)));
+        let (rate, slowest) = speeds().min_by_key(|&(rate, _)| rate).expect("a way has links");
+        let takes = |rate: Rate| rate.transfer_time(Bytes(packet.1)).unwrap_or(Time::MAX);
+        let all = speeds().map(|(rate, _)| takes(rate)).fold(Time::ZERO, Time::saturating_add);
+        let latencies = ports.iter().map(|&port| self.simulation.latency(port));
+        Way {
+            rate,
+            tier: parts.tier_number(slowest) as u16,
+            latency: latencies.fold(Time::ZERO, Time::saturating_add),
+            hops: all.saturating_sub(takes(rate)),
+            packet,
+        }
     }
 
     /// The ways of a connection in one direction: one, or several that packets take in turn.
@@ -211,6 +241,7 @@ impl Network for Packets<'_> {
 
     fn send(&mut self, now: Time, transfer: &Transfer, calendar: &mut Calendar) -> Sent {
         if transfer.from == transfer.to {
+            calendar.trail.stays(&transfer.origin, transfer.id);
             calendar.deliver(now, transfer.id, transfer.key);
             return Sent::At(now);
         }
@@ -218,7 +249,10 @@ impl Network for Packets<'_> {
             Ok(flow) => flow,
             Err(refused) => return refused,
         };
-        let mut told = Told { horizon: calendar.horizon(), calendar };
+        if calendar.trail.is_on() {
+            self.trips.begins(now, transfer.id, flow, transfer.bytes, transfer.origin);
+        }
+        let mut told = Told { horizon: calendar.horizon(), calendar, trips: &mut self.trips };
         self.simulation.write(now, flow, transfer.bytes.0, transfer.id, transfer.key, &mut told);
         self.ask(now, calendar);
         Sent::Later
@@ -230,13 +264,17 @@ impl Network for Packets<'_> {
             return;
         }
         self.wake = None;
-        let mut told = Told { horizon: calendar.horizon(), calendar };
+        let mut told = Told { horizon: calendar.horizon(), calendar, trips: &mut self.trips };
         for _ in 0..AT_ONCE {
             if !self.simulation.step(told.horizon, &mut told) {
                 break;
             }
         }
         self.ask(now, calendar);
+    }
+
+    fn trail(&mut self, visit: &mut dyn FnMut(&mut u32)) {
+        self.trips.visit(visit);
     }
 
     fn link_use(&self, id: LinkId) -> LinkUse {

@@ -223,6 +223,11 @@ impl Simulation {
         self.sent
     }
 
+    /// Latency of the link behind port `port`, and of the switch at its end.
+    pub fn latency(&self, port: u32) -> Time {
+        Time(self.ports[port as usize].latency)
+    }
+
     /// What port `port` did so far.
     pub fn count(&self, port: u32) -> Count {
         self.ports[port as usize].count

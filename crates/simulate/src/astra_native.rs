@@ -88,6 +88,7 @@ pub fn astra_scenario(files: &AstraFiles<'_>, network: Network) -> Result<(Scena
         Compute::Roofline {
             accelerator: String::new(),
             peak: FlopRate((system.peak_perf * 1e12) as u64),
+            peaks: std::collections::BTreeMap::new(),
             memory: decimal(system.local_mem_bw),
             efficiency: Efficiency::default(),
             compute_power: 1.0,

@@ -13,8 +13,9 @@ use syncline_diagnostics::Diagnostic;
 pub(crate) fn model(compute: &Compute) -> Result<ComputeModel, Diagnostic> {
     let (timing, power) = match compute {
         Compute::Given { compute_power } => (Timing::Given, compute_power),
-        Compute::Roofline { accelerator, peak, memory, efficiency, compute_power } => {
-            let roofline = Roofline::new(accelerator.clone(), *peak, *memory, curve(efficiency)?)?;
+        Compute::Roofline { accelerator, peak, peaks, memory, efficiency, compute_power } => {
+            let roofline =
+                Roofline::new(accelerator.clone(), *peak, peaks.clone(), *memory, curve(efficiency)?)?;
             (Timing::Roofline(roofline), compute_power)
         }
         Compute::Systolic { rows, columns, clock, memory, dataflow, vector, delay, compute_power } => {

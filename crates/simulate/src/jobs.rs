@@ -1,20 +1,45 @@
 //! The scenario's job as a [`Workload`].
 
 use crate::placement;
-use crate::scenario::{Axes, Comm, Layer, Parallel, Scenario, Work, Workload as Spec};
+use crate::scenario::{Axes, Comm, Layer, Parallel, Sample, Scenario, Work, Workload as Spec};
 use crate::watch::Watch;
 use std::borrow::Cow;
 use syncline_compute::{ComputeModel, Timing};
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 use syncline_fabric::Fabric;
 use syncline_units::{Bytes, Flops};
+use syncline_workload::batch::{Batch, Number};
 use syncline_workload::grid::Grid;
 use syncline_workload::job::Training;
 use syncline_workload::memory::{Footprint, footprints};
 use syncline_workload::remedy::{Asked, fits};
 use syncline_workload::{GraphBuilder, Part, RoleId, Task, TaskKind, Workload};
 
-/// Builds the job for a fabric, and what ranks of each stage hold, where that is known.
+/// A job that was built.
+pub(crate) struct Built {
+    pub(crate) workload: Workload,
+    /// What ranks of each stage hold, where that is known.
+    pub(crate) memory: Vec<Footprint>,
+    /// Why it does not fit into memory, if it does not.
+    pub(crate) does_not_fit: Option<Diagnostic>,
+    /// What a step works on, where it is one of training.
+    pub(crate) step: Option<StepWork>,
+}
+
+/// What a training step works on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StepWork {
+    /// Micro-batches of each copy of the model.
+    pub(crate) micro_batches: u32,
+    /// Samples of all copies, where it is known how many a micro-batch has.
+    pub(crate) samples: Option<u64>,
+    /// What a sample is.
+    pub(crate) sample: Option<Sample>,
+    /// Parameters of the model.
+    pub(crate) parameters: u64,
+}
+
+/// Builds the job for a fabric.
 ///
 /// # Errors
 /// Everything that is impossible about it, or unreadable in the files it names; `LimitReached` where `watch` says stop.
@@ -23,7 +48,7 @@ pub(crate) fn workload(
     compute: &ComputeModel,
     fabric: &Fabric,
     watch: &Watch<'_>,
-) -> Result<(Workload, Vec<Footprint>)> {
+) -> Result<Built> {
     let workload = match &scenario.workload {
         Spec::Layers {
             model,
@@ -31,32 +56,43 @@ pub(crate) fn workload(
             parallel,
             iterations,
             micro_batches,
-            data_type,
+            global_batch,
+            types,
             optimizer,
             batch_per_npu,
+            sample,
+            notes: _,
         } => {
             positive("workload.iterations", *iterations)?;
             positive("workload.micro_batches", *micro_batches)?;
-            countable(*iterations, *micro_batches)?;
             check_layers(layers)?;
             let layers = measured(layers, compute)?;
             let axes = axes(scenario, fabric)?;
-            let times = (*iterations, *micro_batches);
-            let training = Training::new(&layers, &axes, parallel, times, data_type.bytes())?;
+            let number = global_batch.map_or(Number::MicroBatches(*micro_batches), Number::Global);
+            let batch = Batch { micro_batch: *batch_per_npu, number };
+            let training = Training::new(&layers, &axes, parallel, (*iterations, batch), *types)?;
+            let (micro_batches, copies) = (training.stages.pipeline.micro_batches, training.division.data.1);
+            countable(*iterations, micro_batches)?;
             let memory = footprints(&training, *optimizer);
-            if let Some(capacity) = scenario.npu_memory {
+            let does_not_fit = scenario.npu_memory.and_then(|capacity| {
                 let asked = Asked {
                     layers: &layers,
                     axes: &axes,
                     parallel,
                     optimizer: *optimizer,
-                    batch: *batch_per_npu,
-                    micro_batches: *micro_batches,
-                    element: data_type.bytes(),
+                    batch,
+                    types: *types,
                 };
-                fits(&asked, &memory, capacity)?;
-            }
-            return Ok((training.workload(model)?, memory));
+                fits(&asked, &memory, capacity).err()
+            });
+            let at_once = u64::from(micro_batches) * u64::from(copies);
+            let step = StepWork {
+                micro_batches,
+                samples: batch_per_npu.map(|each| u64::from(each).saturating_mul(at_once)),
+                sample: sample.as_deref().copied(),
+                parameters: layers.iter().fold(0, |sum: u64, layer| sum.saturating_add(layer.parameters)),
+            };
+            return Ok(Built { workload: training.workload(model)?, memory, does_not_fit, step: Some(step) });
         }
         Spec::Collectives { collectives, iterations } => {
             positive("workload.iterations", *iterations)?;
@@ -75,7 +111,7 @@ pub(crate) fn workload(
             crate::astra_text::workload(file, *iterations, &axes(scenario, fabric)?)
         }
     }?;
-    Ok((workload, Vec::new()))
+    Ok(Built { workload, memory: Vec::new(), does_not_fit: None, step: None })
 }
 
 /// Names and sizes of the rank grid's axes: the logical ones where given, else the fabric's dimensions or axes, else (on a
@@ -179,7 +215,7 @@ fn check_layers(layers: &[Layer]) -> Result<()> {
 
 /// A product needs sizes, and the products of a pass are part of its work.
 fn check_products(work: &Work, key: &str, errors: &mut Diagnostics) {
-    let Work::Ops { flop, memory, products } = work else { return };
+    let Work::Ops { flop, memory, products, .. } = work else { return };
     let zero =
         products.iter().position(|product| [product.m, product.k, product.n, product.count].contains(&0));
     if let Some(at) = zero {

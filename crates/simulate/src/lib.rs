@@ -8,20 +8,20 @@
 //! - `symmetry`: which ranks stand for others; `exchanges`: whose messages decide about it; `unfold`: the way back;
 //!   `tiers`: by what communication is booked;
 //! - [`run()`]: the run loop; `watch`: its clock; `report`: from the engine's record to tables and a summary;
-//!   `bottleneck`: what bounds the step, `contention`: which links held back what, `overload`: where they should have, `loss`:
-//!   what time-outs cost, `moments`: what happened when,
-//!   [`cost()`]: what the fabric costs, and what a dollar buys;
+//!   `diagnosis`: what bounds the step, `contention`: which links held back what, `overload`: where they should have, `loss`:
+//!   what time-outs cost, `moments`: what happened when, `work_rates`: how much work it gets done, [`cost()`]: what the
+//!   fabric costs, and what a dollar buys;
 //! - [`check`], [`show`]: what can be said without running;
 //! - [`mod@convert`]: one file form into another.
 
 mod astra_native;
 mod astra_text;
-mod bottleneck;
 mod chakra;
 mod compute;
 mod contention;
 pub mod convert;
 mod cost;
+mod diagnosis;
 mod exchanges;
 mod faults;
 mod jitter;
@@ -46,6 +46,7 @@ mod tiers;
 mod unfold;
 mod vocabulary;
 mod watch;
+mod work_rates;
 
 pub use astra_native::{AstraFiles, astra_scenario};
 pub use convert::convert;

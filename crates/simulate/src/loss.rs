@@ -1,6 +1,5 @@
 //! What retransmission time-outs cost, and the sentence that names the one that decided.
 
-use crate::bottleneck::percent;
 use crate::prepare::Prepared;
 use std::cmp::Reverse;
 use syncline_engine::Stall;
@@ -125,6 +124,15 @@ pub(crate) fn table(stalls: &[Stall]) -> Table {
         stalls.iter().map(|stall| stall.initial).collect::<Vec<bool>>(),
     )
     .with("in_a_row", "Time-outs without news between them, this one included", whole(|stall| stall.in_a_row))
+}
+
+/// A share for people: never 100 % or 0 % of what is not quite all or nothing.
+fn percent(fraction: f64) -> String {
+    match 100.0 * fraction {
+        p if p > 99.9 && p < 100.0 => "more than 99.9 %".to_owned(),
+        p if p > 0.0 && p < 0.1 => "less than 0.1 %".to_owned(),
+        p => format!("{p:.1} %"),
+    }
 }
 
 #[cfg(test)]

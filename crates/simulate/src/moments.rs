@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use syncline_engine::path::{Segment, Spent};
 use syncline_engine::{Job, Network, Record, task_name};
 use syncline_fabric::parts::Way;
-use syncline_timeline::Table;
+use syncline_timeline::{PathKind, Table};
 use syncline_units::LinkId;
 
 /// A link that is busy for this part of a slice is called full in it: not all of it, because messages begin and end.
@@ -165,14 +165,18 @@ pub(crate) fn critical_path(prepared: &Prepared, job: &Job<'_>, path: &[Segment]
         &workload.classes[workload.class_of(segment.rank) as usize].tasks[segment.task as usize]
     };
     let kind = |spent| match spent {
-        Spent::Compute => "compute",
-        Spent::Memory => "memory",
-        Spent::Communication(_) => "communication",
-        Spent::Queue(_) => "queue",
+        Spent::Compute => PathKind::Compute,
+        Spent::Memory => PathKind::Memory,
+        Spent::Reduction => PathKind::Reduction,
+        Spent::Bytes(_) => PathKind::Bytes,
+        Spent::Queueing(_) => PathKind::Queueing,
+        Spent::Latency => PathKind::Latency,
     };
-    let dim = |spent| match spent {
-        Spent::Communication(Some(dim)) | Spent::Queue(dim) => {
-            dims.get(usize::from(dim)).cloned().unwrap_or_default()
+    let dim = |dim: Option<u16>| dim.and_then(|dim| dims.get(usize::from(dim)).cloned()).unwrap_or_default();
+    let parts = prepared.fabric.parts();
+    let tier = |spent| match spent {
+        Spent::Bytes(tier) | Spent::Queueing(tier) => {
+            parts.tiers.get(usize::from(tier)).map_or(String::new(), |tier| tier.name.clone())
         }
         _ => String::new(),
     };
@@ -185,16 +189,16 @@ pub(crate) fn critical_path(prepared: &Prepared, job: &Job<'_>, path: &[Segment]
     };
     Table::new(
         "critical_path",
-        "A segment of the critical path of the first two iterations: going back from the last task that ended, always to \
-         what it waited for last",
+        "A segment of the critical path of the first iterations: going back from the last task that ended, always to what it \
+         waited for last. Messages of one phase of a collective are added up, whichever ranks send them",
     )
     .with("start_s", "From when", path.iter().map(|s| s.start.as_s()).collect::<Vec<f64>>())
     .with("end_s", "To when", path.iter().map(|s| s.end.as_s()).collect::<Vec<f64>>())
     .with("rank", "Rank that does it", path.iter().map(|s| i64::from(s.rank)).collect::<Vec<i64>>())
     .with(
         "kind",
-        "`compute`, `memory`, `communication` (messages under way) or `queue` (a chunk waits for its turn)",
-        text(&|segment| kind(segment.spent).to_owned()),
+        "`compute`, `memory`, `reduction`; of messages `bytes`, `latency`, or `queueing` behind others on shared links",
+        text(&|segment| kind(segment.spent).name().to_owned()),
     )
     .with(
         "layer",
@@ -203,5 +207,6 @@ pub(crate) fn critical_path(prepared: &Prepared, job: &Job<'_>, path: &[Segment]
     )
     .with("part", "Part of the layer", text(&|segment| task(segment).part.name().to_owned()))
     .with("what", "Name of the task", path.iter().map(&mut name).collect::<Vec<String>>())
-    .with("dimension", "Dimension in which it communicates or waits", text(&|segment| dim(segment.spent)))
+    .with("dimension", "Dimension of the phase of the collective that it belongs to", text(&|segment| dim(segment.dim)))
+    .with("tier", "Tier of links that bytes pass, or wait for", text(&|segment| tier(segment.spent)))
 }

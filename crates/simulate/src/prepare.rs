@@ -1,6 +1,7 @@
 //! A scenario made ready to run: fabric, workload, durations, plans; everything that can be refused without running.
 
 use crate::faults::{self, Faults};
+use crate::jobs::{Built, StepWork};
 use crate::scenario::{NamedRanks, Network, Scenario, TRACED_CLASSES, TRACED_FAULTS, Traced, Workload};
 use crate::several::{self, Member};
 use crate::symmetry::Subject;
@@ -22,6 +23,10 @@ pub(crate) struct Prepared {
     pub(crate) workload: syncline_workload::Workload,
     /// What ranks of each stage hold.
     pub(crate) memory: Vec<Footprint>,
+    /// Why the job does not fit into memory, if it does not.
+    pub(crate) does_not_fit: Option<Diagnostic>,
+    /// What a training step works on; absent where there is none, or several jobs have their own.
+    pub(crate) step: Option<StepWork>,
     pub(crate) compute: ComputeModel,
     /// The compute model in words; of several jobs all of them.
     pub(crate) compute_label: String,
@@ -45,6 +50,18 @@ pub(crate) struct Prepared {
 /// # Errors
 /// All that is wrong, as far as it can be told in one go; `LimitReached` where `watch` says stop.
 pub(crate) fn prepare(scenario: &Scenario, watch: &Watch<'_>) -> Result<Prepared> {
+    let mut prepared = in_any_memory(scenario, watch)?;
+    match prepared.does_not_fit.take() {
+        Some(problem) => Err(problem.into()),
+        None => Ok(prepared),
+    }
+}
+
+/// The same for a job that need not fit into memory.
+///
+/// # Errors
+/// As [`prepare()`], but that the job does not fit.
+pub(crate) fn in_any_memory(scenario: &Scenario, watch: &Watch<'_>) -> Result<Prepared> {
     if scenario.schema != "syncline/1" {
         return Err(Diagnostic::error(Code::BadValue, "a version of the scenario form that is not known")
             .key("schema")
@@ -63,7 +80,7 @@ pub(crate) fn prepare(scenario: &Scenario, watch: &Watch<'_>) -> Result<Prepared
     placement::check(&scenario.placement, &fabric)?;
     let bill = scenario.prices.as_ref().map(|prices| bill(&fabric, prices)).transpose();
     watch.look("pricing the fabric")?;
-    let (workload, memory) = jobs::workload(scenario, &compute, &fabric, watch)?;
+    let Built { workload, memory, does_not_fit, step } = jobs::workload(scenario, &compute, &fabric, watch)?;
     watch.look("building the workload")?;
     let (fabric, faults) = faults::apply(&scenario.faults, scenario.seed, workload.ranks, fabric)?;
     watch.look("breaking links")?;
@@ -116,6 +133,7 @@ pub(crate) fn prepare(scenario: &Scenario, watch: &Watch<'_>) -> Result<Prepared
         warnings.extend(without_products(&workload, array.vector.is_some()));
     }
     let mut plans = plans.expect("errors were returned");
+    warnings.extend(plans::without_use(&plans.unused));
     let (symmetry, why) = match (&scenario.network, scenario.quotient) {
         // Which packet is lost hangs on what no symmetry keeps: the order of packets that come at one time.
         (Network::Packet(_), _) => {
@@ -137,6 +155,8 @@ pub(crate) fn prepare(scenario: &Scenario, watch: &Watch<'_>) -> Result<Prepared
         fabric,
         workload,
         memory,
+        does_not_fit,
+        step,
         compute_label: compute.label(),
         compute,
         warnings,

@@ -4,8 +4,8 @@ use crate::prepare::Prepared;
 use crate::scenario::{Network, Scenario, Workload};
 use crate::several::Member;
 use crate::unfold::{self, Row};
-use crate::{bottleneck, contention, cost, jitter, loss, moments, overload, tiers, vocabulary};
-use syncline_engine::path::{MAX_TASKS, watched};
+use crate::{contention, cost, diagnosis, jitter, loss, moments, overload, tiers, vocabulary, work_rates};
+use syncline_engine::path::{watched, watched_by_path};
 use syncline_engine::record::{CollectiveRecord, MAX_COLLECTIVES, RankRecord};
 use syncline_engine::{Contention, Job, Record, Stall};
 use syncline_fabric::parts::Way;
@@ -54,7 +54,7 @@ pub(crate) fn timeline(
     let contention = network.contention();
     let stalls = network.stalls();
     let told = (network.packets(), &contention[..], &stalls[..]);
-    let mut summary = summary(scenario, prepared, &record, &links, &finished, told);
+    let mut summary = summary(scenario, prepared, &record, &links, told);
     // What `analytical` sends over inner links before a run is cut off may lie after that.
     if let (Network::Analytical, Ended::Finished) = (&scenario.network, record.ended) {
         summary.overload = overload::found(prepared, &record, &links, network);
@@ -66,7 +66,7 @@ pub(crate) fn timeline(
         link_table(&links, summary.total_time_s, prepared),
         ranks(prepared, &record),
         moments::activity(prepared, &record, network),
-        moments::critical_path(prepared, job, &record.path),
+        moments::critical_path(prepared, job, &record.path.segments),
     ];
     tables.extend(moments::tiers(prepared, &record, network));
     if matches!(scenario.network, Network::Flow(_)) {
@@ -146,7 +146,6 @@ fn summary(
     prepared: &Prepared,
     record: &Record,
     links: &[LinkRow],
-    finished: &[Row<CollectiveRecord>],
     (packets, contention, stalls): (Option<Packets>, &[Contention], &[Stall]),
 ) -> Summary {
     // Whole numbers, so that it does not matter in how many parts the ranks are summed.
@@ -157,10 +156,7 @@ fn summary(
             / f64::from(prepared.workload.ranks.max(1))
     };
     let total = record.finish.as_s();
-    let of_several = match scenario.workload {
-        Workload::Layers { micro_batches, .. } => Some(u64::from(micro_batches)).filter(|&number| number > 1),
-        _ => None,
-    };
+    let of_several = prepared.step.map(|step| u64::from(step.micro_batches)).filter(|&number| number > 1);
     // An iteration of the engine is a micro-batch, or a whole step of a pipeline.
     let of_engine = of_several.unwrap_or(1) / u64::from(prepared.workload.micro_batches());
     // Steps of several jobs are told job by job.
@@ -205,9 +201,12 @@ fn summary(
         notes: notes(scenario, prepared, record),
         ..Summary::default()
     };
+    if let Some(step) = prepared.step.filter(|_| record.iterations_done > 0) {
+        summary.work = work_rates::rates(&prepared.workload, &prepared.compute, &step, summary.step_time_s);
+    }
     cost::value(&mut summary, prepared);
-    (summary.bottleneck, summary.reason) =
-        bottleneck::bottleneck(&summary, prepared, record, finished, stalls);
+    diagnosis::waits(&mut summary, scenario, prepared, record);
+    diagnosis::diagnose(&mut summary, prepared, record, stalls);
     if summary.dims.iter().any(|dim| dim.name == summary.bottleneck) {
         summary.reason.push_str(&contention::sentence(prepared, contention));
     }
@@ -326,7 +325,10 @@ fn parallelism(scenario: &Scenario, prepared: &Prepared) -> String {
 }
 
 fn notes(scenario: &Scenario, prepared: &Prepared, record: &Record) -> Vec<String> {
-    let mut notes = Vec::new();
+    let mut notes = match &scenario.workload {
+        Workload::Layers { notes, .. } => notes.clone(),
+        _ => Vec::new(),
+    };
     if record.ended != Ended::Finished && record.iterations_done == 0 {
         notes.push(
             "the run was cut off before every rank completed an iteration: there is no step time, and numbers per step are \
@@ -353,18 +355,13 @@ fn notes(scenario: &Scenario, prepared: &Prepared, record: &Record) -> Vec<Strin
     let watched = watched(micro_batches);
     if watched < micro_batches {
         notes.push(format!(
-            "critical path and activity are those of the first {watched} of {micro_batches} micro-batches, in which no \
-             gradients are reduced"
-        ));
-    } else if watched < 2 * micro_batches && prepared.workload.iterations > 1 {
-        notes.push(format!(
-            "critical path and activity are those of the first iteration, of {micro_batches} micro-batches"
+            "the table of activity holds the first {watched} of {micro_batches} micro-batches, in which no gradients are \
+             reduced"
         ));
     }
-    if record.path.is_empty() && record.tasks_done > MAX_TASKS {
+    if watched_by_path(micro_batches) < 2 * micro_batches && prepared.workload.iterations > 1 {
         notes.push(format!(
-            "there is no critical path: more than {MAX_TASKS} tasks of simulated ranks in {}",
-            if micro_batches == 1 { "the first two iterations" } else { "the micro-batches that it is of" }
+            "the critical path is that of the first iteration, of {micro_batches} micro-batches"
         ));
     }
     if record.too_many_to_repeat {
@@ -648,7 +645,7 @@ fn ranks(prepared: &Prepared, record: &Record) -> Table {
         )
         .with(
             "exposed_communication_s",
-            "Time in which compute was idle only because it waited for communication",
+            "Time in which compute was idle only because it waited for the network",
             rows.iter().map(|r| r.exposed_communication.as_s()).collect::<Vec<_>>(),
         )
         .with(
@@ -676,5 +673,15 @@ fn ranks(prepared: &Prepared, record: &Record) -> Table {
             "exposed_at_end_s",
             "Part of exposed_communication_s after its last forward or backward compute",
             rows.iter().map(|r| r.exposed_at_end.as_s()).collect::<Vec<_>>(),
+        )
+        .with(
+            "bubble_s",
+            "Time in which compute was idle because a message that it waited for was not sent yet",
+            rows.iter().map(|r| r.bubble.as_s()).collect::<Vec<_>>(),
+        )
+        .with(
+            "skew_s",
+            "Time in which compute was idle because another rank had not begun a collective yet",
+            rows.iter().map(|r| r.skew.as_s()).collect::<Vec<_>>(),
         )
 }

@@ -20,6 +20,7 @@ pub use syncline_workload::layer::{
     Schedule, Sharding, Work,
 };
 pub use syncline_workload::product::Product;
+pub use syncline_workload::types::Types;
 
 /// A whole scenario.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -99,15 +100,25 @@ pub enum Workload {
         /// Micro-batches of an iteration, whose gradients are summed up before they are reduced. Layers are those of one.
         #[serde(default = "one", skip_serializing_if = "is_one")]
         micro_batches: u32,
-        /// Element type of parameters, activations and gradients.
-        #[serde(default = "fp32")]
-        data_type: DataType,
+        /// Samples of an iteration over all copies of the model: `micro_batches` follows from it, from `batch_per_npu` and
+        /// from the number of copies.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        global_batch: Option<u32>,
+        /// Element types: one for everything, or each.
+        #[serde(default)]
+        types: Types,
         /// What updates parameters, for the memory that it takes.
         #[serde(default, skip_serializing_if = "is_sgd")]
         optimizer: Optimizer,
-        /// Samples of a micro-batch, for what is said about smaller ones.
+        /// Samples of a micro-batch of one copy of the model.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         batch_per_npu: Option<u32>,
+        /// What a sample is, for rates of work.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        sample: Option<Box<Sample>>,
+        /// What the layers leave out of the model that they are from, one sentence each.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        notes: Vec<String>,
     },
     /// Collectives alone, one after the other, over all ranks.
     Collectives {
@@ -175,8 +186,20 @@ const fn is_one(number: &u32) -> bool {
 fn is_sgd(optimizer: &Optimizer) -> bool {
     *optimizer == Optimizer::Sgd
 }
-const fn fp32() -> DataType {
-    DataType::Float32
+
+/// What a model does with a sample, whatever a job makes of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sample {
+    /// Its tokens, where it has some.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
+    /// Operations of the matrix products that its forward and backward pass need. Nothing that is computed again counts, and
+    /// of causal attention only the scores that the mask leaves.
+    pub model_flop: Flops,
+    /// The same with all scores of attention (Chowdhery et al. 2022, appendix B), where that is another number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model_flop_unmasked: Option<Flops>,
 }
 
 /// What turns work into time. Every model takes `compute_power`, by which all times are divided (astra2020 Fig. 18).
@@ -194,8 +217,11 @@ pub enum Compute {
         /// The accelerator's name, for people.
         #[serde(default)]
         accelerator: String,
-        /// Peak rate for the workload's data type.
+        /// Peak rate for the type that the workload computes in.
         peak: FlopRate,
+        /// Peak rates for other types that some of its work is in.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        peaks: BTreeMap<DataType, FlopRate>,
         /// Memory bandwidth.
         memory: Rate,
         /// Fraction of the peak that is reached.
@@ -430,8 +456,8 @@ pub enum Placement {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Collectives {
-    /// How an all-reduce is composed over dimensions: `baseline`, `enhanced`, `hierarchical_2n`, `hierarchical_2n_merged`, `hierarchical`,
-    /// `hierarchical_optimal`.
+    /// How an all-reduce is composed over dimensions: `auto`, `baseline`, `enhanced`, `hierarchical_2n`,
+    /// `hierarchical_2n_merged`, `hierarchical`, `hierarchical_optimal`.
     pub all_reduce: String,
     /// Algorithm by dimension name, or `default` for all others; a value is an algorithm's name.
     /// Where absent, each dimension's shape decides (hier2021 Table I).
@@ -480,7 +506,7 @@ pub struct Collectives {
 impl Default for Collectives {
     fn default() -> Self {
         Self {
-            all_reduce: "hierarchical_2n".to_owned(),
+            all_reduce: "auto".to_owned(),
             algorithms: BTreeMap::new(),
             plans: BTreeMap::new(),
             logical: None,

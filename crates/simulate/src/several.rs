@@ -43,19 +43,25 @@ pub(crate) fn alone(scenario: &Scenario, job: &Job) -> Scenario {
 pub(crate) fn prepare_all(scenario: &Scenario, jobs: &[Job], watch: &Watch<'_>) -> Result<Prepared> {
     let mut errors = check(scenario, jobs);
     errors = errors.into_result()?;
-    let mut prepared = Vec::new();
+    let mut prepared: Vec<Prepared> = Vec::new();
     for (index, job) in jobs.iter().enumerate() {
         // What ranks do is simulated one by one: jobs differ, and what they share breaks the symmetry of each.
         let own = Scenario { quotient: false, faults: Vec::new(), ..alone(scenario, job) };
         match prepare(&own, watch) {
             Ok(mut found) => {
-                found.warnings.0.retain(|warning| warning.code != Code::ManyRanks);
+                let own = plans::without_use(&found.plans.unused);
+                let shared = |warning: &Diagnostic| job.collectives.is_none() && own.0.contains(warning);
+                found.warnings.0.retain(|warning| warning.code != Code::ManyRanks && !shared(warning));
                 errors.extend(keyed(std::mem::take(&mut found.warnings), index, job));
                 prepared.push(found);
             }
             Err(found) => errors.extend(keyed(found, index, job)),
         }
     }
+    // What jobs share is without use where none of them has any.
+    let sharing = jobs.iter().zip(&prepared).filter(|(job, _)| job.collectives.is_none());
+    let unused = sharing.map(|(_, own)| own.plans.unused.clone()).reduce(|all, own| &all & &own);
+    errors.extend(plans::without_use(&unused.unwrap_or_default()));
     dedup(&mut errors);
     joined(scenario, jobs, prepared, errors.into_result()?)
 }
@@ -166,12 +172,15 @@ fn joined(
     size::bytes(&workload).into_result()?;
     let schedule = plans::schedule(&scenario.collectives);
     size::memory(&workload, &symmetry, &plans, &schedule, scenario.limits.memory).into_result()?;
+    syncline_engine::keys::check(&plans.plans)?;
     warnings.extend(size::many(&workload, &symmetry, &plans, &schedule, "several jobs share the fabric"));
     let parts = shares.into_iter().zip(jobs).map(|(share, job)| Member { share, start: job.start }).collect();
     Ok(Prepared {
         fabric,
         workload,
         memory,
+        does_not_fit: None,
+        step: None,
         compute,
         compute_label: labels.join("; "),
         warnings,

@@ -1,7 +1,7 @@
 //! Parts of a scenario, described as data for a person's view of them.
 
 use crate::Show;
-use crate::prepare::{Prepared, prepare};
+use crate::prepare::{Prepared, in_any_memory};
 use crate::scenario::Scenario;
 use crate::watch::Watch;
 use serde::Serialize;
@@ -26,7 +26,7 @@ const LINKS: u32 = 4096;
 /// # Errors
 /// As [`crate::run()`].
 pub fn show(scenario: &Scenario, what: Show) -> Result<String> {
-    let prepared = prepare(scenario, &Watch::default())?;
+    let prepared = in_any_memory(scenario, &Watch::default())?;
     let text = match what {
         Show::Fabric => serde_json::to_string(&fabric(&prepared)),
         Show::Workload => serde_json::to_string(&workload(scenario, &prepared)),
@@ -255,6 +255,21 @@ struct WorkloadView {
     /// What an NPU has, where that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     npu_memory_bytes: Option<u64>,
+    /// Why the job does not fit, and what would make it fit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    does_not_fit: Option<Misfit>,
+    /// Parameters of the model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parameters: Option<u64>,
+    /// Samples of an iteration over all copies of the model, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    samples_per_step: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct Misfit {
+    message: String,
+    help: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -346,6 +361,12 @@ fn workload(scenario: &Scenario, prepared: &Prepared) -> WorkloadView {
         compute_model: prepared.compute_label.clone(),
         memory: prepared.memory.iter().map(memory_view).collect(),
         npu_memory_bytes: scenario.npu_memory.map(|bytes| bytes.0),
+        does_not_fit: prepared
+            .does_not_fit
+            .as_ref()
+            .map(|problem| Misfit { message: problem.message.clone(), help: problem.help.clone() }),
+        parameters: prepared.step.map(|step| step.parameters),
+        samples_per_step: prepared.step.and_then(|step| step.samples),
     }
 }
 

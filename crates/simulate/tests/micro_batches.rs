@@ -115,10 +115,11 @@ fn the_critical_path_is_that_of_steps() {
             other => panic!("{other:?}"),
         }
     };
-    // Of two steps, of one where that has more than 32 micro-batches, of the first 64.
+    // Of two steps, or of one where that has more than 32 micro-batches.
     is(ends(5, 32), 2.0 * (32.0 * 50.0 + ALL_REDUCE));
     is(ends(5, 33), 33.0 * 50.0 + ALL_REDUCE);
-    is(ends(5, 65), 64.0 * 50.0);
+    is(ends(5, 65), 65.0 * 50.0 + ALL_REDUCE);
+    is(ends(5, 10_000), 10_000.0 * 50.0 + ALL_REDUCE);
 }
 
 #[test]

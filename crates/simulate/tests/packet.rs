@@ -190,7 +190,7 @@ fn the_time_out_that_decided_is_named() {
     let slow = run("1s");
     let packets = slow.summary.packets.as_ref().unwrap();
     assert!(packets.initial_timeouts > 0 && packets.initial_timeouts <= packets.timeouts);
-    assert_eq!(slow.summary.bottleneck, "loss");
+    assert_eq!(slow.summary.bottleneck, "timeout");
     let reason = &slow.summary.reason;
     assert!(
         reason.contains("waited 1s for its first retransmission time-out (`network.initial_timeout`)"),

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use support::{cases, simulate};
 use syncline_diagnostics::Code;
 use syncline_simulate::{Control, Scenario, run};
-use syncline_timeline::{Data, Timeline};
+use syncline_timeline::{Data, PathKind, Timeline};
 
 /// Layers of `forward` and `backward` microseconds each, in blocks of their own, that hand on one element.
 fn layers(number: u32, forward: f64, backward: f64) -> Vec<Value> {
@@ -25,7 +25,7 @@ fn job(layers: Vec<Value>, ranks: u32, parallel: Value, micro_batches: u32) -> V
     json!({
         "schema": "syncline/1",
         "workload": {"source": "layers", "layers": layers, "parallel": parallel, "micro_batches": micro_batches,
-            "data_type": "fp16"},
+            "types": "fp16"},
         "fabric": {"dims": [{"name": "d", "shape": "switch", "size": ranks, "rate": "100TB/s", "latency": "0s"}]},
         "collectives": {"chunks": 1},
     })
@@ -67,6 +67,19 @@ fn the_bubble_is_p_minus_1_of_m_and_virtual_stages_divide_it() {
         let bubble = 1.0 - summary.compute_s / found;
         let closed = f64::from(p - 1) / (f64::from(m * v) + f64::from(p - 1));
         assert!((bubble - closed).abs() < 1e-6, "{schedule}: {bubble}, expected {closed}");
+        let ratio = summary.bubble_s / summary.compute_s;
+        let closed = f64::from(p - 1) / f64::from(m * v);
+        assert!((ratio - closed).abs() < 1e-6, "{schedule}: bubble {ratio} of compute, expected {closed}");
+        assert!(summary.skew_s == 0.0 && summary.exposed_communication_s < 1e-9, "{summary:?}");
+        // The path says the same.
+        let of = |kind| {
+            summary.critical_path.iter().find(|part| part.kind == kind).map_or(0.0, |part| part.time_s)
+        };
+        let ratio = of(PathKind::Bubble) / of(PathKind::Compute);
+        assert!(
+            (ratio - closed).abs() < 1e-6,
+            "{schedule}: bubble {ratio} of compute on the path, expected {closed}"
+        );
         assert_eq!(summary.micro_batches, Some(u64::from(m)).filter(|&m| m > 1));
     }
 }
@@ -366,7 +379,7 @@ fn random() -> impl Strategy<Value = Value> {
                         "backward": if input_first { "input_first" } else { "weight_first" },
                         "overlap": if overlaps { "gradients" } else { "none" },
                     },
-                    "micro_batches": micro_batches, "iterations": iterations, "data_type": "fp16",
+                    "micro_batches": micro_batches, "iterations": iterations, "types": "fp16",
                 },
                 "fabric": {"dims": dims},
                 "collectives": {"chunks": 2, "min_chunk": "1B"},
@@ -402,7 +415,7 @@ fn without_overlap_a_step_is_the_sum_of_its_parts() {
             let timeline = simulate(&json!({
                 "schema": "syncline/1",
                 "workload": {
-                    "source": "layers", "layers": blocks(3), "data_type": "fp16",
+                    "source": "layers", "layers": blocks(3), "types": "fp16",
                     "parallel": {
                         "model": {"degree": 2}, "data": "rest", "zero": zero, "recompute": recompute, "overlap": "none"
                     },

@@ -31,10 +31,11 @@ proptest! {
 
         let summary = &timeline.summary;
         let finish = floats(&timeline, "ranks", "finish_s");
-        let compute = floats(&timeline, "ranks", "compute_s");
-        let exposed = floats(&timeline, "ranks", "exposed_communication_s");
+        let parts = ["compute_s", "exposed_communication_s", "bubble_s", "skew_s"];
+        let parts = parts.map(|column| floats(&timeline, "ranks", column));
         for rank in 0..finish.len() {
-            prop_assert!((compute[rank] + exposed[rank] - finish[rank]).abs() < 1e-12, "rank {rank}");
+            let all: f64 = parts.iter().map(|part| part[rank]).sum();
+            prop_assert!((all - finish[rank]).abs() < 1e-12, "rank {rank}");
             prop_assert!(finish[rank] <= summary.total_time_s);
         }
         let sent: i64 = ints(&timeline, "ranks", "sent_bytes").iter().sum();

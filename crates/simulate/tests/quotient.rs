@@ -396,10 +396,13 @@ fn many_ranks_one_by_one_are_told_with_the_reason() {
     let dead = |value: &mut Value| value["faults"] = json!([{"random_links": 1, "factor": 2.0}]);
     assert_eq!(told(512, &dead), format!("{all}links are slow or dead"));
     assert_eq!(told(512, &|value| value["quotient"] = json!(false)), format!("{all}`quotient` is false"));
-    let at_once = |value: &mut Value| value["fabric"]["dims"][1]["latency"] = json!("0s");
+    let at_once = |value: &mut Value| {
+        value["fabric"]["dims"][0]["size"] = json!(128);
+        value["fabric"]["dims"][1]["latency"] = json!("0s");
+    };
     assert_eq!(
         told(1 << 17, &at_once),
-        "131072 of 33554432 ranks are simulated one by one: links that are shared have no latency (far)"
+        "131072 of 16777216 ranks are simulated one by one: links that are shared have no latency (far)"
     );
     let uneven = |value: &mut Value| value["workload"]["collectives"][0]["bytes"] = json!("1000B");
     assert_eq!(told(512, &uneven), format!("{all}data is not cut evenly (near, far)"));

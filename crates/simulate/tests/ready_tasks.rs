@@ -1,5 +1,6 @@
 //! Which of several ready tasks a rank's compute takes, and where its idle time goes: against a scheduler of a few lines.
 
+#[allow(dead_code, reason = "its random scenarios are for other tests")]
 mod support;
 
 use proptest::prelude::*;

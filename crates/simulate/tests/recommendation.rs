@@ -20,7 +20,7 @@ fn recommendation(outputs: u32, parameters: [u32; 2], iterations: u32) -> Value 
                 {"name": "top", "forward": us(3), "input_grad": us(1), "weight_grad": us(2),
                  "parameters": parameters[1]},
             ],
-            "parallel": {"data": "all"}, "iterations": iterations, "data_type": "int8",
+            "parallel": {"data": "all"}, "iterations": iterations, "types": "int8",
         },
         "fabric": {"dims": [{"name": "d", "shape": "fully_connected", "size": 2, "rate": "1GB/s"}]},
         "collectives": {"chunks": 1, "element": "1B", "min_chunk": "1B"},

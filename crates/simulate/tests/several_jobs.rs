@@ -246,12 +246,14 @@ proptest! {
     }
 }
 
-/// A training job whose ranks hold 1 GB: 100 million parameters in bf16 and Adam's 12 bytes, without activations.
+/// A training job whose ranks hold 1 GB: 62.5 million parameters in fp16 and Adam's 12 bytes, without activations.
 fn training(name: &str, npus: &[u32], capacity: &str) -> Value {
     let layer = json!({ "name": "l", "forward": { "time": "1ms" }, "parameters": 62_500_000, "sharding": "gather", "kept": "0B" });
     json!({
         "name": name,
-        "workload": { "source": "layers", "layers": [layer], "iterations": 1, "data_type": "bf16", "optimizer": "adam",
+        "workload": { "source": "layers", "layers": [layer], "iterations": 1, "types": {
+                          "compute": "fp16", "parameters": "fp16", "activations": "fp16", "gradients": "fp16",
+                          "optimizer": "fp32", "communication": "fp16" }, "optimizer": "adam",
                       "parallel": { "model": "none", "data": "rest" } },
         "compute": { "model": "given" },
         "npu_memory": capacity,
@@ -273,7 +275,9 @@ fn jobs_that_do_not_fit_together_are_refused_with_the_numbers() {
     assert_eq!(error.code, syncline_diagnostics::Code::DoesNotFit);
     assert_eq!(error.key.as_deref(), Some("workload.jobs.1.placement"));
     let said = format!("{found}");
-    for part in ["`a` and `b` need 2 GB together on NPU 2", "so does another NPU", "a 1 GB, b 1 GB"] {
+    for part in
+        ["`a` and `b` need 1.86 GiB together on NPU 2", "so does another NPU", "a 953.7 MiB, b 953.7 MiB"]
+    {
         assert!(said.contains(part), "{part}: {said}");
     }
 }

@@ -17,7 +17,9 @@ pub mod table;
 pub use counter::Counter;
 pub use outline::Outline;
 pub use span::{Flow, Span, Spans, Track};
-pub use summary::{DimSummary, Ended, JobSummary, Overload, Packets, Summary};
+pub use summary::{
+    AxisSummary, DimSummary, Ended, JobSummary, Overload, Packets, PathKind, PathPart, Summary, WorkRates,
+};
 pub use table::{Column, Data, Table};
 
 /// Everything that one run leaves.

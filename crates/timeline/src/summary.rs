@@ -115,6 +115,104 @@ pub struct JobSummary {
     pub iterations_per_s_per_w: Option<f64>,
 }
 
+/// How much work a training job gets done. Each is absent where it is not known.
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WorkRates {
+    /// Parameters of the model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parameters: Option<u64>,
+    /// Samples of a step over all copies of the model: the global batch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub samples_per_step: Option<u64>,
+    /// Tokens of these samples.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens_per_step: Option<u64>,
+    /// `samples_per_step / step_time_s`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub samples_per_s: Option<f64>,
+    /// `tokens_per_step / step_time_s`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens_per_s: Option<f64>,
+    /// Model FLOP a second of one NPU, in TFLOP/s: operations of the matrix products that the model's forward and backward
+    /// pass need, without what is computed again and without scores that causal attention masks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model_tflop_per_s_per_npu: Option<f64>,
+    /// Model FLOP utilisation, 0 to 1: that over the peak of an NPU (Chowdhery et al. 2022, 4.1).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mfu: Option<f64>,
+    /// The same where all scores of causal attention count, as PaLM's authors count; absent where that is the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mfu_unmasked: Option<f64>,
+    /// Hardware FLOP utilisation, 0 to 1: operations of all matrix products that are computed, also again, over the peak.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hfu: Option<f64>,
+}
+
+/// Exposed communication of one kind of parallelism.
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
+pub struct AxisSummary {
+    /// Such as `data`: the role of the groups that communicate, `pipeline`, or `point_to_point`.
+    pub name: String,
+    /// Its part of `exposed_communication_s`.
+    pub exposed_communication_s: f64,
+}
+
+/// What time on the critical path is spent on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PathKind {
+    /// Compute, as far as ranks compute that long on average.
+    Compute,
+    /// Compute beyond that of the rank that computes longest: work that ranks do one after the other.
+    Bubble,
+    /// Compute of the rank that computes longest beyond the mean of all.
+    Skew,
+    /// Memory operations, or the host.
+    Memory,
+    /// Combining what was received with local data.
+    Reduction,
+    /// Bytes of messages, at the rate of the links.
+    Bytes,
+    /// Messages that wait for others with which they share links.
+    Queueing,
+    /// Latency of links, injection and endpoints.
+    Latency,
+    /// Connections that stand still until a retransmission time-out.
+    Timeout,
+}
+
+impl PathKind {
+    /// Its name in files and on screens.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Compute => "compute",
+            Self::Bubble => "bubble",
+            Self::Skew => "skew",
+            Self::Memory => "memory",
+            Self::Reduction => "reduction",
+            Self::Bytes => "bytes",
+            Self::Queueing => "queueing",
+            Self::Latency => "latency",
+            Self::Timeout => "timeout",
+        }
+    }
+}
+
+/// A part of the critical path.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PathPart {
+    /// What it is spent on.
+    pub kind: PathKind,
+    /// The tier of links, of bytes and queueing; else empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub tier: String,
+    /// How long it is, in the steps that the path is of.
+    pub time_s: f64,
+    /// Its share, in thousandths: those of all parts add up to 1000.
+    pub per_mille: u32,
+}
+
 /// The answer. Times are means over ranks unless said otherwise.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 pub struct Summary {
@@ -146,14 +244,29 @@ pub struct Summary {
     pub step_time_s: f64,
     /// Time in which compute was busy.
     pub compute_s: f64,
-    /// Time in which compute was idle only because it waited for communication.
+    /// Time in which compute was idle only because it waited for the network.
     pub exposed_communication_s: f64,
+    /// The same by the ranks that communicate: by parallelism, such as `model`, `data` and `pipeline`.
+    #[serde(default)]
+    pub exposed_by_axis: Vec<AxisSummary>,
+    /// Time in which compute was idle because another stage of the pipeline had not sent yet, or was not done yet.
+    #[serde(default)]
+    pub bubble_s: f64,
+    /// Time in which compute was idle because another rank had not begun a collective yet, or was not done yet.
+    #[serde(default)]
+    pub skew_s: f64,
+    /// Time in which compute was idle because there was nothing to do.
+    #[serde(default)]
+    pub idle_s: f64,
     /// Time in which compute was idle only because it waited for memory operations.
     pub exposed_memory_s: f64,
     /// `exposed_communication_s / total_time_s`.
     pub exposed_fraction: f64,
     /// Time in which at least one communication of the rank was under way.
     pub communication_s: f64,
+    /// How much work a step gets done, where it is one of training.
+    #[serde(flatten)]
+    pub work: WorkRates,
     /// What was slow or broken, one sentence each.
     #[serde(default)]
     pub faults: Vec<String>,
@@ -199,8 +312,11 @@ pub struct Summary {
     /// What became of packets; none where the network model has no packets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets: Option<Packets>,
-    /// What bounds the step: `compute`, the name of a dimension, `latency`, `imbalance` between ranks, `memory`,
-    /// `reduction`, `loss` of packets, or `nothing` where no time passes.
+    /// What the critical path of the first steps is spent on, longest first; empty where no time passes.
+    #[serde(default)]
+    pub critical_path: Vec<PathPart>,
+    /// What most of the critical path is spent on, so that making it faster helps most: the name of a tier of links, or
+    /// `compute`, `bubble`, `skew` between ranks, `memory`, `reduction`, `latency`, `timeout`; `nothing` where no time passes.
     pub bottleneck: String,
     /// Why, in a sentence or two.
     pub reason: String,

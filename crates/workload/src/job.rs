@@ -1,6 +1,7 @@
 //! Layers and a parallelisation into a whole job.
 
 use crate::Workload;
+use crate::batch::Batch;
 use crate::grid::{Grid, GridAxis};
 use crate::layer::{Layer, Parallel, Recompute};
 use crate::pipeline::Stages;
@@ -8,6 +9,7 @@ use crate::role::{Role, RoleId};
 use crate::schedule::Pipeline;
 use crate::step::{Division, Step, settle};
 use crate::training::{Rules, training_loop};
+use crate::types::Types;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics};
 
 /// A training job: layers, and where their parts, copies and stages are.
@@ -26,7 +28,7 @@ pub struct Training<'a> {
 }
 
 impl<'a> Training<'a> {
-    /// Lays `layers` out on `axes`, for so many iterations of so many micro-batches and elements of `element` bytes.
+    /// Lays `layers` out on `axes`, for so many iterations of steps on `batch`, and elements of these types.
     ///
     /// # Errors
     /// All that is impossible about it.
@@ -34,8 +36,8 @@ impl<'a> Training<'a> {
         layers: &'a [Layer],
         axes: &[GridAxis],
         parallel: &Parallel,
-        (iterations, micro_batches): (u32, u32),
-        element: u64,
+        (iterations, batch): (u32, Batch),
+        types: Types,
     ) -> Result<Self, Diagnostics> {
         let grid = Grid::new(axes, parallel)?;
         let [model, data, stages] = [&grid.model, &grid.data, &grid.pipeline].map(|axes| grid.degree(axes));
@@ -50,17 +52,21 @@ impl<'a> Training<'a> {
                     .allowed("1"),
             );
         }
+        let micro_batches = batch.micro_batches(data);
+        if let Err(problem) = &micro_batches {
+            problems.push(problem.clone());
+        }
         problems.into_result()?;
         let division = Division {
             model: (RoleId(0), model),
             data: (RoleId(1), data),
-            element,
+            types,
             zero: parallel.zero,
             sequence: parallel.sequence,
             divided_checkpoints: parallel.divided_checkpoints,
             recompute: parallel.recompute,
         };
-        let stages = Stages::new(Pipeline::new(parallel, stages, micro_batches)?, layers)?;
+        let stages = Stages::new(Pipeline::new(parallel, stages, micro_batches?)?, layers)?;
         Ok(Self { layers, grid, division, stages, rules, iterations })
     }
 
@@ -156,14 +162,18 @@ fn check(layers: &[Layer], parallel: &Parallel, model: u32) -> Diagnostics {
     let none = |has: fn(&Layer) -> bool| !layers.iter().any(has);
     let nothing = match parallel.recompute {
         Recompute::None => None,
-        Recompute::Selective => none(|layer| layer.selective).then_some("layer is marked `selective`"),
-        Recompute::Full => none(|layer| layer.block.is_some()).then_some("layer belongs to a `block`"),
+        Recompute::Selective => none(|layer| layer.selective).then_some((
+            "layer is marked `selective`",
+            "leave it out: fused attention computes its scores again by itself. A `decoder` with `attention: unfused` keeps \
+             them and can, and so can layers of your own",
+        )),
+        Recompute::Full => none(|layer| layer.block.is_some()).then_some((
+            "layer belongs to a `block`",
+            "take a model of blocks, such as `decoder`, or mark layers of your own",
+        )),
     };
-    if let Some(what) = nothing {
-        problems.push(
-            bad("recompute", format!("there is nothing to compute again: no {what}"))
-                .help("take a model of blocks, such as `decoder`, or mark layers of your own"),
-        );
+    if let Some((what, help)) = nothing {
+        problems.push(bad("recompute", format!("there is nothing to compute again: no {what}")).help(help));
     }
     problems
 }

@@ -1,8 +1,9 @@
 //! Layers, as models and files give them, and what parallelism does to them.
 
 use crate::product::Product;
+use crate::types::Types;
 use serde::{Deserialize, Serialize};
-use syncline_units::{Bytes, CollectiveKind, Flops, Time};
+use syncline_units::{Bytes, CollectiveKind, DataType, Flops, Time};
 
 /// One layer of a model.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
@@ -135,6 +136,10 @@ pub enum Work {
         /// The matrix products among these operations; their operations and bytes are part of the two sums.
         #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
         products: Box<[Product]>,
+        /// What the operations compute in, where that is not the job's [`Types::compute`]: attention, norms and losses of a
+        /// job whose linear layers compute in fp8.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        data_type: Option<DataType>,
     },
 }
 
@@ -306,13 +311,14 @@ pub enum Optimizer {
 }
 
 impl Optimizer {
-    /// Bytes of its states for each parameter of `element` bytes: two moments, in fp32 at least, and a copy of the
-    /// parameter in fp32 where its own type is shorter (Rajbhandari et al. 2020, 3.1).
-    pub const fn bytes(self, element: u64) -> u64 {
+    /// Bytes of its states for each parameter: Adam's two moments, and a copy of the parameter where parameters have a
+    /// shorter type than states (Rajbhandari et al. 2020, 3.1).
+    pub fn bytes(self, types: &Types) -> u64 {
+        let state = types.optimizer.bytes();
+        let copy = if types.parameters.bytes() < state { state } else { 0 };
         match self {
             Self::Sgd | Self::None => 0,
-            Self::Adam if element < 4 => 12,
-            Self::Adam => 2 * element,
+            Self::Adam => 2 * state + copy,
         }
     }
 }

@@ -6,7 +6,9 @@
 //! - [`graph`]: tasks, dependencies, and iterations without copies;
 //! - [`role`]: process groups, by grid axes or by lists;
 //! - [`product`]: shapes of matrix products;
+//! - [`types`]: element types of what is computed, kept and sent;
 //! - [`layer`]: layers with their work and communication, and what parallelism does to them;
+//! - [`batch`]: how many samples a step works on, in which parts;
 //! - [`grid`]: which dimensions hold parts of the model, copies of it, and stages;
 //! - [`step`]: a layer with its parallelisation settled;
 //! - [`training`]: the task graph where every rank has a part of each layer;
@@ -18,6 +20,7 @@
 //! - [`mod@join`]: several jobs as one;
 //! - [`matching`]: proof, before the run, that every send has its receive and that groups agree.
 
+pub mod batch;
 pub mod graph;
 pub mod grid;
 pub mod job;
@@ -35,12 +38,14 @@ mod samples;
 pub mod schedule;
 pub mod step;
 pub mod training;
+pub mod types;
 
 pub use graph::{Dependency, GraphBuilder, Part, Peer, Task, TaskGraph, TaskKind};
 pub use join::{Share, join};
 pub use layer::Work;
 pub use product::Product;
 pub use role::{Axis, Role, RoleId, Seating};
+pub use types::Types;
 
 /// Which files a job was read from, for messages.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]

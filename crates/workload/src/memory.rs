@@ -1,9 +1,10 @@
 //! What a rank of each stage holds in its NPU's memory.
 //!
-//! - *Parameters and gradients* take an element each. *Optimiser states* are Adam's two moments in fp32, and a copy of the
-//!   parameters in fp32 where their own type has fewer than four bytes: with 16-bit types 2 + 2 + 12 bytes a parameter
-//!   (Rajbhandari et al. 2020, 3.1). ZeRO divides the last by the number of copies in stage 1, the last two in stage 2,
-//!   all in stage 3, which besides gathers the parameters of two blocks at a time: the one that is computed and the next.
+//! - *Parameters, gradients and optimiser states* have types of their own ([`crate::types`]). States are Adam's two moments,
+//!   and a copy of the parameters where these have a shorter type. With bf16, 2 + 4 + 12 bytes a parameter, as the
+//!   distributed optimiser of Megatron-LM has them; with fp16, 2 + 2 + 12 (Rajbhandari et al. 2020, 3.1). ZeRO divides the
+//!   last by the number of copies in stage 1, the last two in stage 2, all in stage 3, which besides gathers the parameters
+//!   of two blocks at a time: the one that is computed and the next.
 //! - *Activations* are what layers keep from their forward for their backward pass ([`Layer::kept`]), for as many
 //!   micro-batches as the schedule has under way. What model-parallel ranks divide follows from the layer: inputs of
 //!   column layers and of those that are done whole are kept whole (Korthikanti et al. 2022, 4.1), unless sequence
@@ -77,10 +78,10 @@ fn footprint(training: &Training<'_>, optimizer: Optimizer, stage: u32) -> Footp
     let live = if several { pipeline.peak(stage, |_| 1) as u32 } else { 1 };
     Footprint {
         stage,
-        parameters: sum(3, by.element),
+        parameters: sum(3, by.types.parameters.bytes()),
         gathered: gathered(&layers, &chunks, by),
-        gradients: Bytes(gradients.saturating_mul(by.element)),
-        optimizer: sum(1, optimizer.bytes(by.element)),
+        gradients: Bytes(gradients.saturating_mul(by.types.gradients.bytes())),
+        optimizer: sum(1, optimizer.bytes(&by.types)),
         activations: activations(training, &chunks, stage),
         live,
     }
@@ -99,7 +100,7 @@ fn gathered(layers: &[std::borrow::Cow<'_, Layer>], chunks: &[Range<usize>], by:
         let of: Vec<u64> = blocks(layers, chunk.clone()).iter().map(of).collect();
         (0..of.len()).map(move |at| of[at].saturating_add(of.get(at + 1).copied().unwrap_or(0)))
     });
-    Bytes(pairs.max().unwrap_or(0).saturating_mul(by.element))
+    Bytes(pairs.max().unwrap_or(0).saturating_mul(by.types.parameters.bytes()))
 }
 
 /// Blocks among `layers`; a layer that belongs to none is one by itself.
@@ -170,22 +171,30 @@ fn less(layer: &Layer, by: &Division) -> Option<u64> {
 
 /// What a rank keeps of a block's input, which all of them have unless they divide it.
 fn checkpoint(first: &Layer, by: &Division) -> u64 {
-    let bytes = first.inputs.saturating_mul(by.element);
+    let bytes = first.inputs.saturating_mul(by.types.activations.bytes());
     if by.sequence || by.divided_checkpoints { bytes.div_ceil(u64::from(by.model.1)) } else { bytes }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::batch::Batch;
     use crate::grid::GridAxis;
     use crate::layer::{Axes, Parallel, Schedule};
+    use crate::types::Types;
+    use syncline_units::DataType;
 
     fn axes(ranks: u32) -> Vec<GridAxis> {
         vec![GridAxis { name: "d".to_owned(), size: ranks, dim: Some(0) }]
     }
 
     fn of(layers: &[Layer], ranks: u32, parallel: &Parallel, micro_batches: u32) -> Vec<Footprint> {
-        let training = Training::new(layers, &axes(ranks), parallel, (1, micro_batches), 2).unwrap();
+        let fp16 = Types { optimizer: DataType::Float32, ..Types::uniform(DataType::Float16) };
+        with(layers, ranks, parallel, micro_batches, fp16)
+    }
+
+    fn with(layers: &[Layer], ranks: u32, parallel: &Parallel, number: u32, types: Types) -> Vec<Footprint> {
+        let training = Training::new(layers, &axes(ranks), parallel, (1, Batch::of(number)), types).unwrap();
         footprints(&training, Optimizer::Adam)
     }
 
@@ -205,10 +214,27 @@ mod tests {
     }
 
     #[test]
-    fn states_of_the_optimiser_follow_the_data_type() {
-        let bytes = |optimizer: Optimizer| [1, 2, 4, 8].map(|element| optimizer.bytes(element));
-        assert_eq!(bytes(Optimizer::Adam), [12, 12, 8, 16]);
-        assert_eq!(bytes(Optimizer::Sgd), [0; 4]);
+    fn bytes_of_a_parameter_are_those_of_megatron() {
+        use DataType::{BFloat16, Float16, Float32, Float64};
+        // Megatron Core, distributed optimiser, "memory": bf16 parameters and fp32 gradients 18 bytes, divided over d copies
+        // 6 + 12 / d; fp32 16 bytes, divided 8 + 8 / d. fp16 is ZeRO's 2 + 2 + 12.
+        let layer = Layer { name: "l".to_owned(), parameters: 1_000_000, ..Layer::default() };
+        let bytes = |types: Types, copies: u32, zero: u8| {
+            let parallel = Parallel { zero, ..Parallel::default() };
+            let found = with(std::slice::from_ref(&layer), copies, &parallel, 1, types)[0];
+            (found.parameters.0 + found.gradients.0 + found.optimizer.0) as f64 / 1e6
+        };
+        let bf16 = Types { gradients: Float32, optimizer: Float32, ..Types::uniform(BFloat16) };
+        assert_eq!([bytes(bf16, 1, 0), bytes(bf16, 8, 1), bytes(bf16, 8, 2)], [18.0, 7.5, 2.0 + 16.0 / 8.0]);
+        let fp32 = Types::uniform(Float32);
+        assert_eq!([bytes(fp32, 1, 0), bytes(fp32, 8, 1)], [16.0, 9.0]);
+        let fp16 = Types { optimizer: Float32, ..Types::uniform(Float16) };
+        assert_eq!([bytes(fp16, 1, 0), bytes(fp16, 8, 1)], [16.0, 5.5]);
+        // What computes in fp8 holds what bf16 does.
+        assert_eq!(bytes(Types { compute: DataType::Float8, ..bf16 }, 1, 0), 18.0);
+        assert_eq!(bytes(Types::uniform(BFloat16), 1, 0), 8.0);
+        assert_eq!(bytes(Types::uniform(Float64), 1, 0), 32.0);
+        assert_eq!([Optimizer::Sgd, Optimizer::None].map(|optimizer| optimizer.bytes(&bf16)), [0, 0]);
     }
 
     /// Eight blocks of a layer that is done whole and one that is divided.

@@ -252,7 +252,7 @@ impl Between<'_> {
         let share = if self.by.sequence { outputs.div_ceil(u64::from(self.by.model.1)) } else { outputs };
         Message {
             peer: self.peer(stage, other),
-            bytes: Bytes(share.saturating_mul(self.by.element)),
+            bytes: Bytes(share.saturating_mul(self.by.types.communication.bytes())),
             tag: tag(part, way),
         }
     }
@@ -261,7 +261,8 @@ impl Between<'_> {
     fn shared(&self, layers: &Range<usize>, stage: u32) -> Vec<Shared> {
         let mut found = Vec::new();
         for &(borrower, lender) in &self.stages.shared {
-            let bytes = Bytes(self.by.parameters(&self.layers[lender]).saturating_mul(self.by.element));
+            let elements = self.by.parameters(&self.layers[lender]);
+            let bytes = Bytes(elements.saturating_mul(self.by.types.gradients.bytes()));
             for (step, other) in [(borrower, lender), (lender, borrower)] {
                 let to = self.stages.stage(other);
                 if layers.contains(&step) && to != stage && !bytes.is_zero() {

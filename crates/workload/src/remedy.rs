@@ -1,9 +1,11 @@
 //! A job that does not fit into memory is refused, with the nearest changes that make it fit.
 
+use crate::batch::Batch;
 use crate::grid::GridAxis;
 use crate::job::Training;
 use crate::layer::{Axes, Layer, Optimizer, Parallel, Recompute};
 use crate::memory::{Footprint, footprints};
+use crate::types::Types;
 use std::borrow::Cow;
 use syncline_diagnostics::{Code, Diagnostic};
 use syncline_units::Bytes;
@@ -19,12 +21,10 @@ pub struct Asked<'a> {
     pub parallel: &'a Parallel,
     /// What updates parameters.
     pub optimizer: Optimizer,
-    /// Samples of a micro-batch, where that is known.
-    pub batch: Option<u32>,
-    /// Micro-batches of a step.
-    pub micro_batches: u32,
-    /// Bytes of an element.
-    pub element: u64,
+    /// Samples of a step.
+    pub batch: Batch,
+    /// Element types.
+    pub types: Types,
 }
 
 /// A change of a job.
@@ -69,15 +69,15 @@ const TOLD: usize = 4;
 /// Most changes that are tried together.
 const TOGETHER: usize = 3;
 
-/// Bytes for people: four digits and a decimal prefix, as data sheets have them.
+/// Bytes of memory for people: four digits and a binary prefix, as memory comes and tools print it.
 pub fn said(bytes: Bytes) -> String {
     let mut scaled = bytes.0 as f64;
-    let mut units = ["B", "kB", "MB", "GB", "TB", "PB"].into_iter();
+    let mut units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"].into_iter();
     let mut unit = units.next().unwrap_or_default();
-    while scaled >= 999.95
+    while scaled >= 1023.95
         && let Some(larger) = units.next()
     {
-        (scaled, unit) = (scaled / 1000.0, larger);
+        (scaled, unit) = (scaled / 1024.0, larger);
     }
     let digits = if scaled >= 100.0 { 1 } else { 2 };
     let text = format!("{scaled:.digits$}");
@@ -105,7 +105,7 @@ pub fn fits(asked: &Asked<'_>, found: &[Footprint], capacity: Bytes) -> Result<(
     }
     match worst.activations {
         Some(bytes) if worst.live > 1 => {
-            parts.push(format!("activations {} of {} at once", said(bytes), worst.live))
+            parts.push(format!("activations {} ({} micro-batches in flight)", said(bytes), worst.live))
         }
         Some(bytes) => parts.push(format!("activations {}", said(bytes))),
         None => {}
@@ -143,6 +143,15 @@ impl Asked<'_> {
         let changes = self.changes();
         for number in 1..=TOGETHER {
             let mut fitting: Vec<(Vec<Change>, Bytes)> = Vec::new();
+            // One remedy, made of two keys (Korthikanti et al. 2022): costs far less time than full recomputation.
+            let pair = [Change::Recompute(Recompute::Selective), Change::Sequence];
+            if number == 1
+                && pair.iter().all(|change| changes.contains(change))
+                && !pair.iter().any(|&change| self.total(&[change]).is_some_and(|total| total <= capacity))
+                && let Some(total) = self.total(&pair).filter(|&total| total <= capacity)
+            {
+                fitting.push((pair.to_vec(), total));
+            }
             self.try_all(&changes, number, 0, &mut Vec::new(), capacity, &mut fitting);
             if !fitting.is_empty() {
                 fitting.truncate(TOLD);
@@ -194,7 +203,7 @@ impl Asked<'_> {
         if !sequence && self.layers.iter().any(|layer| layer.tokens.is_some()) {
             found.push(Change::Sequence);
         }
-        let batch = self.batch.unwrap_or(1);
+        let batch = self.batch.micro_batch.unwrap_or(1);
         found.extend((1..32).map(|by| batch >> by).take_while(|&batch| batch > 0).map(Change::Batch));
         let Ok(now) = self.training(&[]) else { return found };
         let ranks: u32 = now.grid.sizes.iter().product();
@@ -225,21 +234,24 @@ impl Asked<'_> {
     /// The job with these changes, if there is one; its layers are for as many samples as before.
     fn training(&self, changes: &[Change]) -> Result<Training<'_>, syncline_diagnostics::Diagnostics> {
         let parallel = self.changed(changes);
-        Training::new(self.layers, self.axes, &parallel, (1, self.micro_batches), self.element)
+        Training::new(self.layers, self.axes, &parallel, (1, self.batch), self.types)
     }
 
     /// What the largest stage needs with these changes; nothing where they cannot be.
     fn total(&self, changes: &[Change]) -> Option<Bytes> {
         let parallel = self.changed(changes);
-        let layers = match changes.iter().find_map(|&change| match change {
+        let smaller = changes.iter().find_map(|&change| match change {
             Change::Batch(batch) => Some(batch),
             _ => None,
-        }) {
-            Some(batch) => Cow::Owned(fewer(self.layers, batch, self.batch?)),
-            None => Cow::Borrowed(self.layers),
+        });
+        let (layers, batch) = match smaller {
+            Some(each) => {
+                let layers = fewer(self.layers, each, self.batch.micro_batch?);
+                (Cow::Owned(layers), Batch { micro_batch: Some(each), ..self.batch })
+            }
+            None => (Cow::Borrowed(self.layers), self.batch),
         };
-        let training =
-            Training::new(&layers, self.axes, &parallel, (1, self.micro_batches), self.element).ok()?;
+        let training = Training::new(&layers, self.axes, &parallel, (1, batch), self.types).ok()?;
         // A change that changes nothing is none.
         let useless = changes.iter().any(|change| match *change {
             Change::Zero(_) => training.division.data.1 == 1,
@@ -268,7 +280,9 @@ fn fewer(layers: &[Layer], batch: u32, of: u32) -> Vec<Layer> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::batch::Number;
     use crate::layer::Sharding;
+    use syncline_units::DataType;
 
     /// Four blocks of 1,000 parameters and 12,000 bytes of activations for 8 samples.
     fn layers() -> Vec<Layer> {
@@ -287,18 +301,13 @@ mod tests {
     }
 
     fn refusal(capacity: u64, parallel: &Parallel) -> Option<Diagnostic> {
-        let (layers, element) = (layers(), 2);
+        let types = Types { optimizer: DataType::Float32, ..Types::uniform(DataType::Float16) };
+        let batch = Batch { micro_batch: Some(8), number: Number::MicroBatches(4) };
+        let layers = layers();
         let axes = [GridAxis { name: "d".to_owned(), size: 8, dim: Some(0) }];
-        let asked = Asked {
-            layers: &layers,
-            axes: &axes,
-            parallel,
-            optimizer: Optimizer::Adam,
-            batch: Some(8),
-            micro_batches: 4,
-            element,
-        };
-        let training = Training::new(&layers, &axes, parallel, (1, 4), element).unwrap();
+        let asked =
+            Asked { layers: &layers, axes: &axes, parallel, optimizer: Optimizer::Adam, batch, types };
+        let training = Training::new(&layers, &axes, parallel, (1, batch), types).unwrap();
         fits(&asked, &footprints(&training, Optimizer::Adam), Bytes(capacity)).err()
     }
 
@@ -308,20 +317,22 @@ mod tests {
         assert_eq!(refusal(112_000, &Parallel::default()), None);
         let refused = refusal(111_999, &Parallel::default()).unwrap();
         assert_eq!(refused.code, Code::DoesNotFit);
-        assert_eq!(refused.message, "a rank needs 112 kB, and an NPU has 112 kB");
+        assert_eq!(refused.message, "a rank needs 109.4 KiB, and an NPU has 109.4 KiB");
         let refused = refusal(100_000, &Parallel::default()).unwrap();
-        assert_eq!(refused.message, "a rank needs 112 kB, and an NPU has 100 kB");
+        assert_eq!(refused.message, "a rank needs 109.4 KiB, and an NPU has 97.66 KiB");
         assert_eq!(
             refused.found.as_deref(),
-            Some("parameters 8 kB, gradients 8 kB, optimiser states 48 kB, activations 48 kB")
+            Some(
+                "parameters 7.81 KiB, gradients 7.81 KiB, optimiser states 46.88 KiB, activations 46.88 KiB"
+            )
         );
         // One change of each kind, the smallest that does: an eighth of 48 kB of states; 4 x 800 + 11,200 of
         // activations; half of them; half of everything.
         assert_eq!(
             refused.help.as_deref(),
             Some(
-                "it fits with `zero: 1` (70 kB); or `recompute: full` (78.4 kB); or `batch_per_npu: 4` (88 kB); or \
-                 `model: 2` (56 kB)"
+                "it fits with `zero: 1` (68.36 KiB); or `recompute: full` (76.56 KiB); or `batch_per_npu: 4` (85.94 KiB); or \
+                 `model: 2` (54.69 KiB)"
             )
         );
     }
@@ -330,7 +341,7 @@ mod tests {
     fn changes_are_put_together_where_none_is_enough() {
         let help = |capacity| refusal(capacity, &Parallel::default()).unwrap().help.unwrap();
         // Two copies of a quarter each: 4 kB, half of 12 kB, and a quarter of 48 kB.
-        assert!(help(25_000).starts_with("it fits with `zero: 1, model: 4` (22 kB); or `zero: 2, batch"));
+        assert!(help(25_000).starts_with("it fits with `zero: 1, model: 4` (21.48 KiB); or `zero: 2, batch"));
         assert!(help(10).starts_with("no 3 changes together make it fit"), "{}", help(10));
     }
 
@@ -338,7 +349,49 @@ mod tests {
     fn the_largest_stage_is_named() {
         let parallel = Parallel { pipeline: Axes::Degree(4), ..Parallel::default() };
         let refused = refusal(50_000, &parallel).unwrap();
-        assert_eq!(refused.message, "a rank of stage 0 needs 64 kB, and an NPU has 50 kB");
-        assert!(refused.found.unwrap().ends_with("activations 48 kB of 4 at once"));
+        assert_eq!(refused.message, "a rank of stage 0 needs 62.5 KiB, and an NPU has 48.83 KiB");
+        assert!(refused.found.unwrap().ends_with("activations 46.88 KiB (4 micro-batches in flight)"));
+    }
+
+    #[test]
+    fn selective_recomputation_with_sequence_parallelism_is_one_remedy() {
+        // Four blocks of 1,000 bytes that are done whole, and 9,000 of attention that leave 1,000 where computed again.
+        let layer = |block: u32, name: &str, kept: u64, attention: bool| Layer {
+            name: format!("{name}{block}"),
+            inputs: 100,
+            outputs: 100,
+            kept: Some(Bytes(kept)),
+            kept_selective: attention.then_some(Bytes(1000)),
+            selective: attention,
+            sharding: if attention { Sharding::Divided } else { Sharding::Replicated },
+            block: Some(block),
+            tokens: Some(4),
+            ..Layer::default()
+        };
+        let layers: Vec<Layer> = (0..4)
+            .flat_map(|block| [layer(block, "norm", 8000, false), layer(block, "attention", 9000, true)])
+            .collect();
+        let axes = [GridAxis { name: "d".to_owned(), size: 4, dim: Some(0) }];
+        let parallel = Parallel { model: Axes::Degree(4), ..Parallel::default() };
+        let (types, batch) = (Types::uniform(DataType::Float16), Batch::of(1));
+        let training = Training::new(&layers, &axes, &parallel, (1, batch), types).unwrap();
+        let asked = Asked {
+            layers: &layers,
+            axes: &axes,
+            parallel: &parallel,
+            optimizer: Optimizer::None,
+            batch,
+            types,
+        };
+        let found = footprints(&training, Optimizer::None);
+        // Whole: 4 x (8000 + 2250). With `selective` 4 x 8250 + 2000, with `sequence` 4 x 4250: neither fits into 12,000 bytes,
+        // and both together are 4 x 2250 + 2000.
+        assert_eq!(found[0].total(), Bytes(41_000));
+        let help = fits(&asked, &found, Bytes(12_000)).unwrap_err().help.unwrap();
+        assert!(
+            help.starts_with("it fits with `recompute: selective, sequence: true` (10.74 KiB); or"),
+            "{help}"
+        );
+        assert!(help.contains("`recompute: full`"), "{help}");
     }
 }

@@ -3,7 +3,8 @@
 use crate::layer::{Layer, Work};
 use crate::role::RoleId;
 use crate::step::Division;
-use syncline_units::Time;
+use crate::types::Types;
+use syncline_units::{DataType, Time};
 
 /// A layer with 100 parameters, 10 inputs and 20 outputs, each pass of which takes 8 ns.
 pub(crate) fn layer(name: &str) -> Layer {
@@ -20,7 +21,9 @@ pub(crate) fn layer(name: &str) -> Layer {
     }
 }
 
-/// Divided over `degree` ranks, `copies` of each, elements of `element` bytes.
+/// Divided over `degree` ranks, `copies` of each, all elements of `element` bytes.
 pub(crate) fn by(degree: u32, copies: u32, element: u64) -> Division {
-    Division::plain((RoleId(0), degree), (RoleId(1), copies), element)
+    let of_size = DataType::ALL.iter().find(|each| each.bytes() == element);
+    let types = Types::uniform(*of_size.expect("a type has so many bytes"));
+    Division::plain((RoleId(0), degree), (RoleId(1), copies), types)
 }

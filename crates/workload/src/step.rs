@@ -3,7 +3,8 @@
 use crate::layer::{Comm, Layer, Recompute, Sharding, Work};
 use crate::product::Cut;
 use crate::role::RoleId;
-use syncline_units::{Bytes, CollectiveKind, Flops, Time};
+use crate::types::Types;
+use syncline_units::{Bytes, CollectiveKind, DataType, Flops, Time};
 
 /// A collective of a layer: among which group, what, how much.
 pub type GroupComm = (RoleId, Comm);
@@ -56,8 +57,8 @@ pub struct Division {
     pub model: (RoleId, u32),
     /// Ranks that hold copies.
     pub data: (RoleId, u32),
-    /// Bytes of a parameter, activation or gradient.
-    pub element: u64,
+    /// Element types.
+    pub types: Types,
     /// What of the training state copies divide among them: 0 to 3.
     pub zero: u8,
     /// Whether ranks of a copy divide by tokens what they would all do.
@@ -70,11 +71,11 @@ pub struct Division {
 
 impl Division {
     /// Whole training states, and nothing recomputed.
-    pub const fn plain(model: (RoleId, u32), data: (RoleId, u32), element: u64) -> Self {
+    pub const fn plain(model: (RoleId, u32), data: (RoleId, u32), types: Types) -> Self {
         Self {
             model,
             data,
-            element,
+            types,
             zero: 0,
             sequence: false,
             divided_checkpoints: false,
@@ -110,11 +111,12 @@ impl Division {
     pub(crate) fn portion(&self, layer: &Layer) -> Portion {
         Portion::of(layer, self.model.1)
     }
+}
 
-    fn comm(&self, role: RoleId, kind: CollectiveKind, elements: u64) -> Option<GroupComm> {
-        let bytes = Bytes(elements.saturating_mul(self.element));
-        (!bytes.is_zero()).then_some((role, Comm { kind, bytes }))
-    }
+/// A collective over `role` of so many elements, if there are any.
+fn comm(role: RoleId, kind: CollectiveKind, elements: u64, of: DataType) -> Option<GroupComm> {
+    let bytes = Bytes(elements.saturating_mul(of.bytes()));
+    (!bytes.is_zero()).then_some((role, Comm { kind, bytes }))
 }
 
 /// One rank's part of a layer: `part` of `of`.
@@ -160,21 +162,21 @@ pub fn settle(layer: &Layer, by: &Division) -> Step {
     let exchanges = layer.sharding == Sharding::Exchange;
     let parameters = by.parameters(layer);
     if copies > 1 && !exchanges {
-        let over_all = |kind| by.comm(data_role, kind, parameters);
+        let reduce = |kind| comm(data_role, kind, parameters, by.types.gradients);
         if by.shards(layer) {
-            step.weight_grad_comm = over_all(CollectiveKind::ReduceScatter);
+            step.weight_grad_comm = reduce(CollectiveKind::ReduceScatter);
             step.each_micro_batch = by.zero > 1;
-            let gathered = over_all(CollectiveKind::AllGather);
+            let gathered = comm(data_role, CollectiveKind::AllGather, parameters, by.types.parameters);
             if by.zero > 2 { step.gather = gathered } else { step.publish = gathered }
         } else {
-            step.weight_grad_comm = over_all(CollectiveKind::AllReduce);
+            step.weight_grad_comm = reduce(CollectiveKind::AllReduce);
         }
     }
-    let of_model = |kind, elements| by.comm(model_role, kind, elements);
+    let of_model = |kind, elements| comm(model_role, kind, elements, by.types.communication);
     let (inputs, outputs) = (layer.inputs, layer.outputs);
     match layer.sharding {
         Sharding::Exchange if copies > 1 => {
-            let to_all = by.comm(data_role, CollectiveKind::AllToAll, outputs);
+            let to_all = comm(data_role, CollectiveKind::AllToAll, outputs, by.types.communication);
             (step.forward_comm, step.input_grad_comm) = (to_all, to_all);
         }
         Sharding::Gather if degree > 1 => {
@@ -195,7 +197,8 @@ pub fn settle(layer: &Layer, by: &Division) -> Step {
         }
         Sharding::Row if degree > 1 => step.forward_comm = of_model(CollectiveKind::AllReduce, outputs),
         Sharding::Replicated if degree > 1 && by.sequence => {
-            step.partial_sum = of_model(CollectiveKind::AllReduce, parameters);
+            let kind = CollectiveKind::AllReduce;
+            step.partial_sum = comm(model_role, kind, parameters, by.types.gradients);
         }
         _ => {}
     }
@@ -251,7 +254,8 @@ fn divide(work: &Work, (by, portion): (u32, Portion), cut: Cut) -> Work {
     match work {
         Work::None => Work::None,
         Work::Time(time) => Work::Time(Time(share(time.0))),
-        Work::Ops { flop, memory, products } => Work::Ops {
+        Work::Ops { flop, memory, products, data_type } => Work::Ops {
+            data_type: *data_type,
             flop: Flops(share(flop.0)),
             memory: Bytes(share(memory.0)),
             products: products.iter().map(|product| product.share(by, cut)).collect(),
@@ -304,8 +308,12 @@ mod tests {
     #[test]
     fn matrix_products_are_divided_as_their_operands_are() {
         let product = |m, k, n| Product { m, k, n, count: 1, memory: Bytes(400) };
-        let work =
-            |product| Work::Ops { flop: Flops(8_000), memory: Bytes(800), products: Box::new([product]) };
+        let work = |product| Work::Ops {
+            flop: Flops(8_000),
+            memory: Bytes(800),
+            products: Box::new([product]),
+            data_type: None,
+        };
         // 100 rows, 20 inputs, 40 outputs.
         let shares = |sharding| {
             let layer = Layer {
@@ -317,7 +325,7 @@ mod tests {
             };
             let step = settle(&layer, &by(4, 2, 2));
             [step.forward, step.input_grad, step.weight_grad].map(|work| match work {
-                Work::Ops { flop: Flops(2_000), memory: Bytes(200), products } => {
+                Work::Ops { flop: Flops(2_000), memory: Bytes(200), products, .. } => {
                     assert_eq!(products[0].memory, Bytes(100));
                     (products[0].m, products[0].k, products[0].n)
                 }

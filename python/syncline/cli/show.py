@@ -33,7 +33,10 @@ def show(
     if part == "workload":
         from syncline.report.work import work
 
-        view["work"] = work(loaded.resolved["workload"], view)
+        job = loaded.resolved["workload"]
+        view["work"] = work(job, view)
+        if "layers" in job:
+            view |= {"types": job["types"], "optimizer": job.get("optimizer", "sgd")}
     if picture is not None:
         _keep(view, loaded.name, picture)
     if as_json:

@@ -16,7 +16,7 @@ from syncline.result import Result
 if TYPE_CHECKING:
     from syncline.comparison.facts import Fact
     from syncline.comparison.inputs import Change
-    from syncline.comparison.pairs import CollectivePair, DimensionPair, LayerPair, Pair, PhasePair, Worth
+    from syncline.comparison.pairs import CollectivePair, DimensionPair, LayerPair, Pair, PathPair, PhasePair, Worth
 
 
 class Comparison:
@@ -29,6 +29,10 @@ class Comparison:
         """The second run."""
         self.parts: tuple[Pair, ...] = pairs.parts(a.summary, b.summary)
         """The step, and what it is made of."""
+        self.per_work: tuple[Pair, ...] = pairs.per_work(a.summary, b.summary)
+        """Time for a sample and for a token, where both say how many a step works on."""
+        self.critical_path: tuple[PathPair, ...] = pairs.critical_path(a.summary, b.summary)
+        """What the critical paths are spent on."""
         self.worths: tuple[Worth, ...] = pairs.worths(a.summary, b.summary)
         """What the fabrics cost, and what training a dollar buys."""
         self.changes: tuple[Change, ...] | None = None
@@ -90,6 +94,10 @@ class Comparison:
             "a": side(self.a, self.labels[0]),
             "b": side(self.b, self.labels[1]),
             "parts": [{"name": each.name, **pair(each)} for each in self.parts],
+            "per_work": [{"name": each.name, **pair(each)} for each in self.per_work],
+            "critical_path": [
+                {"name": each.name, "a_per_mille": each.a, "b_per_mille": each.b} for each in self.critical_path
+            ],
             "worths": [
                 {
                     "key": each.key,

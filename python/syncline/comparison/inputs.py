@@ -60,10 +60,28 @@ class Change:
 def changes(a: dict[str, Any], b: dict[str, Any]) -> list[Change]:
     """Every difference, in the order of the scenarios."""
     found: dict[tuple[str, ...], list[tuple[tuple[str, ...], Any, Any]]] = {}
-    a, b = _named(a, b)
+    a, b = _named(_as_written(a), _as_written(b))
     for path, one, other in _differences(a, b, (), ()):
         found.setdefault(path[1], []).append((path[0], one, other))
     return [_change(template, each) for template, each in found.items()]
+
+
+def _as_written(scenario: dict[str, Any]) -> dict[str, Any]:
+    """The scenario with the keys of its workload as users write them.
+
+    Ranks are ``parallel.model``, not ``parallel.model.degree``; what a sample is follows from the model.
+    """
+    workload = scenario.get("workload", {})
+    if jobs := workload.get("jobs"):
+        return {**scenario, "workload": {**workload, "jobs": [_as_written(job) for job in jobs]}}
+    written = {key: value for key, value in workload.items() if key != "sample"}
+    if parallel := workload.get("parallel"):
+        forms = ("degree", "dims")
+        written["parallel"] = {
+            key: next((each[form] for form in forms if form in each), each) if isinstance(each, dict) else each
+            for key, each in parallel.items()
+        }
+    return {**scenario, "workload": written}
 
 
 def _named(a: dict[str, Any], b: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

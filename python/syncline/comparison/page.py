@@ -91,6 +91,8 @@ def _bars(found: Comparison) -> Iterator[str]:
 _COLOURS = {
     "compute": "compute",
     "exposed communication": "exposed",
+    "bubble": "bubble",
+    "skew": "skew",
     "exposed memory": "memory",
     "idle": "idle",
 }
@@ -103,7 +105,7 @@ def _parts(found: Comparison) -> str:
         ratio = "-" if each.ratio is None else f"{digits(each.ratio)}x"
         return [f"{dot}{escape(each.name)}", time(each.a_s), time(each.b_s), signed(each.difference_s), ratio]
 
-    rows = [row(each) for each in found.parts] + [_worth(each) for each in found.worths]
+    rows = [row(each) for each in (*found.parts, *found.per_work)] + [_worth(each) for each in found.worths]
     return _table("parts", ["", "A", "B", "difference", "B / A"], rows)
 
 

@@ -130,19 +130,49 @@ def parts(a: Summary, b: Summary) -> tuple[Pair, ...]:
     def pair(name: str, of: Callable[[Summary], float]) -> Pair:
         return Pair(name, *(of(each) / steps(each) for each in (a, b)))
 
-    def idle(summary: Summary) -> float:
-        rest = summary.total_time_s - sum(getattr(summary, key) for key in keys.values())
+    def negligible(each: Pair) -> bool:
         # What is left over by rounding is nothing.
-        return rest if rest > summary.total_time_s * 1e-9 else 0.0
+        return max(each.a_s, each.b_s) <= 1e-9 * max(a.step_time_s, b.step_time_s)
 
     keys = {
         "compute": "compute_s",
         "exposed communication": "exposed_communication_s",
+        "bubble": "bubble_s",
+        "skew": "skew_s",
         "exposed memory": "exposed_memory_s",
+        "idle": "idle_s",
     }
     found = [pair(name, attrgetter(key)) for name, key in keys.items()]
-    found.append(pair("idle", idle))
-    return pair("step", lambda summary: summary.total_time_s), *(each for each in found if each.a_s or each.b_s)
+    found = [each for each in found if not negligible(each)]
+    return pair("step", lambda summary: summary.total_time_s), *found
+
+
+def per_work(a: Summary, b: Summary) -> tuple[Pair, ...]:
+    """Time for a sample and for a token, where both runs say how many a step works on."""
+    found = []
+    for name, key in (("a sample", "samples_per_step"), ("a token", "tokens_per_step")):
+        counts = [getattr(each, key, None) for each in (a, b)]
+        if all(counts) and a.iterations and b.iterations:
+            times = (each.step_time_s / count for each, count in zip((a, b), counts, strict=True) if count)
+            found.append(Pair(name, *times))
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class PathPair:
+    """A part of the critical path in both runs, in thousandths of it."""
+
+    name: str
+    """``latency``, or ``nvlink bytes``."""
+    a: int
+    b: int
+
+
+def critical_path(a: Summary, b: Summary) -> tuple[PathPair, ...]:
+    """What the critical paths are spent on, the longest first; in each run the parts add up to 1000."""
+    sides = [{part.name: part.per_mille for part in each.critical_path} for each in (a, b)]
+    found = (PathPair(name, *(side.get(name, 0) for side in sides)) for name in dict.fromkeys((*sides[0], *sides[1])))
+    return tuple(sorted(found, key=lambda each: -max(each.a, each.b)))
 
 
 _WORTHS = (

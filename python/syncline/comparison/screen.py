@@ -58,6 +58,7 @@ def _parts(found: Comparison, width: int) -> Iterator[RenderableType]:
     if found.identical:
         return
     for title, table in (
+        ("What the critical path is spent on: making it faster helps most where most of it is", _path(found)),
         ("What the networks cost, and the training that this buys", _worths(found)),
         ("How much of the network is used", _dimensions(found)),
         ("Layers, in a step: compute and exposed communication, and how much each of the two changed", _layers(found)),
@@ -115,6 +116,8 @@ def _step(found: Comparison) -> Table:
     for number, each in enumerate(parts):
         name = each.name if number else _whole(found)
         table.add_row(f"  {name}" if number else Text(name, "bold"), *_cells(each))
+    for each in found.per_work:
+        table.add_row(f"for {each.name}", *_cells(each))
     return table
 
 
@@ -179,6 +182,15 @@ def _dimensions(found: Comparison) -> Table | None:
         only = "" if a is not None and b is not None else f"  only in {'B' if a is None else 'A'}"
         shares = (each.utilization, each.utilization_while_busy, each.busiest_link_busy)
         table.add_row(Text.assemble(each.name, (only, "dim")), *map(_moved, shares))
+    return table
+
+
+def _path(found: Comparison) -> Table | None:
+    if not found.critical_path:
+        return None
+    table = _table("part", "A", "B")
+    for each in found.critical_path:
+        table.add_row(each.name, *(f"{share / 10:.1f} %" for share in (each.a, each.b)))
     return table
 
 

@@ -43,6 +43,7 @@ def sentences(found: Comparison) -> Iterator[str]:
         yield _inputs(found)
         return
     yield _lead(found)
+    yield from _per_work(found)
     yield from _because(found)
     yield from _cost(found)
     yield _inputs(found)
@@ -64,6 +65,30 @@ def _lead(found: Comparison) -> str:
     if not fast:
         times = word
     return f"B is {times}: {_it(found)} takes {time(step.b_s)} instead of {time(step.a_s)}."
+
+
+def _per_work(found: Comparison) -> Iterator[str]:
+    """How the two compare for the same work, where their steps do not do the same."""
+    if not found.per_work or not _other_work(found):
+        return
+    pair = found.per_work[-1]
+    if not _differ(pair):
+        yield f"For {pair.name} they take the same time."
+        return
+    fast, slow = min(pair.a_s, pair.b_s), max(pair.a_s, pair.b_s)
+    word = "faster" if pair.difference_s < 0 else "slower"
+    much = f"{slow / fast:.3g}x" if slow / fast >= 1.1 else percent(1 - fast / slow)
+    yield f"For {pair.name}, B is {much} {word}: {time(pair.b_s)} instead of {time(pair.a_s)}."
+
+
+def _other_work(found: Comparison) -> str:
+    """How the work of a step differs, in words; empty where it does not, as far as is known."""
+    said = []
+    for key, what in (("samples_per_step", "sample"), ("tokens_per_step", "token")):
+        a, b = (getattr(each.summary, key, None) for each in (found.a, found.b))
+        if a is not None and b is not None and a != b:
+            said.append(f"{counted(a, what)} in A and {b} in B")
+    return " and ".join(said)
 
 
 def _because(found: Comparison) -> Iterator[str]:
@@ -202,6 +227,9 @@ def warnings(found: Comparison) -> Iterator[str]:
         yield f"A has {counted(a.ranks, 'rank')} and B {b.ranks}: a step of the one does not do the work of the other."
     if bool(a.compute_s) != bool(b.compute_s):
         yield "One of the two is a job of communication alone: it has no compute that could wait."
+    elif work := _other_work(found):
+        per = f"; for the same work, compare the times for {found.per_work[-1].name}" if found.per_work else ""
+        yield f"A step does different work: {work}{per}."
     elif _other_job(found):
         yield "The jobs differ: times of a step are compared, but not of the same work."
     if a.network_model != b.network_model:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, ge
 
 from pydantic import BaseModel, Tag, ValidationError
 
-from syncline.config import limits
+from syncline.config import limits, other_tools
 from syncline.config.node import Path, dotted
 from syncline.config.problem import error, nearest, refuse, shown
 
@@ -126,6 +126,7 @@ def _diagnostic(source: Source, model: type[BaseModel], details: ErrorDetails, a
         names = _names(next((each for each in _unwrap(place.holder) if _is_model(each)), None))
         bad = str(path[-1])
         deeper = [] if at or len(path) > 1 else _below(model, bad)
+        known = other_tools.hint(bad) if "workload" in at + path[:-1] and bad not in names else None
         return error(
             "SL0101",
             f"unknown key `{bad}`",
@@ -133,8 +134,8 @@ def _diagnostic(source: Source, model: type[BaseModel], details: ErrorDetails, a
             key=key,
             found=bad,
             allowed=", ".join(names),
-            nearest=deeper[0] if len(deeper) == 1 else None if deeper else nearest(bad, names),
-            help=_remedy(bad, deeper),
+            nearest=deeper[0] if len(deeper) == 1 else None if deeper or known else nearest(bad, names),
+            help=known or _remedy(bad, deeper),
         )
     if kind == "missing" and details["input"] == {}:
         return _empty(source, place, at, whole)

@@ -10,6 +10,7 @@ from pydantic.json_schema import SkipJsonSchema
 from syncline.config import limits
 from syncline.config.base import Strict, either, wrong
 from syncline.config.quantity import Bytes, FlopRate, Flops, Frequency, Rate, Time
+from syncline.config.words import DataType
 
 Fraction = Annotated[float, Field(gt=0, le=1)]
 Power = Annotated[float, Field(ge=1e-6, le=1e6)]
@@ -34,6 +35,13 @@ Efficiency = Annotated[
 """A fraction, or points by rising work."""
 
 
+Peak = Annotated[
+    Annotated[FlopRate, Tag("word")] | Annotated[dict[DataType, FlopRate], Field(min_length=1), Tag("types")],
+    Discriminator(lambda value: "types" if isinstance(value, dict) else "word"),
+]
+"""A rate for all types, or a rate for each."""
+
+
 class Roofline(Strict):
     """The larger of operations over peak rate and bytes over memory bandwidth."""
 
@@ -42,8 +50,9 @@ class Roofline(Strict):
     accelerator: str | None = None
     """Name of an accelerator whose data sheet syncline knows, such as `A100`. Gives `peak`, `memory` and
     `memory_capacity`."""
-    peak: FlopRate | None = None
-    """Peak rate for the workload's data type, such as `312TFLOP/s`."""
+    peak: Peak | None = None
+    """Peak rate, such as `312TFLOP/s`; or rates by the type that operations compute in, such as
+    `{ fp8: 1979TFLOP/s, bf16: 989TFLOP/s }`."""
     memory: Rate | None = None
     """Memory bandwidth, such as `1555GB/s`."""
     efficiency: Efficiency = 1.0
@@ -51,7 +60,7 @@ class Roofline(Strict):
     compute_power: Power = 1.0
     """What all compute times are divided by: 2 is an NPU that is twice as fast."""
     memory_capacity: Bytes | None = None
-    """Memory of an NPU, such as `80GB`. A job that does not fit is refused."""
+    """Memory of an NPU, such as `80GiB`. A job that does not fit is refused."""
 
     @model_validator(mode="after")
     def _complete(self) -> Roofline:
@@ -88,7 +97,7 @@ class Systolic(Strict):
     compute_power: Power = 1.0
     """What all compute times are divided by: 2 is an NPU that is twice as fast."""
     memory_capacity: Bytes | None = None
-    """Memory of an NPU, such as `80GB`. A job that does not fit is refused."""
+    """Memory of an NPU, such as `80GiB`. A job that does not fit is refused."""
 
 
 class Throughput(Strict):
@@ -105,7 +114,7 @@ class Throughput(Strict):
     compute_power: Power = 1.0
     """What all compute times are divided by: 2 is an NPU that is twice as fast."""
     memory_capacity: Bytes | None = None
-    """Memory of an NPU, such as `80GB`. A job that does not fit is refused."""
+    """Memory of an NPU, such as `80GiB`. A job that does not fit is refused."""
 
 
 class Table(Strict):
@@ -118,7 +127,7 @@ class Table(Strict):
     compute_power: Power = 1.0
     """What all compute times are divided by: 2 is an NPU that is twice as fast."""
     memory_capacity: Bytes | None = None
-    """Memory of an NPU, such as `80GB`. A job that does not fit is refused."""
+    """Memory of an NPU, such as `80GiB`. A job that does not fit is refused."""
 
 
 class Given(Strict):
@@ -129,7 +138,7 @@ class Given(Strict):
     compute_power: Power = 1.0
     """What all compute times are divided by: 2 is an NPU that is twice as fast."""
     memory_capacity: Bytes | None = None
-    """Memory of an NPU, such as `80GB`. A job that does not fit is refused."""
+    """Memory of an NPU, such as `80GiB`. A job that does not fit is refused."""
 
 
 class _Unknown(Strict):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from syncline import _core
 from syncline.config import times
@@ -12,9 +12,13 @@ from syncline.config.problem import error, refuse, shown
 from syncline.config.quantity import decimal
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from syncline.config.compute import Compute
     from syncline.config.expand_workload import Expanded
     from syncline.config.origin import Origins
+    from syncline.models.errors import ModelError
+    from syncline.models.types import Types
 
 
 def expand(compute: Compute, workload: Expanded, origins: Origins) -> dict[str, Any]:
@@ -53,26 +57,59 @@ def _roofline(compute: Roofline, workload: Expanded, origins: Origins) -> dict[s
         from syncline.models.accelerators import find
 
         try:
-            resolved.update(find(compute.accelerator).roofline(workload.data_type))
+            resolved.update(find(compute.accelerator).roofline(_types(workload)))
         except ModelError as problem:
-            path = ("workload", "data_type") if problem.key == "data_type" else ("compute", "accelerator")
-            known = origins.source.root.at(path)
+            if problem.key == "precision":
+                _refuse_type("the accelerator does not compute with this data type", problem, origins)
             refuse(
                 error(
                     "SL0102",
-                    "the accelerator does not compute with this data type"
-                    if known is None or "data_type" in path
-                    else "no such accelerator",
-                    mark=origins.source.mark(path if known else ("compute", "accelerator")),
-                    key=".".join(path),
+                    "no such accelerator",
+                    mark=origins.source.mark(("compute", "accelerator")),
+                    key="compute.accelerator",
                     found=shown(problem.found),
                     allowed=problem.allowed,
                     nearest=problem.nearest,
-                    help=None if problem.key == "accelerator" else "or give `peak` and `memory` yourself",
+                    help="or give `peak`, `memory` and `memory_capacity` yourself",
                 )
             )
-    given = {"peak": compute.peak, "memory": compute.memory}
-    return {**resolved, **{key: value for key, value in given.items() if value is not None}}
+    if isinstance(compute.peak, dict):
+        resolved.pop("peaks", None)
+        resolved.update(_peaks(compute.peak, _types(workload), origins))
+    elif compute.peak is not None:
+        resolved.pop("peaks", None)
+        resolved["peak"] = compute.peak
+    return {**resolved, **({} if compute.memory is None else {"memory": compute.memory})}
+
+
+def _peaks(given: Mapping[Any, str], types: Types, origins: Origins) -> dict[str, Any]:
+    """Those of the given peak rates that a job of these types needs."""
+    from syncline.models.errors import unknown
+
+    for data_type in (types.compute, types.others):
+        if data_type is not None and data_type not in given:
+            _refuse_type(
+                "`compute.peak` has no rate for this data type", unknown("precision", data_type, given), origins
+            )
+    others = {} if types.others is None else {"peaks": {types.others: given[types.others]}}
+    return {"peak": given[types.compute], **others}
+
+
+def _refuse_type(message: str, problem: ModelError, origins: Origins) -> NoReturn:
+    """Refuses a type that the job computes with, at the key that says it, or at the compute model."""
+    said = (("workload", "types", "compute"), ("workload", "precision"))
+    path = next((path for path in said if origins.source.root.at(path) is not None), said[1])
+    mark = origins.source.mark(path) or origins.source.mark(("compute",))
+    key, found = ".".join(path), shown(problem.found)
+    help = "or give `peak` and `memory` yourself"
+    refuse(error("SL0102", message, mark=mark, key=key, found=found, allowed=problem.allowed, help=help))
+
+
+def _types(workload: Expanded) -> Types:
+    """The types of a training job; a job that is none computes nothing, in fp32."""
+    from syncline.models.types import PRECISIONS
+
+    return workload.types or PRECISIONS["fp32"]
 
 
 def _systolic(compute: Systolic) -> dict[str, Any]:
@@ -89,9 +126,10 @@ def _table(compute: Table, workload: Expanded, origins: Origins) -> dict[str, An
     path = origins.source.relative(compute.file)
     table, _ = times.read(path)
     at = ("compute", "file")
+    set_by = {"data_type": "precision"}
     for key, measured, wanted in (
         ("batch_per_npu", table.batch_per_npu, workload.batch_per_npu),
-        ("data_type", table.data_type, workload.data_type),
+        ("data_type", table.data_type, _types(workload).compute),
     ):
         if measured is not None and wanted is not None and measured != wanted:
             refuse(
@@ -102,7 +140,7 @@ def _table(compute: Table, workload: Expanded, origins: Origins) -> dict[str, An
                     key=".".join(at),
                     found=str(measured),
                     allowed=str(wanted),
-                    help=f"measure anew, or set workload.{key} to {measured}",
+                    help=f"measure anew, or set workload.{set_by.get(key, key)} to {measured}",
                 )
             )
     origins.move(("compute", "layers"), at)

@@ -9,7 +9,7 @@ from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any, cast
 
 from syncline import _core
-from syncline.config import model_file
+from syncline.config import model_file, other_tools
 from syncline.config.problem import error, nearest, refuse, shown
 from syncline.config.workload import (
     AstraTextWorkload,
@@ -27,10 +27,11 @@ from syncline.config.workload import (
     Product,
     Workload,
 )
+from syncline.config.workload import Types as GivenTypes
 from syncline.errors import SynclineError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from syncline.config.node import Path
     from syncline.config.origin import Origins
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from syncline.errors import Diagnostic
     from syncline.models.info import ModelInfo
     from syncline.models.layer import Layer as BuiltLayer
+    from syncline.models.types import Types
 
 _AT: Path = ("workload",)
 _OWN = tuple(ModelWorkload.model_fields)
@@ -68,7 +70,7 @@ def model(source: Source) -> tuple[Built | None, list[Diagnostic]]:
     if model_file.names_file(asked):
         path = source.relative(asked)
         try:
-            name, info = model_file.name(path), model_file.read(path)
+            name, info = model_file.read(path)
         except SynclineError as problem:
             return None, list(problem.diagnostics)
     built, found = registry.request(info or asked, {key: value for key, value in values.items() if key not in _OWN})
@@ -79,6 +81,7 @@ def model(source: Source) -> tuple[Built | None, list[Diagnostic]]:
         path_of = (*_AT, key, int(rest[:-1])) if rest else (*_AT, key)
         unknown = info is not None and key != "model" and key not in known
         own = [*_OWN, *known] if unknown else []
+        hint = other_tools.hint(key) if unknown else None
         problems.append(
             error(
                 "SL0101" if unknown else "SL0102",
@@ -87,7 +90,8 @@ def model(source: Source) -> tuple[Built | None, list[Diagnostic]]:
                 key=".".join(str(part) for part in path_of),
                 found=shown(each.found),
                 allowed=", ".join(own) if unknown else each.allowed,
-                nearest=nearest(key, own) if unknown else each.nearest,
+                nearest=each.nearest if not unknown else None if hint else nearest(key, own),
+                help=hint,
             )
         )
     return (Built(built, info, name) if info else None), problems
@@ -101,11 +105,8 @@ class Expanded:
     """What the core takes."""
     batch_per_npu: int | None = None
     """Samples that one NPU works on at a time, where that is known."""
-
-    @property
-    def data_type(self) -> str:
-        """The element type that it computes with."""
-        return str(self.resolved.get("data_type", "fp32"))
+    types: Types | None = None
+    """Element types of a training job."""
 
 
 def expand(workload: Workload, origins: Origins, built: Built | None) -> Expanded:
@@ -116,9 +117,16 @@ def expand(workload: Workload, origins: Origins, built: Built | None) -> Expande
         case ModuleWorkload():
             return _module(workload, origins)
         case LayersWorkload():
-            layers = [_layer(layer, workload.data_type) for layer in workload.layers]
+            types = _types(workload.precision, workload.types)
+            layers = [_layer(layer, types.activations) for layer in workload.layers]
             memory = {"optimizer": workload.optimizer} if workload.optimizer != "sgd" else {}
-            return Expanded({**_layers(layers, workload, workload.data_type), **memory})
+            resolved = {**_layers(layers, workload, types), **memory}
+            if workload.sample is not None:
+                resolved["sample"] = workload.sample.model_dump(exclude_none=True)
+            if workload.batch_per_npu is not None:
+                counted = {} if workload.sample else _given_sample(layers, workload.batch_per_npu)
+                resolved |= {"batch_per_npu": workload.batch_per_npu, **counted}
+            return Expanded(resolved, workload.batch_per_npu, types)
         case CollectiveWorkload():
             origins.move(("workload", "collectives", 0), ("workload",))
             origins.move(("workload", "collectives", 0, "kind"), ("workload", "collective"))
@@ -141,15 +149,17 @@ def expand(workload: Workload, origins: Origins, built: Built | None) -> Expande
 def _model(workload: ModelWorkload, origins: Origins, built: Built) -> Expanded:
     given = workload.model_extra or {}
     defaults = built.info.parameters
-    batch = given.get("batch_per_npu", defaults["batch_per_npu"].default)
-    element = str(given.get("data_type", defaults["data_type"].default))
+    batch = int(given.get("batch_per_npu", defaults["batch_per_npu"].default))
+    types = _types(str(given.get("precision", defaults["precision"].default)), workload.types)
     origins.move(("workload", "layers"), ("workload", "model"))
-    resolved = _layers([layer.scenario(element) for layer in built.layers], workload, element)
+    resolved = _layers([layer.scenario(types) for layer in built.layers], workload, types)
     optimizer = given.get("optimizer", defaults["optimizer"].default)
     memory = {"optimizer": optimizer} if optimizer != "sgd" else {}
-    if any(layer.kept for layer in built.layers):
-        memory["batch_per_npu"] = batch
-    return Expanded({**resolved, "model": built.name, **memory}, int(batch))
+    tokens = int(given.get("sequence", defaults["sequence"].default)) if "sequence" in defaults else None
+    sample = _sample(built.layers, batch, tokens)
+    notes = {"notes": list(built.info.notes)} if built.info.notes else {}
+    resolved |= {"model": built.name, **memory, "batch_per_npu": batch, **sample, **notes}
+    return Expanded(resolved, batch, types)
 
 
 def _module(workload: ModuleWorkload, origins: Origins) -> Expanded:
@@ -167,7 +177,7 @@ def _module(workload: ModuleWorkload, origins: Origins) -> Expanded:
             help = "add `inputs`, such as [{ shape: [3, 224, 224] }], or let the factory give a pair"
             refuse(error("SL0103", "nothing says what the module takes", key="workload.inputs", help=help))
         traced = from_torch(
-            module, inputs, sharding=workload.sharding, data_type=workload.data_type, costs=workload.costs
+            module, inputs, sharding=workload.sharding, precision=workload.precision, costs=workload.costs
         )
         if batch not in (None, traced.batch_per_npu):
             refuse(
@@ -181,22 +191,63 @@ def _module(workload: ModuleWorkload, origins: Origins) -> Expanded:
                 )
             )
     origins.move(("workload", "layers"), ("workload", "module"))
-    resolved = _layers(traced.scenario(), workload, traced.data_type)
-    return Expanded({**resolved, "model": traced.name}, traced.batch_per_npu)
+    types = _types(traced.precision, workload.types)
+    resolved = _layers([layer.scenario(types) for layer in traced.layers], workload, types)
+    known = {}
+    if traced.batch_per_npu is not None:
+        known = {"batch_per_npu": traced.batch_per_npu, **_sample(traced.layers, traced.batch_per_npu, None)}
+    return Expanded({**resolved, "model": traced.name, **known}, traced.batch_per_npu, types)
 
 
 def _layers(
-    layers: list[dict[str, Any]], workload: ModelWorkload | ModuleWorkload | LayersWorkload, element: str
+    layers: list[dict[str, Any]], workload: ModelWorkload | ModuleWorkload | LayersWorkload, types: Types
 ) -> dict[str, Any]:
     resolved = {
         "source": "layers",
         "layers": layers,
         "parallel": _parallel(workload.parallel),
         "iterations": workload.iterations,
-        "data_type": element,
+        "types": types.plain(),
     }
-    several = workload.micro_batches > 1
+    if workload.global_batch is not None:
+        return {**resolved, "global_batch": workload.global_batch}
+    several = (workload.micro_batches or 1) > 1
     return {**resolved, "micro_batches": workload.micro_batches} if several else resolved
+
+
+def _types(precision: str, given: GivenTypes) -> Types:
+    from syncline.models.types import types
+
+    return types(precision, given.model_dump(exclude_none=True))
+
+
+def _sample(layers: Sequence[BuiltLayer], batch: int, tokens: int | None) -> dict[str, Any]:
+    """What the model does with a sample: its tokens, and the operations of its matrix products, both passes."""
+    # Backward a product costs twice as much as forward, and once where its inputs are data, which need no gradient.
+    needed, masked = (
+        sum((4 if layer.reads_data else 6) * getattr(layer, count) for layer in layers)
+        for count in ("multiply_adds", "masked")
+    )
+    return _counted(needed // batch, (needed + masked) // batch, tokens)
+
+
+def _given_sample(layers: list[dict[str, Any]], batch: int) -> dict[str, Any]:
+    """The same for layers that are given: of a forward pass, its matrix products; all of it where none are known."""
+    works = [work["ops"] for layer in layers if isinstance(work := layer["forward"], dict) and "ops" in work]
+    products = [each for work in works for each in work.get("products", ())]
+    if products:
+        flop = sum(2 * each["m"] * each["k"] * each["n"] * each["count"] for each in products)
+    else:
+        flop = sum(_core.parse_quantity("flops", work["flop"]) for work in works)
+    tokens = next((layer["tokens"] for layer in layers if layer.get("tokens")), None)
+    return _counted(3 * flop // batch, 3 * flop // batch, tokens) if flop else {}
+
+
+def _counted(flop: int, unmasked: int, tokens: int | None) -> dict[str, Any]:
+    sample: dict[str, Any] = {"model_flop": f"{flop}FLOP"}
+    if unmasked != flop:
+        sample["model_flop_unmasked"] = f"{unmasked}FLOP"
+    return {"sample": sample if tokens is None else {"tokens": tokens, **sample}}
 
 
 @contextmanager
@@ -234,6 +285,8 @@ def _ops(ops: Ops, element: str) -> dict[str, Any]:
         "flop": f"{flop}FLOP" if ops.flop is None else ops.flop,
         "memory": f"{moved}B" if ops.memory is None else ops.memory,
     }
+    if ops.data_type is not None:
+        resolved["data_type"] = ops.data_type
     return {**resolved, "products": products} if products else resolved
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from syncline.config import limits
 from syncline.config.node import Mark, Text
@@ -13,6 +13,8 @@ from syncline.config.problem import error, refuse, shown
 from syncline.config.source import read_file
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from syncline.models.info import ModelInfo
 
 
@@ -21,8 +23,8 @@ def names_file(model: str) -> bool:
     return model.endswith(".json") or "/" in model or "\\" in model
 
 
-def read(path: str) -> ModelInfo:
-    """The model that a file describes. Raises :class:`SynclineError` with the place of what is wrong."""
+def read(path: str) -> tuple[str, ModelInfo]:
+    """The name and the model that a file describes. Raises :class:`SynclineError` with the place of what is wrong."""
     from syncline.models import ModelError
     from syncline.models.hugging_face import MISSING, model
 
@@ -40,7 +42,8 @@ def read(path: str) -> ModelInfo:
         help = "name the `config.json` of a model"
         refuse(error("SL0106", "not a model's configuration", mark=whole, found=shown(config), help=help))
     try:
-        return model(config, name(path))
+        called = name(path, config)
+        return called, model(config, called)
     except ModelError as problem:
         wrong = error(
             "SL0103" if problem.problem == MISSING else "SL0102",
@@ -57,11 +60,13 @@ def read(path: str) -> ModelInfo:
         refuse(wrong)
 
 
-def name(path: str) -> str:
-    """What a model is called: as its file, or as the folder of a file that is just called ``config.json``."""
-    file = Path(path)
-    folder = file.absolute().parent.name
-    return folder if file.stem == "config" and folder else file.stem
+def name(path: str, config: Mapping[str, Any]) -> str:
+    """What a model is called: as its file; a file ``config.json`` as it says itself, or by its kind."""
+    stem = Path(path).stem
+    said = config.get("_name_or_path")
+    if stem != "config":
+        return stem
+    return (said.rstrip("/").rpartition("/")[2] if isinstance(said, str) else "") or str(config.get("model_type", stem))
 
 
 def _mark(file: Text, key: str) -> Mark | None:

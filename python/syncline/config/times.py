@@ -17,7 +17,7 @@ from syncline.config.node import Mark, Node
 from syncline.config.problem import error, refuse
 from syncline.config.quantity import Time
 from syncline.config.source import Source, from_file
-from syncline.config.workload import DataType
+from syncline.config.words import DataType
 
 if TYPE_CHECKING:
     from syncline.errors import Diagnostic

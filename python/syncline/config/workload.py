@@ -8,11 +8,13 @@ from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
 
 from syncline.config.base import Strict, either, form, wrong
 from syncline.config.quantity import Bytes, Flops, Time
+from syncline.config.words import DataType, Precision
 
 Collective = Literal["all_reduce", "reduce_scatter", "all_gather", "all_to_all", "broadcast", "reduce"]
-DataType = Literal["int8", "fp8", "bf16", "fp16", "tf32", "fp32", "fp64"]
 Iterations = Annotated[int, Field(ge=1, le=2**32 - 1)]
 MicroBatches = Annotated[int, Field(ge=1, le=2**20)]
+GlobalBatch = Annotated[int, Field(ge=1, le=2**31)]
+MicroBatch = Annotated[int, Field(ge=1, le=2**20)]
 
 Axes = Annotated[
     Literal["all", "none", "rest"] | list[str] | Annotated[int, Field(ge=1, le=2**32 - 1)],
@@ -62,6 +64,25 @@ class Parallel(Strict):
     there. `none`: every exchange blocks, and gradients are reduced when the backward pass is over."""
 
 
+class Types(Strict):
+    """Element types, where they are others than `precision` means."""
+
+    compute: DataType | None = None
+    """Operands of the matrix products of linear layers: the rate of an accelerator for this type. Where it is narrower
+    than `activations`, attention, norms, the projection to a vocabulary and the loss compute in the latter."""
+    parameters: DataType | None = None
+    """Parameters, as ranks hold them and gather them (`zero`)."""
+    activations: DataType | None = None
+    """Activations that layers hand on and keep."""
+    gradients: DataType | None = None
+    """Gradients of parameters, as they are summed up, kept, and reduced over data-parallel ranks."""
+    optimizer: DataType | None = None
+    """States of the optimizer, and its copy of the parameters where these have a shorter type."""
+    communication: DataType | None = None
+    """Activations and their gradients on the way between model-parallel ranks and between stages. Without it, the type
+    of `activations`."""
+
+
 class Comm(Strict):
     """A collective and its size."""
 
@@ -99,6 +120,8 @@ class Ops(Strict):
     """Bytes moved between memory and the compute units. Without it, those of `products`."""
     products: Annotated[list[Product], Field(max_length=1000)] = []
     """Matrix products among these operations, for the `systolic` compute model."""
+    data_type: DataType | None = None
+    """Type that these operations compute in, where that is not the workload's."""
 
     @model_validator(mode="after")
     def _countable(self) -> Ops:
@@ -177,6 +200,14 @@ class Layer(Strict):
     another stage holds that layer, the two sum up their gradients."""
 
 
+def _one_batch(workload: Any) -> Any:
+    """Refuses a job that says both how many micro-batches there are and what they add up to."""
+    if workload.global_batch is not None and workload.micro_batches is not None:
+        help = "remove `micro_batches`: their number follows from `global_batch`"
+        raise wrong("the number of micro-batches is given twice", help=help)
+    return workload
+
+
 class ModelWorkload(Strict):
     """A model by its name or file. Further keys are the model's own parameters, such as `sequence` of a transformer."""
 
@@ -190,9 +221,16 @@ class ModelWorkload(Strict):
     """Which ranks share what. Without it, all ranks are data-parallel."""
     iterations: Iterations = 1
     """Training iterations."""
-    micro_batches: MicroBatches = 1
+    micro_batches: MicroBatches | None = None
     """Micro-batches of an iteration: an NPU works on them one after the other and sums up their gradients, which are
-    reduced, and parameters updated, in the last one only. `batch_per_npu` is the size of one."""
+    reduced, and parameters updated, in the last one only. `batch_per_npu` is the size of one. Without it, 1."""
+    global_batch: GlobalBatch | None = None
+    """Samples of an iteration over all copies of the model, in place of `micro_batches`: `batch_per_npu` times
+    data-parallel ranks times micro-batches."""
+    types: Types = Types()
+    """Element types, where they are others than `precision` means."""
+
+    _one_batch = model_validator(mode="after")(_one_batch)
 
 
 class ModuleInput(Strict):
@@ -217,8 +255,10 @@ class ModuleWorkload(Strict):
     batch_per_npu: Annotated[int, Field(ge=1, le=2**20)] | None = None
     """Samples that one NPU works on at a time: in one iteration, or in one of its `micro_batches`. Without it: 32 where
     `inputs` are given, else those of the factory's inputs."""
-    data_type: DataType | None = None
-    """Element type of parameters, activations and gradients. Without it, that of most parameters."""
+    precision: Precision | None = None
+    """What training runs in, as for models. Without it, the type of most parameters."""
+    types: Types = Types()
+    """Element types, where they are others than `precision` means."""
     sharding: dict[str, Literal["gather", "column", "row", "divided", "replicated"]] = {}
     """What model parallelism does to layers, by patterns of their names, such as `"*.o_proj": row`. The first that fits
     counts; `gather` holds elsewhere."""
@@ -231,9 +271,25 @@ class ModuleWorkload(Strict):
     """Which ranks share what. Without it, all ranks are data-parallel."""
     iterations: Iterations = 1
     """Training iterations."""
-    micro_batches: MicroBatches = 1
+    micro_batches: MicroBatches | None = None
     """Micro-batches of an iteration: an NPU works on them one after the other and sums up their gradients, which are
-    reduced, and parameters updated, in the last one only. `batch_per_npu` is the size of one."""
+    reduced, and parameters updated, in the last one only. `batch_per_npu` is the size of one. Without it, 1."""
+    global_batch: GlobalBatch | None = None
+    """Samples of an iteration over all copies of the model, in place of `micro_batches`: `batch_per_npu` times
+    data-parallel ranks times micro-batches."""
+
+    _one_batch = model_validator(mode="after")(_one_batch)
+
+
+class Sample(Strict):
+    """What a model does with a sample, for rates of work such as MFU."""
+
+    tokens: Annotated[int, Field(ge=1, le=2**32 - 1)] | None = None
+    """Its tokens."""
+    model_flop: Flops
+    """Operations of the matrix products of its forward and backward pass, without what is computed again."""
+    model_flop_unmasked: Flops | None = None
+    """The same with the scores of attention that a mask hides, where these are not part of it."""
 
 
 class LayersWorkload(Strict):
@@ -245,14 +301,26 @@ class LayersWorkload(Strict):
     """Which ranks share what. Without it, all ranks are data-parallel."""
     iterations: Iterations = 1
     """Training iterations."""
-    micro_batches: MicroBatches = 1
+    micro_batches: MicroBatches | None = None
     """Micro-batches of an iteration: an NPU works on them one after the other and sums up their gradients, which are
-    reduced, and parameters updated, in the last one only. Layers are given for one."""
-    data_type: DataType = "fp32"
-    """Element type of parameters, activations and gradients."""
+    reduced, and parameters updated, in the last one only. Layers are given for one. Without it, 1."""
+    batch_per_npu: MicroBatch | None = None
+    """Samples that the layers are given for, which is a micro-batch. Without it, rates of samples are not known."""
+    sample: Sample | None = None
+    """What a sample is, for rates of work. Without it, its operations are three times those of the matrix products of
+    the forward pass, or of all of the forward pass where no products are given."""
+    global_batch: GlobalBatch | None = None
+    """Samples of an iteration over all copies of the model, in place of `micro_batches`: `batch_per_npu` times
+    data-parallel ranks times micro-batches."""
+    precision: Precision = "fp32"
+    """What training runs in, as for models."""
+    types: Types = Types()
+    """Element types, where they are others than `precision` means."""
     optimizer: Literal["sgd", "adam", "none"] = "sgd"
     """What updates parameters, for the memory that its states take: `adam`, 12 bytes a parameter with 16-bit types. The
     time of updates is that of `update`."""
+
+    _one_batch = model_validator(mode="after")(_one_batch)
 
 
 class CollectiveWorkload(Comm):

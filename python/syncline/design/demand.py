@@ -280,7 +280,7 @@ class _Probe:
         which = "forward" if self.role == "model" else "weight_grad"
         parallel = {**workload["parallel"], "zero": 0, "recompute": "none", "sequence": False}
         parallel.pop("divided_checkpoints", None)
-        made = {key: workload[key] for key in ("source", "data_type") if key in workload}
+        made = {key: workload[key] for key in ("source", "types") if key in workload}
         layers = [{"name": "probe", "communication": {which: comm}}]
         return {**made, "layers": layers, "parallel": parallel, "iterations": 1}
 

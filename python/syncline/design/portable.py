@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_SAID = ("parallel", "iterations", "micro_batches")
+_SAID = ("parallel", "iterations", "micro_batches", "global_batch")
 """Keys that say nothing of the module itself."""
 _WORK = ("forward", "input_grad", "weight_grad", "update")
 
@@ -18,10 +18,10 @@ def layers(workload: Mapping[str, Any], resolved: Mapping[str, Any]) -> dict[str
     ``workload`` is what the user wrote, ``resolved`` the same with every name expanded. Read again, what is given has
     the same layers.
     """
-    memory = {"optimizer": resolved["optimizer"]} if "optimizer" in resolved else {}
+    memory = {key: resolved[key] for key in ("optimizer", "batch_per_npu", "sample") if key in resolved}
     return {
         "layers": [_layer(layer) for layer in resolved["layers"]],
-        "data_type": resolved["data_type"],
+        "types": resolved["types"],
         **memory,
         **{key: workload[key] for key in _SAID if workload.get(key) is not None},
     }

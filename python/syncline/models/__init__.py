@@ -18,6 +18,7 @@ module             what it holds
 ``hugging_face``   decoders as ``config.json`` files describe them: ``from_config``
 ``accelerators``   peak rates, memory and links of accelerators, with sources
 ``data_types``     element types and their sizes
+``types``          which of them a job uses for what, and what a precision means
 ``traced``         PyTorch modules as models: ``from_torch``
 ``errors``         ``ModelError``
 ================== ========================================================================

@@ -22,6 +22,8 @@ from syncline.models.errors import unknown
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from syncline.models.types import Types
+
 
 @dataclass(frozen=True)
 class ScaleUp:
@@ -61,17 +63,21 @@ class Accelerator:
     sources: Mapping[str, str]
     """Where ``peak``, ``memory`` and ``scale_up`` are from."""
 
-    def roofline(self, data_type: str) -> dict[str, Any]:
+    def roofline(self, types: Types) -> dict[str, Any]:
         """Give the accelerator as the compute model of a scenario.
 
-        Raises :class:`~.errors.ModelError` where it does not compute with ``data_type``.
+        Raises :class:`~.errors.ModelError` where it does not compute with these types.
         """
-        if data_type not in self.peak_flop_per_s:
-            raise unknown("data_type", data_type, self.peak_flop_per_s)
+        others = [types.others] if types.others is not None else []
+        for data_type in (types.compute, *others):
+            if data_type not in self.peak_flop_per_s:
+                raise unknown("precision", data_type, self.peak_flop_per_s)
+        peaks = {each: decimal(self.peak_flop_per_s[each], "FLOP/s") for each in others}
         return {
             "model": "roofline",
             "accelerator": self.name,
-            "peak": decimal(self.peak_flop_per_s[data_type], "FLOP/s"),
+            "peak": decimal(self.peak_flop_per_s[types.compute], "FLOP/s"),
+            **({"peaks": peaks} if peaks else {}),
             "memory": decimal(self.memory_bytes_per_s, "B/s"),
         }
 
@@ -88,7 +94,9 @@ def find(name: str) -> Accelerator:
         names = (accelerator.name, *accelerator.aliases)
         if str(name).lower() in (each.lower() for each in names):
             return accelerator
-    raise unknown("accelerator", name, [*known, *(alias for each in known.values() for alias in each.aliases)])
+    # Names of other products are alike, too: only a typing error is one.
+    all_names = [*known, *(alias for each in known.values() for alias in each.aliases)]
+    raise unknown("accelerator", name, all_names, likeness=0.8)
 
 
 @cache
@@ -114,12 +122,12 @@ def _accelerator(name: str, entry: Mapping[str, Any]) -> Accelerator:
     )
 
 
-_PREFIXES = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15}
+_PREFIXES = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15, "Gi": 2**30}
 
 
 def _amount(text: str, unit: str) -> int:
     """``"19.5TFLOP/s"`` as a whole number of base units."""
-    found = re.fullmatch(rf"([0-9]+(?:\.[0-9]+)?)([kMGTP]?){re.escape(unit)}", text)
+    found = re.fullmatch(rf"([0-9]+(?:\.[0-9]+)?)([kMTP]?|Gi?){re.escape(unit)}", text)
     if found is None:
         raise ValueError(f"{text!r} is not an amount of {unit}")
     amount = Fraction(found[1]) * _PREFIXES[found[2]]

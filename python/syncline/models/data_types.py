@@ -1,4 +1,7 @@
-"""Element types by the names that scenarios use, with their size in bytes."""
+"""Element types by the names that scenarios use, with their size in bytes.
+
+Which of them a job uses for what is said in :mod:`~.types`.
+"""
 
 from __future__ import annotations
 

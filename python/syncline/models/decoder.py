@@ -10,8 +10,8 @@ hidden size *d*, feed-forward size *f*, *n* blocks, vocabulary *V*, *P* trained 
 What models do otherwise, each a parameter of its own: fewer heads of keys and values than of queries (Ainslie et al.
 2023), heads of another size than hidden / heads, a gated perceptron with three matrices (Shazeer 2020), RMS norms
 (Zhang and Sennrich 2019), positions by rotation (Su et al. 2021), attention and perceptron side by side (Wang and
-Komatsuzaki 2021, GPT-J), norms behind both too (four in a block), norms of queries and keys, no biases, a projection of
-its own.
+Komatsuzaki 2021, GPT-J), norms behind both instead (OLMo 2) or too (four in a block), norms of embeddings (BLOOM), of
+queries and keys, no biases, a projection of its own.
 
 **Division** (Shoeybi et al. 2019, section 3): as for the encoder in :mod:`~.transformer`: queries, keys and values by
 heads (*column*), the projection behind them by *row*; the perceptron likewise; two all-reduces forward and two backward
@@ -19,13 +19,18 @@ in a block. Where both stand side by side, their sums are exchanged together: on
 positions are done whole by every rank. The bias of a row layer, which Megatron-LM keeps whole, is divided with its
 matrix.
 
-**Memory.** A layer keeps what its backward pass reads, as Korthikanti et al. 2022, 4.1 count: inputs of norms, products
-and activations, queries, keys and values, the softmax's results before and after dropout, a byte for each element that
-may be dropped; logits in fp32. With layer norms, dropout, 16-bit elements, hidden size *h* and *a* heads, a block keeps
-``s b h (34 + 5 a s / h)`` bytes of *b* samples of *s* tokens.
+**Attention** is fused (Dao et al. 2022, FlashAttention) unless told otherwise, and leaves out the scores that the
+causal mask hides. Backward, scores are computed again, so that their two products cost 2.5 times the forward pass.
+Unfused, all scores are computed and kept. A window of attention is left out.
 
-**Counts.** The attention of a decoder masks what comes later; as in published counts (Narayanan et al. 2021, section 3)
-and as matrix units do, all scores are computed. A window of attention is left out. Nothing is fused.
+**Memory.** A layer keeps what its backward pass reads, as Korthikanti et al. 2022, 4.1 count: inputs of norms, products
+and activations, queries, keys and values, a byte for each element that may be dropped; logits in fp32. With layer
+norms, dropout, 16-bit elements, hidden size *h* and *a* heads, a block keeps ``s b h (34 + 4 a / h)`` bytes of *b*
+samples of *s* tokens; unfused attention also the softmax's results before and after dropout: ``s b h (34 + 5 a s /
+h)`` in all.
+
+**Counts.** ``multiply_adds`` counts the scores that the mask leaves; with ``masked`` these are all, as in Narayanan et
+al. 2021, section 3. But for attention, nothing is fused.
 """
 
 from __future__ import annotations
@@ -34,12 +39,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from syncline.models import calculus
-from syncline.models.data_types import DATA_TYPES
 from syncline.models.errors import ModelError
 from syncline.models.info import model
 from syncline.models.layer import Kept, Layer
 from syncline.models.optimizer import OPTIMIZERS
 from syncline.models.parameters import COMMON, Parameter, boolean, choice, integer
+from syncline.models.types import PRECISIONS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,7 +53,15 @@ if TYPE_CHECKING:
     from syncline.models.info import ModelInfo
     from syncline.models.layer import Sharding
 
-_ACTIVATIONS = {"gelu": calculus.gelu, "silu": calculus.silu, "relu": calculus.relu}
+_ATTENTION = ("fused", "fused_full", "unfused")
+"""How attention is computed."""
+
+_ACTIVATIONS = {
+    "gelu": calculus.gelu,
+    "silu": calculus.silu,
+    "relu": calculus.relu,
+    "squared_relu": calculus.squared_relu,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,11 +80,15 @@ class Decoder:
     block: str
     norm: str
     norms: int
+    norm_at: str
     norm_parameters: bool
-    qk_norm: bool
+    norm_bias: bool
+    qk_norm: str
+    embedding_norm: bool
     positions: int
     rotary: bool
     sequence: int
+    attention: str
     vocabulary: int
     attention_bias: bool
     output_bias: bool
@@ -93,6 +110,9 @@ class Decoder:
         few, many = (1, 2) if side_by_side else (2, 4)
         if self.norms not in (few, many):
             raise ModelError("norms", self.norms, f"{few} or {many} where block is {self.block}")
+        if self.norm_at == "after" and (side_by_side or self.norms == many):
+            allowed = "before, where a block is parallel or has norms on both sides"
+            raise ModelError("norm_at", self.norm_at, allowed)
 
     @property
     def tokens(self) -> int:
@@ -118,6 +138,8 @@ class Decoder:
         first = [
             Layer("embedding", (embedding,), "row", reads_data=True, vocabulary=entries, tokens=tokens, kept=Kept())
         ]
+        if self.embedding_norm:
+            first.append(Layer("embedding_norm", (self._norm(),), "replicated", kept=Kept(values)))
         if self.positions:
             add = calculus.positions(self.batch_per_npu, self.sequence, self.hidden, self.positions)
             first.append(Layer("positions", (add,), "replicated", kept=Kept()))
@@ -149,6 +171,7 @@ class Decoder:
                 "projection",
                 (project,),
                 "column",
+                precise=True,
                 borrowed=self.tied_embeddings,
                 shares=shares,
                 vocabulary=entries,
@@ -158,15 +181,25 @@ class Decoder:
         ]
 
     def _norm(self) -> Op:
-        make = calculus.rms_norm if self.norm == "rms" else calculus.layer_norm
-        return make(self.tokens, self.hidden, affine=self.norm_parameters)
+        return self._normalise(self.tokens, self.hidden)
+
+    def _normalise(self, rows: int, width: int) -> Op:
+        """Norms of ``rows`` vectors of ``width`` elements."""
+        if self.norm == "rms":
+            return calculus.rms_norm(rows, width, affine=self.norm_parameters)
+        return calculus.layer_norm(rows, width, affine=self.norm_parameters, bias=self.norm_bias)
 
     def _sum(self) -> tuple[Op, ...]:
         """What becomes of a result: a part of it is dropped, and what the block was given is added."""
         values = self.tokens * self.hidden
         dropped = (calculus.dropout(values),) if self.dropout else ()
-        after = (self._norm(),) if self.norms == 4 else ()
+        after = (self._norm(),) if self._normalises_results else ()
         return (*after, *dropped, calculus.residual(values))
+
+    @property
+    def _normalises_results(self) -> bool:
+        """Whether the results of attention and perceptron are normalised."""
+        return self.norms == 4 or self.norm_at == "after"
 
     def _block(self) -> list[_Part]:
         """Layers of a block."""
@@ -180,15 +213,17 @@ class Decoder:
         values = tokens * self.hidden
         beside = (*last, calculus.residual(values))
         # The input of a norm behind a result, and which elements of it were dropped.
-        left = Kept(values if self.norms == 4 else 0, masks=values if self.dropout else 0)
+        left = Kept(values if self._normalises_results else 0, masks=values if self.dropout else 0)
         norms = self.norms if parallel else 1
+        before = self.norm_at == "before"
+        between = _Part("norm2", (*last, norm), "replicated", kept=_with(left, values))
         return [
             # Norms side by side have one input.
-            _Part("norm1", (norm,) * norms, "replicated", kept=Kept(values)),
+            *([_Part("norm1", (norm,) * norms, "replicated", kept=Kept(values))] if before else []),
             *self._attention(norms),
             # Side by side, the results of both are summed up before they are exchanged, and so are the gradients.
             _Part("output", (output,), "divided" if parallel else "row", kept=Kept(tokens * self.width)),
-            *([] if parallel else [_Part("norm2", (*last, norm), "replicated", kept=_with(left, values))]),
+            *([] if parallel else [between if before else _Part("sum1", last, "replicated", kept=left)]),
             _Part(
                 "mlp1",
                 (up,),
@@ -211,29 +246,41 @@ class Decoder:
         batch, sequence, tokens, heads = self.batch_per_npu, self.sequence, self.tokens, self.heads
         width, kv_heads = self.width, self.kv_heads or self.heads
         before: list[Op] = []
-        if self.qk_norm:
-            rows = tokens * heads, tokens * kv_heads
-            before += [calculus.rms_norm(each, width // heads, affine=self.norm_parameters) for each in rows]
+        if self.qk_norm == "head":
+            before += [self._normalise(tokens * each, width // heads) for each in (heads, kv_heads)]
+        elif self.qk_norm == "all":
+            before += [self._normalise(tokens, each) for each in (width, self.kv_width)]
         if self.rotary:
             before.append(calculus.rotary(tokens, width + self.kv_width))
         project = calculus.linear(tokens, self.hidden, width + 2 * self.kv_width, bias=self.attention_bias)
-        scores = calculus.scores(batch, sequence, width, heads, kv_heads=kv_heads)
-        context = calculus.context(batch, sequence, width, heads, kv_heads=kv_heads)
+        first = _Part("qkv", (project,), "column", kv_heads, kept=Kept(tokens * self.hidden * inputs))
+        # Queries and keys, before their norms too.
+        turned = tokens * (width + self.kv_width) * (2 if self.qk_norm != "none" else 1)
+        if self.attention != "unfused":
+            of = calculus.Heads(batch=batch, sequence=sequence, width=width, heads=heads, kv_heads=kv_heads)
+            fused = calculus.attention(of, causal=True, skips=self.attention == "fused")
+            # Besides queries, keys and values, what rows of scores add up to. The result is the input of the next
+            # layer.
+            kept = Kept(turned + tokens * self.kv_width, wide=tokens * heads)
+            return [first, _Part("attention", (*before, fused), "divided", kv_heads, kept=kept)]
+        scores, context = (
+            calculus.causal(product(batch, sequence, width, heads, kv_heads=kv_heads), sequence)
+            for product in (calculus.scores, calculus.context)
+        )
         weights = (calculus.softmax(tokens * heads, sequence),)
         dropped = (calculus.dropout(tokens * heads * sequence),) if self.dropout else ()
-        # Queries and keys, before their norms too; then the softmax's results, which were dropped, and what is left.
-        turned = Kept(tokens * (width + self.kv_width) * (1 + self.qk_norm))
+        # The softmax's results, which were dropped, and what is left.
         each = tokens * heads * sequence
         return [
-            _Part("qkv", (project,), "column", kv_heads, kept=Kept(tokens * self.hidden * inputs)),
+            first,
             _Part(
                 "scores",
                 (*before, scores),
                 "divided",
                 kv_heads,
                 selective=True,
-                kept=turned,
-                kept_selective=turned,
+                kept=Kept(turned),
+                kept_selective=Kept(turned),
             ),
             _Part(
                 "softmax",
@@ -285,7 +332,7 @@ def parameters(**defaults: Any) -> Mapping[str, Parameter]:
         "batch_per_npu": integer(
             1, "samples that a copy of the model works on in one iteration, or in one of its micro-batches", 1, 1 << 20
         ),
-        "data_type": choice("bf16", COMMON["data_type"].meaning, *DATA_TYPES),
+        "precision": choice("bf16", COMMON["precision"].meaning, *PRECISIONS),
         "optimizer": choice("adam", COMMON["optimizer"].meaning, *OPTIMIZERS),
         "layers": integer(12, "blocks", 1, 10_000),
         "hidden": integer(768, "elements of a token's vector", 1, widest),
@@ -298,11 +345,31 @@ def parameters(**defaults: Any) -> Mapping[str, Parameter]:
         "block": choice("sequential", "perceptron behind attention, or side by side", "sequential", "parallel"),
         "norm": choice("layer", "layer norms, or RMS norms", "layer", "rms"),
         "norms": integer(2, "norms of a block: 2 or 4, or side by side 1 or 2", 1, 4),
+        "norm_at": choice(
+            "before",
+            "where a sequential block's two norms are: before attention and perceptron, or after",
+            "before",
+            "after",
+        ),
         "norm_parameters": boolean("whether norms are trained", default=True),
-        "qk_norm": boolean("whether queries and keys have an RMS norm", default=False),
+        "norm_bias": boolean("whether layer norms have a bias; RMS norms have none", default=True),
+        "qk_norm": choice(
+            "none",
+            "norms of queries and keys: one for each head, with the same weights, or one over all",
+            "none",
+            "head",
+            "all",
+        ),
+        "embedding_norm": boolean("whether embeddings are normalised", default=False),
         "positions": integer(1024, "positions that have a trained vector; 0: none have", 0, longest),
         "rotary": boolean("whether queries and keys are turned by their position", default=False),
         "sequence": integer(1024, "tokens of a sample", 1, widest),
+        "attention": choice(
+            "fused",
+            "`fused`: as FlashAttention, without scores that the causal mask hides; `fused_full`: the same with all "
+            "scores; `unfused`: scores, softmax and context one by one, all scores computed and kept",
+            *_ATTENTION,
+        ),
         "vocabulary": integer(50_257, "different tokens", 1, longest),
         "attention_bias": boolean("whether the projections to queries, keys and values have a bias", default=True),
         "output_bias": boolean("whether the projection behind the heads has a bias", default=True),
@@ -314,9 +381,9 @@ def parameters(**defaults: Any) -> Mapping[str, Parameter]:
     return {key: parameter._replace(default=defaults.get(key, parameter.default)) for key, parameter in known.items()}
 
 
-def preset(description: str, source: str, **defaults: Any) -> ModelInfo:
+def preset(description: str, source: str, *, notes: tuple[str, ...] = (), **defaults: Any) -> ModelInfo:
     """A decoder with its own default sizes."""
-    return model(description, source, layers, parameters(**defaults))
+    return replace(model(description, source, layers, parameters(**defaults)), notes=notes)
 
 
 INFO = preset(

@@ -25,10 +25,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from syncline.models.calculus import concatenate, dots, embedding_bag, linear, relu, sigmoid
-from syncline.models.data_types import DATA_TYPES
 from syncline.models.info import model
 from syncline.models.layer import Layer
-from syncline.models.parameters import boolean, choice, integer, integers
+from syncline.models.parameters import COMMON, boolean, choice, integer, integers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -82,7 +81,7 @@ INFO = model(
         "batch_per_npu": integer(
             512, "samples that one NPU works on in one iteration, or in one of its micro-batches", 1, 1 << 20
         ),
-        "data_type": choice("fp16", "element type of parameters, activations and gradients", *DATA_TYPES),
+        "precision": COMMON["precision"]._replace(default="fp16"),
         "dense_features": integer(1600, "dense features of a sample", 1, 1 << 24),
         "bottom_mlp": integers(
             (1024,) * 6,

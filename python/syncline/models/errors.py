@@ -30,22 +30,30 @@ class ModelError(ValueError):
         super().__init__(f"{key}: {problem or f'found {_short(found)}'}, allowed is {allowed}{hint}")
 
 
-def unknown(key: str, found: object, known: Iterable[str], *, problem: str = "") -> ModelError:
-    """Make the error for a name that is none of ``known``; ``problem`` says it better than what was found."""
+def unknown(key: str, found: object, known: Iterable[str], *, problem: str = "", likeness: float = 0.5) -> ModelError:
+    """Make the error for a name that is none of ``known``; ``problem`` says it better than what was found.
+
+    ``likeness``, from 0 to 1, is how alike a name must be to be told as the nearest.
+    """
     names = list(known)
     # A number is no misspelt name.
-    near = _nearest(found, names) if isinstance(found, str) else None
+    near = _nearest(found, names, likeness) if isinstance(found, str) else None
     return ModelError(key, found, f"one of {', '.join(names)}", near, problem=problem)
 
 
-def _nearest(found: str, names: list[str]) -> str | None:
+def nearest_of(found: str, names: list[str], *, likeness: float) -> str | None:
+    """Find the most alike of ``names``, the first of equals, if it is as alike as ``likeness`` says, from 0 to 1."""
+    return _nearest(found, names, likeness) if names else None
+
+
+def _nearest(found: str, names: list[str], least: float) -> str | None:
     """Find the most alike of ``names``, the first of equals, if it is at all alike."""
 
     def likeness(name: str) -> float:
         return SequenceMatcher(None, found[:100].lower(), name.lower()).ratio()
 
     best = max(names, key=likeness)
-    return best if likeness(best) >= 0.5 else None
+    return best if likeness(best) >= least else None
 
 
 def _short(found: object) -> str:

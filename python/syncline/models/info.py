@@ -23,10 +23,12 @@ class ModelInfo:
     source: str
     """Where its architecture is from."""
     layers: Callable[..., list[Layer]]
-    """The model's layers for checked parameters: all but ``data_type``, because sizes are in elements, and
+    """The model's layers for checked parameters: all but ``precision``, because sizes are in elements, and
     ``optimizer``."""
     parameters: Mapping[str, Parameter]
     """What it may be told, by name; those common to all models come first."""
+    notes: tuple[str, ...] = ()
+    """What it leaves out of what it was asked for, one sentence each."""
 
 
 def model(

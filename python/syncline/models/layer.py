@@ -8,7 +8,7 @@ one set. Its work in the scenario is the sum over its operations, divided among 
   had: the input gradients of the operations after the first one with parameters.
 * *input gradient*: the input gradients of the others.
 * *update*: what the optimiser does to each parameter that has a gradient (:mod:`~.optimizer`); unless told otherwise
-  plain stochastic gradient descent, ``w = w - rate * g``: 2 FLOP and 3 moved elements.
+  plain stochastic gradient descent, ``w = w - rate * g``.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from syncline.models.optimizer import SGD, Optimizer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from syncline.models.types import Types
 
 Sharding = Literal["gather", "column", "row", "divided", "replicated", "exchange"]
 """What parallelism does to a layer; the words are the scenario's."""
@@ -83,6 +85,9 @@ class Layer:
     """What it keeps where it is computed again because it is :attr:`selective`."""
     shares: str | None = None
     """The layer whose weights it uses, where it is :attr:`borrowed`, for stages that do not hold that layer."""
+    precise: bool = False
+    """Whether it computes in the type of activations where other layers with weights compute in a narrower one: the
+    projection to a vocabulary (Micikevicius et al. 2022, 3)."""
 
     @cached_property
     def parameters(self) -> int:
@@ -121,26 +126,37 @@ class Layer:
         """Work of the weight gradient."""
         return _sum(op.weight_grad for op in self.ops) + _sum(op.input_grad for op in self.ops[self._pivot + 1 :])
 
-    def update(self, data_type: str) -> tuple[int, int]:
+    def update(self, types: Types) -> tuple[int, int]:
         """Operations and moved bytes of the parameter update."""
         updated = self.parameters if self.updated is None else self.updated
-        return updated * self.optimizer.flop, updated * self.optimizer.moved(data_type)
+        return updated * self.optimizer.flop, updated * self.optimizer.moved(types)
+
+    @property
+    def masked(self) -> int:
+        """Multiply-adds of the forward pass that a mask leaves out of :attr:`multiply_adds`."""
+        return sum(op.masked for op in self.ops)
+
+    def computes_in(self, types: Types) -> str | None:
+        """The type that its operations compute in, where that is not ``types.compute``."""
+        linear = any(op.parameters and op.multiply_adds for op in self.ops)
+        return None if linear and not self.precise else types.others
 
     @cached_property
     def _pivot(self) -> int:
         """Index of the first operation with parameters, or of the last one where none has any."""
         return next((i for i, op in enumerate(self.ops) if op.parameters), len(self.ops) - 1)
 
-    def scenario(self, data_type: str) -> dict[str, Any]:
-        """Give the layer as a scenario holds it, where every element is of ``data_type``."""
+    def scenario(self, types: Types) -> dict[str, Any]:
+        """Give the layer as a scenario holds it, with elements of these types."""
         keys = ("needed_by", "block", "heads", "vocabulary", "tokens", "selective", "shares")
         marks = {key: getattr(self, key) for key in keys}
-        flop, moved = self.update(data_type)
+        flop, moved = self.update(types)
+        data_type, other = types.activations, self.computes_in(types)
         return {
             "name": self.name,
-            "forward": _work(self.forward, data_type),
-            "input_grad": _work(self.input_grad, data_type),
-            "weight_grad": _work(self.weight_grad, data_type),
+            "forward": _work(self.forward, data_type, other),
+            "input_grad": _work(self.input_grad, data_type, other),
+            "weight_grad": _work(self.weight_grad, data_type, other),
             "update": {"ops": {"flop": f"{flop}FLOP", "memory": f"{moved}B"}} if moved else "none",
             "parameters": self.parameters,
             "inputs": self.inputs,
@@ -159,7 +175,7 @@ def _sum(amounts: Iterable[Amount]) -> Amount:
     return sum(amounts, NOTHING)
 
 
-def _work(amount: Amount, data_type: str) -> Any:
+def _work(amount: Amount, data_type: str, other: str | None) -> Any:
     if amount == NOTHING:
         return "none"
     ops: dict[str, Any] = {"flop": f"{amount.flop}FLOP", "memory": f"{amount.memory(data_type)}B"}
@@ -169,4 +185,6 @@ def _work(amount: Amount, data_type: str) -> Any:
             {"m": each.m, "k": each.k, "n": each.n, "count": each.count, "memory": f"{each.moved * size}B"}
             for each in amount.products
         ]
+    if other is not None:
+        ops["data_type"] = other
     return {"ops": ops}

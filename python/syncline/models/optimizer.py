@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from syncline.models.data_types import bytes_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from syncline.models.types import Types
 
 
 @dataclass(frozen=True)
@@ -22,27 +22,35 @@ class Optimizer:
     """As scenarios name it."""
     flop: int
     """Operations of an update."""
-    moved: Callable[[str], int]
-    """Bytes that an update moves, by data type."""
+    moments: int
+    """States that it keeps, besides a copy of the parameter."""
+    updates: bool = True
+    """Whether it updates anything."""
+
+    def moved(self, types: Types) -> int:
+        """Bytes that an update moves.
+
+        Reads the gradient; reads and writes its states and the parameter. Where it has states, and these have a longer
+        type than parameters, it reads and writes a copy in that type, and writes the parameter (Micikevicius et al.
+        2018).
+        """
+        if not self.updates:
+            return 0
+        state, parameter = bytes_of(types.optimizer), bytes_of(types.parameters)
+        copy = types.master if self.moments else 0
+        updated = 2 * copy + parameter if copy else 2 * parameter
+        return bytes_of(types.gradients) + 2 * self.moments * state + updated
 
 
-def _adam(data_type: str) -> int:
-    size = bytes_of(data_type)
-    # Where parameters have fewer than 4 bytes, a copy in fp32 is what is updated (Micikevicius et al. 2018).
-    state, copy = max(size, 4), size if size < 4 else 0
-    # Reads the gradient; reads and writes two moments and the parameter; writes what the copy becomes.
-    return size + 3 * 2 * state + copy
+SGD = Optimizer("sgd", flop=2, moments=0)
+"""``w = w - rate * g``, without momentum: keeps no state, and updates parameters in their own type."""
 
-
-SGD = Optimizer("sgd", flop=2, moved=lambda data_type: 3 * bytes_of(data_type))
-"""``w = w - rate * g``: reads both, writes one. It keeps no state and updates parameters in their own type."""
-
-ADAM = Optimizer("adam", flop=14, moved=_adam)
+ADAM = Optimizer("adam", flop=14, moments=2)
 """Kingma and Ba 2015, Algorithm 1. FLOP: first moment 3, second 4, corrections 2, root, sum and quotient 3, step 2.
 
-In mixed precision (fp16, bf16): 28 bytes, of which 24 are two moments and a copy of the parameter in fp32."""
+With fp32 and with fp16 28 bytes, with bf16, whose gradients are in fp32, 30."""
 
-NONE = Optimizer("none", flop=0, moved=lambda _: 0)
+NONE = Optimizer("none", flop=0, moments=0, updates=False)
 """No time and no state: as if parameters were never updated."""
 
 OPTIMIZERS = {each.name: each for each in (SGD, ADAM, NONE)}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from syncline.models.data_types import DATA_TYPES
 from syncline.models.errors import ModelError, unknown
 from syncline.models.optimizer import OPTIMIZERS
+from syncline.models.types import PRECISIONS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,11 +55,16 @@ COMMON: Mapping[str, Parameter] = {
     "batch_per_npu": integer(
         32, "samples that one NPU works on in one iteration, or in one of its micro-batches", 1, 1 << 20
     ),
-    "data_type": choice("fp32", "element type of parameters, activations and gradients", *DATA_TYPES),
+    "precision": choice(
+        "fp32",
+        "what training runs in: `bf16` and `fp8` with gradients and the optimizer's states in fp32, `fp16` with the "
+        "latter in fp32; `types` sets types one by one",
+        *PRECISIONS,
+    ),
     "optimizer": choice(
         "sgd",
-        "what a parameter update takes: `sgd`, 2 FLOP and 3 moved elements for each parameter; `adam`, 14 FLOP and, in "
-        "fp16, bf16 and fp32, 28 bytes; `none`, no time",
+        "what updates parameters: `sgd`, 2 FLOP for each and no states; `adam`, 14 FLOP and two moments; `none`, no "
+        "time",
         *OPTIMIZERS,
     ),
 }

@@ -12,6 +12,8 @@ from syncline.models.errors import ModelError, unknown
 from syncline.models.info import ModelInfo
 from syncline.models.optimizer import OPTIMIZERS
 from syncline.models.parameters import problem
+from syncline.models.types import Types
+from syncline.models.types import types as types_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -44,19 +46,20 @@ def countable(built: Iterable[Layer]) -> bool:
     for layer in built:
         for work in (layer.forward, layer.input_grad, layer.weight_grad):
             flop, moved = flop + work.flop, moved + work.memory("fp64")
-        updating = layer.update("fp64")
+        updating = layer.update(Types.uniform("fp64"))
         flop, moved = flop + updating[0], moved + updating[1]
     return max(flop, moved) < LARGEST
 
 
-def build(name: str, /, **params: Any) -> list[dict[str, Any]]:
+def build(name: str, /, *, types: Mapping[str, str] | None = None, **params: Any) -> list[dict[str, Any]]:
     """Give the layers of model ``name`` as a scenario holds them, from input to output.
 
+    ``types`` take the place of those that the precision means, as :class:`~.types.Types` names them.
     Raises :class:`ModelError` for the first thing that is wrong; :func:`check` finds all of them.
     """
     model_layers = layers(name, **params)
-    data_type = params.get("data_type", MODELS[name].parameters["data_type"].default)
-    return [layer.scenario(data_type) for layer in model_layers]
+    precision = params.get("precision", MODELS[name].parameters["precision"].default)
+    return [layer.scenario(types_of(precision, types)) for layer in model_layers]
 
 
 def layers(name: str, /, **params: Any) -> list[Layer]:
@@ -98,7 +101,7 @@ def _layers(info: ModelInfo, name: str, params: Mapping[str, Any]) -> list[Layer
     """Give the layers for parameters that are valid one by one; the model checks how they fit together."""
     defaults = {key: parameter.default for key, parameter in info.parameters.items()}
     chosen = {**defaults, **params}
-    del chosen["data_type"]
+    del chosen["precision"]
     sizes = tuple((key, tuple(value) if isinstance(value, list) else value) for key, value in chosen.items())
     built = _built(info.layers, sizes)
     if built is None:

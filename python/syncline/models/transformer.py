@@ -107,7 +107,7 @@ def layers(
             for index in range(1, layers + 1)
             for name, ops, sharding in block
         ),
-        Layer("projection", (project,), "column", borrowed=tied_embeddings, vocabulary=vocabulary),
+        Layer("projection", (project,), "column", precise=True, borrowed=tied_embeddings, vocabulary=vocabulary),
         Layer("loss", (softmax(tokens, vocabulary),), "divided", vocabulary=vocabulary),
     ]
 

@@ -48,6 +48,8 @@ def _parts(result: Result, width: int, *, ascii_only: bool) -> Iterator[Renderab
     yield Padding(_times(summary, width, ascii_only=ascii_only), (0, 0, 0, 2))
     if summary.overload:
         yield Text(subject.overload(summary), "yellow")
+    for work in subject.work(summary):
+        yield Padding(Text(work), (0, 0, 0, 2))
     if summary.jobs:
         yield ""
         yield Padding(jobs(summary), (0, 0, 0, 2))
@@ -113,6 +115,16 @@ def _times(summary: Summary, width: int, *, ascii_only: bool) -> Table:
     if summary.compute_s:
         row("  compute", summary.compute_s, "green")
         row("  exposed communication", summary.exposed_communication_s, "red")
+        for name, seconds in subject.axes(summary):
+            row(f"    {name}", seconds, "red")
+        for name, seconds, style in (
+            ("bubble", summary.bubble_s, "magenta"),
+            ("skew", summary.skew_s, "magenta"),
+            ("idle", summary.idle_s, "dim"),
+        ):
+            # What is left over by rounding is nothing.
+            if seconds > 1e-9 * summary.total_time_s:
+                row(f"  {name}", seconds, style)
     if summary.exposed_memory_s:
         row("  exposed memory", summary.exposed_memory_s, "yellow")
     if summary.compute_s and summary.communication_s:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from syncline import _core
 from syncline.report import subject
+from syncline.report.alike import alike, several
 from syncline.report.delays import of
 from syncline.report.drawing import describe
 from syncline.report.quantity import counted, digits, listed, percent, rate, size, time
@@ -53,6 +54,7 @@ def explain(result: Result) -> list[Section]:
         Section(
             "How long a step takes, and why" if result.summary.compute_s else "How long it takes, and why", _why(result)
         ),
+        Section("How much work gets done", tuple(_work(result.summary))),
         Section("Where compute waits", tuple(_waiting(result))),
         Section("How the network is used", tuple(_network(result))),
         Section("What collectives wait for", tuple(_collectives(result))),
@@ -84,6 +86,18 @@ def _job(result: Result) -> Iterator[str]:
     yield from _cluster(result)
     models = f"The network model is {summary.network_model}"
     yield f"{models}, the compute model {summary.compute_model}." if summary.compute_s else f"{models}."
+
+
+def _work(summary: Summary) -> Iterator[str]:
+    """How much work gets done, and what the words mean."""
+    work = subject.work(summary)
+    if work:
+        yield f"It gets through {'; '.join(work)}."
+    if summary.mfu is not None:
+        yield (
+            "MFU is model FLOP a second over the peak: matrix products of forward and backward pass, three times the "
+            "forward pass, without what is computed again and without scores that causal attention masks."
+        )
 
 
 def _kinds(sets: list[dict[str, Any]]) -> str:
@@ -161,11 +175,18 @@ def _why(result: Result) -> tuple[str, ...]:
             f"{time(seconds / steps)} ({percent(seconds / total)}) for {what}"
             for seconds, what in (
                 (summary.exposed_communication_s, "communication"),
+                (summary.bubble_s, "other stages of the pipeline (the bubble)"),
+                (summary.skew_s, "other ranks (skew)"),
                 (summary.exposed_memory_s, "memory operations"),
             )
-            if seconds
+            if seconds > 1e-9 * total
         ]
         lead += f" and stands still for the rest: it waits {listed(waits)}." if waits else " and never waits."
+        if axes := subject.axes(summary):
+            shares = [f"{time(seconds / steps)} for {name}" for name, seconds in axes]
+            lead += f" Of the communication that it waits for, {listed(shares)}."
+        if summary.idle_s > 1e-9 * total:
+            lead += f" It has nothing to do for {time(summary.idle_s / steps)} ({percent(summary.idle_s / total)})."
     found.append(lead)
     bound = subject.bottleneck(summary)
     found.append(f"The bottleneck is {''.join(bound)}. {summary.reason}" if bound else summary.reason)
@@ -183,18 +204,26 @@ def _waiting(result: Result) -> Iterator[str]:
         yield "Nowhere: all communication is hidden behind compute."
         return
     whole = sum(seconds for _, seconds in rows)
-    shown = rows[:WAITING]
     names = table["layer"]
-    for number, (row, seconds) in enumerate(shown):
-        raw = table["communication_s"][row]
-        text = f"{names[row]}: {time(seconds)} a step, {percent(seconds / whole)} of the waiting"
+    # Blocks of a transformer are told once: their layers differ in numbers alone.
+    groups = alike(rows, lambda each: names[each[0]], lambda _: ())
+    groups.sort(key=lambda group: -sum(seconds for _, seconds in group))
+    shown = groups[:WAITING]
+    for number, group in enumerate(shown):
+        seconds, raw = (
+            sum(values) for values in zip(*((each, table["communication_s"][row]) for row, each in group), strict=True)
+        )
+        name = several([names[row] for row, _ in group])
+        text = f"{name}: {time(seconds)} a step, {percent(seconds / whole)} of the waiting"
         if raw and seconds < 0.995 * raw:
-            text += f"; its collectives take {time(raw)}, the rest of which is hidden"
+            whose = "its" if len(group) == 1 else "their"
+            text += f"; {whose} collectives take {time(raw)}, the rest of which is hidden"
         yield f"- {text}{'.' if number == len(shown) - 1 else ';'}"
-    if len(rows) > len(shown):
-        share = percent(sum(seconds for _, seconds in shown) / whole)
+    if len(groups) > len(shown):
+        share = percent(sum(seconds for group in shown for _, seconds in group) / whole)
         count = counted(len(names), "layer")
-        yield f"{len(rows)} of {count} make compute wait; these {len(shown)} account for {share}."
+        told = sum(len(group) for group in shown)
+        yield f"{len(rows)} of {count} make compute wait; these {told} account for {share}."
 
 
 def waits(result: Result) -> list[tuple[int, float]]:

@@ -39,7 +39,7 @@ _UNITS = {
 
 _PAGES = (
     (r"usd|^power_w|_per_w$|^prices", "docs/how-to/cost.md", "What a dollar buys"),
-    (r"exposed|^communication_s", "docs/explanation/semantics.md", "Exposed communication"),
+    (r"exposed|^communication_s", "docs/explanation/semantics.md", "What a rank's time goes to"),
     (r"queue_delay_s|network_delay_s|reduction_s", "docs/explanation/semantics.md", "Delays of a message"),
     (r"^bottleneck|^reason", "docs/explanation/semantics.md", "The bottleneck in one sentence"),
     (r"^step_time_s|^iteration", "docs/explanation/semantics.md", "The training loop, and what blocks"),
@@ -70,6 +70,8 @@ _TYPES = {
     "tuple[str, ...]": "list of text",
     "tuple[Dimension, ...]": "list of dimensions",
     "tuple[JobSummary, ...]": "list of jobs",
+    "tuple[Axis, ...]": "list of axes",
+    "tuple[PathPart, ...]": "list of parts",
     "Packets | None": "packets",
     "Overload | None": "overload",
 }
@@ -213,6 +215,8 @@ def _summary() -> Iterator[Meaning]:
         ("Packets", "packets."),
         ("Overload", "overload."),
         ("JobSummary", "jobs[]."),
+        ("Axis", "exposed_by_axis[]."),
+        ("PathPart", "critical_path[]."),
     ):
         about = " ".join((ast.get_docstring(classes[name]) or "").split()).rstrip(".")
         # An attribute's docstring is the expression after it.

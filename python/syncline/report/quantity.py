@@ -39,6 +39,12 @@ def size(count: float) -> str:
     return scaled(count, "B")
 
 
+def memory(count: float) -> str:
+    """``74.51 GiB``: bytes of an NPU's memory, which comes in binary units."""
+    factor, unit = next((each for each in _BINARY if count >= each[0] * 0.99995), (1, "B"))
+    return f"{digits(count / factor)} {unit}"
+
+
 def rate(bytes_per_s: float) -> str:
     """``25 GB/s``."""
     return scaled(bytes_per_s, "B/s")

@@ -61,20 +61,46 @@ def bottleneck(summary: Summary) -> tuple[str, str, str] | None:
     match name:
         case "" | "nothing":
             return None
-        case "imbalance":
+        case "skew":
             return "the ", name, " between ranks"
+        case "bubble":
+            return "the ", name, " of the pipeline"
         case "memory":
             return "", name, ", or the host"
         case "reduction":
-            return "the local ", name, ""
-        case "loss":
-            return "the ", name, " of packets"
+            return "local ", name, ""
+        case "timeout":
+            return "a retransmission ", name, ""
         case "compute" | "latency":
             return "", name, ""
         case "network" if len(summary.dims) == 1:
             return "the ", name, ""
         case _:
-            return "the network dimension ", name, ""
+            return "the network's ", name, ""
+
+
+Part = tuple[str, str, float]
+"""Class of its colour, name, seconds in the whole run."""
+
+
+def parts(summary: Summary) -> list[Part]:
+    """What the steps of the mean rank are made of, compute first: parts that add up to the total time."""
+    found = [
+        ("compute", "compute", summary.compute_s),
+        ("exposed", "exposed communication", summary.exposed_communication_s),
+        ("bubble", "bubble", summary.bubble_s),
+        ("skew", "skew", summary.skew_s),
+        ("memory", "exposed memory operations", summary.exposed_memory_s),
+        ("idle", "idle", summary.idle_s),
+    ]
+    # What is left over by rounding is nothing.
+    return [part for part in found if part[2] > summary.total_time_s * 1e-9]
+
+
+def axes(summary: Summary) -> list[tuple[str, float]]:
+    """Exposed communication by the parallelism that it is for, the longest first; nothing where there is only one."""
+    found = sorted(((axis.name, axis.exposed_communication_s) for axis in summary.exposed_by_axis), key=lambda e: -e[1])
+    return found if len(found) > 1 else []
 
 
 def simulated(summary: Summary) -> list[str]:
@@ -92,6 +118,26 @@ def simulated(summary: Summary) -> list[str]:
         )
         if 0 < some < number
     ]
+
+
+def work(summary: Summary) -> list[str]:
+    """How much work a training step gets done: samples and tokens a second; then FLOP/s of an NPU, and MFU.
+
+    Empty where neither is known.
+    """
+    said = []
+    if summary.samples_per_s is not None:
+        a_step = f" ({counted(summary.samples_per_step or 0, 'sample')} a step)"
+        rates = [f"{scaled(summary.samples_per_s, '')}".rstrip() + " samples/s"]
+        if summary.tokens_per_s is not None:
+            rates.insert(0, f"{scaled(summary.tokens_per_s, '')}".rstrip() + " tokens/s")
+        said.append(f"{', '.join(rates)}{a_step}")
+    if summary.model_tflop_per_s_per_npu:
+        parts = [f"{scaled(summary.model_tflop_per_s_per_npu * 1e12, 'FLOP/s')} an NPU"]
+        known = (("MFU", summary.mfu), ("with masked scores", summary.mfu_unmasked), ("HFU", summary.hfu))
+        parts += [f"{name} {percent(part)}" for name, part in known if part is not None]
+        said.append(", ".join(parts))
+    return said
 
 
 def calibration(summary: Summary) -> str:

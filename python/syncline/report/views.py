@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
 from syncline.report.drawing import describe, dimension, graph
-from syncline.report.quantity import component, counted, money, percent, rate, scaled, size, time
+from syncline.report.quantity import component, counted, memory, money, percent, rate, scaled, size, time
 from syncline.report.table import bare, of_numbers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from rich.console import RenderableType
 
@@ -141,6 +142,8 @@ def workload(view: dict[str, Any]) -> Iterator[RenderableType]:
         f"{counted(view['layers'], 'layer')}",
     )
     yield Text(f"Compute: {view['compute_model']}", "dim")
+    if model := _model(view):
+        yield Text(model, "dim")
     yield ""
     groups = of_numbers("process group", "groups", "ranks each", "the first")
     for role in view["roles"]:
@@ -152,9 +155,13 @@ def workload(view: dict[str, Any]) -> Iterator[RenderableType]:
     if view["work"]:
         yield ""
         yield from _layers(view["work"])
-    if view.get("memory") and all(each["activations_bytes"] is not None for each in view["memory"]):
+    if view.get("memory"):
         yield ""
         yield from _memory(view["memory"], view.get("npu_memory_bytes"))
+    if problem := view.get("does_not_fit"):
+        yield Text(f"It does not fit: {problem['message']}", "bold red")
+        if problem["help"]:
+            yield Text(problem["help"][:1].upper() + problem["help"][1:])
     each_time = "a micro-batch; in an iteration" if several else "an iteration,"
     for number, each in enumerate(view["classes"]):
         yield ""
@@ -173,6 +180,32 @@ def workload(view: dict[str, Any]) -> Iterator[RenderableType]:
             messages.add_row(message["what"], message["peer"], str(message["count"]), scaled(message["bytes"], "B"))
         if "messages" in each:
             yield messages
+
+
+def _model(view: dict[str, Any]) -> str:
+    """Parameters of the model, element types, and what a step works on, as far as they are known."""
+    said = []
+    if view.get("parameters"):
+        said.append(f"{scaled(view['parameters'], '').rstrip()} parameters")
+    if types := view.get("types"):
+        said.append(in_types(types))
+    if view.get("optimizer"):
+        said.append(f"updated by {view['optimizer']}")
+    if view.get("samples_per_step"):
+        said.append(f"{counted(view['samples_per_step'], 'sample')} a step")
+    return f"Model: {', '.join(said)}" if said else ""
+
+
+def in_types(types: Mapping[str, str]) -> str:
+    """``in bf16 (gradients, optimizer fp32)``: the type of most kinds of data, and the others."""
+    count = Counter(types.values())
+    most = max(count, key=lambda each: (count[each], each == types["parameters"]))
+    others: dict[str, list[str]] = {}
+    for kind, data_type in types.items():
+        if data_type != most:
+            others.setdefault(data_type, []).append(kind)
+    listed = "; ".join(f"{', '.join(kinds)} {data_type}" for data_type, kinds in others.items())
+    return f"in {most}{f' ({listed})' if listed else ''}"
 
 
 LAYERS = 8
@@ -206,10 +239,13 @@ def _memory(stages: list[dict[str, Any]], capacity: int | None) -> Iterator[Rend
     for each in stages:
         held = each["parameters_bytes"] + each["gathered_bytes"]
         others = (each[f"{kind}_bytes"] for kind in ("gradients", "optimizer", "activations", "total"))
-        table.add_row(str(each["stage"]), *(scaled(number, "B") for number in (held, *others)), str(each["live"]))
+        amounts = ("-" if number is None else memory(number) for number in (held, *others))
+        table.add_row(str(each["stage"]), *amounts, str(each["live"]))
     yield table
-    has = f" of {scaled(capacity, 'B')}" if capacity is not None else ""
+    has = f" of {memory(capacity)}" if capacity is not None else ""
     yield Text(f"memory of a rank{has}; live: micro-batches, or parts of them, at once", "dim")
+    if any(each["activations_bytes"] is None for each in stages):
+        yield Text("activations are not counted: not every layer says what it keeps", "dim")
 
 
 def ranks(listed: list[int], count: int) -> str:

@@ -139,6 +139,10 @@ def layout(request: Request) -> Layout:
     if fabric["npus"] > MOST_HOSTS:
         request.refuse("too many hosts for one machine", found=str(fabric["npus"]), allowed=f"at most {MOST_HOSTS}")
     links: dict[tuple[str, str], list[_Link]] = {}
+    # Namespaces and bridges are numbered: the kernel does not take every name.
+    numbered = [f"NPU {number}" for number in range(fabric["npus"])]
+    numbered += [f"switch {number}" for number in range(fabric["switches"])]
+    number_of = dict(zip(fabric.get("names", ()), numbered, strict=False))
     for link in fabric["listed"]:
         found = _Link(round(link["rate_bytes_per_s"] * 8), link["latency_s"])
         if not LEAST_BITS <= found.bits <= MOST_BITS:
@@ -148,7 +152,8 @@ def layout(request: Request) -> Layout:
                 allowed=f"{LEAST_BITS}b/s to {MOST_BITS / 1e12:g}Tb/s",
                 help="give the links of a testbed rates that this machine's cores can carry, such as 1Gb/s",
             )
-        links.setdefault((link["from"], link["to"]), []).append(found)
+        a, b = (number_of.get(link[end], link[end]) for end in ("from", "to"))
+        links.setdefault((a, b), []).append(found)
     neighbours: dict[str, list[str]] = {}
     for (a, b), several in links.items():
         neighbours.setdefault(a, []).extend([b] * len(several))

@@ -12,6 +12,7 @@ use syncline_units::Time;
 pub(super) struct Accounts {
     ranks: Vec<RankRecord>,
     layers: Vec<LayerRecord>,
+    axes: Vec<u128>,
     dims: Vec<Time>,
     links: Vec<LinkUse>,
     totals: [u64; 4],
@@ -44,6 +45,7 @@ impl<N: Network> Engine<'_, N> {
             totals: self.totals().map(|total| *total),
             ranks: self.record.ranks.clone(),
             layers: self.record.layers.clone(),
+            axes: self.record.axes.clone(),
             dims: self.record.dims.iter().map(|dim| dim.active).collect(),
             links: self.network.repeats().map_or_else(Vec::new, Repeats::uses),
             collectives: self.record.collectives.len(),
@@ -51,6 +53,15 @@ impl<N: Network> Engine<'_, N> {
             marks: self.tracer.marks.len(),
             flows: self.tracer.flows.len(),
             left_out: self.tracer.left_out,
+        }
+    }
+
+    /// Adds to what ranks computed in watched iterations what they have since `before`, `times` over.
+    pub(super) fn compute_again(&mut self, before: &Accounts, times: u32) {
+        let ranks = self.record.ranks.iter().zip(&before.ranks);
+        for (computed, (now, before)) in self.watched.computed.iter_mut().zip(ranks) {
+            let once = now.compute.saturating_sub(before.compute).0;
+            *computed = computed.saturating_add(Time(once.saturating_mul(u64::from(times))));
         }
     }
 
@@ -63,6 +74,8 @@ impl<N: Network> Engine<'_, N> {
             time_again(&mut rank.compute, before.compute, times);
             time_again(&mut rank.exposed_communication, before.exposed_communication, times);
             time_again(&mut rank.exposed_memory, before.exposed_memory, times);
+            time_again(&mut rank.bubble, before.bubble, times);
+            time_again(&mut rank.skew, before.skew, times);
             time_again(&mut rank.communication, before.communication, times);
             again(&mut rank.sent, before.sent, times);
             again(&mut rank.received, before.received, times);
@@ -74,6 +87,9 @@ impl<N: Network> Engine<'_, N> {
             }
             large_again(&mut layer.exposed, before.exposed, times);
             large_again(&mut layer.bytes, before.bytes, times);
+        }
+        for (exposed, &before) in self.record.axes.iter_mut().zip(&before.axes) {
+            large_again(exposed, before, times);
         }
         for (dim, &before) in self.record.dims.iter_mut().zip(&before.dims) {
             time_again(&mut dim.active, before, times);

@@ -2,7 +2,6 @@
 
 use crate::calendar::Kind;
 use crate::record::CollectiveRecord;
-use crate::sets::NUMBER_BIT;
 use crate::state::{At, NONE, Resource};
 use crate::{Engine, Network, Order};
 use std::cmp::Reverse;
@@ -113,14 +112,15 @@ impl<N: Network> Engine<'_, N> {
         for begun in self.to_tell.slots_mut() {
             begun.sequence = begun.sequence.wrapping_add(sequences[usize::from(begun.role)]);
         }
-        for (_, at) in self.leaving.slots_mut() {
+        for (_, at, _) in self.leaving.slots_mut() {
             shift_at(at, iterations);
         }
         for alone in self.alone.slots_mut() {
             shift_at(&mut alone.at, iterations);
         }
 
-        let shift_key = |key: u64| key.wrapping_add(numbers << NUMBER_BIT);
+        let keys = self.keys;
+        let shift_key = |key: u64| keys.later(key, numbers);
         for message in self.messages.slots_mut() {
             later(&mut message.sent, by);
             if message.target != NONE {

@@ -2,6 +2,7 @@
 
 use crate::sharing::Sharing;
 use std::collections::BTreeMap;
+use syncline_engine::path::START;
 use syncline_fabric::{Fabric, Symmetry};
 use syncline_units::{LinkId, NpuId, Rate, Time};
 
@@ -41,6 +42,8 @@ pub(super) struct Connection {
     pub(super) latency: Time,
     /// Rate that it has where nothing else is under way.
     pub(super) alone: Rate,
+    /// The stretch of the critical path with which its last message was through, and when that was.
+    pub(super) last: (u32, Time),
 }
 
 /// Connections of a fabric, of whose links one of each class is kept.
@@ -50,6 +53,8 @@ pub(super) struct Connections<'a> {
     symmetry: Symmetry,
     /// Most paths of a connection.
     most: u32,
+    /// By port: its tier.
+    tiers: Vec<u16>,
     open: BTreeMap<Ends, u32>,
     /// By number.
     list: Vec<Connection>,
@@ -61,7 +66,11 @@ impl<'a> Connections<'a> {
     /// None is open; each may take so many paths.
     pub(super) fn new(fabric: &'a Fabric, symmetry: Symmetry, most: u32) -> Self {
         let (open, list, found) = (BTreeMap::new(), Vec::new(), BTreeMap::new());
-        Self { fabric, symmetry, most, open, list, found }
+        let (parts, mut tiers) = (fabric.parts(), vec![0; symmetry.ports() as usize]);
+        for link in symmetry.links() {
+            tiers[symmetry.port(link) as usize] = parts.tier_number(link) as u16;
+        }
+        Self { fabric, symmetry, most, tiers, open, list, found }
     }
 
     /// The connection with these ends, if it is open.
@@ -76,6 +85,20 @@ impl<'a> Connections<'a> {
 
     pub(super) fn get(&self, number: u32) -> &Connection {
         &self.list[number as usize]
+    }
+
+    pub(super) fn get_mut(&mut self, number: u32) -> &mut Connection {
+        &mut self.list[number as usize]
+    }
+
+    /// The tier of the links that a port stands for.
+    pub(super) fn tier(&self, port: u32) -> u16 {
+        self.tiers[port as usize]
+    }
+
+    /// Stretches of the critical path that connections refer to.
+    pub(super) fn stretches(&mut self) -> impl Iterator<Item = &mut u32> {
+        self.list.iter_mut().map(|connection| &mut connection.last.0)
     }
 
     pub(super) fn are_closed(&self) -> bool {
@@ -145,7 +168,7 @@ impl<'a> Connections<'a> {
             Rate((u128::from(self.fabric.speed(*link).0.0) * paths.len() as u128 / u128::from(parts)) as u64)
         };
         let alone = paths.iter().flatten().map(of_link).min().unwrap_or_default();
-        Connection { ends, links, latency, alone }
+        Connection { ends, links, latency, alone, last: (START, Time::ZERO) }
     }
 
     /// A connection was closed.

@@ -24,7 +24,16 @@ const MB: u64 = 800_000_000;
 /// A message of 1 MB.
 fn transfer(id: u32, from: u32, to: u32) -> Transfer {
     let (from, to, bytes) = (NpuId(from), NpuId(to), Bytes(1_000_000));
-    Transfer { id, from, to, lane: 0, bytes, key: u64::from(id), owner: Owner::UNKNOWN }
+    Transfer {
+        id,
+        from,
+        to,
+        lane: 0,
+        bytes,
+        key: u64::from(id),
+        owner: Owner::UNKNOWN,
+        origin: syncline_engine::Origin::UNKNOWN,
+    }
 }
 
 fn flows<'a>(fabric: &'a Fabric, settings: &Settings) -> Flows<'a> {

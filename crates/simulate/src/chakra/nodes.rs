@@ -174,7 +174,12 @@ impl Site<'_> {
                 ));
             }
             (micros, ..) if op.cpu => return self.host(micros),
-            (0, ..) => Work::Ops { flop: Flops(flop), memory: Bytes(memory), products: Box::default() },
+            (0, ..) => Work::Ops {
+                flop: Flops(flop),
+                memory: Bytes(memory),
+                products: Box::default(),
+                data_type: None,
+            },
             (micros, ..) => Work::Time(self.time(micros)?),
         };
         Ok(TaskKind::Compute(work))

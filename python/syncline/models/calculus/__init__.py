@@ -7,7 +7,7 @@ Every other module gives operations as small functions that return an :class:`Op
 module          operations
 =============== ===========================================================
 ``dense``       convolution and linear layer (matrix products with weights)
-``attention``   scores and context (products without weights), softmax, rotary positions
+``attention``   attention fused, or as scores, softmax and context; rotary positions
 ``norm``        batch norm, layer norm and RMS norm
 ``pooling``     maximum and average pooling
 ``pointwise``   activations, residual sum, dropout
@@ -16,23 +16,36 @@ module          operations
 =============== ===========================================================
 """
 
-from syncline.models.calculus.attention import context, rotary, scores, softmax
+from syncline.models.calculus.attention import Heads, attention, causal, context, rotary, scores, softmax
 from syncline.models.calculus.dense import conv2d, linear
 from syncline.models.calculus.embedding import embedding, embedding_bag, positions
 from syncline.models.calculus.interaction import concatenate, dots
 from syncline.models.calculus.norm import batch_norm, layer_norm, rms_norm
 from syncline.models.calculus.op import NOTHING, Amount, Image, Op, Product
-from syncline.models.calculus.pointwise import dropout, gated, gelu, pointwise, relu, residual, sigmoid, silu
+from syncline.models.calculus.pointwise import (
+    dropout,
+    gated,
+    gelu,
+    pointwise,
+    relu,
+    residual,
+    sigmoid,
+    silu,
+    squared_relu,
+)
 from syncline.models.calculus.pooling import average_pool, max_pool
 
 __all__ = [
     "NOTHING",
     "Amount",
+    "Heads",
     "Image",
     "Op",
     "Product",
+    "attention",
     "average_pool",
     "batch_norm",
+    "causal",
     "concatenate",
     "context",
     "conv2d",
@@ -55,4 +68,5 @@ __all__ = [
     "sigmoid",
     "silu",
     "softmax",
+    "squared_relu",
 ]

@@ -17,9 +17,9 @@ def batch_norm(batch: int, image: Image, *, affine: bool = True) -> Op:
     return _norm("batch_norm", batch * image.elements, image.channels if affine else 0)
 
 
-def layer_norm(rows: int, width: int, *, affine: bool = True) -> Op:
-    """Normalises each of ``rows`` vectors of ``width`` elements. ``affine``: scale and shift are trained."""
-    return _norm("layer_norm", rows * width, width if affine else 0)
+def layer_norm(rows: int, width: int, *, affine: bool = True, bias: bool = True) -> Op:
+    """Normalises ``rows`` vectors of ``width`` elements. ``affine``: a scale is trained; ``bias``: a shift too."""
+    return _norm("layer_norm", rows * width, width if affine else 0, bias=bias)
 
 
 def rms_norm(rows: int, width: int, *, affine: bool = True) -> Op:
@@ -39,8 +39,8 @@ def rms_norm(rows: int, width: int, *, affine: bool = True) -> Op:
     )
 
 
-def _norm(name: str, elements: int, scales: int) -> Op:
-    parameters = 2 * scales
+def _norm(name: str, elements: int, scales: int, *, bias: bool = True) -> Op:
+    parameters = (1 + bias) * scales
     return Op(
         name,
         parameters,

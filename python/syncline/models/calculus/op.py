@@ -105,7 +105,11 @@ class Op:
     weight_grad: Amount
     """Gradient with respect to the parameters."""
     multiply_adds: int = 0
-    """Multiply-adds of the forward pass, for matrix products; 0 for all others. Published counts add up these."""
+    """Multiply-adds of the forward pass that its result needs, for matrix products; 0 for all others. Published counts
+    add up these."""
+    masked: int = 0
+    """Multiply-adds of the forward pass that a mask makes useless, whether they are done or not; published counts of
+    decoders differ in whether they add these up."""
 
 
 def weightless(name: str, sizes: tuple[int, int, int], *, count: int, inputs: int, outputs: int) -> Op:

@@ -26,6 +26,11 @@ def relu(elements: int) -> Op:
     return pointwise("relu", elements, forward=1, backward=1)
 
 
+def squared_relu(elements: int) -> Op:
+    """``max(x, 0)`` squared (So et al. 2021): a comparison and a product; backward a selection and two products."""
+    return pointwise("squared_relu", elements, forward=2, backward=3)
+
+
 def sigmoid(elements: int) -> Op:
     """``1 / (1 + exp(-x))``; backward ``y (1 - y) dy``."""
     return pointwise("sigmoid", elements, forward=4, backward=3)

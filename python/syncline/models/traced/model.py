@@ -10,11 +10,12 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, cast
 
 from syncline.config.problem import error, nearest, refuse, shown
-from syncline.models.data_types import DATA_TYPES, bytes_of
+from syncline.models.data_types import bytes_of
 from syncline.models.registry import countable
 from syncline.models.traced.failure import check_module, running
 from syncline.models.traced.package import torch as package
 from syncline.models.traced.record import Recorder
+from syncline.models.types import PRECISIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -31,7 +32,6 @@ _TYPES = {
     "float64": "fp64",
     "float8_e4m3fn": "fp8",
     "float8_e5m2": "fp8",
-    "int8": "int8",
 }
 
 
@@ -43,8 +43,8 @@ class Traced:
     """The module's class."""
     layers: tuple[Layer, ...]
     """In the order in which they run."""
-    data_type: str
-    """Element type of parameters, activations and gradients, as scenarios name it."""
+    precision: str
+    """What training runs in, as scenarios name it."""
     batch_per_npu: int | None
     """Samples of the example inputs: their first size. ``None`` where they are no tensors."""
 
@@ -61,16 +61,16 @@ class Traced:
     @property
     def gradient_bytes(self) -> int:
         """Bytes of all gradients that are reduced."""
-        return self.parameters * bytes_of(self.data_type)
+        return self.parameters * bytes_of(PRECISIONS[self.precision].gradients)
 
     @property
     def activation_bytes(self) -> int:
         """Bytes that the layers hand on."""
-        return sum(layer.outputs for layer in self.layers) * bytes_of(self.data_type)
+        return sum(layer.outputs for layer in self.layers) * bytes_of(PRECISIONS[self.precision].activations)
 
     def scenario(self) -> list[dict[str, Any]]:
         """The layers as a resolved scenario holds them."""
-        return [layer.scenario(self.data_type) for layer in self.layers]
+        return [layer.scenario(PRECISIONS[self.precision]) for layer in self.layers]
 
     def workload(self, **more: Any) -> dict[str, Any]:
         """The workload of a scenario, for :func:`syncline.simulate`, with ``parallel`` and ``iterations`` if given."""
@@ -79,7 +79,8 @@ class Traced:
             works = {key: value["ops"] for key, value in layer.items() if isinstance(value, dict)}
             kept = {key: value for key, value in layer.items() if value != "none"}
             layers.append({**kept, **works})
-        return {"layers": layers, "data_type": self.data_type, **more}
+        batch = {} if self.batch_per_npu is None else {"batch_per_npu": self.batch_per_npu}
+        return {"layers": layers, "precision": self.precision, **batch, **more}
 
 
 def from_torch(
@@ -87,31 +88,32 @@ def from_torch(
     example_inputs: Any,
     *,
     sharding: Mapping[str, str] | None = None,
-    data_type: str | None = None,
+    precision: str | None = None,
     costs: Mapping[str, float] | None = None,
 ) -> Traced:
     """Find the layers of a PyTorch module by running it once on tensors without values.
 
     ``example_inputs`` is a tensor, or a tuple of positional arguments, or a mapping of named ones; only shapes and
     types count, so tensors of the device ``meta`` do. Neither the module nor the inputs are changed, and no memory is
-    needed for their values. ``sharding`` says by pattern what model parallelism does to layers, such as
-    ``{"*.o_proj": "row"}``; the first pattern that fits counts, and ``gather`` holds elsewhere. ``costs`` gives FLOP
-    per element of the result for operators that syncline does not know.
+    needed for their values. ``precision`` is that of the type of most parameters unless given. ``sharding`` says by
+    pattern what model parallelism does to layers, such as ``{"*.o_proj": "row"}``; the first pattern that fits counts,
+    and ``gather`` holds elsewhere. ``costs`` gives FLOP per element of the result for operators that syncline does not
+    know.
 
     Raises :class:`~syncline.SynclineError` for a module that cannot be traced: which operator, in which submodule.
     """
     torch = package()
     check_module(torch, module)
-    element = data_type or data_type_of(torch, module)
-    if element not in DATA_TYPES:
+    chosen = precision or data_type_of(torch, module)
+    if chosen not in PRECISIONS:
         refuse(
             error(
                 "SL0102",
-                "no such data type",
-                key="data_type",
-                found=str(element),
-                allowed=", ".join(DATA_TYPES),
-                nearest=nearest(str(element), DATA_TYPES),
+                "no such precision",
+                key="precision",
+                found=str(chosen),
+                allowed=", ".join(PRECISIONS),
+                nearest=nearest(str(chosen), PRECISIONS),
             )
         )
     arguments, named = as_arguments(example_inputs)
@@ -125,7 +127,7 @@ def from_torch(
         refuse(error("SL0301", f"{type(module).__name__} computes nothing on these inputs"))
     layers = _sharded(layers, sharding or {})
     _check_size(type(module).__name__, layers)
-    return Traced(type(module).__name__, tuple(layers), element, batch_of(torch, [*arguments, *named.values()]))
+    return Traced(type(module).__name__, tuple(layers), chosen, batch_of(torch, [*arguments, *named.values()]))
 
 
 def _run(
@@ -231,7 +233,7 @@ def data_type_of(torch: Any, module: Any) -> str:
                 "parameters of a type that scenarios do not have",
                 found=found,
                 allowed=", ".join(_TYPES),
-                help="give data_type",
+                help="give `precision`",
             )
         )
     return _TYPES[found]

@@ -64,30 +64,13 @@ def _lead(summary: Summary) -> str:
     return f"{what} The bottleneck is {before}<strong>{name}</strong>{behind}."
 
 
-Part = tuple[str, str, float]
-"""Class of its colour, name, seconds in the whole run."""
-
-
-def _parts(summary: Summary) -> list[Part]:
-    parts = [
-        ("compute", "compute", summary.compute_s),
-        ("exposed", "exposed communication", summary.exposed_communication_s),
-        ("memory", "exposed memory operations", summary.exposed_memory_s),
-    ]
-    rest = summary.total_time_s - sum(seconds for _, _, seconds in parts)
-    # What is left over by rounding is nothing.
-    if rest > summary.total_time_s * 1e-9:
-        parts.append(("idle", "idle, after the rank's own work", rest))
-    return [part for part in parts if part[2] > 0]
-
-
 def step_bar(summary: Summary) -> str:
     """What a step is made of, as a bar. Widths are shares; what is there at all is seen."""
     total = summary.total_time_s
-    words = ", ".join(f"{name} {percent(seconds / total)}" for _, name, seconds in _parts(summary))
+    words = ", ".join(f"{name} {percent(seconds / total)}" for _, name, seconds in subject.parts(summary))
     spans = (
         f'<span class="{colour}" style="flex-grow:{seconds / total:.6f}"></span>'
-        for colour, _, seconds in _parts(summary)
+        for colour, _, seconds in subject.parts(summary)
     )
     lines = [f'<div class="step" role="img" aria-label="A step is {escape(words)}">', *spans, "</div>"]
     return "\n".join(lines)
@@ -100,7 +83,7 @@ def _bar(summary: Summary) -> Iterator[str]:
         return
     steps = max(summary.iterations, 1)
     yield f'{step_bar(summary)}\n<ul class="legend">'
-    for colour, name, seconds in _parts(summary):
+    for colour, name, seconds in subject.parts(summary):
         yield (
             f'<li><i class="{colour}"></i>{escape(name)} <b>{time(seconds / steps)}</b>'
             f" {escape(percent(seconds / total))}</li>"

@@ -69,15 +69,16 @@ def timeline(source: Source) -> Chart | None:
 
 def critical_path(source: Source) -> Chart | None:
     """The chain of work and waiting that the length of the run is made of."""
-    columns = ("start_s", "end_s", "rank", "kind", "layer", "part", "what", "dimension")
+    columns = ("start_s", "end_s", "rank", "kind", "layer", "part", "what", "dimension", "tier")
     table = source.table("critical_path", *columns)
     if table is None:
         return None
     sums: dict[tuple[str, str], float] = {}
     kinds: dict[str, float] = {}
     rows = zip(*(table[column] for column in columns), strict=True)
-    for start, end, _, kind, layer, _, what, dimension in rows:
-        where = " ".join(each for each in (layer or what, f"in {dimension}" if dimension else "") if each)
+    for start, end, _, kind, layer, _, what, dimension, tier in rows:
+        place = tier or dimension
+        where = " ".join(each for each in (layer or what, f"in {place}" if place else "") if each)
         sums[kind, where] = sums.get((kind, where), 0.0) + end - start
         kinds[kind] = kinds.get(kind, 0.0) + end - start
     whole = sum(kinds.values()) or 1.0
@@ -93,9 +94,9 @@ def critical_path(source: Source) -> Chart | None:
         "The critical path",
         f"The run is as long as this chain of {counted(count, 'segment')}: {shares}. Its largest part is {kind} of"
         f" {where or 'the job'} ({time(longest)}). Only what is on this path shortens the run when it gets faster.",
-        "Going back from the last event, always to what it waited for last. Each segment is work, or a wait, of one"
-        " rank; the path changes rank where one waits for another, and goes on with the chunk that made room where"
-        " one had to wait for its turn. Of jobs of more iterations it shows the first two.",
+        "Going back from the last event, always to what it waited for last. The path changes rank where one waits for"
+        " another, and goes on with the message that a port was busy with where one had to wait for its turn. Messages"
+        " of one phase of a collective are added up. Of jobs of more iterations it shows the first ones.",
         {
             **data,
             "start": rounded(table["start_s"][kept]),

@@ -172,13 +172,14 @@ interface PathData {
   part: string[];
   what: string[];
   dimension: string[];
+  tier: string[];
   sums: [string, string, number][];
 }
 
 /** The critical path: a track for each kind of segment. */
 export function criticalPath(data: PathData): View {
   const end = Math.max(...data.end, 0);
-  const order = ["compute", "communication", "memory", "wait"];
+  const order = ["compute", "bytes", "queueing", "latency", "reduction", "memory", "timeout"];
   const kinds = [...new Set(data.kind)].sort((a, b) => order.indexOf(a) - order.indexOf(b));
   const tracks = kinds.map((kind): Track => {
     const at = data.kind.map((_, index) => index).filter((i) => data.kind[i] === kind);
@@ -195,13 +196,14 @@ export function criticalPath(data: PathData): View {
             ["part", data.part[i] || "-"],
             ["rank", String(data.rank[i])],
             ["dimension", data.dimension[i] || "-"],
+            ["tier", data.tier[i] || "-"],
             ["from", time(data.start[i])],
             ["takes", time(data.end[i] - data.start[i])],
           ]),
       };
     });
     const colour = (look: Look) =>
-      ({ compute: look.compute, communication: look.exposed, memory: look.memory })[kind] ?? look.wait;
+      ({ compute: look.compute, bytes: look.exposed, memory: look.memory })[kind] ?? look.wait;
     return { name: kind, height: 26, lanes: 1, colour, blocks };
   });
   return {

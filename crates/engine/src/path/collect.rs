@@ -1,0 +1,167 @@
+//! Dropping stretches that nothing refers to, and those of chains that are too long.
+
+use super::Spent;
+use super::trail::{START, Stretch, Trail};
+use std::collections::BTreeMap;
+
+/// How long a chain is, by what it is spent on.
+pub(super) type Sums = BTreeMap<Spent, u64>;
+
+/// Set in the number of what is no stretch, but the sum of a chain.
+pub(super) const SUM: u32 = 1 << 31;
+
+/// Stretches that are kept at most: of longer chains, what lies behind is summed up.
+const KEPT: usize = 1 << 19;
+
+/// Visits every reference to a stretch.
+pub(crate) type Visit<'a> = &'a mut dyn FnMut(&mut u32);
+
+impl Trail {
+    /// Drops what `roots`, which visits every reference from outside, does not lead to.
+    pub(crate) fn collect(&mut self, roots: impl FnMut(Visit<'_>)) {
+        self.collect_to(KEPT, roots);
+    }
+
+    /// The same, keeping no more than so many stretches of what was before.
+    fn collect_to(&mut self, kept: usize, mut roots: impl FnMut(Visit<'_>)) {
+        let mut live = vec![false; self.stretches.len()];
+        let mut messages = std::mem::take(&mut self.messages);
+        let mut mark = |root: &mut u32| {
+            if let Some(live) = live.get_mut(*root as usize) {
+                *live = true;
+            }
+        };
+        messages.iter_mut().for_each(&mut mark);
+        roots(&mut mark);
+        // Whatever a stretch comes after was written before it.
+        for stretch in (0..live.len()).rev() {
+            if live[stretch]
+                && let Some(before) = live.get_mut(self.stretches[stretch].before as usize)
+            {
+                *before = true;
+            }
+        }
+        if live.iter().filter(|&&live| live).count() > kept {
+            self.sum_up(&mut live, |visit| {
+                messages.iter_mut().for_each(&mut *visit);
+                roots(visit);
+            });
+        }
+        // Where each of them goes.
+        let mut moved = vec![START; live.len()];
+        let mut next = 0;
+        for stretch in (0..live.len()).filter(|&stretch| live[stretch]) {
+            moved[stretch] = next;
+            let Stretch { before, .. } = self.stretches[stretch];
+            let before = moved.get(before as usize).copied().unwrap_or(before);
+            self.stretches[next as usize] = Stretch { before, ..self.stretches[stretch] };
+            next += 1;
+        }
+        self.stretches.truncate(next as usize);
+        let mut follow = |root: &mut u32| *root = moved.get(*root as usize).copied().unwrap_or(*root);
+        messages.iter_mut().for_each(&mut follow);
+        roots(&mut follow);
+        self.messages = messages;
+        self.limit = self.limit.max(4 * self.stretches.len());
+    }
+
+    /// Sums up what lies behind the younger half of what is alive.
+    fn sum_up(&mut self, live: &mut [bool], mut roots: impl FnMut(Visit<'_>)) {
+        let alive: Vec<usize> = (0..live.len()).filter(|&stretch| live[stretch]).collect();
+        let cut = alive[alive.len() / 2];
+        // Those before the cut that something after it, or from outside, refers to.
+        let mut needed = vec![false; cut];
+        let mut need = |root: &mut u32| {
+            if let Some(needed) = needed.get_mut(*root as usize) {
+                *needed = true;
+            }
+        };
+        roots(&mut need);
+        for &stretch in alive.iter().filter(|&&stretch| stretch >= cut) {
+            need(&mut self.stretches[stretch].before.clone());
+        }
+        let old = std::mem::take(&mut self.sums);
+        // Of each stretch before the cut, what comes before it.
+        let mut behind: Vec<Sums> = vec![Sums::new(); cut];
+        for &stretch in alive.iter().filter(|&&stretch| stretch < cut) {
+            let Stretch { before, start, .. } = self.stretches[stretch];
+            let mut sums = Sums::new();
+            if before != START && before & SUM != 0 {
+                sums.clone_from(&old[(before & !SUM) as usize]);
+            } else if let Some(known) = behind.get(before as usize) {
+                sums.clone_from(known);
+                self.add(&self.stretches[before as usize], start, &mut sums);
+            }
+            behind[stretch] = sums;
+        }
+        for stretch in alive {
+            let before = self.stretches[stretch].before;
+            if stretch >= cut {
+                // It may come after a sum already.
+                if before != START && before & SUM != 0 {
+                    self.sums.push(old[(before & !SUM) as usize].clone());
+                    self.stretches[stretch].before = SUM | (self.sums.len() as u32 - 1);
+                }
+            } else if needed[stretch] {
+                if before != START {
+                    self.sums.push(std::mem::take(&mut behind[stretch]));
+                    self.stretches[stretch].before = SUM | (self.sums.len() as u32 - 1);
+                }
+            } else {
+                live[stretch] = false;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::path::{Origin, Purpose};
+    use proptest::prelude::*;
+    use syncline_units::Time;
+
+    /// What a chain is spent on that ends now.
+    fn spent(trail: &Trail, stretch: u32, now: Time) -> Vec<(Spent, Time)> {
+        trail.walk(stretch, now).1
+    }
+
+    proptest! {
+        /// However often stretches are dropped, and chains summed up, chains that go on have the same sums.
+        #[test]
+        fn nothing_is_lost_by_dropping(
+            steps in prop::collection::vec((0usize..6, 0usize..6, 1u64..100, 0u8..5, 0u32..4), 1..300),
+            every in 1usize..40,
+            kept in 1usize..60,
+        ) {
+            let (mut whole, mut dropping) = (Trail::writing(), Trail::writing());
+            let mut ends = [[START; 2]; 6];
+            let mut now = Time::ZERO;
+            for (number, &(from, to, time, kind, visit)) in steps.iter().enumerate() {
+                let mut next = [START; 2];
+                for (which, trail) in [&mut whole, &mut dropping].into_iter().enumerate() {
+                    let of = Purpose::phase(to as u32, kind.into(), visit, 0);
+                    let origin = Origin { after: ends[from][which], since: now, of };
+                    next[which] = match kind {
+                        0 => trail.works(&Origin { of: Purpose::task(0, 0), ..origin }, false),
+                        1 => trail.bytes(&origin, visit as u16 % 2, Time(time)),
+                        2 => trail.queueing(&origin, 0, Time(time / 2)),
+                        3 => trail.reduces(&origin, Time(time)),
+                        _ => trail.works(&Origin { of: Purpose::task(1, 1), ..origin }, true),
+                    };
+                }
+                ends[to] = next;
+                now += Time(time);
+                if number % every == 0 {
+                    dropping.collect_to(kept, |visit| ends.iter_mut().for_each(|end| visit(&mut end[1])));
+                }
+            }
+            for [end, other] in ends {
+                let sums = spent(&whole, end, now);
+                prop_assert_eq!(&sums, &spent(&dropping, other, now));
+                let length: u64 = sums.iter().map(|&(_, Time(time))| time).sum();
+                prop_assert!(length <= now.0 && (end == START || length > 0));
+            }
+        }
+    }
+}

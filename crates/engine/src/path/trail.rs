@@ -1,0 +1,327 @@
+//! Writing down what came after what, in memory that follows what is alive.
+//!
+//! A stretch holds all messages of a chain that belong to one phase of one collective, as sums: the next message makes a
+//! longer copy. Stretches that nothing refers to any more are dropped from time to time ([`mod@super::collect`]).
+
+use syncline_units::Time;
+
+/// No stretch: nothing comes before.
+pub const START: u32 = u32::MAX;
+
+/// No dimension.
+const NO_DIM: u16 = u16::MAX;
+/// No tier, or none that is known.
+pub const NO_TIER: u16 = u16::MAX;
+
+/// How many stretches there are before those that nothing needs are dropped for the first time.
+const FEW: usize = 1 << 14;
+
+/// What a stretch is part of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Purpose {
+    pub(super) rank: u32,
+    pub(super) task: u32,
+    /// Tells collectives, and other tasks, apart.
+    visit: u32,
+    dim: u16,
+}
+
+impl Purpose {
+    /// A task of a rank.
+    pub(crate) fn task(rank: u32, task: u32) -> Self {
+        Self { rank, task, visit: 0, dim: NO_DIM }
+    }
+
+    /// A message of a task by itself.
+    pub(crate) fn message(rank: u32, task: u32, visit: u32) -> Self {
+        Self { rank, task, visit, dim: NO_DIM }
+    }
+
+    /// What a rank does in a phase of the collective `visit`.
+    pub(crate) fn phase(rank: u32, task: u32, visit: u32, dim: u16) -> Self {
+        Self { rank, task, visit, dim }
+    }
+
+    /// The accounting dimension.
+    pub(super) fn dim(&self) -> Option<u16> {
+        (self.dim != NO_DIM).then_some(self.dim)
+    }
+
+    /// Whether both are of one phase of one collective.
+    fn goes_on(&self, other: &Self) -> bool {
+        (self.visit, self.dim) == (other.visit, other.dim) && self.visit != 0
+    }
+}
+
+/// Where something comes from: the stretch before it, when that ended, and what it is part of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Origin {
+    pub(crate) after: u32,
+    pub(crate) since: Time,
+    pub(crate) of: Purpose,
+}
+
+impl Origin {
+    /// Of something that nobody asks for.
+    pub const UNKNOWN: Self =
+        Self { after: START, since: Time::ZERO, of: Purpose { rank: 0, task: 0, visit: 0, dim: NO_DIM } };
+
+    /// The same, after another stretch that ended at `since`.
+    #[inline]
+    pub fn after(&self, stretch: u32, since: Time) -> Self {
+        Self { after: stretch, since, of: self.of }
+    }
+
+    /// The same begun later, with everything else.
+    pub fn shift(&mut self, by: Time) {
+        self.since = self.since.saturating_add(by);
+    }
+
+    /// The stretch before, to be visited ([`Network::trail`](crate::Network::trail)).
+    pub fn stretch_mut(&mut self) -> &mut u32 {
+        &mut self.after
+    }
+}
+
+/// The last message that a port was busy with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tail {
+    /// Its stretch, at whose end the port was free.
+    pub stretch: u32,
+    /// Sender, receiver, and how many links it had passed before: what one of alike links has of alike messages.
+    pub pair: (u32, u32, u32),
+    /// How long it took.
+    pub time: Time,
+}
+
+impl Default for Tail {
+    fn default() -> Self {
+        Self { stretch: START, pair: (0, 0, 0), time: Time::ZERO }
+    }
+}
+
+/// What a stretch is spent on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Work {
+    Compute,
+    Memory,
+    /// Messages, and combining them: what is neither of the sums is latency.
+    Messages,
+}
+
+/// Time that is spent in one go, up to the begin of what comes after it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stretch {
+    /// When it begins, without the time that was left out so far.
+    pub(super) start: u64,
+    pub(super) bytes: u64,
+    pub(super) queueing: u64,
+    pub(super) reduction: u64,
+    pub(super) before: u32,
+    pub(super) of: Purpose,
+    pub(super) tier: u16,
+    pub(super) work: Work,
+}
+
+/// Iterations that were not simulated because they are like those before.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Repeat {
+    /// When, without the time that was left out so far.
+    pub(super) at: u64,
+    /// How long one of them is.
+    pub(super) length: u64,
+    /// How many.
+    pub(super) times: u64,
+}
+
+/// Writes stretches down.
+#[derive(Debug, Default)]
+pub struct Trail {
+    pub(super) on: bool,
+    pub(super) stretches: Vec<Stretch>,
+    /// How many there may be before some are dropped.
+    pub(super) limit: usize,
+    /// By number of a message: its stretch.
+    pub(super) messages: Vec<u32>,
+    /// The stretch at whose end the message that was sent last leaves its NPU.
+    left: u32,
+    visits: u32,
+    /// Time that was left out.
+    pub(super) skipped: u64,
+    pub(super) repeats: Vec<Repeat>,
+    /// What chains that are too long to be kept are spent on, by number and kind of time.
+    pub(super) sums: Vec<super::collect::Sums>,
+}
+
+impl Trail {
+    /// One that writes.
+    pub(crate) fn writing() -> Self {
+        Self { on: true, limit: FEW, left: START, ..Self::default() }
+    }
+
+    /// Whether anything is written down.
+    #[inline]
+    pub fn is_on(&self) -> bool {
+        self.on
+    }
+
+    /// Writes no more.
+    pub(crate) fn stop(&mut self) {
+        self.on = false;
+        (self.stretches, self.messages) = Default::default();
+    }
+
+    /// Whether some stretches should be dropped.
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        self.stretches.len() > self.limit
+    }
+
+    /// A number that tells a collective, or a single message, from all others.
+    #[inline]
+    pub(crate) fn visit(&mut self) -> u32 {
+        self.visits = self.visits.wrapping_add(1).max(1);
+        self.visits
+    }
+
+    /// A time without what was left out.
+    #[inline]
+    fn clock(&self, time: Time) -> u64 {
+        time.0.wrapping_sub(self.skipped)
+    }
+
+    /// `times` iterations of `length` are left out at `now`.
+    pub(crate) fn leave_out(&mut self, now: Time, length: Time, times: u32) {
+        let at = self.clock(now);
+        self.repeats.push(Repeat { at, length: length.0, times: u64::from(times) });
+        self.skipped = self.skipped.wrapping_add(length.0.wrapping_mul(u64::from(times)));
+    }
+
+    #[inline]
+    fn push(&mut self, stretch: Stretch) -> u32 {
+        self.stretches.push(stretch);
+        self.stretches.len() as u32 - 1
+    }
+
+    /// A stretch that begins.
+    #[inline]
+    fn begun(&self, origin: &Origin, work: Work) -> Stretch {
+        Stretch {
+            start: self.clock(origin.since),
+            bytes: 0,
+            queueing: 0,
+            reduction: 0,
+            before: origin.after,
+            of: origin.of,
+            tier: NO_TIER,
+            work,
+        }
+    }
+
+    /// What comes next of messages: a longer copy of the stretch before, or a new one. Of tiers each has its own.
+    #[inline]
+    fn messages(&self, origin: &Origin, tier: u16) -> Stretch {
+        match self.stretches.get(origin.after as usize) {
+            Some(before)
+                if before.of.goes_on(&origin.of)
+                    && (before.tier == tier || before.tier == NO_TIER || tier == NO_TIER) =>
+            {
+                Stretch { of: origin.of, tier: if tier == NO_TIER { before.tier } else { tier }, ..*before }
+            }
+            _ => Stretch { tier, ..self.begun(origin, Work::Messages) },
+        }
+    }
+
+    /// A compute task, or a memory operation, begins.
+    #[inline]
+    pub(crate) fn works(&mut self, origin: &Origin, memory: bool) -> u32 {
+        if !self.on {
+            return START;
+        }
+        self.push(self.begun(origin, if memory { Work::Memory } else { Work::Compute }))
+    }
+
+    /// The bytes of a message take `time` on a link of `tier`.
+    #[inline]
+    pub fn bytes(&mut self, origin: &Origin, tier: u16, time: Time) -> u32 {
+        if !self.on {
+            return START;
+        }
+        let mut stretch = self.messages(origin, tier);
+        stretch.bytes += time.0;
+        self.push(stretch)
+    }
+
+    /// A message waits for messages of others on a link of `tier`, as far as the model knows which.
+    #[inline]
+    pub fn queueing(&mut self, origin: &Origin, tier: u16, time: Time) -> u32 {
+        if !self.on {
+            return START;
+        }
+        let mut stretch = self.messages(origin, tier);
+        stretch.queueing += time.0;
+        self.push(stretch)
+    }
+
+    /// Combining a message with local data takes `time`.
+    #[inline]
+    pub(crate) fn reduces(&mut self, origin: &Origin, time: Time) -> u32 {
+        if !self.on {
+            return START;
+        }
+        let mut stretch = self.messages(origin, NO_TIER);
+        stretch.reduction += time.0;
+        self.push(stretch)
+    }
+
+    /// What a message comes after that finds a port busy, after it has waited so long: bytes of others are queueing.
+    #[inline]
+    pub fn behind(&mut self, tail: &Tail, pair: (u32, u32, u32), own: bool, waited: Time) -> u32 {
+        if own || tail.pair == pair {
+            return tail.stretch;
+        }
+        let Some(&stretch) = self.stretches.get(tail.stretch as usize) else { return START };
+        let time = waited.min(tail.time).0.min(stretch.bytes);
+        let bytes = stretch.bytes - time;
+        self.push(Stretch { bytes, queueing: stretch.queueing + time, ..stretch })
+    }
+
+    /// The stretch at whose end message `id` is where it was sent to, but for latency.
+    #[inline]
+    pub fn arrives(&mut self, id: u32, stretch: u32) {
+        if !self.on {
+            return;
+        }
+        if self.messages.len() <= id as usize {
+            self.messages.resize(id as usize + 1, START);
+        }
+        self.messages[id as usize] = stretch;
+    }
+
+    /// Message `id` is where it was sent from: it is there at once.
+    pub fn stays(&mut self, origin: &Origin, id: u32) {
+        if self.on {
+            let stretch = self.push(self.messages(origin, NO_TIER));
+            self.leaves(stretch);
+            self.arrives(id, stretch);
+        }
+    }
+
+    /// The stretch of message `id`.
+    #[inline]
+    pub(crate) fn of(&self, id: u32) -> u32 {
+        self.messages.get(id as usize).copied().unwrap_or(START)
+    }
+
+    /// The stretch at whose end the message that is being sent leaves its NPU.
+    #[inline]
+    pub fn leaves(&mut self, stretch: u32) {
+        self.left = stretch;
+    }
+
+    /// That stretch of the message that was sent last.
+    #[inline]
+    pub(crate) fn left(&self) -> u32 {
+        self.left
+    }
+}

@@ -1,0 +1,133 @@
+//! Going back over stretches from the end.
+
+use super::collect::{SUM, Sums};
+use super::trail::{Repeat, START, Stretch, Trail, Work};
+use super::{CriticalPath, Segment, Spent};
+use std::collections::BTreeMap;
+use syncline_units::Time;
+
+/// What is known of the watched steps while they run.
+#[derive(Debug, Default)]
+pub(crate) struct Watched {
+    /// Iterations that are watched.
+    pub(crate) iterations: u32,
+    /// When the watched task that ended last did, its rank, and the stretch that it ended with.
+    pub(crate) last: Option<(Time, u32, u32)>,
+    /// Compute of each rank.
+    pub(crate) computed: Vec<Time>,
+    /// The path, once it is known.
+    pub(crate) found: CriticalPath,
+}
+
+impl Watched {
+    /// A watched task of `rank` ends at `now` with this stretch.
+    #[inline]
+    pub(crate) fn ends(&mut self, now: Time, rank: u32, stretch: u32) {
+        if self.last.is_none_or(|(then, other, _)| now > then || rank <= other) {
+            self.last = Some((now, rank, stretch));
+        }
+    }
+
+    /// The path.
+    pub(crate) fn path(&mut self, trail: &Trail) -> CriticalPath {
+        let computed = std::mem::take(&mut self.computed);
+        let Some((end, rank, stretch)) = self.last else {
+            return CriticalPath { computed, ..CriticalPath::default() };
+        };
+        let (segments, spent) = trail.walk(stretch, end);
+        CriticalPath { segments, spent, computed, rank }
+    }
+}
+
+impl Stretch {
+    /// What it is spent on, if what comes after it begins at `end`: lengths that add up to its own, in an order of our own.
+    pub(super) fn parts(&self, end: u64) -> [(Spent, u64); 4] {
+        let whole = end.saturating_sub(self.start);
+        let all = |spent| [(spent, whole), (Spent::Latency, 0), (Spent::Latency, 0), (Spent::Latency, 0)];
+        match self.work {
+            Work::Compute => all(Spent::Compute),
+            Work::Memory => all(Spent::Memory),
+            Work::Messages => {
+                let queueing = self.queueing.min(whole);
+                let bytes = self.bytes.min(whole - queueing);
+                let reduction = self.reduction.min(whole - queueing - bytes);
+                debug_assert!(self.bytes + self.queueing + self.reduction <= whole, "{self:?} until {end}");
+                [
+                    (Spent::Queueing(self.tier), queueing),
+                    (Spent::Bytes(self.tier), bytes),
+                    (Spent::Latency, whole - queueing - bytes - reduction),
+                    (Spent::Reduction, reduction),
+                ]
+            }
+        }
+    }
+}
+
+/// How much longer what lies from `start` to `end` is with all that was left out.
+fn repeated(repeats: &[Repeat], start: u64, end: u64) -> u64 {
+    let again = |repeat: &Repeat| {
+        let from = start.max(repeat.at.saturating_sub(repeat.length));
+        end.min(repeat.at).saturating_sub(from).saturating_mul(repeat.times)
+    };
+    repeats.iter().map(again).fold(0, u64::saturating_add)
+}
+
+impl Trail {
+    /// Adds what a stretch is spent on, with what was left out.
+    pub(super) fn add(&self, stretch: &Stretch, end: u64, sums: &mut Sums) {
+        let mut start = stretch.start;
+        for (spent, length) in stretch.parts(end) {
+            if length > 0 {
+                *sums.entry(spent).or_default() += length + repeated(&self.repeats, start, start + length);
+                start += length;
+            }
+        }
+    }
+
+    /// A time with what was left out before it.
+    fn told(&self, time: u64, ends: bool) -> Time {
+        let before = |repeat: &&Repeat| if ends { repeat.at < time } else { repeat.at <= time };
+        let skipped =
+            self.repeats.iter().filter(before).map(|repeat| repeat.length * repeat.times).sum::<u64>();
+        Time(time + skipped)
+    }
+
+    /// The segments and sums of the chain that ends with `stretch` at `end`.
+    pub(super) fn walk(&self, mut stretch: u32, end: Time) -> (Vec<Segment>, Vec<(Spent, Time)>) {
+        let mut now = end.0.wrapping_sub(self.skipped);
+        let (mut sums, mut segments) = (Sums::new(), Vec::new());
+        let mut found = BTreeMap::new();
+        while stretch != START {
+            if stretch & SUM != 0 {
+                found = self.sums[(stretch & !SUM) as usize].clone();
+                break;
+            }
+            let here = &self.stretches[stretch as usize];
+            self.add(here, now, &mut sums);
+            let mut until = now;
+            for (spent, length) in here.parts(now).into_iter().rev().filter(|&(_, length)| length > 0) {
+                self.told_apart((until - length, until), |start, end| {
+                    let (rank, task, dim) = (here.of.rank, here.of.task, here.of.dim());
+                    segments.push(Segment { start, end, rank, task, dim, spent });
+                });
+                until -= length;
+            }
+            (stretch, now) = (here.before, here.start.min(now));
+        }
+        segments.reverse();
+        for (spent, length) in found {
+            *sums.entry(spent).or_default() += length;
+        }
+        (segments, sums.into_iter().map(|(spent, length)| (spent, Time(length))).collect())
+    }
+
+    /// What lies on both sides of something that was left out, last first.
+    fn told_apart(&self, (start, end): (u64, u64), mut tell: impl FnMut(Time, Time)) {
+        let mut until = end;
+        for repeat in self.repeats.iter().rev().filter(|repeat| start < repeat.at && repeat.at < end) {
+            tell(self.told(repeat.at, false), self.told(until, true));
+            until = repeat.at;
+        }
+        tell(self.told(start, false), self.told(until, true));
+    }
+}

@@ -1,0 +1,100 @@
+//! What bounds the step: the part of the critical path that is worth making faster.
+//!
+//! Making something twice as fast shortens the critical path by half of its part, and doing without it by all of that part
+//! ([`syncline_engine::path`]). The bottleneck is the part where that is most: of compute, memory operations, reduction and
+//! each tier of links if they were twice as fast, of latency, bubble, skew and time-outs if there were none.
+//! Bytes and queueing of one tier count together: both shrink with the rate of these links.
+//!
+//! - [`parts`]: what the path is spent on;
+//! - [`axes`]: what the mean rank waits for;
+//! - [`words`]: the sentence.
+
+mod axes;
+mod parts;
+mod words;
+
+pub(crate) use axes::waits;
+
+use crate::loss;
+use crate::prepare::Prepared;
+use syncline_engine::{Record, Stall};
+use syncline_timeline::{Ended, PathKind, PathPart, Summary};
+
+/// What bounds a step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Bottleneck {
+    /// No time passes.
+    Nothing,
+    /// Links of a tier.
+    Tier(String),
+    /// A part of the critical path that is not spent on links.
+    Part(PathKind),
+}
+
+impl Bottleneck {
+    /// What bounds a path of these parts.
+    fn of(parts: &[PathPart]) -> Self {
+        // Of equal ones the first; parts come longest first.
+        let worth = parts.iter().rev().max_by_key(|part| saving(parts, part));
+        match worth {
+            None => Self::Nothing,
+            Some(part) if part.tier.is_empty() => Self::Part(part.kind),
+            Some(part) => Self::Tier(part.tier.clone()),
+        }
+    }
+
+    /// Whether `part` is what bounds the path.
+    fn is(&self, part: &PathPart) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::Tier(name) => part.tier == *name,
+            Self::Part(kind) => part.tier.is_empty() && part.kind == *kind,
+        }
+    }
+
+    /// The word for it.
+    fn name(&self) -> &str {
+        match self {
+            Self::Nothing => "nothing",
+            Self::Tier(name) => name,
+            Self::Part(kind) => kind.name(),
+        }
+    }
+}
+
+/// By how many two-thousandths the path is shorter where a part, and what is relieved with it, is twice as fast; or where it
+/// is done without.
+fn saving(parts: &[PathPart], part: &PathPart) -> u32 {
+    let share: u32 =
+        parts.iter().filter(|other| is_relieved_with(other, part)).map(|part| part.per_mille).sum();
+    match part.kind {
+        PathKind::Bubble | PathKind::Skew | PathKind::Latency | PathKind::Timeout => 2 * share,
+        PathKind::Compute | PathKind::Memory | PathKind::Reduction | PathKind::Bytes | PathKind::Queueing => {
+            share
+        }
+    }
+}
+
+/// Whether what makes one part shorter makes the other one shorter, too.
+fn is_relieved_with(part: &PathPart, other: &PathPart) -> bool {
+    part.tier == other.tier && (!part.tier.is_empty() || part.kind == other.kind)
+}
+
+/// Says in the summary what bounds the step, and why.
+pub(crate) fn diagnose(summary: &mut Summary, prepared: &Prepared, record: &Record, stalls: &[Stall]) {
+    let lost = loss::Cost::of(stalls, &parts::under_way(&record.path));
+    let parts = parts::parts(prepared, &record.path, lost.all());
+    let bottleneck = Bottleneck::of(&parts);
+    summary.reason = match bottleneck {
+        Bottleneck::Nothing if summary.ended != Ended::Finished => {
+            "Nothing was finished before the run was cut off.".to_owned()
+        }
+        Bottleneck::Nothing => "The job takes no time.".to_owned(),
+        _ => words::reason(&parts, &bottleneck, summary, prepared, record),
+    };
+    if parts.iter().any(|part| part.kind == PathKind::Timeout) {
+        summary.reason.push_str(&loss::sentence(prepared, &lost, record.finish));
+    }
+    summary.bottleneck = bottleneck.name().to_owned();
+    summary.critical_path = parts;
+}

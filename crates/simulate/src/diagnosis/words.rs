@@ -1,0 +1,130 @@
+//! The sentence that says why.
+
+use super::{Bottleneck, is_relieved_with, saving};
+use crate::prepare::Prepared;
+use std::cmp::Reverse;
+use syncline_engine::Record;
+use syncline_timeline::{PathKind, PathPart, Summary};
+
+/// More than this is most.
+const MOST: f64 = 0.5;
+
+/// Thousandths for people.
+fn percent(per_mille: u32) -> String {
+    format!("{}.{} %", per_mille / 10, per_mille % 10)
+}
+
+/// What the path is spent on; and whose waiting it is, where it is not compute.
+pub(super) fn reason(
+    parts: &[PathPart],
+    bottleneck: &Bottleneck,
+    summary: &Summary,
+    prepared: &Prepared,
+    record: &Record,
+) -> String {
+    let mut sentence = format!("Of the critical path, {}.", listed(parts));
+    let first = parts.iter().find(|part| bottleneck.is(part));
+    if let Some(part) = first {
+        sentence.push_str(&format!(" {} would shorten it by {}", remedy(part), saved(parts, part)));
+        if let Some(tier) = best_tier(parts).filter(|_| part.tier.is_empty()) {
+            sentence.push_str(&format!(", twice the rate of {} by {}", tier.tier, saved(parts, tier)));
+        }
+        sentence.push('.');
+    }
+    if *bottleneck == Bottleneck::Part(PathKind::Skew) {
+        sentence.push_str(&busiest_rank(prepared, record));
+    }
+    if *bottleneck != Bottleneck::Part(PathKind::Compute) {
+        sentence.push_str(&blame(summary, prepared, record));
+    }
+    sentence
+}
+
+/// What makes a part shorter.
+fn remedy(part: &PathPart) -> String {
+    match part.kind {
+        PathKind::Compute => "Twice the speed of compute".to_owned(),
+        PathKind::Memory => "Twice the speed of memory and host operations".to_owned(),
+        PathKind::Reduction => "Twice the rate of local reduction".to_owned(),
+        PathKind::Bytes | PathKind::Queueing => format!("Twice the rate of {}", part.tier),
+        PathKind::Bubble => "A schedule without a bubble".to_owned(),
+        PathKind::Skew => "The same work spread evenly over ranks".to_owned(),
+        PathKind::Latency => "No latency".to_owned(),
+        PathKind::Timeout => "A network without time-outs".to_owned(),
+    }
+}
+
+/// By how much of the path that makes it shorter.
+fn saved(parts: &[PathPart], part: &PathPart) -> String {
+    percent(saving(parts, part).div_ceil(2))
+}
+
+/// The tier of links whose rate is worth most, if any is worth something.
+fn best_tier(parts: &[PathPart]) -> Option<&PathPart> {
+    let tiers = parts.iter().rev().filter(|part| !part.tier.is_empty() && saving(parts, part) > 1);
+    tiers.max_by_key(|part| saving(parts, part))
+}
+
+/// Parts with their shares, longest first; those of one tier together. What is less than half a thousandth is left out.
+fn listed(parts: &[PathPart]) -> String {
+    let mut told: Vec<(u32, String)> = Vec::new();
+    for (number, part) in parts.iter().enumerate().filter(|(_, part)| part.per_mille > 0) {
+        let of_tier = |other: &&PathPart| is_relieved_with(other, part);
+        if parts[..number].iter().any(|other| of_tier(&other)) {
+            continue;
+        }
+        let same: Vec<&PathPart> = parts.iter().filter(|part| part.per_mille > 0).filter(of_tier).collect();
+        let share = same.iter().map(|part| part.per_mille).sum();
+        let name = if part.tier.is_empty() { part.kind.name() } else { &part.tier };
+        let of = match &same[..] {
+            [part] if part.tier.is_empty() => String::new(),
+            [part] => format!(" ({})", part.kind.name()),
+            several => {
+                let each =
+                    several.iter().map(|part| format!("{} {}", part.kind.name(), percent(part.per_mille)));
+                format!(" ({})", each.collect::<Vec<_>>().join(", "))
+            }
+        };
+        told.push((share, format!("{name} {}{of}", percent(share))));
+    }
+    told.sort_by_key(|&(share, _)| Reverse(share));
+    let mut told: Vec<String> = told.into_iter().map(|(_, text)| text).collect();
+    let last = told.pop().unwrap_or_default();
+    if told.is_empty() { format!("all is {last}") } else { format!("{} and {last}", told.join(", ")) }
+}
+
+/// Which rank computes longest, and how much longer than the mean.
+fn busiest_rank(prepared: &Prepared, record: &Record) -> String {
+    let computed = &record.path.computed;
+    let Some((class, most)) =
+        computed.iter().enumerate().max_by_key(|&(class, time)| (*time, Reverse(class)))
+    else {
+        return String::new();
+    };
+    let mean = computed.iter().map(|time| time.as_s()).sum::<f64>() / computed.len() as f64;
+    let rank = prepared.symmetry.representative(class as u32).0;
+    match most.as_s() / mean {
+        ratio if ratio > 1.001 => format!(" Rank {rank} computes {ratio:.2} times as long as the mean rank."),
+        _ => " Ranks take turns at computing longest.".to_owned(),
+    }
+}
+
+/// Which layer most of the waiting is for.
+fn blame(summary: &Summary, prepared: &Prepared, record: &Record) -> String {
+    let layers = record.layers.iter().enumerate().filter(|(_, layer)| layer.exposed > 0);
+    let all: u128 = layers.clone().map(|(_, layer)| layer.exposed).sum();
+    let Some((longest, layer)) = layers.clone().max_by_key(|&(index, layer)| (layer.exposed, Reverse(index)))
+    else {
+        return String::new();
+    };
+    let Some(name) = prepared.workload.layers.get(longest) else { return String::new() };
+    let share = layer.exposed as f64 / all as f64;
+    let told = format!("{:.1} %", 100.0 * share);
+    let what = if summary.compute_s > 0.0 { "waiting" } else { "time" };
+    match layers.count() {
+        1 if summary.compute_s == 0.0 => String::new(),
+        // A half is not most, nor what looks like one.
+        _ if share > 1.001 * MOST => format!(" Most of the {what} is for {name} ({told})."),
+        several => format!(" {several} layers share the {what}; the longest is for {name} ({told})."),
+    }
+}

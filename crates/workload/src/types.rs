@@ -1,0 +1,92 @@
+//! Element types of a training job: what is computed, kept and sent in which.
+//!
+//! Mixed precision (Micikevicius et al. 2018) computes in a short type and sums up in a longer one, so one type for all is
+//! wrong for most jobs: with bf16, Megatron-LM keeps parameters in 2 bytes, gradients in 4, and Adam's states and a copy of
+//! the parameters in 12. [`Types::uniform`] has the same type for everything.
+
+use serde::{Deserialize, Serialize};
+use syncline_units::DataType;
+
+/// The type of each kind of data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Given")]
+pub struct Types {
+    /// Operands of matrix products.
+    pub compute: DataType,
+    /// Parameters, as ranks hold and gather them.
+    pub parameters: DataType,
+    /// Activations that layers hand on and keep.
+    pub activations: DataType,
+    /// Gradients of parameters, as they are summed up, kept and reduced over data-parallel ranks.
+    pub gradients: DataType,
+    /// States of the optimiser, and its copy of the parameters where these have a shorter type.
+    pub optimizer: DataType,
+    /// Activations and their gradients on the way between model-parallel ranks and between stages.
+    pub communication: DataType,
+}
+
+impl Types {
+    /// `all` for everything.
+    pub const fn uniform(all: DataType) -> Self {
+        Self {
+            compute: all,
+            parameters: all,
+            activations: all,
+            gradients: all,
+            optimizer: all,
+            communication: all,
+        }
+    }
+}
+
+impl Default for Types {
+    fn default() -> Self {
+        Self::uniform(DataType::Float32)
+    }
+}
+
+/// One type for everything, or each.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Given {
+    All(DataType),
+    Each(Each),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Each {
+    compute: DataType,
+    parameters: DataType,
+    activations: DataType,
+    gradients: DataType,
+    optimizer: DataType,
+    communication: DataType,
+}
+
+impl From<Given> for Types {
+    fn from(given: Given) -> Self {
+        match given {
+            Given::All(all) => Self::uniform(all),
+            Given::Each(each) => {
+                let Each { compute, parameters, activations, gradients, optimizer, communication } = each;
+                Self { compute, parameters, activations, gradients, optimizer, communication }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_type_or_each() {
+        let read = |text: &str| serde_json::from_str::<Types>(text).ok();
+        assert_eq!(read("\"bf16\""), Some(Types::uniform(DataType::BFloat16)));
+        let mixed = Types { gradients: DataType::Float32, ..Types::uniform(DataType::BFloat16) };
+        assert_eq!(read(&serde_json::to_string(&mixed).unwrap()), Some(mixed));
+        assert_eq!(read("\"bf17\""), None);
+        assert_eq!(read(r#"{"compute": "bf16"}"#), None);
+    }
+}

@@ -1,0 +1,109 @@
+"""Decoders as Hugging Face's ``config.json`` describes them.
+
+``model_type`` says which keys a file has and what they mean; a *family* (:mod:`~.families`) turns them into the
+parameters of :class:`~syncline.models.decoder.Decoder`. Keys that only change values (angles of rotation, initial
+weights, tokens of special meaning) are not looked at, nor is the type of the checkpoint's elements: a model trains in
+bf16 unless told otherwise. What would change work, sizes or exchanges and is not modelled is refused by name, as
+experts, embeddings of another width than the blocks and encoders are; or it is left out and noted.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from syncline.models.decoder import preset
+from syncline.models.errors import ModelError, nearest_of
+from syncline.models.hugging_face.families import FAMILIES
+from syncline.models.hugging_face.keys import MISSING, Keys
+from syncline.models.registry import request
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from syncline.models.info import ModelInfo
+    from syncline.models.layer import Layer
+
+__all__ = ["FAMILIES", "MISSING", "from_config", "model"]
+
+_REFUSED = {
+    "mixture of experts, which is not modelled": (
+        "mixtral qwen2_moe qwen3_moe deepseek_v2 deepseek_v3 dbrx olmoe jamba phimoe granitemoe gpt_oss llama4 grok"
+    ),
+    "an encoder, or an encoder and a decoder; only decoders are modelled": (
+        "bert roberta distilbert electra albert deberta deberta-v2 xlm-roberta modernbert t5 mt5 bart mbart pegasus "
+        "whisper vit clip"
+    ),
+    "a model without attention in every layer, which is not modelled": "mamba mamba2 rwkv recurrent_gemma falcon_mamba",
+}
+"""Kinds of models by why they are refused, and their ``model_type``."""
+
+
+def model(config: Mapping[str, Any], name: str) -> ModelInfo:
+    """The model that a ``config.json`` describes; its parameters have the file's values for defaults.
+
+    Raises :class:`~.errors.ModelError` with the key that is missing, wrong or not supported.
+    """
+    kind = config.get("model_type")
+    allowed = f"one of {', '.join(FAMILIES)}; or describe it by `model: decoder` and its parameters"
+    if kind is None:
+        raise ModelError("model_type", None, allowed, problem=MISSING)
+    for why, kinds in _REFUSED.items():
+        if kind in kinds.split():
+            raise ModelError("model_type", kind, allowed, problem=f"{kind} is {why}")
+    keys = Keys(config)
+    keys.no_experts()
+    if not isinstance(kind, str) or kind not in FAMILIES:
+        raise ModelError("model_type", kind, allowed, _misspelt(kind))
+    keys.must_be("is_encoder_decoder", wanted=False, default=False, why="only decoders are modelled")
+    sizes = FAMILIES[kind](keys)
+    notes = tuple(_left_out(keys, sizes["sequence"]))
+    return preset(f"{name}: a decoder of kind {kind}", "the keys of its configuration", notes=notes, **sizes)
+
+
+def from_config(config: Mapping[str, Any], /, **params: Any) -> list[Layer]:
+    """Give the layers of the model that a ``config.json`` describes, from input to output.
+
+    ``params`` are those of the model ``decoder``, such as ``batch_per_npu`` and ``sequence``; they take the place of
+    what the file says. Raises :class:`~.errors.ModelError` for the first thing that is wrong.
+    """
+    built, errors = request(model(config, "this model"), params)
+    for error in errors:
+        raise error
+    return built
+
+
+def _misspelt(kind: object) -> str | None:
+    """The family that is meant by a name with a typing error.
+
+    Another version or variant of a family, such as ``gemma4`` or ``qwen2_vl``, has rules of its own: none is meant.
+    """
+    if not isinstance(kind, str):
+        return None
+
+    def same(family: str) -> bool:
+        versions = [re.findall("[0-9]+", name) for name in (kind, family)]
+        return versions[0] == versions[1] and not kind.startswith(family)
+
+    return nearest_of(kind, [family for family in FAMILIES if same(family)], likeness=0.7)
+
+
+def _left_out(keys: Keys, longest: int) -> Iterator[str]:
+    """What the file says and the layers do not have, one sentence each."""
+    quantised = keys.values.get("quantization_config")
+    if quantised is not None:
+        method = quantised.get("quant_method") if isinstance(quantised, dict) else None
+        how = f" ({method})" if isinstance(method, str) else ""
+        yield (
+            f"the file's `quantization_config`{how} is left out: parameters are trained, and have the type that "
+            "`precision` or `types` says"
+        )
+    if keys.values.get("vision_config") is not None:
+        yield "the file's `vision_config` is left out: the model is its text part alone"
+    text = keys.within("text_config").values if "text_config" in keys.values else keys.values
+    window = text.get("sliding_window")
+    if isinstance(window, int) and 0 < window < longest and text.get("use_sliding_window", True):
+        yield (
+            f"the file's window of attention of {window} tokens is left out: every token sees all before it, which is "
+            "more work where `sequence` is longer"
+        )
