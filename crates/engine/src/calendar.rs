@@ -57,7 +57,7 @@ const KINDS: [Kind; 12] = [
 ];
 
 /// Bits of a key below the kind.
-const KEY_BITS: u32 = 60;
+pub(crate) const KEY_BITS: u32 = 60;
 
 /// One event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

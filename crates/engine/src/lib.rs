@@ -5,7 +5,7 @@
 //! - [`job`]: what is executed: a workload with durations and plans, and how endpoints schedule;
 //! - [`network`]: the interface behind which every network model lives;
 //! - [`calendar`]: future events, [`radix`]: filed by time;
-//! - [`Engine`]: the run loop; its parts are `tasks` (task graphs and compute), `numbers` (of collectives), `sets` (the endpoint: chunks and
+//! - [`Engine`]: the run loop; its parts are `tasks` (task graphs and compute), `numbers` (of collectives), [`keys`] (of events), `sets` (the endpoint: chunks and
 //!   scheduling queues), `programs` (plans, instruction by instruction), `quotient` (which ranks stand for others),
 //!   `steady` (which iterations do), `slow` (ranks that compute slower), `jitter` (when they
 //!   begin, and how compute times vary), `checks` (impossible numbers) and `deadlock` (who waits for what);
@@ -23,6 +23,7 @@ mod checks;
 mod deadlock;
 mod jitter;
 pub mod job;
+pub mod keys;
 pub mod network;
 mod numbers;
 pub mod path;
@@ -47,6 +48,7 @@ pub use record::Record;
 pub use slow::{Slowdown, Slowdowns};
 
 use calendar::Kind;
+use keys::Keys;
 use numbers::{ClassIndex, Numbers};
 use path::{Path, watched};
 use prefetch::prefetch;
@@ -70,6 +72,7 @@ pub struct Engine<'a, N> {
     now: Time,
     classes: Vec<ClassIndex>,
     numbers: Numbers,
+    keys: Keys,
     /// First queue of each accounting dimension in [`Rank::queues`]; two legs each.
     first_queue: Vec<u32>,
     ranks: Vec<Rank>,
@@ -189,6 +192,7 @@ impl<'a, N: Network> Engine<'a, N> {
             calendar,
             now: Time::ZERO,
             numbers: Numbers::new(&classes, workload.roles.len(), workload.micro_batches()),
+            keys: Keys::new(&job.plans),
             classes,
             first_queue,
             ranks,
@@ -279,7 +283,7 @@ impl<'a, N: Network> Engine<'a, N> {
                 Kind::Inject => self.inject(event.a),
                 Kind::Left => self.has_left(event.a),
                 Kind::Admit => {
-                    self.generation = ((event.key() >> 52) as u8).saturating_add(1);
+                    self.generation = keys::generation(event.key()).saturating_add(1);
                     self.admit_begun(event.a);
                 }
                 Kind::Begin => self.open_iteration(event.a, Cause::Start, None),

@@ -2,19 +2,14 @@
 
 use crate::calendar::Kind;
 use crate::network::{Owner, Sent, Transfer};
-use crate::sets::order;
 use crate::state::{Early, Message, NONE, Receive, Stage, Stream};
 use crate::{Engine, Network};
 use syncline_diagnostics::{Code, Diagnostic};
 use syncline_plan::{Blocks, Buffer, Op, Seat};
 use syncline_units::{Bytes, Extent, Time};
 
-/// Bits of a message's key for the distance from its receiver to its sender.
+/// Bits that tell apart messages of one place in a plan's order, by the distance from receiver to sender.
 const DISTANCE_BITS: u32 = 18;
-/// Those bits.
-const DISTANCE: u64 = (1 << DISTANCE_BITS) - 1;
-/// The bits of a message's key below the phase: its channel and that distance.
-const WITHIN: u64 = (1 << (DISTANCE_BITS + 5)) - 1;
 /// Places in a plan's order that are told apart.
 const PLACES: u32 = (1 << (32 - DISTANCE_BITS)) - 1;
 
@@ -102,9 +97,8 @@ impl<N: Network> Engine<'_, N> {
         };
         // Equal times are ordered by collective, chunk and distance, which all ranks see alike.
         let distance = phase.distance(seat.index, to);
-        let key = order(instance.number, run.chunk, run.phase)
-            | u64::from(channel & 0x1f) << DISTANCE_BITS
-            | u64::from(distance) & DISTANCE;
+        let order = self.keys.order(instance.number, run.chunk, run.phase);
+        let key = self.keys.message(order, channel, distance);
         let slot = self.quotient.slot(instance.record.role, position);
         let mut message = Message {
             bytes,
@@ -138,8 +132,8 @@ impl<N: Network> Engine<'_, N> {
         if message.run != NONE {
             let run = &mut self.runs[message.run];
             // What a rank sends at one time enters the network in the order of its plan, as without the latency.
-            (key, place) = (message.key & !WITHIN, run.unsent.min(PLACES) << DISTANCE_BITS);
-            place |= (message.key & DISTANCE) as u32;
+            (key, place) = (self.keys.of_phase(message.key), run.unsent.min(PLACES) << DISTANCE_BITS);
+            place |= message.key as u32 & ((1 << DISTANCE_BITS) - 1);
             run.unsent += 1;
         }
         self.calendar.at(self.now.saturating_add(latency), Kind::Inject, key, id, place);
@@ -281,7 +275,7 @@ impl<N: Network> Engine<'_, N> {
         let end = start.saturating_add(time);
         self.calendar.overflow |= end.0 > u64::MAX / 4;
         state.reducer_free = end;
-        let key = order(self.instances[run.instance].number, run.chunk, run.phase);
+        let key = self.keys.order(self.instances[run.instance].number, run.chunk, run.phase);
         self.calendar.at(end, Kind::Reduced, key, run_id, stream);
         false
     }

@@ -381,7 +381,8 @@ impl<'a, N: Network> Engine<'a, N> {
             let (role, group, sequence) = (instance.record.role, instance.record.group, instance.sequence);
             // Whatever was to be told before at this time goes first, also where this one follows from it: else ranks that
             // are alike would hear of it in different orders.
-            let key = u64::from(self.generation) << 52 | order(instance.number, chunk, phase) >> 8;
+            let order = self.keys.order(instance.number, chunk, phase);
+            let key = self.keys.in_generation(self.generation, order);
             let id = self.to_tell.insert(Begun { role, group, sequence, chunk, phase, position, slot });
             self.calendar.at(self.now, Kind::Admit, key, id, 0);
         }
@@ -411,7 +412,7 @@ impl<'a, N: Network> Engine<'a, N> {
             let (set_id, rank) = (run.set, run.rank as usize);
             self.sets[set_id].begun += u32::from(run.begun == 0);
             // Earlier phases too: whoever has begun this one waits for this rank to get through them.
-            run.begun |= 2u32.wrapping_shl(phase_index.into()).wrapping_sub(1);
+            run.begun |= u64::MAX >> (u64::BITS - 1 - u32::from(phase_index));
             match run.stage {
                 Stage::Waiting if run.phase <= phase_index => {
                     let key = (self.sets[set_id].priority, sequence, chunk, run_id);
@@ -478,7 +479,7 @@ impl<'a, N: Network> Engine<'a, N> {
             return;
         }
         if run.last_sent > self.now {
-            let key = order(self.instances[run.instance].number, run.chunk, run.phase);
+            let key = self.keys.order(self.instances[run.instance].number, run.chunk, run.phase);
             self.calendar.at(run.last_sent, Kind::PhaseEnd, key, run_id, 0);
         } else {
             self.ended.push_back(run_id);
@@ -637,16 +638,4 @@ impl<'a, N: Network> Engine<'a, N> {
         record.multiply(self.job.workload.roles[usize::from(record.role)].size() / slots);
         self.record.finished(record);
     }
-}
-
-/// The lowest bit of a collective's number in a key.
-pub(crate) const NUMBER_BIT: u32 = 40;
-/// How many numbers keys tell apart; beyond, they begin anew, and order is not repeated.
-pub(crate) const NUMBERS: u64 = 1 << 20;
-
-/// Orders events of equal time and kind: by collective, chunk and phase, which all ranks number alike. Every key that
-/// has a collective's number has it there, from where repetition in time moves it on.
-#[inline]
-pub(crate) fn order(number: u64, chunk: u32, phase: u8) -> u64 {
-    (number & (NUMBERS - 1)) << NUMBER_BIT | u64::from(chunk & 0xfff) << 28 | u64::from(phase & 0x1f) << 23
 }

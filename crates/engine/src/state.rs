@@ -211,8 +211,8 @@ pub(crate) struct Run {
     pub(crate) early: Vec<Early>,
     /// Sends that have not entered the network, or of which it will say when they have left.
     pub(crate) unsent: u32,
-    /// Bit `p` is set where another rank has begun phase `p` of the chunk.
-    pub(crate) begun: u32,
+    /// Bit `p` is set where another rank has begun phase `p` of the chunk. A group of 2^32 ranks has 62 phases at most.
+    pub(crate) begun: u64,
     pub(crate) queue: u32,
     /// When it entered its stage.
     pub(crate) entered: Time,

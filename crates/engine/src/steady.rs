@@ -14,7 +14,6 @@ mod accounts;
 mod skip;
 mod state;
 
-use crate::sets::NUMBERS;
 use crate::{Engine, Network};
 use accounts::Accounts;
 use syncline_units::Time;
@@ -201,6 +200,6 @@ impl<N: Network> Engine<'_, N> {
     /// Whether all collectives of the run have numbers of their own in keys.
     fn repeats_order(&self) -> bool {
         let iterations = self.job.workload.classes.iter().map(|graph| graph.iterations).max().unwrap_or(0);
-        self.numbers.all_in(0, iterations) < NUMBERS - 1
+        self.numbers.all_in(0, iterations) < self.keys.numbers() - 1
     }
 }

@@ -76,6 +76,7 @@ pub(crate) fn plans(
     }
     errors.0.dedup();
     errors.into_result()?;
+    syncline_engine::keys::check(&plans)?;
     Ok(Plans { plans, plan_of, dims: planner.lanes() })
 }
 

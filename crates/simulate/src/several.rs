@@ -165,6 +165,7 @@ fn joined(
     let (symmetry, jitter) = (Symmetry::none(&fabric), jitter::of(scenario)?);
     size::bytes(&workload).into_result()?;
     size::memory(&workload, &symmetry, &plans.dims).into_result()?;
+    syncline_engine::keys::check(&plans.plans)?;
     warnings.extend(size::many(&workload, &symmetry, "several jobs share the fabric"));
     let parts = shares.into_iter().zip(jobs).map(|(share, job)| Member { share, start: job.start }).collect();
     Ok(Prepared {

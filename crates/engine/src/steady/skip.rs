@@ -2,7 +2,6 @@
 
 use crate::calendar::Kind;
 use crate::record::CollectiveRecord;
-use crate::sets::NUMBER_BIT;
 use crate::state::{At, NONE, Resource};
 use crate::{Engine, Network, Order};
 use std::cmp::Reverse;
@@ -120,7 +119,8 @@ impl<N: Network> Engine<'_, N> {
             shift_at(&mut alone.at, iterations);
         }
 
-        let shift_key = |key: u64| key.wrapping_add(numbers << NUMBER_BIT);
+        let keys = self.keys;
+        let shift_key = |key: u64| keys.later(key, numbers);
         for message in self.messages.slots_mut() {
             later(&mut message.sent, by);
             if message.target != NONE {

@@ -5,7 +5,6 @@
 
 use crate::calendar::{Event, Kind};
 use crate::record::CollectiveRecord;
-use crate::sets::NUMBER_BIT;
 use crate::state::{At, Cause, DONE, Message, NONE, Rank, Resource, Run, Set};
 use crate::{Engine, Network, Order};
 use syncline_units::Time;
@@ -219,12 +218,7 @@ impl<N: Network> Writer<'_, '_, N> {
 
     fn run(&mut self, run: &Run) {
         self.push([u64::from(run.phase), run.stage as u64, u64::from(run.lane), u64::from(run.streams_left)]);
-        self.push([
-            u64::from(run.unsent),
-            u64::from(run.begun),
-            u64::from(run.queue),
-            self.past(run.entered),
-        ]);
+        self.push([u64::from(run.unsent), run.begun, u64::from(run.queue), self.past(run.entered)]);
         self.push([self.ahead(run.last_sent), run.streams.len() as u64]);
         self.push([run.receives.len() as u64, run.early.len() as u64]);
         for stream in &run.streams {
@@ -291,7 +285,7 @@ impl<N: Network> Writer<'_, '_, N> {
             self.push([u64::from(alone.tag), message.key]);
         } else {
             // What of the key is not the collective's number is the same in every iteration.
-            self.push([u64::from(message.from), message.key & ((1 << NUMBER_BIT) - 1)]);
+            self.push([u64::from(message.from), self.engine.keys.within(message.key)]);
             self.run_name(message.target);
         }
     }

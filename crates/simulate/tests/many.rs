@@ -1,0 +1,35 @@
+//! Many phases and many chunks: all that keys of events tell apart.
+
+use serde_json::{Value, json};
+use syncline_simulate::{Control, Scenario, run};
+use syncline_timeline::{Ended, Summary};
+
+fn summary(kind: &str, bytes: &str, shapes: &[(&str, u32)], collectives: Value) -> Summary {
+    let dim = |(index, (shape, size)): (usize, &(&str, u32))| json!({"name": format!("d{index}"), "shape": shape, "size": size, "rate": "50GB/s", "latency": "500ns"});
+    let dims: Vec<Value> = shapes.iter().enumerate().map(dim).collect();
+    let value = json!({"schema": "syncline/1",
+        "workload": {"source": "collectives", "collectives": [{"kind": kind, "bytes": bytes}]},
+        "fabric": {"dims": dims}, "collectives": collectives});
+    let scenario: Scenario = serde_json::from_value(value).unwrap();
+    run(&scenario, Control::default()).unwrap_or_else(|errors| panic!("{errors}")).timeline.summary
+}
+
+/// 17 dimensions of two NPUs have 34 phases.
+#[test]
+fn seventeen_dimensions_run() {
+    let summary = summary("all_reduce", "64MB", &[("ring", 2); 17], json!({}));
+    // Half of the vector goes each way over both links of the lowest dimension, and a quarter over those of the next.
+    let least = 64e6 / 2.0 / 50e9;
+    assert!(summary.total_time_s > least && summary.total_time_s < 3.0 * least, "{}", summary.total_time_s);
+    assert_eq!(summary.ended, Ended::Finished);
+}
+
+/// More than 4,096 chunks are as quick as bytes over rate: none is taken for another.
+#[test]
+fn more_chunks_than_twelve_bits_count() {
+    let settings = json!({"chunks": 10_000, "min_chunk": "4B", "active_chunks": 0, "issue_threshold": 0,
+        "algorithms": {"default": {"all_gather": "ring"}}});
+    let found = summary("all_gather", "40MB", &[("ring", 2)], settings).total_time_s;
+    let bytes = 20e6 / 2.0 / 50e9;
+    assert!(found > bytes && found < 1.02 * bytes + 5e-6, "{found} s, {bytes} s of bytes");
+}
