@@ -1,17 +1,21 @@
 //! A plan for every collective that the job uses: phases over its group's axes, an algorithm for each, chunks.
+//!
+//! - [`named`]: algorithms that the scenario names, and the composition in which all of them have a phase.
+
+mod named;
 
 use crate::own_plan;
 use crate::scenario::{Collectives, Order};
 use crate::size;
 use crate::watch::Watch;
-use std::collections::BTreeMap;
-use std::str::FromStr;
+use named::Named;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 use syncline_engine::{CollectivePlan, Lanes, PhasePlan, Schedule};
 use syncline_fabric::Fabric;
 use syncline_plan::cost::{chain, least_bytes};
-use syncline_plan::{Algorithm, Composition, Grid, registry};
+use syncline_plan::{Algorithm, Grid, registry};
 use syncline_units::{Bytes, CollectiveKind, DimKind, Extent, Rate, Time, Turn};
 use syncline_workload::{Axis, Role, TaskKind, Workload};
 
@@ -24,6 +28,8 @@ pub(crate) struct Plans {
     pub(crate) plans: Vec<CollectivePlan>,
     pub(crate) plan_of: Vec<Vec<u32>>,
     pub(crate) dims: Vec<Lanes>,
+    /// Keys of `collectives` that name an algorithm of a collective that the job has, and that no plan has used.
+    pub(crate) unused: BTreeSet<String>,
 }
 
 /// What is the same for all plans of a scenario.
@@ -32,11 +38,13 @@ struct Planner<'a> {
     fabric: &'a Fabric,
     /// Whether ranks are placed otherwise than in the order of NPUs.
     placed: bool,
-    composition: Composition,
-    /// Algorithms that the scenario names, by dimension and collective.
-    named: BTreeMap<(&'a str, CollectiveKind), Arc<dyn Algorithm>>,
+    named: Named<'a>,
     /// The user's own plans.
     own: BTreeMap<CollectiveKind, Arc<dyn Algorithm>>,
+    /// Keys of `collectives` that plans have used.
+    used: BTreeSet<String>,
+    /// Collectives that the job has.
+    has: BTreeSet<CollectiveKind>,
 }
 
 /// Plans every collective of `workload`.
@@ -51,7 +59,7 @@ pub(crate) fn plans(
     placed: bool,
     watch: &Watch<'_>,
 ) -> Result<Plans> {
-    let planner = Planner::new(spec, fabric, placed)?;
+    let mut planner = Planner::new(spec, fabric, placed)?;
     let mut known: BTreeMap<(u16, CollectiveKind, Bytes), u32> = BTreeMap::new();
     let mut plans = Vec::new();
     let mut errors = Diagnostics::new();
@@ -77,7 +85,17 @@ pub(crate) fn plans(
     errors.0.dedup();
     errors.into_result()?;
     syncline_engine::keys::check(&plans)?;
-    Ok(Plans { plans, plan_of, dims: planner.lanes() })
+    Ok(Plans { plans, plan_of, dims: planner.lanes(), unused: planner.unused() })
+}
+
+/// Warnings about keys of `collectives` that no collective of the job uses.
+pub(crate) fn without_use(keys: &BTreeSet<String>) -> Diagnostics {
+    let warning = |key: &String| {
+        Diagnostic::warning(Code::BadValue, "no phase of the job's collectives runs this algorithm")
+            .key(format!("collectives.{key}"))
+            .help("leave it out; `syncline show plan` says which collectives the job has, and how they are carried out")
+    };
+    Diagnostics(keys.iter().map(warning).collect())
 }
 
 /// How endpoints schedule.
@@ -143,31 +161,7 @@ fn at_least(rate: Rate, bytes: Bytes) -> Time {
 impl<'a> Planner<'a> {
     fn new(spec: &'a Collectives, fabric: &'a Fabric, placed: bool) -> Result<Self> {
         let mut errors = Diagnostics::new();
-        let mut named = BTreeMap::new();
-        for (dim, by_kind) in &spec.algorithms {
-            let names = fabric.dims().iter().map(|d| d.name.as_str()).chain(["default"]);
-            if !names.clone().any(|name| name == dim) {
-                errors.push(
-                    Diagnostic::error(Code::BadValue, "no such dimension")
-                        .key(format!("collectives.algorithms.{dim}"))
-                        .one_of(dim, names),
-                );
-            }
-            for (&kind, name) in by_kind {
-                match registry::by_name(name) {
-                    Ok(algorithm) => {
-                        named.insert((dim.as_str(), kind), algorithm);
-                    }
-                    Err(found) => {
-                        let key = format!("collectives.algorithms.{dim}.{kind}");
-                        errors.0.extend(found.0.into_iter().map(|d| d.key(key.clone())));
-                    }
-                }
-            }
-        }
-        let composition = Composition::from_str(&spec.all_reduce).map_err(|found| {
-            errors.0.extend(found.0.into_iter().map(|d| d.key("collectives.all_reduce")));
-        });
+        let named = Named::new(spec, fabric).map_err(|found| errors.extend(found));
         let mut positive =
             vec![("chunks".to_owned(), u64::from(spec.chunks)), ("element".to_owned(), spec.element.0)];
         positive.extend(
@@ -198,8 +192,8 @@ impl<'a> Planner<'a> {
             }
         }
         errors.into_result()?;
-        let composition = composition.expect("errors were returned");
-        Ok(Self { spec, fabric, placed, composition, named, own })
+        let named = named.expect("errors were returned");
+        Ok(Self { spec, fabric, placed, named, own, used: BTreeSet::new(), has: BTreeSet::new() })
     }
 
     /// Scheduling queues of each dimension, and of what runs in none.
@@ -217,7 +211,14 @@ impl<'a> Planner<'a> {
         lanes
     }
 
-    fn plan(&self, role: &Role, kind: CollectiveKind, bytes: Bytes) -> Result<CollectivePlan> {
+    /// Keys that name an algorithm of a collective that the job has, and that no plan has used.
+    fn unused(&self) -> BTreeSet<String> {
+        let idle = |(kind, key): &(CollectiveKind, String)| self.has.contains(kind) && !self.used.contains(key);
+        self.named.keys().filter(idle).map(|(_, key)| key).collect()
+    }
+
+    fn plan(&mut self, role: &Role, kind: CollectiveKind, bytes: Bytes) -> Result<CollectivePlan> {
+        self.has.insert(kind);
         let element = if bytes.0.is_multiple_of(self.spec.element.0) { self.spec.element.0 } else { 1 };
         let whole = Extent::whole(bytes.0 / element);
         let wanted = self.spec.chunks_of.get(&kind).copied().unwrap_or(self.spec.chunks);
@@ -253,16 +254,16 @@ impl<'a> Planner<'a> {
         })
     }
 
-    fn phases(&self, role: &Role, kind: CollectiveKind) -> Result<Vec<PhasePlan>> {
+    fn phases(&mut self, role: &Role, kind: CollectiveKind) -> Result<Vec<PhasePlan>> {
         let sizes: Vec<u32> = role.axes.iter().map(|axis| axis.size).collect();
         let Some(grid) = Grid::new(&sizes) else {
             return Err(Diagnostic::error(Code::BadGroup, "a group is too large").key(&*role.name).into());
         };
         let weights: Vec<u32> = (0..sizes.len()).map(|axis| grid.stride(axis)).collect();
         let mut phases = Vec::new();
-        for phase in self.composition.phases(kind, &grid) {
+        for phase in self.named.composition(role, kind, &grid)?.phases(kind, &grid) {
             let axis = role.axes[phase.axis];
-            let algorithm = self.algorithm(axis, phase.kind);
+            let algorithm = self.algorithm(axis, phase.size, kind, phase.kind);
             registry::check(&*algorithm, phase.kind, phase.size)?;
             let seats = algorithm.seats(phase.size);
             if seats > phase.size {
@@ -298,20 +299,22 @@ impl<'a> Planner<'a> {
         Ok(phases)
     }
 
-    /// The algorithm for a phase: named for its dimension, named for all, or the one that suits the dimension.
-    fn algorithm(&self, axis: Axis, kind: CollectiveKind) -> Arc<dyn Algorithm> {
-        let dim = axis.dim.map(|dim| &self.fabric.dims()[usize::from(dim)]);
-        let name = dim.map_or("", |dim| dim.name.as_str());
-        let named = self.named.get(&(name, kind)).or_else(|| self.named.get(&("default", kind)));
-        match (named, dim) {
-            (Some(algorithm), _) => Arc::clone(algorithm),
-            (None, Some(dim)) => registry::for_dimension(kind, dim.kind),
-            (None, None) => {
-                let like =
-                    if kind == CollectiveKind::AllToAll { DimKind::FullyConnected } else { DimKind::Ring };
-                registry::for_dimension(kind, like)
-            }
+    /// The algorithm for a phase of a `collective`: the one that is named for it, or the one that suits the dimension.
+    fn algorithm(
+        &mut self,
+        axis: Axis,
+        ranks: u32,
+        collective: CollectiveKind,
+        phase: CollectiveKind,
+    ) -> Arc<dyn Algorithm> {
+        if let Some((key, algorithm)) = self.named.of(axis, ranks, collective, phase) {
+            self.used.insert(key);
+            // Where its parts run the same by names of their own, so does the whole.
+            let whole = self.named.of(axis, ranks, collective, collective);
+            self.used.extend(whole.filter(|whole| whole.1.name() == algorithm.name()).map(|whole| whole.0));
+            return algorithm;
         }
+        self.named.by_shape(axis, phase)
     }
 
     /// A time that no execution of the phases beats: in each dimension, the latency, and the bytes that some rank must

@@ -114,6 +114,7 @@ pub(crate) fn prepare(scenario: &Scenario, watch: &Watch<'_>) -> Result<Prepared
         warnings.extend(without_products(&workload, array.vector.is_some()));
     }
     let mut plans = plans.expect("errors were returned");
+    warnings.extend(plans::without_use(&plans.unused));
     let (symmetry, why) = match (&scenario.network, scenario.quotient) {
         // Which packet is lost hangs on what no symmetry keeps: the order of packets that come at one time.
         (Network::Packet(_), _) => {

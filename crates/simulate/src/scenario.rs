@@ -427,8 +427,8 @@ pub enum Placement {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Collectives {
-    /// How an all-reduce is composed over dimensions: `baseline`, `enhanced`, `hierarchical_2n`, `hierarchical_2n_merged`, `hierarchical`,
-    /// `hierarchical_optimal`.
+    /// How an all-reduce is composed over dimensions: `auto`, `baseline`, `enhanced`, `hierarchical_2n`,
+    /// `hierarchical_2n_merged`, `hierarchical`, `hierarchical_optimal`.
     pub all_reduce: String,
     /// Algorithm by dimension name, or `default` for all others; a value is an algorithm's name.
     /// Where absent, each dimension's shape decides (hier2021 Table I).
@@ -477,7 +477,7 @@ pub struct Collectives {
 impl Default for Collectives {
     fn default() -> Self {
         Self {
-            all_reduce: "hierarchical_2n".to_owned(),
+            all_reduce: "auto".to_owned(),
             algorithms: BTreeMap::new(),
             plans: BTreeMap::new(),
             logical: None,

@@ -6,7 +6,7 @@
 use crate::prepare::{Prepared, prepare};
 use crate::scenario::{Fault, Job, Scenario, Traced, Workload};
 use crate::watch::Watch;
-use crate::{faults, jitter, network, shared_memory, size};
+use crate::{faults, jitter, network, plans, shared_memory, size};
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 use syncline_fabric::{Fabric, Symmetry};
 use syncline_units::{NpuId, Time};
@@ -43,19 +43,25 @@ pub(crate) fn alone(scenario: &Scenario, job: &Job) -> Scenario {
 pub(crate) fn prepare_all(scenario: &Scenario, jobs: &[Job], watch: &Watch<'_>) -> Result<Prepared> {
     let mut errors = check(scenario, jobs);
     errors = errors.into_result()?;
-    let mut prepared = Vec::new();
+    let mut prepared: Vec<Prepared> = Vec::new();
     for (index, job) in jobs.iter().enumerate() {
         // What ranks do is simulated one by one: jobs differ, and what they share breaks the symmetry of each.
         let own = Scenario { quotient: false, faults: Vec::new(), ..alone(scenario, job) };
         match prepare(&own, watch) {
             Ok(mut found) => {
-                found.warnings.0.retain(|warning| warning.code != Code::ManyRanks);
+                let own = plans::without_use(&found.plans.unused);
+                let shared = |warning: &Diagnostic| job.collectives.is_none() && own.0.contains(warning);
+                found.warnings.0.retain(|warning| warning.code != Code::ManyRanks && !shared(warning));
                 errors.extend(keyed(std::mem::take(&mut found.warnings), index, job));
                 prepared.push(found);
             }
             Err(found) => errors.extend(keyed(found, index, job)),
         }
     }
+    // What jobs share is without use where none of them has any.
+    let sharing = jobs.iter().zip(&prepared).filter(|(job, _)| job.collectives.is_none());
+    let unused = sharing.map(|(_, own)| own.plans.unused.clone()).reduce(|all, own| &all & &own);
+    errors.extend(plans::without_use(&unused.unwrap_or_default()));
     dedup(&mut errors);
     joined(scenario, jobs, prepared, errors.into_result()?)
 }

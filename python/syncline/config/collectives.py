@@ -18,15 +18,23 @@ class JobCollectives(Strict):
     """How the collectives of one of several jobs are planned, where that is not as the scenario says."""
 
     all_reduce: Literal[
-        "baseline", "enhanced", "hierarchical_2n", "hierarchical_2n_merged", "hierarchical", "hierarchical_optimal"
-    ] = "hierarchical_2n"
-    """How an all-reduce is composed over dimensions. `baseline`: one all-reduce in each dimension. `enhanced`:
+        "auto",
+        "baseline",
+        "enhanced",
+        "hierarchical_2n",
+        "hierarchical_2n_merged",
+        "hierarchical",
+        "hierarchical_optimal",
+    ] = "auto"
+    """How an all-reduce is composed over dimensions. `auto`: `hierarchical_2n`, or the next composition in which every
+    algorithm that you name for `all_reduce` has a phase. `baseline`: one all-reduce in each dimension. `enhanced`:
     reduce-scatter in the lowest, all-reduce in the others, all-gather in the lowest (astra2020). `hierarchical_2n`:
     reduce-scatter upwards, all-gather downwards (hier2021). `hierarchical_2n_merged`: the same with one all-reduce in
     the highest. `hierarchical`, `hierarchical_optimal`: as in dlrm2020."""
     algorithms: dict[str, dict[Collective, str]] = {}
-    """Algorithm by dimension, then by collective; `default` stands for all other dimensions. Where absent, the shape of
-    each dimension decides: ring, direct or halving-doubling."""
+    """Algorithm by dimension, then by collective; `default` stands for all other dimensions. That of an all-reduce runs
+    its reduce-scatter and all-gather too, unless these have one of their own. `by_shape`, and where absent: the shape
+    of each dimension decides: ring, direct or halving-doubling."""
     plans: dict[Collective, str] = {}
     """Path of your own plan, by collective."""
     logical: (

@@ -152,7 +152,13 @@ fn scenario_of(round: bool) -> impl Strategy<Value = Value> {
             let named = dims.iter().zip(algorithms).filter(|(_, algorithm)| !algorithm.is_empty());
             let named = named
                 .map(|(dim, name)| (dim["name"].as_str().unwrap().to_owned(), json!({"all_reduce": name})));
-            collectives["algorithms"] = Value::Object(named.collect());
+            let named: serde_json::Map<String, Value> = named.collect();
+            // A tree needs a composition in which its dimension has an all-reduce.
+            let tree = |of: &Value| of["all_reduce"].as_str().is_some_and(|name| name.contains("tree"));
+            if named.values().any(tree) {
+                collectives["all_reduce"] = json!("auto");
+            }
+            collectives["algorithms"] = Value::Object(named);
             let sizes: Vec<u64> = dims.iter().map(|dim| dim["size"].as_u64().unwrap()).collect();
             // A logical topology has axes of its own names.
             match if workload["parallel"]["model"].is_object() { 0 } else { logical } {

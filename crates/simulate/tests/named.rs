@@ -1,0 +1,103 @@
+//! Algorithms that a scenario names are those that run, or an error says why not.
+
+use serde_json::{Value, json};
+use syncline_diagnostics::{Code, Diagnostics};
+use syncline_simulate::{Control, Run, Scenario, run};
+use syncline_timeline::Data;
+
+fn scenario(kind: &str, bytes: &str, shapes: &[(&str, u32)], collectives: Value) -> Value {
+    let dim = |(index, (shape, size)): (usize, &(&str, u32))| json!({"name": format!("d{index}"), "shape": shape, "size": size, "rate": "50GB/s", "latency": "500ns"});
+    let dims: Vec<Value> = shapes.iter().enumerate().map(dim).collect();
+    json!({"schema": "syncline/1",
+        "workload": {"source": "collectives", "collectives": [{"kind": kind, "bytes": bytes}]},
+        "fabric": {"dims": dims}, "collectives": collectives})
+}
+
+fn try_run(value: Value) -> Result<Run, Diagnostics> {
+    run(&serde_json::from_value::<Scenario>(value).unwrap(), Control::default())
+}
+
+fn time(value: Value) -> f64 {
+    try_run(value).unwrap_or_else(|errors| panic!("{errors}")).timeline.summary.total_time_s
+}
+
+/// The phases that ran: `ring reduce_scatter + ring all_gather`.
+fn ran(run: &Run) -> String {
+    match &run.timeline.table("collectives").unwrap().column("algorithm").unwrap().data {
+        Data::Text(names) => names[0].clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn named(name: &str) -> Value {
+    json!({"algorithms": {"default": {"all_reduce": name}}})
+}
+
+/// `2(N-1)` steps of two hops' latency and `S/N` bytes.
+#[test]
+fn a_ring_that_is_named_takes_the_time_of_a_ring() {
+    let mut settings = named("ring");
+    settings["chunks"] = json!(1);
+    let expected = 8.0 * (2.0 * 500e-9 + 8e6 / 5.0 / 50e9);
+    assert!((expected - 264e-6_f64).abs() < 1e-12);
+    let found = time(scenario("all_reduce", "8MB", &[("switch", 5)], settings));
+    assert!((found / expected - 1.0).abs() < 1e-9, "{found} s, not {expected} s");
+}
+
+/// Where the usual composition has no phase for the algorithm, another one is taken.
+#[test]
+fn trees_that_are_named_run() {
+    let shapes = [("switch", 6)];
+    let enhanced =
+        json!({"all_reduce": "enhanced", "algorithms": {"default": {"all_reduce": "double_binary_tree"}}});
+    let named = scenario("all_reduce", "64MB", &shapes, named("double_binary_tree"));
+    assert_eq!(time(named.clone()), time(scenario("all_reduce", "64MB", &shapes, enhanced)));
+    assert_eq!(ran(&try_run(named).unwrap()), "double_binary_tree all_reduce");
+    // One dimension's tree, another's ring.
+    let both = json!({"algorithms": {"d0": {"all_reduce": "ring"}, "d1": {"all_reduce": "tree"}}});
+    let found = try_run(scenario("all_reduce", "1MB", &[("ring", 4), ("switch", 4)], both)).unwrap();
+    assert_eq!(ran(&found), "ring reduce_scatter + tree all_reduce + ring all_gather");
+    let first = json!({"algorithms": {"d0": {"all_reduce": "tree"}, "d1": {"all_reduce": "ring"}}});
+    let found = try_run(scenario("all_reduce", "1MB", &[("switch", 4), ("ring", 4)], first)).unwrap();
+    assert_eq!(ran(&found), "tree all_reduce + ring all_reduce");
+}
+
+#[test]
+fn a_composition_without_a_phase_for_what_is_named_is_refused() {
+    let settings = json!({"all_reduce": "hierarchical_2n",
+        "algorithms": {"default": {"all_reduce": "double_binary_tree"}}});
+    let errors = try_run(scenario("all_reduce", "1MB", &[("switch", 4)], settings)).unwrap_err();
+    let error = &errors.0[0];
+    assert_eq!((error.code, errors.0.len()), (Code::NoPlan, 1), "{errors}");
+    assert_eq!(error.key.as_deref(), Some("collectives.algorithms.default.all_reduce"));
+    assert!(error.message.contains("`double_binary_tree` runs neither"), "{error}");
+    assert!(error.allowed.as_deref().unwrap().contains("enhanced"), "{error}");
+}
+
+#[test]
+fn names_of_parts_go_before_that_of_the_whole() {
+    let settings = json!({"all_reduce": "hierarchical_2n",
+        "algorithms": {"default": {"all_reduce": "ring", "all_gather": "direct"}}});
+    let found = try_run(scenario("all_reduce", "1MB", &[("switch", 4)], settings)).unwrap();
+    assert_eq!(ran(&found), "ring reduce_scatter + direct all_gather");
+}
+
+#[test]
+fn shapes_decide_where_that_is_asked_for() {
+    let shapes = [("ring", 4), ("fully_connected", 3), ("switch", 5)];
+    let found = try_run(scenario("all_reduce", "1MB", &shapes, named("by_shape"))).unwrap();
+    assert_eq!(
+        ran(&found),
+        "ring reduce_scatter + direct reduce_scatter + halving_doubling reduce_scatter + halving_doubling all_gather + \
+         direct all_gather + ring all_gather"
+    );
+}
+
+/// A name of a collective that the job has, where nothing runs it, is not passed over in silence.
+#[test]
+fn a_name_without_a_phase_is_warned_of() {
+    let settings = json!({"algorithms": {"d1": {"all_reduce": "ring"}}});
+    let found = try_run(scenario("all_reduce", "1MB", &[("switch", 4), ("switch", 1)], settings)).unwrap();
+    let warnings: Vec<_> = found.diagnostics.0.iter().filter_map(|warning| warning.key.as_deref()).collect();
+    assert_eq!(warnings, ["collectives.algorithms.d1.all_reduce"]);
+}
