@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
@@ -57,6 +58,15 @@ def test_own_names_are_in_pictures_and_messages() -> None:
     apart = {**RACKS, "links": RACKS["links"][:-1]}
     with pytest.raises(syncline.SynclineError, match="no path leads from h0 to h2"):
         simulate(apart)
+
+
+@pytest.mark.parametrize("names", [("n0", "n1", "n2"), ("node 0", "node 1", "node x")])
+def test_reports_are_written_for_hosts_with_own_names(tmp_path: Path, names: tuple[str, ...]) -> None:
+    """Several hosts with the same neighbours: their names need not end in numbers."""
+    star = [{"from": host, "to": "tor", "rate": "8Gb/s", "latency": "1us"} for host in names]
+    simulate({"npus": list(names), "switches": ["tor"], "links": star}).save(tmp_path / "star")
+    page = (tmp_path / "star" / "report.html").read_text("utf-8")
+    assert all(host in page for host in names)
 
 
 def _show(fabric: dict[str, Any]) -> str:

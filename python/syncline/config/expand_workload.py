@@ -157,7 +157,14 @@ def _model(workload: ModelWorkload, origins: Origins, built: Built) -> Expanded:
     memory = {"optimizer": optimizer} if optimizer != "sgd" else {}
     tokens = int(given.get("sequence", defaults["sequence"].default)) if "sequence" in defaults else None
     sample = _sample(built.layers, batch, tokens)
-    notes = {"notes": list(built.info.notes)} if built.info.notes else {}
+    said = list(built.info.notes)
+    attention = given.get("attention", defaults["attention"].default) if "attention" in defaults else "unfused"
+    if workload.parallel.recompute == "selective" and attention != "unfused":
+        del resolved["parallel"]["recompute"]
+        said.append(
+            f"`recompute: selective` changes nothing: {attention} attention computes its scores again by itself"
+        )
+    notes = {"notes": said} if said else {}
     resolved |= {"model": built.name, **memory, "batch_per_npu": batch, **sample, **notes}
     return Expanded(resolved, batch, types)
 

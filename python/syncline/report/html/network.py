@@ -323,6 +323,9 @@ def _alike(links: Sequence[Link]) -> dict[str, str]:
         same.setdefault(tuple(sorted(neighbours)), []).append(switch)
     named = {}
     for group in same.values():
+        # Own names have no numbers to count from.
+        if not all(switch.rpartition(" ")[2].isdecimal() for switch in group):
+            continue
         words = {switch.rpartition(" ")[0] for switch in group}
         numbers = sorted(int(switch.rpartition(" ")[2]) for switch in group)
         # Only where the numbers follow each other does a name from the first to the last say which they are.
