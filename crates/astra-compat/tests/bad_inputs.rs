@@ -646,7 +646,7 @@ fn custom_algorithms() {
     refused(&with(case(), &alone, 2), Code::ChakraNode, &["a peer that is none", "swap.0.et"]);
     let nested = |_| vec![collective(0, CollectiveType::AllReduce)];
     refused(&with(case(), &nested, 2), Code::ChakraNode, &["a node of type COMM_COLL_NODE"]);
-    // One that waits for what nobody sends is told of with its own node.
+    // A receive without a sender is reported with its own node.
     let waits = |position: i32| vec![Node::receive(5, "take", 1 - position, position, 64, 9)];
     refused(&with(case(), &waits, 2), Code::AstraStuck, &["node 5 `take` of", "swap.0.et"]);
 }

@@ -129,7 +129,7 @@ fn classes(
             }
         }
     }
-    // What is inside is told link by link then, and what is a first or last link by class.
+    // Inner links then have a port each; first and last links have one for each class.
     let both = |(&class, &passed): (&u32, &bool)| class != NONE && passed;
     match inside.is_none() && of.iter().zip(&passed).any(both) {
         true => Err(Unlike::Spread),

@@ -44,7 +44,7 @@ use syncline_units::{LinkId, NpuId, Rate, Shape, ShapeDim, Time};
 /// Most paths that [`Fabric::routes`] gives.
 pub const MOST_ROUTES: u32 = 256;
 
-/// Most NPUs of a regular fabric. It is held as a few numbers, but what is told of ranks is told one by one.
+/// Most NPUs of a regular fabric. The fabric itself is a few numbers, but tables have a row for each rank.
 pub const MOST_NPUS: u32 = 1 << 24;
 
 /// Lanes that it looks at in a regular fabric.

@@ -4,7 +4,7 @@
 //! parallelisation. An axis may be *turned* (see [`Turned`]): all its coordinates are moved at once. Turning some axes moves
 //! NPUs onto NPUs, and links onto links, with all routes that are taken. NPUs that can be moved onto each other form a class;
 //! its representative has the lowest coordinates. All classes have equally many members, and so have classes of links but
-//! for those that are told one by one.
+//! for links with a port of their own.
 //!
 //! Classes of links follow by arithmetic where whole dimensions of a regular fabric are turned ([`Symmetry::new`]), and from
 //! comparing routes otherwise (`compared`).
@@ -48,7 +48,7 @@ pub struct Symmetry {
 /// The classes of links.
 #[derive(Clone, Debug)]
 enum Ports {
-    /// So many links, each one by itself.
+    /// This many links, each a port of its own.
     Links(u32),
     /// Those of dimensions, and how many there are.
     Dims(Vec<DimPorts>, u32),
@@ -73,7 +73,7 @@ pub(crate) struct Table {
     pub(crate) first: Vec<LinkId>,
     /// By port.
     pub(crate) members: Vec<u32>,
-    /// Whether links inside the network are told one by one, because routes do not lead over them evenly.
+    /// Whether each link inside the network has a port of its own, because routes do not use them evenly.
     pub(crate) uneven_inside: bool,
 }
 
@@ -219,8 +219,8 @@ impl Symmetry {
         }
     }
 
-    /// Whether links inside the network are told one by one, though NPUs are not: what a representative sends passes other
-    /// such links than what is sent by those that it stands for. Only where nothing waits there.
+    /// Whether each link inside the network has a port of its own though NPUs are classes: a representative's messages pass
+    /// other inner links than those of the NPUs it stands for. Only where nothing waits there.
     #[inline]
     pub fn is_uneven_inside(&self) -> bool {
         matches!(&self.ports, Ports::Table(table) if table.uneven_inside)

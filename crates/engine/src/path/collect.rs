@@ -22,7 +22,7 @@ impl Trail {
         self.collect_to(KEPT, roots);
     }
 
-    /// The same, keeping no more than so many stretches of what was before.
+    /// The same, with at most this many earlier stretches kept.
     fn collect_to(&mut self, kept: usize, mut roots: impl FnMut(Visit<'_>)) {
         let mut live = vec![false; self.stretches.len()];
         let mut messages = std::mem::take(&mut self.messages);

@@ -228,7 +228,7 @@ impl Spread<'_> {
         self.behind.fill(false);
     }
 
-    /// What whoever waits for all instructions so far waits for. Receives without their wait do not count.
+    /// What to wait for to have all instructions so far done. Receives without their wait do not count.
     fn settle(&mut self) -> Vec<Dependency> {
         self.obey();
         self.close();
