@@ -138,11 +138,24 @@ pub enum Order {
     Priority,
 }
 
+/// Whose chunks share a ready queue and scheduling queues, and with them `issue_threshold`, `issue_batch` and
+/// `active_chunks`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Schedulers {
+    /// Those of one process group, as the communicators of NCCL run independently of each other.
+    #[default]
+    PerGroup,
+    /// All of a rank (astra2020 IV-B).
+    PerRank,
+}
+
 /// How an endpoint schedules its chunks (astra2020 IV-B, dlrm2020 III-C.1). Zero means no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Schedule {
     /// Which set goes first.
     pub order: Order,
+    /// Whose chunks share the next three limits.
+    pub schedulers: Schedulers,
     /// T: chunks are issued while fewer than this many are in their first phase.
     pub issue_threshold: u32,
     /// P: how many are issued at once.
@@ -174,6 +187,7 @@ impl Default for Schedule {
     fn default() -> Self {
         Self {
             order: Order::Fifo,
+            schedulers: Schedulers::PerGroup,
             issue_threshold: 0,
             issue_batch: 0,
             active_chunks: 0,

@@ -43,7 +43,7 @@ mod tasks;
 pub use activity::Activity;
 pub use calendar::Calendar;
 pub use jitter::Jitter;
-pub use job::{CollectivePlan, Job, Lanes, Order, PhasePlan, Schedule};
+pub use job::{CollectivePlan, Job, Lanes, Order, PhasePlan, Schedule, Schedulers};
 pub use network::{Contention, LinkUse, Network, Owner, Repeats, Sent, Stall, Transfer};
 pub use path::{Origin, Tail};
 pub use record::Record;
@@ -57,7 +57,9 @@ use prefetch::prefetch;
 use quotient::Quotient;
 use record::{DimRecord, Label, LayerRecord, RankRecord, Tracer};
 use slab::Slab;
-use state::{Alone, At, Begun, Cause, Instance, Message, NONE, Place, Rank, Run, Set, Waits, Window};
+use state::{
+    Alone, At, Begun, Cause, Instance, Message, NONE, Place, Rank, Run, Scheduler, Set, Waits, Window,
+};
 use std::collections::VecDeque;
 use steady::Steady;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
@@ -75,7 +77,7 @@ pub struct Engine<'a, N> {
     classes: Vec<ClassIndex>,
     numbers: Numbers,
     keys: Keys,
-    /// First queue of each accounting dimension in [`Rank::queues`]; two legs each.
+    /// First queue of each accounting dimension in a scheduler's; two legs each.
     first_queue: Vec<u32>,
     ranks: Vec<Rank>,
     sets: Slab<Set>,
@@ -116,6 +118,25 @@ pub struct Engine<'a, N> {
     steady: Steady,
 }
 
+/// Where `rank` sits in each role, and how many schedulers it has; `scheduled` says which roles have collectives.
+fn places(job: &Job<'_>, quotient: &Quotient<'_>, scheduled: &[bool], rank: u32) -> (Vec<Place>, u32) {
+    let mut schedulers = 0;
+    let mut place = |number: u16, Seating { group, position }| {
+        let scheduler = match job.schedule.schedulers {
+            _ if !scheduled[usize::from(number)] => NONE,
+            Schedulers::PerGroup => schedulers,
+            Schedulers::PerRank => 0,
+        };
+        schedulers = schedulers.max(scheduler.wrapping_add(1));
+        Place { group, slot: quotient.slot(number, position), scheduler }
+    };
+    let nowhere = Place { group: NONE, slot: NONE, scheduler: NONE };
+    let roles = (0..).zip(&job.workload.roles);
+    let places =
+        roles.map(|(number, role)| role.seat(rank).map_or(nowhere, |seat| place(number, seat))).collect();
+    (places, schedulers)
+}
+
 /// What a step of the run loop found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -140,6 +161,7 @@ impl<'a, N: Network> Engine<'a, N> {
             queues += 2 * dim.queues;
         }
         let quotient = Quotient::new(job);
+        let scheduled = workload.with_collectives();
         let mut traced: Vec<u32> = job.traced.iter().map(|&rank| quotient.index(rank)).collect();
         traced.sort_unstable();
         traced.dedup();
@@ -149,21 +171,12 @@ impl<'a, N: Network> Engine<'a, N> {
                 let rank = quotient.rank(index);
                 let class = workload.class_of(rank);
                 let graph = &workload.classes[class as usize];
+                let (places, schedulers) = places(job, &quotient, &scheduled, rank);
                 Rank {
                     class,
                     tasks_left: graph.tasks.len() as u64 * u64::from(graph.iterations),
-                    places: workload
-                        .roles
-                        .iter()
-                        .enumerate()
-                        .map(|(number, role)| match role.seat(rank) {
-                            Some(Seating { group, position }) => {
-                                Place { group, slot: quotient.slot(number as u16, position) }
-                            }
-                            None => Place { group: NONE, slot: NONE },
-                        })
-                        .collect(),
-                    queues: (0..queues).map(|_| state::Queue::default()).collect(),
+                    places,
+                    schedulers: (0..schedulers).map(|_| Scheduler::new(queues)).collect(),
                     running: vec![0; job.dims.len()],
                     ..Rank::default()
                 }

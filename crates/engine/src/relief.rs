@@ -35,14 +35,16 @@ impl<N: Network> Engine<'_, N> {
             }
         };
         for rank in &self.ranks {
-            let waiting = rank.queues.iter().flat_map(|queue| &queue.waiting);
+            let schedulers = &rank.schedulers;
+            let waiting =
+                schedulers.iter().flat_map(|scheduler| &scheduler.queues).flat_map(|queue| &queue.waiting);
             for &(_, _, chunk, run) in waiting {
                 let of = &self.runs[run];
                 if let Some(number) = self.number_if_complete(of.instance) {
                     offer((number, chunk, of.phase), Begins::Run(run));
                 }
             }
-            for &Reverse((_, set)) in &rank.ready {
+            for &Reverse((_, set)) in schedulers.iter().flat_map(|scheduler| &scheduler.ready) {
                 let of = &self.sets[set];
                 if let Some(number) = self.number_if_complete(of.instance) {
                     offer((number, of.next_chunk, 0), Begins::Chunk(set));

@@ -11,7 +11,9 @@ use crate::job::{Order, PhasePlan};
 use crate::path::{Purpose, START};
 use crate::quotient::Line;
 use crate::record::{CollectiveRecord, Label, Mark, PhaseRecord};
-use crate::state::{At, Begun, Chunk, DONE, Instance, NONE, Run, Set, Stage, Stream, Tally, Waits};
+use crate::state::{
+    At, Begun, Chunk, DONE, Instance, NONE, Run, Scheduler, Set, Stage, Stream, Tally, Waits,
+};
 use crate::{Engine, Network};
 use smallvec::SmallVec;
 use std::cmp::Reverse;
@@ -72,16 +74,18 @@ impl<'a, N: Network> Engine<'a, N> {
             return id;
         }
         let record = &known.record;
+        let role = usize::from(record.role);
         let position = self.quotient.position(record.role, slot);
-        let rank = self.job.workload.roles[usize::from(record.role)].rank(record.group, position);
+        let rank = self.quotient.index(self.job.workload.roles[role].rank(record.group, position));
         let set = Set {
-            rank: self.quotient.index(rank),
+            rank,
             position,
             slot,
             instance,
             plan: record.plan,
             issued: None,
             active: false,
+            scheduler: self.ranks[rank as usize].places[role].scheduler,
             priority: 0,
             next_chunk: 0,
             left: known.chunks.len() as u32,
@@ -155,7 +159,7 @@ impl<'a, N: Network> Engine<'a, N> {
     pub(crate) fn activate(&mut self, id: u32) {
         let set = &mut self.sets[id];
         set.active = true;
-        let (rank, priority, slot) = (set.rank, set.priority, set.slot);
+        let (rank, priority, slot, scheduler) = (set.rank, set.priority, set.slot, set.scheduler);
         let mut begun = Vec::new();
         if set.begun > 0 {
             let instance = &self.instances[set.instance];
@@ -163,35 +167,39 @@ impl<'a, N: Network> Engine<'a, N> {
             begun.extend(runs.filter(|&run| run < DONE && self.runs[run].begun != 0));
         }
         self.ranks[rank as usize].active_sets += 1;
-        self.ranks[rank as usize].ready.push(Reverse((priority, id)));
+        self.scheduler(rank, scheduler).ready.push(Reverse((priority, id)));
         for run in begun {
             self.issue_chunk(id, self.runs[run].chunk);
         }
-        self.admit(rank);
+        self.admit(rank, scheduler);
     }
 
-    /// Issues chunks from the ready queue as the thresholds allow.
-    fn admit(&mut self, rank: u32) {
+    fn scheduler(&mut self, rank: u32, scheduler: u32) -> &mut Scheduler {
+        &mut self.ranks[rank as usize].schedulers[scheduler as usize]
+    }
+
+    /// Issues chunks from a ready queue as the thresholds allow.
+    fn admit(&mut self, rank: u32, scheduler: u32) {
         let (threshold, batch) = (self.job.schedule.issue_threshold, self.job.schedule.issue_batch);
         let batch = if batch == 0 { u32::MAX } else { batch };
-        while threshold == 0 || self.ranks[rank as usize].first_phase < threshold {
+        while threshold == 0 || self.scheduler(rank, scheduler).first_phase < threshold {
             for _ in 0..batch {
-                if !self.issue_next(rank) {
+                if !self.issue_next(rank, scheduler) {
                     return;
                 }
             }
         }
     }
 
-    /// Issues the next chunk of a set in the ready queue, whatever goes first.
+    /// Issues the next chunk of a set in a ready queue, whatever goes first.
     pub(crate) fn issue_first(&mut self, id: u32) {
         let set = &mut self.sets[id];
-        let (rank, instance) = (set.rank as usize, set.instance);
+        let (rank, instance, scheduler) = (set.rank, set.instance, set.scheduler);
         let chunks = self.instances[instance].chunks.len() as u32;
         let chunk = set.next_chunk;
         set.next_chunk = (chunk + 1).min(chunks);
         if set.next_chunk == chunks {
-            self.ranks[rank].ready.retain(|&Reverse((_, ready))| ready != id);
+            self.scheduler(rank, scheduler).ready.retain(|&Reverse((_, ready))| ready != id);
         }
         let run = if chunk < chunks { self.instances[instance].run(chunk, self.sets[id].slot) } else { DONE };
         // It may have gone ahead because another rank had begun it.
@@ -204,14 +212,14 @@ impl<'a, N: Network> Engine<'a, N> {
     pub(crate) fn start_waiting(&mut self, run_id: u32) {
         let run = &self.runs[run_id];
         let key = (self.sets[run.set].priority, self.instances[run.instance].sequence, run.chunk, run_id);
-        let (rank, queue) = (run.rank as usize, run.queue as usize);
-        self.ranks[rank].queues[queue].waiting.remove(&key);
+        let (rank, queue, scheduler) = (run.rank, run.queue as usize, self.sets[run.set].scheduler);
+        self.scheduler(rank, scheduler).queues[queue].waiting.remove(&key);
         self.start(run_id);
     }
 
     /// Issues the next chunk of the set that goes first; false where there is none.
-    fn issue_next(&mut self, rank: u32) -> bool {
-        while let Some(&Reverse((_, id))) = self.ranks[rank as usize].ready.peek() {
+    fn issue_next(&mut self, rank: u32, scheduler: u32) -> bool {
+        while let Some(&Reverse((_, id))) = self.scheduler(rank, scheduler).ready.peek() {
             let set = &mut self.sets[id];
             let instance = &self.instances[set.instance];
             let chunks = instance.chunks.len() as u32;
@@ -230,12 +238,12 @@ impl<'a, N: Network> Engine<'a, N> {
                 let chunk = set.next_chunk;
                 set.next_chunk += 1;
                 if set.next_chunk == chunks {
-                    self.ranks[rank as usize].ready.pop();
+                    self.scheduler(rank, scheduler).ready.pop();
                 }
                 self.issue_chunk(id, chunk);
                 return true;
             }
-            self.ranks[rank as usize].ready.pop();
+            self.scheduler(rank, scheduler).ready.pop();
         }
         false
     }
@@ -289,7 +297,7 @@ impl<'a, N: Network> Engine<'a, N> {
         run
     }
 
-    /// Takes a chunk from the ready queue into its first phase.
+    /// Takes a chunk from a ready queue into its first phase.
     pub(crate) fn issue_chunk(&mut self, set_id: u32, chunk: u32) {
         let set = &self.sets[set_id];
         let run = self.run_of(set.instance, chunk, set.slot);
@@ -298,7 +306,8 @@ impl<'a, N: Network> Engine<'a, N> {
         let record = &mut self.instances[set.instance].record;
         record.ready_wait += u128::from(self.now.saturating_sub(issued).0);
         record.chunks += 1;
-        self.ranks[set.rank as usize].first_phase += 1;
+        let (rank, scheduler) = (set.rank, set.scheduler);
+        self.scheduler(rank, scheduler).first_phase += 1;
         self.enter_phase(run);
     }
 
@@ -308,13 +317,13 @@ impl<'a, N: Network> Engine<'a, N> {
         let run = &self.runs[run_id];
         let set_id = run.set;
         let set = &self.sets[set_id];
-        let (rank, position, slot) = (set.rank as usize, set.position, set.slot);
+        let (rank, position, slot, scheduler) = (set.rank, set.position, set.slot, set.scheduler);
         let phases = &self.job.plans[set.plan as usize].phases;
         let first = usize::from(run.phase);
         let next =
             (first..phases.len()).find(|&phase| phases[phase].takes_part(position)).unwrap_or(phases.len());
         if first == 0 && next > 0 {
-            self.ranks[rank].first_phase -= 1;
+            self.scheduler(rank, scheduler).first_phase -= 1;
         }
         let run = &mut self.runs[run_id];
         run.phase = next as u8;
@@ -351,27 +360,29 @@ impl<'a, N: Network> Engine<'a, N> {
         let lane = instance.sequence.wrapping_mul(chunks).wrapping_add(run.chunk) % lanes.queues;
         let queue = self.first_queue[dim] + u32::from(phase.leg) * lanes.queues + lane;
         let begun_elsewhere = run.begun >> run.phase & 1 == 1;
-        let (rank, key) = (set.rank as usize, (set.priority, instance.sequence, run.chunk, run_id));
+        let (rank, scheduler) = (set.rank, set.scheduler);
+        let key = (set.priority, instance.sequence, run.chunk, run_id);
         let run = &mut self.runs[run_id];
         run.entered = self.now;
         run.stage = Stage::Waiting;
         run.lane = lane;
         run.queue = queue;
-        if begun_elsewhere || self.job.schedule.outstanding == 0 && self.has_room(rank, queue, dim) {
+        let unlimited = self.job.schedule.outstanding == 0;
+        if begun_elsewhere || unlimited && self.has_room(rank as usize, scheduler as usize, queue, dim) {
             self.start(run_id);
             return;
         }
-        self.ranks[rank].queues[queue as usize].waiting.insert(key);
+        self.scheduler(rank, scheduler).queues[queue as usize].waiting.insert(key);
         // Room that this chunk has itself just left may be another one's by now.
-        if self.job.schedule.outstanding > 0 {
-            self.fill(rank as u32, dim);
+        if !unlimited {
+            self.fill(rank, scheduler, dim);
         }
     }
 
-    fn has_room(&self, rank: usize, queue: u32, dim: usize) -> bool {
+    fn has_room(&self, rank: usize, scheduler: usize, queue: u32, dim: usize) -> bool {
         let (active, outstanding) = (self.job.schedule.active_chunks, self.job.schedule.outstanding);
         let state = &self.ranks[rank];
-        (active == 0 || state.queues[queue as usize].running < active)
+        (active == 0 || state.schedulers[scheduler].queues[queue as usize].running < active)
             && (outstanding == 0 || state.running[dim] < outstanding)
     }
 
@@ -477,7 +488,7 @@ impl<'a, N: Network> Engine<'a, N> {
         record.queue_wait += u128::from(waited.0);
         record.chunks += 1;
         let rank = &mut self.ranks[set.rank as usize];
-        rank.queues[run.queue as usize].running += 1;
+        rank.schedulers[set.scheduler as usize].queues[run.queue as usize].running += 1;
         rank.running[dim] += 1;
         let dim = &mut self.record.dims[dim];
         if dim.running == 0 {
@@ -513,7 +524,7 @@ impl<'a, N: Network> Engine<'a, N> {
         let dim = usize::from(phase.dim);
         let run = &mut self.runs[run_id];
         let set = &self.sets[run.set];
-        let rank = set.rank;
+        let (rank, scheduler) = (set.rank, set.scheduler);
         let (queue, was_first) = (run.queue, run.phase == 0);
         let mark = Mark {
             rank,
@@ -533,9 +544,10 @@ impl<'a, N: Network> Engine<'a, N> {
         sums.network_delay += u128::from(tally.network_delay);
         sums.reduction += u128::from(tally.reduction);
         let state = &mut self.ranks[rank as usize];
-        state.queues[queue as usize].running -= 1;
         state.running[dim] -= 1;
-        state.first_phase -= u32::from(was_first);
+        let own = &mut state.schedulers[scheduler as usize];
+        own.queues[queue as usize].running -= 1;
+        own.first_phase -= u32::from(was_first);
         let active = &mut self.record.dims[dim];
         active.running -= 1;
         if active.running == 0 {
@@ -545,56 +557,58 @@ impl<'a, N: Network> Engine<'a, N> {
         run.last_sent = Time::ZERO;
         self.tracer.mark(mark);
         self.enter_phase(run_id);
-        self.fill(rank, dim);
+        self.fill(rank, scheduler, dim);
         if was_first {
-            self.admit(rank);
+            self.admit(rank, scheduler);
         }
     }
 
-    /// Starts what waits in the queues of a dimension, as far as there is room. Where the dimension has room for so many
-    /// chunks only, they are those that go first, whichever queues they wait in.
-    fn fill(&mut self, rank: u32, dim: usize) {
+    /// Starts what waits in a scheduler's queues of a dimension, as far as there is room. Where the dimension has room for
+    /// so many chunks only, they are those that go first, whichever queues of whichever scheduler they wait in.
+    fn fill(&mut self, rank: u32, scheduler: u32, dim: usize) {
         let first = self.first_queue[dim];
         let queues = first..first + 2 * self.job.dims[dim].queues;
         if self.job.schedule.outstanding > 0 {
-            while let Some(queue) = self.goes_first(rank as usize, dim, queues.clone()) {
-                let waiting = &mut self.ranks[rank as usize].queues[queue as usize].waiting;
+            while let Some((scheduler, queue)) = self.goes_first(rank as usize, dim, queues.clone()) {
+                let waiting = &mut self.scheduler(rank, scheduler).queues[queue as usize].waiting;
                 let Some((.., run)) = waiting.pop_first() else { break };
                 self.start(run);
             }
             return;
         }
         for queue in queues {
-            while self.has_room(rank as usize, queue, dim) {
-                let waiting = &mut self.ranks[rank as usize].queues[queue as usize].waiting;
+            while self.has_room(rank as usize, scheduler as usize, queue, dim) {
+                let waiting = &mut self.scheduler(rank, scheduler).queues[queue as usize].waiting;
                 let Some((.., run)) = waiting.pop_first() else { break };
                 self.start(run);
             }
         }
     }
 
-    /// Of the queues of a dimension that have room, the one that holds what goes first.
-    fn goes_first(&self, rank: usize, dim: usize, queues: Range<u32>) -> Option<u32> {
+    /// Of the queues of a dimension that have room, the one that holds what goes first, and whose it is.
+    fn goes_first(&self, rank: usize, dim: usize, queues: Range<u32>) -> Option<(u32, u32)> {
         let state = &self.ranks[rank];
         if state.running[dim] >= self.job.schedule.outstanding {
             return None;
         }
-        queues
-            .filter(|&queue| self.has_room(rank, queue, dim))
-            .filter_map(|queue| Some((state.queues[queue as usize].waiting.first()?, queue)))
-            .min()
-            .map(|(_, queue)| queue)
+        let of_scheduler = |(number, scheduler): (usize, &'_ Scheduler)| {
+            let first =
+                |queue: u32| Some((*scheduler.queues[queue as usize].waiting.first()?, number as u32, queue));
+            queues.clone().filter(|&queue| self.has_room(rank, number, queue, dim)).filter_map(first).min()
+        };
+        let (_, scheduler, queue) = state.schedulers.iter().enumerate().filter_map(of_scheduler).min()?;
+        Some((scheduler, queue))
     }
 
     fn set_done(&mut self, id: u32) {
         let set = &self.sets[id];
-        let (rank, slot, instance) = (set.rank, set.slot, set.instance);
+        let (rank, slot, instance, scheduler) = (set.rank, set.slot, set.instance, set.scheduler);
         let was_active = set.active;
         if was_active && (set.next_chunk as usize) < self.job.plans[set.plan as usize].chunks.len() {
             // Other ranks began all its chunks before their turn; its number may be used again.
-            self.ranks[rank as usize].ready.retain(|&Reverse((_, waiting))| waiting != id);
+            self.scheduler(rank, scheduler).ready.retain(|&Reverse((_, waiting))| waiting != id);
         }
-        let (at, issued) = set.issued.expect("a set that is done was issued");
+        let (at, issued) = self.sets[id].issued.expect("a set that is done was issued");
         self.sets.remove(id);
         self.instances[instance].sets[slot as usize] = DONE;
 

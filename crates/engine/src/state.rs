@@ -80,6 +80,9 @@ pub(crate) struct Resource {
 pub(crate) struct Place {
     pub(crate) group: u32,
     pub(crate) slot: u32,
+    /// Index in [`Rank::schedulers`] of the one that takes the group's chunks; [`NONE`] where the job has no collective
+    /// of the role.
+    pub(crate) scheduler: u32,
 }
 
 /// A finished collective, set or run.
@@ -140,6 +143,22 @@ pub(crate) struct Queue {
     pub(crate) waiting: BTreeSet<(u64, u32, u32, u32)>,
 }
 
+/// What takes chunks of a rank's collectives in turn: of one process group, or of all ([`crate::Schedulers`]).
+#[derive(Debug, Default)]
+pub(crate) struct Scheduler {
+    /// Sets with chunks that are not issued: `(priority, set)`.
+    pub(crate) ready: BinaryHeap<Reverse<(u64, u32)>>,
+    /// Chunks in their first phase.
+    pub(crate) first_phase: u32,
+    pub(crate) queues: Vec<Queue>,
+}
+
+impl Scheduler {
+    pub(crate) fn new(queues: u32) -> Self {
+        Self { queues: (0..queues).map(|_| Queue::default()).collect(), ..Self::default() }
+    }
+}
+
 /// Messages of one sender and tag.
 #[derive(Debug, Default)]
 pub(crate) struct Channel {
@@ -164,14 +183,10 @@ pub(crate) struct Rank {
     pub(crate) places: Vec<Place>,
     /// Sets that wait for their turn because of the limit on concurrent ones: `(priority, set)`.
     pub(crate) held: BinaryHeap<Reverse<(u64, u32)>>,
-    /// Sets with chunks that are not issued: `(priority, set)`.
-    pub(crate) ready: BinaryHeap<Reverse<(u64, u32)>>,
+    pub(crate) schedulers: Vec<Scheduler>,
     pub(crate) active_sets: u32,
     /// Sets issued so far.
     pub(crate) issued: u64,
-    /// Chunks in their first phase.
-    pub(crate) first_phase: u32,
-    pub(crate) queues: Vec<Queue>,
     /// Running chunks by accounting dimension.
     pub(crate) running: Vec<u32>,
     /// When the unit that combines received with local data is free.
@@ -203,6 +218,8 @@ pub(crate) struct Set {
     pub(crate) issued: Option<(At, Time)>,
     /// Whether its chunks may be issued.
     pub(crate) active: bool,
+    /// Index in [`Rank::schedulers`].
+    pub(crate) scheduler: u32,
     pub(crate) priority: u64,
     pub(crate) next_chunk: u32,
     /// Chunks that have not ended.

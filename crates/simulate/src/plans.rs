@@ -4,7 +4,7 @@
 
 mod named;
 
-use crate::scenario::{Collectives, Order};
+use crate::scenario::{Collectives, Order, Schedulers};
 use crate::watch::Watch;
 use crate::{own_plan, size, tiers};
 use named::Named;
@@ -104,6 +104,10 @@ pub(crate) fn schedule(spec: &Collectives) -> Schedule {
             Order::Fifo => syncline_engine::Order::Fifo,
             Order::Lifo => syncline_engine::Order::Lifo,
             Order::Priority => syncline_engine::Order::Priority,
+        },
+        schedulers: match spec.schedulers() {
+            Schedulers::PerGroup => syncline_engine::Schedulers::PerGroup,
+            Schedulers::PerRank => syncline_engine::Schedulers::PerRank,
         },
         issue_threshold: spec.issue_threshold,
         issue_batch: spec.issue_batch,

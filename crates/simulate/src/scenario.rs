@@ -476,6 +476,9 @@ pub struct Collectives {
     pub element: Bytes,
     /// Which set goes first.
     pub order: Order,
+    /// Whose chunks share the limits that follow; absent: see [`Collectives::schedulers`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub schedulers: Option<Schedulers>,
     /// T of astra2020 IV-B: new chunks are issued while fewer than this many are in their first phase; 0 means no
     /// limit.
     #[serde(with = "limit::unlimited")]
@@ -515,6 +518,7 @@ impl Default for Collectives {
             min_chunk: Bytes(4096),
             element: Bytes(4),
             order: Order::Fifo,
+            schedulers: None,
             issue_threshold: 8,
             issue_batch: 16,
             queues: 0,
@@ -526,6 +530,27 @@ impl Default for Collectives {
             reduction_rate: None,
         }
     }
+}
+
+impl Collectives {
+    /// Whose chunks share the endpoint's limits: those of a process group, unless the order is one over all collectives of
+    /// a rank.
+    pub fn schedulers(&self) -> Schedulers {
+        self.schedulers.unwrap_or(match self.order {
+            Order::Fifo => Schedulers::PerGroup,
+            Order::Lifo | Order::Priority => Schedulers::PerRank,
+        })
+    }
+}
+
+/// Whose chunks share `order`, `issue_threshold`, `issue_batch` and `active_chunks`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Schedulers {
+    /// Those of one process group.
+    PerGroup,
+    /// All of a rank.
+    PerRank,
 }
 
 /// Which set goes first.

@@ -3,7 +3,7 @@
 use crate::plans::Plans;
 use crate::scenario::{Fabric, Scenario};
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
-use syncline_engine::{CollectivePlan, PhasePlan, Schedule};
+use syncline_engine::{CollectivePlan, PhasePlan, Schedule, Schedulers};
 use syncline_fabric::Symmetry;
 use syncline_plan::program::{Op, Seat, program};
 use syncline_units::Bytes;
@@ -156,6 +156,16 @@ pub(crate) fn many(
         .into()
 }
 
+/// Schedulers of `simulated` ranks, which have as many as all ranks have on average.
+fn schedulers(workload: &Workload, schedule: &Schedule, simulated: u64) -> u64 {
+    if schedule.schedulers == Schedulers::PerRank {
+        return simulated;
+    }
+    let roles = workload.roles.iter().zip(workload.with_collectives()).filter(|&(_, with)| with);
+    let all: u64 = roles.map(|(role, _)| u64::from(role.groups()) * u64::from(role.size())).sum();
+    (u128::from(all) * u128::from(simulated)).div_ceil(u128::from(workload.ranks.max(1))) as u64
+}
+
 /// What is simulated, and with it the memory that it takes: at most `limit`.
 pub(crate) fn memory(
     workload: &Workload,
@@ -166,8 +176,8 @@ pub(crate) fn memory(
 ) -> Diagnostics {
     let mut errors = Diagnostics::new();
     let ranks = u64::from(simulated(workload, symmetry));
-    let queues =
-        plans.dims.iter().map(|lanes| 2 * u64::from(lanes.queues)).sum::<u64>().saturating_mul(ranks);
+    let of_scheduler = plans.dims.iter().map(|lanes| 2 * u64::from(lanes.queues)).sum::<u64>();
+    let queues = of_scheduler.saturating_mul(schedulers(workload, schedule, ranks));
     if queues > QUEUES {
         errors.push(
             Diagnostic::error(Code::BadValue, "too many scheduling queues to simulate one by one")

@@ -393,7 +393,11 @@ fn a_limit_does_not_let_ranks_wait_for_each_other_for_ever() {
     assert_eq!(limited(""), 2 * half + message + 2 * half);
     // Limits are kept until nothing else is left to happen: until what ranks 0 and 2 sent to the late ones has arrived.
     for limit in ["active_chunks", "concurrent", "issue_threshold"] {
-        assert_eq!(limited(&format!(r#", "{limit}": 1"#)), half + 2 * half + message + 2 * half, "{limit}");
+        assert_eq!(
+            limited(&format!(r#", "schedulers": "per_rank", "{limit}": 1"#)),
+            half + 2 * half + message + 2 * half,
+            "{limit}"
+        );
     }
 }
 

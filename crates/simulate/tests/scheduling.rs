@@ -190,3 +190,61 @@ fn every_step_of_an_all_reduce_pays_the_injection_latency_twice() {
         assert!((with - without - f64::from(2 * 100 * steps)).abs() < 1e-6, "{with} {without}");
     }
 }
+
+/// When two all-reduces of 8 us each are over: one of a weight gradient, issued at 1 us among data-parallel ranks, and one
+/// of an input gradient, issued at 2 us among model-parallel ranks. They have no link in common. Two ranks share a layer's
+/// compute, so each gradient takes 1 us.
+fn of_two_groups(collectives: &Value, dims: &Value, model: &Value) -> (f64, f64) {
+    let reduce = json!({"kind": "all_reduce", "bytes": "8000B"});
+    let timeline = simulate(&json!({
+        "schema": "syncline/1",
+        "workload": {"source": "layers", "parallel": {"model": model, "data": "rest"}, "layers": [
+            {"name": "bottom"},
+            {"name": "top", "weight_grad": {"time": "2us"}, "input_grad": {"time": "2us"},
+                "communication": {"weight_grad": reduce, "input_grad": reduce}}]},
+        "fabric": {"dims": dims},
+        "collectives": collectives,
+    }));
+    let table = timeline.table("collectives").unwrap();
+    let Data::Text(groups) = &table.column("group").unwrap().data else { unreachable!() };
+    let Data::Float(finish) = &table.column("finish_s").unwrap().data else { unreachable!() };
+    let of = |group: &str| {
+        let row = groups.iter().position(|name| name == group).unwrap();
+        (finish[row] * 1e9).round() / 1e3
+    };
+    (of("data.0"), of("model.0"))
+}
+
+#[test]
+fn a_process_group_does_not_wait_behind_chunks_of_another_one() {
+    let two = json!([
+        {"name": "local", "shape": "fully_connected", "size": 2, "rate": "1GB/s"},
+        {"name": "global", "shape": "fully_connected", "size": 2, "rate": "1GB/s"},
+    ]);
+    let one = json!([{"name": "d", "shape": "fully_connected", "size": 4, "rate": "1GB/s"}]);
+    let apart = |limit: &str, more: &Value| {
+        let mut settings = json!({"chunks": 10, "element": "1B", "min_chunk": "1B", "issue_batch": 1,
+            "issue_threshold": 0, "active_chunks": 0,
+            "all_reduce": "baseline", "algorithms": {"default": {"all_reduce": "direct"}}});
+        settings[limit] = json!(1);
+        for (key, value) in more.as_object().unwrap() {
+            settings[key] = value.clone();
+        }
+        [
+            of_two_groups(&settings, &two, &json!({"dims": ["local"]})),
+            of_two_groups(&settings, &one, &json!({"degree": 2})),
+        ]
+    };
+    // In one dimension, a rank's chunks of both groups wait in the same queues where the rank has one scheduler.
+    for (limit, [of_two, of_one]) in
+        [("issue_threshold", [(9.0, 17.0), (9.0, 17.0)]), ("active_chunks", [(9.0, 10.0), (9.0, 17.0)])]
+    {
+        for side_by_side in [json!({}), json!({"order": "lifo", "schedulers": "per_group"})] {
+            assert_eq!(apart(limit, &side_by_side), [(9.0, 10.0); 2], "{limit}, {side_by_side}");
+        }
+        assert_eq!(apart(limit, &json!({"schedulers": "per_rank"})), [of_two, of_one], "{limit}");
+    }
+    // An order that is one over all collectives of a rank is that of its one scheduler: the last one goes first as soon as
+    // there is room.
+    assert_eq!(apart("issue_threshold", &json!({"order": "lifo"})), [(17.0, 10.6); 2]);
+}

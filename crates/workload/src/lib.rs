@@ -116,6 +116,17 @@ impl Workload {
         self.class_runs[run - 1].1
     }
 
+    /// By role: whether the job has collectives of it.
+    pub fn with_collectives(&self) -> Vec<bool> {
+        let mut with = vec![false; self.roles.len()];
+        for task in self.classes.iter().flat_map(|graph| &graph.tasks) {
+            if let TaskKind::Collective { role, .. } = task.kind {
+                with[role.index()] = true;
+            }
+        }
+        with
+    }
+
     /// The sum of a number over all ranks of which those of a class have the same, given its task graph.
     pub fn sum(&self, of: impl Fn(&TaskGraph) -> u128) -> u128 {
         let ends = self.class_runs.iter().skip(1).map(|&(first, _)| first).chain([self.ranks]);

@@ -69,8 +69,10 @@ impl<N: Network> Engine<'_, N> {
             shift_resource(&mut rank.compute, by, iterations);
             shift_resource(&mut rank.memory, by, iterations);
             shift_heap(&mut rank.held, |(priority, _)| shift_priority(priority, own));
-            shift_heap(&mut rank.ready, |(priority, _)| shift_priority(priority, own));
-            for queue in &mut rank.queues {
+            for scheduler in &mut rank.schedulers {
+                shift_heap(&mut scheduler.ready, |(priority, _)| shift_priority(priority, own));
+            }
+            for queue in rank.schedulers.iter_mut().flat_map(|scheduler| &mut scheduler.queues) {
                 let shift = |(mut priority, sequence, chunk, run): (u64, u32, u32, u32)| {
                     let instance = self.runs[run].instance;
                     let role = usize::from(self.instances[instance].record.role);

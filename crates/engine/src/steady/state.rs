@@ -7,6 +7,8 @@ use crate::calendar::{Event, Kind};
 use crate::record::CollectiveRecord;
 use crate::state::{At, Cause, DONE, Message, NONE, Rank, Resource, Run, Set};
 use crate::{Engine, Network, Order};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use syncline_units::Time;
 
 impl<N> Engine<'_, N> {
@@ -89,21 +91,18 @@ impl<N: Network> Writer<'_, '_, N> {
         }
         self.resource(&rank.compute);
         self.resource(&rank.memory);
-        for heap in [&rank.held, &rank.ready] {
-            let mut sets: Vec<_> = heap.iter().map(|entry| entry.0).collect();
-            sets.sort_unstable();
-            self.push([sets.len() as u64]);
-            for (_, set) in sets {
-                self.set_name(&self.engine.sets[set]);
+        self.sets(&rank.held);
+        for scheduler in &rank.schedulers {
+            self.sets(&scheduler.ready);
+            self.push([u64::from(scheduler.first_phase)]);
+            for queue in &scheduler.queues {
+                self.push([u64::from(queue.running), queue.waiting.len() as u64]);
+                for &(.., run) in &queue.waiting {
+                    self.run_name(run);
+                }
             }
         }
-        self.push([rank.active_sets, rank.first_phase, rank.communicating].map(u64::from));
-        for queue in &rank.queues {
-            self.push([u64::from(queue.running), queue.waiting.len() as u64]);
-            for &(.., run) in &queue.waiting {
-                self.run_name(run);
-            }
-        }
+        self.push([rank.active_sets, rank.communicating].map(u64::from));
         self.push(rank.running.iter().map(|&running| u64::from(running)));
         self.push([self.ahead(rank.reducer_free), cause(rank.last_cause)]);
         // Lists of any length begin with it, so that two states do not read alike by chance.
@@ -114,6 +113,16 @@ impl<N: Network> Writer<'_, '_, N> {
                 self.push(self.at(at));
                 self.push([self.past(since)]);
             }
+        }
+    }
+
+    /// Sets in the order in which they go.
+    fn sets(&mut self, heap: &BinaryHeap<Reverse<(u64, u32)>>) {
+        let mut sets: Vec<_> = heap.iter().map(|entry| entry.0).collect();
+        sets.sort_unstable();
+        self.push([sets.len() as u64]);
+        for (_, set) in sets {
+            self.set_name(&self.engine.sets[set]);
         }
     }
 

@@ -52,11 +52,14 @@ pub(crate) fn collectives(round: bool) -> impl Strategy<Value = Value> {
         ]),
         1u32..9,
         prop::sample::select(vec!["fifo", "lifo", "priority"]),
+        prop::sample::select(vec!["per_group", "per_rank"]),
         (0u32..4, 0u32..4, 0u32..3, 0u32..3, 0u32..3, 0u32..3),
         (number(round, &[0, 50], 0..50), number(round, &[0, 50], 0..50), any::<bool>()),
     )
-        .prop_map(|(composition, chunks, order, (threshold, batch, active, outstanding, concurrent, queues), delays)| {
+        .prop_map(|(composition, chunks, order, schedulers, limits, delays)| {
+            let (threshold, batch, active, outstanding, concurrent, queues) = limits;
             let mut spec = json!({"all_reduce": composition, "chunks": chunks, "order": order, "min_chunk": "1B",
+                "schedulers": schedulers,
                 "issue_threshold": threshold, "issue_batch": batch, "active_chunks": active,
                 "outstanding": outstanding, "concurrent": concurrent, "queues": queues,
                 "endpoint_delay": format!("{}ns", delays.0), "injection_latency": format!("{}ns", delays.1)});
