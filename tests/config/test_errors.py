@@ -322,6 +322,20 @@ error[SL0102]: value not allowed
   = note: key `workload.model`
   = help: did you mean `resnet50`?""",
     ),
+    "a model that is not built in": (
+        HEAD + "workload: { model: llama3_8b }\n" + FABRIC,
+        """\
+error[SL0102]: value not allowed
+ --> s.yaml:2:20
+  |
+2 | workload: { model: llama3_8b }
+  |                    ^^^^^^^^^ found `llama3_8b`
+  |
+  = note: allowed: one of resnet50, vgg16, transformer, transformer_big,
+          decoder, transformer_17b, gpt3_175b, transformer_1t, dlrm, mlp
+  = note: key `workload.model`
+  = help: for any other model, give the path of its `config.json` from Hugging Face""",
+    ),
     "a parameter of another model": (
         HEAD + "workload: { model: mlp, sequence: 128 }\n" + FABRIC,
         """\

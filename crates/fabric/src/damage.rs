@@ -27,6 +27,8 @@ impl Damage {
                 .expect("links of a fabric make a graph");
             let passages = fabric.passages();
             let graph = if passages.is_empty() { graph } else { graph.with_passages(passages.to_vec()) };
+            let nodes = fabric.nodes();
+            let graph = if nodes.is_empty() { graph } else { graph.with_nodes(nodes.to_vec()) };
             (graph, ids)
         });
         Self { slow, dead, rest }

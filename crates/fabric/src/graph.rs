@@ -61,6 +61,8 @@ pub struct Graph {
     core: Vec<u32>,
     /// What may pass through each vertex; empty where everything may.
     passages: Vec<Passage>,
+    /// The node that an NPU or a switch is a part of, [`NOWHERE`] of the others; empty where there are none.
+    nodes: Vec<u32>,
     /// `next[destination][vertex of the core]`: the vertex to go to, found when a destination is first asked for.
     next: Vec<OnceLock<Box<[u32]>>>,
     /// All shortest paths to each destination, likewise.
@@ -171,6 +173,7 @@ impl Graph {
             gates: Vec::new(),
             core: Vec::new(),
             passages: Vec::new(),
+            nodes: Vec::new(),
             next,
             equal,
             ecmp: None,
@@ -198,6 +201,36 @@ impl Graph {
         self.passages = passages;
         self.find_core();
         self
+    }
+
+    /// Says which node each vertex is a part of; [`NOWHERE`] of those that are part of none. What goes from an NPU to another
+    /// of its node stays in the node where a switch there joins them, as NCCL has it.
+    #[must_use]
+    pub(crate) fn with_nodes(mut self, nodes: Vec<u32>) -> Self {
+        debug_assert_eq!(nodes.len(), self.vertices() as usize);
+        self.nodes = nodes;
+        self
+    }
+
+    /// The node that each vertex is a part of; empty where there are none.
+    pub(crate) fn nodes(&self) -> &[u32] {
+        &self.nodes
+    }
+
+    /// Whether the step from `from` to its neighbour `to` leads from an NPU over the network although a switch of its node joins
+    /// it with `destination`.
+    fn leaves_node(&self, from: u32, to: u32, destination: u32) -> bool {
+        let node = |vertex: u32| self.nodes.get(vertex as usize).copied().unwrap_or(NOWHERE);
+        let own = node(from);
+        let inside = |vertex: u32| vertex >= self.npus && node(vertex) == own;
+        from < self.npus
+            && own != NOWHERE
+            && own == node(destination)
+            && !inside(to)
+            && self.leaving(from).iter().any(|id| {
+                let switch = self.links[id.index()].to;
+                inside(switch) && !self.between(switch, destination).is_empty()
+            })
     }
 
     /// What may pass through each vertex; empty where everything may.
@@ -405,6 +438,9 @@ impl Graph {
 
     /// Whether a flow may go on to `destination` when it comes from `from` to its neighbour `at`.
     fn may_enter(&self, from: u32, at: u32, destination: u32, distance: &[u32]) -> bool {
+        if self.leaves_node(from, at, destination) {
+            return false;
+        }
         at == destination
             || match self.passage(at) {
                 Passage::Through => true,

@@ -251,6 +251,14 @@ impl Fabric {
         }
     }
 
+    /// The node that each vertex is a part of; empty where there are none.
+    fn nodes(&self) -> &[u32] {
+        match &self.kind {
+            Kind::Regular(_) => &[],
+            Kind::Graph(graph) => graph.nodes(),
+        }
+    }
+
     /// Pairs of NPUs that have an explicit path.
     pub fn explicit_paths(&self) -> usize {
         match &self.kind {

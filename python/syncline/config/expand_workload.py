@@ -57,6 +57,9 @@ class Built:
     """For people."""
 
 
+_OTHER_MODELS = "for any other model, give the path of its `config.json` from Hugging Face"
+
+
 def model(source: Source) -> tuple[Built | None, list[Diagnostic]]:
     """The model that the workload names, if it names one; and what is wrong with the keys of its own."""
     from syncline.models import registry
@@ -82,6 +85,8 @@ def model(source: Source) -> tuple[Built | None, list[Diagnostic]]:
         unknown = info is not None and key != "model" and key not in known
         own = [*_OWN, *known] if unknown else []
         hint = other_tools.hint(key) if unknown else None
+        if key == "model" and not each.nearest:
+            hint = _OTHER_MODELS
         problems.append(
             error(
                 "SL0101" if unknown else "SL0102",

@@ -19,6 +19,8 @@ pub(super) struct Blueprint {
     pub(super) hosts_per_leaf: Option<u32>,
     /// What may pass through vertices; empty where everything may.
     pub(super) passages: Vec<Passage>,
+    /// The node that a vertex is a part of, and `u32::MAX` of the others; empty where there are no nodes.
+    pub(super) nodes: Vec<u32>,
     /// Sizes of the grid that hosts stand in, lowest dimension first, where their paths may take it dimension by dimension.
     pub(super) grid: Option<Vec<u32>>,
     /// Names and sizes of the axes in which ranks are naturally arranged, lowest first; empty where they are one.
@@ -116,6 +118,7 @@ impl Blueprint {
             errors
         })?;
         let graph = if self.passages.is_empty() { graph } else { graph.with_passages(self.passages) };
+        let graph = if self.nodes.is_empty() { graph } else { graph.with_nodes(self.nodes) };
         Ok(Fabric::built(graph, parts, self.known))
     }
 }

@@ -82,6 +82,7 @@ impl Clos {
             ],
             hosts_per_leaf: Some(hosts_per_leaf),
             passages: Vec::new(),
+            nodes: Vec::new(),
             grid: None,
             axes: Vec::new(),
             layout: Layout::Levels,

@@ -115,6 +115,7 @@ pub(super) fn draw(spec: &Dragonfly) -> Drawn {
         ],
         hosts_per_leaf: Some(p),
         passages: Vec::new(),
+        nodes: Vec::new(),
         grid: None,
         axes: Vec::new(),
         layout: Layout::Circle,

@@ -109,6 +109,7 @@ pub(super) fn draw(spec: &Expander, seed: u64) -> Drawn {
         tiers,
         hosts_per_leaf,
         passages: Vec::new(),
+        nodes: Vec::new(),
         grid: None,
         axes: Vec::new(),
         layout: Layout::Circle,

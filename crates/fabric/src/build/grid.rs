@@ -115,6 +115,7 @@ fn grid(family: &'static str, sizes: &[u32], wire: Wire, cables: u32, steps: fn(
         tiers: vec![Cables { name: "host-host", kind: LinkKind::Direct, wire, ends }],
         hosts_per_leaf: None,
         passages: Vec::new(),
+        nodes: Vec::new(),
         grid: None,
         axes: sizes.iter().enumerate().map(|(at, &size)| (format!("dim{}", at + 1), size)).collect(),
         layout: Layout::Grid(sizes.to_vec()),

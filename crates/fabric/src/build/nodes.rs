@@ -149,6 +149,9 @@ pub(super) fn fill(outer: Blueprint, spec: &Nodes) -> Drawn {
     let card = if direct { Passage::Router } else { Passage::Across };
     let passages =
         [(npu, total), (Passage::Through, count * switches), (card, cards), (Passage::Through, above)];
+    let outside = std::iter::repeat_n(u32::MAX, (cards + above) as usize);
+    let members = (0..total).map(|npu| npu / npus).chain((0..count * switches).map(|at| at / switches));
+    let members = members.chain(outside).collect();
     let sort = |name, kind, height, count, group| Sort { name, kind, height, count, group };
     let mut levels = vec![
         sort("NPU", VertexKind::Npu, 0, total, npus),
@@ -163,6 +166,7 @@ pub(super) fn fill(outer: Blueprint, spec: &Nodes) -> Drawn {
         levels,
         tiers,
         hosts_per_leaf: outer.hosts_per_leaf,
+        nodes: if npus > 1 { members } else { Vec::new() },
         passages: passages.into_iter().flat_map(|(each, count)| vec![each; count as usize]).collect(),
         grid: None,
         axes: vec![("node".to_owned(), npus), ("network".to_owned(), count)],

@@ -40,6 +40,7 @@ pub(super) fn draw(spec: &Star) -> Drawn {
         }],
         hosts_per_leaf: Some(hosts),
         passages: Vec::new(),
+        nodes: Vec::new(),
         grid: None,
         axes: Vec::new(),
         layout: Layout::Levels,

@@ -57,7 +57,7 @@ fn forgotten(fabric: &Fabric) -> Fabric {
         crate::Graph::new(fabric.npus(), switches, links.collect(), crate::Routing::Shortest).unwrap();
     let graph =
         if fabric.passages().is_empty() { graph } else { graph.with_passages(fabric.passages().to_vec()) };
-    Fabric::graph(graph)
+    Fabric::graph(if fabric.nodes().is_empty() { graph } else { graph.with_nodes(fabric.nodes().to_vec()) })
 }
 
 /// Al-Fares et al. 2008: k³/4 hosts, 5k²/4 switches of k ports, three links for each host, full bisection, six links between
@@ -231,6 +231,49 @@ fn nodes_talk_inside_and_outside() {
         [(LinkKind::ScaleUp, 96), (LinkKind::Pcie, 32), (LinkKind::Host, 16), (LinkKind::Uplink, 4)]
     );
     assert_eq!(shared.link(LinkId(0)).rate, Rate(150 * 8_000_000_000));
+}
+
+/// NPUs of a node talk over its switches even where a leaf, a switch or a router joins them in as few links, or fewer; over the
+/// network only where no link is left inside.
+#[test]
+fn what_goes_to_an_npu_of_the_same_node_stays_inside() {
+    let node = r#""nodes": {"npus": 4, "rate": "450GB/s", "switches": 2}"#;
+    for network in [
+        r#"{"leaf_spine": {"leaves": 2, "hosts_per_leaf": 8, "spines": 2, "rate": "100Gb/s"}}"#,
+        r#"{"switch": {"hosts": 16, "rate": "100Gb/s"}}"#,
+        r#"{"fat_tree": {"k": 4, "rate": "100Gb/s"}}"#,
+        r#"{"torus": {"sizes": [4, 4], "rate": "100Gb/s"}}"#,
+        r#"{"hypercube": {"dimensions": 4, "rate": "100Gb/s"}}"#,
+    ] {
+        let fabric = built(&format!(r#"{{"network": {network}, {node}}}"#));
+        let inside = |from: u32, to: u32| from != to && from / 4 == to / 4;
+        for (from, to) in
+            (0..16).flat_map(|from| (0..16).map(move |to| (from, to))).filter(|&(a, b)| inside(a, b))
+        {
+            let routes = (0..8).map(|lane| {
+                let mut path = Vec::new();
+                assert!(fabric.route(NpuId(from), NpuId(to), lane, &mut path));
+                path
+            });
+            for path in routes.chain(fabric.routes(NpuId(from), NpuId(to), 0, 9)) {
+                let over: Vec<String> =
+                    path.iter().map(|&id| fabric.vertex_name(fabric.link(id).to)).collect();
+                assert!(
+                    over.len() == 2 && over[0].starts_with("NVSwitch"),
+                    "{network}: {from} to {to} over {over:?}"
+                );
+            }
+        }
+        let cut = (0..fabric.links()).map(LinkId).filter(|&id| {
+            let link = fabric.link(id);
+            link.from == 0 && fabric.vertex_name(link.to).starts_with("NVSwitch")
+        });
+        let cut = cut.collect();
+        let fabric = fabric.damaged(Default::default(), cut);
+        let over = hops(&fabric, 0, 1).unwrap();
+        assert!(!over[0].starts_with("NVSwitch"), "{network}: {over:?}");
+        assert!(hops(&fabric, 2, 1).unwrap()[0].starts_with("NVSwitch"));
+    }
 }
 
 /// Card i of every node is on leaf i: NPUs of one number are two links apart, all others cross a spine.
