@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 import syncline
-from syncline.report.html.packets import _highest, _percentiles
+from syncline.report.html.packets import _percentiles
 from syncline.report.html.page import report
-from syncline.report.html.source import Source
 from tests.report.runs import OF_PACKETS, SMALL, embedded, incast, packets
 
 
@@ -126,10 +125,26 @@ def test_round_trips_are_those_of_the_summary(lossy: syncline.Result) -> None:
 
 
 def test_a_connection_belongs_to_the_highest_dimension_on_its_way(lossy: syncline.Result) -> None:
-    source = Source(lossy)
-    assert [_highest(source, *ends) for ends in ((0, 3), (0, 4), (0, 7), (5, 13), (5, 5))] == [
-        *("up", "out", "out", "out", ""),
-    ]
+    """`up` has four NPUs, which are numbered one after the other."""
+    flows = lossy.table("flows")
+    pods = [[int(name.removeprefix("NPU ")) // 4 for name in flows[end]] for end in ("from", "to")]
+    assert flows["dimension"] == ["up" if start == end else "out" for start, end in zip(*pods, strict=True)]
+    assert set(flows["dimension"]) == {"up", "out"}
+
+
+def test_connections_have_the_names_of_their_ends() -> None:
+    result = syncline.simulate(
+        workload={"collective": "all_to_all", "bytes": "64kB"},
+        fabric={
+            "npus": ["ada", "bob"],
+            "switches": ["top"],
+            "links": [{"from": name, "to": "top", "rate": "100Gb/s"} for name in ("ada", "bob")],
+        },
+        network="packet",
+    )
+    flows = result.table("flows")
+    assert sorted(zip(flows["from"], flows["to"], strict=True)) == [("ada", "bob"), ("bob", "ada")]
+    assert set(flows["dimension"]) == {"network"}
 
 
 def test_percentiles_are_the_nearest_rank() -> None:

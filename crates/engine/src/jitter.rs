@@ -1,7 +1,8 @@
 //! Seeded jitter: ranks that begin apart, and compute whose time varies from task to task.
 //!
 //! Every number is drawn by its place alone: the seed, the rank, the iteration and the task. It does not depend on what
-//! was drawn before, so the same task of the same rank takes the same time under every network model and plan.
+//! was drawn before, so the same task of the same rank takes the same time under every network model and plan. Each of
+//! several jobs has a seed of its own, and numbers its ranks from 0: it draws the same whatever runs beside it.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -16,7 +17,8 @@ const BLOCK: u128 = 16;
 /// What varies, and by how much.
 #[derive(Clone, Debug)]
 pub struct Jitter {
-    generator: ChaCha8Rng,
+    /// The first rank of each job, ascending from 0, and what the job's ranks draw from.
+    generators: Vec<(u32, ChaCha8Rng)>,
     start: Time,
     /// Parameters of the logarithm of the factor: mean and standard deviation. `None` where compute does not vary.
     compute: Option<(f64, f64)>,
@@ -34,7 +36,17 @@ impl Jitter {
         // A lognormal factor of mean 1: s^2 = ln(1 + c^2), m = -s^2 / 2.
         let square = libm::log1p(compute * compute);
         let compute = (compute > 0.0).then(|| (-square / 2.0, libm::sqrt(square)));
-        Self { generator: ChaCha8Rng::seed_from_u64(seed), start, compute }
+        Self { generators: vec![(0, ChaCha8Rng::seed_from_u64(seed))], start, compute }
+    }
+
+    /// The same, in which ranks draw what they draw in their own job: that of each `(first rank, seed)`, ascending from 0,
+    /// where the first has number 0.
+    #[must_use]
+    pub fn of_jobs(mut self, jobs: impl IntoIterator<Item = (u32, u64)>) -> Self {
+        self.generators =
+            jobs.into_iter().map(|(first, seed)| (first, ChaCha8Rng::seed_from_u64(seed))).collect();
+        debug_assert!(self.generators.first().is_some_and(|&(first, _)| first == 0));
+        self
     }
 
     /// Whether compute times vary.
@@ -79,8 +91,10 @@ impl Jitter {
 
     /// Two numbers that belong to a place.
     fn draw(&self, stream: u64, rank: u32, place: u64) -> [u64; 2] {
-        let mut generator = self.generator.clone();
-        generator.set_stream(stream | u64::from(rank));
+        let job = self.generators.partition_point(|&(first, _)| first <= rank) - 1;
+        let (first, generator) = &self.generators[job];
+        let mut generator = generator.clone();
+        generator.set_stream(stream | u64::from(rank - first));
         generator.set_word_pos(u128::from(place) * BLOCK);
         [generator.next_u64(), generator.next_u64()]
     }
@@ -135,6 +149,18 @@ mod tests {
             factors.sort_by(f64::total_cmp);
             let median = (-(1.0 + wanted * wanted).ln() / 2.0).exp();
             assert!((factors[count as usize / 2] / median - 1.0).abs() < 0.02 * (1.0 + wanted), "{wanted}");
+        }
+    }
+
+    /// Ranks of joined jobs draw what they draw in their own.
+    #[test]
+    fn jobs_draw_as_they_do_alone() {
+        let jitter = |seed| Jitter::new(Time(1 << 40), 0.1, seed);
+        let joined = jitter(0).of_jobs([(0, 5), (3, 7), (4, 5)]);
+        for (rank, seed, own) in [(0, 5, 0), (2, 5, 2), (3, 7, 0), (4, 5, 0), (9, 5, 5)] {
+            assert_eq!(joined.start(rank), jitter(seed).start(own));
+            let work = Time(1 << 40);
+            assert_eq!(joined.time(rank, 1, 2, work), jitter(seed).time(own, 1, 2, work));
         }
     }
 

@@ -4,7 +4,7 @@
 //! - [`framing`]: what links add to packets; [`layout`]: links and switches;
 //! - [`packet`], [`queue`]: what travels, and what happens next;
 //! - [`port`], `marking`: where packets wait, and which are marked; `gate`, `switching`: the same where ports share a
-//!   buffer or are told to pause;
+//!   buffer or are told to pause; `turns`: who sends next at an NPU that forwards;
 //! - `flow`: a connection and its messages; `ways`: the ports that it leads over; [`tcp`], [`rdma`]: what carries them;
 //! - [`simulation`]: all of that on a network, told of by a [`Sink`]; [`meter`]: queues and losses over time; [`stalls`]:
 //!   what time-outs cost;
@@ -30,6 +30,7 @@ mod switching;
 mod tables;
 pub mod tcp;
 mod trips;
+mod turns;
 mod ways;
 
 pub use framing::Framing;

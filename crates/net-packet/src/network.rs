@@ -320,8 +320,9 @@ impl Network for Packets<'_> {
         }
         let given_up = |&(_, flow): &((u32, u32, u32), u32)| self.simulation.is_given_up(flow);
         let ((from, to, _), _) = self.flows().find(given_up)?;
+        let (from, to) = (self.fabric.vertex_name(from), self.fabric.vertex_name(to));
         Some((
-            format!("the connection from NPU {from} to NPU {to} was given up after 8 time-outs in a row"),
+            format!("the connection from {from} to {to} was given up after 8 time-outs in a row"),
             "let switches pause their senders (`network.pfc: true`), make their buffers larger, or let rates fall \
              (`network.congestion: dcqcn`)",
         ))

@@ -6,6 +6,7 @@ use crate::packet::Packet;
 use crate::port::NONE;
 use crate::queue::{Event, Kind};
 use crate::simulation::{Simulation, Sink};
+use crate::turns::Next;
 use syncline_units::Time;
 
 impl Simulation {
@@ -42,10 +43,10 @@ impl Simulation {
         state.count.longest = state.count.longest.max((queue as f64 / state.speed) as u64);
         gate.bytes += size;
         let waiting = Waiting { packet, bytes, from, came: now };
-        if packet.is(Packet::NOTIFIES) {
-            gate.urgent.push_back(waiting)
-        } else {
-            gate.queue.push_back(waiting)
+        match &mut gate.turns {
+            _ if packet.is(Packet::NOTIFIES) => gate.urgent.push_back(waiting),
+            Some(turns) if from != NONE => turns.push(waiting, self.longest_packet),
+            _ => gate.queue.push_back(waiting),
         }
         if switch != NONE && from != NONE {
             let ingress = &mut self.ingress[from as usize];
@@ -74,15 +75,9 @@ impl Simulation {
         let waiting = match (gate.urgent.pop_front(), gate.paused) {
             (Some(urgent), _) => urgent,
             (None, Some(_)) => return,
-            (None, None) => match gate.queue.pop_front() {
+            (None, None) => match self.next_of(port) {
                 Some(waiting) => waiting,
-                None => match self.pull(port) {
-                    Some(pulled) => {
-                        self.gate(port).bytes += u64::from(pulled.bytes);
-                        pulled
-                    }
-                    None => return,
-                },
+                None => return,
             },
         };
         let now = self.now;
@@ -103,6 +98,38 @@ impl Simulation {
         if self.is_begun(waiting.packet) {
             self.list(waiting.packet.flow);
         }
+    }
+
+    /// The next packet of a port, taken from where it waits.
+    #[inline]
+    fn next_of(&mut self, port: u32) -> Option<Waiting> {
+        let longest = self.longest_packet;
+        loop {
+            let Some(turns) = self.gate(port).turns.as_mut().filter(|turns| !turns.is_empty()) else {
+                return self.own(port);
+            };
+            if let Next::Input(number) = turns.next(longest) {
+                return turns.take(number);
+            }
+            let own = self.own(port);
+            let turns = self.gate(port).turns.as_mut()?;
+            match own {
+                Some(own) => {
+                    turns.sends(own.bytes);
+                    return Some(own);
+                }
+                None => turns.skips(longest),
+            }
+        }
+    }
+
+    /// The next packet of a port but for what takes turns with it.
+    fn own(&mut self, port: u32) -> Option<Waiting> {
+        self.gate(port).queue.pop_front().or_else(|| {
+            let pulled = self.pull(port)?;
+            self.gate(port).bytes += u64::from(pulled.bytes);
+            Some(pulled)
+        })
     }
 
     /// Whether a packet is data at its own host.

@@ -119,9 +119,15 @@ pub(crate) fn flows(network: &Packets<'_>) -> Table {
         rows.sort_by_key(|&(pair, ..)| pair);
     }
     let whole = |of: &dyn Fn(usize) -> u64| (0..rows.len()).map(|row| of(row) as i64).collect::<Vec<i64>>();
+    let fabric = network.fabric();
+    let named = |of: &dyn Fn((u32, u32, u32)) -> u32| {
+        rows.iter().map(|row| fabric.vertex_name(of(row.0))).collect::<Vec<String>>()
+    };
+    let dim = |flow: u32| fabric.dims().get(usize::from(simulation.set(flow)));
+    let dimension = |flow: u32| dim(flow).map_or("network", |dim| dim.name.as_str()).to_owned();
     Table::new("flows", "A connection, one direction of it, with `packet`")
-        .with("from", "NPU that sends", whole(&|row| u64::from(rows[row].0.0)))
-        .with("to", "NPU that receives", whole(&|row| u64::from(rows[row].0.1)))
+        .with("from", "NPU that sends", named(&|(from, ..)| from))
+        .with("to", "NPU that receives", named(&|(_, to, _)| to))
         .with("lane", "Which of several ways it takes", whole(&|row| u64::from(rows[row].0.2)))
         .with("bytes", "Payload written to it", whole(&|row| simulation.written(rows[row].1)))
         .with(
@@ -142,5 +148,10 @@ pub(crate) fn flows(network: &Packets<'_>) -> Table {
             "paths",
             "Paths that its packets take in turn (packet spraying)",
             whole(&|row| u64::from(simulation.ways(rows[row].1))),
+        )
+        .with(
+            "dimension",
+            "Highest dimension on its way, whose transport it has",
+            rows.iter().map(|&(_, flow, _)| dimension(flow)).collect::<Vec<String>>(),
         )
 }

@@ -25,6 +25,16 @@ pub(crate) fn of(scenario: &Scenario) -> Result<Jitter> {
     Ok(Jitter::new(start, compute, seed.unwrap_or(scenario.seed)))
 }
 
+/// The seed by which one of several jobs draws, alone and beside others: that of the scenario and the job's name, so that jobs
+/// which are alike otherwise draw differently.
+pub(crate) fn seed_of(scenario: &Scenario, job: &str) -> u64 {
+    // FNV-1a (RFC 9923).
+    let hash = job.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    scenario.jitter.seed.unwrap_or(scenario.seed) ^ hash
+}
+
 /// When each of `ranks` begins: `of_jobs` says when the jobs that they belong to do, empty where that is at once.
 pub(crate) fn starts(scenario: &Scenario, jitter: &Jitter, ranks: u32, of_jobs: Vec<Time>) -> Vec<Time> {
     if scenario.jitter.start.is_zero() {

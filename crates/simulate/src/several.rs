@@ -1,7 +1,8 @@
 //! Several jobs on one fabric: each prepared as if it were alone, then joined to one that the engine executes.
 //!
 //! Jobs share links and nothing else. Where they share NPUs, each has the NPU's compute to itself: turns on it are not
-//! modelled. What they do to each other is told against each job alone on the same fabric, by the same network model.
+//! modelled. What they do to each other is told against each job alone on the same fabric, by the same network model and with
+//! the same jitter.
 
 use crate::prepare::{Prepared, prepare};
 use crate::scenario::{Fault, Job, Scenario, Traced, Workload};
@@ -33,6 +34,7 @@ pub(crate) fn alone(scenario: &Scenario, job: &Job) -> Scenario {
     alone.placement = job.placement.clone();
     alone.collectives = job.collectives.clone().unwrap_or_else(|| scenario.collectives.clone());
     alone.trace.ranks = Traced::Listed(Vec::new());
+    alone.jitter.seed = Some(jitter::seed_of(scenario, &job.name));
     alone
 }
 
@@ -168,7 +170,9 @@ fn joined(
         compute = own.compute;
     }
     labels.dedup();
-    let (symmetry, jitter) = (Symmetry::none(&fabric), jitter::of(scenario)?);
+    let seeds = jobs.iter().map(|job| jitter::seed_of(scenario, &job.name));
+    let jitter = jitter::of(scenario)?.of_jobs(shares.iter().map(|share| share.first_rank).zip(seeds));
+    let symmetry = Symmetry::none(&fabric);
     size::bytes(&workload).into_result()?;
     let schedule = plans::schedule(&scenario.collectives);
     size::memory(&workload, &symmetry, &plans, &schedule, scenario.limits.memory).into_result()?;

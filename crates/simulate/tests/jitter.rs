@@ -28,6 +28,7 @@ fn column(run: &syncline_timeline::Timeline, table: &str, column: &str) -> Vec<f
     let found = table.columns.iter().find(|each| each.name == column).unwrap();
     match &found.data {
         syncline_timeline::Data::Float(values) => values.clone(),
+        syncline_timeline::Data::OptionalFloat(values) => values.iter().flatten().copied().collect(),
         syncline_timeline::Data::Int(values) => values.iter().map(|&value| value as f64).collect(),
         _ => panic!("{column} is no number"),
     }
@@ -118,4 +119,26 @@ fn a_variation_out_of_range_is_refused() {
     let scenario: Scenario = serde_json::from_value(value).unwrap();
     let told = syncline_simulate::run(&scenario, Control::default()).map(|_| ()).unwrap_err().to_string();
     assert!(told.contains("jitter.compute") && told.contains("0 to 2"), "{told}");
+}
+
+/// Jobs that share no link take as long together as alone, whatever is drawn; jobs that are alike draw differently.
+#[test]
+fn jobs_draw_the_same_alone_and_together() {
+    let mut value = training(json!({"model": "queued"}), json!({"start": "50us", "compute": 0.2}));
+    let one = value["workload"].clone();
+    let job =
+        |name: &str, placement: Value| json!({"name": name, "workload": one.clone(), "placement": placement});
+    value["fabric"]["dims"] = json!([
+        {"name": "d", "shape": "switch", "size": 4, "rate": "100Gb/s", "latency": "500ns"},
+        {"name": "e", "shape": "switch", "size": 2, "rate": "100Gb/s", "latency": "500ns"},
+    ]);
+    value["workload"] = json!({"source": "jobs", "jobs": [job("a", json!({"npus": [0, 1, 2, 3]})), job("b", json!({"npus": [4, 5, 6, 7]}))]});
+    let run = simulate(&value);
+    let (slowdown, times) = (column(&run, "jobs", "slowdown"), column(&run, "jobs", "step_time_s"));
+    assert_eq!(slowdown, [1.0, 1.0], "{times:?}");
+    assert_ne!(times[0], times[1]);
+    // A job's draw follows its name, not its place.
+    value["workload"]["jobs"].as_array_mut().unwrap().swap(0, 1);
+    let swapped = column(&simulate(&value), "jobs", "step_time_s");
+    assert_eq!([swapped[1], swapped[0]], times[..]);
 }

@@ -115,12 +115,16 @@ fn sprayed_packets_use_all_spines_alike() {
         value["network"] = json!({"model": "packet", "congestion": "dctcp", "mark": mark, "spray": paths});
         let timeline = simulate(&value);
         let flows = timeline.table("flows").unwrap();
-        let column = |name: &str| match &flows.column(name).unwrap().data {
-            Data::Int(values) => values.clone(),
-            _ => panic!("{name} is a number"),
+        let leaf = |name: &str| match &flows.column(name).unwrap().data {
+            Data::Text(names) => names
+                .iter()
+                .map(|name| name.strip_prefix("NPU ").unwrap().parse::<u32>().unwrap() / 4)
+                .collect::<Vec<u32>>(),
+            _ => panic!("{name} is a name"),
         };
-        let paths: Vec<(bool, i64)> = (column("from").iter().zip(column("to")).zip(column("paths")))
-            .map(|((from, to), paths)| (from / 4 == to / 4, paths))
+        let Data::Int(taken) = &flows.column("paths").unwrap().data else { panic!("paths are counted") };
+        let paths: Vec<(bool, i64)> = (leaf("from").iter().zip(leaf("to")).zip(taken))
+            .map(|((from, to), &paths)| (*from == to, paths))
             .collect();
         let packets = timeline.summary.packets.clone().unwrap();
         (outcome(&value), paths, packets.dropped, packets.retransmissions as f64 / packets.sent as f64)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError, WrapValidator
 from pydantic_core import PydanticCustomError
 
+from syncline.config.problem import nearest
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -31,13 +33,19 @@ def wrong(message: str, *, code: str = "SL0102", **context: str | list[int] | Pa
     return PydanticCustomError("syncline", "{message}", {"message": message, "code": code, **context})
 
 
-def either(allowed: str) -> WrapValidator:
-    """One error that says what is ``allowed`` where a value fits no member of a union."""
+def either(allowed: str, *words: str) -> WrapValidator:
+    """One error that says what is ``allowed`` where a value fits no member of a union.
+
+    ``words`` are the members that are words: the nearest is named where another word is found.
+    """
 
     def validate(value: Any, handler: Callable[[Any], T]) -> T:
         try:
             return handler(value)
         except ValidationError as problem:
+            word = value.strip() if isinstance(value, str) else ""
+            if words and word[:1].isalpha():
+                raise wrong("value not allowed", allowed=allowed, nearest=nearest(word, words)) from None
             for found in problem.errors():
                 if found["type"] == "syncline":
                     raise wrong(**found["ctx"]) from None

@@ -15,7 +15,7 @@ from syncline.config.words import DataType
 Fraction = Annotated[float, Field(gt=0, le=1)]
 Power = Annotated[float, Field(ge=1e-6, le=1e6)]
 Side = Annotated[int, Field(ge=1, le=2**20)]
-Vector = Annotated[Literal["free"] | FlopRate, either('free, or a compute rate such as "1TFLOP/s"')]
+Vector = Annotated[Literal["free"] | FlopRate, either('free, or a compute rate such as "1TFLOP/s"', "free")]
 
 
 class EfficiencyPoint(Strict):

@@ -41,7 +41,7 @@ def _checked(text: str) -> str:
 
 Placement = Annotated[
     Literal["linear"] | Annotated[str, AfterValidator(_checked)] | list[Index],
-    either("linear, ranges such as 0-7, 16, or a list of NPUs"),
+    either("linear, ranges such as 0-7, 16, or a list of NPUs", "linear"),
 ]
 
 

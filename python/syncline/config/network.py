@@ -16,22 +16,10 @@ Name = Literal["analytical", "queued", "flow", "packet"]
 Traffic = Literal[Collective, "point_to_point"]
 Segments = Annotated[int, Field(ge=1, le=2**32 - 1)]
 Part = Annotated[float, Field(gt=0, le=1)]
-
-
-_FRAMINGS = Literal["ethernet", "point_to_point"]
-_ANY_FRAMING = "ethernet, point_to_point, or a size such as 38B"
-
-
-def _known(value: Any) -> Any:
-    """Refuses other words than those of framings."""
-    word = value.strip() if isinstance(value, str) else ""
-    if word[:1].isalpha() and word not in get_args(_FRAMINGS):
-        near = nearest(word, get_args(_FRAMINGS))
-        raise wrong("value not allowed", found=shown(value), allowed=_ANY_FRAMING, nearest=near)
-    return value
-
-
-Framing = Annotated[_FRAMINGS | Bytes, either(_ANY_FRAMING), BeforeValidator(_known)]
+Framing = Annotated[
+    Literal["ethernet", "point_to_point"] | Bytes,
+    either("ethernet, point_to_point, or a size such as 38B", "ethernet", "point_to_point"),
+]
 
 
 class PlainNetwork(Strict):
@@ -119,7 +107,7 @@ class Parameters(Strict):
     framing: Framing = "ethernet"
     """What a link adds to each packet. `ethernet`: 38 B (preamble, header, check sequence, inter-packet gap), and at
     least 84 B on the wire; `point_to_point`: 2 B, as ns-3's point-to-point links do; or a size."""
-    buffer: Annotated[Literal["unlimited"] | Bytes, either("unlimited, or a size such as 64MiB")] = "64MiB"
+    buffer: Annotated[Literal["unlimited"] | Bytes, either("unlimited, or a size such as 64MiB", "unlimited")] = "64MiB"
     """Buffer of a switch; what finds no room is dropped."""
     sharing: Literal["even", "dynamic"] = "even"
     """How ports share the buffer: in equal parts, or each up to `alpha` times what is free."""

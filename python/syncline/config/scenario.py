@@ -35,7 +35,7 @@ class Limits(Strict):
 class Trace(Strict):
     """What the trace shows."""
 
-    ranks: Annotated[Literal["classes"] | list[Index], either("classes, or a list of ranks")] = "classes"
+    ranks: Annotated[Literal["classes"] | list[Index], either("classes, or a list of ranks", "classes")] = "classes"
     """Traced ranks: `classes` is the first rank of each class of ranks that do the same, of at most 8 classes, and up
     to 8 ranks that `faults` name: slow ones, then those at broken links; or a list of ranks."""
     max_spans: Annotated[int, Field(ge=0, le=2**63)] = 400_000
@@ -59,9 +59,9 @@ class Scenario(Strict):
     """What turns work into time."""
     fabric: Fabric
     """The network."""
-    placement: Annotated[Literal["linear"] | list[Index], either("linear, or a list of NPUs, one for each rank")] = (
-        "linear"
-    )
+    placement: Annotated[
+        Literal["linear"] | list[Index], either("linear, or a list of NPUs, one for each rank", "linear")
+    ] = "linear"
     """Which NPU each rank runs on: `linear` is rank `i` on NPU `i`; or a list, one NPU for each rank."""
     collectives: Collectives = Collectives()
     """How collectives are carried out."""

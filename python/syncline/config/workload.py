@@ -18,7 +18,7 @@ MicroBatch = Annotated[int, Field(ge=1, le=2**20)]
 
 Axes = Annotated[
     Literal["all", "none", "rest"] | list[str] | Annotated[int, Field(ge=1, le=2**32 - 1)],
-    either("all, none, rest, a list of dimension names, or a number of ranks"),
+    either("all, none, rest, a list of dimension names, or a number of ranks", "all", "none", "rest"),
 ]
 """A set of dimensions of the fabric; or a number of ranks, which fills the lowest dimensions first."""
 

@@ -202,14 +202,14 @@ def _queue_finding(table: Table, ports: list[dict[str, Any]]) -> str:
 
 def round_trips(source: Source) -> Chart | None:
     """Percentiles of round-trip times over connections (dlrm2020 Fig. 9), for all and by dimension."""
-    table = source.table("flows", "from", "to", "rtt_s")
+    table = source.table("flows", "from", "to", "rtt_s", "dimension")
     packets = source.summary.packets
     if table is None or packets is None or not any(table["rtt_s"]):
         return None
     rows = [row for row, trip in enumerate(table["rtt_s"]) if trip > 0]
     groups: dict[str, list[float]] = {}
     for row in rows:
-        groups.setdefault(_highest(source, table["from"][row], table["to"][row]), []).append(table["rtt_s"][row])
+        groups.setdefault(table["dimension"][row], []).append(table["rtt_s"][row])
     several = [dim.name for dim in source.summary.dims if dim.name in groups] if len(groups) > 1 else []
     slowest = max(rows, key=lambda row: (table["rtt_s"][row], -row))
     unknown = len(table["rtt_s"]) - len(rows)
@@ -220,8 +220,8 @@ def round_trips(source: Source) -> Chart | None:
     else:
         finding = (
             f"Half of {counted(len(rows), 'connection')} have round trips of at most {time(packets.rtt_p50_s)}, 99 % of"
-            f" at most {time(packets.rtt_p99_s)}; the mean is {time(packets.rtt_mean_s)}. The slowest, from NPU"
-            f" {table['from'][slowest]} to NPU {table['to'][slowest]}, has {time(most)}."
+            f" at most {time(packets.rtt_p99_s)}; the mean is {time(packets.rtt_mean_s)}. The slowest, from"
+            f" {table['from'][slowest]} to {table['to'][slowest]}, has {time(most)}."
         )
     return Chart(
         "round_trips",
@@ -255,17 +255,6 @@ def round_trips(source: Source) -> Chart | None:
         },
         notes,
     )
-
-
-def _highest(source: Source, start: int, end: int) -> str:
-    """The highest dimension on the way between two NPUs; on a fabric without dimensions, nothing."""
-    found = ""
-    for dim in source.scenario.get("fabric", {}).get("dims", []):
-        extent = int(dim["size"])
-        if start % extent != end % extent:
-            found = str(dim["name"])
-        start, end = start // extent, end // extent
-    return found
 
 
 def _percentiles(values: list[float]) -> list[float]:
