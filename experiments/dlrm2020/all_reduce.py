@@ -1,4 +1,4 @@
-"""A single all-reduce on 128 nodes around one switch: the 24 runs that Figures 7 to 10 show, and other readings."""
+"""A single all-reduce on 128 nodes around one switch: what Figures 7 to 10 show, and other readings."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
+from experiments.dlrm2020.apart import SKEW, Draws, seeds, skewed
 from experiments.harness.experiment import Choice
 from experiments.harness.table import Table
 from syncline.plans import plan, receive, send, wait
+from syncline.report.quantity import counted
 from syncline.report.quantity import size as shown
 
 if TYPE_CHECKING:
@@ -88,7 +90,10 @@ class Single:
 
 
 class Grid:
-    """The runs, each simulated when it is asked for."""
+    """The runs, each simulated when it is asked for.
+
+    Nodes begin apart, once for each seed; under other readings of the paper all begin at once, which is one run.
+    """
 
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
@@ -96,17 +101,21 @@ class Grid:
         """Around the switch."""
         self.sizes = _sizes(runner)
         """Sizes of the all-reduce: all, or those that claims are about."""
-        self._known: dict[tuple[str, str, int], Single] = {}
+        self.starts = [skewed(seed) for seed in seeds(runner)] if runner.usual else [{}]
+        """How nodes begin in the runs of one thing."""
+        self._known: dict[tuple[str, str, int], Draws[Single]] = {}
 
-    def __getitem__(self, which: tuple[str, str, int]) -> Single:
-        """The run of an algorithm, a buffer and a size."""
+    def __getitem__(self, which: tuple[str, str, int]) -> Draws[Single]:
+        """The runs of an algorithm, a buffer and a size."""
         if which not in self._known:
             algorithm, buffer, size = which
-            result = self._runner.simulate(SCENARIOS[algorithm], self._changes(buffer, size))
-            self._known[which] = Single(algorithm, buffer, size, result)
+            results = [
+                self._runner.simulate(SCENARIOS[algorithm], self._changes(buffer, size, start)) for start in self.starts
+            ]
+            self._known[which] = Draws([Single(algorithm, buffer, size, result) for result in results])
         return self._known[which]
 
-    def line(self, algorithm: str, buffer: str) -> list[Single]:
+    def line(self, algorithm: str, buffer: str) -> list[Draws[Single]]:
         """The runs of all sizes."""
         return [self[algorithm, buffer, size] for size in self.sizes]
 
@@ -114,24 +123,75 @@ class Grid:
         """What is simulated. Trees take about twice as long as all-to-all, for they send in 1024 chunks."""
         weight = {"DBT": 2, "A2A": 1}
         return [
-            self._runner.case(SCENARIOS[algorithm], self._changes(buffer, size), weight=weight[algorithm] * size)
+            self._runner.case(SCENARIOS[algorithm], self._changes(buffer, size, start), weight=weight[algorithm] * size)
             for algorithm, buffer in configurations()
             for size in self.sizes
+            for start in self.starts
         ]
 
-    def _changes(self, buffer: str, size: int) -> dict[str, Any]:
+    def _changes(self, buffer: str, size: int, start: Mapping[str, Any]) -> dict[str, Any]:
         few = {} if self.nodes == NODES else {"fabric.dims.scale_out.size": self.nodes}
         # Fewer ports share a buffer that is as much smaller.
-        return {**few, BYTES: f"{size}B", BUFFER: f"{BUFFERS[buffer] * self.nodes}B"}
+        return {**few, BYTES: f"{size}B", BUFFER: f"{BUFFERS[buffer] * self.nodes}B", **start}
 
     def table(self, name: str, title: str, unit: str, value: Callable[[Single], float], *, first: str = "") -> Table:
-        """A row for each size: ``value`` of each configuration, in columns that end in ``unit``."""
+        """A row for each size: the median of ``value`` of each configuration, in columns that end in ``unit``."""
         columns = [column(algorithm, buffer, unit) for algorithm, buffer in configurations()]
-        table = Table(name, f"{title}; {self.nodes} nodes", ("size_bytes", *([first] if first else []), *columns))
+        many = f"; medians of {counted(len(self.starts), 'seed')}" if len(self.starts) > 1 else ""
+        table = Table(name, f"{title}; {self.nodes} nodes{many}", ("size_bytes", *([first] if first else []), *columns))
         for size in self.sizes:
             runs = [self[algorithm, buffer, size] for algorithm, buffer in configurations()]
-            table.add(size, *([runs[0].analytical_s] if first else []), *map(value, runs))
+            analytical = [runs[0].runs[0].analytical_s] if first else []
+            table.add(size, *analytical, *(draws.median(value) for draws in runs))
         return table
+
+    def spreads(self) -> Table:
+        """How far draws of each configuration lie apart."""
+        table = Table(
+            "spreads",
+            f"Nodes begin up to {SKEW} apart, {counted(len(self.starts), 'seed')}: completion over analytical, and "
+            "time-outs",
+            (
+                *("algorithm", "switch_buffer", "size_bytes"),
+                *("median_ratio", "least_ratio", "most_ratio", "least_timeouts", "most_timeouts"),
+            ),
+        )
+        for algorithm, buffer in configurations():
+            for size in self.sizes:
+                draws = self[algorithm, buffer, size]
+                ratios = draws.median(over), draws.least(over), draws.most(over)
+                table.add(algorithm, buffer, size, *ratios, int(draws.least(timeouts)), int(draws.most(timeouts)))
+        return table
+
+
+def over(run: Single) -> float:
+    """How many times as long as analytical a run takes."""
+    return run.over_analytical
+
+
+def timeouts(run: Single) -> int:
+    """Its time-outs."""
+    return run.packets.timeouts
+
+
+def again(run: Single) -> int:
+    """Its segments that were sent again."""
+    return run.packets.retransmissions
+
+
+def used(run: Single) -> float:
+    """Which part of the links it uses."""
+    return run.utilization
+
+
+def ratio(value: float) -> str:
+    """A ratio as it is shown."""
+    return f"{value:.3g}"
+
+
+def whole(value: float) -> str:
+    """A median of counts as it is shown."""
+    return f"{value:.0f}"
 
 
 def configurations() -> Iterator[tuple[str, str]]:
@@ -165,21 +225,19 @@ def of_magnitude(measured: float, paper: float) -> bool:
     return paper / 3 <= measured <= 3 * paper
 
 
-def lost(run: Single) -> str:
-    """What was lost in a run, in a sentence."""
+def lost(draws: Draws[Single]) -> str:
+    """What was lost in the run that takes the median, in a sentence."""
+    run = draws.typical(over)
     packets, room = run.packets, shown(BUFFERS[run.buffer])
     if not packets.dropped:
         alone = run.longest_queue < 2 * FRAME
         why = "; no two nodes send to the same one at a time" if alone else ""
         return f"No packet is lost: the longest queue of a port is {shown(run.longest_queue)} of {room}{why}."
+    which = f"In the run of the median, {packets.dropped}" if len(draws.runs) > 1 else f"{packets.dropped}"
     return (
-        f"{packets.dropped} packets find the {room} of their port full; {packets.retransmissions} are sent again, and "
+        f"{which} packets find the {room} of their port full; {packets.retransmissions} are sent again, and "
         f"{packets.timeouts} times nothing behind a lost one tells the sender, which waits for 50 ms or longer."
     )
-
-
-SKEW_S = 2e-6
-"""How far apart nodes start under the choice of that name."""
 
 
 def apart(seconds: float) -> Mapping[str, Any]:
@@ -211,7 +269,7 @@ def shuffled(folder: Path) -> Mapping[str, Any]:
 NETWORKS = ("packet",)
 """The network model that has packets."""
 CHOICES = (
-    Choice("nodes start up to 2 us apart", apart(SKEW_S)),
+    Choice("all nodes begin at once", {"jitter.start": "0s"}),
     Choice("A2A: each node serves the others in an order of its own", shuffled),
     Choice("packets of 9000 B", {"network.mtu": "9000B"}),
     Choice("initial window of 0.5 MB", {"network.initial_window": (512 << 10) // 1448}),
@@ -219,4 +277,4 @@ CHOICES = (
     Choice("16 chunks of A2A, 128 of DBT", {"a2a:collectives.chunks": 16, "dbt:collectives.chunks": 128}),
     Choice("two all-reduces, one after the other", {"workload.iterations": 2}),
 )
-"""Other readings of what the paper leaves open about a single all-reduce."""
+"""Other readings of what the paper leaves open about a single all-reduce. All nodes begin at once."""

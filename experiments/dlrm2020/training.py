@@ -7,6 +7,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from experiments.dlrm2020 import apart
+from experiments.dlrm2020.apart import Draws, skewed
 from experiments.harness import plot, rows
 from experiments.harness.experiment import Choice
 from experiments.harness.table import Table
@@ -121,17 +123,6 @@ class Training:
         return float(sum(sums)) / self.result.summary.iterations
 
 
-SKEW = "1us"
-"""How far apart nodes begin, at most, where they do not begin at once."""
-SEEDS = 3
-"""Runs in which they do, of one system each."""
-
-
-def skewed(seed: int) -> Mapping[str, Any]:
-    """Changes of a run whose nodes begin apart."""
-    return {"jitter": {"start": SKEW}, "seed": seed}
-
-
 WAYS = ("forward", "backward")
 """The two all-to-alls of an iteration."""
 
@@ -143,6 +134,8 @@ class Runs:
         self._runner = runner
         self.nodes = FEW_NODES if runner.quick else NODES
         """Nodes of every system."""
+        self.seeds = apart.seeds(runner)
+        """Seeds of runs whose nodes begin apart."""
 
     def training(
         self, system: str, changes: Mapping[str, Any] | None = None, *, buffer: str = USUAL_BUFFER
@@ -150,14 +143,9 @@ class Runs:
         """A system with other values, and so much buffer in its scale-out switch."""
         return Training(system, self._runner.simulate(*self._settings(system, changes or {}, buffer)))
 
-    @property
-    def seeds(self) -> range:
-        """Seeds of runs in which nodes begin apart."""
-        return range(2 if self._runner.quick else SEEDS)
-
-    def apart(self, system: str, *, buffer: str = USUAL_BUFFER) -> list[Training]:
-        """A system whose nodes begin up to :data:`SKEW` apart, once for each seed."""
-        return [self.training(system, skewed(seed), buffer=buffer) for seed in self.seeds]
+    def apart(self, system: str, *, buffer: str = USUAL_BUFFER) -> Draws[Training]:
+        """A system whose nodes begin apart, once for each seed."""
+        return Draws([self.training(system, skewed(seed), buffer=buffer) for seed in self.seeds])
 
     def case(self, system: str, changes: Mapping[str, Any] | None = None, *, buffer: str = USUAL_BUFFER) -> Case:
         """What that simulates."""

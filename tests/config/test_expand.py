@@ -192,6 +192,7 @@ def test_limits_may_be_words(scenario: Callable[..., Loaded]) -> None:
 def test_what_limits_may_be(value: str, refused: Callable[..., str]) -> None:
     text = refused(WORKLOAD + FABRIC + f"collectives: {{ active_chunks: {value} }}\n")
     assert "allowed: unlimited, or a whole number of at least 1" in text
+    assert ("did you mean `unlimited`" in text) == value.isalpha()
 
 
 def test_defaults_are_those_of_the_core(scenario: Callable[..., Loaded]) -> None:

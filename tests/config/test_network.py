@@ -90,6 +90,8 @@ def test_dimensions_have_their_own_packets() -> None:
     [
         ("buffr: 1MB", "unknown key `buffr`"),
         ("buffer: 4", "a number without a unit"),
+        ("buffer: unlimitd", "allowed: unlimited, or a size such as 64MiB"),
+        ("buffer: unlimitd", "did you mean `unlimited`"),
         ("framing: ethernets", "ethernet, point_to_point, or a size such as 38B"),
         ("framing: ethernets", "did you mean `ethernet`"),
         ("framing: 3", "a number without a unit"),

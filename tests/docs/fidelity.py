@@ -77,8 +77,6 @@ def goodput(model: str, size: int, senders: int, **parameters: Any) -> float:
     return senders * size / took / (LINE * share)
 
 
-FIFO = {"model": "packet", "buffer": "unlimited", "headers": "0B", "framing": "0B"}
-"""Packets with TCP and buffers without end: links send what came first, of others or their own."""
 LOSSLESS = {"model": "packet", "transport": "rdma", "congestion": "none", "headers": "0B", "framing": "0B"}
 """Packets that are never lost, and slowed down by pauses alone; without headers, which the other models do not know."""
 
@@ -165,9 +163,6 @@ CASES = [
     ),
 ]
 """Nobody shares a link in the first five. The last is chaotic."""
-
-STARVED = "the same, torus of 4 x 4: ring in order 0"
-"""Where NPUs wait that forward packets of others: with RDMA these go before their own."""
 
 
 def took(case: Case, network: str | dict[str, Any]) -> float:

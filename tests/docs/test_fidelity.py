@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import syncline
-from tests.docs.fidelity import CASES, FIFO, HEADERS, LOSSLESS, SENDERS, SIZES, STARVED, goodput, incast, took
+from tests.docs.fidelity import CASES, HEADERS, LOSSLESS, SENDERS, SIZES, goodput, incast, took
 
 MB = 1_000_000
 
@@ -49,8 +49,7 @@ def test_models_agree_within_headers_where_nothing_times_out(size, senders):
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_flow_keeps_the_order_of_messages_as_lossless_packets_do(case):
-    packets = FIFO if case.name == STARVED else LOSSLESS
-    assert took(case, "flow") == pytest.approx(took(case, packets), rel=case.apart)
+    assert took(case, "flow") == pytest.approx(took(case, LOSSLESS), rel=case.apart)
 
 
 def test_dependent_messages_that_share_links_magnify_small_differences():

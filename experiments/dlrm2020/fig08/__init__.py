@@ -16,6 +16,9 @@ from experiments.dlrm2020.all_reduce import (
     lost,
     near,
     of_magnitude,
+    timeouts,
+    used,
+    whole,
 )
 from experiments.harness import plot
 from experiments.harness.claim import Claim, Verdict
@@ -45,57 +48,58 @@ def measure(runner: Runner) -> Findings:
             "utilization",
             "Bytes on the wire over what all links could have carried, headers and acknowledgements included",
             "_fraction",
-            lambda run: run.utilization,
+            used,
         ),
-        grid.table(
-            "timeouts", "Retransmission time-outs (RTO) of all connections", "", lambda run: run.packets.timeouts
-        ),
+        grid.table("timeouts", "Retransmission time-outs (RTO) of all connections", "", timeouts),
     ]
     return Findings(tables, [_used(grid), _timeouts(grid), _handful(grid), _half(grid)])
 
 
 def _used(grid: Grid) -> Verdict:
-    run = grid["A2A", "64 MB", SIZES[0]]
-    return USED.judged(near(run.utilization, 0.81), percent(run.utilization), lost(run))
+    draws = grid["A2A", "64 MB", SIZES[0]]
+    return USED.judged(near(draws.median(used), 0.81), draws.said(used, percent), lost(draws))
 
 
 def _timeouts(grid: Grid) -> Verdict:
-    run = grid["A2A", "64 MB", SIZES[1]]
-    return TIMEOUTS.judged(of_magnitude(run.packets.timeouts, 997), f"{run.packets.timeouts} time-outs", lost(run))
+    draws = grid["A2A", "64 MB", SIZES[1]]
+    like = of_magnitude(draws.median(timeouts), 997)
+    return TIMEOUTS.judged(like, f"{draws.said(timeouts, whole)} time-outs", lost(draws))
 
 
 def _handful(grid: Grid) -> Verdict:
     tree, direct = (grid[algorithm, "64 MB", SIZES[2]] for algorithm in ("DBT", "A2A"))
-    like = of_magnitude(tree.packets.timeouts, 5) and of_magnitude(direct.packets.timeouts, 2000)
-    collapsed = direct.utilization <= tree.utilization < 0.5
+    like = of_magnitude(tree.median(timeouts), 5) and of_magnitude(direct.median(timeouts), 2000)
+    collapsed = direct.median(used) <= tree.median(used) < 0.5
     return HANDFUL.judged(
         like and collapsed,
-        f"DBT {tree.packets.timeouts} time-outs, {percent(tree.utilization)} used; A2A {direct.packets.timeouts}, "
-        f"{percent(direct.utilization)}",
+        f"DBT {tree.said(timeouts, whole)} time-outs, {tree.said(used, percent)} used; "
+        f"A2A {direct.said(timeouts, whole)}, {direct.said(used, percent)}",
         f"DBT: {lost(tree)} Whoever waits for that sender waits too, up the tree and down again. A2A: {lost(direct)}",
     )
 
 
 def _half(grid: Grid) -> Verdict:
-    run = grid["A2A", "1 GB", grid.sizes[-1]]
-    return HALF.judged(near(run.utilization, 0.52), f"{percent(run.utilization)} at {size(run.size)}", lost(run))
+    draws = grid["A2A", "1 GB", grid.sizes[-1]]
+    return HALF.judged(
+        near(draws.median(used), 0.52), f"{draws.said(used, percent)} at {size(grid.sizes[-1])}", lost(draws)
+    )
 
 
 def draw(findings: Findings) -> Figure:
     """Utilisation as bars, time-outs above them."""
-    used, timeouts = findings.table("utilization"), findings.table("timeouts")
+    links, losses = findings.table("utilization"), findings.table("timeouts")
     figure, (above, below) = plot.new(1, 2, height=4.6, sharex=True)
     plot.grouped(
         below,
         {
-            f"{algorithm}, {buffer}": [100 * each for each in used.column(column(algorithm, buffer, "_fraction"))]
+            f"{algorithm}, {buffer}": [100 * each for each in links.column(column(algorithm, buffer, "_fraction"))]
             for algorithm, buffer in configurations()
         },
     )
     plot.grouped(
         above,
         {
-            f"{algorithm}, {buffer}": timeouts.column(column(algorithm, buffer, ""))
+            f"{algorithm}, {buffer}": losses.column(column(algorithm, buffer, ""))
             for algorithm, buffer in configurations()
         },
     )
@@ -104,7 +108,7 @@ def draw(findings: Findings) -> Figure:
     above.set_ylabel("RTO events")
     below.set_ylabel("average link utilisation [%]")
     below.set_ylim(0, 105)
-    sizes = used.column("size_bytes")
+    sizes = links.column("size_bytes")
     below.set_xticks(range(len(sizes)), labels=[size(each) for each in sizes])
     above.legend(ncols=2)
     figure.supxlabel("size of the all-reduce", fontsize=9)

@@ -10,11 +10,14 @@ from experiments.dlrm2020.all_reduce import (
     NETWORKS,
     SIZES,
     Grid,
+    again,
     cases,
     column,
     configurations,
     lost,
     of_magnitude,
+    timeouts,
+    whole,
 )
 from experiments.harness import plot
 from experiments.harness.claim import Claim, Verdict
@@ -47,37 +50,38 @@ def measure(runner: Runner) -> Findings:
             "_s",
             lambda run: run.packets.rtt_mean_s,
         ),
-        grid.table(
-            "retransmissions", "Segments sent again, over all connections", "", lambda run: run.packets.retransmissions
-        ),
+        grid.table("retransmissions", "Segments sent again, over all connections", "", again),
     ]
     return Findings(tables, [_again(grid), _shoots_up(grid)])
 
 
 def _again(grid: Grid) -> Verdict:
-    run = grid["A2A", "64 MB", SIZES[0]]
-    again, timeouts = run.packets.retransmissions, run.packets.timeouts
+    draws = grid["A2A", "64 MB", SIZES[0]]
     return AGAIN.judged(
-        of_magnitude(again, 907) and timeouts == 0, f"{again} sent again, {timeouts} time-outs", lost(run)
+        of_magnitude(draws.median(again), 907) and draws.median(timeouts) == 0,
+        f"{draws.said(again, whole)} sent again, {draws.said(timeouts, whole)} time-outs",
+        lost(draws),
     )
 
 
 def _shoots_up(grid: Grid) -> Verdict:
     first, second = (grid["A2A", "64 MB", size] for size in SIZES[:2])
-    before, after = first.packets.retransmissions, second.packets.retransmissions
+    before, after = first.median(again), second.median(again)
     return SHOOTS_UP.judged(
-        after > 0 and after >= 2 * before, f"{before} at 8 MB, {after} at 16 MB", f"At 16 MB: {lost(second)}"
+        after > 0 and after >= 2 * before,
+        f"{first.said(again, whole)} at 8 MB, {second.said(again, whole)} at 16 MB",
+        f"At 16 MB: {lost(second)}",
     )
 
 
 def draw(findings: Findings) -> Figure:
     """Retransmissions above, mean round-trip times below."""
-    trips, again = findings.table("rtt_mean"), findings.table("retransmissions")
+    trips, repairs = findings.table("rtt_mean"), findings.table("retransmissions")
     figure, (above, below) = plot.new(1, 2, height=4.6, sharex=True)
     x = trips.column("size_bytes")
     for index, (algorithm, buffer) in enumerate(configurations()):
         label = f"{algorithm}, {buffer}"
-        plot.line(above, x, again.column(column(algorithm, buffer, "")), label, index)
+        plot.line(above, x, repairs.column(column(algorithm, buffer, "")), label, index)
         values = [1e6 * value for value in trips.column(column(algorithm, buffer, "_s"))]
         plot.line(below, x, values, label, index)
     above.set_yscale("symlog", linthresh=1)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from statistics import median
 from typing import TYPE_CHECKING
 
+from experiments.dlrm2020.apart import SKEW, Draws, skewed
 from experiments.dlrm2020.training import (
     BUFFERS,
     NETWORKS,
-    SKEW,
     SYSTEMS,
     Runs,
     Training,
@@ -19,7 +17,6 @@ from experiments.dlrm2020.training import (
     listed,
     lost,
     named,
-    skewed,
 )
 from experiments.harness.claim import Claim, Verdict
 from experiments.harness.experiment import Experiment, Findings
@@ -27,7 +24,7 @@ from experiments.harness.table import Table
 from syncline.report.quantity import counted, percent, size
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from matplotlib.figure import Figure
 
@@ -51,9 +48,6 @@ NEEDED = Claim(
     "hierOpt: increasing the buffer of the scale-out switch from 64 MB to 1 GB increases the part of compute.",
 )
 
-Draws = Sequence[Training]
-"""Runs of one thing, which differ by their seed."""
-
 
 def measure(runner: Runner) -> Findings:
     """Shares of exposed communication with every buffer, over seeds and in step, and how full ports become."""
@@ -75,8 +69,8 @@ def measure(runner: Runner) -> Findings:
         ),
     )
     for (system, buffer), draws in apart.items():
-        shares, timeouts = [run.share for run in draws], [run.packets.timeouts for run in draws]
-        spreads.add(system, buffer, median(shares), min(shares), max(shares), min(timeouts), max(timeouts))
+        shares = draws.median(_share), draws.least(_share), draws.most(_share)
+        spreads.add(system, buffer, *shares, int(draws.least(_timeouts)), int(draws.most(_timeouts)))
     table = compared("All nodes begin at once: compute and exposed communication", "switch_buffer", in_step)
     queues = Table(
         "queues",
@@ -86,6 +80,18 @@ def measure(runner: Runner) -> Findings:
     for system in SYSTEMS:
         queues.add(system, *(longest(in_step[system, buffer]) for buffer in BUFFERS))
     return Findings([spreads, table, queues], [_insensitive(in_step), _needed(apart, in_step)])
+
+
+def _share(run: Training) -> float:
+    return run.share
+
+
+def _timeouts(run: Training) -> int:
+    return run.packets.timeouts
+
+
+def _compute(run: Training) -> float:
+    return 1 - run.share
 
 
 def longest(run: Training) -> int:
@@ -119,14 +125,14 @@ def _insensitive(found: Mapping[tuple[str, str], Training]) -> Verdict:
     )
 
 
-def _needed(apart: Mapping[tuple[str, str], Draws], in_step: Mapping[tuple[str, str], Training]) -> Verdict:
-    small = [1 - run.share for run in apart["hierOpt", SMALL]]
-    together = {buffer: 1 - in_step["hierOpt", buffer].share for buffer in BUFFERS}
+def _needed(apart: Mapping[tuple[str, str], Draws[Training]], in_step: Mapping[tuple[str, str], Training]) -> Verdict:
+    small = apart["hierOpt", SMALL]
+    together = {buffer: _compute(in_step["hierOpt", buffer]) for buffer in BUFFERS}
     larger = ", ".join(f"{percent(together[buffer])} with {buffer}" for buffer in BUFFERS if buffer != SMALL)
     return NEEDED.judged(
-        together[LARGE] > median(small),
-        f"part of compute: {percent(median(small))} with {SMALL} (median of {counted(len(small), 'seed')}, "
-        f"{percent(min(small))} to {percent(max(small))}), {larger}",
+        together[LARGE] > small.median(_compute),
+        f"part of compute with {SMALL}, median of {counted(len(small.runs), 'seed')}: {small.said(_compute, percent)}; "
+        f"{larger}",
         f"In step it is {percent(together[SMALL])} with {SMALL}, one draw of an unstable system: nodes in step send to "
         f"different ones at a time; those that begin up to {SKEW} apart meet at a port, whose part of {SMALL} is "
         f"{size(BUFFERS[SMALL])}. The longest queue of a port is {size(longest(in_step['hierOpt', LARGE]))} where it "

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError, WrapValidator
 from pydantic_core import PydanticCustomError
 
-from syncline.config.problem import nearest
+from syncline.config.problem import nearest, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,7 +45,8 @@ def either(allowed: str, *words: str) -> WrapValidator:
         except ValidationError as problem:
             word = value.strip() if isinstance(value, str) else ""
             if words and word[:1].isalpha():
-                raise wrong("value not allowed", allowed=allowed, nearest=nearest(word, words)) from None
+                near = nearest(word, words)
+                raise wrong("value not allowed", found=shown(value), allowed=allowed, nearest=near) from None
             for found in problem.errors():
                 if found["type"] == "syncline":
                     raise wrong(**found["ctx"]) from None

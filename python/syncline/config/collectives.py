@@ -11,7 +11,9 @@ from syncline.config.quantity import Bytes, Rate, Time
 from syncline.config.workload import Collective
 
 Positive = Annotated[int, Field(ge=1, le=2**32 - 1)]
-Unlimited = Annotated[Literal["unlimited"] | Positive, either("unlimited, or a whole number of at least 1", "unlimited")]
+Unlimited = Annotated[
+    Literal["unlimited"] | Positive, either("unlimited, or a whole number of at least 1", "unlimited")
+]
 
 
 class JobCollectives(Strict):
@@ -64,7 +66,9 @@ class Collectives(JobCollectives):
     """New chunks are issued while fewer than this many are in their first phase (T of astra2020)."""
     issue_batch: Unlimited = 16
     """How many chunks are issued at once (P of astra2020)."""
-    queues: Annotated[Literal["per_link"] | Positive, either("per_link, or a whole number of at least 1", "per_link")] = "per_link"
+    queues: Annotated[
+        Literal["per_link"] | Positive, either("per_link, or a whole number of at least 1", "per_link")
+    ] = "per_link"
     """Logical scheduling queues of a phase; `per_link` is one for each ring or switch of the dimension, and one where
     the pair chooses the switch."""
     active_chunks: Unlimited = 4

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from syncline.config.base import Strict, either, form, wrong
-from syncline.config.problem import nearest, shown
 from syncline.config.quantity import Bytes, Rate, Time
 from syncline.config.workload import Collective
 

@@ -1,0 +1,69 @@
+"""Runs whose nodes do not begin at once: one draw for each seed.
+
+Nodes that begin at the same picosecond and do the same send to different ones at a time, so that no queue grows. That
+balance is unstable: nodes that begin a microsecond apart meet at ports. So one run in step is a draw of its own, and
+what depends on losses is said of several.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from syncline.report.quantity import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from experiments.harness.runner import Runner
+
+T = TypeVar("T")
+
+SKEW = "1us"
+"""How far apart nodes begin, at most."""
+SEEDS = 3
+"""Runs in which they do, of one thing each."""
+
+
+def skewed(seed: int) -> Mapping[str, Any]:
+    """Changes of a run whose nodes begin apart."""
+    return {"jitter": {"start": SKEW}, "seed": seed}
+
+
+def seeds(runner: Runner) -> range:
+    """Seeds of runs in which nodes begin apart."""
+    return range(2 if runner.quick else SEEDS)
+
+
+@dataclass(frozen=True)
+class Draws(Generic[T]):
+    """Runs of one thing that differ by their seed; or the only one."""
+
+    runs: Sequence[T]
+
+    def median(self, value: Callable[[T], float]) -> float:
+        """The median of a value."""
+        return median(map(value, self.runs))
+
+    def least(self, value: Callable[[T], float]) -> float:
+        """The least of a value."""
+        return min(map(value, self.runs))
+
+    def most(self, value: Callable[[T], float]) -> float:
+        """The largest of a value."""
+        return max(map(value, self.runs))
+
+    def said(self, value: Callable[[T], float], shown: Callable[[float], str] = "{:g}".format) -> str:
+        """The median, and where there are several runs the range."""
+        middle = shown(self.median(value))
+        if len(self.runs) == 1:
+            return middle
+        least, most = shown(self.least(value)), shown(self.most(value))
+        return (
+            f"{middle} (all of {counted(len(self.runs), 'seed')})" if least == most else f"{middle} ({least} to {most})"
+        )
+
+    def typical(self, value: Callable[[T], float]) -> T:
+        """The run whose value is the median, the lower one of two."""
+        return sorted(self.runs, key=value)[(len(self.runs) - 1) // 2]
