@@ -111,3 +111,67 @@ impl Turns {
         self.round.push_back(had);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::Packet;
+
+    const LONGEST: u64 = 1500;
+
+    fn waiting(from: u32, bytes: u32) -> Waiting {
+        Waiting { packet: Packet::default(), bytes, from, came: 0 }
+    }
+
+    /// Who sends the next `count` packets: a link's number, or -1 for the NPU, which has full ones without end if `own`.
+    fn order(turns: &mut Turns, own: bool, count: usize) -> Vec<i64> {
+        let mut order = Vec::new();
+        while order.len() < count && !turns.is_empty() {
+            match turns.next(LONGEST) {
+                Next::Input(number) => order.push(i64::from(turns.take(number).unwrap().from)),
+                Next::Own if own => {
+                    turns.sends(LONGEST as u32);
+                    order.push(-1);
+                }
+                Next::Own => turns.skips(LONGEST),
+            }
+        }
+        order
+    }
+
+    /// Who sent little before has no more of what comes then.
+    #[test]
+    fn credit_is_not_saved_up() {
+        let mut turns = Turns::default();
+        for _ in 0..50 {
+            turns.push(waiting(7, 84), LONGEST);
+            assert_eq!(order(&mut turns, false, 1), [7]);
+        }
+        for _ in 0..20 {
+            turns.push(waiting(7, 1500), LONGEST);
+            turns.push(waiting(9, 1500), LONGEST);
+        }
+        // The NPU was skipped often, and sends from now on.
+        let sent = order(&mut turns, true, 30);
+        for who in [7, 9, -1] {
+            let count = sent.iter().filter(|&&each| each == who).count();
+            assert!((9..=11).contains(&count), "{who}: {count} of {sent:?}");
+        }
+    }
+
+    /// Ten short packets weigh as much as one of ten times their length.
+    #[test]
+    fn short_packets_go_together() {
+        let mut turns = Turns::default();
+        for _ in 0..40 {
+            turns.push(waiting(7, 150), LONGEST);
+        }
+        for _ in 0..4 {
+            turns.push(waiting(9, 1500), LONGEST);
+        }
+        let sent = order(&mut turns, false, 44);
+        let before = |at: usize| sent[..at].iter().filter(|&&each| each == 7).count();
+        let nines: Vec<usize> = (0..sent.len()).filter(|&at| sent[at] == 9).map(before).collect();
+        assert_eq!(nines, [10, 20, 30, 40]);
+    }
+}
