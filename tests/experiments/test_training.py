@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from experiments.dlrm2020 import fig11, fig12, fig13, fig14, fig15, fig16, training
+from experiments.dlrm2020.apart import Draws
 from experiments.dlrm2020.training import SYSTEMS, Training
 from experiments.harness.runner import Runner
 from experiments.harness.table import Table
@@ -215,7 +216,7 @@ def test_figure_15():
 
     def needed(*small):
         key = ("hierOpt", "64 MB")
-        return fig15._needed({key: [buffers("hierOpt", (share, 0.2, 0.2))[key] for share in small]}, in_step)
+        return fig15._needed({key: Draws([buffers("hierOpt", (share, 0.2, 0.2))[key] for share in small])}, in_step)
 
     assert needed(0.9, 0.5, 0.1).holds
     assert "50.0 % with 64 MB (median of 3 seeds, 10.0 % to 90.0 %)" in needed(0.9, 0.5, 0.1).measured

@@ -14,6 +14,7 @@ from experiments.dlrm2020 import fig07 as dlrm07
 from experiments.dlrm2020 import fig08 as dlrm08
 from experiments.dlrm2020 import fig09 as dlrm09
 from experiments.dlrm2020 import fig10 as dlrm10
+from experiments.dlrm2020.apart import Draws
 from experiments.harness.runner import Runner
 from experiments.harness.table import Table, share
 
@@ -85,7 +86,10 @@ def test_figure_17(exposed, holds):
 
 
 class Grid:
-    """Runs of Figures 7 to 10 that were made up, by algorithm, buffer and size in MB; others take their usual time."""
+    """Runs of Figures 7 to 10 that were made up, by algorithm, buffer and size in MB; others take their usual time.
+
+    A list has one for each seed.
+    """
 
     sizes = all_reduce.SIZES[:3]
 
@@ -94,7 +98,11 @@ class Grid:
 
     def __getitem__(self, which):
         algorithm, buffer, size = which
-        run = self.runs.get(f"{algorithm}{buffer[0]}_{size // all_reduce.MB}", {})
+        runs = self.runs.get(f"{algorithm}{buffer[0]}_{size // all_reduce.MB}", {})
+        return Draws([self._made(which, run) for run in (runs if isinstance(runs, list) else [runs])])
+
+    def _made(self, which, run):
+        size = which[2]
         made = {"ratio": 1.1, "used": 0.97, "again": 0, "timeouts": 0, "rtt": 1e-4, **run}
         packets = SimpleNamespace(
             dropped=made["again"],
@@ -127,12 +135,15 @@ LOSS = {"again": 5000, "timeouts": 1000}
         (dlrm07._mild, {"A2A1_8": {"ratio": 1.37}}, False),
         (dlrm07._collapse, {"A2A6_16": {"ratio": 51, **LOSS}}, True),
         (dlrm07._collapse, {"A2A6_16": {"ratio": 49, **LOSS}}, False),
+        (dlrm07._collapse, {"A2A6_16": [{"ratio": ratio, **LOSS} for ratio in (1, 60, 55)]}, True),
+        (dlrm07._collapse, {"A2A6_16": [{"ratio": ratio, **LOSS} for ratio in (1, 300, 40)]}, False),
         (dlrm07._crossing, {"A2A6_8": {"ratio": 1.2}, "A2A6_32": {"ratio": 1.2}}, False),
         (dlrm07._crossing, {"A2A6_8": {"ratio": 1.2}, "DBT6_16": {"ratio": 2}, "DBT6_32": {"ratio": 9}}, True),
         (dlrm07._crossing, {"A2A6_16": {"ratio": 1.2}}, False),
         (dlrm07._crossing, {f"A2A6_{size}": {"ratio": 9} for size in (8, 16, 32)}, False),
         (dlrm07._close, {}, True),
         (dlrm07._close, {"DBT1_32": {"ratio": 1.17}}, False),
+        (dlrm07._close, {"DBT1_32": [{"ratio": 1.1}, {"ratio": 1.1}, {"ratio": 1.17}]}, False),
         (dlrm07._close, {"DBT1_16": {"again": 1}}, False),
         (dlrm07._close, {"DBT1_8": {"used": 0.9}}, False),
         (dlrm08._used, {"A2A6_8": {"used": 0.8}}, True),
@@ -168,6 +179,14 @@ def test_where_packets_were_lost():
     assert "5000 packets find the 512 KiB of their port full" in all_reduce.lost(grid["A2A", "64 MB", 8_000_000])
     kept = all_reduce.lost(grid["A2A", "1 GB", 8_000_000])
     assert kept == "No packet is lost: the longest queue of a port is 4 kB of 8 MiB."
+
+
+def test_what_was_measured_says_the_range_of_several_runs():
+    several = Draws([3.0, 1.0, 2.0])
+    assert several.said(float, "{:.0f} ms".format) == "2 ms (1 ms to 3 ms)"
+    assert (several.typical(float), several.least(float), several.most(float)) == (2, 1, 3)
+    assert Draws([1.0, 1.0]).said(float, "{:.0f}".format) == "1 (all of 2 seeds)"
+    assert Draws([1.0]).said(float, "{:.0f}".format) == "1"
 
 
 def test_nodes_of_an_all_reduce_are_those_of_the_paper():

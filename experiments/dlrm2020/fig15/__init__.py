@@ -131,7 +131,8 @@ def _needed(apart: Mapping[tuple[str, str], Draws[Training]], in_step: Mapping[t
     larger = ", ".join(f"{percent(together[buffer])} with {buffer}" for buffer in BUFFERS if buffer != SMALL)
     return NEEDED.judged(
         together[LARGE] > small.median(_compute),
-        f"part of compute with {SMALL}, median of {counted(len(small.runs), 'seed')}: {small.said(_compute, percent)}; "
+        f"part of compute: {percent(small.median(_compute))} with {SMALL} (median of "
+        f"{counted(len(small.runs), 'seed')}, {percent(small.least(_compute))} to {percent(small.most(_compute))}), "
         f"{larger}",
         f"In step it is {percent(together[SMALL])} with {SMALL}, one draw of an unstable system: nodes in step send to "
         f"different ones at a time; those that begin up to {SKEW} apart meet at a port, whose part of {SMALL} is "
