@@ -54,7 +54,7 @@ class Draws(Generic[T]):
         """The largest of a value."""
         return max(map(value, self.runs))
 
-    def said(self, value: Callable[[T], float], shown: Callable[[float], str] = "{:g}".format) -> str:
+    def said(self, value: Callable[[T], float], shown: Callable[[float], str]) -> str:
         """The median, and where there are several runs the range."""
         middle = shown(self.median(value))
         if len(self.runs) == 1:

@@ -142,7 +142,7 @@ def _collapse(grid: Grid) -> Verdict:
 
 
 def _times(draws: Draws[Single]) -> str:
-    return f"{draws.said(over, ratio)} times, {time(draws.median(_completion))}"
+    return f"ratio {draws.said(over, ratio)}, {time(draws.median(_completion))}"
 
 
 def _completion(run: Single) -> float:
