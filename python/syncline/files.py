@@ -9,22 +9,23 @@ import tempfile
 from pathlib import Path
 
 
-def write_whole(path: str | Path, text: str) -> None:
-    """Writes a text file, UTF-8: beside its place, synchronised, then renamed into it.
+def write_whole(path: str | Path, content: str | bytes) -> None:
+    """Writes a file, text as UTF-8: beside its place, synchronised, then renamed into it.
 
     Where the disk is full or the program is stopped, what was there before stays as it was, and nothing else is left
     behind. What is no regular file, such as a pipe, is written to directly.
 
     :raises OSError: the file cannot be written.
     """
+    data = content.encode() if isinstance(content, str) else content
     target = Path(os.path.realpath(path))
     if target.exists() and not target.is_file():
-        target.write_text(text, "utf-8")
+        target.write_bytes(data)
         return
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as aside:
-            aside.write(text)
+        with os.fdopen(handle, "wb") as aside:
+            aside.write(data)
             aside.flush()
             os.fsync(aside.fileno())
         if target.exists():

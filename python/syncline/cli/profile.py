@@ -13,6 +13,7 @@ from syncline.cli.streams import say
 from syncline.config import times, yaml
 from syncline.config.node import Mark, Text
 from syncline.config.problem import error, nearest, refuse
+from syncline.files import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -55,7 +56,7 @@ def profile(
         with Waiting(quiet=quiet) as waiting:
             found = measure(module, example, Plan(device, repeats, warm_up), waiting)
     try:
-        target.write_text(times.text(found, out), "utf-8")
+        write_whole(target, times.text(found, out))
     except OSError as problem:
         _cannot_write(out, (problem.strerror or str(problem)).lower())
     if not quiet:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from syncline import _core
@@ -13,6 +12,7 @@ from syncline.cli.streams import show as print_data
 from syncline.config.load import load
 from syncline.config.node import Mark, Text
 from syncline.config.problem import error, refuse
+from syncline.files import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -63,7 +63,7 @@ def _keep(view: dict[str, Any], name: str, file: str) -> None:
             )
         )
     try:
-        Path(file).write_text(svg(view, name), "utf-8")
+        write_whole(file, svg(view, name))
     except OSError as problem:
         reason = (problem.strerror or str(problem)).lower()
         refuse(error("SL0801", f"cannot be written: {reason}", mark=Mark(Text(file, ()), 0, 0, 0)))

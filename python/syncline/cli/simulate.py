@@ -77,7 +77,8 @@ def simulate(
 
 def _several(loaded: Loaded, seeds: int, folder: str, *, as_json: bool, quiet: bool) -> int:
     """Simulates once for each seed; gives the exit status."""
-    from syncline.ensembles.runs import SUMMARY_FILE, TABLE_FILE, run
+    from syncline.ensembles.folder import SUMMARY_FILE, TABLE_FILE
+    from syncline.ensembles.runs import run
     from syncline.ensembles.screen import answer
 
     with _second_interrupt_kills(), Progress(quiet=quiet or as_json) as progress:

@@ -150,8 +150,9 @@ class Comparison:
     def save(self, path: str | Path) -> None:
         """Writes it as an HTML file that needs nothing else."""
         from syncline.comparison.page import page
+        from syncline.files import write_whole
 
-        Path(path).write_bytes(page(self))
+        write_whole(path, page(self))
 
     def __repr__(self) -> str:
         return f"<Comparison: {self.answer}>"

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 import os
-import shutil
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
@@ -16,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from syncline.config.problem import error, refuse
 from syncline.ensembles.drawn import HINT, drawn
+from syncline.ensembles.folder import Folder
 from syncline.ensembles.spread import Spread
 from syncline.errors import Interrupted, SynclineError
 
@@ -41,8 +38,6 @@ NUMBERS = (
 """Numbers of the answer of which the spread is told."""
 OF_PACKETS = ("dropped", "retransmissions", "timeouts", "initial_timeouts", "stalled_s", "pauses")
 """Those of packets, where the network model has some."""
-SUMMARY_FILE, TABLE_FILE = "ensemble.json", "seeds.csv"
-"""What an ensemble leaves in its folder beside the runs."""
 
 
 @dataclass(frozen=True)
@@ -135,11 +130,24 @@ def run(
 ) -> Ensemble:
     """Simulates what was loaded, once for each seed. ``progress`` is told of all runs together."""
     check(loaded, seeds)
+    if out is None:
+        return _run(loaded, seeds, None, workers, progress)
+    with Folder(Path(out)) as folder:
+        made = _run(loaded, seeds, folder, workers, progress)
+        folder.write(made.plain())
+    return made
+
+
+def _run(
+    loaded: Loaded,
+    seeds: int,
+    folder: Folder | None,
+    workers: int | None,
+    progress: Callable[[float, int, int, float], object] | None,
+) -> Ensemble:
+    """As :func:`run`; results of each run go into ``folder``."""
     first = int(loaded.resolved["seed"])
     numbers = tuple(range(first, first + seeds))
-    folder = None if out is None else Path(out)
-    if folder is not None:
-        _make(folder)
     together = _Together(seeds, progress)
 
     def one(index: int) -> tuple[Summary, list[Diagnostic]] | SynclineError | None:
@@ -157,7 +165,11 @@ def run(
             together.stopped.set()
             return problem
         if folder is not None:
-            result.save(folder / f"seed-{numbers[index]}")
+            try:
+                result.save(folder.of_seed(numbers[index]))
+            except SynclineError as problem:
+                together.stopped.set()
+                return problem
         return result.summary, result.warnings
 
     interrupted = False
@@ -177,17 +189,14 @@ def run(
     for warning in chain.from_iterable(told for _, (_, told) in ended):
         if warning not in warnings:
             warnings.append(warning)
-    made = Ensemble(
+    return Ensemble(
         loaded.name,
         tuple(seed for seed, _ in ended),
         tuple(summary for _, (summary, _) in ended),
         tuple(warnings),
         interrupted,
-        folder,
+        folder.path if folder else None,
     )
-    if folder is not None:
-        _write(made, folder)
-    return made
 
 
 def check(loaded: Loaded, seeds: int) -> None:
@@ -237,32 +246,3 @@ def _row(summary: Summary, numbers: Sequence[str]) -> dict[str, Any]:
         value = getattr(summary, first)
         row[name] = getattr(value, second) if second else value
     return row
-
-
-def _make(folder: Path) -> None:
-    """Makes the folder, or empties it of an earlier ensemble. A folder with anything else in it is left alone."""
-    if folder.exists() and any(folder.iterdir()) and not (folder / SUMMARY_FILE).is_file():
-        refuse(
-            error(
-                "SL0801",
-                f"the folder {folder.as_posix()} holds something else than runs of several seeds",
-                help="choose another, or remove it",
-            )
-        )
-    earlier = folder / SUMMARY_FILE
-    if earlier.is_file():
-        for seed in json.loads(earlier.read_text())["seeds"]:
-            shutil.rmtree(folder / f"seed-{seed}", ignore_errors=True)
-    folder.mkdir(parents=True, exist_ok=True)
-
-
-def _write(made: Ensemble, folder: Path) -> None:
-    """Writes spreads and the table of runs beside the runs."""
-    table = io.StringIO()
-    rows = made.plain()["runs"]
-    if rows:
-        writer = csv.DictWriter(table, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-    (folder / TABLE_FILE).write_text(table.getvalue())
-    (folder / SUMMARY_FILE).write_text(json.dumps(made.plain(), indent=2) + "\n")

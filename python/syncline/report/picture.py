@@ -1,16 +1,18 @@
 """A fabric as a picture: an SVG file, from what ``show`` says of it.
 
 Levels of switches are drawn above each other; grids as grids, where higher dimensions repeat the lower ones; all else
-in circles, the highest level inside. Of levels of switches that are too wide, the first groups of vertices and the last
-one are drawn. The same fabric gives the same bytes.
+in circles, the highest level inside. Of levels that are too wide, and of dimensions that are too long, some vertices
+are drawn, which stand for the others (``picture_fold``). The same fabric gives the same bytes.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from syncline.report import picture_fold as fold
 from syncline.report.quantity import rate, time
 
 if TYPE_CHECKING:
@@ -28,34 +30,44 @@ _STEP = 26.0
 _ROW = 96.0
 """Between levels."""
 _MARGIN = 28.0
+_LETTER, _LETTERS = 5.8, 16
+"""Width of a letter of an own name, and how many are drawn."""
+_STUB = 16.0
+"""Of a line that leaves the picture on one side and comes back on the other."""
 _LABELS = 132.0
 """Room for the names of levels."""
-_WIDEST = 64
-"""Vertices of a row in which all are drawn."""
-_SOME = 16
-"""Vertices of a level in which all are drawn where rows are wider."""
 
 
 def svg(view: dict[str, Any], title: str) -> str:
     """The picture of a fabric that ``show`` lists with all its links."""
-    view = _folded(_numbered(view))
+    view = _numbered(view)
+    if _rows(view):
+        view = fold.levels(view)
+    elif sizes := _grid(view):
+        view = fold.grid(view, sizes)
     places = _places(view)
     left, top = (min(place[axis] for place in places) for axis in (0, 1))
     right, bottom = (max(place[axis] for place in places) for axis in (0, 1))
     labels = _LABELS if _rows(view) else 0.0
     places = [(x - left + _MARGIN + labels, y - top + _MARGIN) for x, y in places]
     tiers = _tiers(view)
-    width = max(right - left + 2 * _MARGIN + labels, 340.0)
-    height = bottom - top + 2 * _MARGIN + 18 * len(tiers) + 10
+    beside = 0.0 if _rows(view) or not view.get("names") else _LETTER * _LETTERS
+    width = max(right - left + 2 * _MARGIN + labels + beside, 340.0)
+    legend = [f"{tier['name']}{_speed(tier)}{_drawn(view, index)}" for index, tier in enumerate(tiers)]
+    legend += ["Lines that lead out on one side come in on the other."] if _round(view) else []
+    width = max(width, 48 + 6.2 * max(map(len, legend)))
+    height = bottom - top + 2 * _MARGIN + 18 * len(legend) + 10
     size = f'viewBox="0 0 {_n(width)} {_n(height)}" width="{_n(width)}" height="{_n(height)}"'
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" font-family="sans-serif" font-size="12">',
         f"<title>{escape(title)}</title>",
         '<rect width="100%" height="100%" fill="#ffffff"/>',
         *_links(view, places, tiers),
+        *_gaps(view, places),
         *_vertices(view, places),
+        *(_own_names(view, places) if view.get("names") else ()),
         *(_names(view, places) if labels else ()),
-        *_legend(tiers, height),
+        *_legend(legend, len(tiers), height),
         "</svg>",
     ]
     return "\n".join(lines) + "\n"
@@ -84,65 +96,64 @@ def _numbered(view: dict[str, Any]) -> dict[str, Any]:
     ]
     numbers = {label: number for number, label in enumerate(labels)}
     pairs = [(numbers[link["from"]], numbers[link["to"]], at) for at, link in enumerate(view["listed"])]
-    return {**view, "labels": labels, "pairs": pairs}
+    return _by_distance({**view, "labels": labels, "pairs": pairs})
 
 
-def _folded(view: dict[str, Any]) -> dict[str, Any]:
-    """The view without most of the vertices, where levels above each other are too wide for a picture."""
-    if not _rows(view) or max(level["count"] for level in _levels(view)) <= _WIDEST:
+def _by_distance(view: dict[str, Any]) -> dict[str, Any]:
+    """A fabric given link by link with switches in levels by their distance from the NPUs.
+
+    As it was, where NPUs are joined to each other, and where some switch is joined to none of them.
+    """
+    npus = view["npus"]
+    if view["family"] or view["dims"] or not view["switches"]:
         return view
     around: dict[int, list[int]] = {}
     for start, end, _ in view["pairs"]:
         around.setdefault(start, []).append(end)
-    kept: set[int] = set()
-    # From the highest level down: of hosts in no groups of their own, some of those below each switch that is drawn.
-    for level in sorted(_levels(view), key=lambda level: (-level["height"], level["first"])):
-        kept.update(_kept(level, kept, around))
-    numbers = {vertex: number for number, vertex in enumerate(sorted(kept))}
+    away = dict.fromkeys(range(npus), 0)
+    queue = list(away)
+    for vertex in queue:
+        for other in around.get(vertex, []):
+            if vertex < npus and other < npus:
+                return view
+            if other not in away:
+                away[other] = away[vertex] + 1
+                queue.append(other)
+    if len(away) < len(view["labels"]):
+        return view
+    order = sorted(away, key=lambda vertex: (away[vertex], vertex))
+    numbers = {vertex: number for number, vertex in enumerate(order)}
+    rows = Counter(away.values())
     levels, first = [], 0
-    for level in _levels(view):
-        count = sum(vertex in kept for vertex in range(level["first"], level["first"] + level["count"]))
-        group = level["group"] if level["group"] <= _SOME else count
-        levels.append({**level, "first": first, "count": count, "group": group, "all": level["count"]})
-        first += count
-    pairs = [(numbers[start], numbers[end], at) for start, end, at in view["pairs"] if {start, end} <= kept]
-    labels = [view["labels"][vertex] for vertex in sorted(kept)]
-    return {**view, "levels": levels, "pairs": pairs, "labels": labels}
+    for height in sorted(rows):
+        like = view["levels"][min(height, 1)]
+        levels.append({**like, "height": height, "first": first, "count": rows[height], "group": 1})
+        first += rows[height]
+    pairs = [(numbers[start], numbers[end], at) for start, end, at in view["pairs"]]
+    labels = [view["labels"][vertex] for vertex in order]
+    return {**view, "layout": "levels", "levels": levels, "pairs": pairs, "labels": labels}
 
 
-def _kept(level: dict[str, Any], kept: set[int], around: dict[int, list[int]]) -> Iterable[int]:
-    """The vertices of a level that a folded picture draws: the first groups and the last one."""
-    first, count, group = level["first"], level["count"], level["group"]
-    every = range(first, first + count)
-    if count <= _SOME:
-        return every
-    if 1 < group <= _SOME:
-        ends = [0, 1, count // group - 1] if group <= _SOME // 2 else [0, count // group - 1]
-        return (vertex for at in ends for vertex in every[at * group : (at + 1) * group])
-    below: dict[int, list[int]] = {}
-    for vertex in every:
-        for above in around.get(vertex, []):
-            if above in kept:
-                below.setdefault(above, []).append(vertex)
-    some = [vertex for own in below.values() for vertex in (*own[:2], own[-1])]
-    return some or (*every[: _SOME - 1], every[-1])
+def _grid(view: dict[str, Any]) -> list[int]:
+    """Sizes of the grid in which the NPUs stand, lowest dimension first; none where they stand in no grid."""
+    layout = view["layout"]
+    sizes: list[int] = layout["grid"] if isinstance(layout, dict) else []
+    return sizes if view["npus"] == math.prod(sizes) else []
 
 
 def _places(view: dict[str, Any]) -> list[Point]:
     if _rows(view):
         return _in_rows(view)
-    if isinstance(view["layout"], dict) and view["npus"] == math.prod(view["layout"]["grid"]):
-        return _in_grid(view, view["layout"]["grid"])
-    return _in_circles(view)
+    return _in_grid(view) if "members" in view else _in_circles(view)
 
 
 def _in_rows(view: dict[str, Any]) -> list[Point]:
     """Levels above each other, the vertices of each spread evenly, with gaps between groups."""
-    widths = {level["name"]: _spread(level) for level in _levels(view)}
-    widest = max(places[-1] for places in widths.values())
+    step = _pitch(view)
+    widths = [_spread(level, step) for level in _levels(view)]
+    widest = max(places[-1] for places in widths)
     found = []
-    for level in _levels(view):
-        own = widths[level["name"]]
+    for level, own in zip(_levels(view), widths, strict=True):
         # Other levels than the NPUs are spread over the whole, as far as they have vertices.
         factor = widest / own[-1] * len(own) / (len(own) + 1) if len(own) > 1 else 1.0
         factor = max(1.0, factor) if level["height"] else 1.0
@@ -151,9 +162,20 @@ def _in_rows(view: dict[str, Any]) -> list[Point]:
     return found
 
 
-def _spread(level: dict[str, Any]) -> list[float]:
+def _pitch(view: dict[str, Any]) -> float:
+    """From a vertex of a row to the next: enough for own names."""
+    longest = max(len(_short(label)) for label in view["labels"]) if view.get("names") else 0
+    return max(_STEP, _LETTER * longest + 8)
+
+
+def _short(name: str) -> str:
+    """A name as far as it is drawn beside its vertex; its title has all of it."""
+    return name if len(name) <= _LETTERS else f"{name[: _LETTERS - 1]}…"
+
+
+def _spread(level: dict[str, Any], step: float) -> list[float]:
     gap = _STEP * 0.6 if level["group"] > 1 else 0.0
-    return [at * _STEP + at // max(level["group"], 1) * gap for at in range(level["count"])]
+    return [at * step + at // max(level["group"], 1) * gap for at in range(level["count"])]
 
 
 def _in_circles(view: dict[str, Any]) -> list[Point]:
@@ -162,6 +184,7 @@ def _in_circles(view: dict[str, Any]) -> list[Point]:
     around: dict[int, list[int]] = {}
     for start, end, _ in pairs:
         around.setdefault(start, []).append(end)
+    step = _pitch(view)
     angles: dict[int, float] = {}
     places: dict[int, Point] = {}
     radius = 0.0
@@ -174,7 +197,7 @@ def _in_circles(view: dict[str, Any]) -> list[Point]:
         ]
         if angles:
             mine.sort(key=lambda vertex: (_mean(angles[at] for at in around.get(vertex, []) if at in angles), vertex))
-        radius = max(radius + 2.2 * _STEP, len(mine) * _STEP / (2 * math.pi))
+        radius = max(radius + 2.2 * step, len(mine) * step / (2 * math.pi))
         spots = _around(mine, _levels(view)) if not places else [(at + 0.5) / len(mine) for at in range(len(mine))]
         for vertex, spot in zip(mine, spots, strict=True):
             angles[vertex] = 2 * math.pi * spot
@@ -197,28 +220,92 @@ def _mean(angles: Iterable[float]) -> float:
     return round(turn % (2 * math.pi), 9)
 
 
-def _in_grid(view: dict[str, Any], sizes: list[int]) -> list[Point]:
+def _in_grid(view: dict[str, Any]) -> list[Point]:
     """Dimensions to the right and down in turn; switches between those that they join."""
-    pitch = [2 * _STEP, 2 * _STEP]
-    steps = []
-    for index, size in enumerate(sizes):
-        steps.append((index % 2, pitch[index % 2]))
-        pitch[index % 2] *= size + 0.35
-    found: list[Point] = []
-    for npu in range(view["npus"]):
-        at, rest = [0.0, 0.0], npu
-        for (axis, step), size in zip(steps, sizes, strict=True):
-            at[axis] += rest % size * step
-            rest //= size
-        found.append((at[0], at[1]))
+    found: list[Point] = [(0.0, 0.0)]
+    for places in _steps(view["members"]):
+        found = [(x + right, y + down) for right, down in places for x, y in found]
+    npus = len(found)
     joined: dict[int, list[int]] = {}
     for start, end, _ in view["pairs"]:
         joined.setdefault(start, []).append(end)
-    for vertex in range(view["npus"], view["npus"] + view["switches"]):
-        around = [found[npu] for npu in joined[vertex]]
+    for vertex in range(npus, len(view["labels"])):
+        around = [found[npu] for npu in joined[vertex] if npu < npus]
         x, y = (sum(place[axis] for place in around) / len(around) for axis in (0, 1))
         # Beside the middle, where an NPU may stand.
         found.append((x + 0.5 * _STEP, y + 0.5 * _STEP))
+    return found
+
+
+_GAP = 0.5
+"""Room for members that are left out, in steps."""
+_ASLANT = (0.9 * _STEP, 0.62 * _STEP)
+"""From a member of the lowest of three dimensions or more to the next."""
+
+
+def _steps(members: list[list[int]]) -> list[list[Point]]:
+    """Of each dimension, how far its members are from the first; the last one farther, where some are left out.
+
+    The first goes to the right and the second down; of three or more the first lies aslant, as paper has two.
+    """
+    found = []
+    pitch = [2 * _STEP, 2 * _STEP]
+    way = 0
+    deep = sum(len(some) > 1 for some in members) > 2
+    for some in members:
+        places = [at + (_GAP if _cut(some) and at == len(some) - 1 else 0.0) for at in range(len(some))]
+        if deep and len(some) > 1:
+            deep = False
+            found.append([(at * _ASLANT[0], at * _ASLANT[1]) for at in places])
+            pitch = [2 * _STEP + places[-1] * part for part in _ASLANT]
+            continue
+        found.append([(at * pitch[0], 0.0) if way == 0 else (0.0, at * pitch[1]) for at in places])
+        pitch[way] *= places[-1] + 1.35
+        way = 1 - way
+    return found
+
+
+def _cut(some: list[int]) -> bool:
+    """Whether members of a dimension are left out."""
+    return some[-1] >= len(some)
+
+
+def _gaps(view: dict[str, Any], places: list[Point]) -> Iterator[str]:
+    """Three dots where members of a dimension are left out."""
+    stride = 1
+    members: list[list[int]] = view.get("members", [])
+    npus = math.prod(map(len, members))
+    for some in members:
+        for npu in range(npus) if _cut(some) else ():
+            if npu // stride % len(some) == len(some) - 2:
+                (x, y), (u, v) = places[npu], places[npu + stride]
+                long = math.hypot(u - x, v - y)
+                for pixels in (-6.0, 0.0, 6.0):
+                    part = 0.5 + pixels / long
+                    at = _n(x + part * (u - x)), _n(y + part * (v - y))
+                    yield f'<circle cx="{at[0]}" cy="{at[1]}" r="1.3" fill="#777777"/>'
+        stride *= len(some)
+
+
+def _round(view: dict[str, Any]) -> dict[tuple[int, int], int]:
+    """The links that close rings, by their ends, with the distance to the next member: drawn as two stubs."""
+    members: list[list[int]] = view.get("members", [])
+    stride = 1
+    found: dict[tuple[int, int], int] = {}
+    npus = math.prod(map(len, members))
+    for some in members:
+        there = {
+            (start, end): (start // stride % len(some), end // stride % len(some))
+            for start, end, _ in view["pairs"]
+            if max(start, end) < npus
+            and start % stride == end % stride
+            and start // (stride * len(some)) == end // (stride * len(some))
+        }
+        size = some[-1] + 1
+        apart = {abs(some[a] - some[b]) for a, b in there.values()}
+        if size > 2 and apart <= {1, size - 1}:
+            found |= {ends: stride for ends, (a, b) in there.items() if abs(some[a] - some[b]) == size - 1}
+        stride *= len(some)
     return found
 
 
@@ -227,12 +314,22 @@ def _tiers(view: dict[str, Any]) -> list[dict[str, Any]]:
     return known or [{"name": "links", "first": 0, "links": view["links"]}]
 
 
+def _straight(view: dict[str, Any]) -> set[int]:
+    """Differences of the numbers of NPUs that lie beside each other, with nothing between them."""
+    members: list[list[int]] = view.get("members", [])
+    long = [at for at, some in enumerate(members) if len(some) > 1]
+    # Higher dimensions repeat a direction, so their lines lead past others.
+    alone = long[: 3 if len(long) > 2 else 2]
+    return {math.prod(map(len, members[:at])) for at in alone}
+
+
 def _links(view: dict[str, Any], places: list[Point], tiers: list[dict[str, Any]]) -> Iterator[str]:
     """One line for each cable; parallel ones beside each other, those that lead past others bent."""
     passed: dict[tuple[int, int], int] = {}
     pairs = view["pairs"]
     both = {(start, end) for start, end, _ in pairs}
-    grid = isinstance(view["layout"], dict)
+    grid, npus = "members" in view, view["levels"][0]["count"]
+    closing, straight = _round(view), _straight(view)
     for start, end, number in pairs:
         if start > end and (end, start) in both:
             continue
@@ -240,11 +337,19 @@ def _links(view: dict[str, Any], places: list[Point], tiers: list[dict[str, Any]
         passed[start, end] = again + 1
         colour = next(i for i, tier in enumerate(tiers) if tier["first"] <= number < tier["first"] + tier["links"])
         (x, y), (u, v) = places[start], places[end]
+        stroke = f'stroke="{_COLOURS[colour % len(_COLOURS)]}" stroke-opacity="0.75"'
+        if (stride := closing.get((start, end))) is not None:
+            # Out of the picture on one side, and in again on the other.
+            low = min(start, end)
+            dx, dy = (there - here for here, there in zip(places[low], places[low + stride], strict=True))
+            dx, dy = (_STUB * each / math.hypot(dx, dy) for each in (dx, dy))
+            (x, y), (u, v) = sorted([(x, y), (u, v)]) if dx else sorted([(x, y), (u, v)], key=lambda at: at[1])
+            yield f'<path d="M{_n(x)} {_n(y)}l{_n(-dx)} {_n(-dy)}M{_n(u)} {_n(v)}l{_n(dx)} {_n(dy)}" {stroke}/>'
+            continue
         long = math.hypot(u - x, v - y)
         bend = 5.0 * again
-        if grid and long > 2.2 * _STEP and max(start, end) < view["npus"]:
-            bend += min(0.12 * long, _MARGIN)
-        stroke = f'stroke="{_COLOURS[colour % len(_COLOURS)]}" stroke-opacity="0.75"'
+        if grid and max(start, end) < npus and abs(start - end) not in straight and long > 2.2 * _STEP:
+            bend += min(0.12 * long, _MARGIN - 4)
         if bend:
             mx, my = (x + u) / 2 + (v - y) / long * bend * 2, (y + v) / 2 - (u - x) / long * bend * 2
             yield f'<path d="M{_n(x)} {_n(y)}Q{_n(mx)} {_n(my)} {_n(u)} {_n(v)}" fill="none" {stroke}/>'
@@ -269,6 +374,21 @@ def _vertices(view: dict[str, Any], places: list[Point]) -> Iterator[str]:
                     )
 
 
+def _own_names(view: dict[str, Any], places: list[Point]) -> Iterator[str]:
+    """Names that the user gave, below NPUs and above switches; beside them where they stand in no rows."""
+    rows = _rows(view)
+    for level in _levels(view):
+        for at in range(level["first"], level["first"] + level["count"]):
+            x, y = places[at]
+            if rows:
+                where = f'x="{_n(x)}" y="{_n(y - 10 if level["height"] > 0 else y + 18)}" text-anchor="middle"'
+            else:
+                where = f'x="{_n(x + 9)}" y="{_n(y + 4)}"'
+            # A pale edge keeps names legible on lines.
+            edge = 'stroke="#ffffff" stroke-width="3" paint-order="stroke" stroke-linejoin="round"'
+            yield f'<text {where} fill="#333333" font-size="10" {edge}>{escape(_short(view["labels"][at]))}</text>'
+
+
 def _names(view: dict[str, Any], places: list[Point]) -> Iterator[str]:
     """How many vertices a level has, and what they are called, at the left of their row."""
     for level in _levels(view):
@@ -280,9 +400,22 @@ def _names(view: dict[str, Any], places: list[Point]) -> Iterator[str]:
             yield f'<text x="{_n(_MARGIN / 2)}" y="{_n(y + 18)}" fill="#777777" font-size="10">{said}</text>'
 
 
-def _legend(tiers: list[dict[str, Any]], height: float) -> Iterator[str]:
-    for index, tier in enumerate(tiers):
-        y = height - 18 * (len(tiers) - index) + 4
-        speed = f": {rate(tier['rate_bytes_per_s'])}, {time(tier['latency_s'])}" if "rate_bytes_per_s" in tier else ""
-        yield f'<path d="M12 {_n(y - 4)}h18" stroke="{_COLOURS[index % len(_COLOURS)]}" stroke-width="2"/>'
-        yield f'<text x="36" y="{_n(y)}" fill="#333333">{escape(tier["name"])}{speed}</text>'
+def _legend(texts: list[str], colours: int, height: float) -> Iterator[str]:
+    """A line of text below the picture for each tier, in its colour, then the notes."""
+    for index, text in enumerate(texts):
+        y = height - 18 * (len(texts) - index) + 4
+        if index < colours:
+            yield f'<path d="M12 {_n(y - 4)}h18" stroke="{_COLOURS[index % len(_COLOURS)]}" stroke-width="2"/>'
+            yield f'<text x="36" y="{_n(y)}" fill="#333333">{escape(text)}</text>'
+        else:
+            yield f'<text x="12" y="{_n(y)}" fill="#777777">{escape(text)}</text>'
+
+
+def _speed(tier: dict[str, Any]) -> str:
+    return f": {rate(tier['rate_bytes_per_s'])}, {time(tier['latency_s'])}" if "rate_bytes_per_s" in tier else ""
+
+
+def _drawn(view: dict[str, Any], index: int) -> str:
+    """How many members of a dimension are drawn, where it is not all of them."""
+    some = view["members"][index] if len(view.get("members", [])) == len(_tiers(view)) else []
+    return f"; {len(some)} of {some[-1] + 1} members are drawn" if some and _cut(some) else ""

@@ -26,6 +26,7 @@ from syncline.config.node import Mark, Text
 from syncline.config.problem import error, refuse
 from syncline.config.quantity import Rate, Time
 from syncline.config.source import from_file
+from syncline.files import write_whole
 from syncline.testbed import guardian
 from syncline.testbed.check import finish, trips
 from syncline.testbed.flows import way
@@ -88,7 +89,7 @@ class HostCosts:
         plain = self.plain()
         text = json.dumps(plain, indent=1) + "\n" if path.suffix == ".json" else dump(plain)
         try:
-            path.write_text(text, "utf-8")
+            write_whole(path, text)
         except OSError as problem:
             _unwritable(path, problem.strerror or str(problem))
 

@@ -139,10 +139,7 @@ def layout(request: Request) -> Layout:
     if fabric["npus"] > MOST_HOSTS:
         request.refuse("too many hosts for one machine", found=str(fabric["npus"]), allowed=f"at most {MOST_HOSTS}")
     links: dict[tuple[str, str], list[_Link]] = {}
-    # Namespaces and bridges are numbered: the kernel does not take every name.
-    numbered = [f"NPU {number}" for number in range(fabric["npus"])]
-    numbered += [f"switch {number}" for number in range(fabric["switches"])]
-    number_of = dict(zip(fabric.get("names", ()), numbered, strict=False))
+    vertices = _vertices(fabric)
     for link in fabric["listed"]:
         found = _Link(round(link["rate_bytes_per_s"] * 8), link["latency_s"])
         if not LEAST_BITS <= found.bits <= MOST_BITS:
@@ -152,18 +149,17 @@ def layout(request: Request) -> Layout:
                 allowed=f"{LEAST_BITS}b/s to {MOST_BITS / 1e12:g}Tb/s",
                 help="give the links of a testbed rates that this machine's cores can carry, such as 1Gb/s",
             )
-        a, b = (number_of.get(link[end], link[end]) for end in ("from", "to"))
-        links.setdefault((a, b), []).append(found)
+        links.setdefault((link["from"], link["to"]), []).append(found)
     neighbours: dict[str, list[str]] = {}
     for (a, b), several in links.items():
         neighbours.setdefault(a, []).extend([b] * len(several))
-    switches = [name for name in neighbours if not name.startswith(("NPU ", "NIC "))]
-    bridges = {name: name.replace(" ", "") for name in switches}
+    bridges = {name: vertices[name].bridge for name in neighbours if vertices[name].kind not in ("npu", "nic")}
     trunks = _trunks(request, links, bridges)
     segments, loop = _joined(bridges.values(), trunks)
     if loop is not None:
         _one_way(request, loop.a, loop.b)
-    cables_of = [_cables(request, f"NPU {number}", neighbours, links, bridges) for number in range(fabric["npus"])]
+    npus = [name for name, vertex in vertices.items() if vertex.kind == "npu"]
+    cables_of = [_cables(request, npu, vertices, neighbours, links, bridges) for npu in npus]
     _reachable(request, cables_of, segments)
     addresses = _addresses(request, cables_of, segments)
     made: list[Host] = []
@@ -184,6 +180,26 @@ def layout(request: Request) -> Layout:
         _core.parse_quantity("bytes", spec.queue),
         spec.congestion_control,
     )
+
+
+class _Vertex(NamedTuple):
+    """What a vertex of the fabric is."""
+
+    kind: str
+    """``npu``, ``nic``, or a kind of switch."""
+    bridge: str
+    """What the bridge is called, if it becomes one. The kernel does not take every name, so own names are not used."""
+
+
+def _vertices(fabric: dict[str, Any]) -> dict[str, _Vertex]:
+    """Every vertex by its name, NPUs first in the order of their numbers."""
+    found: dict[str, _Vertex] = {}
+    names = iter(fabric.get("names", ()))
+    for level in sorted(fabric["levels"], key=lambda level: int(level["first"])):
+        for number in range(level["count"]):
+            usual = f"{level['name']} {number}"
+            found[next(names, usual)] = _Vertex(level["kind"], usual.replace(" ", ""))
+    return found
 
 
 class _Link(NamedTuple):
@@ -245,6 +261,7 @@ def _joined(bridges: Iterable[str], trunks: Iterable[Trunk]) -> tuple[dict[str, 
 def _cables(
     request: Request,
     host: str,
+    vertices: dict[str, _Vertex],
     neighbours: dict[str, list[str]],
     links: dict[tuple[str, str], list[_Link]],
     bridges: dict[str, str],
@@ -252,15 +269,15 @@ def _cables(
     """The cables of a host: its own links to switches, or those of its network cards."""
     ends: list[tuple[str, str]] = []
     for other in neighbours.get(host, ()):
-        if other.startswith("NPU "):
+        if vertices[other].kind == "npu":
             request.refuse(
                 "hosts are joined to each other",
                 found=f"{host} to {other}",
                 allowed="hosts joined by switches",
                 help="write `switch: {hosts: ..}` or `leaf_spine: {..}`",
             )
-        if other.startswith("NIC "):
-            cards = [switch for switch in neighbours[other] if not switch.startswith("NPU ")]
+        if vertices[other].kind == "nic":
+            cards = [switch for switch in neighbours[other] if vertices[switch].kind != "npu"]
             if len(neighbours[other]) - len(cards) > 1:
                 request.refuse("hosts share a network card", found=other, help="one NPU a node: nodes: {npus: 1, ..}")
             ends += [(other, switch) for switch in cards]

@@ -5,11 +5,8 @@ export interface Point {
   y: number;
 }
 
-/** The number in `NPU 17`; nothing for switches. */
-export function number(name: string): number | undefined {
-  const found = /^NPU (\d+)$/.exec(name);
-  return found ? Number(found[1]) : undefined;
-}
+/** Numbers of NPUs by their names, which may be the user's own; switches are not among them. */
+export type Npus = ReadonlyMap<string, number>;
 
 /** Coordinates of an NPU, lowest dimension first. */
 export function coordinates(npu: number, sizes: number[]): number[] {
@@ -50,11 +47,11 @@ function circle(vertices: string[]): Map<string, Point> {
 }
 
 /** NPUs by their coordinates; switches beside their NPUs. */
-function grid(vertices: string[], neighbours: Map<string, string[]>, sizes: number[]): Map<string, Point> {
+function grid(vertices: string[], neighbours: Map<string, string[]>, sizes: number[], npus: Npus): Map<string, Point> {
   const places = new Map<string, Point>();
   const vectors = steps(sizes);
   for (const name of vertices) {
-    const npu = number(name);
+    const npu = npus.get(name);
     if (npu === undefined) continue;
     const point = { x: 0, y: 0 };
     coordinates(npu, sizes).forEach((at, dim) => {
@@ -91,9 +88,9 @@ function grid(vertices: string[], neighbours: Map<string, string[]>, sizes: numb
 }
 
 /** Tiers by distance from the NPUs, which lie lowest; a circle where there are NPUs alone. */
-function tiers(vertices: string[], neighbours: Map<string, string[]>): Map<string, Point> {
+function tiers(vertices: string[], neighbours: Map<string, string[]>, npus: Npus): Map<string, Point> {
   const places = new Map<string, Point>();
-  const tier = new Map(vertices.filter((name) => number(name) !== undefined).map((name) => [name, 0]));
+  const tier = new Map(vertices.filter((name) => npus.has(name)).map((name) => [name, 0]));
   if (tier.size === vertices.length) return circle(vertices);
   const queue = [...tier.keys()];
   for (let at = 0; at < queue.length; at += 1) {
@@ -117,13 +114,13 @@ function tiers(vertices: string[], neighbours: Map<string, string[]>): Map<strin
 }
 
 /** A place for each vertex. */
-export function place(vertices: string[], edges: [string, string][], sizes: number[]): Map<string, Point> {
+export function place(vertices: string[], edges: [string, string][], sizes: number[], npus: Npus): Map<string, Point> {
   const neighbours = new Map<string, string[]>();
   for (const [from, to] of edges) {
     neighbours.set(from, [...(neighbours.get(from) ?? []), to]);
     neighbours.set(to, [...(neighbours.get(to) ?? []), from]);
   }
-  const lone = sizes.length === 1 && vertices.every((name) => number(name) !== undefined);
+  const lone = sizes.length === 1 && vertices.every((name) => npus.has(name));
   if (lone) return circle(vertices);
-  return sizes.length > 0 ? grid(vertices, neighbours, sizes) : tiers(vertices, neighbours);
+  return sizes.length > 0 ? grid(vertices, neighbours, sizes, npus) : tiers(vertices, neighbours, npus);
 }

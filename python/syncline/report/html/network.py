@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from syncline.report.drawing import describe
@@ -213,6 +214,7 @@ def fabric(source: Source) -> Chart | None:
             "groups": bool(notes),
             # What stands where a dimension is not drawn.
             "words": ["" if at in pictured or not notes else _words(dim) for at, dim in enumerate(_dims(source))],
+            "npus": {vertex: npu for edge in drawn for vertex in edge[:2] if (npu := source.npu(vertex)) is not None},
             "edges": drawn,
             "strips": strips,
         },
@@ -247,7 +249,8 @@ def _drawn(
     """The edges that are drawn, and what is left out."""
     npus = source.summary.npus
     if npus <= DRAWN_NPUS and sum(size > 1 for size in sizes.values()) <= DRAWN_DIMS:
-        edges = _edges(list(zip(table["from"], table["to"], table["dimension"], load, strict=True)), dims)
+        links = list(zip(table["from"], table["to"], table["dimension"], load, strict=True))
+        edges = _edges(source, links, dims)
         if len(edges) <= DRAWN_EDGES:
             return edges, ()
     drawn: list[Link] = []
@@ -255,21 +258,21 @@ def _drawn(
     for name, size in sizes.items():
         if size <= DRAWN_GROUP:
             group = [f"NPU {member * stride}" for member in range(size)]
-            drawn += _unfolded(source, _within(table, load, name, group), name, group)
+            drawn += _unfolded(source, _within(source, table, load, name, group), name, group)
         stride *= size
     if not drawn:
         return [], ("The fabric has too many links for a drawing; the strips hold all of them.",)
     large = [name for name, size in sizes.items() if size > DRAWN_GROUP]
     but = f", but for {listed(large)}, where these are more than {DRAWN_GROUP}" if large else ""
     what = f"those that share a dimension with NPU 0 are drawn, dimension by dimension{but}"
-    return _edges(drawn, dims), (f"Of {npus} NPUs, {what}; the strips hold all links.",)
+    return _edges(source, drawn, dims), (f"Of {npus} NPUs, {what}; the strips hold all links.",)
 
 
 Link = tuple[str, str, str, float]
 """From, to, name of the dimension, load."""
 
 
-def _within(table: Table, load: list[float], name: str, group: list[str]) -> list[Link]:
+def _within(source: Source, table: Table, load: list[float], name: str, group: list[str]) -> list[Link]:
     """The links of a dimension from one of a group to another, and between one and a switch."""
     members = set(group)
     ends = zip(table["from"], table["to"], table["dimension"], load, strict=True)
@@ -278,7 +281,7 @@ def _within(table: Table, load: list[float], name: str, group: list[str]) -> lis
         for start, end, dimension, share in ends
         if dimension == name
         and (start in members or end in members)
-        and all(each in members or not each.startswith("NPU") for each in (start, end))
+        and all(each in members or source.npu(each) is None for each in (start, end))
     ]
 
 
@@ -301,39 +304,45 @@ def _unfolded(source: Source, links: list[Link], name: str, group: list[str]) ->
     return [(moved(start, by), moved(end, by), name, load) for by in every for start, end, _, load in links]
 
 
-def _edges(links: Sequence[Link], dims: list[str]) -> list[Edge]:
+def _edges(source: Source, links: Sequence[Link], dims: list[str]) -> list[Edge]:
     """Links with the same ends as one edge; switches that join the same NPUs in the same way are one vertex."""
     number = {name: index for index, name in enumerate(dims)}
-    alike = _alike(links)
+    merged = _merged(source, links)
     found: dict[tuple[str, str, int], list[float]] = {}
     for start, end, dimension, load in links:
-        key = (alike.get(start, start), alike.get(end, end), number[dimension])
+        key = (merged.get(start, start), merged.get(end, end), number[dimension])
         found.setdefault(key, []).append(load)
     return [(*key, float(f"{sum(each) / len(each):.4g}"), len(each)) for key, each in found.items()]
 
 
-def _alike(links: Sequence[Link]) -> dict[str, str]:
-    """A common name for switches that have the same neighbours."""
+def _merged(source: Source, links: Sequence[Link]) -> dict[str, str]:
+    """A common name for switches that have the same neighbours. NPUs are never merged."""
     around: dict[str, list[tuple[str, str]]] = {}
     for start, end, dimension, _ in links:
-        if not start.startswith("NPU"):
+        if source.npu(start) is None:
             around.setdefault(start, []).append((end, dimension))
     same: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for switch, neighbours in around.items():
         same.setdefault(tuple(sorted(neighbours)), []).append(switch)
     named = {}
     for group in same.values():
-        # Own names have no numbers to count from.
-        if not all(switch.rpartition(" ")[2].isdecimal() for switch in group):
-            continue
-        words = {switch.rpartition(" ")[0] for switch in group}
-        numbers = sorted(int(switch.rpartition(" ")[2]) for switch in group)
-        # Only where the numbers follow each other does a name from the first to the last say which they are.
-        if len(group) > 1 and len(words) == 1 and numbers[-1] - numbers[0] == len(group) - 1:
-            word = words.pop()
-            several = "switches" if word == "switch" else f"{word}s"
-            named.update(dict.fromkeys(group, f"{several} {numbers[0]}-{numbers[-1]}"))
+        if len(group) > 1 and (name := _common(group)):
+            named.update(dict.fromkeys(group, name))
     return named
+
+
+def _common(names: list[str]) -> str:
+    """``spines 0-3`` for names that differ in a number alone, where the numbers follow each other; else nothing."""
+    parts = [part for name in names if (part := re.fullmatch(r"(.*?)( ?)(\d{1,9})", name))]
+    numbers = sorted(int(part[3]) for part in parts)
+    if len(parts) < len(names) or numbers != [*range(numbers[0], numbers[-1] + 1)]:
+        return ""
+    words = {(part[1], part[2]) for part in parts}
+    if len(words) > 1:
+        return ""
+    ((word, space),) = words
+    plural = ("es" if word.endswith("switch") else "s") if space else ""
+    return f"{word}{plural}{space}{numbers[0]}-{numbers[-1]}"
 
 
 def _strips(table: Table, load: list[float], members: list[int], sorts: list[str]) -> list[dict[str, Any]]:

@@ -181,7 +181,7 @@ def _ports(source: Source) -> list[dict[str, Any]]:
             limits,
             strict=True,
         )
-        if not start.startswith("NPU")
+        if source.npu(start) is None
     ]
 
 

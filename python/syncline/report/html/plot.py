@@ -31,9 +31,9 @@ class Plot:
 
     def save(self, path: str | Path) -> None:
         """Writes it as an HTML file that needs nothing else."""
-        from pathlib import Path
+        from syncline.files import write_whole
 
-        Path(path).write_text(self.html, "utf-8")
+        write_whole(path, self.html)
 
     def __repr__(self) -> str:
         return f"<Plot {self.name}: {self.finding}>"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +57,20 @@ class Source:
         found = self._tables[name]
         there = found and all(column in found for column in needed) and any(found.values())
         return found if there else None
+
+    def npu(self, vertex: str) -> int | None:
+        """The number of the NPU of this name; nothing for a switch or a network card."""
+        if self._own_names:
+            return self._own_names.get(vertex)
+        found = re.fullmatch(r"NPU (\d+)", vertex)
+        return int(found[1]) if found else None
+
+    @cached_property
+    def _own_names(self) -> dict[str, int]:
+        """Numbers of NPUs by the names that the fabric was given with; empty where it was given without."""
+        graph = self.scenario.get("fabric", {}).get("graph", {})
+        names: Sequence[str] = graph.get("names", ())
+        return {name: number for number, name in enumerate(names[: graph.get("npus", 0)])}
 
     @cached_property
     def spans(self) -> dict[str, Any] | None:

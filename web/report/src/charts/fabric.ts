@@ -1,8 +1,8 @@
 // The fabric as a drawing, lines coloured by load, and a strip of all links for each dimension.
 
 import { percent } from "../format";
-import { coordinates, number, place, steps } from "../place";
-import type { Point } from "../place";
+import { coordinates, place, steps } from "../place";
+import type { Npus, Point } from "../place";
 import { shade } from "../theme";
 import type { Look } from "../theme";
 import { base, names, table, tip, tooltip } from "../view";
@@ -25,6 +25,8 @@ interface FabricData {
   groups: boolean;
   /** What stands where a dimension is not drawn; empty where it is. */
   words: string[];
+  /** Numbers of the NPUs that are drawn, by name. */
+  npus: Record<string, number>;
   edges: [string, string, number, number, number][];
   strips: Strip[];
 }
@@ -39,13 +41,21 @@ interface Pair {
   links: number;
 }
 
+/** A vertex in the group of a dimension. No name has a line break. */
+function within(dim: number, name: string): string {
+  return `${dim}\n${name}`;
+}
+
 /** The name of a vertex without the dimension of its group. */
 function plain(name: string): string {
-  return name.replace(/^\d+:/, "");
+  return name.slice(name.indexOf("\n") + 1);
 }
 
 /** Where there are more vertices, they have no names in the drawing. */
 const NAMED = 72;
+/** Pixels that a name beside its vertex takes at most, and the fewest in which one is worth reading. */
+const WIDEST_NAME = 160;
+const NARROWEST_NAME = 28;
 const STRIP = 34;
 /** Room around the drawing, in steps between NPUs. */
 const MARGIN = 0.5;
@@ -56,11 +66,11 @@ const APART = 2.6;
 function pairs(edges: FabricData["edges"]): Pair[] {
   const found = new Map<string, Pair>();
   for (const [from, to, dim, load, links] of edges) {
-    const other = found.get(`${dim} ${to} ${from}`);
+    const other = found.get([dim, to, from].join("\n"));
     if (other) {
       other.back = load;
       other.links += links;
-    } else found.set(`${dim} ${from} ${to}`, { from, to, dim, there: load, links });
+    } else found.set([dim, from, to].join("\n"), { from, to, dim, there: load, links });
   }
   return [...found.values()];
 }
@@ -74,22 +84,22 @@ interface Line {
 }
 
 /** Lines, and the ends of those that go round. */
-function lines(all: Pair[], sizes: number[], places: Map<string, Point>): { lines: Line[]; ends: Map<string, Point> } {
+function lines(all: Pair[], sizes: number[], npus: Npus, places: Map<string, Point>): { lines: Line[]; ends: Map<string, Point> } {
   const ends = new Map<string, Point>();
   const vectors = steps(sizes);
   const drawn = all.flatMap((pair): Line[] => {
     const { from, to, dim } = pair;
-    const [a, b] = [number(from), number(to)];
+    const [a, b] = [npus.get(from), npus.get(to)];
     if (sizes.length < 2 || a === undefined || b === undefined) return [{ pair, from, to, bow: 0 }];
     const [start, end] = [coordinates(a, sizes)[dim], coordinates(b, sizes)[dim]];
     const far = Math.abs(start - end);
     if (far <= 1) return [{ pair, from, to, bow: 0 }];
-    const ring = !all.some((each) => each.dim === dim && distance(each, sizes) > 1 && distance(each, sizes) < sizes[dim] - 1);
+    const ring = !all.some((each) => each.dim === dim && distance(each, sizes, npus) > 1 && distance(each, sizes, npus) < sizes[dim] - 1);
     if (!ring || far < sizes[dim] - 1) return [{ pair, from, to, bow: 0.18 }];
     // A ring that goes round: a stub at either end, as tori are usually drawn.
     const stub = (name: string, way: number): Line => {
       const at = places.get(name)!;
-      const key = `${name} ${dim} ${way}`;
+      const key = [name, dim, way].join("\n");
       const long = Math.min(0.3, 0.3 / Math.hypot(vectors[dim].x, vectors[dim].y));
       ends.set(key, { x: at.x + way * long * vectors[dim].x, y: at.y + way * long * vectors[dim].y });
       return { pair, from: name, to: key, bow: 0 };
@@ -99,8 +109,8 @@ function lines(all: Pair[], sizes: number[], places: Map<string, Point>): { line
   return { lines: drawn, ends };
 }
 
-function distance(pair: Pair, sizes: number[]): number {
-  const [a, b] = [number(pair.from), number(pair.to)];
+function distance(pair: Pair, sizes: number[], npus: Npus): number {
+  const [a, b] = [npus.get(pair.from), npus.get(pair.to)];
   if (a === undefined || b === undefined) return 0;
   return Math.abs(coordinates(a, sizes)[pair.dim] - coordinates(b, sizes)[pair.dim]);
 }
@@ -108,7 +118,14 @@ function distance(pair: Pair, sizes: number[]): number {
 /** The drawing, and below it the strips. */
 export function fabric(data: FabricData): View {
   const { dims, strips } = data;
-  const order = (name: string) => (number(name) ?? 1e9 + Number(name.replace(/\D+/g, "")));
+  const npus: Npus = new Map(Object.entries(data.npus));
+  // NPUs by number, then all others by name.
+  const order = (a: string, b: string) =>
+    (npus.get(a) ?? Infinity) < (npus.get(b) ?? Infinity)
+      ? -1
+      : (npus.get(b) ?? Infinity) < (npus.get(a) ?? Infinity)
+        ? 1
+        : a.localeCompare(b, "en", { numeric: true });
   const of = (edges: FabricData["edges"]) => [...new Set(edges.flatMap(([from, to]) => [from, to]))];
   const between = (edges: FabricData["edges"]) => edges.map(([from, to]): [string, string] => [from, to]);
   const places = new Map<string, Point>();
@@ -116,27 +133,27 @@ export function fabric(data: FabricData): View {
     // An NPU is in a group of each dimension, so vertices have the number of the dimension before their names.
     dims.forEach((_, dim) => {
       const mine = data.edges.filter((edge) => edge[2] === dim);
-      const found = place(of(mine).sort((a, b) => order(a) - order(b)), between(mine), []);
+      const found = place(of(mine).sort(order), between(mine), [], npus);
       const xs = [...found.values()].map((point) => point.x);
       const ys = [...found.values()].map((point) => point.y);
       const [wide, high] = [Math.max(...xs) - Math.min(...xs) || 1, Math.max(...ys) - Math.min(...ys) || 1];
       for (const [name, { x, y }] of found) {
-        places.set(`${dim}:${name}`, {
+        places.set(within(dim, name), {
           x: APART * dim + (ROOM.x * (x - Math.min(...xs))) / wide,
           y: (ROOM.y * (y - Math.min(...ys))) / high,
         });
       }
     });
   } else {
-    const found = place(of(data.edges).sort((a, b) => order(a) - order(b)), between(data.edges), data.sizes);
+    const found = place(of(data.edges).sort(order), between(data.edges), data.sizes, npus);
     found.forEach((point, name) => places.set(name, point));
   }
   const vertices = [...places.keys()];
   const edges = data.groups
-    ? data.edges.map((edge): (typeof data.edges)[number] => [`${edge[2]}:${edge[0]}`, `${edge[2]}:${edge[1]}`, edge[2], edge[3], edge[4]])
+    ? data.edges.map((edge): (typeof data.edges)[number] => [within(edge[2], edge[0]), within(edge[2], edge[1]), edge[2], edge[3], edge[4]])
     : data.edges;
   const sizes = data.groups ? [] : data.sizes;
-  const { lines: drawn, ends } = lines(pairs(edges), sizes, places);
+  const { lines: drawn, ends } = lines(pairs(edges), sizes, npus, places);
   const most = Math.max(...strips.map((strip) => strip.most), 1e-9);
   const columns = Math.max(...strips.map((strip) => strip.places.length));
   const points = [...places.values(), ...ends.values()];
@@ -202,7 +219,7 @@ export function fabric(data: FabricData): View {
           hoverLink: false,
         },
         grid: [
-          { left: narrow ? 84 : 128, right: 12, top: top + 14, height: STRIP * strips.length },
+          { left: narrow ? 102 : 128, right: 12, top: top + 14, height: STRIP * strips.length },
           { left: 12, right: 12, top: above, height: high },
         ],
         xAxis: [
@@ -216,7 +233,7 @@ export function fabric(data: FabricData): View {
           axisLabel: {
             interval: 0,
             color: look.text,
-            width: narrow ? 80 : 122,
+            width: narrow ? 98 : 122,
             overflow: "truncate",
             formatter: (_: string, at: number) => `${strips[at].name}\n{share|${range(strips[at])}}`,
             lineHeight: 13,
@@ -277,6 +294,13 @@ export function fabric(data: FabricData): View {
   function drawingOf(look: Look, put: (point: Point) => [number, number], size: number) {
     const at = (name: string): [number, number] => put(places.get(name) ?? ends.get(name)!);
     const named = vertices.length <= NAMED && size > 11;
+    const own = Object.entries(data.npus).some(([name, npu]) => name !== `NPU ${npu}`);
+    // Pixels from a vertex to the nearest one of its row: the room for its name.
+    const room = (name: string) => {
+      const [x, y] = at(name);
+      const row = vertices.filter((each) => each !== name).map(at).filter((each) => Math.abs(each[1] - y) < 1);
+      return Math.min(...row.map((each) => Math.abs(each[0] - x) - 6), WIDEST_NAME);
+    };
     const series = { type: "custom", xAxisIndex: 1, yAxisIndex: 1, encode: { x: 0, y: 1 } };
     const thick = drawn.length > 800 ? 1 : 2.4;
     return [
@@ -314,12 +338,20 @@ export function fabric(data: FabricData): View {
         renderItem: (params: { dataIndex: number }, api: StripApi) => {
           const name = vertices[params.dataIndex];
           const [x, y] = api.coord(at(name));
-          const npu = number(plain(name)) !== undefined;
+          const npu = npus.has(plain(name));
           const style = { fill: look.page, stroke: look.faint, lineWidth: 1.2 };
           const shape = npu
             ? { type: "circle", shape: { cx: x, cy: y, r: size / 2 } }
             : { type: "rect", shape: { x: x - size * 0.75, y: y - size / 2, width: size * 1.5, height: size, r: 2 } };
-          const text = { style: { text: plain(name).replace(/^\D+/, ""), fontSize: size > 16 ? 10 : 8, fill: look.text } };
+          const fontSize = size > 16 ? 10 : 8;
+          if (own) {
+            // Names are longer than the vertex: they stand below NPUs and above switches, as far as there is room.
+            const wide = room(name);
+            const text = { style: { text: name, fontSize, fill: look.text, stroke: look.page, lineWidth: 3, width: wide, overflow: "truncate" } };
+            const textConfig = { position: npu ? "bottom" : "top", distance: 3 };
+            return { ...shape, style, textConfig, textContent: wide >= NARROWEST_NAME ? text : undefined };
+          }
+          const text = { style: { text: plain(name).replace(/^\D+/, ""), fontSize, fill: look.text } };
           return { ...shape, style, textConfig: { position: "inside" }, textContent: named ? text : undefined };
         },
       },

@@ -1,0 +1,91 @@
+"""The folder of an ensemble: a folder for each run, what they have in common, and the table of runs."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shutil
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NoReturn, Self
+
+from syncline.config.node import Mark, Text
+from syncline.config.problem import error, refuse
+from syncline.files import write_whole
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import TracebackType
+
+SUMMARY_FILE, TABLE_FILE = "ensemble.json", "seeds.csv"
+"""What an ensemble leaves in its folder beside the runs."""
+
+
+class Folder:
+    """A folder that is being filled: if that fails, nothing of the new ensemble is left in it.
+
+    Runs of an earlier ensemble are removed first; a folder with anything else in it is left alone. Raises
+    :class:`SynclineError` where it cannot be made or written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._new = not path.exists()
+        if not self._new and any(path.iterdir()) and not (path / SUMMARY_FILE).is_file():
+            refuse(
+                error(
+                    "SL0801",
+                    f"the folder {path.as_posix()} holds something else than runs of several seeds",
+                    help="choose another, or remove it",
+                )
+            )
+        earlier = path / SUMMARY_FILE
+        if earlier.is_file():
+            self._remove(json.loads(earlier.read_text("utf-8"))["seeds"])
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as problem:
+            self._refuse(problem)
+        self._seeds: list[int] = []
+
+    def of_seed(self, seed: int) -> Path:
+        """Where the run of a seed goes."""
+        self._seeds.append(seed)
+        return self.path / f"seed-{seed}"
+
+    def write(self, plain: dict[str, Any]) -> None:
+        """Writes the table of runs and what they have in common."""
+        table = io.StringIO()
+        if rows := plain["runs"]:
+            writer = csv.DictWriter(table, list(rows[0]), lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
+        try:
+            write_whole(self.path / TABLE_FILE, table.getvalue())
+            write_whole(self.path / SUMMARY_FILE, json.dumps(plain, indent=2) + "\n")
+        except OSError as problem:
+            self._refuse(problem)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self._remove(self._seeds)
+            if self._new:
+                with suppress(OSError):
+                    self.path.rmdir()
+
+    def _remove(self, seeds: list[int]) -> None:
+        """Removes runs, and what is told of all of them."""
+        for seed in seeds:
+            shutil.rmtree(self.path / f"seed-{seed}", ignore_errors=True)
+        for name in (SUMMARY_FILE, TABLE_FILE):
+            with suppress(OSError):
+                (self.path / name).unlink(missing_ok=True)
+
+    def _refuse(self, problem: OSError) -> NoReturn:
+        reason = (problem.strerror or str(problem)).lower()
+        refuse(error("SL0801", f"cannot be written: {reason}", mark=Mark(Text(self.path.as_posix(), ()), 0, 0, 0)))
