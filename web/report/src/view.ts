@@ -78,7 +78,28 @@ export function barTooltip(look: Look, told: (at: number) => string): ECBasicOpt
   return { ...tooltip(look, "axis", first), axisPointer: { type: "shadow" } };
 }
 
-/** A legend above the chart. */
+/** Lines that a legend takes on a page of this width, by what letters of its size take on average. */
+function legendLines(names: string[], width: number): number {
+  let [lines, used] = [1, 0];
+  for (const name of names) {
+    const wide = 12 + 5 + 6.6 * name.length + 16;
+    if (used > 0 && used + wide > width) [lines, used] = [lines + 1, 0];
+    used += wide;
+  }
+  return lines;
+}
+
+/** By how many pixels a chart lies lower for the second line of its legend and those below it. */
+export function lower(names: string[], width: number): number {
+  return 26 * (legendLines(names, width) - 1);
+}
+
+/** A legend above the chart that takes as many lines as it needs: {@link lower} makes room for them. */
+export function wrapped(look: Look, names: string[]): ECBasicOption {
+  return { ...legend(look, names), type: "plain" };
+}
+
+/** A legend above the chart, in one line that can be turned like pages. */
 export function legend(look: Look, names: string[]): ECBasicOption {
   return {
     data: names,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from syncline.report.alike import alike, several
 from syncline.report.delays import NEEDED, by_phase
 from syncline.report.html.chart import Chart, rounded
 from syncline.report.quantity import digits, percent, rate, time
@@ -23,20 +24,32 @@ def collectives(source: Source) -> Chart | None:
     table = source.table("collectives", "layer", "part", "bound_s", "bus_bytes_per_s", "size_bytes")
     if table is None:
         return None
-    alike: dict[tuple[Any, ...], list[int]] = {}
+    same: dict[tuple[Any, ...], list[int]] = {}
     keys = ("layer", "part", "kind", "size_bytes", "group_ranks")
     for index, key in enumerate(zip(*(table[key] for key in keys), strict=True)):
-        alike.setdefault(key, []).append(index)
+        same.setdefault(key, []).append(index)
 
     def mean(column: str, rows: list[int]) -> float:
         return float(sum(table[column][row] for row in rows) / len(rows))
 
-    found = [(key, rows, mean("duration_s", rows)) for key, rows in alike.items()]
+    # Equal blocks of a model are one bar.
+    groups = alike(
+        ((key, rows, mean("duration_s", rows)) for key, rows in same.items()),
+        lambda each: each[0][0],
+        lambda each: (each[2], mean("bound_s", each[1])),
+        lambda each: each[0][1:],
+    )
+    found = []
+    for group in groups:
+        _, *rest = group[0][0]
+        rows = [row for _, own, _ in group for row in own]
+        label = several([_label(key[0], key[2]) for key, _, _ in group])
+        found.append(((label, *rest), rows, mean("duration_s", rows)))
     found.sort(key=lambda each: -each[2])
     shown = found[:SHOWN]
-    (layer, _, kind, *_), rows, duration = shown[0]
+    (label, *_), rows, duration = shown[0]
     bound = mean("bound_s", rows)
-    notes = (f"The {SHOWN} longest of {len(found)} are drawn.",) if len(found) > SHOWN else ()
+    notes = (f"The {SHOWN} longest kinds of {len(found)} are drawn.",) if len(found) > SHOWN else ()
     near = ""
     if bound:
         near = (
@@ -47,15 +60,15 @@ def collectives(source: Source) -> Chart | None:
     return Chart(
         "collectives",
         "Collectives against what their links allow",
-        f"The longest, {_label(layer, kind)}, takes {time(duration)}{near}, and reaches a bus bandwidth of"
+        f"The longest, {label}, takes {time(duration)}{near}, and reaches a bus bandwidth of"
         f" {rate(mean('bus_bytes_per_s', rows))}.",
         "A bar is a collective, from its first issue to its last result; the line across it is its bound, the time"
         " that no execution of its plan can beat: the bytes that the busiest rank must move at the rate of all its"
         " links in that dimension. What lies beyond the bound is latency, dependencies, and sharing the network with"
-        " other collectives. Alike collectives of several iterations or groups are one bar, their mean. Bus"
+        " other collectives. Equal collectives of several iterations, groups or blocks are one bar, their mean. Bus"
         " bandwidth is that of nccl-tests: comparable with the rate of links.",
         {
-            "label": [_label(key[0], key[2]) for key, _, _ in shown],
+            "label": [key[0] for key, _, _ in shown],
             "part": [key[1] for key, _, _ in shown],
             "bytes": [key[3] for key, _, _ in shown],
             "ranks": [key[4] for key, _, _ in shown],

@@ -74,17 +74,15 @@ def critical_path(source: Source) -> Chart | None:
     if table is None:
         return None
     sums: dict[tuple[str, str], float] = {}
-    kinds: dict[str, float] = {}
     rows = zip(*(table[column] for column in columns), strict=True)
     for start, end, _, kind, layer, _, what, dimension, tier in rows:
         place = tier or dimension
         where = " ".join(each for each in (layer or what, f"in {place}" if place else "") if each)
         sums[kind, where] = sums.get((kind, where), 0.0) + end - start
-        kinds[kind] = kinds.get(kind, 0.0) + end - start
-    whole = sum(kinds.values()) or 1.0
     order = sorted(sums.items(), key=lambda item: (-item[1], item[0]))
     (kind, where), longest = order[0]
-    shares = ", ".join(f"{name} {percent(share / whole)}" for name, share in sorted(kinds.items(), key=lambda i: -i[1]))
+    parts = source.summary.critical_path
+    shares = ", ".join(f"{part.name} {percent(part.per_mille / 1000)}" for part in parts)
     count = len(table["start_s"])
     kept = slice(0, SEGMENTS)
     notes = (f"The first {SEGMENTS} of {count} segments are drawn; the sums hold all.",) if count > SEGMENTS else ()
@@ -92,11 +90,14 @@ def critical_path(source: Source) -> Chart | None:
     return Chart(
         "critical_path",
         "The critical path",
-        f"The run is as long as this chain of {counted(count, 'segment')}: {shares}. Its largest part is {kind} of"
-        f" {where or 'the job'} ({time(longest)}). Only what is on this path shortens the run when it gets faster.",
+        f"The run is as long as this chain of {counted(count, 'segment')}{f': {shares}' if parts else ''}. Most of it"
+        f" is {kind} of {where or 'the job'} ({time(longest)}). Only what is on this path shortens the run when it gets"
+        " faster.",
         "Going back from the last event, always to what it waited for last. The path changes rank where one waits for"
         " another, and goes on with the message that a port was busy with where one had to wait for its turn. Messages"
-        " of one phase of a collective are added up. Of jobs of more iterations it shows the first ones.",
+        " of one phase of a collective are added up. Of jobs of more iterations it shows the first ones. Compute that"
+        " several ranks do one after the other is drawn as compute; in the shares it is bubble or skew as far as it is"
+        " more than one rank computes.",
         {
             **data,
             "start": rounded(table["start_s"][kept]),

@@ -15,18 +15,12 @@ interface CollectivesData {
   bus: number[];
 }
 
-/** A label that fits: its begin. */
-function short(text: string, width: number): string {
-  const most = width < 600 ? 16 : 34;
-  return text.length > most ? `${text.slice(0, most - 1)}…` : text;
-}
-
 /** Duration as bars, bounds as lines across them. */
 export function collectives(data: CollectivesData): View {
   const { factor, unit } = timeUnit(Math.max(...data.duration, 1e-12));
   return {
     zooms: false,
-    height: () => 90 + 22 * data.label.length + (data.label.length < 4 ? 30 : 0),
+    height: (width) => 90 + (width < 600 ? 42 : 22) * data.label.length + (data.label.length < 4 ? 30 : 0),
     option: (look, width) => ({
       ...base(look),
       legend: legend(look, ["duration", "bound"]),
@@ -35,7 +29,14 @@ export function collectives(data: CollectivesData): View {
       yAxis: {
         ...names(look, data.label),
         inverse: true,
-        axisLabel: { color: look.faint, formatter: (text: string) => short(text, width), interval: 0 },
+        axisLabel: {
+          color: look.faint,
+          interval: 0,
+          width: width < 600 ? 124 : 300,
+          overflow: "break",
+          fontSize: width < 600 ? 11 : 12,
+          lineHeight: 13,
+        },
       },
       tooltip: barTooltip(look, (at) => {
         return tip(data.label[at], [
@@ -100,7 +101,7 @@ export function phases(data: PhasesData): View {
       labels.length > 1
         ? { label: "Collectives of", options: labels, pick: (index) => (chosen = index) }
         : undefined,
-    height: () => 110 + 34 * data.rows[chosen].length,
+    height: (width) => 110 + (width < 600 ? 48 : 34) * data.rows[chosen].length,
     option: (look, width) => {
       const rows = data.rows[chosen];
       const { factor, unit } = timeUnit(Math.max(...rows.map((row) => row[1] + row[2] + row[3]), 1e-12));

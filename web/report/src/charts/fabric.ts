@@ -162,6 +162,12 @@ export function fabric(data: FabricData): View {
     dims.forEach((_, dim) => points.push({ x: APART * dim, y: 0 }, { x: APART * dim + ROOM.x, y: ROOM.y }));
   }
   const span = (of: (point: Point) => number) => Math.max(...points.map(of)) - Math.min(...points.map(of)) + MARGIN;
+  // Between the two vertices that are nearest to each other, so that none hides another.
+  const nearest = () => {
+    const all = [...places.values()];
+    const apart = all.flatMap((a, at) => all.slice(at + 1).map((b) => Math.hypot(a.x - b.x, a.y - b.y)));
+    return apart.length > 0 ? Math.min(...apart.filter((each) => each > 1e-9), 1e9) : 1;
+  };
   const drawing = (width: number) => {
     if (!drawn.length) return 0;
     const ratio = span((point) => point.y) / span((point) => point.x);
@@ -177,7 +183,7 @@ export function fabric(data: FabricData): View {
       const scale = drawn.length
         ? Math.min(width / span((point) => point.x), top / span((point) => point.y))
         : 1;
-      const size = Math.max(4, Math.min(narrow ? 14 : 22, scale * 0.3));
+      const size = Math.max(4, Math.min(narrow ? 14 : 22, scale * 0.3, scale * nearest() * 0.9));
       const above = data.groups ? 24 : 4;
       const high = Math.max(top - above - 4, 0);
       const put = frame(width - 24, high);

@@ -2,7 +2,7 @@
 
 import { bytes, digits, time, timeUnit } from "../format";
 import type { Look } from "../theme";
-import { barTooltip, base, legend, names, packing, table, tip, values, zoom } from "../view";
+import { barTooltip, base, lower, names, packing, table, tip, values, wrapped, zoom } from "../view";
 import type { View } from "../view";
 
 interface Series {
@@ -68,7 +68,7 @@ function stacked(all: Bars[]): View {
       all.length > 1
         ? { label: "Bars are", options: all.map((each) => plural(each.grouping.what)), pick: (index) => (chosen = index) }
         : undefined,
-    height: () => 400,
+    height: (width) => 400 + lower(all[chosen].series.map((each) => each.name), width),
     option: (look, width) => {
       const bars = all[chosen];
       const { layer, layers } = bars.grouping;
@@ -77,8 +77,8 @@ function stacked(all: Bars[]): View {
       const axis = labels(look, layer, width);
       return {
         ...base(look),
-        legend: legend(look, series.map((each) => each.name)),
-        grid: { left: 8, right: 12, top: 56, bottom: zoomed ? 36 : 6, outerBoundsMode: "same", outerBoundsContain: "axisLabel" },
+        legend: wrapped(look, series.map((each) => each.name)),
+        grid: { left: 8, right: 12, top: 56 + lower(series.map((each) => each.name), width), bottom: zoomed ? 36 : 6, outerBoundsMode: "same", outerBoundsContain: "axisLabel" },
         xAxis: { ...names(look, layer), axisLabel: axis },
         yAxis: values(look, `time in a step (${unit})`, digits),
         dataZoom: zoomed ? zoom(look, [0], 4, [12, 16]) : [],

@@ -2,7 +2,7 @@
 
 import { percent, time, timeUnit } from "../format";
 import type { Look } from "../theme";
-import { base, legend, table, tip, tooltip, zoom } from "../view";
+import { base, lower, table, tip, tooltip, wrapped, zoom } from "../view";
 import type { View } from "../view";
 
 interface PipelineData {
@@ -46,15 +46,16 @@ export function pipeline(data: PipelineData): View {
   const used = data.kinds.map((_, kind) => kind).filter((kind) => of[kind].length > 0);
   const colour = (look: Look, kind: number) =>
     [look.compute, look.parts[2], look.memory, look.exposed, look.wait][kind];
+  const above = (width: number) => 30 + lower(used.map((kind) => data.kinds[kind]), width);
   return {
     zooms: true,
-    height: () => 30 + ROW * data.stages.length + 62,
+    height: (width) => above(width) + ROW * data.stages.length + 62,
     option: (look, width) => {
       const left = width < 700 ? 62 : 90;
       return {
         ...base(look),
-        legend: legend(look, used.map((kind) => data.kinds[kind])),
-        grid: { left, right: 30, top: 30, height: ROW * data.stages.length, outerBoundsMode: "none" },
+        legend: wrapped(look, used.map((kind) => data.kinds[kind])),
+        grid: { left, right: 30, top: above(width), height: ROW * data.stages.length, outerBoundsMode: "none" },
         xAxis: {
           type: "value",
           min: 0,
