@@ -51,11 +51,11 @@ class Study:
 
     @property
     def obtained(self) -> str:
-        """How the numbers were obtained."""
+        """Models and settings that the numbers are of."""
         settings = "quick settings" if self.quick else "full settings"
         compute = f", compute {self.compute}" if self.compute else ""
-        calibrated = self.experiment.calibrated or "no"
-        return f"Obtained by: network {self.network}{compute}, calibrated: {calibrated}; {settings}"
+        calibrated = f"calibrated: {self.experiment.calibrated}" if self.experiment.calibrated else "not calibrated"
+        return f"Models: network {self.network}{compute}; {calibrated}; {settings}"
 
 
 def study(

@@ -39,7 +39,7 @@ def command(tmp_path):
 def test_a_figure_on_the_terminal(command, tmp_path):
     done = command("astra2020", "9", "--quick", "--no-plot", "--out", str(tmp_path))
     assert done.returncode == 0, done.stderr
-    for said in ("astra2020 fig09", "Obtained by: network queued", "astra-01", "verdict", "why"):
+    for said in ("astra2020 fig09", "Models: network queued", "astra-01", "verdict", "why"):
         assert said in done.stdout
     assert all(len(line) <= 80 for line in done.stdout.splitlines())
     assert "Files are in" in done.stderr

@@ -22,10 +22,6 @@ NARROWEST = 40
 """Columns that output takes at least: in fewer, tables would lose what their numbers are about."""
 
 
-_WIDEST = 1000
-"""Columns beyond which a table is cut off after all."""
-
-
 def no_colour() -> None:
     """What ``--no-color`` does."""
     os.environ["NO_COLOR"] = "1"
@@ -71,28 +67,14 @@ def show(*parts: RenderableType) -> None:
     out = console()
     with out.capture() as captured:
         for part in parts:
-            usual, out.width = out.width, max(out.width, _least(out, part))
-            out.print(part)
-            out.width = usual
+            # A table that needs more columns than there are is printed whole: numbers that are cut off would be wrong.
+            out.print(part, crop=False)
     # Padding to the width of the terminal is of no use to anyone.
     text = "\n".join(line.rstrip() for line in captured.get().split("\n"))
     if ascii_only(sys.stdout):
         text = text.translate(_PLAIN).encode("ascii", "replace").decode()
     sys.stdout.write(text)
     sys.stdout.flush()
-
-
-def _least(out: Console, part: RenderableType) -> int:
-    """Columns that a table needs, whatever there are: numbers that are cut off would be wrong ones."""
-    from rich.measure import Measurement
-    from rich.table import Table
-
-    if not isinstance(part, Table):
-        return 0
-    for column in part.columns:
-        if column.no_wrap:
-            column.min_width = max(len(str(cell)) for cell in (column.header, *column.cells))
-    return Measurement.get(out, out.options.update(max_width=_WIDEST), part).minimum
 
 
 def show_json(value: Any) -> None:

@@ -38,7 +38,7 @@ def plain(found: Comparison, width: int = 80) -> str:
     """The screen as text."""
     console = Console(file=StringIO(), width=width, color_system=None, legacy_windows=False)
     with console.capture() as captured:
-        console.print(screen(found, width))
+        console.print(screen(found, width), crop=False)
     return "\n".join(line.rstrip() for line in captured.get().splitlines())
 
 
@@ -81,8 +81,8 @@ def _titles(found: Comparison) -> Table:
     return table
 
 
-def _table(*headings: str) -> Table:
-    table = bare()
+def _table(*headings: str, spare: tuple[str, ...] = ()) -> Table:
+    table = bare(spare)
     for number, heading in enumerate(headings):
         table.add_column(heading, justify="right" if number else "left", no_wrap=bool(number), overflow="fold")
     return table
@@ -176,7 +176,7 @@ def _moved(pair: tuple[float | None, float | None]) -> str:
 def _dimensions(found: Comparison) -> Table | None:
     if not found.dimensions:
         return None
-    table = _table("dimension", "whole run", "while busy", "busiest link")
+    table = _table("dimension", "whole run", "while busy", "busiest link", spare=("busiest link",))
     for each in found.dimensions:
         a, b = each.utilization
         only = "" if a is not None and b is not None else f"  only in {'B' if a is None else 'A'}"
@@ -199,7 +199,7 @@ def _layers(found: Comparison) -> Table | None:
     rows = [each for each in groups if each.compute.difference_s or each.exposed.difference_s or each.only]
     if not rows or not (found.a.summary.compute_s or found.b.summary.compute_s):
         return None
-    table = _table("layer", "A", "B", "compute", "exposed", "of all")
+    table = _table("layer", "A", "B", "compute", "exposed", "of all", spare=("exposed", "compute"))
     shown = rows if len(rows) <= LAYERS + 1 else rows[:LAYERS]
 
     def add(name: Text | str, each: list[LayerPair], style: str | None = None) -> None:

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from syncline.models.types import Types
 
 _AT: Path = ("workload",)
+_NOTHING_SELECTIVE = "`recompute: selective` changes nothing: no layer is `selective`. Fused attention computes its scores again by itself"
 _OWN = tuple(ModelWorkload.model_fields)
 
 
@@ -162,15 +163,8 @@ def _model(workload: ModelWorkload, origins: Origins, built: Built) -> Expanded:
     memory = {"optimizer": optimizer} if optimizer != "sgd" else {}
     tokens = int(given.get("sequence", defaults["sequence"].default)) if "sequence" in defaults else None
     sample = _sample(built.layers, batch, tokens)
-    said = list(built.info.notes)
-    attention = given.get("attention", defaults["attention"].default) if "attention" in defaults else "unfused"
-    if workload.parallel.recompute == "selective" and attention != "unfused":
-        del resolved["parallel"]["recompute"]
-        said.append(
-            f"`recompute: selective` changes nothing: {attention} attention computes its scores again by itself"
-        )
-    notes = {"notes": said} if said else {}
-    resolved |= {"model": built.name, **memory, "batch_per_npu": batch, **sample, **notes}
+    notes = [*built.info.notes, *resolved.get("notes", ())]
+    resolved |= {"model": built.name, **memory, "batch_per_npu": batch, **sample, **({"notes": notes} if notes else {})}
     return Expanded(resolved, batch, types)
 
 
@@ -221,6 +215,10 @@ def _layers(
         "iterations": workload.iterations,
         "types": types.plain(),
     }
+    if workload.parallel.recompute == "selective" and not any(layer.get("selective") for layer in layers):
+        # Training scripts set it as a habit, beside fused attention too.
+        del resolved["parallel"]["recompute"]
+        resolved["notes"] = [_NOTHING_SELECTIVE]
     if workload.global_batch is not None:
         return {**resolved, "global_batch": workload.global_batch}
     several = (workload.micro_batches or 1) > 1

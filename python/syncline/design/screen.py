@@ -41,7 +41,7 @@ def plain(found: Found, width: int = 100) -> str:
     """The screen as text."""
     console = Console(file=StringIO(), width=width, color_system=None, legacy_windows=False)
     with console.capture() as captured:
-        console.print(screen(found, width))
+        console.print(screen(found, width), crop=False)
     return "\n".join(line.rstrip() for line in captured.get().splitlines())
 
 

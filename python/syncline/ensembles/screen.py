@@ -32,7 +32,7 @@ def plain(ensemble: Ensemble, width: int = 80) -> str:
     """The screen as text."""
     console = Console(file=StringIO(), width=width, color_system=None, legacy_windows=False)
     with console.capture() as captured:
-        console.print(answer(ensemble))
+        console.print(answer(ensemble), crop=False)
     return "\n".join(line.rstrip() for line in captured.get().splitlines())
 
 

@@ -33,7 +33,7 @@ def plain(result: Result, width: int = 80) -> str:
     """The screen as text."""
     console = Console(file=StringIO(), width=width, color_system=None, legacy_windows=False)
     with console.capture() as captured:
-        console.print(answer(result, width))
+        console.print(answer(result, width), crop=False)
     return "\n".join(line.rstrip() for line in captured.get().splitlines())
 
 

@@ -2,21 +2,65 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from rich.box import SIMPLE_HEAD
+from rich.measure import Measurement
 from rich.table import Table
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
-def bare() -> Table:
-    """A table with a line below its headings and no other, to which columns are added."""
-    return Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1), header_style="dim")
+    from rich.console import Console, ConsoleOptions, RenderResult
+
+_WIDEST = 1000
+"""Columns beyond which a table is cut off after all."""
+_WORD = 40
+"""Letters of the longest word that is kept whole; longer ones are names with parts of their own, such as paths."""
 
 
-def of_numbers(*headings: str) -> Table:
-    """A table whose first column is text and whose others are numbers."""
-    table = bare()
+class Bare(Table):
+    """A table that breaks lines between words alone, and leaves columns out where there is no room for them."""
+
+    spare: tuple[str, ...] = ()
+    """Headings of columns that may be left out, the least important first."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Fits the table into what there is, then prints it."""
+        needed = self._fit(console, options.max_width)
+        yield from super().__rich_console__(console, options.update(max_width=max(needed, options.max_width)))
+
+    def _fit(self, console: Console, width: int) -> int:
+        """Makes the table as narrow as words and numbers allow; gives the columns that it needs."""
+        for column in self.columns:
+            texts = [str(cell) for cell in (column.header, *column.cells)]
+            words = texts if column.no_wrap else [word for text in texts for word in text.split() if len(word) <= _WORD]
+            column.min_width = max([column.min_width or 0, *map(len, words)])
+        for heading in self.spare:
+            if self._least(console) <= width:
+                break
+            self.columns = [column for column in self.columns if column.header != heading]
+            for number, column in enumerate(self.columns):
+                column._index = number  # noqa: SLF001 - rich has no way to take a column out
+        return self._least(console)
+
+    def _least(self, console: Console) -> int:
+        return Measurement.get(console, console.options.update(max_width=_WIDEST), self).minimum
+
+
+def bare(spare: Iterable[str] = ()) -> Bare:
+    """A table with a line below its headings and no other, to which columns are added.
+
+    Those of ``spare`` are left out where there is no room.
+    """
+    made = Bare(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1), header_style="dim")
+    made.spare = tuple(spare)
+    return made
+
+
+def of_numbers(*headings: str, spare: Iterable[str] = ()) -> Bare:
+    """A table whose first column is text and whose others are numbers; those of ``spare`` may be left out."""
+    table = bare(spare)
     for index, heading in enumerate(headings):
-        least = len(heading) if index == 0 else None
-        table.add_column(
-            heading, justify="left" if index == 0 else "right", overflow="fold", no_wrap=index > 0, min_width=least
-        )
+        table.add_column(heading, justify="left" if index == 0 else "right", overflow="fold", no_wrap=index > 0)
     return table

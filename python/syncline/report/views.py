@@ -280,7 +280,9 @@ def _plan(same: list[dict[str, Any]]) -> Iterator[RenderableType]:
         f"  {counted(largest['chunks'], 'chunk')} of {size(largest['chunk_bytes'])}, "
         f"at least {time(largest['bound_s'])}",
     )
-    table = of_numbers("phase", "dimension", "ranks", "streams", "chunk", "messages", "sent")
+    table = of_numbers(
+        "phase", "dimension", "ranks", "streams", "chunk", "messages", "sent", spare=("streams", "chunk")
+    )
     for index, phase in enumerate(largest["phases"], start=1):
         table.add_row(
             f"{index} {phase['algorithm']} {phase['kind']}",
