@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import syncline
 from syncline.files import write_whole
 
 LIMITED = """
@@ -36,6 +37,38 @@ def test_a_full_disk_leaves_no_cut_file_and_what_was_there(tmp_path):
     assert "SL0801" in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["ring.yaml"]
     assert (tmp_path / "ring.yaml").read_text() == before
+
+
+RING = """
+workload: { collective: all_reduce, bytes: 1MB }
+fabric: { shape: Ring(4), rate: 50GB/s }
+jitter: { start: 1us }
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGXFSZ"), reason="files have no limit here")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("show", "fabric", "ring.yaml", "--svg", "ring.svg"),
+        ("convert", "ring.yaml", "out.json"),
+        ("simulate", "ring.yaml", "--out", "run"),
+        ("simulate", "ring.yaml", "--seeds", "2", "--out", "runs"),
+        ("compare", "a", "b", "--out", "page.html"),
+    ],
+    ids=lambda arguments: " ".join(arguments[::2]),
+)
+def test_whatever_a_command_writes_is_whole_or_not_there(tmp_path, arguments):
+    (tmp_path / "ring.yaml").write_text(RING)
+    if arguments[0] == "compare":
+        for name in "ab":
+            syncline.simulate(tmp_path / "ring.yaml").save(tmp_path / name)
+    before = sorted(path.name for path in tmp_path.rglob("*"))
+    done = limited(tmp_path, *arguments)
+    assert done.returncode == 3, done.stderr
+    assert "SL0801" in done.stderr
+    assert "file too large" in done.stderr.lower()
+    assert sorted(path.name for path in tmp_path.rglob("*")) == before
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGXFSZ"), reason="files have no limit here")

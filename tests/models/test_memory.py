@@ -76,6 +76,11 @@ def test_fused_attention_keeps_no_scores(t):
     fused = load(scenario(model=t, attention="fused", recompute="selective")).resolved["workload"]
     assert "recompute" not in fused["parallel"]
     assert any("fused attention computes its scores again by itself" in note for note in fused["notes"])
+    # Layers of one's own and modules follow the same rule.
+    own = {"layers": [{"name": "a", "forward": "1ms"}], "parallel": {"recompute": "selective"}}
+    given = load({"workload": own, "compute": "given", "fabric": {"shape": "Ring(2)", "rate": "1GB/s"}}).resolved
+    assert "recompute" not in given["workload"]["parallel"]
+    assert given["workload"]["notes"] == fused["notes"]
     assert memory(model=t, attention="fused", recompute="selective") == memory(model=t, attention="fused")
 
 

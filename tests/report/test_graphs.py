@@ -14,6 +14,9 @@ import syncline
 from syncline.comparison import screen
 from syncline.config.load import load
 from syncline.report import answer, subject
+from syncline.report.html import network
+from syncline.report.html.charts import CHARTS
+from syncline.report.html.source import Source
 from syncline.report.picture import svg
 
 RACKS: dict[str, Any] = {
@@ -67,6 +70,60 @@ def test_reports_are_written_for_hosts_with_own_names(tmp_path: Path, names: tup
     simulate({"npus": list(names), "switches": ["tor"], "links": star}).save(tmp_path / "star")
     page = (tmp_path / "star" / "report.html").read_text("utf-8")
     assert all(host in page for host in names)
+
+
+def test_vertices_are_told_apart_by_what_they_are_not_by_their_names(tmp_path: Path) -> None:
+    """Hosts whose names end in consecutive numbers are hosts, and a switch may be called like an NPU."""
+    hosts, switches = ["node 0", "node 1", "node 2"], ["NPU 0", "spine 1", "spine 2"]
+    up = [{"from": host, "to": "NPU 0", "rate": "8Gb/s", "latency": "1us"} for host in hosts]
+    across = [{"from": "NPU 0", "to": spine, "rate": "8Gb/s", "latency": "1us"} for spine in switches[1:]]
+    result = simulate({"npus": hosts, "switches": switches, "links": [*up, *across]})
+    chart = CHARTS["fabric"](Source(result))
+    assert chart is not None
+    assert chart.data["npus"] == {"node 0": 0, "node 1": 1, "node 2": 2}
+    assert {end for edge in chart.data["edges"] for end in edge[:2]} == {*hosts, "NPU 0", "spines 1-2"}
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (["spine 0", "spine 1"], "spines 0-1"),
+        (["switch 2", "switch 3", "switch 4"], "switches 2-4"),
+        (["NVSwitch 0", "NVSwitch 1"], "NVSwitches 0-1"),
+        (["agg0", "agg1"], "agg0-1"),
+        (["spine 0", "spine 2"], ""),
+        (["spine 0", "leaf 1"], ""),
+        (["east", "west"], ""),
+    ],
+)
+def test_equal_switches_have_a_name_in_common(names: list[str], said: str) -> None:
+    assert network._common(names) == said
+
+
+@pytest.mark.parametrize(
+    ("shape", "vertices", "left_out"),
+    [("Switch(8)_Switch(64)", 64 + 8 + 8, 64 - 8), ("Ring(8)_Ring(8)_Ring(8)", 64, 8 - 4), ("Ring(4)_Ring(4)", 16, 0)],
+)
+def test_long_dimensions_are_drawn_by_some_members(shape: str, vertices: int, left_out: int) -> None:
+    dims = shape.count("_") + 1
+    picture = svg(json.loads(_show({"shape": shape, "rate": ["8Gb/s"] * dims, "latency": "1us"})), shape)
+    root = ElementTree.fromstring(picture)
+    assert picture.count("<title>") == vertices + 1
+    assert max(float(root.attrib[side]) for side in ("width", "height")) < 900
+    assert ("members are drawn" in picture) == bool(left_out)
+    assert "<title>NPU 0</title>" in picture
+    # Lines that close rings leave on one side and come in on the other.
+    assert ("come in on the other" in picture) == shape.startswith("Ring")
+    # Nothing lies outside of the picture.
+    width, height = float(root.attrib["width"]), float(root.attrib["height"])
+    for x, y in re.findall(r"[ML](-?[\d.]+) (-?[\d.]+)", picture):
+        assert 0 <= float(x) <= width and 0 <= float(y) <= height
+
+
+def test_a_fabric_given_by_links_stands_in_levels_with_its_names() -> None:
+    root = ElementTree.fromstring(svg(json.loads(_show(RACKS)), "racks"))
+    heights = {each.text: float(each.attrib["y"]) for each in root.iter() if each.tag.endswith("text")}
+    assert heights["agg"] < heights["tor0"] == heights["tor1"] < heights["h0"] == heights["h3"]
 
 
 def _show(fabric: dict[str, Any]) -> str:

@@ -42,7 +42,10 @@ if TYPE_CHECKING:
     from syncline.models.types import Types
 
 _AT: Path = ("workload",)
-_NOTHING_SELECTIVE = "`recompute: selective` changes nothing: no layer is `selective`. Fused attention computes its scores again by itself"
+_NOTHING_SELECTIVE = (
+    "`recompute: selective` changes nothing, as no layer is `selective`: fused attention computes its scores again by"
+    " itself"
+)
 _OWN = tuple(ModelWorkload.model_fields)
 
 
@@ -208,17 +211,19 @@ def _module(workload: ModuleWorkload, origins: Origins) -> Expanded:
 def _layers(
     layers: list[dict[str, Any]], workload: ModelWorkload | ModuleWorkload | LayersWorkload, types: Types
 ) -> dict[str, Any]:
+    parallel, notes = _parallel(workload.parallel), {}
+    if workload.parallel.recompute == "selective" and not any(layer.get("selective") for layer in layers):
+        # Training scripts set it as a habit, beside fused attention too.
+        del parallel["recompute"]
+        notes = {"notes": [_NOTHING_SELECTIVE]}
     resolved = {
         "source": "layers",
         "layers": layers,
-        "parallel": _parallel(workload.parallel),
+        "parallel": parallel,
         "iterations": workload.iterations,
         "types": types.plain(),
+        **notes,
     }
-    if workload.parallel.recompute == "selective" and not any(layer.get("selective") for layer in layers):
-        # Training scripts set it as a habit, beside fused attention too.
-        del resolved["parallel"]["recompute"]
-        resolved["notes"] = [_NOTHING_SELECTIVE]
     if workload.global_batch is not None:
         return {**resolved, "global_batch": workload.global_batch}
     several = (workload.micro_batches or 1) > 1
@@ -322,15 +327,16 @@ def _layer(layer: Layer, element: str) -> dict[str, Any]:
     return {**resolved, "selective": True} if layer.selective else resolved
 
 
-def _axes(axes: Axes) -> Any:
+def axes(axes: Axes) -> Any:
+    """The resolved form of what one kind of parallelism takes: a number of ranks, dimensions, or a word."""
     if isinstance(axes, list):
         return {"dims": axes}
     return {"degree": axes} if isinstance(axes, int) else axes
 
 
 def _parallel(parallel: Parallel) -> dict[str, Any]:
-    resolved = {"model": _axes(parallel.model), "data": _axes(parallel.data), "backward": parallel.backward}
+    resolved = {"model": axes(parallel.model), "data": axes(parallel.data), "backward": parallel.backward}
     # What no pipeline needs is left out where it is not said.
     said = parallel.model_dump(exclude_defaults=True, exclude={"model", "data", "backward", "pipeline"})
-    pipeline = {} if parallel.pipeline == "none" else {"pipeline": _axes(parallel.pipeline)}
+    pipeline = {} if parallel.pipeline == "none" else {"pipeline": axes(parallel.pipeline)}
     return {**resolved, **pipeline, **said}

@@ -149,12 +149,24 @@ def _resolved(source: Source) -> Loaded:
     resolved = source.root.plain()
     if source.file:
         resolved = files.moved(resolved, source.folder, "")
+    _in_full(resolved)
     if isinstance(resolved.get("network"), str):
         resolved["network"] = network.resolved(resolved["network"])
     origins = Origins(source)
     if isinstance(resolved.get("prices"), str):
         resolved["prices"] = expand_prices.expand(resolved["prices"], origins)
     return Loaded(str(resolved.get("name") or "run"), resolved, origins)
+
+
+def _in_full(resolved: dict[str, Any]) -> None:
+    """Writes out what a user may change in the short form of a scenario: degrees of parallelism, and a placement."""
+    parallel = (resolved.get("workload") or {}).get("parallel")
+    if isinstance(parallel, dict):
+        parallel |= {
+            kind: expand_workload.axes(parallel[kind]) for kind in ("model", "data", "pipeline") if kind in parallel
+        }
+    if isinstance(resolved.get("placement"), list):
+        resolved["placement"] = {"npus": resolved["placement"]}
 
 
 def resolve(source: Source) -> Loaded:

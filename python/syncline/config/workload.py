@@ -51,8 +51,9 @@ class Parallel(Strict):
     """Stage of ZeRO: what data-parallel ranks divide among them. 0: nothing. 1: states of the optimiser. 2: gradients
     too. 3: parameters too."""
     recompute: Literal["none", "selective", "full"] = "none"
-    """Activations that are computed again in the backward pass rather than kept for it. `selective`: scores of
-    attention and their softmax. `full`: all of a block, whose input is kept."""
+    """Activations that are computed again in the backward pass rather than kept for it. `selective`: what
+    layers marked `selective` keep, in models attention's scores and their softmax; where none is marked, as with fused
+    attention, it changes nothing, and a note says so. `full`: all of a block, whose input is kept."""
     divided_checkpoints: bool = False
     """With `recompute: full`: whether model-parallel ranks divide the inputs of blocks that are kept, and gather them
     before they compute a block again."""

@@ -341,7 +341,7 @@ def _common(names: list[str]) -> str:
     if len(words) > 1:
         return ""
     ((word, space),) = words
-    plural = ("es" if word.endswith("switch") else "s") if space else ""
+    plural = ("es" if word.lower().endswith("switch") else "s") if space else ""
     return f"{word}{plural}{space}{numbers[0]}-{numbers[-1]}"
 
 
