@@ -26,6 +26,7 @@ def gpt(kind, *, d, n, heads, v, p, **more):
 
 LLAMA = config("llama", d=4096, n=32, heads=32, v=32_000, p=4096, intermediate_size=11_008, tie_word_embeddings=False)
 
+# Each count is also that of the class that the library `transformers` 5.23 builds from the same keys.
 PUBLISHED = {
     # Radford et al. 2019; the checkpoint's count.
     "GPT-2": (gpt("gpt2", d=768, n=12, heads=12, v=50_257, p=1024), 124_439_808),

@@ -299,3 +299,13 @@ def test_a_wrong_file_is_refused_with_its_line(made, text, code, words):
     assert problem["code"] == code
     assert words in str(refused.value)
     assert problem["place"]["file"].endswith("bed.yaml")
+
+
+def test_hosts_and_switches_may_have_any_names(made):
+    """A switch called like an NPU is a switch, and a host called like a network card is a host."""
+    found = made(
+        "fabric:\n  npus: [NIC 0, switch 1]\n  switches: [NPU 5]\n  links:\n"
+        "    - { from: NIC 0, to: NPU 5, rate: 1Gb/s }\n    - { from: switch 1, to: NPU 5, rate: 1Gb/s }\n"
+    )
+    assert found.bridges == ("switch0",)
+    assert [[nic.bridge for nic in host.nics] for host in found.hosts] == [["switch0"], ["switch0"]]
