@@ -55,12 +55,19 @@ pub fn check(plans: &[CollectivePlan]) -> Result<()> {
         return Ok(());
     }
     let chunks = plans.iter().map(|plan| plan.chunks.len()).max().unwrap_or(0);
-    Err(Diagnostic::error(Code::BadValue, "collectives of so many ranks are cut into too many chunks")
-        .key("collectives.chunks")
-        .found(chunks.to_string())
-        .allowed(format!("at most {}", 1u64 << most.chunk))
-        .help("give fewer chunks, or a larger `collectives.min_chunk`")
-        .into())
+    let ranks = plans.iter().flat_map(|plan| &plan.phases).map(|phase| phase.size).max().unwrap_or(0);
+    let allowed = 1u64 << most.chunk;
+    Err(Diagnostic::error(
+        Code::BadValue,
+        format!("a collective is cut into {chunks} chunks, more than a job can have whose collectives have steps among {ranks} ranks"),
+    )
+    .key("collectives.chunks")
+    .found(format!("{chunks} chunks"))
+    .allowed(format!("at most {allowed} chunks with steps among {ranks} ranks"))
+    .help(format!(
+        "set `collectives.chunks` to {allowed} or less, or raise `collectives.min_chunk`: chunks are then larger, and fewer"
+    ))
+    .into())
 }
 
 impl Widths {
@@ -202,7 +209,10 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_refused_with_the_limit() {
         let found = check(&[plan(1 << 20, 62, 1 << 24)]).unwrap_err();
-        assert!(found.to_string().contains("at most 131072"), "{found}");
+        let found = found.to_string();
+        assert!(found.contains("is cut into 1048576 chunks"), "{found}");
+        assert!(found.contains("at most 131072 chunks with steps among 16777216 ranks"), "{found}");
+        assert!(found.contains("set `collectives.chunks` to 131072 or less"), "{found}");
         assert!(check(&[plan(1 << 17, 62, 1 << 24)]).is_ok());
     }
 

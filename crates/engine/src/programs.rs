@@ -200,13 +200,19 @@ impl<N: Network> Engine<'_, N> {
         Origin { after: message.after, since: message.sent, of }
     }
 
-    /// The stretch of a message; of a network model that does not write them down, all of it is queueing somewhere.
+    /// The stretch of a message that has left, or is there; of a network model that does not write them down, all of it is
+    /// queueing somewhere.
     #[inline]
     fn known_stretch(&mut self, id: u32) -> u32 {
-        let stretch = self.calendar.trail.of(id);
-        if stretch != START || !self.calendar.trail.is_on() {
-            return stretch;
+        match self.calendar.trail.take(id) {
+            START if self.calendar.trail.is_on() => self.unknown_stretch(id),
+            stretch => stretch,
         }
+    }
+
+    /// A stretch for a message of which the network model has written none down.
+    #[cold]
+    fn unknown_stretch(&mut self, id: u32) -> u32 {
         let message = self.messages[id];
         let origin = self.origin_of(&message);
         let time = self.now.saturating_sub(message.sent);
@@ -249,7 +255,6 @@ impl<N: Network> Engine<'_, N> {
     pub(crate) fn deliver(&mut self, id: u32) {
         let Message { bytes, sent, target, from, channel, phase, .. } = self.messages[id];
         self.after = self.known_stretch(id);
-        self.calendar.trail.arrives(id, START);
         self.messages.remove(id);
         self.record.messages += 1;
         self.record.delivered += bytes;

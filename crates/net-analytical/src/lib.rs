@@ -39,6 +39,8 @@ struct Port {
 /// A message on a link.
 #[derive(Clone, Copy, Debug)]
 struct Passage {
+    /// The port of the link.
+    port: usize,
     /// When it comes to the link.
     comes: Time,
     /// When it is sent.
@@ -160,9 +162,9 @@ impl<'a> Links<'a> {
         self.last.2
     }
 
-    /// Sends over `link` as soon as it is free: when it starts, and how long it takes.
+    /// Sends over `link` as soon as it is free: its port, when it starts, and how long it takes.
     #[inline]
-    fn occupy(&mut self, now: Time, link: LinkId, rate: Rate, bytes: Bytes) -> (Time, Time) {
+    fn occupy(&mut self, now: Time, link: LinkId, rate: Rate, bytes: Bytes) -> (usize, Time, Time) {
         let time = self.transfer_time(rate, bytes);
         let index = self.symmetry.port(link) as usize;
         let port = &mut self.ports[index];
@@ -173,7 +175,7 @@ impl<'a> Links<'a> {
         port.used.messages += 1;
         port.used.busy = port.used.busy.saturating_add(time);
         port.used.waited = port.used.waited.saturating_add(start.saturating_sub(now));
-        (start, time)
+        (index, start, time)
     }
 
     /// The tier of a link.
@@ -204,20 +206,14 @@ impl<'a> Links<'a> {
         index
     }
 
-    /// Writes down that a message passes `link`, and what it comes after there: its stretch, and where it comes from.
+    /// Writes down that a message passes a link, and what it comes after there: its stretch, and where it comes from.
     #[inline]
-    fn passes(
-        &mut self,
-        link: LinkId,
-        passage: &Passage,
-        origin: &Origin,
-        trail: &mut Trail,
-    ) -> (u32, Origin) {
+    fn passes(&mut self, passage: &Passage, origin: &Origin, trail: &mut Trail) -> (u32, Origin) {
         if !trail.is_on() {
             return (START, *origin);
         }
-        let port = &mut self.ports[self.symmetry.port(link) as usize];
-        let Passage { comes, start, time, pair, own } = *passage;
+        let Passage { port, comes, start, time, pair, own } = *passage;
+        let port = &mut self.ports[port];
         let origin = match start > comes {
             true => origin.after(trail.behind(&port.tail, pair, own, start.saturating_sub(comes)), start),
             false => *origin,
@@ -232,10 +228,10 @@ impl<'a> Links<'a> {
         let Travel { id, key, bytes, tail, slowest, pair, origin, .. } = self.travels[index as usize];
         let link = *self.travels[index as usize].path.last().expect("travels have paths");
         let (rate, latency) = self.fabric.speed(link);
-        let (start, time) = self.occupy(now, link, rate, bytes);
+        let (port, start, time) = self.occupy(now, link, rate, bytes);
         let hop = self.travels[index as usize].path.len() as u32 - 1;
-        let passage = Passage { comes: now, start, time, pair: (pair.0, pair.1, hop), own: false };
-        let (mut stretch, _) = self.passes(link, &passage, &origin, &mut calendar.trail);
+        let passage = Passage { port, comes: now, start, time, pair: (pair.0, pair.1, hop), own: false };
+        let (mut stretch, _) = self.passes(&passage, &origin, &mut calendar.trail);
         let end = start.saturating_add(time).max(tail);
         if end > start.saturating_add(time) {
             stretch = calendar.trail.bytes(&origin, slowest.0, slowest.1);
@@ -251,9 +247,9 @@ impl<'a> Links<'a> {
         let path = &self.travels[index as usize].path;
         let (link, last) = (path[hop as usize], path.len() as u32 - 1);
         let (rate, latency) = self.fabric.speed(link);
-        let (start, time) = self.occupy(now, link, rate, bytes);
-        let passage = Passage { comes: now, start, time, pair: (pair.0, pair.1, hop), own: hop == 0 };
-        let (stretch, _) = self.passes(link, &passage, &origin, &mut calendar.trail);
+        let (port, start, time) = self.occupy(now, link, rate, bytes);
+        let passage = Passage { port, comes: now, start, time, pair: (pair.0, pair.1, hop), own: hop == 0 };
+        let (stretch, _) = self.passes(&passage, &origin, &mut calendar.trail);
         let sent = start.saturating_add(time);
         let arrival = sent.saturating_add(latency);
         if hop == 0 {
@@ -293,10 +289,10 @@ impl Network for Links<'_> {
             }
             [link] => {
                 let (rate, latency) = self.fabric.speed(link);
-                let (start, time) = self.occupy(now, link, rate, transfer.bytes);
+                let (port, start, time) = self.occupy(now, link, rate, transfer.bytes);
                 let (from, to) = pair(transfer);
-                let passage = Passage { comes: now, start, time, pair: (from, to, 0), own: true };
-                let (stretch, _) = self.passes(link, &passage, &transfer.origin, &mut calendar.trail);
+                let passage = Passage { port, comes: now, start, time, pair: (from, to, 0), own: true };
+                let (stretch, _) = self.passes(&passage, &transfer.origin, &mut calendar.trail);
                 calendar.trail.leaves(stretch);
                 calendar.trail.arrives(transfer.id, stretch);
                 let sent = start.saturating_add(time);
@@ -306,13 +302,12 @@ impl Network for Links<'_> {
             [first, ..] => match self.model {
                 Model::Analytical => {
                     let (rate, _) = self.fabric.speed(first);
-                    let (start, time) = self.occupy(now, first, rate, transfer.bytes);
+                    let (port, start, time) = self.occupy(now, first, rate, transfer.bytes);
                     let (from, to) = pair(transfer);
-                    let passage = Passage { comes: now, start, time, pair: (from, to, 0), own: true };
-                    let (stretch, origin) =
-                        self.passes(first, &passage, &transfer.origin, &mut calendar.trail);
+                    let passage = Passage { port, comes: now, start, time, pair: (from, to, 0), own: true };
+                    let (stretch, origin) = self.passes(&passage, &transfer.origin, &mut calendar.trail);
                     calendar.trail.leaves(stretch);
-                    let (mut latency, mut slowest) = (Time::ZERO, (self.tier(first), time));
+                    let (mut latency, mut slowest) = (Time::ZERO, (self.ports[port].tier, time));
                     let last = self.path.len() - 1;
                     let uneven = last > 1 && self.symmetry.is_uneven_inside();
                     let all =

@@ -1,7 +1,9 @@
 //! Text workloads of ASTRA-sim 1 on native fabrics: published files and small ones by hand.
 
-#![allow(clippy::print_stderr)]
+#[path = "support/shared.rs"]
+mod shared;
 
+use shared::shared;
 use std::path::{Path, PathBuf};
 use syncline_formats::astra1::{Policy, TextWorkload};
 use syncline_simulate::scenario::Scenario;
@@ -26,17 +28,6 @@ fn scenario(file: &Path, dims: &str, iterations: u32) -> Scenario {
 
 fn simulate(file: &Path, dims: &str, iterations: u32) -> syncline_diagnostics::Result<Run> {
     run(&scenario(file, dims, iterations), Control::default())
-}
-
-/// The folder of shared data; `None`, with a message, where there is none.
-fn shared() -> Option<PathBuf> {
-    let root = std::env::var_os("SYNCLINE_SHARED")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared"), PathBuf::from);
-    if root.join("data/astra1").is_dir() {
-        return Some(root.join("data"));
-    }
-    eprintln!("skipped: no shared data; set SYNCLINE_SHARED to its folder");
-    None
 }
 
 fn texts(folder: &Path) -> Vec<PathBuf> {
@@ -158,19 +149,19 @@ fn check_runs(data: &Path, dims: &str, sizes: &[u32]) {
 
 #[test]
 fn published_files_run_on_a_torus() {
-    let Some(data) = shared() else { return };
+    let Some(data) = shared("data") else { return };
     check_runs(&data, TORUS, &[2, 4, 4]);
 }
 
 #[test]
 fn published_files_run_on_eight_npus() {
-    let Some(data) = shared() else { return };
+    let Some(data) = shared("data") else { return };
     check_runs(&data, SWITCH8, &[8]);
 }
 
 #[test]
 fn layers_without_header_are_refused() {
-    let Some(data) = shared() else { return };
+    let Some(data) = shared("data") else { return };
     for file in texts(&data.join("libra/workload")) {
         let errors = TextWorkload::read(&file).unwrap_err();
         assert!(errors.to_string().contains("its two header lines are missing"), "{errors}");

@@ -1,6 +1,7 @@
 //! One file form into another, and back.
 
-#![allow(clippy::print_stderr)]
+#[path = "support/shared.rs"]
+mod shared;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -185,15 +186,9 @@ fn compute_is_rounded_to_microseconds_with_a_warning() {
 
 #[test]
 fn published_workloads_convert() {
-    let root = std::env::var_os("SYNCLINE_SHARED")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared"), PathBuf::from);
-    let folder = root.join("data/astra1/workload");
-    let Ok(entries) = fs::read_dir(folder) else {
-        eprintln!("skipped: no shared data; set SYNCLINE_SHARED to its folder");
-        return;
-    };
+    let Some(folder) = shared::shared("data/astra1/workload") else { return };
     let mut count = 0;
-    for entry in entries {
+    for entry in fs::read_dir(folder).unwrap() {
         let input = entry.unwrap().path();
         let out = Folder::new();
         match convert(&input, &out.path("once"), &Options { dims: vec![2, 4, 4], iterations: 2 }) {

@@ -193,8 +193,9 @@ const DIMS: [&[&str]; 2] = [&["nvlink"], &["rail"]];
 #[test]
 fn what_is_said_to_help_most_does() {
     for network in ["analytical", "queued"] {
-        // Links that serve whole messages pass them on in another order.
-        let slack = if network == "analytical" { 0.02 } else { 0.1 };
+        // What a small change does is said exactly (`critical_path.rs`). Twice the rate puts messages into another order, and
+        // each time that makes the run shorter or longer at once, mostly where links store whole messages.
+        let slack = if network == "analytical" { 0.01 } else { 0.02 };
         for forward in [50.0, 4000.0] {
             holds(
                 &format!("data-parallel, {forward} us, {network}"),
@@ -223,11 +224,13 @@ fn what_is_said_to_help_most_does() {
         }
         for bytes in [4, 4_000, 4_000_000, 1_000_000_000] {
             for kind in ["all_reduce", "all_to_all", "broadcast"] {
+                // Between the rate of the rails and twice that rate the order changes four times, each time for the better.
+                let reordered = (kind, bytes, network) == ("all_reduce", 1_000_000_000, "queued");
                 holds(
                     &format!("{kind} of {bytes} B, {network}"),
                     &|change| collective(kind, bytes, network, change),
                     DIMS,
-                    slack,
+                    if reordered { 0.07 } else { slack },
                 );
             }
         }
@@ -242,7 +245,7 @@ fn steps_of_many_micro_batches_are_diagnosed_to_their_end() {
             &format!("{number} micro-batches"),
             &|change| micro_batches(number, "analytical", change),
             DIMS,
-            0.02,
+            0.01,
         );
     }
     // All of one step: its length is that of the path.
@@ -251,7 +254,7 @@ fn steps_of_many_micro_batches_are_diagnosed_to_their_end() {
         value["workload"]["micro_batches"] = json!(1000);
         value
     };
-    holds("1000 micro-batches, data-parallel", &value, DIMS, 0.02);
+    holds("1000 micro-batches, data-parallel", &value, DIMS, 0.01);
     let summary = simulate(&value(NO_CHANGE)).summary;
     let whole: f64 = summary.critical_path.iter().map(|part| part.time_s).sum();
     assert!((whole / summary.step_time_s - 1.0).abs() < 0.01, "{whole} {}", summary.step_time_s);
@@ -262,7 +265,7 @@ fn steps_of_many_micro_batches_are_diagnosed_to_their_end() {
 fn tiers_of_a_graph_are_told_apart() {
     for bytes in [4_000, 100_000_000] {
         let names: [&[&str]; 2] = [&["node"], &["nic-leaf", "host-leaf", "NPU-leaf", "leaf-spine"]];
-        holds(&format!("rails, {bytes} B"), &|change| rails(bytes, "queued", change), names, 0.03);
+        holds(&format!("rails, {bytes} B"), &|change| rails(bytes, "queued", change), names, 0.02);
     }
 }
 

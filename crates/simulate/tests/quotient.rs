@@ -14,6 +14,12 @@ use syncline_formats::chakra::{CollectiveType, Metadata, Node, write_file};
 use syncline_simulate::Scenario;
 use traces::traces;
 
+/// How often something is repeated: as often as is wanted, but in a large job not more often than all of its ranks do together
+/// within `budget`, as long as that is `least` times.
+fn repeated(value: &Value, wanted: u32, least: u32, budget: u64) -> u32 {
+    wanted.min(least.max((budget / ranks(value)) as u32))
+}
+
 proptest! {
     #![proptest_config(cases(60))]
 
@@ -29,6 +35,7 @@ proptest! {
 
     #[test]
     fn the_same_for_many_iterations(value in scenario(), all: bool, iterations in 3u32..40) {
+        let iterations = repeated(&value, iterations, 6, 800);
         compare(&longer(if all { even(value) } else { value }, iterations));
     }
 }
@@ -48,6 +55,7 @@ proptest! {
 
     #[test]
     fn the_same_for_micro_batches(value in training(), all: bool, number in 1u32..13, iterations in 1u32..12) {
+        let iterations = repeated(&value, iterations, 3, 800 / u64::from(number));
         let value = if all { even(value) } else { value };
         compare(&in_micro_batches(value, number, iterations));
     }
@@ -55,6 +63,8 @@ proptest! {
     /// More than are looked at moment by moment.
     #[test]
     fn the_same_for_many_micro_batches(value in training(), number in 13u32..140, iterations in 1u32..5) {
+        let number = repeated(&value, number, 20, 1_600);
+        let iterations = repeated(&value, iterations, 2, 1_600 / u64::from(number));
         compare(&in_micro_batches(even(value), number, iterations));
     }
 
@@ -62,6 +72,7 @@ proptest! {
     fn the_same_for_micro_batches_with_stragglers(
         value in training(), faults in faults(), number in 2u32..13, iterations in 1u32..8,
     ) {
+        let iterations = repeated(&value, iterations, 3, 800 / u64::from(number));
         compare(&in_micro_batches(broken(even(value), faults), number, iterations));
     }
 }
@@ -166,6 +177,7 @@ proptest! {
     /// What is slow breaks the symmetry, and iterations repeat only once windows are over.
     #[test]
     fn the_same_with_stragglers(value in scenario(), faults in faults(), iterations in 1u32..20) {
+        let iterations = repeated(&value, iterations, 6, 800);
         compare(&longer(broken(even(value), faults), iterations));
     }
 }

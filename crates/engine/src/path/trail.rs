@@ -48,6 +48,7 @@ impl Purpose {
     }
 
     /// Whether both are of one phase of one collective.
+    #[inline]
     fn goes_on(&self, other: &Self) -> bool {
         (self.visit, self.dim) == (other.visit, other.dim) && self.visit != 0
     }
@@ -199,8 +200,9 @@ impl Trail {
 
     #[inline]
     fn push(&mut self, stretch: Stretch) -> u32 {
+        let number = self.stretches.len() as u32;
         self.stretches.push(stretch);
-        self.stretches.len() as u32 - 1
+        number
     }
 
     /// A stretch that begins.
@@ -307,10 +309,10 @@ impl Trail {
         }
     }
 
-    /// The stretch of message `id`.
+    /// The stretch of message `id`, which is there: nothing refers to it by the message any more.
     #[inline]
-    pub(crate) fn of(&self, id: u32) -> u32 {
-        self.messages.get(id as usize).copied().unwrap_or(START)
+    pub(crate) fn take(&mut self, id: u32) -> u32 {
+        self.messages.get_mut(id as usize).map_or(START, |stretch| std::mem::replace(stretch, START))
     }
 
     /// The stretch at whose end the message that is being sent leaves its NPU.

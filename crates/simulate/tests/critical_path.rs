@@ -1,0 +1,237 @@
+//! What the critical path says of small changes is exactly what they do.
+//!
+//! As long as events keep their order, the length of a run is the longest of many chains of tasks and messages, and each chain
+//! grows in proportion to what it is spent on. So where rates, latency or compute times change by a little, the run changes
+//! by the path's part of that kind times the relative change. With latencies and compute times that changes keep whole, that
+//! holds to the picosecond; transfer times are rounded up message by message.
+//!
+//! Where another chain is as long, or the order of events changes, the run is longer than was said: each chain is as long as
+//! it is at least. Random numbers make that rare.
+
+#[allow(dead_code, reason = "some of it is for other tests")]
+mod support;
+
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use support::simulate;
+use syncline_timeline::{PathKind, Summary};
+
+/// What is made longer, and by how many millionths.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Change {
+    Nothing,
+    /// Transfer times of a tier.
+    Bytes(usize, i64),
+    Latency(i64),
+    Compute(i64),
+    Reduction(i64),
+}
+
+/// Latencies and compute times are whole numbers of these picoseconds: [`STEP`] of them more or less is whole, too.
+const GRAIN: u64 = 50_000;
+
+/// By how many millionths things change.
+const STEP: i64 = 20;
+
+/// Millionths of `time` more, exactly.
+fn more(time: u64, millionths: i64) -> u64 {
+    assert_eq!(time % GRAIN, 0);
+    time.checked_add_signed(
+        time as i64 / 1_000_000 * millionths + time as i64 % 1_000_000 * millionths / 1_000_000,
+    )
+    .unwrap()
+}
+
+/// A random job, of which every number can be changed by itself.
+#[derive(Clone, Debug)]
+struct Job {
+    sizes: [u32; 2],
+    shapes: [&'static str; 2],
+    /// Bytes a second.
+    rates: [u64; 2],
+    /// Picoseconds: links, endpoints, injection.
+    latency: [u64; 4],
+    /// Picoseconds of compute, and parameters and outputs, by layer.
+    layers: Vec<(u64, u64, u64)>,
+    parallel: u32,
+    micro_batches: u32,
+    chunks: u32,
+    threshold: u32,
+    order: &'static str,
+    /// Bytes a second.
+    reduction: Option<u64>,
+    network: &'static str,
+}
+
+/// How many jobs.
+const JOBS: u32 = 150;
+
+impl Change {
+    fn millionths(self) -> i64 {
+        match self {
+            Self::Nothing => 0,
+            Self::Bytes(_, by) | Self::Latency(by) | Self::Compute(by) | Self::Reduction(by) => by,
+        }
+    }
+}
+
+const TIERS: [&str; 2] = ["near", "far"];
+
+impl Job {
+    fn scenario(&self, change: Change) -> Value {
+        let rate = |tier: usize| match change {
+            // Times are inversely proportional to rates.
+            Change::Bytes(changed, by) if changed == tier => {
+                (self.rates[tier] as f64 / (1.0 + by as f64 * 1e-6)).round() as u64
+            }
+            _ => self.rates[tier],
+        };
+        let latency = |time: u64| match change {
+            Change::Latency(by) => format!("{}ps", more(time, by)),
+            _ => format!("{time}ps"),
+        };
+        let compute = |time: u64| match change {
+            Change::Compute(by) => json!({"time": format!("{}ps", more(time, by))}),
+            _ => json!({"time": format!("{time}ps")}),
+        };
+        let dims: Vec<Value> = (0..2)
+            .map(|tier| {
+                json!({"name": TIERS[tier], "shape": self.shapes[tier], "size": self.sizes[tier],
+                       "rate": format!("{}B/s", rate(tier)), "latency": latency(self.latency[tier])})
+            })
+            .collect();
+        let layers: Vec<Value> = self
+            .layers
+            .iter()
+            .enumerate()
+            .map(|(number, &(time, parameters, outputs))| {
+                json!({"name": format!("l{number}"), "forward": compute(time), "input_grad": compute(2 * time),
+                       "weight_grad": compute(3 * time), "parameters": parameters, "inputs": outputs,
+                       "outputs": outputs, "sharding": if self.parallel == 0 { "replicated" } else { "row" }})
+            })
+            .collect();
+        let (near, far) = (json!({"dims": ["near"]}), json!({"dims": ["far"]}));
+        let parallel = match self.parallel {
+            0 => json!({"data": "all"}),
+            1 => json!({"model": near, "data": far}),
+            _ => json!({"model": near, "pipeline": far}),
+        };
+        let mut value = json!({"schema": "syncline/1", "fabric": {"dims": dims}, "network": {"model": self.network},
+            "workload": {"source": "layers", "layers": layers, "parallel": parallel, "types": "fp16",
+                "micro_batches": self.micro_batches},
+            "collectives": {"chunks": self.chunks, "min_chunk": "1B", "order": self.order, "issue_threshold": self.threshold,
+                "endpoint_delay": latency(self.latency[2]), "injection_latency": latency(self.latency[3])}});
+        if let Some(rate) = self.reduction {
+            let rate = match change {
+                Change::Reduction(by) => (rate as f64 / (1.0 + by as f64 * 1e-6)).round() as u64,
+                _ => rate,
+            };
+            value["collectives"]["reduction_rate"] = json!(format!("{rate}B/s"));
+        }
+        value
+    }
+}
+
+fn grains(number: std::ops::Range<u64>) -> impl Strategy<Value = u64> {
+    number.prop_map(|number| number * GRAIN)
+}
+
+fn jobs() -> impl Strategy<Value = Job> {
+    let shapes = || prop::sample::select(vec!["ring", "fully_connected", "switch"]);
+    (
+        (
+            [2u32..6, 2u32..5],
+            [shapes(), shapes()],
+            [50_000_000_000u64..400_000_000_000, 5_000_000_000..50_000_000_000],
+        ),
+        [grains(2..18), grains(10..80), grains(0..3), grains(0..3)],
+        prop::collection::vec((grains(2..1200), 1_000u64..900_000, 1_000u64..400_000), 4..7),
+        (0u32..3, 1u32..7, 1u32..6, 0u32..9),
+        prop::sample::select(vec!["fifo", "lifo", "priority"]),
+        prop::option::of(200_000_000_000u64..900_000_000_000),
+        prop::sample::select(vec!["analytical", "queued"]),
+    )
+        .prop_map(|((sizes, shapes, rates), latency, layers, numbers, order, reduction, network)| {
+            let (parallel, micro_batches, chunks, threshold) = numbers;
+            // As many layers in every stage.
+            let count = layers.len() - layers.len() % if parallel == 2 { sizes[1] as usize } else { 1 };
+            // Each micro-batch, and each rank of a tensor-parallel group, has its part of a layer's time.
+            let parts = u64::from(micro_batches) * if parallel == 0 { 1 } else { u64::from(sizes[0]) };
+            let whole = |&(time, parameters, outputs)| (time * parts, parameters, outputs);
+            let layers = layers[..count].iter().map(whole).collect();
+            Job {
+                sizes,
+                shapes,
+                rates,
+                latency,
+                layers,
+                parallel,
+                micro_batches,
+                chunks,
+                threshold,
+                order,
+                reduction,
+                network,
+            }
+        })
+}
+
+/// Seconds on the path of what `change` makes longer.
+fn part(summary: &Summary, change: Change) -> f64 {
+    let of = |kind: PathKind, tier: &str| match change {
+        Change::Nothing => true,
+        Change::Bytes(changed, _) => tier == TIERS[changed],
+        Change::Latency(_) => kind == PathKind::Latency,
+        Change::Compute(_) => matches!(kind, PathKind::Compute | PathKind::Bubble | PathKind::Skew),
+        Change::Reduction(_) => kind == PathKind::Reduction,
+    };
+    summary.critical_path.iter().filter(|part| of(part.kind, &part.tier)).map(|part| part.time_s).sum()
+}
+
+/// How much longer a run is for a change, in picoseconds.
+fn longer(job: &Job, before: &Summary, change: Change) -> i64 {
+    let picoseconds = |summary: &Summary| (summary.total_time_s * 1e12).round() as i64;
+    picoseconds(&simulate(&job.scenario(change)).summary) - picoseconds(before)
+}
+
+/// Whether the run is as much longer as was said, but for picoseconds by which transfer times are rounded.
+fn is_said(change: Change, longer: f64, said: f64) -> bool {
+    match change {
+        Change::Bytes(..) | Change::Reduction(_) => (longer - said).abs() <= 0.02 * said.abs() + 8.0,
+        Change::Latency(_) | Change::Compute(_) | Change::Nothing => (longer - said).abs() < 0.5,
+    }
+}
+
+#[test]
+fn small_changes_do_what_the_path_says() {
+    let mut runner = TestRunner::deterministic();
+    // By network model and what is changed: how often the effect was said exactly, and how often not.
+    let mut found = BTreeMap::new();
+    for _ in 0..JOBS {
+        let job = jobs().new_tree(&mut runner).unwrap().current();
+        let before = simulate(&job.scenario(Change::Nothing)).summary;
+        let whole = part(&before, Change::Nothing);
+        assert!((whole - before.total_time_s).abs() < 1e-12, "{whole} of {} {job:?}", before.total_time_s);
+        for by in [STEP, -STEP] {
+            let rates = [Change::Bytes(0, 10 * by), Change::Bytes(1, 10 * by), Change::Reduction(10 * by)];
+            let changes = rates.into_iter().chain([Change::Latency(by), Change::Compute(by)]);
+            for (number, change) in changes.enumerate() {
+                let said = part(&before, change) * change.millionths() as f64 * 1e6;
+                let longer = longer(&job, &before, change) as f64;
+                let counts: &mut [u32; 2] = found.entry((job.network, number)).or_default();
+                counts[usize::from(!is_said(change, longer, said))] += 1;
+                if !is_said(change, longer, said) {
+                    println!("{change:?}: {longer} instead of {said} ps of {whole} s: {job:?}");
+                }
+            }
+        }
+    }
+    println!("{found:?}");
+    assert_eq!(found.len(), 10);
+    for ((network, change), [exact, others]) in found {
+        assert!(exact > 20 * others, "{network}, change {change}: {exact} {others}");
+    }
+}
