@@ -222,11 +222,18 @@ mod tests {
         fn keys_are_ordered_by_their_fields(
             most in (1usize..5000, 1usize..63, 2u32..1 << 20),
             fields in prop::collection::vec((0u64..200, 0u32..5000, 0u32..63, 0u32..32, 0u32..1 << 20), 2),
+            equal in 0usize..5,
         ) {
             let plans = [plan(most.0, most.1, most.2)];
             prop_assume!(check(&plans).is_ok());
             let keys = Keys::new(&plans);
-            let fields: Vec<_> = fields
+            // A field decides where those before it are equal.
+            let [first, mut second] = [fields[0], fields[1]];
+            second.0 = if equal > 0 { first.0 } else { second.0 };
+            second.1 = if equal > 1 { first.1 } else { second.1 };
+            second.2 = if equal > 2 { first.2 } else { second.2 };
+            second.3 = if equal > 3 { first.3 } else { second.3 };
+            let fields: Vec<_> = [first, second]
                 .into_iter()
                 .map(|(number, chunk, phase, channel, distance)| {
                     (number, chunk % most.0 as u32, (phase % most.1 as u32) as u8, channel, distance % most.2)

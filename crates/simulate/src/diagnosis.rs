@@ -3,7 +3,8 @@
 //! Making something twice as fast shortens the critical path by half of its part, and doing without it by all of that part
 //! ([`syncline_engine::path`]). The bottleneck is the part where that is most: of compute, memory operations, reduction and
 //! each tier of links if they were twice as fast, of latency, bubble, skew and time-outs if there were none.
-//! Bytes and queueing of one tier count together: both shrink with the rate of these links.
+//! Bytes and queueing of one tier count together: both shrink with the rate of these links. Bubble and skew are compute of
+//! other ranks, so they shrink with the speed of compute.
 //!
 //! - [`parts`]: what the path is spent on;
 //! - [`axes`]: what the mean rank waits for;
@@ -65,8 +66,8 @@ impl Bottleneck {
 /// By how many two-thousandths the path is shorter where a part, and what is relieved with it, is twice as fast; or where it
 /// is done without.
 fn saving(parts: &[PathPart], part: &PathPart) -> u32 {
-    let share: u32 =
-        parts.iter().filter(|other| is_relieved_with(other, part)).map(|part| part.per_mille).sum();
+    let shrinks = |other: &&PathPart| is_relieved_with(other, part) || is_compute_of_others(other, part);
+    let share: u32 = parts.iter().filter(shrinks).map(|part| part.per_mille).sum();
     match part.kind {
         PathKind::Bubble | PathKind::Skew | PathKind::Latency | PathKind::Timeout => 2 * share,
         PathKind::Compute | PathKind::Memory | PathKind::Reduction | PathKind::Bytes | PathKind::Queueing => {
@@ -78,6 +79,11 @@ fn saving(parts: &[PathPart], part: &PathPart) -> u32 {
 /// Whether what makes one part shorter makes the other one shorter, too.
 fn is_relieved_with(part: &PathPart, other: &PathPart) -> bool {
     part.tier == other.tier && (!part.tier.is_empty() || part.kind == other.kind)
+}
+
+/// Whether one part is compute, and the other compute of other ranks that is waited for.
+fn is_compute_of_others(part: &PathPart, compute: &PathPart) -> bool {
+    compute.kind == PathKind::Compute && matches!(part.kind, PathKind::Bubble | PathKind::Skew)
 }
 
 /// Says in the summary what bounds the step, and why.

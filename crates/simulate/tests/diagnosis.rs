@@ -188,6 +188,24 @@ fn holds(name: &str, job: &dyn Fn(Change) -> Value, names: [&[&str]; 2], slack: 
     assert!(*gain >= 0.4 * most, "{name}: {} saved {gain} of {most}\n{}", summary.bottleneck, summary.reason);
 }
 
+/// A pipeline of few micro-batches, of which the bubble is a large part: twice the speed of compute makes that shorter, too.
+#[test]
+fn the_worth_of_compute_is_that_of_all_compute_on_the_path() {
+    for network in ["analytical", "queued"] {
+        let summary = simulate(&pipeline(4, 1000, network, NO_CHANGE)).summary;
+        let shares = |kinds: &[PathKind]| 100.0 * share(&summary, |kind, _| kinds.contains(&kind));
+        assert!(shares(&[PathKind::Bubble]) > 5.0, "{}", summary.reason);
+        let worth = summary.reason.split("Twice the speed of compute would shorten it by ").nth(1);
+        let worth: f64 = worth.and_then(|rest| rest.split(' ').next()).unwrap().parse().unwrap();
+        let all = shares(&[PathKind::Compute, PathKind::Bubble, PathKind::Skew]);
+        assert!((worth - all / 2.0).abs() < 0.11, "{all} {}", summary.reason);
+        let faster =
+            simulate(&pipeline(4, 1000, network, Change { compute: 2.0, ..NO_CHANGE })).summary;
+        let gain = 100.0 * (1.0 - faster.step_time_s / summary.step_time_s);
+        assert!((worth - gain).abs() < 1.0, "{gain} {}", summary.reason);
+    }
+}
+
 const DIMS: [&[&str]; 2] = [&["nvlink"], &["rail"]];
 
 #[test]

@@ -9,10 +9,18 @@ mod traces;
 use both::{compare, compare_tracing, even, longer};
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use support::{cases, models, scenario, simulate};
+use support::{cases, models, simulate};
 use syncline_formats::chakra::{CollectiveType, Metadata, Node, write_file};
 use syncline_simulate::Scenario;
 use traces::traces;
+
+/// Most ranks of a random scenario. Each is simulated one by one, too, and exchanges of all with all have the square of them as
+/// messages.
+const MOST_RANKS: u64 = 100;
+
+fn scenario() -> impl Strategy<Value = Value> {
+    support::scenario().prop_filter("few ranks", |value| ranks(value) <= MOST_RANKS)
+}
 
 /// How often something is repeated: as often as is wanted, but in a large job not more often than all of its ranks do together
 /// within `budget`, as long as that is `least` times.
