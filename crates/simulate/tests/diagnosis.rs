@@ -199,8 +199,7 @@ fn the_worth_of_compute_is_that_of_all_compute_on_the_path() {
         let worth: f64 = worth.and_then(|rest| rest.split(' ').next()).unwrap().parse().unwrap();
         let all = shares(&[PathKind::Compute, PathKind::Bubble, PathKind::Skew]);
         assert!((worth - all / 2.0).abs() < 0.11, "{all} {}", summary.reason);
-        let faster =
-            simulate(&pipeline(4, 1000, network, Change { compute: 2.0, ..NO_CHANGE })).summary;
+        let faster = simulate(&pipeline(4, 1000, network, Change { compute: 2.0, ..NO_CHANGE })).summary;
         let gain = 100.0 * (1.0 - faster.step_time_s / summary.step_time_s);
         assert!((worth - gain).abs() < 1.0, "{gain} {}", summary.reason);
     }

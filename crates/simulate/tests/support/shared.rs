@@ -14,6 +14,7 @@ pub(crate) fn shared(folder: &str) -> Option<PathBuf> {
     assert!(!root.is_dir(), "{} has no {folder}", root.display());
     let test = std::thread::current().name().unwrap_or("a test").to_owned();
     // Straight to the terminal: what a test that passes prints is not shown.
-    let _ = writeln!(std::io::stderr(), "skipped: {test}: there is no {}; set SYNCLINE_SHARED", root.display());
+    let _ =
+        writeln!(std::io::stderr(), "skipped: {test}: there is no {}; set SYNCLINE_SHARED", root.display());
     None
 }
