@@ -173,7 +173,7 @@ pub fn by_name(text: &str) -> Result<Arc<dyn Algorithm>> {
     (entry.build)(&arguments)
 }
 
-/// The usual algorithm for `kind` in a dimension of kind `dim`: hier2021 Table I, which names the algorithms that
+/// The algorithm for `kind` in a dimension of kind `dim` by hier2021 Table I, which names the algorithms that
 /// do not congest a dimension (ring: ring, fully connected: direct, switch: halving-doubling); direct for all-to-all,
 /// which a ring does over itself; a binomial tree for broadcast and reduce behind a switch.
 pub fn for_dimension(kind: CollectiveKind, dim: DimKind) -> Arc<dyn Algorithm> {

@@ -1,45 +1,50 @@
 //! A plan for every collective that the job uses: phases over its group's axes, an algorithm for each, chunks.
 //!
-//! - [`named`]: algorithms that the scenario names, and the composition in which all of them have a phase.
+//! - [`named`]: algorithms that the scenario names, and the composition in which all of them have a phase;
+//! - [`ground`]: what the choice of the others must know of the network;
+//! - [`bound`]: a time that no execution of a plan beats.
 
+mod bound;
+mod ground;
 mod named;
 
-use crate::scenario::{Collectives, Order, Schedulers};
+use crate::scenario::{Collectives, Network, Order, Schedulers};
 use crate::watch::Watch;
 use crate::{own_plan, size, tiers};
+use ground::Ground;
 use named::Named;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 use syncline_engine::{CollectivePlan, Lanes, PhasePlan, Schedule};
 use syncline_fabric::Fabric;
-use syncline_plan::cost::{chain, least_bytes};
-use syncline_plan::{Algorithm, Grid, registry};
-use syncline_units::{Bytes, CollectiveKind, DimKind, Extent, Rate, Time, Turn};
-use syncline_workload::{Axis, Role, TaskKind, Workload};
+use syncline_plan::choice::{self, Pieces, choose};
+use syncline_plan::{Algorithm, Grid, Phase, registry};
+use syncline_units::{Bytes, CollectiveKind, Extent, NpuId, Rate, Turn};
+use syncline_workload::{Role, RoleId, TaskKind, Workload};
 
 /// Tasks between two looks at the clock.
 const LOOK: usize = 1 << 8;
 
 /// Plans, and which task uses which.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Plans {
     pub(crate) plans: Vec<CollectivePlan>,
     pub(crate) plan_of: Vec<Vec<u32>>,
     pub(crate) dims: Vec<Lanes>,
-    /// Keys of `collectives` that name an algorithm of a collective that the job has, and that no plan has used.
+    /// Keys of `collectives` that no plan has used.
     pub(crate) unused: BTreeSet<String>,
 }
 
 /// What is the same for all plans of a scenario.
 struct Planner<'a> {
-    spec: &'a Collectives,
-    fabric: &'a Fabric,
-    /// Whether ranks are placed otherwise than in the order of NPUs.
-    placed: bool,
+    ground: Ground<'a>,
     named: Named<'a>,
     /// The user's own plans.
     own: BTreeMap<CollectiveKind, Arc<dyn Algorithm>>,
+    lanes: Vec<Lanes>,
+    /// The network along each axis of a role's groups, for the choice of algorithms.
+    along: BTreeMap<(RoleId, usize), choice::Network>,
     /// Keys of `collectives` that plans have used.
     used: BTreeSet<String>,
     /// Collectives that the job has.
@@ -55,10 +60,11 @@ pub(crate) fn plans(
     spec: &Collectives,
     workload: &Workload,
     fabric: &Fabric,
-    placed: bool,
+    placement: &[NpuId],
+    network: &Network,
     watch: &Watch<'_>,
 ) -> Result<Plans> {
-    let mut planner = Planner::new(spec, fabric, placed)?;
+    let mut planner = Planner::new(Ground::new(spec, fabric, placement, network))?;
     let mut known: BTreeMap<(u16, CollectiveKind, Bytes), u32> = BTreeMap::new();
     let mut plans = Vec::new();
     let mut errors = Diagnostics::new();
@@ -72,7 +78,7 @@ pub(crate) fn plans(
             }
             let next = known.len() as u32;
             of[index] = *known.entry((role.0, kind, bytes)).or_insert_with(|| {
-                match planner.plan(&workload.roles[role.index()], kind, bytes) {
+                match planner.plan(&workload.roles[role.index()], role, kind, bytes) {
                     Ok(plan) => plans.push(plan),
                     Err(error) => errors.extend(error),
                 }
@@ -84,7 +90,16 @@ pub(crate) fn plans(
     errors.0.dedup();
     errors.into_result()?;
     syncline_engine::keys::check(&plans)?;
-    Ok(Plans { plans, plan_of, dims: planner.lanes(), unused: planner.unused() })
+    let unused = planner.unused();
+    Ok(Plans { plans, plan_of, dims: planner.lanes, unused })
+}
+
+/// Whether what `spec` names can be used at all on a fabric.
+///
+/// # Errors
+/// As [`plans`], as far as they do not depend on the job.
+pub(crate) fn check(spec: &Collectives, fabric: &Fabric, network: &Network) -> Result<()> {
+    Planner::new(Ground::new(spec, fabric, &[], network)).map(drop)
 }
 
 /// Warnings about keys of `collectives` that no collective of the job uses.
@@ -156,13 +171,9 @@ fn own_plan(kind: CollectiveKind, file: &str) -> Result<Arc<dyn Algorithm>> {
     Ok(Arc::new(custom))
 }
 
-/// How long `bytes` take at least at `rate`, which may be a sum that 64 bits do not hold.
-fn at_least(rate: Rate, bytes: Bytes) -> Time {
-    if rate.0 == u64::MAX { Time::ZERO } else { rate.transfer_time(bytes).unwrap_or(Time::ZERO) }
-}
-
 impl<'a> Planner<'a> {
-    fn new(spec: &'a Collectives, fabric: &'a Fabric, placed: bool) -> Result<Self> {
+    fn new(ground: Ground<'a>) -> Result<Self> {
+        let (spec, fabric) = (ground.spec, ground.fabric);
         let mut errors = Diagnostics::new();
         let named = Named::new(spec, fabric).map_err(|found| errors.extend(found));
         let mut positive =
@@ -196,22 +207,16 @@ impl<'a> Planner<'a> {
         }
         errors.into_result()?;
         let named = named.expect("errors were returned");
-        Ok(Self { spec, fabric, placed, named, own, used: BTreeSet::new(), has: BTreeSet::new() })
-    }
-
-    /// Scheduling queues of each dimension, and of what runs in none.
-    fn lanes(&self) -> Vec<Lanes> {
-        let queues = |natural: u32| if self.spec.queues == 0 { natural } else { self.spec.queues };
-        let mut lanes: Vec<Lanes> = self
-            .fabric
-            .dims()
-            .iter()
-            .map(|dim| Lanes { queues: queues(dim.lanes()), ways: dim.ways() })
-            .collect();
-        // What runs in no dimension of its own takes as many lanes as the richest dimension has, both ways round.
-        let most = lanes.iter().map(|dim| dim.queues).max().unwrap_or(1);
-        lanes.resize(tiers::count(self.fabric) + 1, Lanes { queues: queues(most.max(2)), ways: 2 });
-        lanes
+        let lanes = lanes(&ground);
+        Ok(Self {
+            ground,
+            named,
+            own,
+            lanes,
+            along: BTreeMap::new(),
+            used: BTreeSet::new(),
+            has: BTreeSet::new(),
+        })
     }
 
     /// Keys that name an algorithm of a collective that the job has, and that no plan has used.
@@ -221,20 +226,27 @@ impl<'a> Planner<'a> {
         self.named.keys().filter(idle).map(|(_, key)| key).collect()
     }
 
-    fn plan(&mut self, role: &Role, kind: CollectiveKind, bytes: Bytes) -> Result<CollectivePlan> {
-        self.has.insert(kind);
-        let element = if bytes.0.is_multiple_of(self.spec.element.0) { self.spec.element.0 } else { 1 };
+    fn plan(
+        &mut self,
+        role: &Role,
+        id: RoleId,
+        kind: CollectiveKind,
+        bytes: Bytes,
+    ) -> Result<CollectivePlan> {
+        let spec = self.ground.spec;
+        let element = if bytes.0.is_multiple_of(spec.element.0) { spec.element.0 } else { 1 };
         let whole = Extent::whole(bytes.0 / element);
-        let wanted = self.spec.chunks_of.get(&kind).copied().unwrap_or(self.spec.chunks);
-        let most = (bytes.0 / self.spec.min_chunk.0.max(1)).clamp(1, u64::from(wanted)) as u32;
+        let wanted = spec.chunks_of.get(&kind).copied().unwrap_or(spec.chunks);
+        self.has.insert(kind);
+        let most = (bytes.0 / spec.min_chunk.0.max(1)).clamp(1, u64::from(wanted)) as u32;
         size::chunks(u64::from(most).min(whole.len().div_ceil(u64::from(role.size()))))?;
         let chunks = chunks(whole, most, role.size());
         let phases = match self.own.get(&kind) {
             Some(algorithm) => vec![self.flat(role, kind, Arc::clone(algorithm))?],
-            None => self.phases(role, kind)?,
+            None => self.phases(role, id, kind, bytes, chunks.len() as u32)?,
         };
-        let volume = self.volume_bound(&phases, whole.len() * element, chunks.len() as u32);
-        let bound = volume.max(self.chain_bound(&phases, &chunks, element));
+        let planned = bound::Planned { role, phases: &phases, chunks: &chunks, element, lanes: &self.lanes };
+        let bound = bound::bound(&self.ground, &planned);
         Ok(CollectivePlan { kind, bytes, element, chunks, phases, bound })
     }
 
@@ -242,7 +254,7 @@ impl<'a> Planner<'a> {
     fn flat(&self, role: &Role, kind: CollectiveKind, algorithm: Arc<dyn Algorithm>) -> Result<PhasePlan> {
         registry::check(&*algorithm, kind, role.size())?;
         let streams = algorithm.streams(kind, role.size());
-        let dim = tiers::count(self.fabric) as u16;
+        let dim = tiers::count(self.ground.fabric) as u16;
         Ok(PhasePlan {
             kind,
             size: role.size(),
@@ -258,7 +270,14 @@ impl<'a> Planner<'a> {
         })
     }
 
-    fn phases(&mut self, role: &Role, kind: CollectiveKind) -> Result<Vec<PhasePlan>> {
+    fn phases(
+        &mut self,
+        role: &Role,
+        id: RoleId,
+        kind: CollectiveKind,
+        bytes: Bytes,
+        chunks: u32,
+    ) -> Result<Vec<PhasePlan>> {
         let sizes: Vec<u32> = role.axes.iter().map(|axis| axis.size).collect();
         let Some(grid) = Grid::new(&sizes) else {
             return Err(Diagnostic::error(Code::BadGroup, "a group is too large").key(&*role.name).into());
@@ -266,8 +285,7 @@ impl<'a> Planner<'a> {
         let weights: Vec<u32> = (0..sizes.len()).map(|axis| grid.stride(axis)).collect();
         let mut phases = Vec::new();
         for phase in self.named.composition(role, kind, &grid)?.phases(kind, &grid) {
-            let axis = role.axes[phase.axis];
-            let algorithm = self.algorithm(axis, phase.size, kind, phase.kind);
+            let algorithm = self.algorithm(role, id, kind, phase, &grid, (bytes, chunks));
             registry::check(&*algorithm, phase.kind, phase.size)?;
             let seats = algorithm.seats(phase.size);
             if seats > phase.size {
@@ -292,7 +310,7 @@ impl<'a> Planner<'a> {
                 weight: weights[phase.axis],
                 cuts: lower(phase.cut),
                 gates: if gated { lower(phase.axis) } else { Vec::new() },
-                dim: axis.dim.unwrap_or_else(|| self.tier(role, weights[phase.axis], phase.size)),
+                dim: role.axes[phase.axis].dim.unwrap_or_else(|| self.tier(role, weights[phase.axis], phase.size)),
                 leg: u8::from(phase.kind == CollectiveKind::AllGather),
                 streams: algorithm.streams(phase.kind, phase.size),
                 turn: turn(&*algorithm, phase.kind, phase.size),
@@ -305,98 +323,46 @@ impl<'a> Planner<'a> {
 
     /// The accounting dimension of an axis that is no dimension of the fabric.
     fn tier(&self, role: &Role, weight: u32, size: u32) -> u16 {
-        let tier = if self.placed { None } else { tiers::of_axis(self.fabric, role, weight, size) };
-        tier.unwrap_or_else(|| tiers::count(self.fabric)) as u16
+        let fabric = self.ground.fabric;
+        let tier = if self.ground.linear { tiers::of_axis(fabric, role, weight, size) } else { None };
+        tier.unwrap_or_else(|| tiers::count(fabric)) as u16
     }
 
-    /// The algorithm for a phase of a `collective`: the one that is named for it, or the one that suits the dimension.
+    /// The algorithm for a phase of `kind`: the one that is named for it, or the quickest of the library.
     fn algorithm(
         &mut self,
-        axis: Axis,
-        ranks: u32,
-        collective: CollectiveKind,
-        phase: CollectiveKind,
+        role: &Role,
+        id: RoleId,
+        kind: CollectiveKind,
+        phase: Phase,
+        grid: &Grid,
+        (bytes, chunks): (Bytes, u32),
     ) -> Arc<dyn Algorithm> {
-        if let Some((key, algorithm)) = self.named.of(axis, ranks, collective, phase) {
+        let axis = role.axes[phase.axis];
+        if let Some((key, algorithm)) = self.named.of(axis, phase.size, kind, phase.kind) {
             self.used.insert(key);
             // Where its parts run the same by names of their own, so does the whole.
-            let whole = self.named.of(axis, ranks, collective, collective);
+            let whole = self.named.of(axis, phase.size, kind, kind);
             self.used.extend(whole.filter(|whole| whole.1.name() == algorithm.name()).map(|whole| whole.0));
             return algorithm;
         }
-        self.named.by_shape(axis, phase)
+        let ground = self.ground;
+        let network = self.along.entry((id, phase.axis)).or_insert_with(|| ground.along(role, phase.axis));
+        let held = grid.sizes()[..phase.cut].iter().fold(bytes.0, |held, &size| held / u64::from(size));
+        let dim = axis.dim.map_or(self.lanes.len() - 1, usize::from);
+        let pieces = Pieces { chunks, active: ground.spec.active_chunks, lanes: self.lanes[dim].queues };
+        choose(phase.kind, phase.size, Bytes(held), pieces, network).algorithm
     }
+}
 
-    /// A time that no execution of the phases beats: in each dimension, the latency, and the bytes that some rank must
-    /// send or receive at all that an NPU's links there can carry.
-    fn volume_bound(&self, phases: &[PhasePlan], bytes: u64, chunks: u32) -> Time {
-        let mut by_dim: BTreeMap<u16, u64> = BTreeMap::new();
-        for phase in phases.iter().filter(|phase| phase.gates.is_empty()) {
-            let held = phase.cuts.iter().fold(bytes, |held, &(_, size)| held / u64::from(size));
-            let sum = by_dim.entry(phase.dim).or_default();
-            *sum = sum.saturating_add(least_bytes(phase.kind, phase.size, false, Bytes(held)).0);
-        }
-        let time = |(&dim, &bytes): (&u16, &u64)| {
-            let (rate, latency) = self.at_best(dim);
-            // Blocks are cut to whole elements: leave out what that may take from a rank.
-            let slack =
-                self.spec.element.0.saturating_mul(phases.len() as u64).saturating_mul(u64::from(chunks));
-            match bytes.saturating_sub(slack) {
-                0 => Time::ZERO,
-                bytes => at_least(rate, Bytes(bytes)).saturating_add(latency).saturating_sub(Time(1)),
-            }
-        };
-        by_dim.iter().map(time).max().unwrap_or(Time::ZERO)
-    }
-
-    /// A time that no execution of the phases beats: what its smallest chunk takes alone, message after message.
-    /// Counts phases in which all ranks of a group do alike, so that none ends before the longest chain of messages.
-    fn chain_bound(&self, phases: &[PhasePlan], chunks: &[Extent], element: u64) -> Time {
-        let smallest = chunks.iter().map(|chunk| chunk.len()).min().unwrap_or(0);
-        let time = |phase: &PhasePlan| {
-            let elements = phase.cuts.iter().fold(smallest, |held, &(_, size)| held / u64::from(size));
-            let (rate, latency) = self.at_best(phase.dim);
-            let message = |bytes| latency.saturating_add(at_least(rate, bytes)).0;
-            chain(&*phase.algorithm, phase.kind, phase.size, elements, element, message)
-        };
-        let alike = phases.iter().filter(|phase| phase.gates.is_empty());
-        Time(alike.filter_map(time).fold(0, u64::saturating_add))
-    }
-
-    /// All that an NPU can send or receive in a dimension, and the least that a message there takes.
-    fn at_best(&self, dim: u16) -> (Rate, Time) {
-        // Where ranks are placed at will, a group's axis may run along any dimension.
-        let own = self.fabric.dims().get(usize::from(dim)).filter(|_| !self.placed);
-        match own {
-            Some(dim) if dim.kind == DimKind::Switch => {
-                (dim.usable_rate_per_npu(), Time(dim.latency.0.saturating_mul(2)))
-            }
-            Some(dim) => (dim.usable_rate_per_npu(), dim.latency),
-            None => (self.fastest_npu(), self.least_latency()),
-        }
-    }
-
-    /// Latency of the quickest link.
-    fn least_latency(&self) -> Time {
-        let fabric = self.fabric;
-        let dims = fabric.dims().iter().map(|dim| dim.latency);
-        let links = (0..fabric.links()).map(|id| fabric.link(syncline_units::LinkId(id)).latency);
-        if fabric.is_graph() { links.min() } else { dims.min() }.unwrap_or_default()
-    }
-
-    /// What the best connected NPU can receive over all its links.
-    fn fastest_npu(&self) -> Rate {
-        let fabric = self.fabric;
-        if !fabric.dims().is_empty() {
-            return Rate(
-                fabric.dims().iter().fold(0, |sum, dim| sum.saturating_add(dim.usable_rate_per_npu().0)),
-            );
-        }
-        let mut into = vec![0u64; fabric.vertices() as usize];
-        for id in 0..fabric.links() {
-            let link = fabric.link(syncline_units::LinkId(id));
-            into[link.to as usize] = into[link.to as usize].saturating_add(link.rate.0);
-        }
-        Rate(into[..fabric.npus() as usize].iter().copied().max().unwrap_or(0))
-    }
+/// Scheduling queues of each dimension, and of what runs in none.
+fn lanes(ground: &Ground<'_>) -> Vec<Lanes> {
+    let queues = |natural: u32| if ground.spec.queues == 0 { natural } else { ground.spec.queues };
+    let dims = ground.fabric.dims().iter();
+    let mut lanes: Vec<Lanes> =
+        dims.map(|dim| Lanes { queues: queues(dim.lanes()), ways: dim.ways() }).collect();
+    // What runs in no dimension of its own takes as many lanes as the richest dimension has, both ways round.
+    let most = lanes.iter().map(|dim| dim.queues).max().unwrap_or(1);
+    lanes.resize(tiers::count(ground.fabric) + 1, Lanes { queues: queues(most.max(2)), ways: 2 });
+    lanes
 }

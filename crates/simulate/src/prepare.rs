@@ -91,23 +91,18 @@ pub(crate) fn in_any_memory(scenario: &Scenario, watch: &Watch<'_>) -> Result<Pr
         errors.extend(found);
         None
     });
-    let placement = match placement::npus(&scenario.placement, workload.ranks, &fabric) {
+    let plans = match placement::npus(&scenario.placement, workload.ranks, &fabric) {
         Ok(placement) => {
             errors.extend(network::check_connected(&fabric, workload.ranks, &placement));
-            placement
+            let (spec, network) = (&scenario.collectives, &scenario.network);
+            plans::plans(spec, &workload, &fabric, &placement, network, watch).map(|plans| (placement, plans))
         }
         Err(found) => {
             errors.extend(found);
-            Vec::new()
+            plans::check(&scenario.collectives, &fabric, &scenario.network).map(|()| Default::default())
         }
     };
-    let plans = match plans::plans(&scenario.collectives, &workload, &fabric, !placement.is_empty(), watch) {
-        Ok(plans) => Some(plans),
-        Err(found) => {
-            errors.extend(found);
-            None
-        }
-    };
+    let planned = plans.map_err(|found| errors.extend(found));
     match &scenario.network {
         Network::Flow(settings) => errors.extend(settings.check(&fabric)),
         Network::Packet(settings) => errors.extend(settings.check(&fabric)),
@@ -132,7 +127,7 @@ pub(crate) fn in_any_memory(scenario: &Scenario, watch: &Watch<'_>) -> Result<Pr
     if let Timing::Systolic(array) = &compute.timing {
         warnings.extend(without_products(&workload, array.vector.is_some()));
     }
-    let mut plans = plans.expect("errors were returned");
+    let (placement, mut plans) = planned.expect("errors were returned");
     warnings.extend(plans::without_use(&plans.unused));
     let (symmetry, why) = match (&scenario.network, scenario.quotient) {
         // Which packet is lost hangs on what no symmetry keeps: the order of packets that come at one time.

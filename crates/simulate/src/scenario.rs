@@ -460,7 +460,7 @@ pub struct Collectives {
     /// `hierarchical_2n_merged`, `hierarchical`, `hierarchical_optimal`.
     pub all_reduce: String,
     /// Algorithm by dimension name, or `default` for all others; a value is an algorithm's name.
-    /// Where absent, each dimension's shape decides (hier2021 Table I).
+    /// Where absent, the quickest of the library is chosen.
     pub algorithms: BTreeMap<String, BTreeMap<CollectiveKind, String>>,
     /// Path of the user's own plan, by collective.
     pub plans: BTreeMap<CollectiveKind, String>,

@@ -35,8 +35,8 @@ class JobCollectives(Strict):
     the highest. `hierarchical`, `hierarchical_optimal`: as in dlrm2020."""
     algorithms: dict[str, dict[Collective, str]] = {}
     """Algorithm by dimension, then by collective; `default` stands for all other dimensions. That of an all-reduce runs
-    its reduce-scatter and all-gather too, unless these have one of their own. `by_shape`, and where absent: the shape
-    of each dimension decides: ring, direct or halving-doubling."""
+    its reduce-scatter and all-gather too, unless these have one of their own. Where absent, the algorithm that takes
+    the least time is chosen."""
     plans: dict[Collective, str] = {}
     """Path of your own plan, by collective."""
     logical: (

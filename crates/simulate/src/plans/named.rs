@@ -105,16 +105,12 @@ impl<'a> Named<'a> {
         let own = dim.map_or("", |dim| dim.name.as_str());
         let (name, found) =
             [own, DEFAULT].into_iter().find_map(|dim| Some((dim, self.algorithms.get(&(dim, named))?)))?;
-        let by_shape = || self.by_shape(axis, phase);
+        let by_shape = || {
+            let ring =
+                if phase == CollectiveKind::AllToAll { DimKind::FullyConnected } else { DimKind::Ring };
+            registry::for_dimension(phase, dim.map_or(ring, |dim| dim.kind))
+        };
         Some((format!("algorithms.{name}.{named}"), found.clone().unwrap_or_else(by_shape)))
-    }
-
-    /// The algorithm that hier2021 Table I has for the shape of the dimension along an axis; in none, that of a ring, or
-    /// direct for an all-to-all.
-    pub(super) fn by_shape(&self, axis: Axis, kind: CollectiveKind) -> Arc<dyn Algorithm> {
-        let ring = if kind == CollectiveKind::AllToAll { DimKind::FullyConnected } else { DimKind::Ring };
-        let dim = axis.dim.map(|dim| self.fabric.dims()[usize::from(dim)].kind);
-        registry::for_dimension(kind, dim.unwrap_or(ring))
     }
 
     /// The algorithm that is named for a phase of `collective` over `ranks` ranks of an axis, and its key.

@@ -1,0 +1,141 @@
+//! What the choice of a plan must know of the network between the ranks of a group.
+
+use crate::scenario::{Collectives, Network};
+use std::collections::BTreeMap;
+use syncline_fabric::{Dimension, Direction, Fabric, Spread};
+use syncline_net_packet::{Parameters, Sharing};
+use syncline_plan::choice::{self, Wiring};
+use syncline_units::{Bytes, DimKind, LinkId, NpuId, Rate, Time};
+use syncline_workload::{Axis, Role};
+
+/// Most ranks whose messages are routed to learn how fast a graph is.
+const ROUTED: u32 = 1 << 12;
+
+/// A scenario's network, as plans see it.
+#[derive(Clone, Copy)]
+pub(super) struct Ground<'a> {
+    pub(super) spec: &'a Collectives,
+    pub(super) fabric: &'a Fabric,
+    /// NPU of each rank; empty where rank `i` is on NPU `i`.
+    placement: &'a [NpuId],
+    network: &'a Network,
+    /// Whether rank `i` is on NPU `i`.
+    pub(super) linear: bool,
+}
+
+impl<'a> Ground<'a> {
+    /// `placement` is empty where rank `i` is on NPU `i`.
+    pub(super) fn new(
+        spec: &'a Collectives,
+        fabric: &'a Fabric,
+        placement: &'a [NpuId],
+        network: &'a Network,
+    ) -> Self {
+        let linear = (0..).zip(placement).all(|(rank, npu)| npu.0 == rank);
+        Self { spec, fabric, placement, network, linear }
+    }
+
+    /// The NPU of a rank.
+    pub(super) fn npu(&self, rank: u32) -> NpuId {
+        self.placement.get(rank as usize).copied().unwrap_or(NpuId(rank))
+    }
+
+    /// The dimension that an axis runs along, where ranks are placed in the order of NPUs.
+    pub(super) fn dim(&self, axis: Axis) -> Option<&'a Dimension> {
+        axis.dim.filter(|_| self.linear).map(|dim| &self.fabric.dims()[usize::from(dim)])
+    }
+
+    /// Whether a message may have to wait for a link between its first and its last one.
+    pub(super) fn waits_inside(&self) -> bool {
+        !matches!(self.network, Network::Analytical)
+    }
+
+    /// Most paths that a message may take at once.
+    pub(super) fn paths(&self) -> u32 {
+        match self.network {
+            Network::Flow(settings) => settings.paths.max(1),
+            Network::Packet(settings) => {
+                settings.dims.values().chain([&settings.all]).map(|set| set.spray).max().unwrap_or(1).max(1)
+            }
+            Network::Analytical | Network::Queued => 1,
+        }
+    }
+
+    /// The network along axis `index` of a role's groups.
+    pub(super) fn along(&self, role: &Role, index: usize) -> choice::Network {
+        let axis = role.axes[index];
+        let ends = self.spec.injection_latency.saturating_add(self.spec.injection_latency);
+        let overhead = ends.saturating_add(self.spec.endpoint_delay);
+        let reduction = self.spec.reduction_rate;
+        match self.dim(axis) {
+            Some(dim) => {
+                let both = dim.direction == Direction::Both;
+                let (wiring, latency) = match dim.kind {
+                    // In a ring of three every two are neighbours.
+                    DimKind::Ring if both && dim.size <= 3 => (Wiring::Full, dim.latency),
+                    DimKind::Ring => (Wiring::Ring { both }, dim.latency),
+                    DimKind::FullyConnected => (Wiring::Full, dim.latency),
+                    DimKind::Switch => (Wiring::Switch, dim.latency.saturating_add(dim.latency)),
+                };
+                let count = match dim.spread {
+                    Spread::Pair => dim.count.min(dim.size.saturating_sub(1).max(1)),
+                    Spread::Lane => dim.count,
+                };
+                let burst = self.burst(&dim.name, if dim.kind == DimKind::Switch { dim.size } else { 4 });
+                choice::Network { wiring, rate: dim.rate, count, latency, overhead, reduction, burst }
+            }
+            None => {
+                let near = self.shifted(role, index, 1);
+                let far = self.shifted(role, index, (axis.size / 2).max(1));
+                choice::Network {
+                    wiring: Wiring::Graph { far: far.0, far_latency: far.1 },
+                    rate: near.0,
+                    count: 1,
+                    latency: near.1,
+                    overhead,
+                    reduction,
+                    burst: self.burst("", self.ports()),
+                }
+            }
+        }
+    }
+
+    /// What each rank can send to the rank `by` places on along an axis while all ranks do, and the longest latency.
+    fn shifted(&self, role: &Role, index: usize, by: u32) -> (Rate, Time) {
+        let weight: u32 = role.axes[..index].iter().map(|axis| axis.size).product();
+        let size = role.axes[index].size;
+        let mut flows: BTreeMap<LinkId, u64> = BTreeMap::new();
+        let mut path = Vec::new();
+        let mut latency = Time::ZERO;
+        let groups = role.groups().min(ROUTED.div_ceil(role.size().max(1)));
+        for (group, position) in (0..groups).flat_map(|g| (0..role.size().min(ROUTED)).map(move |p| (g, p))) {
+            let here = position / weight % size;
+            let there = position - here * weight + (here + by) % size * weight;
+            let ends = [position, there].map(|at| self.npu(role.rank(group, at)));
+            path.clear();
+            self.fabric.route(ends[0], ends[1], 0, &mut path);
+            let time = path.iter().map(|&link| self.fabric.speed(link).1);
+            latency = latency.max(time.fold(Time::ZERO, Time::saturating_add));
+            path.iter().for_each(|&link| *flows.entry(link).or_default() += 1);
+        }
+        let share = |(&link, &flows): (&LinkId, &u64)| self.fabric.speed(link).0.0 / flows;
+        (Rate(flows.iter().map(share).min().unwrap_or(u64::MAX)), latency)
+    }
+
+    /// Bytes that a port of a switch with so many ports holds, where more are lost.
+    fn burst(&self, dim: &str, ports: u32) -> Option<Bytes> {
+        let Network::Packet(settings) = self.network else { return None };
+        let set: &Parameters = settings.dims.get(dim).unwrap_or(&settings.all);
+        let buffer = set.buffer.filter(|_| !set.pfc())?;
+        Some(match set.sharing {
+            Sharing::Even => Bytes(buffer.0 / u64::from(ports.max(1))),
+            // One port that is full leaves this part of the buffer free (Choudhury and Hahne, 1998).
+            Sharing::Dynamic => Bytes((buffer.0 as f64 * set.alpha / (1.0 + set.alpha)) as u64),
+        })
+    }
+
+    /// Ports of the switch that has most.
+    fn ports(&self) -> u32 {
+        self.fabric.degrees().iter().skip(1).map(|level| level.most).max().unwrap_or(1)
+    }
+}
