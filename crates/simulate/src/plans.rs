@@ -11,6 +11,7 @@ mod named;
 use crate::scenario::{Collectives, Network, Order, Schedulers};
 use crate::watch::Watch;
 use crate::{own_plan, size, tiers};
+use bound::Bounds;
 use ground::Ground;
 use named::Named;
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,6 +46,7 @@ struct Planner<'a> {
     lanes: Vec<Lanes>,
     /// The network along each axis of a role's groups, for the choice of algorithms.
     along: BTreeMap<(RoleId, usize), choice::Network>,
+    bounds: Bounds,
     /// Keys of `collectives` that plans have used.
     used: BTreeSet<String>,
     /// Collectives that the job has.
@@ -214,6 +216,7 @@ impl<'a> Planner<'a> {
             own,
             lanes,
             along: BTreeMap::new(),
+            bounds: Bounds::default(),
             used: BTreeSet::new(),
             has: BTreeSet::new(),
         })
@@ -245,8 +248,9 @@ impl<'a> Planner<'a> {
             Some(algorithm) => vec![self.flat(role, kind, Arc::clone(algorithm))?],
             None => self.phases(role, id, kind, bytes, chunks.len() as u32)?,
         };
-        let planned = bound::Planned { role, phases: &phases, chunks: &chunks, element, lanes: &self.lanes };
-        let bound = bound::bound(&self.ground, &planned);
+        let planned =
+            bound::Planned { role, id, phases: &phases, chunks: &chunks, element, lanes: &self.lanes };
+        let bound = self.bounds.of(&self.ground, &planned);
         Ok(CollectivePlan { kind, bytes, element, chunks, phases, bound })
     }
 
@@ -310,7 +314,9 @@ impl<'a> Planner<'a> {
                 weight: weights[phase.axis],
                 cuts: lower(phase.cut),
                 gates: if gated { lower(phase.axis) } else { Vec::new() },
-                dim: role.axes[phase.axis].dim.unwrap_or_else(|| self.tier(role, weights[phase.axis], phase.size)),
+                dim: role.axes[phase.axis]
+                    .dim
+                    .unwrap_or_else(|| self.tier(role, weights[phase.axis], phase.size)),
                 leg: u8::from(phase.kind == CollectiveKind::AllGather),
                 streams: algorithm.streams(phase.kind, phase.size),
                 turn: turn(&*algorithm, phase.kind, phase.size),

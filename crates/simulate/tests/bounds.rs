@@ -31,6 +31,11 @@ fn dim(shape: &str, size: u32) -> Value {
     json!({"dims": [{"name": "d", "shape": shape, "size": size, "rate": "50GB/s", "latency": "500ns"}]})
 }
 
+fn one_way_ring(size: u32) -> Value {
+    json!({"dims": [{"name": "d", "shape": "ring", "size": size, "direction": "one-way", "rate": "50GB/s",
+        "latency": "10ns"}]})
+}
+
 /// Nodes of four NPUs with a network card each, behind leaves of their rail.
 fn rails() -> Value {
     json!({"built": {
@@ -82,6 +87,27 @@ fn optimal_plans_reach_their_bounds() {
         (
             "a reduce with incast",
             job("reduce", 1 << 28, &racks(), name("reduce", "direct"), json!({"model": "flow"})),
+        ),
+        (
+            "an all-to-all in a ring, over its middle",
+            job(
+                "all_to_all",
+                1 << 28,
+                &dim("ring", 8),
+                name("all_to_all", "direct"),
+                json!({"model": "flow"}),
+            ),
+        ),
+        (
+            "a pipelined broadcast along a ring",
+            job(
+                "broadcast",
+                1 << 28,
+                &one_way_ring(8),
+                json!({"algorithms": {"default": {"broadcast": "ring"}}, "chunks": 2048, "queues": 1,
+                    "active_chunks": 0, "issue_threshold": 0}),
+                json!({"model": "queued"}),
+            ),
         ),
         (
             "two levels on rails",
@@ -147,35 +173,179 @@ fn fabrics() -> impl Strategy<Value = Value> {
     prop_oneof![graph, dims, Just(rails()), Just(racks())]
 }
 
-proptest! {
-    #![proptest_config(cases(200))]
-
-    /// Whatever the fabric, the plan and the network model.
-    #[test]
-    fn no_run_is_quicker_than_its_bound(
-        fabric in fabrics(),
-        kind in prop::sample::select(vec!["all_reduce", "reduce_scatter", "all_gather", "all_to_all", "broadcast", "reduce"]),
-        name in prop::sample::select(vec!["", "ring", "direct", "direct(window=2)", "halving_doubling", "tree", "double_binary_tree"]),
-        network in prop::sample::select(vec![
-            json!({"model": "analytical"}), json!({"model": "queued"}), json!({"model": "flow"}),
-            json!({"model": "flow", "paths": 3}), json!({"model": "packet"}),
-            json!({"model": "packet", "transport": "rdma", "congestion": "none"}),
-        ]),
-        bytes in 1u64..300_000, chunks in 1u32..7, queues in 0u32..4,
-    ) {
-        let mut settings = json!({"chunks": chunks, "min_chunk": "1B", "queues": queues});
-        if !name.is_empty() {
-            settings["algorithms"] = json!({"default": {kind: name}});
+/// What else a scenario says: of endpoints, of damage, and which NPUs the ranks are on.
+fn circumstances() -> impl Strategy<Value = (Value, Value, Option<Vec<u32>>)> {
+    let endpoints =
+        (0u32..3, 0u32..3, 0u32..3, prop::sample::select(vec!["baseline", "enhanced", "hierarchical_2n"]));
+    let endpoints = endpoints.prop_map(|(delay, injection, reduction, composition)| {
+        let mut spec = json!({"endpoint_delay": format!("{}ns", 100 * delay), "all_reduce": composition,
+            "injection_latency": format!("{}ns", 100 * injection)});
+        if reduction > 0 {
+            spec["reduction_rate"] = json!(format!("{}GB/s", 20 * reduction));
         }
-        let value = job(kind, bytes, &fabric, settings, network);
+        spec
+    });
+    let faults = prop_oneof![
+        2 => Just(json!([])),
+        1 => (2u32..9).prop_map(|factor| json!([{"random_links": 2, "factor": f64::from(factor)}])),
+        1 => (1u32..3).prop_map(|dead| json!([{"random_links": dead, "dead": true}])),
+    ];
+    let order: Vec<u32> = (0..24).collect();
+    let placement = prop::option::of((Just(order).prop_shuffle(), 2u32..9).prop_map(|(mut order, ranks)| {
+        // Numbers beyond the fabric are left out once the fabric is known.
+        order.push(ranks);
+        order
+    }));
+    (endpoints, faults, placement)
+}
+
+/// How many NPUs a fabric has.
+fn npus(fabric: &Value) -> u32 {
+    let size = |dim: &Value| dim["size"].as_u64().unwrap() as u32;
+    match (&fabric["graph"], &fabric["dims"]) {
+        (graph @ Value::Object(_), _) => graph["npus"].as_u64().unwrap() as u32,
+        (_, Value::Array(dims)) => dims.iter().map(size).product(),
+        _ => 16,
+    }
+}
+
+fn own_plan() -> String {
+    format!("{}/../../examples/custom-plan/plan.json", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Whatever the fabric, its damage, the ranks' places, the plan and the network model.
+#[test]
+fn no_run_is_quicker_than_its_bound() {
+    const KINDS: [&str; 6] =
+        ["all_reduce", "reduce_scatter", "all_gather", "all_to_all", "broadcast", "reduce"];
+    const NAMES: [&str; 9] = [
+        "",
+        "",
+        "ring",
+        "direct",
+        "direct(window=2)",
+        "halving_doubling",
+        "tree",
+        "double_binary_tree",
+        "own",
+    ];
+    let networks = vec![
+        json!({"model": "analytical"}),
+        json!({"model": "queued"}),
+        json!({"model": "flow"}),
+        json!({"model": "flow", "paths": 3}),
+        json!({"model": "packet"}),
+        json!({"model": "packet", "transport": "rdma", "congestion": "none"}),
+        json!({"model": "packet", "spray": 3}),
+    ];
+    let sizes = prop_oneof![1u64..100, 1u64..300_000];
+    let plan = (prop::sample::select(&KINDS[..]), prop::sample::select(&NAMES[..]), sizes, 1u32..7, 0u32..4);
+    let scenarios = (fabrics(), circumstances(), prop::sample::select(networks), plan);
+    let mut ran = 0;
+    let tested = std::cell::RefCell::new(&mut ran);
+    let mut runner = proptest::test_runner::TestRunner::new(cases(400));
+    let result = runner.run(&scenarios, |(fabric, (endpoints, faults, placement), network, plan)| {
+        let (kind, name, bytes, chunks, queues) = plan;
+        let mut settings = endpoints;
+        let more = json!({"chunks": chunks, "min_chunk": "1B", "queues": queues});
+        settings.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        match name {
+            "" => {}
+            "own" => settings["plans"] = json!({"all_reduce": own_plan()}),
+            _ => {
+                settings["algorithms"] = json!({"default": {kind: name}});
+                settings["all_reduce"] = json!("auto");
+            }
+        }
+        let mut value = job(kind, bytes, &fabric, settings, network);
+        value["faults"] = faults;
+        if let Some(mut order) = placement {
+            let ranks = if name == "own" { 4 } else { order.pop().unwrap() };
+            order.retain(|&npu| npu < npus(&fabric));
+            order.truncate(ranks as usize);
+            value["placement"] = json!({"npus": order});
+        }
         let scenario: syncline_simulate::Scenario = serde_json::from_value(value.clone()).unwrap();
-        // Not every algorithm offers every collective.
-        let Ok(run) = syncline_simulate::run(&scenario, syncline_simulate::Control::default()) else {
-            return Ok(());
+        let run = match syncline_simulate::run(&scenario, syncline_simulate::Control::default()) {
+            Ok(run) => run,
+            // Not every algorithm offers every collective, and dead links may leave no path.
+            Err(errors) => {
+                let impossible =
+                    errors.0.iter().any(|error| error.code == syncline_diagnostics::Code::Impossible);
+                prop_assert!(!impossible, "{errors}\n{value}");
+                return Ok(());
+            }
         };
+        **tested.borrow_mut() += 1;
         let (durations, bounds) = (column(&run.timeline, "duration_s"), column(&run.timeline, "bound_s"));
         for (duration, bound) in durations.iter().zip(&bounds) {
             prop_assert!(duration >= bound, "{duration} s, bound {bound} s: {value}");
         }
-    }
+        Ok(())
+    });
+    result.unwrap_or_else(|failure| panic!("{failure}"));
+    assert!(ran >= 150, "only {ran} scenarios ran");
+}
+
+/// In a tree of switches every link is a cut, and there are no others. So the bound of an exchange between all ranks is what
+/// its busiest link takes, which is counted here from the tree alone.
+#[test]
+fn in_a_tree_the_busiest_link_decides() {
+    let trees = (
+        prop::collection::vec((0u32..100, 10u32..60), 4..9),
+        prop::collection::vec((0u32..100, 10u32..60), 3..12),
+        prop::sample::select(vec!["all_to_all", "reduce", "broadcast"]),
+        any::<u32>(),
+    );
+    let check = |(switches, hosts, kind, shift): (Vec<(u32, u32)>, Vec<(u32, u32)>, &str, u32)| {
+        // Each switch hangs below an earlier one, each host below any of them.
+        let (ranks, count) = (hosts.len() as u32, switches.len() as u32);
+        let mut cables: Vec<(u32, u32, u32)> = Vec::new();
+        for (at, &(below, rate)) in (1..count).zip(&switches[1..]) {
+            cables.push((ranks + at, ranks + below % at, rate));
+        }
+        for (at, &(below, rate)) in (0..ranks).zip(&hosts) {
+            cables.push((at, ranks + below % count, rate));
+        }
+        let links: Vec<Value> = cables
+            .iter()
+            .flat_map(|&(a, b, rate)| [(a, b, rate), (b, a, rate)])
+            .map(|(from, to, rate)| json!({"from": from, "to": to, "rate": format!("{rate}GB/s"), "latency": "0ns"}))
+            .collect();
+        let fabric = json!({"graph": {"npus": ranks, "switches": count, "links": links}});
+        let bytes = u64::from(ranks) * 40_000_000;
+        let direct = json!({"algorithms": {"default": {kind: "direct"}}});
+        let mut value = job(kind, bytes, &fabric, direct, json!({"model": "flow"}));
+        let order: Vec<u32> = (0..ranks).map(|rank| (rank + shift % ranks) % ranks).collect();
+        value["placement"] = json!({"npus": order});
+        // What is below each cable, by going up from each host.
+        let up: std::collections::BTreeMap<u32, u32> =
+            cables.iter().map(|&(below, above, _)| (below, above)).collect();
+        let below = |cable: u32| {
+            let on = |rank: &u32| {
+                std::iter::successors(Some(order[*rank as usize]), |at| up.get(at).copied())
+                    .any(|at| at == cable)
+            };
+            (0..ranks).filter(on).collect::<Vec<u32>>()
+        };
+        let busiest = cables.iter().map(|&(at, _, rate)| {
+            let inside = below(at);
+            let (inside, root) = (inside.len() as u64, inside.contains(&0));
+            let outside = u64::from(ranks) - inside;
+            let crossing = match kind {
+                "all_to_all" => inside * outside * (bytes / u64::from(ranks)),
+                // Between all others and the root, whichever side it is on.
+                _ => bytes * if root { outside } else { inside },
+            };
+            crossing as f64 / (f64::from(rate) * 1e9)
+        });
+        let busiest = busiest.fold(0.0, f64::max);
+        let timeline = simulate(&value);
+        let (bound, duration) = (column(&timeline, "bound_s")[0], column(&timeline, "duration_s")[0]);
+        prop_assert!((bound / busiest - 1.0).abs() < 1e-6, "{bound} s, busiest link {busiest} s: {value}");
+        prop_assert!(duration >= bound, "{duration} s, bound {bound} s: {value}");
+        Ok(())
+    };
+    let mut runner = proptest::test_runner::TestRunner::new(cases(60));
+    runner.run(&trees, check).unwrap_or_else(|failure| panic!("{failure}"));
 }

@@ -102,5 +102,8 @@ fn defaults_do_not_collapse_where_packets_are_lost() {
     for kind in ["all_reduce", "all_to_all", "reduce", "broadcast"] {
         assert_eq!(timeouts(kind, None), 0, "{kind}");
     }
-    assert!(timeouts("reduce", Some("direct")) > 0, "the buffer is small enough to lose what all send at once");
+    assert!(
+        timeouts("reduce", Some("direct")) > 0,
+        "the buffer is small enough to lose what all send at once"
+    );
 }

@@ -50,15 +50,18 @@ impl<'a> Ground<'a> {
         !matches!(self.network, Network::Analytical)
     }
 
-    /// Most paths that a message may take at once.
-    pub(super) fn paths(&self) -> u32 {
-        match self.network {
-            Network::Flow(settings) => settings.paths.max(1),
+    /// Over how many paths messages are spread: several numbers where dimensions differ.
+    pub(super) fn path_counts(&self) -> Vec<u32> {
+        let mut counts = match self.network {
+            Network::Flow(settings) => vec![settings.paths.max(1)],
             Network::Packet(settings) => {
-                settings.dims.values().chain([&settings.all]).map(|set| set.spray).max().unwrap_or(1).max(1)
+                settings.dims.values().chain([&settings.all]).map(|set| set.spray.max(1)).collect()
             }
-            Network::Analytical | Network::Queued => 1,
-        }
+            Network::Analytical | Network::Queued => vec![1],
+        };
+        counts.sort_unstable();
+        counts.dedup();
+        counts
     }
 
     /// The network along axis `index` of a role's groups.

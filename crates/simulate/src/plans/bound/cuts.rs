@@ -1,0 +1,348 @@
+//! Sets of links that a plan's messages must pass, and which messages pass each.
+//!
+//! Every set below holds, of each message that is booked on it, a link of every path that the message may take: bytes of these
+//! messages pass the set. Which sets are looked at decides how near the bound is, not whether it is one:
+//!
+//! - a link that all paths of a message take;
+//! - the links of one tier by which paths leave an NPU, or the switch next to it, and those by which they come to one: an
+//!   NPU's NVLinks, its network card, a leaf's uplinks;
+//! - the links of one tier and direction that messages share, directly or by way of others: a pod's uplinks.
+//!
+//! The network model `analytical` lets no message wait between the first and the last link, so only these count there.
+
+use super::Planned;
+use super::traffic::{Sends, Share, backward, sends};
+use crate::plans::ground::Ground;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use syncline_engine::PhasePlan;
+use syncline_fabric::Parts;
+use syncline_fabric::parts::Way;
+use syncline_units::{DimKind, LinkId, Rate, Time, Turn};
+use syncline_workload::Role;
+
+/// Most links of paths, and instructions of programs, that are looked at for one plan.
+const LOOKED_AT: u64 = 1 << 18;
+
+/// The same in a fabric in which one rank stands for all others.
+const LOOKED_AT_REGULAR: u64 = 1 << 15;
+
+/// Of a longer path, only the links next to its ends are looked at.
+const LONG: usize = 32;
+
+/// Links that messages must pass.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Cut {
+    /// Sum of the links' rates.
+    pub(super) rate: Rate,
+    /// Least latency from a sender to the links and from their beginning to a receiver.
+    pub(super) latency: Time,
+    /// Messages of one chunk, by direction: ascending, so that those of a phase follow each other.
+    pub(super) messages: Vec<(Share, [u64; 2])>,
+}
+
+/// What the bound of a plan depends on, for vectors of any length.
+pub(super) struct Survey {
+    /// Cuts of each group; groups and cuts that are alike are kept once.
+    pub(super) groups: BTreeSet<Vec<Cut>>,
+    /// Of each phase, the best rate and the least latency that a message can have.
+    pub(super) quickest: Vec<(Rate, Time)>,
+}
+
+impl Survey {
+    pub(super) fn new(ground: &Ground<'_>, plan: &Planned<'_>) -> Self {
+        let role = plan.role;
+        // In a regular fabric whose ranks are in order all groups are alike.
+        let regular = !ground.fabric.is_graph()
+            && !ground.fabric.is_damaged()
+            && role.is_grid()
+            && role.axes.iter().all(|&axis| axis.size == 1 || ground.dim(axis).is_some());
+        let groups = if regular { 1 } else { role.groups() };
+        let most = if regular { LOOKED_AT_REGULAR } else { LOOKED_AT };
+        let most = most / u64::from(groups.max(1)) / plan.phases.len().max(1) as u64;
+        let (parts, counts) = (ground.fabric.parts(), ground.path_counts());
+        let mut found =
+            Self { groups: BTreeSet::new(), quickest: vec![(Rate(0), Time::MAX); plan.phases.len()] };
+        let mut complete = vec![most > 0; plan.phases.len()];
+        for group in 0..if most > 0 { groups } else { 0 } {
+            let mut loads = Loads {
+                ground,
+                plan,
+                group,
+                parts: &parts,
+                counts: &counts,
+                most,
+                spent: 0,
+                loads: BTreeMap::new(),
+                joined: Joined::default(),
+            };
+            for (number, phase) in (0..).zip(plan.phases) {
+                let at = usize::from(number);
+                complete[at] &= loads.phase(number, phase, &mut found.quickest[at]);
+            }
+            found.groups.insert(loads.cuts());
+        }
+        for ((quickest, complete), phase) in found.quickest.iter_mut().zip(complete).zip(plan.phases) {
+            if !complete {
+                *quickest = at_best(ground, role, phase, regular);
+            }
+        }
+        found
+    }
+}
+
+/// What names a set of links.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Place {
+    /// Links of one tier out of a vertex.
+    OutOf(u32, usize),
+    /// Links of one tier into a vertex.
+    Into(u32, usize),
+    Link(LinkId),
+    /// Links of one tier and direction that are joined with this one.
+    Tier(usize, Way, LinkId),
+}
+
+/// What must pass a set of links.
+#[derive(Debug)]
+struct Load {
+    messages: BTreeMap<Share, [u64; 2]>,
+    links: BTreeSet<LinkId>,
+    /// Least latency up to the links, and from their beginning to the receiver.
+    before: u64,
+    behind: u64,
+}
+
+impl Default for Load {
+    fn default() -> Self {
+        Self { messages: BTreeMap::new(), links: BTreeSet::new(), before: u64::MAX, behind: u64::MAX }
+    }
+}
+
+impl Load {
+    fn join(&mut self, other: Self) {
+        for (share, times) in other.messages {
+            let own = self.messages.entry(share).or_default();
+            *own = [own[0] + times[0], own[1] + times[1]];
+        }
+        self.links.extend(other.links);
+        self.before = self.before.min(other.before);
+        self.behind = self.behind.min(other.behind);
+    }
+}
+
+/// Which links have been joined: each leads to another one of its set, or is not listed.
+#[derive(Debug, Default)]
+struct Joined(BTreeMap<LinkId, LinkId>);
+
+impl Joined {
+    fn root(&mut self, link: LinkId) -> LinkId {
+        let mut root = link;
+        while let Some(&next) = self.0.get(&root) {
+            root = next;
+        }
+        let mut at = link;
+        while at != root {
+            at = self.0.insert(at, root).expect("what is not the root leads on");
+        }
+        root
+    }
+
+    fn join(&mut self, one: LinkId, other: LinkId) {
+        let [one, other] = [self.root(one), self.root(other)];
+        if one != other {
+            self.0.insert(one.max(other), one.min(other));
+        }
+    }
+}
+
+/// What the messages of one group load.
+struct Loads<'a> {
+    ground: &'a Ground<'a>,
+    plan: &'a Planned<'a>,
+    group: u32,
+    parts: &'a Parts,
+    /// How many paths a message may take at once.
+    counts: &'a [u32],
+    /// Most links and instructions that are looked at in a phase, and how many have been.
+    most: u64,
+    spent: u64,
+    loads: BTreeMap<Place, Load>,
+    joined: Joined,
+}
+
+impl Loads<'_> {
+    /// Books the messages of a phase, and keeps the best rate and latency; whether all of them were looked at.
+    fn phase(&mut self, number: u16, phase: &PhasePlan, quickest: &mut (Rate, Time)) -> bool {
+        let role = self.plan.role;
+        let alike = phase.turn.filter(|_| phase.gates.is_empty());
+        let ways = if backward(self.plan.lanes[usize::from(phase.dim)]) > 0 { 2 } else { 1 };
+        let mut known: [Option<Rc<Sends>>; 2] = [None, None];
+        self.spent = 0;
+        for position in (0..role.size()).filter(|&position| phase.takes_part(position)) {
+            if self.spent >= self.most {
+                return false;
+            }
+            let index = phase.coordinate(position);
+            let first = position - index * phase.weight;
+            for way in 0..ways {
+                let sends = match &known[way] {
+                    Some(sends) => Rc::clone(sends),
+                    None => {
+                        let index = if alike.is_some() { 0 } else { index };
+                        let (sends, instructions) = sends(number, phase, index, way == 1);
+                        self.spent += instructions;
+                        Rc::new(sends)
+                    }
+                };
+                if alike.is_some() {
+                    known[way] = Some(Rc::clone(&sends));
+                }
+                let mut routed: Option<(u32, Vec<Vec<LinkId>>)> = None;
+                for (&(to, share), &times) in &*sends {
+                    let to = match alike {
+                        Some(Turn::Xor) => index ^ to,
+                        Some(Turn::Cyclic) => (index + to) % phase.size,
+                        None => to,
+                    };
+                    if routed.as_ref().is_none_or(|routed| routed.0 != to) {
+                        let ends = [position, first + to * phase.weight].map(|at| role.rank(self.group, at));
+                        routed = Some((to, self.paths(phase, ends, way)));
+                    }
+                    let paths = &routed.as_ref().expect("it was just set").1;
+                    self.book(paths, share, way, times);
+                    self.keep(paths, quickest);
+                }
+            }
+        }
+        true
+    }
+
+    /// All paths that a message between two ranks may take in a phase, by the direction of its chunk.
+    fn paths(&mut self, phase: &PhasePlan, ends: [u32; 2], way: usize) -> Vec<Vec<LinkId>> {
+        let [from, to] = ends.map(|rank| self.ground.npu(rank));
+        let lanes = self.plan.lanes[usize::from(phase.dim)];
+        let two = backward(lanes) > 0;
+        let mut paths: Vec<Vec<LinkId>> = Vec::new();
+        for lane in (0..lanes.queues).filter(|lane| !two || *lane as usize % 2 == way) {
+            for &count in self.counts {
+                let found = if count > 1 {
+                    self.ground.fabric.routes(from, to, lane, count)
+                } else {
+                    let mut path = Vec::new();
+                    if self.ground.fabric.route(from, to, lane, &mut path) { vec![path] } else { Vec::new() }
+                };
+                for path in found {
+                    self.spent += path.len().min(LONG) as u64;
+                    if !paths.contains(&path) {
+                        paths.push(path);
+                    }
+                }
+            }
+        }
+        paths
+    }
+
+    /// Books messages on all sets of links that they must pass.
+    fn book(&mut self, paths: &[Vec<LinkId>], share: Share, way: usize, times: u64) {
+        let inside = self.ground.waits_inside();
+        let mut places: BTreeMap<Place, Vec<usize>> = BTreeMap::new();
+        for (number, path) in paths.iter().enumerate() {
+            // How many links next to each end count.
+            let near = match (inside, path.len() > LONG) {
+                (false, _) => 1,
+                (true, true) => 2,
+                (true, false) => path.len(),
+            };
+            let counts = |at: usize| at < near || at + near >= path.len();
+            let mut seen = BTreeSet::new();
+            for (at, &link) in path.iter().enumerate().filter(|&(at, _)| counts(at)) {
+                let tier = self.parts.tier_number(link);
+                let ends = self.ground.fabric.link(link);
+                // Only what all paths up to here have is passed by all.
+                let mut pass = |place: Place| {
+                    let passed = places.entry(place).or_default();
+                    if seen.insert(place) && passed.len() == number {
+                        passed.push(at);
+                    }
+                };
+                pass(Place::Link(link));
+                pass(Place::OutOf(ends.from, tier));
+                pass(Place::Into(ends.to, tier));
+                if inside {
+                    pass(Place::Tier(tier, self.parts.way(ends.from, ends.to), LinkId(u32::MAX)));
+                }
+            }
+        }
+        let fabric = self.ground.fabric;
+        let latency =
+            |links: &[LinkId]| links.iter().map(|&link| fabric.speed(link).1.0).fold(0, u64::saturating_add);
+        for (place, passed) in places.into_iter().filter(|(_, passed)| passed.len() == paths.len()) {
+            let links = || paths.iter().zip(&passed).map(|(path, &at)| path[at]);
+            let place = match (place, links().next()) {
+                (Place::Tier(tier, way, _), Some(first)) => {
+                    links().for_each(|link| self.joined.join(first, link));
+                    Place::Tier(tier, way, first)
+                }
+                _ => place,
+            };
+            let load = self.loads.entry(place).or_default();
+            load.messages.entry(share).or_default()[way] += times;
+            load.links.extend(links());
+            for (path, &at) in paths.iter().zip(&passed) {
+                load.before = load.before.min(latency(&path[..at]));
+                load.behind = load.behind.min(latency(&path[at..]));
+            }
+        }
+    }
+
+    /// Keeps the best rate and the least latency of messages by these paths.
+    fn keep(&self, paths: &[Vec<LinkId>], quickest: &mut (Rate, Time)) {
+        let fabric = self.ground.fabric;
+        let mut rate: u64 = 0;
+        for path in paths {
+            let ends = [path.first(), path.last()].into_iter().flatten();
+            rate = rate.saturating_add(ends.map(|&link| fabric.speed(link).0.0).min().unwrap_or(u64::MAX));
+            let latency = path.iter().map(|&link| fabric.speed(link).1.0).fold(0, u64::saturating_add);
+            quickest.1 = quickest.1.min(Time(latency));
+        }
+        quickest.0 = quickest.0.max(Rate(rate));
+    }
+
+    /// The cuts, each sort once.
+    fn cuts(mut self) -> Vec<Cut> {
+        let mut loads: BTreeMap<Place, Load> = BTreeMap::new();
+        for (place, load) in std::mem::take(&mut self.loads) {
+            let place = match place {
+                Place::Tier(tier, way, link) => Place::Tier(tier, way, self.joined.root(link)),
+                _ => place,
+            };
+            loads.entry(place).or_default().join(load);
+        }
+        let fabric = self.ground.fabric;
+        let cut = |load: Load| Cut {
+            rate: Rate(load.links.iter().fold(0, |sum, &link| sum.saturating_add(fabric.speed(link).0.0))),
+            latency: Time(load.before.saturating_add(load.behind)),
+            messages: load.messages.into_iter().collect(),
+        };
+        loads.into_values().map(cut).collect::<BTreeSet<_>>().into_iter().collect()
+    }
+}
+
+/// The best rate and the least latency that a message of a phase can have in any case: in a fabric whose ranks are in order
+/// it passes a link of its dimension, or two where that has switches.
+fn at_best(ground: &Ground<'_>, role: &Role, phase: &PhasePlan, regular: bool) -> (Rate, Time) {
+    let fabric = ground.fabric;
+    let axis = role.axes.iter().find(|axis| regular && axis.dim == Some(phase.dim));
+    let speeds: Vec<(Rate, Time)> = match axis.and_then(|&axis| ground.dim(axis)) {
+        Some(dim) => {
+            let links = if dim.kind == DimKind::Switch { 2 } else { 1 };
+            vec![(dim.rate, Time(dim.latency.0.saturating_mul(links)))]
+        }
+        None if fabric.is_graph() => (0..fabric.links()).map(|id| fabric.speed(LinkId(id))).collect(),
+        None => fabric.dims().iter().map(|dim| (dim.rate, dim.latency)).collect(),
+    };
+    let paths = ground.path_counts().into_iter().max().unwrap_or(1);
+    let rate = speeds.iter().map(|speed| speed.0.0).max().unwrap_or(0).saturating_mul(u64::from(paths));
+    (Rate(rate), speeds.iter().map(|speed| speed.1).min().unwrap_or_default())
+}

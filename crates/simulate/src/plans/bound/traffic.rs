@@ -1,0 +1,67 @@
+//! How much each rank of a phase sends to which other rank.
+
+use std::collections::BTreeMap;
+use syncline_engine::{Lanes, PhasePlan};
+use syncline_plan::program::program;
+use syncline_plan::{Algorithm, Blocks, Buffer, Op, Seat};
+use syncline_units::CollectiveKind;
+
+/// The length of a message as a part of what its sender holds of a chunk: `count` of `of` blocks of the part of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Share {
+    /// Which phase of the plan.
+    pub(super) phase: u16,
+    /// Streams that the vector is divided among.
+    streams: u32,
+    /// Blocks that a stream's part is first cut into, in each of which the message has its part: ranks for the output of an
+    /// all-to-all, else 1.
+    outer: u32,
+    of: u32,
+    count: u32,
+}
+
+impl Share {
+    fn new(number: u16, phase: &PhasePlan, blocks: Blocks) -> Self {
+        let streams = if phase.algorithm.split() { phase.streams.max(1) } else { 1 };
+        let output = blocks.buffer == Buffer::Output && phase.kind == CollectiveKind::AllToAll;
+        let outer = if output { phase.size } else { 1 };
+        Self { phase: number, streams, outer, of: blocks.of.max(1), count: blocks.count }
+    }
+
+    /// Its bytes at the least, where the sender holds `held` elements: blocks differ by one element, and all are taken to
+    /// be of the shorter sort.
+    pub(super) fn bytes(self, held: u64, element: u64) -> u64 {
+        let outer = u64::from(self.outer);
+        let space = held / u64::from(self.streams) / outer * outer;
+        (space / u64::from(self.of) * u64::from(self.count)).saturating_mul(element)
+    }
+}
+
+/// The least number of elements that a rank of a phase holds of a chunk of `elements`.
+pub(super) fn held(phase: &PhasePlan, elements: u64) -> u64 {
+    phase.cuts.iter().fold(elements, |held, &(_, size)| held / u64::from(size))
+}
+
+/// Queues of a dimension whose chunks run against the usual direction.
+pub(super) fn backward(lanes: Lanes) -> u32 {
+    if lanes.ways == 2 { lanes.queues / 2 } else { 0 }
+}
+
+/// The messages that one rank sends for each chunk of one direction: how many by receiver and length.
+pub(super) type Sends = BTreeMap<(u32, Share), u64>;
+
+/// What the rank at coordinate `index` of phase `number` sends, and how many instructions say so. Receivers are coordinates.
+pub(super) fn sends(number: u16, phase: &PhasePlan, index: u32, reverse: bool) -> (Sends, u64) {
+    let algorithm: &dyn Algorithm = &*phase.algorithm;
+    let (mut sends, mut ops) = (Sends::new(), 0);
+    for stream in 0..phase.streams {
+        let seat = Seat { kind: phase.kind, ranks: phase.size, index, stream, reverse };
+        for op in program(algorithm, seat) {
+            ops += 1;
+            if let Op::Send { to, blocks } = op {
+                *sends.entry((to, Share::new(number, phase, blocks))).or_default() += 1;
+            }
+        }
+    }
+    (sends, ops)
+}
