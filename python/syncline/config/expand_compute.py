@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from syncline import _core
 from syncline.config import times
 from syncline.config.compute import Given, Roofline, Systolic, Table, Throughput
+from syncline.config.node import dotted
 from syncline.config.problem import error, refuse, shown
 from syncline.config.quantity import decimal
 
@@ -79,7 +80,37 @@ def _roofline(compute: Roofline, workload: Expanded, origins: Origins) -> dict[s
     elif compute.peak is not None:
         resolved.pop("peaks", None)
         resolved["peak"] = compute.peak
+    own = _own_peaks(compute, workload, origins)
+    if own:
+        resolved["peaks"] = {**resolved.get("peaks", {}), **own}
     return {**resolved, **({} if compute.memory is None else {"memory": compute.memory})}
+
+
+def _own_peaks(compute: Roofline, workload: Expanded, origins: Origins) -> dict[str, str]:
+    """Peak rates for the types that single operations of layers say they compute in. One rate for all is theirs too."""
+    from syncline.models.accelerators import find
+
+    rates: dict[str, str] = {}
+    if isinstance(compute.peak, dict):
+        rates = {str(each): rate for each, rate in compute.peak.items()}
+    elif compute.peak is None and compute.accelerator is not None:
+        peaks = find(compute.accelerator).peak_flop_per_s
+        rates = {each: decimal(rate, "FLOP/s") for each, rate in peaks.items()}
+    own = {}
+    for number, layer in enumerate(workload.resolved.get("layers", []) if rates else []):
+        for key in ("forward", "input_grad", "weight_grad", "update"):
+            work = layer.get(key)
+            data_type = work.get("ops", {}).get("data_type") if isinstance(work, dict) else None
+            path = ("workload", "layers", number, key, "data_type")
+            # Only what the user says of an operation; a model's layers say what `types` means.
+            if data_type is None or origins.source.root.at(path) is None or data_type == _types(workload).compute:
+                continue
+            if data_type not in rates:
+                message = "the compute model has no peak rate for this data type"
+                mark, allowed = origins.source.mark(path), ", ".join(rates)
+                refuse(error("SL0102", message, mark=mark, key=dotted(path), found=data_type, allowed=allowed))
+            own[data_type] = rates[data_type]
+    return own
 
 
 def _peaks(given: Mapping[Any, str], types: Types, origins: Origins) -> dict[str, Any]:

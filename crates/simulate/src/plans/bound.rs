@@ -131,9 +131,10 @@ impl<'a> Vector<'a> {
 fn chains(plan: &Planned<'_>, quickest: &[(Rate, Time)]) -> Time {
     let shortest = plan.chunks.iter().map(|chunk| chunk.len()).min().unwrap_or(0);
     let time = |(phase, &(rate, latency)): (&PhasePlan, &(Rate, Time))| {
-        let message = |bytes| {
-            let passing = if rate.0 == u64::MAX { None } else { rate.transfer_time(bytes) };
-            latency.saturating_add(passing.unwrap_or(Time::ZERO)).0
+        let message = |bytes: Bytes| match rate.transfer_time(bytes) {
+            // Packets carry nothing for a message without bytes, which arrives at once.
+            _ if bytes == Bytes::ZERO => 0,
+            passing => latency.saturating_add(passing.unwrap_or(Time::ZERO)).0,
         };
         chain(&*phase.algorithm, phase.kind, phase.size, held(phase, shortest), plan.element, message)
     };

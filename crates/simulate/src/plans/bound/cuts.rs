@@ -185,8 +185,8 @@ impl Loads<'_> {
             }
             let index = phase.coordinate(position);
             let first = position - index * phase.weight;
-            for way in 0..ways {
-                let sends = match &known[way] {
+            for (way, known) in known.iter_mut().enumerate().take(ways) {
+                let sends = match known {
                     Some(sends) => Rc::clone(sends),
                     None => {
                         let index = if alike.is_some() { 0 } else { index };
@@ -196,7 +196,7 @@ impl Loads<'_> {
                     }
                 };
                 if alike.is_some() {
-                    known[way] = Some(Rc::clone(&sends));
+                    *known = Some(Rc::clone(&sends));
                 }
                 let mut routed: Option<(u32, Vec<Vec<LinkId>>)> = None;
                 for (&(to, share), &times) in &*sends {
