@@ -364,7 +364,8 @@ fn the_bound_holds_for_any_number_of_chunks() {
     // 14 MB through two links of 50 GB/s, and a latency of 0.5 us; as a single chunk, 14 messages one after another over one.
     for (chunks, expected) in [(1, 287e-6), (64, 140.5e-6), (1_000_000_000, 140.5e-6)] {
         let run = simulate(&format!(
-            r#"{{"schema": "syncline/1", "fabric": {{"dims": [{RING8}]}}, "collectives": {{"chunks": {chunks}}},
+            r#"{{"schema": "syncline/1", "fabric": {{"dims": [{RING8}]}},
+                "collectives": {{"chunks": {chunks}, "algorithms": {{"default": {{"all_reduce": "ring"}}}}}},
                 "workload": {{"source": "collectives", "collectives": [{{"kind": "all_reduce", "bytes": "8MB"}}]}}}}"#
         ));
         let bound = match &run.timeline.table("collectives").unwrap().column("bound_s").unwrap().data {
