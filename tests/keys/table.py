@@ -658,6 +658,7 @@ TABLE["Collectives"] = (
         injection_latency="1us",
         reduction_rate="10GB/s",
     )
+    | _cases("decoder", "collectives", schedulers=("per_rank", {"collectives.issue_threshold": 1, **_MANY}))
     | _cases("layers", "collectives", order=("lifo", {"collectives.chunks": 8}), concurrent=1)
     | _cases("ring", "collectives", queues=(1, {"collectives.algorithms": {"default": {"all_reduce": "ring"}}}))
 )
