@@ -1,32 +1,28 @@
-//! The algorithm that is chosen where none is named: the one that costs the least time on the network at hand.
+//! The algorithms that are chosen where none is named: those that cost the least time on the network at hand.
 //!
-//! [`choose`] estimates what each candidate takes ([`estimate`]) and picks the quickest. Among those within 2 % of the
-//! quickest it takes the one with the fewest messages, then the one with the fewest peers: on a switch and for large
-//! vectors, halving-doubling or a ring in place of direct, which is as fast there and has more messages.
+//! - [`Candidate`]: the algorithms to choose from, and which of them are dangerous where packets are lost;
+//! - [`estimate`]: what a candidate takes, in closed form;
+//! - [`choose`]: the quickest for each of the phases of a collective.
 //!
-//! Two candidates are left out where they are dangerous. A rank talks to [`MOST_PEERS`] others at once and no more,
-//! unless each has a link of its own. Where a network loses what its buffers do not hold ([`Network::burst`]), no more
-//! than two ranks send to one at a time, unless all that they can have under way fits the buffer: many senders to one
-//! receiver overflow its port, and then wait for time-outs (incast; Phanishayee et al., FAST 2008).
+//! Phases work at the same time on different chunks ([`pipeline`]). Among candidates with which it takes at most 2 %
+//! longer than with the quickest, the one with the fewest messages is chosen, then the one with the fewest peers: behind a switch
+//! and for large vectors halving-doubling or a ring in place of direct, which is as fast there and has more messages.
 
+mod candidate;
 mod estimate;
+mod pipeline;
+mod tree;
 
-use crate::algorithm::{Direct, DoubleBinaryTree, HalvingDoubling, Ring, Shape, Tree};
 use crate::program::Algorithm;
-use std::num::NonZeroU32;
-use std::sync::Arc;
 use syncline_units::{Bytes, CollectiveKind, Rate, Time};
 
-pub use estimate::estimate;
+pub use candidate::{Candidate, MOST_PEERS};
+pub use estimate::{Cost, estimate};
 
-/// Most ranks that one rank exchanges messages with at a time over shared links.
-pub const MOST_PEERS: u32 = 64;
-/// Candidates that take at most this much longer than the quickest, in parts of 1,000, are as good.
+/// Candidates with which a collective takes at most this much longer than with the quickest, in parts of 1,000, are as good.
 const ALIKE: u64 = 20;
-/// Fan-out of the wider tree.
-const WIDE: NonZeroU32 = NonZeroU32::new(4).expect("not zero");
-/// Ranks that may send to one at a time whatever its buffer holds.
-const FEW_SENDERS: u32 = 2;
+/// Looks at all phases again, after what was chosen for others has changed.
+const LOOKS: usize = 4;
 
 /// How the ranks of a group are joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,150 +80,116 @@ impl Pieces {
     pub const ONE: Self = Self { chunks: 1, active: 0, lanes: 1 };
 }
 
-/// An algorithm of which the cost is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Candidate {
-    /// [`crate::algorithm::ring`].
-    Ring,
-    /// [`crate::algorithm::halving_doubling`].
-    HalvingDoubling,
-    /// [`crate::algorithm::tree`], binomial.
-    Binomial,
-    /// [`crate::algorithm::tree`] of fan-out 2.
-    Tree,
-    /// [`crate::algorithm::tree`] of fan-out 4.
-    WideTree,
-    /// [`crate::algorithm::double_binary_tree`].
-    DoubleBinaryTree,
-    /// [`crate::algorithm::direct`] with one peer at a time.
-    Pairwise,
-    /// [`crate::algorithm::direct`].
-    Direct,
+/// A phase of a collective: what is to be done, and where.
+#[derive(Clone, Copy, Debug)]
+pub struct Work<'a> {
+    /// The collective of the phase.
+    pub kind: CollectiveKind,
+    /// Ranks of a group.
+    pub ranks: u32,
+    /// Bytes of the vector, of all chunks.
+    pub bytes: Bytes,
+    /// How the vector is cut.
+    pub pieces: Pieces,
+    /// The network between the ranks.
+    pub network: &'a Network,
 }
 
-impl Candidate {
-    /// Every candidate, those with the fewest peers first.
-    pub const ALL: [Self; 8] = [
-        Self::Ring,
-        Self::HalvingDoubling,
-        Self::Tree,
-        Self::WideTree,
-        Self::Binomial,
-        Self::DoubleBinaryTree,
-        Self::Pairwise,
-        Self::Direct,
-    ];
-
-    /// The algorithm.
-    pub fn algorithm(self) -> Arc<dyn Algorithm> {
-        match self {
-            Self::Ring => Arc::new(Ring),
-            Self::HalvingDoubling => Arc::new(HalvingDoubling),
-            Self::Tree => Arc::new(Tree::default()),
-            Self::WideTree => Arc::new(Tree::new(Shape::FanOut(WIDE))),
-            Self::Binomial => Arc::new(Tree::new(Shape::Binomial)),
-            Self::DoubleBinaryTree => Arc::new(DoubleBinaryTree),
-            Self::Pairwise => Arc::new(Direct::new(Some(NonZeroU32::MIN))),
-            Self::Direct => Arc::new(Direct::default()),
-        }
-    }
-
-    /// Whether the whole vector goes along a tree.
-    fn is_tree(self) -> bool {
-        matches!(self, Self::Tree | Self::WideTree | Self::Binomial | Self::DoubleBinaryTree)
-    }
-
-    /// Messages that the ranks send on average for one chunk, for comparison.
-    fn messages(self, kind: CollectiveKind, ranks: u32) -> u32 {
-        use CollectiveKind::{AllReduce, Broadcast, Reduce};
-        let passes = if kind == AllReduce { 2 } else { 1 };
-        match (self, kind) {
-            (_, Broadcast | Reduce) => passes,
-            _ if self.is_tree() => passes,
-            (Self::HalvingDoubling, _) => passes * ranks.ilog2(),
-            _ => passes * (ranks - 1),
-        }
-    }
-
-    /// The most ranks that send to one at a time.
-    fn senders(self, kind: CollectiveKind, ranks: u32) -> u32 {
-        match (self, kind) {
-            (_, CollectiveKind::Broadcast) | (Self::Ring | Self::HalvingDoubling | Self::Pairwise, _) => 1,
-            (Self::Binomial, _) => ranks.ilog2() + 1,
-            (Self::Tree | Self::DoubleBinaryTree, _) => 2,
-            (Self::WideTree, _) => WIDE.get(),
-            (Self::Direct, _) => ranks - 1,
-        }
-    }
-
-    /// The most ranks that one exchanges messages with at a time.
-    fn peers(self, ranks: u32) -> u32 {
-        if self == Self::Direct { ranks - 1 } else { 2 }
-    }
-
-    /// Whether the network can be trusted to carry what would be under way at a time.
-    fn is_safe(
-        self,
-        kind: CollectiveKind,
-        ranks: u32,
-        bytes: Bytes,
-        pieces: Pieces,
-        network: &Network,
-    ) -> bool {
-        if network.wiring == Wiring::Full {
-            return true;
-        }
-        if self.peers(ranks) > MOST_PEERS && kind != CollectiveKind::AllToAll {
-            return false;
-        }
-        let senders = self.senders(kind, ranks);
-        let Some(burst) = network.burst.filter(|_| senders > FEW_SENDERS) else { return true };
-        let whole = matches!(kind, CollectiveKind::Broadcast | CollectiveKind::Reduce) || self.is_tree();
-        let message = if whole { bytes.0 } else { bytes.0.div_ceil(u64::from(ranks)) };
-        let under_way = match pieces.active {
-            0 => pieces.chunks,
-            active => active.saturating_mul(pieces.lanes).min(pieces.chunks),
-        };
-        let piece = message.div_ceil(u64::from(pieces.chunks.max(1)));
-        u64::from(senders).saturating_mul(piece).saturating_mul(under_way.into()) <= burst.0
-    }
+/// A phase whose algorithm is to be chosen, or known.
+#[derive(Clone, Copy, Debug)]
+pub struct Phase<'a> {
+    /// What is to be done.
+    pub work: Work<'a>,
+    /// Phases on the same line keep the same links busy.
+    pub line: usize,
+    /// The algorithm that is named for it. One without a closed form counts as if it took no time.
+    pub named: Option<&'a dyn Algorithm>,
 }
 
-/// What was chosen, and what for.
+/// What was chosen.
 #[derive(Clone, Debug)]
 pub struct Choice {
-    /// The algorithm.
-    pub algorithm: Arc<dyn Algorithm>,
-    /// Every candidate that could be chosen, with what it is estimated to take, in the order of [`Candidate::ALL`].
-    pub estimates: Vec<(Candidate, Time)>,
+    /// The algorithm of each phase; `None` where one is named.
+    pub candidates: Vec<Option<Candidate>>,
+    /// What all phases take together, by the estimates.
+    pub time: Time,
 }
 
-/// The algorithm for `kind` over `ranks` ranks on a vector of `bytes`.
-pub fn choose(kind: CollectiveKind, ranks: u32, bytes: Bytes, pieces: Pieces, network: &Network) -> Choice {
-    let candidates = || {
-        let takes = |candidate: Candidate| {
-            Some((candidate, estimate(candidate, kind, ranks, bytes, pieces, network)?))
-        };
-        Candidate::ALL.into_iter().filter_map(takes)
+/// The algorithms for the phases of a collective that run one after the other, chunk by chunk.
+pub fn choose(phases: &[Phase<'_>]) -> Choice {
+    let options: Vec<_> = phases.iter().map(options).collect();
+    let time = |picks: &[usize]| {
+        let costs = options.iter().zip(picks).map(|(options, &pick)| options[pick].1);
+        pipeline::time(&phases.iter().map(|phase| phase.line).zip(costs).collect::<Vec<_>>())
     };
-    let is_safe = |candidate: Candidate| candidate.is_safe(kind, ranks, bytes, pieces, network);
-    let mut estimates: Vec<_> = candidates().filter(|&(candidate, _)| is_safe(candidate)).collect();
-    if estimates.is_empty() {
-        estimates = candidates().collect();
-    }
-    // One after the other, no message of an all-to-all is there earlier than all at once.
-    if kind == CollectiveKind::AllToAll && is_safe(Candidate::Direct) {
-        estimates.retain(|estimate| estimate.0 == Candidate::Direct);
-    }
-    let least = estimates.iter().map(|estimate| estimate.1.0).min().unwrap_or(0);
+    // What is quickest for each phase alone, or hands on its first chunk soonest, then beside what the others have.
+    let whole: fn(&Cost) -> Time = |cost| cost.whole;
+    let first: fn(&Cost) -> Time = |cost| cost.first;
+    let from = |part: fn(&Cost) -> Time| {
+        let alone = |options: &Vec<(Candidate, Cost)>| {
+            (0..options.len()).min_by_key(|&option| part(&options[option].1)).unwrap_or(0)
+        };
+        improved(options.iter().map(alone).collect(), &options, &time)
+    };
+    let mut picks = [whole, first].map(from).into_iter().min_by_key(|picks| time(picks)).unwrap_or_default();
+    let least = time(&picks).0;
     let alike = least.saturating_add((u128::from(least) * u128::from(ALIKE) / 1000) as u64);
-    let best = estimates
-        .iter()
-        .enumerate()
-        .filter(|(_, estimate)| estimate.1.0 <= alike)
-        .min_by_key(|&(index, estimate)| (estimate.0.messages(kind, ranks.max(2)), index));
-    let candidate = best.map_or(Candidate::Direct, |(_, estimate)| estimate.0);
-    Choice { algorithm: candidate.algorithm(), estimates }
+    for (at, phase) in phases.iter().enumerate() {
+        let messages =
+            |option: usize| options[at][option].0.messages(phase.work.kind, phase.work.ranks.max(2));
+        let is_alike = |&option: &usize| time(&with(&picks, at, option)).0 <= alike;
+        let fewest = (0..options[at].len()).filter(is_alike).min_by_key(|&option| messages(option));
+        picks[at] = fewest.unwrap_or(picks[at]);
+    }
+    let chosen = |((phase, options), &pick): ((&Phase<'_>, &Vec<(Candidate, Cost)>), &usize)| {
+        phase.named.is_none().then(|| options[pick].0)
+    };
+    let candidates = phases.iter().zip(&options).zip(&picks).map(chosen).collect();
+    Choice { candidates, time: time(&picks) }
+}
+
+/// The picks with another one for a phase.
+fn with(picks: &[usize], phase: usize, option: usize) -> Vec<usize> {
+    let mut picks = picks.to_vec();
+    picks[phase] = option;
+    picks
+}
+
+/// The picks after each phase in turn has got what is best beside the others, until none changes.
+fn improved(
+    mut picks: Vec<usize>,
+    options: &[Vec<(Candidate, Cost)>],
+    time: &impl Fn(&[usize]) -> Time,
+) -> Vec<usize> {
+    for _ in 0..LOOKS * usize::from(picks.len() > 1) {
+        let before = picks.clone();
+        for at in 0..picks.len() {
+            let best = (0..options[at].len()).min_by_key(|&option| time(&with(&picks, at, option)));
+            picks[at] = best.unwrap_or(0);
+        }
+        if picks == before {
+            break;
+        }
+    }
+    picks
+}
+
+/// What may run a phase, with its cost.
+fn options(phase: &Phase<'_>) -> Vec<(Candidate, Cost)> {
+    let work = &phase.work;
+    if let Some(named) = phase.named {
+        let known = Candidate::ALL.into_iter().find(|candidate| candidate.algorithm().name() == named.name());
+        let cost = known.and_then(|candidate| estimate(candidate, work)).unwrap_or_default();
+        return vec![(Candidate::Direct, cost)];
+    }
+    let takes = |candidate: Candidate| Some((candidate, estimate(candidate, work)?));
+    // One after the other, no message of an all-to-all is there earlier than all at once.
+    if work.kind == CollectiveKind::AllToAll && Candidate::Direct.is_safe(work) {
+        return takes(Candidate::Direct).into_iter().collect();
+    }
+    let safe = Candidate::ALL.into_iter().filter(|candidate| candidate.is_safe(work));
+    let options: Vec<_> = safe.filter_map(takes).collect();
+    if options.is_empty() { Candidate::ALL.into_iter().filter_map(takes).collect() } else { options }
 }
 
 #[cfg(test)]
@@ -247,9 +209,13 @@ mod tests {
         }
     }
 
+    fn alone(work: Work<'_>) -> Candidate {
+        choose(&[Phase { work, line: 0, named: None }]).candidates[0].unwrap()
+    }
+
     fn name(kind: CollectiveKind, ranks: u32, bytes: u64, network: &Network) -> String {
         let pieces = Pieces { chunks: (bytes / 4096).clamp(1, 16) as u32, active: 4, lanes: 1 };
-        choose(kind, ranks, Bytes(bytes), pieces, network).algorithm.name().to_owned()
+        alone(Work { kind, ranks, bytes: Bytes(bytes), pieces, network }).algorithm().name().to_owned()
     }
 
     #[test]
@@ -268,8 +234,8 @@ mod tests {
                     for ranks in (1..=20).chain([31, 32, 33, 64, 65, 66, 100, 128, 130]) {
                         for bytes in [0, 4, 1 << 14, 1 << 26, u64::MAX] {
                             let pieces = Pieces { chunks: 16, active: 4, lanes: 2 };
-                            let choice = choose(kind, ranks, Bytes(bytes), pieces, &network);
-                            check(&*choice.algorithm, kind, ranks).unwrap();
+                            let work = Work { kind, ranks, bytes: Bytes(bytes), pieces, network: &network };
+                            check(&*alone(work).algorithm(), kind, ranks).unwrap();
                         }
                     }
                 }
@@ -300,7 +266,7 @@ mod tests {
         use CollectiveKind::{AllReduce, AllToAll, Reduce};
         let lossy = switch(Some(Bytes(1 << 20)));
         for kind in [AllReduce, AllToAll, Reduce] {
-            for ranks in [8, 12, 48] {
+            for ranks in [3, 8, 12, 48] {
                 let large = name(kind, ranks, 1 << 26, &lossy);
                 assert_ne!(large, "direct", "{kind} {ranks}");
             }

@@ -1,10 +1,12 @@
 //! A plan for every collective that the job uses: phases over its group's axes, an algorithm for each, chunks.
 //!
 //! - [`named`]: algorithms that the scenario names, and the composition in which all of them have a phase;
-//! - [`ground`]: what the choice of the others must know of the network;
+//! - [`chosen`]: the phases of a collective with the algorithms that are named, and the quickest of the library for the others;
+//! - [`ground`]: what that choice must know of the network;
 //! - [`bound`]: a time that no execution of a plan beats.
 
 mod bound;
+mod chosen;
 mod ground;
 mod named;
 
@@ -19,8 +21,7 @@ use std::sync::Arc;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 use syncline_engine::{CollectivePlan, Lanes, PhasePlan, Schedule};
 use syncline_fabric::Fabric;
-use syncline_plan::choice::{self, Pieces, choose};
-use syncline_plan::{Algorithm, Grid, Phase, registry};
+use syncline_plan::{Algorithm, Grid, choice, registry};
 use syncline_units::{Bytes, CollectiveKind, Extent, NpuId, Rate, Turn};
 use syncline_workload::{Role, RoleId, TaskKind, Workload};
 
@@ -31,10 +32,22 @@ const LOOK: usize = 1 << 8;
 #[derive(Debug, Default)]
 pub(crate) struct Plans {
     pub(crate) plans: Vec<CollectivePlan>,
+    /// For each phase of each plan, whether its algorithm was chosen, and not named.
+    pub(crate) chosen: Vec<Vec<bool>>,
     pub(crate) plan_of: Vec<Vec<u32>>,
     pub(crate) dims: Vec<Lanes>,
     /// Keys of `collectives` that no plan has used.
     pub(crate) unused: BTreeSet<String>,
+}
+
+/// A collective of the job.
+#[derive(Clone, Copy)]
+struct Collective<'a> {
+    role: &'a Role,
+    id: RoleId,
+    kind: CollectiveKind,
+    bytes: Bytes,
+    chunks: u32,
 }
 
 /// What is the same for all plans of a scenario.
@@ -45,7 +58,7 @@ struct Planner<'a> {
     own: BTreeMap<CollectiveKind, Arc<dyn Algorithm>>,
     lanes: Vec<Lanes>,
     /// The network along each axis of a role's groups, for the choice of algorithms.
-    along: BTreeMap<(RoleId, usize), choice::Network>,
+    along: BTreeMap<RoleId, Vec<choice::Network>>,
     bounds: Bounds,
     /// Keys of `collectives` that plans have used.
     used: BTreeSet<String>,
@@ -68,7 +81,7 @@ pub(crate) fn plans(
 ) -> Result<Plans> {
     let mut planner = Planner::new(Ground::new(spec, fabric, placement, network))?;
     let mut known: BTreeMap<(u16, CollectiveKind, Bytes), u32> = BTreeMap::new();
-    let mut plans = Vec::new();
+    let (mut plans, mut chosen) = (Vec::new(), Vec::new());
     let mut errors = Diagnostics::new();
     let mut plan_of = Vec::new();
     for graph in &workload.classes {
@@ -81,7 +94,10 @@ pub(crate) fn plans(
             let next = known.len() as u32;
             of[index] = *known.entry((role.0, kind, bytes)).or_insert_with(|| {
                 match planner.plan(&workload.roles[role.index()], role, kind, bytes) {
-                    Ok(plan) => plans.push(plan),
+                    Ok((plan, is_chosen)) => {
+                        plans.push(plan);
+                        chosen.push(is_chosen);
+                    }
                     Err(error) => errors.extend(error),
                 }
                 next
@@ -93,7 +109,7 @@ pub(crate) fn plans(
     errors.into_result()?;
     syncline_engine::keys::check(&plans)?;
     let unused = planner.unused();
-    Ok(Plans { plans, plan_of, dims: planner.lanes, unused })
+    Ok(Plans { plans, chosen, plan_of, dims: planner.lanes, unused })
 }
 
 /// Whether what `spec` names can be used at all on a fabric.
@@ -229,13 +245,14 @@ impl<'a> Planner<'a> {
         self.named.keys().filter(idle).map(|(_, key)| key).collect()
     }
 
+    /// The plan of a collective, and which of its phases have an algorithm that was chosen.
     fn plan(
         &mut self,
         role: &Role,
         id: RoleId,
         kind: CollectiveKind,
         bytes: Bytes,
-    ) -> Result<CollectivePlan> {
+    ) -> Result<(CollectivePlan, Vec<bool>)> {
         let spec = self.ground.spec;
         let element = if bytes.0.is_multiple_of(spec.element.0) { spec.element.0 } else { 1 };
         let whole = Extent::whole(bytes.0 / element);
@@ -244,14 +261,14 @@ impl<'a> Planner<'a> {
         let most = (bytes.0 / spec.min_chunk.0.max(1)).clamp(1, u64::from(wanted)) as u32;
         size::chunks(u64::from(most).min(whole.len().div_ceil(u64::from(role.size()))))?;
         let chunks = chunks(whole, most, role.size());
-        let phases = match self.own.get(&kind) {
-            Some(algorithm) => vec![self.flat(role, kind, Arc::clone(algorithm))?],
-            None => self.phases(role, id, kind, bytes, chunks.len() as u32)?,
+        let (phases, chosen) = match self.own.get(&kind) {
+            Some(algorithm) => (vec![self.flat(role, kind, Arc::clone(algorithm))?], vec![false]),
+            None => self.phases(&Collective { role, id, kind, bytes, chunks: chunks.len() as u32 })?,
         };
         let planned =
             bound::Planned { role, id, phases: &phases, chunks: &chunks, element, lanes: &self.lanes };
         let bound = self.bounds.of(&self.ground, &planned);
-        Ok(CollectivePlan { kind, bytes, element, chunks, phases, bound })
+        Ok((CollectivePlan { kind, bytes, element, chunks, phases, bound }, chosen))
     }
 
     /// One phase over the whole group.
@@ -274,22 +291,17 @@ impl<'a> Planner<'a> {
         })
     }
 
-    fn phases(
-        &mut self,
-        role: &Role,
-        id: RoleId,
-        kind: CollectiveKind,
-        bytes: Bytes,
-        chunks: u32,
-    ) -> Result<Vec<PhasePlan>> {
+    /// The phases of a collective, and whether the algorithm of each was chosen.
+    fn phases(&mut self, of: &Collective<'_>) -> Result<(Vec<PhasePlan>, Vec<bool>)> {
+        let &Collective { role, kind, .. } = of;
         let sizes: Vec<u32> = role.axes.iter().map(|axis| axis.size).collect();
         let Some(grid) = Grid::new(&sizes) else {
             return Err(Diagnostic::error(Code::BadGroup, "a group is too large").key(&*role.name).into());
         };
         let weights: Vec<u32> = (0..sizes.len()).map(|axis| grid.stride(axis)).collect();
-        let mut phases = Vec::new();
-        for phase in self.named.composition(role, kind, &grid)?.phases(kind, &grid) {
-            let algorithm = self.algorithm(role, id, kind, phase, &grid, (bytes, chunks));
+        let (mut phases, mut chosen) = (Vec::new(), Vec::new());
+        for chosen::Planned { phase, algorithm, is_chosen } in self.chosen(of, &grid)? {
+            chosen.push(is_chosen);
             registry::check(&*algorithm, phase.kind, phase.size)?;
             let seats = algorithm.seats(phase.size);
             if seats > phase.size {
@@ -324,7 +336,7 @@ impl<'a> Planner<'a> {
                 algorithm,
             });
         }
-        Ok(phases)
+        Ok((phases, chosen))
     }
 
     /// The accounting dimension of an axis that is no dimension of the fabric.
@@ -332,32 +344,6 @@ impl<'a> Planner<'a> {
         let fabric = self.ground.fabric;
         let tier = if self.ground.linear { tiers::of_axis(fabric, role, weight, size) } else { None };
         tier.unwrap_or_else(|| tiers::count(fabric)) as u16
-    }
-
-    /// The algorithm for a phase of `kind`: the one that is named for it, or the quickest of the library.
-    fn algorithm(
-        &mut self,
-        role: &Role,
-        id: RoleId,
-        kind: CollectiveKind,
-        phase: Phase,
-        grid: &Grid,
-        (bytes, chunks): (Bytes, u32),
-    ) -> Arc<dyn Algorithm> {
-        let axis = role.axes[phase.axis];
-        if let Some((key, algorithm)) = self.named.of(axis, phase.size, kind, phase.kind) {
-            self.used.insert(key);
-            // Where its parts run the same by names of their own, so does the whole.
-            let whole = self.named.of(axis, phase.size, kind, kind);
-            self.used.extend(whole.filter(|whole| whole.1.name() == algorithm.name()).map(|whole| whole.0));
-            return algorithm;
-        }
-        let ground = self.ground;
-        let network = self.along.entry((id, phase.axis)).or_insert_with(|| ground.along(role, phase.axis));
-        let held = grid.sizes()[..phase.cut].iter().fold(bytes.0, |held, &size| held / u64::from(size));
-        let dim = axis.dim.map_or(self.lanes.len() - 1, usize::from);
-        let pieces = Pieces { chunks, active: ground.spec.active_chunks, lanes: self.lanes[dim].queues };
-        choose(phase.kind, phase.size, Bytes(held), pieces, network).algorithm
     }
 }
 

@@ -492,6 +492,8 @@ struct PhaseView {
     dimension: String,
     kind: &'static str,
     algorithm: String,
+    /// Whether the scenario names no algorithm for it.
+    chosen: bool,
     ranks: u32,
     streams: u32,
     queues: u32,
@@ -510,13 +512,14 @@ fn plans(prepared: &Prepared) -> Vec<PlanView> {
         .enumerate()
         .map(|(index, plan)| {
             let chunk = plan.chunks.first().copied().unwrap_or_default();
-            let phases = plan.phases.iter().map(|phase| {
+            let phases = plan.phases.iter().zip(&plans.chosen[index]).map(|(phase, &chosen)| {
                 let extent = phase.extent(chunk, 0);
                 let (messages, sent) = first_seat(phase, extent, plan.element);
                 PhaseView {
                     dimension: names[usize::from(phase.dim)].clone(),
                     kind: phase.kind.name(),
                     algorithm: phase.algorithm.name().to_owned(),
+                    chosen,
                     ranks: phase.size,
                     streams: phase.streams,
                     queues: plans.dims[usize::from(phase.dim)].queues,

@@ -1,54 +1,49 @@
 //! The algorithm that is chosen where none is named, against simulations of every algorithm of the library.
+//!
+//! `cargo test -p syncline-simulate --test defaults -- --ignored` goes through every size and number of ranks.
 
+#[path = "support/library.rs"]
+mod library;
+
+use library::{Case, dim};
 use serde_json::{Value, json};
-use syncline_plan::registry::{ENTRIES, by_name};
-use syncline_simulate::{Control, Scenario, run};
 use syncline_units::CollectiveKind;
 
-/// A default may take so much longer than the best algorithm.
+/// A default may take so much longer than the best of the library.
 const WORSE: f64 = 1.05;
+/// The same on graphs, of which the choice knows rates and latencies at two distances only.
+const WORSE_ON_GRAPHS: f64 = 1.1;
 
-/// One collective over one dimension. `algorithm` is named where it is given.
-fn scenario(
-    kind: &str,
-    bytes: u64,
-    dim: &Value,
-    network: &Value,
-    settings: &Value,
-    algorithm: Option<&str>,
-) -> Value {
-    let mut collectives = settings.clone();
-    if let Some(name) = algorithm {
-        collectives["algorithms"] = json!({"default": {kind: name}});
+/// Ends in a panic that lists the cases whose default takes longer than `most` times the best.
+fn none_is_worse(most: f64, cases: impl Iterator<Item = Case>) {
+    let mut count = 0;
+    let mut worse = Vec::new();
+    for case in cases {
+        let (best, how) = case.best();
+        let chosen = case.default_time();
+        count += 1;
+        if chosen > best * most {
+            worse.push(format!(
+                "{:.3} {case}: {how} takes {best:e} s, the default {chosen:e} s",
+                chosen / best
+            ));
+        }
     }
-    json!({"schema": "syncline/1",
-        "workload": {"source": "collectives", "collectives": [{"kind": kind, "bytes": format!("{bytes}B")}]},
-        "fabric": {"dims": [dim]}, "collectives": collectives, "network": network})
+    assert!(worse.is_empty(), "{} of {count}\n{}", worse.len(), worse.join("\n"));
 }
 
-fn time(value: Value) -> Option<f64> {
-    let scenario: Scenario = serde_json::from_value(value).unwrap();
-    run(&scenario, Control::default()).ok().map(|run| run.timeline.summary.total_time_s)
-}
-
-/// Names of all algorithms that offer a collective to so many ranks.
-fn library(kind: CollectiveKind, ranks: u32) -> Vec<&'static str> {
-    let names = ENTRIES.iter().flat_map(|entry| entry.examples).copied();
-    names.filter(|name| by_name(name).unwrap().offers(kind, ranks).is_ok()).collect()
-}
-
-/// What the default takes over what the best algorithm takes, and which that is.
-fn excess(kind: CollectiveKind, bytes: u64, dim: &Value, network: &Value, settings: &Value) -> (f64, String) {
-    let ranks = dim["size"].as_u64().unwrap() as u32;
-    let of = |name| time(scenario(kind.name(), bytes, dim, network, settings, name));
-    let chosen = of(None).unwrap();
-    let found = library(kind, ranks).into_iter().filter_map(|name| Some((of(Some(name))?, name)));
-    let (best, name) = found.min_by(|a, b| a.0.total_cmp(&b.0)).unwrap();
-    (if best > 0.0 { chosen / best } else { 1.0 }, format!("{name}: {best:e} s, the default {chosen:e} s"))
-}
-
-fn dim(shape: &str, size: u32) -> Value {
-    json!({"name": "d", "shape": shape, "size": size, "rate": "50GB/s", "latency": "500ns"})
+/// Every collective over one dimension.
+fn in_one_dimension(ranks: &[u32], sizes: &[u64]) -> impl Iterator<Item = Case> {
+    let shapes = ["switch", "fully_connected", "ring"].into_iter();
+    shapes.flat_map(move |shape| {
+        let cases = ranks.iter().flat_map(move |&ranks| sizes.iter().map(move |&bytes| (ranks, bytes)));
+        cases.flat_map(move |(ranks, bytes)| {
+            CollectiveKind::ALL.iter().map(move |&kind| Case {
+                model: model(shape, kind),
+                ..Case::new(kind, bytes, json!({"dims": [dim("d", shape, ranks, "50GB/s")]}))
+            })
+        })
+    })
 }
 
 /// The network model by which plans are compared: in a ring, one that lets messages wait for links that others use. Chunks
@@ -64,46 +59,130 @@ fn model(shape: &str, kind: CollectiveKind) -> Value {
 
 #[test]
 fn a_default_is_as_good_as_the_best_of_the_library() {
-    let mut worse = Vec::new();
-    let all = std::env::var_os("EVERY_CASE").is_some();
-    let sizes: &[u64] = if all {
-        &[4, 512, 4096, 16_384, 65_536, 1 << 20, 1 << 24, 1 << 28, 1 << 30]
-    } else {
-        &[4, 65_536, 1 << 26]
-    };
-    let ranks: &[u32] = if all { &[2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 31, 32, 48, 64] } else { &[3, 6, 8, 24] };
-    for shape in ["switch", "fully_connected", "ring"] {
-        for &ranks in ranks {
-            for &bytes in sizes {
-                for &kind in CollectiveKind::ALL {
-                    let (excess, best) =
-                        excess(kind, bytes, &dim(shape, ranks), &model(shape, kind), &json!({}));
-                    if excess > WORSE {
-                        worse.push(format!("{shape} {ranks} {kind} {bytes} B: {excess:.3}, {best}"));
-                    }
-                }
-            }
-        }
+    none_is_worse(WORSE, in_one_dimension(&[3, 6, 8, 13, 24], &[1 << 10, 1 << 16, 1 << 26]));
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn every_default_is_as_good_as_the_best_of_the_library() {
+    let ranks: Vec<u32> = (2..=33).chain([48, 64]).collect();
+    let sizes = [4, 1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20, 1 << 24, 1 << 26, 1 << 30];
+    none_is_worse(WORSE, in_one_dimension(&ranks, &sizes));
+}
+
+/// 2 S (N - 1) / (N B) is the least that any all-reduce takes behind a switch (Patarasuk and Yuan, JPDC 2009); a ring reaches it
+/// but for its latency.
+#[test]
+fn large_all_reduces_reach_the_bound_of_a_switch() {
+    for ranks in 2..=33u32 {
+        let bytes = 64_000_000;
+        let fabric = json!({"dims": [dim("d", "switch", ranks, "50GB/s")]});
+        let time = Case::new(CollectiveKind::AllReduce, bytes, fabric).default_time();
+        let least = 2.0 * bytes as f64 * f64::from(ranks - 1) / f64::from(ranks) / 50e9;
+        assert!(time >= least && time < least * WORSE, "{ranks}: {time:e} s, the bound is {least:e} s");
     }
-    assert!(worse.is_empty(), "{}\n{}", worse.len(), worse.join("\n"));
+}
+
+/// Shapes of several dimensions, with every composition and every combination of algorithms.
+fn in_several_dimensions(sizes: &[u64], algorithms: &'static [&'static str]) -> impl Iterator<Item = Case> {
+    let shapes = [
+        [("switch", 3, "50GB/s"), ("switch", 5, "50GB/s")].as_slice(),
+        &[("switch", 8, "200GB/s"), ("switch", 6, "25GB/s")],
+        &[("fully_connected", 4, "100GB/s"), ("switch", 7, "25GB/s")],
+        &[("ring", 4, "100GB/s"), ("switch", 6, "50GB/s")],
+        &[("ring", 4, "50GB/s"), ("ring", 6, "50GB/s")],
+        &[("ring", 4, "100GB/s"), ("fully_connected", 3, "50GB/s"), ("switch", 5, "25GB/s")],
+    ];
+    shapes.into_iter().flat_map(move |shape| {
+        let dims: Vec<Value> = (0..)
+            .zip(shape)
+            .map(|(i, &(kind, size, rate))| dim(&format!("d{i}"), kind, size, rate))
+            .collect();
+        let fabric = json!({"dims": dims});
+        let rooted = |kind| matches!(kind, CollectiveKind::Broadcast | CollectiveKind::Reduce);
+        let has_ring = shape.iter().any(|dim| dim.0 == "ring");
+        sizes.iter().flat_map(move |&bytes| {
+            let fabric = fabric.clone();
+            CollectiveKind::ALL
+                .iter()
+                .map(move |&kind| Case {
+                    algorithms: Some(algorithms),
+                    model: model(if has_ring { "ring" } else { "switch" }, kind),
+                    ..Case::new(kind, bytes, fabric.clone())
+                })
+                .filter(move |case| !rooted(case.kind) || !has_ring)
+        })
+    })
+}
+
+#[test]
+fn defaults_over_several_dimensions_are_as_good_as_the_best() {
+    none_is_worse(WORSE, in_several_dimensions(&[1 << 16, 1 << 26], &["ring", "direct", "halving_doubling"]));
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn every_default_over_several_dimensions_is_as_good_as_the_best() {
+    let algorithms = &[
+        "ring",
+        "direct",
+        "direct(window=1)",
+        "halving_doubling",
+        "tree(shape=binomial)",
+        "double_binary_tree",
+    ];
+    none_is_worse(
+        WORSE,
+        in_several_dimensions(&[1 << 10, 1 << 13, 1 << 16, 1 << 20, 1 << 26, 1 << 30], algorithms),
+    );
+}
+
+/// Nodes of several NPUs on rails, and below the leaves of one network with half as many uplinks as hosts.
+fn on_graphs(sizes: &[u64]) -> impl Iterator<Item = Case> {
+    let graph = |leaves: u32, hosts: u32, spines: u32, rails: bool| {
+        json!({"built": {
+            "network": {"leaf_spine": {"leaves": leaves, "hosts_per_leaf": hosts, "spines": spines, "rate": "400Gb/s",
+                "latency": "500ns"}},
+            "nodes": {"npus": 4, "rate_per_npu": "450GB/s", "latency": "250ns", "rails": rails}}})
+    };
+    let plain = json!({"built": {"network": {"leaf_spine": {"leaves": 3, "hosts_per_leaf": 4, "spines": 2, "rate": "100Gb/s",
+        "latency": "500ns"}}}});
+    let graphs = [graph(4, 6, 2, true), graph(4, 6, 6, false), graph(4, 6, 3, false), plain];
+    graphs.into_iter().flat_map(move |fabric| {
+        let kinds = [CollectiveKind::AllReduce, CollectiveKind::AllGather, CollectiveKind::ReduceScatter];
+        sizes.iter().flat_map(move |&bytes| {
+            let fabric = fabric.clone();
+            kinds.map(move |kind| Case {
+                model: json!({"model": "flow"}),
+                ..Case::new(kind, bytes, fabric.clone())
+            })
+        })
+    })
+}
+
+#[test]
+fn defaults_on_graphs_are_as_good_as_the_best() {
+    none_is_worse(WORSE_ON_GRAPHS, on_graphs(&[1 << 16, 1 << 26]));
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn every_default_on_graphs_is_as_good_as_the_best() {
+    none_is_worse(WORSE_ON_GRAPHS, on_graphs(&[1 << 10, 1 << 13, 1 << 16, 1 << 20, 1 << 26, 1 << 30]));
 }
 
 /// Where buffers lose what they do not hold, no default overflows them so that a connection waits for a time-out.
 #[test]
 fn defaults_do_not_collapse_where_packets_are_lost() {
-    let network = json!({"model": "packet", "buffer": "2MiB"});
-    let star = json!({"name": "d", "shape": "switch", "size": 16, "rate": "100Gb/s", "latency": "500ns"});
-    let timeouts = |kind: &str, name| {
-        let value = scenario(kind, 4_000_000, &star, &network, &json!({}), name);
-        let scenario: Scenario = serde_json::from_value(value).unwrap();
-        let run = run(&scenario, Control::default()).unwrap();
-        run.timeline.summary.packets.map_or(0, |packets| packets.timeouts)
+    let star = json!({"dims": [dim("d", "switch", 16, "100Gb/s")]});
+    let timeouts = |kind, name| {
+        let model = json!({"model": "packet", "buffer": "2MiB"});
+        let case = Case { model, ..Case::new(kind, 4_000_000, star.clone()) };
+        case.run(&case.uniform(name)).unwrap().timeline.summary.packets.map_or(0, |packets| packets.timeouts)
     };
-    for kind in ["all_reduce", "all_to_all", "reduce", "broadcast"] {
+    for &kind in CollectiveKind::ALL {
         assert_eq!(timeouts(kind, None), 0, "{kind}");
     }
-    assert!(
-        timeouts("reduce", Some("direct")) > 0,
-        "the buffer is small enough to lose what all send at once"
-    );
+    let lost = timeouts(CollectiveKind::Reduce, Some("direct"));
+    assert!(lost > 0, "the buffer is small enough to lose what all send at once");
 }

@@ -3,19 +3,39 @@
 //! One chunk goes through *rounds*. In a round it keeps the busiest link *busy* for some time, and its last message
 //! arrives a *latency* after that. With `j` chunks in flight, a round takes `max(j busy, busy + latency)`: the link is
 //! either never idle, or waits for what comes back. Chunks run in waves of as many as may be under way on a lane, so the
-//! whole takes the sum over waves and rounds.
+//! whole takes the sum over waves and rounds (Thakur, Rabenseifner and Gropp, IJHPCA 2005, have rounds of a single chunk).
 //!
-//! A broadcast (and a reduce, which is one backwards) follows its tree rank by rank: a rank sends on when it has received,
-//! one child after the other where these share a link. Further chunks follow as fast as the busiest link lets them.
+//! What goes along a tree is in [`super::tree`].
 
-use super::{Candidate, Network, Pieces, Wiring};
-use crate::program::{Algorithm, Op, Seat, program};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-
+use super::{Candidate, Network, Pieces, Wiring, Work};
 use syncline_units::{Bytes, CollectiveKind, Rate, Time};
 
+/// What a collective takes, where all ranks begin at once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// Until all chunks are done.
+    pub whole: Time,
+    /// Until the first chunk is done.
+    pub first: Time,
+    /// A chunk with no others beside it.
+    pub alone: Time,
+    /// As long as a chunk keeps the busiest link busy.
+    pub each: Time,
+    /// Chunks that follow each other over the same links.
+    pub chunks: u64,
+    /// Chunks that are done at about the same time.
+    pub burst: u64,
+}
+
+impl Cost {
+    /// As long as all chunks keep the busiest link busy.
+    pub fn busy(&self) -> Time {
+        Time(self.each.0.saturating_mul(self.chunks))
+    }
+}
+
 /// Rounds that are alike.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Round {
     times: u64,
     /// Time of the busiest link, in picoseconds.
@@ -24,71 +44,37 @@ struct Round {
     latency: u64,
 }
 
-/// What follows one link of rank 0 in a broadcast of one chunk.
-#[derive(Clone, Copy, Debug, Default)]
-struct Branch {
-    /// When the first and the last rank have the chunk.
-    earliest: u64,
-    latest: u64,
-    /// Time of rank 0's link, and of the busiest one behind it.
-    root: u64,
-    inner: u64,
-}
-
 /// Longest time of a message, in picoseconds: so that no sum of a few overflows.
 const LONGEST: u64 = u64::MAX >> 8;
-/// Most ranks of which a tree is followed rank by rank.
-const FOLLOWED: u32 = 1 << 14;
 
-/// The time of `kind` over `ranks` ranks on a vector of `bytes` by a candidate, where all ranks begin at once. `None`
-/// where the candidate does not offer the collective, or would take links of ranks between two others for most messages
-/// ([`Candidate::HalvingDoubling`] in a ring).
-pub fn estimate(
-    candidate: Candidate,
-    kind: CollectiveKind,
-    ranks: u32,
-    bytes: Bytes,
-    pieces: Pieces,
-    network: &Network,
-) -> Option<Time> {
-    use CollectiveKind::{Broadcast, Reduce};
-    let algorithm = candidate.algorithm();
-    algorithm.offers(kind, ranks).ok()?;
+/// The time of a phase by a candidate. `None` where the candidate does not offer the collective, or would take links of ranks
+/// between two others for most messages ([`Candidate::HalvingDoubling`] in a ring).
+pub fn estimate(candidate: Candidate, work: &Work<'_>) -> Option<Cost> {
+    let &Work { kind, ranks, bytes, pieces, network } = work;
+    candidate.algorithm().offers(kind, ranks).ok()?;
     if ranks < 2 {
-        return Some(Time::ZERO);
+        return Some(Cost::default());
     }
     let case = Case { kind, ranks, chunk: bytes.0.div_ceil(pieces.chunks.max(1).into()), pieces, network };
-    let rooted = matches!(kind, Broadcast | Reduce);
-    // One peer at a time is the same plan as all at once there.
-    if rooted && candidate == Candidate::Pairwise {
-        return None;
+    if candidate.is_tree() || matches!(kind, CollectiveKind::Broadcast | CollectiveKind::Reduce) {
+        case.along_tree(candidate)
+    } else {
+        Some(case.waves(candidate, &case.rounds(candidate)?))
     }
-    if rooted || candidate.is_tree() {
-        // Of an odd number of ranks each is an inner one of one of the two trees. In a reduce it has then done with a chunk
-        // only when another's part has come, and waits for that in every wave.
-        let waits = kind == Reduce && candidate == Candidate::DoubleBinaryTree && ranks % 2 == 1;
-        let time = |branch: &Branch| {
-            let again = if waits { case.latency(1) + branch.inner / 2 } else { 0 };
-            let whole = case.follow(candidate, branch, kind);
-            whole.saturating_add(Time(again.saturating_mul(case.gaps(candidate))))
-        };
-        return case.tree(candidate, &*algorithm)?.iter().map(time).max();
-    }
-    Some(case.waves(candidate, &case.rounds(candidate)?))
 }
 
 /// One chunk of a collective.
-struct Case<'a> {
-    kind: CollectiveKind,
-    ranks: u32,
+pub(super) struct Case<'a> {
+    pub(super) kind: CollectiveKind,
+    pub(super) ranks: u32,
     /// Bytes of a chunk.
-    chunk: u64,
-    pieces: Pieces,
-    network: &'a Network,
+    pub(super) chunk: u64,
+    pub(super) pieces: Pieces,
+    pub(super) network: &'a Network,
 }
 
 /// How long `bytes` take at `rate`, in picoseconds; no time at a rate of zero, which is refused elsewhere.
-fn at(rate: Rate, bytes: u64) -> u64 {
+pub(super) fn at(rate: Rate, bytes: u64) -> u64 {
     rate.transfer_time(Bytes(bytes)).map_or(0, |time| time.0).min(LONGEST)
 }
 
@@ -105,7 +91,7 @@ impl Case<'_> {
     }
 
     /// Latency of a message to the rank `distance` places on.
-    fn latency(&self, distance: u32) -> u64 {
+    pub(super) fn latency(&self, distance: u32) -> u64 {
         let Network { latency, overhead, .. } = self.network;
         let links = match self.network.wiring {
             Wiring::Ring { both: true } => distance.min(self.ranks - distance),
@@ -119,12 +105,12 @@ impl Case<'_> {
     }
 
     /// The time in which a rank combines `bytes` with its own data, in a round that reduces.
-    fn reduction(&self, reduces: bool, bytes: u64) -> u64 {
+    pub(super) fn reduction(&self, reduces: bool, bytes: u64) -> u64 {
         self.network.reduction.filter(|_| reduces).map_or(0, |rate| at(rate, bytes))
     }
 
     /// What each rank can send far, over one link.
-    fn far(&self) -> Rate {
+    pub(super) fn far(&self) -> Rate {
         match self.network.wiring {
             Wiring::Graph { far, .. } => far,
             _ => self.network.rate,
@@ -240,7 +226,7 @@ impl Case<'_> {
     }
 
     /// Chunks of a lane, those of them that are under way at a time, where `shared` lanes have the same links.
-    fn lane(&self, shared: bool) -> (u64, u64) {
+    pub(super) fn lane(&self, shared: bool) -> (u64, u64) {
         let Pieces { chunks, active, lanes } = self.pieces;
         let (chunks, lanes) = (u64::from(chunks.max(1)), u64::from(lanes.max(1)));
         let own = if shared { 1 } else { lanes };
@@ -250,7 +236,7 @@ impl Case<'_> {
     }
 
     /// Whether lanes share links: whatever is sent to all others at once takes those of all lanes.
-    fn shares(&self, candidate: Candidate) -> bool {
+    pub(super) fn shares(&self, candidate: Candidate) -> bool {
         match self.network.wiring {
             Wiring::Full => candidate != Candidate::Ring && self.pieces.lanes > self.network.count,
             Wiring::Ring { .. } => candidate != Candidate::Ring && self.network.count == 1,
@@ -259,9 +245,9 @@ impl Case<'_> {
         }
     }
 
-    fn waves(&self, candidate: Candidate, rounds: &[Round]) -> Time {
+    fn waves(&self, candidate: Candidate, rounds: &[Round]) -> Cost {
         let (chunks, active) = self.lane(self.shares(candidate));
-        let wave = |chunks: u64| {
+        let wave = |chunks: u64, rounds: &[Round]| {
             let round = |round: &Round| {
                 let time = (round.busy.saturating_mul(chunks)).max(round.busy + round.latency);
                 time.saturating_mul(round.times)
@@ -269,99 +255,23 @@ impl Case<'_> {
             rounds.iter().map(round).fold(0, u64::saturating_add)
         };
         let rest = (chunks - 1) % active + 1;
-        let waves = wave(active).saturating_mul((chunks - rest) / active).saturating_add(wave(rest));
-        let last = rounds.last().copied().unwrap_or(Round { times: 0, busy: 0, latency: 0 });
+        let waves = wave(active, rounds).saturating_mul((chunks - rest) / active);
+        let last = rounds.last().copied().unwrap_or_default();
         // What comes after the last round of the first chunk: the others, or the latency, whichever that does not hold.
         let tail = last.latency.min(last.busy.saturating_mul(rest - 1));
-        Time(waves.saturating_add(tail))
-    }
-
-    /// The branches of a broadcast, by the links of rank 0.
-    fn tree(&self, candidate: Candidate, algorithm: &dyn Algorithm) -> Option<Vec<Branch>> {
-        let kind = CollectiveKind::Broadcast;
-        let streams = algorithm.streams(kind, self.ranks);
-        let message = self.chunk.div_ceil(streams.into());
-        let combine = self.reduction(self.kind != kind, message);
-        // A chain is as long as its ranks are many.
-        if candidate == Candidate::Ring {
-            let busy = at(self.network.rate, message).max(combine);
-            let hop = busy.saturating_add(self.latency(1)).saturating_add(combine);
-            let latest = hop.saturating_mul(u64::from(self.ranks - 1));
-            return Some(vec![Branch { earliest: hop, latest, root: busy, inner: busy }]);
+        let whole = waves.saturating_add(wave(rest, rounds)).saturating_add(tail);
+        // In its last round the first chunk waits for no other.
+        let own = Round { times: 1, ..last };
+        let first = wave(active, rounds).saturating_sub(wave(active, &[own])).saturating_add(wave(1, &[own]));
+        let busy = rounds.iter().map(|round| round.busy.saturating_mul(round.times));
+        let is_one_round = rounds.len() == 1 && last.times == 1;
+        Cost {
+            whole: Time(whole),
+            first: Time(first),
+            alone: Time(wave(1, rounds)),
+            each: Time(busy.fold(0, u64::saturating_add)),
+            chunks,
+            burst: if is_one_round { 1 } else { active },
         }
-        // The ways of these trees cross each other in a ring.
-        let crosses =
-            matches!(candidate, Candidate::Tree | Candidate::WideTree | Candidate::DoubleBinaryTree);
-        let in_ring = matches!(self.network.wiring, Wiring::Ring { .. });
-        let too_many = candidate == Candidate::Direct && self.ranks > super::MOST_PEERS;
-        if crosses && in_ring || too_many || self.ranks > FOLLOWED {
-            return None;
-        }
-        let busy = at(self.far(), message).max(combine);
-        let mut used: BTreeMap<(u32, u32), u64> = BTreeMap::new();
-        // Of each stream and link of rank 0: the first and the last time, and the links on the way.
-        let mut branches: BTreeMap<(u32, u32), (Branch, BTreeSet<(u32, u32)>)> = BTreeMap::new();
-        for stream in 0..streams {
-            let mut queue = VecDeque::from([(0u32, 0u64, None)]);
-            while let Some((index, has, branch)) = queue.pop_front() {
-                let seat = Seat { kind, ranks: self.ranks, index, stream, reverse: false };
-                let mut free: BTreeMap<u32, u64> = BTreeMap::new();
-                for op in program(algorithm, seat) {
-                    let Op::Send { to, .. } = op else { continue };
-                    let distance = (to + self.ranks - index) % self.ranks;
-                    let port = match self.network.wiring {
-                        Wiring::Full => to,
-                        Wiring::Ring { both: true } => u32::from(distance * 2 > self.ranks),
-                        _ => 0,
-                    };
-                    let leaves = free.entry(port).or_insert(has);
-                    *leaves = leaves.saturating_add(busy);
-                    let arrives = leaves.saturating_add(self.latency(distance)).saturating_add(combine);
-                    let carries = used.entry((index, port)).or_default();
-                    *carries = carries.saturating_add(busy);
-                    let own = branch.unwrap_or(port);
-                    let (branch, links) = branches.entry((stream, own)).or_default();
-                    branch.latest = branch.latest.max(arrives);
-                    branch.earliest = if links.is_empty() { arrives } else { branch.earliest.min(arrives) };
-                    links.insert((index, port));
-                    queue.push_back((to, arrives, Some(own)));
-                }
-            }
-        }
-        let busiest = |links: &BTreeSet<(u32, u32)>, of_root: bool| {
-            links.iter().filter(|link| (link.0 == 0) == of_root).map(|link| used[link]).max().unwrap_or(0)
-        };
-        let whole = |(branch, links): &(Branch, BTreeSet<_>)| Branch {
-            root: busiest(links, true),
-            inner: busiest(links, false),
-            ..*branch
-        };
-        Some(branches.values().map(whole).collect())
-    }
-
-    /// Waves after the first.
-    fn gaps(&self, candidate: Candidate) -> u64 {
-        let (chunks, active) = self.lane(self.shares(candidate));
-        chunks.div_ceil(active) - 1
-    }
-
-    /// The time of all chunks along a branch. In a broadcast they follow each other as fast as the busiest link lets them. In
-    /// a reduce, which is one backwards, ranks at the ends send all of theirs at once, and the link of rank 0 is busy from
-    /// the first on. In an all-reduce a chunk comes back: a rank has done with it only then, and begins the next wave.
-    fn follow(&self, candidate: Candidate, branch: &Branch, kind: CollectiveKind) -> Time {
-        let (chunks, _) = self.lane(self.shares(candidate));
-        let Branch { earliest, latest, root, inner } = *branch;
-        let behind = |busy: u64| busy.saturating_mul(chunks - 1);
-        Time(match kind {
-            CollectiveKind::Reduce => {
-                let at_root = earliest.saturating_add(behind(root)).saturating_add(root - root.min(inner));
-                latest.saturating_add(behind(inner)).max(at_root)
-            }
-            CollectiveKind::AllReduce => {
-                let waves = latest.saturating_mul(2 * self.gaps(candidate));
-                latest.saturating_mul(2).saturating_add(behind(2 * root.max(inner)).max(waves))
-            }
-            _ => latest.saturating_add(behind(root.max(inner))),
-        })
     }
 }

@@ -20,7 +20,7 @@ use syncline_workload::{Axis, Role};
 
 /// The composition that is chosen by what it must offer.
 const AUTO: &str = "auto";
-/// Compositions that `auto` may become, the quickest first: each sends at most as many bytes as the next.
+/// Compositions that `auto` may become: each sends at most as many bytes as the next.
 const CHOICE: [Composition; 4] = [
     Composition::Hierarchical2n,
     Composition::Hierarchical2nMerged,
@@ -128,24 +128,41 @@ impl<'a> Named<'a> {
         })
     }
 
-    /// The composition of `kind` over the groups of a role.
+    /// The compositions to choose from for `kind` over the groups of a role, at least one.
     ///
     /// # Errors
     /// An algorithm that is named for this all-reduce has no phase, where phases have none of their own names.
-    pub(super) fn composition(&self, role: &Role, kind: CollectiveKind, grid: &Grid) -> Result<Composition> {
+    pub(super) fn compositions(
+        &self,
+        role: &Role,
+        kind: CollectiveKind,
+        grid: &Grid,
+    ) -> Result<Vec<Composition>> {
         if kind != CollectiveKind::AllReduce {
-            return Ok(self.composition.unwrap_or(CHOICE[0]));
+            return Ok(vec![self.composition.unwrap_or(CHOICE[0])]);
         }
         let uses = |c: &Composition| self.idle(*c, role, grid).is_none();
         let Some(composition) = self.composition else {
-            return CHOICE.into_iter().find(uses).ok_or_else(|| {
+            if !self.names_any(role) {
+                return Ok(CHOICE.to_vec());
+            }
+            let first = CHOICE.into_iter().find(uses).ok_or_else(|| {
                 let (axis, key) = self.idle(CHOICE[0], role, grid).unwrap_or_default();
-                self.refusal(AUTO, role, axis, &key, &[]).into()
-            });
+                Diagnostics::from(self.refusal(AUTO, role, axis, &key, &[]))
+            })?;
+            return Ok(vec![first]);
         };
-        let Some((axis, key)) = self.idle(composition, role, grid) else { return Ok(composition) };
+        let Some((axis, key)) = self.idle(composition, role, grid) else { return Ok(vec![composition]) };
         let others: Vec<Composition> = Composition::ALL.into_iter().filter(uses).collect();
         Err(self.refusal(composition.name(), role, axis, &key, &others).into())
+    }
+
+    /// Whether an algorithm is named for an all-reduce or a part of one along an axis of a role.
+    fn names_any(&self, role: &Role) -> bool {
+        use CollectiveKind::{AllGather, AllReduce, ReduceScatter};
+        let kinds = [AllReduce, ReduceScatter, AllGather];
+        let axes = role.axes.iter().filter(|axis| axis.size > 1);
+        axes.flat_map(|axis| kinds.map(|kind| self.find(*axis, kind, kind))).any(|found| found.is_some())
     }
 
     /// An axis whose named all-reduce has no phase in a composition, and its key. Where all phases of the axis have names of

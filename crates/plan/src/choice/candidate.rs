@@ -1,0 +1,126 @@
+//! The algorithms to choose from.
+//!
+//! Two are left out where they are dangerous. A rank talks to [`MOST_PEERS`] others at once and no more, unless each has a
+//! link of its own. Where a network loses what its buffers do not hold ([`Network::burst`](super::Network::burst)), no two
+//! ranks send to one at a time, unless all that they can have under way fits the buffer: several senders to one receiver
+//! overflow its port, and then wait for time-outs (incast; Phanishayee et al., FAST 2008).
+
+use super::{Wiring, Work};
+use crate::algorithm::{Direct, DoubleBinaryTree, HalvingDoubling, Ring, Shape, Tree};
+use crate::program::Algorithm;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use syncline_units::CollectiveKind;
+
+/// Most ranks that one rank exchanges messages with at a time over shared links.
+pub const MOST_PEERS: u32 = 64;
+/// Fan-out of the wider tree.
+const WIDE: NonZeroU32 = NonZeroU32::new(4).expect("not zero");
+
+/// An algorithm of which the cost is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Candidate {
+    /// [`crate::algorithm::ring`].
+    Ring,
+    /// [`crate::algorithm::halving_doubling`].
+    HalvingDoubling,
+    /// [`crate::algorithm::tree`], binomial.
+    Binomial,
+    /// [`crate::algorithm::tree`] of fan-out 2.
+    Tree,
+    /// [`crate::algorithm::tree`] of fan-out 4.
+    WideTree,
+    /// [`crate::algorithm::double_binary_tree`].
+    DoubleBinaryTree,
+    /// [`crate::algorithm::direct`] with one peer at a time.
+    Pairwise,
+    /// [`crate::algorithm::direct`].
+    Direct,
+}
+
+impl Candidate {
+    /// Every candidate, those with the fewest peers first.
+    pub const ALL: [Self; 8] = [
+        Self::Ring,
+        Self::HalvingDoubling,
+        Self::Tree,
+        Self::WideTree,
+        Self::Binomial,
+        Self::DoubleBinaryTree,
+        Self::Pairwise,
+        Self::Direct,
+    ];
+
+    /// The algorithm.
+    pub fn algorithm(self) -> Arc<dyn Algorithm> {
+        match self {
+            Self::Ring => Arc::new(Ring),
+            Self::HalvingDoubling => Arc::new(HalvingDoubling),
+            Self::Tree => Arc::new(Tree::default()),
+            Self::WideTree => Arc::new(Tree::new(Shape::FanOut(WIDE))),
+            Self::Binomial => Arc::new(Tree::new(Shape::Binomial)),
+            Self::DoubleBinaryTree => Arc::new(DoubleBinaryTree),
+            Self::Pairwise => Arc::new(Direct::new(Some(NonZeroU32::MIN))),
+            Self::Direct => Arc::new(Direct::default()),
+        }
+    }
+
+    /// Whether the whole vector goes along a tree.
+    pub(super) fn is_tree(self) -> bool {
+        matches!(self, Self::Tree | Self::WideTree | Self::Binomial | Self::DoubleBinaryTree)
+    }
+
+    /// Messages that the ranks send on average for one chunk, for comparison.
+    pub(super) fn messages(self, kind: CollectiveKind, ranks: u32) -> u32 {
+        use CollectiveKind::{AllReduce, Broadcast, Reduce};
+        let passes = if kind == AllReduce { 2 } else { 1 };
+        match (self, kind) {
+            (_, Broadcast | Reduce) => passes,
+            _ if self.is_tree() => passes,
+            (Self::HalvingDoubling, _) => passes * ranks.ilog2(),
+            _ => passes * (ranks - 1),
+        }
+    }
+
+    /// The most ranks that send to one at a time. On its way back, an all-reduce along a tree has the parent as a sender, too.
+    fn senders(self, kind: CollectiveKind, ranks: u32) -> u32 {
+        use CollectiveKind::{AllReduce, Broadcast};
+        let parent = u32::from(kind == AllReduce);
+        match (self, kind) {
+            (Self::Ring | Self::HalvingDoubling | Self::Pairwise, _) => 1,
+            // Every rank has a parent in each of the two trees.
+            (Self::DoubleBinaryTree, _) => 2 + 2 * parent,
+            (_, Broadcast) => 1,
+            (Self::Binomial, _) => ranks.ilog2() + 1,
+            (Self::Tree, _) => 2 + parent,
+            (Self::WideTree, _) => WIDE.get() + parent,
+            (Self::Direct, _) => ranks - 1,
+        }
+    }
+
+    /// The most ranks that one exchanges messages with at a time.
+    fn peers(self, ranks: u32) -> u32 {
+        if self == Self::Direct { ranks - 1 } else { 2 }
+    }
+
+    /// Whether the network can be trusted to carry what would be under way at a time.
+    pub(super) fn is_safe(self, work: &Work<'_>) -> bool {
+        let &Work { kind, ranks, bytes, pieces, network } = work;
+        if network.wiring == Wiring::Full || ranks < 2 {
+            return true;
+        }
+        if self.peers(ranks) > MOST_PEERS && kind != CollectiveKind::AllToAll {
+            return false;
+        }
+        let senders = self.senders(kind, ranks);
+        let Some(burst) = network.burst.filter(|_| senders > 1) else { return true };
+        let whole = matches!(kind, CollectiveKind::Broadcast | CollectiveKind::Reduce) || self.is_tree();
+        let message = if whole { bytes.0 } else { bytes.0.div_ceil(u64::from(ranks)) };
+        let under_way = match pieces.active {
+            0 => pieces.chunks,
+            active => active.saturating_mul(pieces.lanes).min(pieces.chunks),
+        };
+        let piece = message.div_ceil(u64::from(pieces.chunks.max(1)));
+        u64::from(senders).saturating_mul(piece).saturating_mul(under_way.into()) <= burst.0
+    }
+}

@@ -1,0 +1,203 @@
+//! What a collective takes along a tree, or along a chain of ranks.
+//!
+//! A broadcast follows its tree rank by rank: a rank sends on when it has received, one child after the other where these share
+//! a link. Further chunks follow as fast as the busiest link lets them. A reduce is a broadcast backwards, an all-reduce
+//! along a tree is both.
+
+use super::estimate::{Case, Cost, at};
+use super::{Candidate, MOST_PEERS, Wiring};
+use crate::program::{Algorithm, Op, Seat, program};
+use std::collections::VecDeque;
+use syncline_units::{CollectiveKind, Time};
+
+/// Most ranks of which a tree is followed rank by rank.
+const FOLLOWED: u32 = 1 << 14;
+
+/// What follows one link of rank 0 in a broadcast of one chunk.
+#[derive(Clone, Debug)]
+struct Branch {
+    stream: u32,
+    /// The link of rank 0.
+    link: u32,
+    /// When the first and the last rank have the chunk.
+    earliest: u64,
+    latest: u64,
+    /// Ranks that send on, and in which direction.
+    senders: Vec<(u32, usize)>,
+}
+
+/// Times of a branch for one chunk: until the first and the last rank have it, of the link of rank 0, and of the busiest link
+/// behind that.
+#[derive(Clone, Copy, Debug)]
+struct Way {
+    earliest: u64,
+    latest: u64,
+    root: u64,
+    inner: u64,
+}
+
+/// Messages on the link behind each rank, by direction. In a ring, a message to a rank farther on passes several links.
+struct Loads {
+    ranks: u32,
+    /// What each link has more than the one before.
+    more: [Vec<i64>; 2],
+}
+
+impl Loads {
+    fn new(ranks: u32) -> Self {
+        Self { ranks, more: [vec![0; ranks as usize], vec![0; ranks as usize]] }
+    }
+
+    /// The place of a rank in the order in which a direction passes ranks.
+    fn place(&self, rank: u32, direction: usize) -> usize {
+        (if direction == 0 { rank } else { (self.ranks - rank) % self.ranks }) as usize
+    }
+
+    fn add(&mut self, rank: u32, direction: usize, links: u32) {
+        let place = self.place(rank, direction);
+        let end = place + links as usize;
+        let more = &mut self.more[direction];
+        more[place] += 1;
+        if let Some(next) = more.get_mut(end) {
+            *next -= 1;
+        } else if end > more.len() {
+            let end = end - more.len();
+            more[0] += 1;
+            more[end] -= 1;
+        }
+    }
+
+    /// Messages on the first link of a rank, for every rank and direction.
+    fn count(mut self) -> impl Fn(u32, usize) -> u64 {
+        for more in &mut self.more {
+            let mut sum = 0;
+            more.iter_mut().for_each(|link| {
+                sum += *link;
+                *link = sum;
+            });
+        }
+        move |rank, direction| self.more[direction][self.place(rank, direction)] as u64
+    }
+}
+
+impl Case<'_> {
+    /// The cost of all chunks along a tree.
+    pub(super) fn along_tree(&self, candidate: Candidate) -> Option<Cost> {
+        let ways = match candidate {
+            // One peer at a time is the same plan as all at once.
+            Candidate::Pairwise => return None,
+            Candidate::Ring => vec![self.chain()],
+            _ => self.ways(&*candidate.algorithm())?,
+        };
+        ways.iter().map(|way| self.all_chunks(candidate, *way)).max_by_key(|cost| cost.whole)
+    }
+
+    /// The ranks one after the other.
+    fn chain(&self) -> Way {
+        let combine = self.reduction(self.kind != CollectiveKind::Broadcast, self.chunk);
+        let busy = at(self.network.rate, self.chunk).max(combine);
+        let hop = busy.saturating_add(self.latency(1)).saturating_add(combine);
+        Way { earliest: hop, latest: hop.saturating_mul(u64::from(self.ranks - 1)), root: busy, inner: busy }
+    }
+
+    /// The ways of a broadcast, by the links of rank 0.
+    fn ways(&self, algorithm: &dyn Algorithm) -> Option<Vec<Way>> {
+        let kind = CollectiveKind::Broadcast;
+        let full = self.network.wiring == Wiring::Full;
+        if self.ranks > FOLLOWED || algorithm.name() == "direct" && !full && self.ranks > MOST_PEERS {
+            return None;
+        }
+        let streams = algorithm.streams(kind, self.ranks);
+        let message = self.chunk.div_ceil(streams.into());
+        let combine = self.reduction(self.kind != kind, message);
+        let busy = at(self.far(), message).max(combine);
+        let mut loads = Loads::new(self.ranks);
+        let mut branches: Vec<Branch> = Vec::new();
+        for stream in 0..streams {
+            let mut queue = VecDeque::from([(0u32, 0u64, None)]);
+            while let Some((index, has, branch)) = queue.pop_front() {
+                let mut free = [has; 2];
+                for op in program(algorithm, Seat { kind, ranks: self.ranks, index, stream, reverse: false })
+                {
+                    let Op::Send { to, .. } = op else { continue };
+                    let distance = (to + self.ranks - index) % self.ranks;
+                    let (direction, links) = self.passes_links(distance);
+                    let leaves = if full { has } else { free[direction] }.saturating_add(busy);
+                    free[direction] = leaves;
+                    loads.add(index, direction, links);
+                    let arrives = leaves.saturating_add(self.latency(distance)).saturating_add(combine);
+                    let link = if full { to } else { direction as u32 };
+                    let of_root = || branches.iter().position(|b| (b.stream, b.link) == (stream, link));
+                    let own = branch.or_else(of_root).unwrap_or(branches.len());
+                    if own == branches.len() {
+                        let senders = Vec::new();
+                        branches.push(Branch { stream, link, earliest: arrives, latest: arrives, senders });
+                    }
+                    let branch = &mut branches[own];
+                    branch.latest = branch.latest.max(arrives);
+                    branch.earliest = branch.earliest.min(arrives);
+                    branch.senders.push((index, direction));
+                    queue.push_back((to, arrives, Some(own)));
+                }
+            }
+        }
+        let messages = loads.count();
+        let busiest = |branch: &Branch, of_root: bool| {
+            let senders = branch.senders.iter().filter(|sender| (sender.0 == 0) == of_root);
+            let load = |&(rank, direction): &(u32, usize)| if full { 1 } else { messages(rank, direction) };
+            busy.saturating_mul(senders.map(load).max().unwrap_or(0))
+        };
+        let way = |branch: &Branch| {
+            let (root, inner) = (busiest(branch, true), busiest(branch, false));
+            Way { earliest: branch.earliest, latest: branch.latest, root, inner }
+        };
+        Some(branches.iter().map(way).collect())
+    }
+
+    /// The direction of a message to the rank `distance` places on, and how many links of a ring it passes.
+    fn passes_links(&self, distance: u32) -> (usize, u32) {
+        match self.network.wiring {
+            Wiring::Ring { both: true } if distance * 2 > self.ranks => (1, self.ranks - distance),
+            Wiring::Ring { .. } => (0, distance),
+            _ => (0, 1),
+        }
+    }
+
+    /// The cost of all chunks along a way. In a broadcast they follow each other as fast as the busiest link lets them. In
+    /// a reduce, which is one backwards, ranks at the ends send all of theirs at once, and the link of rank 0 is busy from
+    /// the first on. In an all-reduce a chunk comes back: a rank has done with it only then, and begins the next wave.
+    fn all_chunks(&self, candidate: Candidate, way: Way) -> Cost {
+        let (chunks, active) = self.lane(self.shares(candidate));
+        let waves_after_first = chunks.div_ceil(active) - 1;
+        let Way { earliest, latest, root, inner } = way;
+        let behind = |busy: u64| busy.saturating_mul(chunks - 1);
+        let whole = match self.kind {
+            CollectiveKind::Reduce => {
+                let at_root = earliest.saturating_add(behind(root)).saturating_add(root - root.min(inner));
+                let both = latest.saturating_add(behind(inner)).max(at_root);
+                both.saturating_add(self.between_waves(candidate, inner).saturating_mul(waves_after_first))
+            }
+            CollectiveKind::AllReduce => {
+                let waves = latest.saturating_mul(2 * waves_after_first);
+                latest.saturating_mul(2).saturating_add(behind(root.max(inner).saturating_mul(2)).max(waves))
+            }
+            _ => latest.saturating_add(behind(root.max(inner))),
+        };
+        let passes = if self.kind == CollectiveKind::AllReduce { 2 } else { 1 };
+        let alone = Time(latest.saturating_mul(passes));
+        let each = Time(root.max(inner).saturating_mul(passes));
+        Cost { whole: Time(whole), first: alone, alone, each, chunks, burst: 1 }
+    }
+
+    /// How long a wave of chunks of a reduce waits for the one before. Of two trees, a rank is a leaf of the one and combines
+    /// in the other: it has done with a chunk, and begins the next, only when what it combines has come. Simulations have
+    /// 0.7 to 1.5 of a chunk's time; where the number of ranks is odd, a latency at least. Links that no two ranks share do
+    /// not have to wait.
+    fn between_waves(&self, candidate: Candidate, inner: u64) -> u64 {
+        if candidate != Candidate::DoubleBinaryTree || self.network.wiring == Wiring::Full {
+            return 0;
+        }
+        let latency = if self.ranks % 2 == 1 { self.latency(1) } else { 0 };
+        (inner / 3 * 2).max(latency)
+    }
+}
