@@ -58,6 +58,8 @@ pub struct Network {
     pub latency: Time,
     /// What it takes at both ends besides, whatever the distance.
     pub overhead: Time,
+    /// What each message keeps its sender busy besides its bytes (the gap of LogGP).
+    pub gap: Time,
     /// Rate at which a rank combines what it receives with its own data; `None` costs no time.
     pub reduction: Option<Rate>,
     /// Bytes that a port's buffer holds, where more are lost; `None` where nothing is.
@@ -80,6 +82,39 @@ impl Pieces {
     pub const ONE: Self = Self { chunks: 1, active: 0, lanes: 1 };
 }
 
+/// By what a vector is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cut {
+    /// Into the same pieces, whatever the algorithm.
+    Into(Pieces),
+    /// So that no message has more bytes than `message`; as many chunks run as send `window` bytes, two at least.
+    Messages {
+        /// Most bytes of a message.
+        message: Bytes,
+        /// Bytes of messages under way.
+        window: Bytes,
+    },
+}
+
+impl Work<'_> {
+    /// The pieces for a candidate.
+    fn pieces(&self, candidate: Candidate) -> Pieces {
+        match self.cut {
+            Cut::Into(pieces) => pieces,
+            Cut::Messages { message, window } => {
+                let message = message.0.max(1);
+                let chunks = self.bytes.0.div_ceil(candidate.parts(self.kind, self.ranks)).div_ceil(message);
+                let narrow = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
+                Pieces {
+                    chunks: narrow(chunks.max(1)),
+                    active: narrow((window.0 / message).max(2)),
+                    lanes: 1,
+                }
+            }
+        }
+    }
+}
+
 /// A phase of a collective: what is to be done, and where.
 #[derive(Clone, Copy, Debug)]
 pub struct Work<'a> {
@@ -90,7 +125,7 @@ pub struct Work<'a> {
     /// Bytes of the vector, of all chunks.
     pub bytes: Bytes,
     /// How the vector is cut.
-    pub pieces: Pieces,
+    pub cut: Cut,
     /// The network between the ranks.
     pub network: &'a Network,
 }
@@ -102,6 +137,8 @@ pub struct Phase<'a> {
     pub work: Work<'a>,
     /// Phases on the same line keep the same links busy.
     pub line: usize,
+    /// What may be chosen.
+    pub from: &'a [Candidate],
     /// The algorithm that is named for it. One without a closed form counts as if it took no time.
     pub named: Option<&'a dyn Algorithm>,
 }
@@ -183,13 +220,14 @@ fn options(phase: &Phase<'_>) -> Vec<(Candidate, Cost)> {
         return vec![(Candidate::Direct, cost)];
     }
     let takes = |candidate: Candidate| Some((candidate, estimate(candidate, work)?));
+    let from = || phase.from.iter().copied();
     // One after the other, no message of an all-to-all is there earlier than all at once.
-    if work.kind == CollectiveKind::AllToAll && Candidate::Direct.is_safe(work) {
-        return takes(Candidate::Direct).into_iter().collect();
+    let at_once = from().find(|&candidate| candidate == Candidate::Direct && candidate.is_safe(work));
+    if let Some(direct) = at_once.filter(|_| work.kind == CollectiveKind::AllToAll) {
+        return takes(direct).into_iter().collect();
     }
-    let safe = Candidate::ALL.into_iter().filter(|candidate| candidate.is_safe(work));
-    let options: Vec<_> = safe.filter_map(takes).collect();
-    if options.is_empty() { Candidate::ALL.into_iter().filter_map(takes).collect() } else { options }
+    let options: Vec<_> = from().filter(|candidate| candidate.is_safe(work)).filter_map(takes).collect();
+    if options.is_empty() { from().filter_map(takes).collect() } else { options }
 }
 
 #[cfg(test)]
@@ -204,18 +242,22 @@ mod tests {
             count: 1,
             latency: Time::from_ns(1000),
             overhead: Time::ZERO,
+            gap: Time::ZERO,
             reduction: None,
             burst,
         }
     }
 
     fn alone(work: Work<'_>) -> Candidate {
-        choose(&[Phase { work, line: 0, named: None }]).candidates[0].unwrap()
+        choose(&[Phase { work, line: 0, from: &Candidate::ALL, named: None }]).candidates[0].unwrap()
     }
 
     fn name(kind: CollectiveKind, ranks: u32, bytes: u64, network: &Network) -> String {
         let pieces = Pieces { chunks: (bytes / 4096).clamp(1, 16) as u32, active: 4, lanes: 1 };
-        alone(Work { kind, ranks, bytes: Bytes(bytes), pieces, network }).algorithm().name().to_owned()
+        alone(Work { kind, ranks, bytes: Bytes(bytes), cut: Cut::Into(pieces), network })
+            .algorithm()
+            .name()
+            .to_owned()
     }
 
     #[test]
@@ -234,7 +276,13 @@ mod tests {
                     for ranks in (1..=20).chain([31, 32, 33, 64, 65, 66, 100, 128, 130]) {
                         for bytes in [0, 4, 1 << 14, 1 << 26, u64::MAX] {
                             let pieces = Pieces { chunks: 16, active: 4, lanes: 2 };
-                            let work = Work { kind, ranks, bytes: Bytes(bytes), pieces, network: &network };
+                            let work = Work {
+                                kind,
+                                ranks,
+                                bytes: Bytes(bytes),
+                                cut: Cut::Into(pieces),
+                                network: &network,
+                            };
                             check(&*alone(work).algorithm(), kind, ranks).unwrap();
                         }
                     }

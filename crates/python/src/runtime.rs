@@ -27,6 +27,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics};
 use syncline_plan::by_name;
+use syncline_plan::choice::{Network, Wiring};
 use syncline_runtime::executor::Settings;
 use syncline_runtime::fault::Fault;
 use syncline_runtime::lane::Pace;
@@ -37,7 +38,7 @@ use syncline_runtime::racks::Racks;
 use syncline_runtime::session::{Absence, Place, Session, join_with};
 use syncline_runtime::shape::{Book, Rule};
 use syncline_runtime::sum::{Element, Reduction};
-use syncline_units::CollectiveKind;
+use syncline_units::{Bytes, CollectiveKind, Rate, Time};
 
 /// What a member is told when it joins, as JSON; `syncline.runtime` writes it and says what each means.
 #[derive(Deserialize)]
@@ -70,9 +71,35 @@ struct Plans {
     /// The rack of each rank, in the place of an order.
     racks: Option<Vec<u32>>,
     rules: Vec<Way>,
-    /// What runs where a rule's plan does not offer its collective to so many ranks.
-    #[serde(default)]
-    otherwise: Vec<Way>,
+    /// The network on which the quickest plan runs what no rule is for.
+    network: Link,
+}
+
+/// What the choice of plans goes by.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Link {
+    near_bytes_per_s: u64,
+    far_bytes_per_s: u64,
+    latency_ns: u64,
+    message_ns: u64,
+    buffer: u64,
+}
+
+impl Link {
+    fn network(self) -> Network {
+        let latency = Time::from_ns(self.latency_ns);
+        Network {
+            wiring: Wiring::Graph { far: Rate::from_bytes_per_s(self.far_bytes_per_s), far_latency: latency },
+            rate: Rate::from_bytes_per_s(self.near_bytes_per_s),
+            count: 1,
+            latency,
+            overhead: Time::ZERO,
+            gap: Time::from_ns(self.message_ns),
+            reduction: None,
+            burst: Some(Bytes(self.buffer)),
+        }
+    }
 }
 
 /// Which plan runs what.
@@ -131,33 +158,29 @@ impl Plans {
         self.rules.iter().try_for_each(|way| way.rule(world, group).map(drop))
     }
 
-    /// The book of an epoch: of a place among `ranks`. `replaced` gets the names of plans that do not offer their collective
-    /// to so many ranks, and of what runs in their stead.
+    /// The book of an epoch: of a place among `ranks`. `left_out` gets the names of plans that do not offer their collective
+    /// to so many ranks.
     fn book(
         &self,
         seat: u32,
         ranks: &[u32],
-        replaced: &mut Vec<(String, String)>,
+        left_out: &mut Vec<String>,
     ) -> syncline_diagnostics::Result<Book> {
         let world = ranks.len() as u32;
         let racks = self.racks(ranks);
         let group = racks.as_ref().and_then(|racks| racks.group);
-        let rules = self.rules.iter().map(|way| {
+        let mut rules = Vec::with_capacity(self.rules.len());
+        for way in &self.rules {
             by_name(&way.algorithm)?;
-            way.rule(world, group).or_else(|error| {
-                let Some(other) = self.otherwise.iter().find(|other| other.kind == way.kind) else {
-                    return Err(error);
-                };
-                let rule = Rule { up_to: way.up_to, ..other.rule(world, group)? };
-                replaced.push((way.algorithm.clone(), other.algorithm.clone()));
-                Ok(rule)
-            })
-        });
-        let rules = rules.collect::<syncline_diagnostics::Result<_>>()?;
+            match way.rule(world, group) {
+                Ok(rule) => rules.push(rule),
+                Err(_) => left_out.push(way.algorithm.clone()),
+            }
+        }
         // Ranks that are not there have no place in the order.
         let place = |rank: &u32| ranks.iter().position(|other| other == rank).map(|place| place as u32);
         let order = racks.map_or_else(|| self.order.iter().filter_map(place).collect(), |racks| racks.order);
-        Book::new(seat, world, order, rules)
+        Ok(Book::new(seat, world, order, rules)?.choosing(self.network.network()))
     }
 }
 
@@ -178,13 +201,13 @@ pub(crate) struct Communicator {
     rank: u32,
     ranks: Vec<u32>,
     epoch: u16,
-    replaced: Vec<(String, String)>,
+    left_out: Vec<String>,
 }
 
 impl Communicator {
-    fn new(session: Session, replaced: Vec<(String, String)>) -> Self {
+    fn new(session: Session, left_out: Vec<String>) -> Self {
         let (rank, ranks, epoch) = (session.book().member(), session.ranks().to_vec(), session.epoch());
-        Self { operations: Operations::new("communicator", session), rank, ranks, epoch, replaced }
+        Self { operations: Operations::new("communicator", session), rank, ranks, epoch, left_out }
     }
 }
 
@@ -222,7 +245,7 @@ impl Communicator {
         };
         let joined = detached(py, || {
             let plans = member.plans;
-            let mut replaced = Vec::new();
+            let mut left_out = Vec::new();
             let place = Place {
                 rank,
                 world,
@@ -249,11 +272,11 @@ impl Communicator {
             plans.check(world)?;
             plans.book(rank, &all, &mut Vec::new())?;
             let mut books = |seat: u32, ranks: &[u32]| {
-                replaced.clear();
-                plans.book(seat, ranks, &mut replaced)
+                left_out.clear();
+                plans.book(seat, ranks, &mut left_out)
             };
             let session = join_with(&place, &mut books, settings, &mut announced, &mut raised.wanted());
-            Ok(Self::new(session.map_err(absent)?, replaced))
+            Ok(Self::new(session.map_err(absent)?, left_out))
         });
         raised.or(joined)
     }
@@ -273,13 +296,13 @@ impl Communicator {
         sane?;
         let session = self.operations.take().ok_or_else(|| self.operations.closed())?;
         let renewed = detached(py, || {
-            let mut replaced = Vec::new();
+            let mut left_out = Vec::new();
             let mut books = |seat: u32, ranks: &[u32]| {
-                replaced.clear();
-                plans.book(seat, ranks, &mut replaced)
+                left_out.clear();
+                plans.book(seat, ranks, &mut left_out)
             };
             let session = session.renew(&mut books, patience, &mut raised.wanted());
-            Ok(Self::new(session.map_err(absent)?, replaced))
+            Ok(Self::new(session.map_err(absent)?, left_out))
         });
         // What was under way is over.
         self.operations.close(py);
@@ -300,8 +323,8 @@ impl Communicator {
 
     /// Plans that do not offer their collective to so many ranks, and what runs in their stead.
     #[getter]
-    fn replaced(&self) -> Vec<(String, String)> {
-        self.replaced.clone()
+    fn left_out(&self) -> Vec<String> {
+        self.left_out.clone()
     }
 
     /// Ranks that wait for the next epoch.

@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use syncline_diagnostics::{Code, Diagnostic, Result};
 use syncline_plan::Algorithm;
-use syncline_units::CollectiveKind;
+use syncline_plan::choice::{self, Candidate, Network, Phase, Work};
+use syncline_units::{Bytes, CollectiveKind};
 
 /// How a collective of some size is run by one member.
 #[derive(Clone, Debug)]
@@ -80,8 +81,25 @@ pub struct Rule {
     pub message: u64,
 }
 
-/// Rule, seat, and whether contributions are combined in the order of seats.
-type Key = (usize, u32, bool);
+/// Where a plan comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Source {
+    /// The rule of that number.
+    Rule(usize),
+    /// It was chosen for a collective.
+    Chosen(CollectiveKind, Candidate),
+}
+
+/// Source, seat, and whether contributions are combined in the order of seats.
+type Key = (Source, u32, bool);
+
+/// Plans that were chosen, by collective and number of binary digits of its bytes.
+type Chosen = BTreeMap<(CollectiveKind, u32), Candidate>;
+
+/// Most bytes of a message of plans that are chosen.
+const MESSAGE: u64 = 64 << 10;
+/// Bytes that a lane has under way to a peer, for the choice of plans.
+const WINDOW: u64 = 512 << 10;
 
 /// Plans that were compiled.
 type Scripts = BTreeMap<Key, (Arc<Script>, Grain)>;
@@ -96,7 +114,10 @@ pub struct Book {
     /// What members are called.
     names: Vec<u32>,
     rules: Vec<Rule>,
+    /// The network on which the quickest plan runs what no rule is for.
+    network: Option<Network>,
     scripts: Mutex<Scripts>,
+    chosen: Mutex<Chosen>,
 }
 
 impl Book {
@@ -115,7 +136,24 @@ impl Book {
                 .into());
         }
         let names = (0..members).collect();
-        Ok(Self { member, ranks, members, order, names, rules, scripts: Mutex::default() })
+        Ok(Self {
+            member,
+            ranks,
+            members,
+            order,
+            names,
+            rules,
+            network: None,
+            scripts: Mutex::default(),
+            chosen: Mutex::default(),
+        })
+    }
+
+    /// The same, where the quickest plan on a network runs what no rule is for. All members say the same network.
+    #[must_use]
+    pub fn choosing(mut self, network: Network) -> Self {
+        self.network = Some(network);
+        self
     }
 
     /// The same, where members are called otherwise than by their places: where a job has lost ranks, the others keep their
@@ -157,7 +195,9 @@ impl Book {
         let fits = |rule: &Rule| {
             rule.kind == operation.kind && rule.up_to.is_none_or(|most| operation.bytes() <= most)
         };
-        let Some((number, rule)) = self.rules.iter().enumerate().find(|(_, rule)| fits(rule)) else {
+        let ruled = self.rules.iter().enumerate().find(|(_, rule)| fits(rule));
+        let ruled = ruled.map(|(number, rule)| (Source::Rule(number), rule.clone()));
+        let Some((source, rule)) = ruled.or_else(|| self.choose(operation)) else {
             return Err(bad(format!("there is no rule for {operation}")).into());
         };
         let first = self.order.iter().position(|&rank| rank == operation.root).expect("root is a rank");
@@ -182,7 +222,7 @@ impl Book {
             );
         };
         let in_turn = operation.association == Association::Seats;
-        let key = (number, seat, in_turn);
+        let key = (source, seat, in_turn);
         let known = self.scripts().get(&key).cloned();
         let (script, grain) = known.map_or_else(|| self.compile(key, &*rule.algorithm, operation), Ok)?;
         if operation.by_rank() && grain.multiple() > 1 {
@@ -192,8 +232,32 @@ impl Book {
             );
         }
         let cut = Cut::new(operation, grain, &ranks[..self.ranks as usize], rule.message).map_err(bad)?;
-        let digest = digest(rule, &ranks);
+        let digest = digest(&rule, &ranks);
         Ok(Arc::new(Shape { operation: *operation, script, cut, digest, ranks, seats: places }))
+    }
+
+    /// The quickest plan for an operation, where there is a network to choose for. Sizes with the same number of binary digits
+    /// have one plan, so that a choice is seldom made.
+    fn choose(&self, operation: &Operation) -> Option<(Source, Rule)> {
+        let network = self.network.as_ref()?;
+        let kind = operation.kind;
+        let digits = u64::BITS - operation.bytes().leading_zeros();
+        let known = self.chosen().get(&(kind, digits)).copied();
+        let candidate = known.or_else(|| {
+            let bytes = Bytes(1u64.checked_shl(digits).map_or(u64::MAX, |above| above - 1));
+            let cut = choice::Cut::Messages { message: Bytes(MESSAGE), window: Bytes(WINDOW) };
+            let work = Work { kind, ranks: self.ranks, bytes, cut, network };
+            let phase = Phase { work, line: 0, from: &Candidate::ALL, named: None };
+            let candidate = choice::choose(&[phase]).candidates[0]?;
+            self.chosen().insert((kind, digits), candidate);
+            Some(candidate)
+        })?;
+        let rule = Rule { kind, up_to: None, algorithm: candidate.algorithm(), message: MESSAGE };
+        Some((Source::Chosen(kind, candidate), rule))
+    }
+
+    fn chosen(&self) -> MutexGuard<'_, Chosen> {
+        self.chosen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Compiles a seat's plan, and keeps it. Nobody else waits meanwhile: at worst two do the same.
@@ -221,4 +285,83 @@ fn digest(rule: &Rule, ranks: &[u32]) -> u64 {
     ranks.iter().for_each(|rank| hash.update(rank.to_le_bytes()));
     let bytes = hash.finalize();
     u64::from_le_bytes(std::array::from_fn(|at| bytes[at]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sum::{Element, Reduction};
+    use syncline_units::{Rate, Time};
+
+    fn operation(kind: CollectiveKind, elements: u64, association: Association) -> Operation {
+        Operation { kind, elements, element: Element::F32, reduction: Reduction::Sum, root: 0, association }
+    }
+
+    fn book(member: u32, ranks: u32, rules: Vec<Rule>) -> Book {
+        Book::new(member, ranks, (0..ranks).collect(), rules).unwrap()
+    }
+
+    fn network() -> Network {
+        Network {
+            wiring: choice::Wiring::Graph {
+                far: Rate::from_bytes_per_s(1_500_000_000),
+                far_latency: Time::from_ns(30_000),
+            },
+            rate: Rate::from_bytes_per_s(3_000_000_000),
+            count: 1,
+            latency: Time::from_ns(30_000),
+            overhead: Time::ZERO,
+            gap: Time::from_ns(15_000),
+            reduction: None,
+            burst: Some(Bytes(64 << 10)),
+        }
+    }
+
+    #[test]
+    fn whatever_may_be_chosen_runs_on_every_seat() {
+        for (&kind, ranks) in
+            CollectiveKind::ALL.iter().flat_map(|kind| (1..=9).map(move |ranks| (kind, ranks)))
+        {
+            for candidate in Candidate::ALL {
+                let algorithm = candidate.algorithm();
+                if algorithm.offers(kind, ranks).is_err() {
+                    continue;
+                }
+                let rule = Rule { kind, up_to: None, algorithm, message: MESSAGE };
+                for association in [Association::Arrival, Association::Seats] {
+                    for member in 0..ranks {
+                        let operation = operation(kind, u64::from(ranks) * 1000, association);
+                        book(member, ranks, vec![rule.clone()]).shape(&operation).unwrap();
+                    }
+                }
+            }
+        }
+    }
+
+    /// All members choose the same, few messages for few bytes and a ring of neighbours for many; a rule goes before.
+    #[test]
+    fn what_no_rule_is_for_is_chosen_alike() {
+        use CollectiveKind::AllReduce;
+        let of = |member, ranks, elements, rules: &[Rule]| {
+            let book = book(member, ranks, rules.to_vec()).choosing(network());
+            book.shape(&operation(AllReduce, elements, Association::Arrival)).unwrap()
+        };
+        let by = |name| Rule {
+            kind: AllReduce,
+            up_to: None,
+            algorithm: syncline_plan::by_name(name).unwrap(),
+            message: MESSAGE,
+        };
+        for (ranks, elements, name) in [(4, 1, "direct"), (8, 1, "halving_doubling"), (8, 10_000_000, "ring")]
+        {
+            let first = of(0, ranks, elements, &[]);
+            assert_eq!(first.digest, of(0, ranks, elements, &[by(name)]).digest, "{ranks} {elements}");
+            assert!((1..ranks).all(|member| of(member, ranks, elements, &[]).digest == first.digest));
+        }
+        let ruled = of(0, 8, 1, &[by("ring")]);
+        assert_ne!(ruled.digest, of(0, 8, 1, &[]).digest);
+        let unsaid =
+            book(0, 8, Vec::new()).shape(&operation(AllReduce, 1, Association::Arrival)).unwrap_err();
+        assert!(unsaid.0[0].message.starts_with("there is no rule for"));
+    }
 }

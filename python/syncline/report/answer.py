@@ -14,7 +14,7 @@ from syncline.report import subject
 from syncline.report.bar import bar
 from syncline.report.layers import layers
 from syncline.report.quantity import percent, scaled, time
-from syncline.report.sets import sets
+from syncline.report.sets import plans, sets
 from syncline.report.table import bare
 
 if TYPE_CHECKING:
@@ -72,6 +72,8 @@ def _parts(result: Result, width: int, *, ascii_only: bool) -> Iterator[Renderab
         f"Models: network {summary.network_model}, compute {summary.compute_model}; {subject.calibration(summary)}",
         "dim",
     )
+    if algorithms := plans(result):
+        yield Text(f"Plans: {algorithms}", "dim")
     if summary.faults:
         yield Text(subject.faults(summary), "yellow")
     some = subject.simulated(summary)

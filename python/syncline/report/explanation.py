@@ -289,8 +289,10 @@ def _collectives(result: Result) -> Iterator[str]:
     # A bare collective is its own layer.
     whose = f" of {layer}" if layer and not layer.startswith(kind) else ""
     near = f", {digits(duration / bound)} times the bound of its plan ({time(bound)})" if bound else ""
+    how = ", chosen as the quickest" if (sets.get("chosen") or {longest: False})[longest] else ""
     yield (
         f"The longest collective, {kind} of {size(sets['size_bytes'][longest])}{whose}, takes {time(duration)}{near}."
+        f" Its plan: {sets['algorithm'][longest]}{how}."
     )
 
 

@@ -16,6 +16,26 @@ SHOWN = 8
 """Rows that are listed. Collectives that would look the same share one."""
 
 
+PLANS = 3
+"""Plans that are named below the answer."""
+
+
+def plans(result: Result) -> str:
+    """``all_reduce by ring reduce_scatter + ring all_gather (chosen)``: which algorithms run, and whether they were chosen.
+
+    Nothing where the run has no collectives; runs of before do not say what was chosen.
+    """
+    columns = result.table("collectives")
+    chosen = columns.get("chosen") or [False] * len(columns["kind"])
+    rows = zip(columns["kind"], columns["algorithm"], chosen, strict=True)
+    found = list(dict.fromkeys(row for row in rows if row[1]))
+    said = [
+        f"{kind} by {algorithm.removesuffix(f' {kind}')}{' (chosen)' if own else ''}" for kind, algorithm, own in found
+    ]
+    more = [counted(len(said) - PLANS, "more plan")] if len(said) > PLANS + 1 else []
+    return ", ".join([*said[: PLANS if more else None], *more])
+
+
 def sets(result: Result, width: int) -> Table | None:
     """The longest collectives with their bandwidths, and how near they come to the bound of their plan.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from syncline.report.drawing import describe, dimension, graph
-from syncline.report.quantity import component, counted, memory, money, percent, rate, scaled, size, time
+from syncline.report.quantity import component, counted, listed, memory, money, percent, rate, scaled, size, time
 from syncline.report.table import bare, of_numbers
 
 if TYPE_CHECKING:
@@ -270,7 +270,7 @@ def plan(view: list[dict[str, Any]]) -> Iterator[RenderableType]:
         yield Text("The workload uses no collective.")
 
 
-_PHASE = ("dimension", "kind", "algorithm", "ranks", "streams")
+_PHASE = ("dimension", "kind", "algorithm", "chosen", "ranks", "streams")
 
 
 def _plan(same: list[dict[str, Any]]) -> Iterator[RenderableType]:
@@ -295,6 +295,9 @@ def _plan(same: list[dict[str, Any]]) -> Iterator[RenderableType]:
         )
     yield table
     yield Text("messages and sent: of one rank, for one chunk", "dim")
+    if chosen := [index for index, phase in enumerate(largest["phases"], start=1) if phase["chosen"]]:
+        which = "algorithms" if len(chosen) == len(largest["phases"]) else f"of phases {listed([str(index) for index in chosen])}: algorithm"
+        yield Text(f"{which} chosen as the quickest; `collectives.algorithms` names others", "dim")
     if others:
         smallest = size(others[-1]["bytes"])
         sizes = f"from {smallest} to {size(others[0]['bytes'])}" if len(others) > 1 else f"of {smallest}"

@@ -24,7 +24,7 @@ its own: anything with a writable buffer, such as ``bytearray``, ``array.array``
 from syncline.runtime.communicator import Communicator, Pending
 from syncline.runtime.redis import RedisRendezvous
 from syncline.runtime.rendezvous import Rendezvous
-from syncline.runtime.settings import Pace, Rule
+from syncline.runtime.settings import Network, Pace, Rule
 from syncline.runtime.trust import Certificates
 
-__all__ = ["Certificates", "Communicator", "Pace", "Pending", "RedisRendezvous", "Rendezvous", "Rule"]
+__all__ = ["Certificates", "Communicator", "Network", "Pace", "Pending", "RedisRendezvous", "Rendezvous", "Rule"]

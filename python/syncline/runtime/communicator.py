@@ -17,7 +17,7 @@ from syncline.runtime import rendezvous as meeting
 from syncline.runtime.addresses import resolve, setting, with_port
 from syncline.runtime.memory import NOTHING, Memory, memory, refusal
 from syncline.runtime.racks import BY_RACK, by_rack, check, of_ranks
-from syncline.runtime.settings import RULES, Pace, Rule
+from syncline.runtime.settings import Network, Pace, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -51,6 +51,7 @@ class Told:
     order: Sequence[int] | None
     of: Sequence[int] | None
     """The rack of each rank."""
+    network: Network = Network()
 
     def plain(self, world: int) -> dict[str, list[Any] | None]:
         """As the core reads it, for ``world`` ranks."""
@@ -66,7 +67,7 @@ class Told:
 
         return {
             "rules": [way(rule) for rule in self.rules],
-            "otherwise": [asdict(rule) for rule in RULES],
+            "network": self.network.plain(),
             "order": list(range(world) if self.order is None else self.order),
             "racks": None if self.of is None else list(self.of),
         }
@@ -125,7 +126,8 @@ class Communicator:
         key_file: str | Path | None = None,
         tls: Certificates | str | Path | None = None,
         insecure: bool = False,
-        rules: Sequence[Rule] = RULES,
+        rules: Sequence[Rule] = (),
+        network: Network | None = None,
         order: Sequence[int] | None = None,
         racks: RackMap | None = None,
         shared_memory: bool = True,
@@ -139,7 +141,8 @@ class Communicator:
 
         ``rank`` and ``world`` are those of the environment (``RANK``, ``WORLD_SIZE``) where they are not given.
         Rank 0 coordinates at ``coordinator`` (``MASTER_ADDR``, port 29410). ``interfaces`` are this host's addresses,
-        which lanes take in turn (``SYNCLINE_ADDRESSES``, or this machine alone). ``order`` has the ranks in the order
+        which lanes take in turn (``SYNCLINE_ADDRESSES``, or this machine alone). The first of ``rules`` that fits says
+        which plan runs a collective; where none does, the plan that takes least on the ``network``. ``order`` has the ranks in the order
         in which plans count them: neighbours of a ring, members of a group. ``racks`` says instead which rack each rank
         is in, as a list or as a file with a line for each rack, its ranks: those of a rack are counted side by side,
         and are the groups of the plan ``two_level`` where its rule gives no size. ``congestion`` names TCP's congestion
@@ -174,7 +177,7 @@ class Communicator:
         own = environment.get("SYNCLINE_ADDRESSES", "127.0.0.1")
         interfaces = [each for each in (own.split(",") if interfaces is None else interfaces) if each]
         congestions.check(congestion)
-        told = Told(rules, order, None if racks is None else of_ranks(racks, world))
+        told = Told(rules, order, None if racks is None else of_ranks(racks, world), network or Network())
         plans = told.plain(world)
         key = trust.secret(key_file, tls, names=(f"rank-{rank}", "rank"))
         shared = key if isinstance(key, bytes) else None
@@ -343,9 +346,9 @@ class Communicator:
 
         Afterwards this communicator is of those ranks: :attr:`rank`, :attr:`world` and :attr:`ranks` say who they are,
         counted anew from 0 without gaps. ``rules``, ``order`` and ``racks`` are as in :meth:`join`, with ranks as the
-        job began with them; without them those of before hold. A plan that does not run on the ranks that are there is
-        replaced by that of :data:`~syncline.runtime.RULES`, with a warning: such as ``two_level``, whose groups are
-        racks, where two racks have lost ranks and are not of one size any more.
+        job began with them; without them those of before hold. A rule whose plan does not run on the ranks that are
+        there is left out, with a warning: such as ``two_level``, whose groups are racks, where two racks have lost
+        ranks and are not of one size any more.
 
         Raises ``SynclineError`` (SL1201, exit status 6) where there is no new epoch with this rank: rank 0, which
         coordinates, is lost; this rank was left behind. It has left the job then. Where the job is not elastic, or an
@@ -355,7 +358,7 @@ class Communicator:
         of: Sequence[int] | None = None if racks is None else of_ranks(racks, self._whole)
         if order is None and of is None:
             order, of = before.order, before.of
-        told = Told(before.rules if rules is None else rules, order, of)
+        told = Told(before.rules if rules is None else rules, order, of, before.network)
         try:
             self._core = self._core.renew(json.dumps(told.plain(self._whole)), wait_s)
         except ValueError as error:
@@ -365,9 +368,10 @@ class Communicator:
         self._warn()
 
     def _warn(self) -> None:
-        """Says which plans were replaced."""
-        for plan, other in self._core.replaced:
-            warnings.warn(f"`{plan}` is not for these {self.world} ranks: `{other}` runs in its stead", stacklevel=3)
+        """Says which rules were left out."""
+        for plan in self._core.left_out:
+            message = f"`{plan}` is not for these {self.world} ranks: the next rule that fits runs, or the quickest plan"
+            warnings.warn(message, stacklevel=3)
 
     def fault(self) -> SynclineError | None:
         """Why nothing can begin any more: what ended an operation, or would end the next."""

@@ -13,7 +13,7 @@ from syncline.runtime.communicator import Communicator
 from syncline.runtime.memory import refusal
 from syncline.runtime.messenger import Messenger
 from syncline.runtime.racks import of_ranks
-from syncline.runtime.settings import RULES, Pace
+from syncline.runtime.settings import Pace
 from syncline.torch.backend import NAME, Backend
 from syncline.torch.rendezvous import StoreRendezvous, interfaces
 from syncline.torch.settings import Options
@@ -119,7 +119,7 @@ def create(opts: Any, options: Any) -> Group:
     whole = not opts.global_ranks_in_group
     if whole:
         _first = options or Options()
-    chosen: Options = options or (replace(_first, rules=RULES) if _first is not None and not whole else Options())
+    chosen: Options = options or (replace(_first, rules=()) if _first is not None and not whole else Options())
     members = list(opts.global_ranks_in_group) or list(range(opts.group_size))
     seconds = opts.timeout.total_seconds()
     own = interfaces(opts.store, chosen.interfaces)
@@ -130,6 +130,7 @@ def create(opts: Any, options: Any) -> Group:
         job=f"torch.distributed group {opts.group_id}",
         interfaces=own,
         rules=chosen.rules,
+        network=chosen.network,
         order=_order(chosen, members),
         racks=_racks(chosen, members, dist.get_world_size() if not whole else opts.group_size),
         congestion=chosen.congestion,

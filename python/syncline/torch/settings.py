@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from syncline.runtime.settings import RULES, Pace, Rule
+from syncline.runtime.settings import Network, Pace, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +21,8 @@ class Options:
 
     ``order`` has the job's ranks in the order in which plans count them: those of a rack together, and a ring crosses
     between racks twice. ``racks`` says instead which rack each is in, as a list, or as a file with the ranks of a rack
-    in each line; those are the groups of the plan ``two_level``, too. ``rules`` say which plan runs which collective.
+    in each line; those are the groups of the plan ``two_level``, too. ``rules`` say which plan runs which collective, and the
+    quickest on the ``network`` runs the others.
     With ``in_order`` results are the same bit for bit in every run. ``interfaces``, ``congestion`` and ``pace`` are
     those of ``Communicator.join``; the deadline of operations is the group's time-out.
 
@@ -33,7 +34,8 @@ class Options:
 
     order: Sequence[int] | None = None
     racks: RackMap | None = None
-    rules: Sequence[Rule] = RULES
+    rules: Sequence[Rule] = ()
+    network: Network | None = None
     in_order: bool = False
     tls: Certificates | str | Path | None = None
     interfaces: Sequence[str] | None = None

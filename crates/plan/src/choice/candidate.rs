@@ -18,7 +18,7 @@ pub const MOST_PEERS: u32 = 64;
 const WIDE: NonZeroU32 = NonZeroU32::new(4).expect("not zero");
 
 /// An algorithm of which the cost is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Candidate {
     /// [`crate::algorithm::ring`].
     Ring,
@@ -82,6 +82,19 @@ impl Candidate {
         }
     }
 
+    /// Into how many parts the largest message cuts a chunk.
+    pub(super) fn parts(self, kind: CollectiveKind, ranks: u32) -> u64 {
+        match (self, kind) {
+            (Self::DoubleBinaryTree, _) => 2,
+            (_, CollectiveKind::Broadcast | CollectiveKind::Reduce) => 1,
+            (Self::HalvingDoubling, _) if ranks.is_power_of_two() => 2,
+            // A rank that acts for two is sent the whole of theirs.
+            (Self::HalvingDoubling, _) => 1,
+            _ if self.is_tree() => 1,
+            _ => u64::from(ranks.max(1)),
+        }
+    }
+
     /// The most ranks that send to one at a time. On its way back, an all-reduce along a tree has the parent as a sender, too.
     fn senders(self, kind: CollectiveKind, ranks: u32) -> u32 {
         use CollectiveKind::{AllReduce, Broadcast};
@@ -105,7 +118,8 @@ impl Candidate {
 
     /// Whether the network can be trusted to carry what would be under way at a time.
     pub(super) fn is_safe(self, work: &Work<'_>) -> bool {
-        let &Work { kind, ranks, bytes, pieces, network } = work;
+        let &Work { kind, ranks, bytes, network, .. } = work;
+        let pieces = work.pieces(self);
         if network.wiring == Wiring::Full || ranks < 2 {
             return true;
         }
@@ -114,8 +128,7 @@ impl Candidate {
         }
         let senders = self.senders(kind, ranks);
         let Some(burst) = network.burst.filter(|_| senders > 1) else { return true };
-        let whole = matches!(kind, CollectiveKind::Broadcast | CollectiveKind::Reduce) || self.is_tree();
-        let message = if whole { bytes.0 } else { bytes.0.div_ceil(u64::from(ranks)) };
+        let message = bytes.0.div_ceil(self.parts(kind, ranks));
         let under_way = match pieces.active {
             0 => pieces.chunks,
             active => active.saturating_mul(pieces.lanes).min(pieces.chunks),

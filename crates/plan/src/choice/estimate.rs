@@ -50,7 +50,8 @@ const LONGEST: u64 = u64::MAX >> 8;
 /// The time of a phase by a candidate. `None` where the candidate does not offer the collective, or would take links of ranks
 /// between two others for most messages ([`Candidate::HalvingDoubling`] in a ring).
 pub fn estimate(candidate: Candidate, work: &Work<'_>) -> Option<Cost> {
-    let &Work { kind, ranks, bytes, pieces, network } = work;
+    let &Work { kind, ranks, bytes, network, .. } = work;
+    let pieces = work.pieces(candidate);
     candidate.algorithm().offers(kind, ranks).ok()?;
     if ranks < 2 {
         return Some(Cost::default());
@@ -109,6 +110,11 @@ impl Case<'_> {
         self.network.reduction.filter(|_| reduces).map_or(0, |rate| at(rate, bytes))
     }
 
+    /// How long `messages` of `bytes` in all keep a link busy at `rate`.
+    pub(super) fn sends(&self, rate: Rate, bytes: u64, messages: u64) -> u64 {
+        at(rate, bytes).saturating_add(self.network.gap.0.saturating_mul(messages)).min(LONGEST)
+    }
+
     /// What each rank can send far, over one link.
     pub(super) fn far(&self) -> Rate {
         match self.network.wiring {
@@ -151,7 +157,7 @@ impl Case<'_> {
     fn around(&self, reduces: bool) -> Round {
         let block = self.chunk.div_ceil(self.ranks.into());
         let combine = self.reduction(reduces, block);
-        let busy = at(self.network.rate, block);
+        let busy = self.sends(self.network.rate, block, 1);
         Round {
             times: u64::from(self.ranks - 1),
             busy: busy.max(combine),
@@ -167,14 +173,17 @@ impl Case<'_> {
         let several = self.pieces.chunks > 1;
         let rate = self.network.rate;
         let busy = match self.network.wiring {
-            Wiring::Full => at(rate, block),
+            Wiring::Full => self.sends(rate, block, 1),
             Wiring::Ring { both } => {
                 let (busiest, mean) = self.hops(both);
                 at(rate, block.saturating_mul(if several { mean } else { busiest }))
             }
-            Wiring::Switch if several => at(rate, block.saturating_mul(peers) / count),
-            Wiring::Switch => at(rate, block.saturating_mul(peers.div_ceil(count))),
-            Wiring::Graph { far, .. } => at(far, block.saturating_mul(peers)),
+            Wiring::Switch if several => self.sends(rate, block.saturating_mul(peers) / count, peers / count),
+            Wiring::Switch => {
+                let most = peers.div_ceil(count);
+                self.sends(rate, block.saturating_mul(most), most)
+            }
+            Wiring::Graph { far, .. } => self.sends(far, block.saturating_mul(peers), peers),
         };
         let combine = self.reduction(reduces, block);
         let busy = busy.max(self.reduction(reduces, block.saturating_mul(peers)));
@@ -191,7 +200,7 @@ impl Case<'_> {
                 Wiring::Ring { both: false } => distance,
                 _ => 1,
             };
-            let busy = at(self.far(), block.saturating_mul(links.into()));
+            let busy = self.sends(self.far(), block.saturating_mul(links.into()), 1);
             Round { times, busy: busy.max(combine), latency: self.latency(distance) + combine }
         };
         match self.network.wiring {
@@ -208,7 +217,11 @@ impl Case<'_> {
         let latency = self.latency(self.farthest());
         let round = |bytes: u64, reduces: bool| {
             let combine = self.reduction(reduces, bytes);
-            Round { times: 1, busy: at(self.far(), bytes).max(combine), latency: latency + combine }
+            Round {
+                times: 1,
+                busy: self.sends(self.far(), bytes, 1).max(combine),
+                latency: latency + combine,
+            }
         };
         let mut rounds = Vec::new();
         // A rank that acts for two hands on the blocks of both: at most three quarters of what it holds.
@@ -272,6 +285,50 @@ impl Case<'_> {
             each: Time(busy.fold(0, u64::saturating_add)),
             chunks,
             burst: if is_one_round { 1 } else { active },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::choice::Cut;
+
+    /// Thakur, Rabenseifner and Gropp (2005), sections 4.1 to 4.5, of a single chunk: `alpha` a message, `beta` a byte, `gamma`
+    /// a byte that is combined.
+    #[test]
+    fn one_chunk_takes_what_the_literature_says() {
+        use CollectiveKind::{AllGather, AllReduce, Broadcast, ReduceScatter};
+        let (alpha, beta, gamma) = (1_000_000, 20, 10);
+        let network = Network {
+            wiring: Wiring::Switch,
+            rate: Rate::from_bytes_per_s(1_000_000_000_000 / beta),
+            count: 1,
+            latency: Time(alpha),
+            overhead: Time::ZERO,
+            gap: Time::ZERO,
+            reduction: Some(Rate::from_bytes_per_s(1_000_000_000_000 / gamma)),
+            burst: None,
+        };
+        for p in [2u64, 4, 8, 16, 64] {
+            let n = p * 1000;
+            let of = |candidate, kind| {
+                let cut = Cut::Into(Pieces::ONE);
+                let work = Work { kind, ranks: p as u32, bytes: Bytes(n), cut, network: &network };
+                estimate(candidate, &work).unwrap().whole.0
+            };
+            let (lg, moved) = (u64::from(p.ilog2()), (p - 1) * n / p);
+            assert_eq!(of(Candidate::Ring, AllGather), (p - 1) * alpha + moved * beta);
+            assert_eq!(of(Candidate::Ring, ReduceScatter), (p - 1) * alpha + moved * (beta + gamma));
+            assert_eq!(of(Candidate::HalvingDoubling, AllGather), lg * alpha + moved * beta);
+            assert_eq!(of(Candidate::HalvingDoubling, ReduceScatter), lg * alpha + moved * (beta + gamma));
+            assert_eq!(
+                of(Candidate::HalvingDoubling, AllReduce),
+                2 * (lg * alpha + moved * beta) + moved * gamma
+            );
+            assert_eq!(of(Candidate::Ring, AllReduce), 2 * ((p - 1) * alpha + moved * beta) + moved * gamma);
+            assert_eq!(of(Candidate::Binomial, Broadcast), lg * (alpha + n * beta));
+            assert_eq!(of(Candidate::Ring, Broadcast), (p - 1) * (alpha + n * beta));
         }
     }
 }

@@ -4,7 +4,7 @@
 //! a link. Further chunks follow as fast as the busiest link lets them. A reduce is a broadcast backwards, an all-reduce
 //! along a tree is both.
 
-use super::estimate::{Case, Cost, at};
+use super::estimate::{Case, Cost};
 use super::{Candidate, MOST_PEERS, Wiring};
 use crate::program::{Algorithm, Op, Seat, program};
 use std::collections::VecDeque;
@@ -95,7 +95,7 @@ impl Case<'_> {
     /// The ranks one after the other.
     fn chain(&self) -> Way {
         let combine = self.reduction(self.kind != CollectiveKind::Broadcast, self.chunk);
-        let busy = at(self.network.rate, self.chunk).max(combine);
+        let busy = self.sends(self.network.rate, self.chunk, 1).max(combine);
         let hop = busy.saturating_add(self.latency(1)).saturating_add(combine);
         Way { earliest: hop, latest: hop.saturating_mul(u64::from(self.ranks - 1)), root: busy, inner: busy }
     }
@@ -110,7 +110,7 @@ impl Case<'_> {
         let streams = algorithm.streams(kind, self.ranks);
         let message = self.chunk.div_ceil(streams.into());
         let combine = self.reduction(self.kind != kind, message);
-        let busy = at(self.far(), message).max(combine);
+        let busy = self.sends(self.far(), message, 1).max(combine);
         let mut loads = Loads::new(self.ranks);
         let mut branches: Vec<Branch> = Vec::new();
         for stream in 0..streams {
@@ -192,12 +192,13 @@ impl Case<'_> {
     /// How long a wave of chunks of a reduce waits for the one before. Of two trees, a rank is a leaf of the one and combines
     /// in the other: it has done with a chunk, and begins the next, only when what it combines has come. Simulations have
     /// 0.7 to 1.5 of a chunk's time; where the number of ranks is odd, a latency at least. Links that no two ranks share do
-    /// not have to wait.
+    /// not wait for each other.
     fn between_waves(&self, candidate: Candidate, inner: u64) -> u64 {
-        if candidate != Candidate::DoubleBinaryTree || self.network.wiring == Wiring::Full {
+        if candidate != Candidate::DoubleBinaryTree {
             return 0;
         }
         let latency = if self.ranks % 2 == 1 { self.latency(1) } else { 0 };
-        (inner / 3 * 2).max(latency)
+        let busy = if self.network.wiring == Wiring::Full { 0 } else { inner / 3 * 2 };
+        busy.max(latency)
     }
 }

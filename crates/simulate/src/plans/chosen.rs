@@ -5,7 +5,7 @@
 use super::{Collective, Planner};
 use std::sync::Arc;
 use syncline_diagnostics::Result;
-use syncline_plan::choice::{self, Choice, Pieces, Work, choose};
+use syncline_plan::choice::{self, Candidate, Choice, Cut, Pieces, Work, choose};
 use syncline_plan::{Algorithm, Composition, Grid, Phase};
 use syncline_units::{Bytes, Time};
 
@@ -87,7 +87,8 @@ impl Planner<'_> {
             let bytes = Bytes(lower.iter().fold(of.bytes.0, |held, &size| held / u64::from(size)));
             let lanes = self.lanes[lanes(phase)].queues;
             let pieces = Pieces { chunks: of.chunks, active: ground.spec.active_chunks, lanes };
-            Work { kind: phase.kind, ranks: phase.size, bytes, pieces, network: &networks[phase.axis] }
+            let cut = Cut::Into(pieces);
+            Work { kind: phase.kind, ranks: phase.size, bytes, cut, network: &networks[phase.axis] }
         };
         let wanted: Vec<choice::Phase<'_>> = phases
             .iter()
@@ -95,6 +96,7 @@ impl Planner<'_> {
             .map(|(phase, named)| choice::Phase {
                 work: work(phase),
                 line: phase.axis,
+                from: &Candidate::ALL,
                 named: named.as_ref().map(|named| &*named.1),
             })
             .collect();

@@ -69,7 +69,7 @@ impl<'a> Ground<'a> {
         let axis = role.axes[index];
         let ends = self.spec.injection_latency.saturating_add(self.spec.injection_latency);
         let overhead = ends.saturating_add(self.spec.endpoint_delay);
-        let reduction = self.spec.reduction_rate;
+        let (gap, reduction) = (Time::ZERO, self.spec.reduction_rate);
         match self.dim(axis) {
             Some(dim) => {
                 let both = dim.direction == Direction::Both;
@@ -85,7 +85,7 @@ impl<'a> Ground<'a> {
                     Spread::Lane => dim.count,
                 };
                 let burst = self.burst(&dim.name, if dim.kind == DimKind::Switch { dim.size } else { 4 });
-                choice::Network { wiring, rate: dim.rate, count, latency, overhead, reduction, burst }
+                choice::Network { wiring, rate: dim.rate, count, latency, overhead, gap, reduction, burst }
             }
             None => {
                 let near = self.shifted(role, index, 1);
@@ -96,6 +96,7 @@ impl<'a> Ground<'a> {
                     count: 1,
                     latency: near.1,
                     overhead,
+                    gap,
                     reduction,
                     burst: self.burst("", self.ports()),
                 }
