@@ -28,10 +28,11 @@ class JobCollectives(Strict):
         "hierarchical",
         "hierarchical_optimal",
     ] = "auto"
-    """How an all-reduce is composed over dimensions. `auto`: the quickest; where you name an algorithm of an all-reduce, the
-    first composition in which it has a phase. `baseline`: one all-reduce in each dimension. `enhanced`: reduce-scatter
-    in the lowest, all-reduce in the others, all-gather in the lowest (astra2020). `hierarchical_2n`: reduce-scatter
-    upwards, all-gather downwards (hier2021). `hierarchical_2n_merged`: the same with one all-reduce in the highest. `hierarchical`, `hierarchical_optimal`: as in dlrm2020."""
+    """How an all-reduce is composed over dimensions. `auto`: the quickest; where you name an algorithm of an
+    all-reduce, the first composition in which it has a phase. `baseline`: one all-reduce in each dimension.
+    `enhanced`: reduce-scatter in the lowest, all-reduce in the others, all-gather in the lowest (astra2020).
+    `hierarchical_2n`: reduce-scatter upwards, all-gather downwards (hier2021). `hierarchical_2n_merged`: the same with
+    one all-reduce in the highest. `hierarchical`, `hierarchical_optimal`: as in dlrm2020."""
     algorithms: dict[str, dict[Collective, str]] = {}
     """Algorithm by dimension, then by collective; `default` stands for all other dimensions. That of an all-reduce runs
     its reduce-scatter and all-gather too, unless these have one of their own. Where absent, the algorithm that takes

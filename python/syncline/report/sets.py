@@ -21,7 +21,7 @@ PLANS = 3
 
 
 def plans(result: Result) -> str:
-    """``all_reduce by ring reduce_scatter + ring all_gather (chosen)``: which algorithms run, and whether they were chosen.
+    """``all_reduce by ring reduce_scatter + ring all_gather (chosen)``: which algorithms run, chosen or named.
 
     Nothing where the run has no collectives; runs of before do not say what was chosen.
     """

@@ -295,9 +295,9 @@ def _plan(same: list[dict[str, Any]]) -> Iterator[RenderableType]:
         )
     yield table
     yield Text("messages and sent: of one rank, for one chunk", "dim")
-    if chosen := [index for index, phase in enumerate(largest["phases"], start=1) if phase["chosen"]]:
-        which = "algorithms" if len(chosen) == len(largest["phases"]) else f"of phases {listed([str(index) for index in chosen])}: algorithm"
-        yield Text(f"{which} chosen as the quickest; `collectives.algorithms` names others", "dim")
+    if chosen := [str(index) for index, phase in enumerate(largest["phases"], start=1) if phase["chosen"]]:
+        some = f"of phases {listed(chosen)}: " if len(chosen) < len(largest["phases"]) else ""
+        yield Text(f"{some}algorithms chosen as the quickest; `collectives.algorithms` names others", "dim")
     if others:
         smallest = size(others[-1]["bytes"])
         sizes = f"from {smallest} to {size(others[0]['bytes'])}" if len(others) > 1 else f"of {smallest}"

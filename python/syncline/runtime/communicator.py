@@ -51,9 +51,9 @@ class Told:
     order: Sequence[int] | None
     of: Sequence[int] | None
     """The rack of each rank."""
-    network: Network = Network()
+    network: Network = field(default_factory=Network)
 
-    def plain(self, world: int) -> dict[str, list[Any] | None]:
+    def plain(self, world: int) -> dict[str, Any]:
         """As the core reads it, for ``world`` ranks."""
         if self.of is not None:
             if self.order is not None:
@@ -139,14 +139,14 @@ class Communicator:
     ) -> Self:
         """Joins the ranks of a job; returns once all are there and joined.
 
-        ``rank`` and ``world`` are those of the environment (``RANK``, ``WORLD_SIZE``) where they are not given.
-        Rank 0 coordinates at ``coordinator`` (``MASTER_ADDR``, port 29410). ``interfaces`` are this host's addresses,
-        which lanes take in turn (``SYNCLINE_ADDRESSES``, or this machine alone). The first of ``rules`` that fits says
-        which plan runs a collective; where none does, the plan that takes least on the ``network``. ``order`` has the ranks in the order
-        in which plans count them: neighbours of a ring, members of a group. ``racks`` says instead which rack each rank
-        is in, as a list or as a file with a line for each rack, its ranks: those of a rack are counted side by side,
-        and are the groups of the plan ``two_level`` where its rule gives no size. ``congestion`` names TCP's congestion
-        control; the system's, without it.
+        ``rank`` and ``world`` are those of the environment (``RANK``, ``WORLD_SIZE``) where they are not given. Rank 0
+        coordinates at ``coordinator`` (``MASTER_ADDR``, port 29410). ``interfaces`` are this host's addresses, which
+        lanes take in turn (``SYNCLINE_ADDRESSES``, or this machine alone). The first of ``rules`` that fits says which
+        plan runs a collective; where none does, the plan that takes least on the ``network``. ``order`` has the ranks
+        in the order in which plans count them: neighbours of a ring, members of a group. ``racks`` says instead which
+        rack each rank is in, as a list or as a file with a line for each rack, its ranks: those of a rack are counted
+        side by side, and are the groups of the plan ``two_level`` where its rule gives no size. ``congestion`` names
+        TCP's congestion control; the system's, without it.
 
         Ranks on one machine share memory: those that listen at the same address or at loopback addresses, of one user,
         in one network namespace, where both may (``shared_memory``). All others are joined by TCP; :attr:`transports`
@@ -370,7 +370,9 @@ class Communicator:
     def _warn(self) -> None:
         """Says which rules were left out."""
         for plan in self._core.left_out:
-            message = f"`{plan}` is not for these {self.world} ranks: the next rule that fits runs, or the quickest plan"
+            message = (
+                f"`{plan}` is not for these {self.world} ranks: the next rule that fits runs, or the quickest plan"
+            )
             warnings.warn(message, stacklevel=3)
 
     def fault(self) -> SynclineError | None:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from syncline.runtime.memory import refusal
 
-
 MOST_GBPS = 1e6
 """The highest rate of a network that makes sense."""
 MOST_US = 1e9
@@ -31,10 +30,10 @@ class Rule:
 class Network:
     """What is known of the network between ranks: the quickest plan on it runs what no rule is for.
 
-    It is the same on all ranks. Ranks that follow each other in the order send ``gbps`` Gb/s to each other while all do,
-    others ``far_gbps``, which is half of that without it: as in a network with two hosts to an uplink. A message takes
-    ``latency_us`` besides its bytes, and keeps its sender busy for ``message_us``. No two ranks send to one at a time
-    where what they have under way is more than ``buffer`` bytes, which a port of a switch is trusted to hold.
+    It is the same on all ranks. Ranks that follow each other in the order send ``gbps`` Gb/s to each other while all
+    do, others ``far_gbps``, which is half of that without it: as in a network with two hosts to an uplink. A message
+    takes ``latency_us`` besides its bytes, and keeps its sender busy for ``message_us``. No two ranks send to one at a
+    time where what they have under way is more than ``buffer`` bytes, which a port of a switch is trusted to hold.
 
     The numbers are those of TCP over a network of 25 Gb/s, none of them measured where the job runs.
     """
@@ -51,7 +50,9 @@ class Network:
         rates = {"gbps": self.gbps, "far_gbps": far}
         for name, value in rates.items():
             if not 0 < value <= MOST_GBPS:
-                raise refusal("a rate of the network makes no sense", f"{name}={value}", f"above 0, {MOST_GBPS:g} at most")
+                raise refusal(
+                    "a rate of the network makes no sense", f"{name}={value}", f"above 0, {MOST_GBPS:g} at most"
+                )
         times = {"latency_us": self.latency_us, "message_us": self.message_us}
         for name, value in times.items():
             if not 0 <= value <= MOST_US:

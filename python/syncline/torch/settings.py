@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from syncline.runtime.settings import Network, Pace, Rule
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from syncline.runtime.racks import RackMap
+    from syncline.runtime.settings import Network, Pace, Rule
     from syncline.runtime.trust import Certificates
 
 
@@ -21,10 +20,10 @@ class Options:
 
     ``order`` has the job's ranks in the order in which plans count them: those of a rack together, and a ring crosses
     between racks twice. ``racks`` says instead which rack each is in, as a list, or as a file with the ranks of a rack
-    in each line; those are the groups of the plan ``two_level``, too. ``rules`` say which plan runs which collective, and the
-    quickest on the ``network`` runs the others.
-    With ``in_order`` results are the same bit for bit in every run. ``interfaces``, ``congestion`` and ``pace`` are
-    those of ``Communicator.join``; the deadline of operations is the group's time-out.
+    in each line; those are the groups of the plan ``two_level``, too. ``rules`` say which plan runs which collective,
+    and the quickest on the ``network`` runs the others. With ``in_order`` results are the same bit for bit in every
+    run. ``interfaces``, ``congestion`` and ``pace`` are those of ``Communicator.join``; the deadline of operations is
+    the group's time-out.
 
     With ``tls``, also as there, ranks show each other certificates, and what plans move is secret. Messages between two
     ranks (``send``, ``recv``, ``gather``) have a key alone, which comes through the group's store.

@@ -1,0 +1,47 @@
+"""What is known of the network, for the choice of plans."""
+
+from __future__ import annotations
+
+import pytest
+
+from syncline.errors import SynclineError
+from syncline.runtime import Communicator, Network
+from tests.runtime.test_collectives import run
+
+
+def test_a_network_is_told_in_whole_numbers():
+    assert Network(gbps=10, latency_us=0.5).plain() == {
+        "near_bytes_per_s": 1_250_000_000,
+        "far_bytes_per_s": 625_000_000,
+        "latency_ns": 500,
+        "message_ns": 15_000,
+        "buffer": 65_536,
+    }
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"gbps": 0}, {"far_gbps": float("nan")}, {"latency_us": -1}, {"message_us": float("inf")}, {"buffer": -1}]
+)
+def test_a_network_that_cannot_be_is_refused(wrong):
+    with pytest.raises(SynclineError, match="makes no sense"):
+        Communicator.join(0, 1, "127.0.0.1:0", network=Network(**wrong))
+
+
+def test_ranks_that_are_told_nothing_run_every_collective_of_every_size():
+    """Three ranks, sizes on both sides of where the choice changes."""
+    said = run(
+        3,
+        """
+        with Communicator.join() as ranks:
+            for elements in (3, 30_000, 900_000):
+                own = array("f", [ranks.rank + 1.0]) * elements
+                ranks.all_reduce(own).wait()
+                assert own == array("f", [6.0]) * elements
+                ranks.broadcast(own, root=1).wait()
+                got = array("f", [0.0]) * (3 * elements)
+                ranks.all_gather(own, got).wait()
+                assert got == array("f", [6.0]) * (3 * elements)
+            print("done")
+        """,
+    )
+    assert said == ["done"] * 3
