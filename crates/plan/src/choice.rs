@@ -178,10 +178,8 @@ pub fn choose(phases: &[Phase<'_>]) -> Choice {
         let fewest = (0..options[at].len()).filter(is_alike).min_by_key(|&option| messages(option));
         picks[at] = fewest.unwrap_or(picks[at]);
     }
-    let chosen = |((phase, options), &pick): ((&Phase<'_>, &Vec<(Candidate, Cost)>), &usize)| {
-        phase.named.is_none().then(|| options[pick].0)
-    };
-    let candidates = phases.iter().zip(&options).zip(&picks).map(chosen).collect();
+    let chosen = |(at, phase): (usize, &Phase<'_>)| phase.named.is_none().then(|| options[at][picks[at]].0);
+    let candidates = phases.iter().enumerate().map(chosen).collect();
     Choice { candidates, time: time(&picks) }
 }
 

@@ -9,6 +9,7 @@ mod bound;
 mod chosen;
 mod ground;
 mod named;
+mod turns;
 
 use crate::scenario::{Collectives, Network, Order, Schedulers};
 use crate::watch::Watch;
@@ -24,6 +25,7 @@ use syncline_fabric::Fabric;
 use syncline_plan::{Algorithm, Grid, choice, registry};
 use syncline_units::{Bytes, CollectiveKind, Extent, NpuId, Rate, Turn};
 use syncline_workload::{Role, RoleId, TaskKind, Workload};
+use turns::Turns;
 
 /// Tasks between two looks at the clock.
 const LOOK: usize = 1 << 8;
@@ -57,6 +59,8 @@ struct Planner<'a> {
     /// The user's own plans.
     own: BTreeMap<CollectiveKind, Arc<dyn Algorithm>>,
     lanes: Vec<Lanes>,
+    /// What the algorithms along each axis have in common.
+    turns: Turns,
     /// The network along each axis of a role's groups, for the choice of algorithms.
     along: BTreeMap<RoleId, Vec<choice::Network>>,
     bounds: Bounds,
@@ -80,6 +84,7 @@ pub(crate) fn plans(
     watch: &Watch<'_>,
 ) -> Result<Plans> {
     let mut planner = Planner::new(Ground::new(spec, fabric, placement, network))?;
+    planner.settle_turns(workload);
     let mut known: BTreeMap<(u16, CollectiveKind, Bytes), u32> = BTreeMap::new();
     let (mut plans, mut chosen) = (Vec::new(), Vec::new());
     let mut errors = Diagnostics::new();
@@ -231,6 +236,7 @@ impl<'a> Planner<'a> {
             named,
             own,
             lanes,
+            turns: Turns::default(),
             along: BTreeMap::new(),
             bounds: Bounds::default(),
             used: BTreeSet::new(),
@@ -253,14 +259,11 @@ impl<'a> Planner<'a> {
         kind: CollectiveKind,
         bytes: Bytes,
     ) -> Result<(CollectivePlan, Vec<bool>)> {
-        let spec = self.ground.spec;
-        let element = if bytes.0.is_multiple_of(spec.element.0) { spec.element.0 } else { 1 };
-        let whole = Extent::whole(bytes.0 / element);
-        let wanted = spec.chunks_of.get(&kind).copied().unwrap_or(spec.chunks);
         self.has.insert(kind);
-        let most = (bytes.0 / spec.min_chunk.0.max(1)).clamp(1, u64::from(wanted)) as u32;
-        size::chunks(u64::from(most).min(whole.len().div_ceil(u64::from(role.size()))))?;
-        let chunks = chunks(whole, most, role.size());
+        let element = self.element(bytes);
+        let count = self.chunk_count(role, kind, bytes);
+        size::chunks(count.into())?;
+        let chunks = chunks(Extent::whole(bytes.0 / element), count, role.size());
         let (phases, chosen) = match self.own.get(&kind) {
             Some(algorithm) => (vec![self.flat(role, kind, Arc::clone(algorithm))?], vec![false]),
             None => self.phases(&Collective { role, id, kind, bytes, chunks: chunks.len() as u32 })?,
@@ -269,6 +272,21 @@ impl<'a> Planner<'a> {
             bound::Planned { role, id, phases: &phases, chunks: &chunks, element, lanes: &self.lanes };
         let bound = self.bounds.of(&self.ground, &planned);
         Ok((CollectivePlan { kind, bytes, element, chunks, phases, bound }, chosen))
+    }
+
+    /// Bytes of an element of a vector.
+    fn element(&self, bytes: Bytes) -> u64 {
+        let element = self.ground.spec.element.0;
+        if bytes.0.is_multiple_of(element) { element } else { 1 }
+    }
+
+    /// Into how many chunks a collective is cut.
+    fn chunk_count(&self, role: &Role, kind: CollectiveKind, bytes: Bytes) -> u32 {
+        let spec = self.ground.spec;
+        let wanted = spec.chunks_of.get(&kind).copied().unwrap_or(spec.chunks);
+        let large = (bytes.0 / spec.min_chunk.0.max(1)).clamp(1, u64::from(wanted)) as u32;
+        let units = (bytes.0 / self.element(bytes)).div_ceil(u64::from(role.size()));
+        units.clamp(1, u64::from(large)) as u32
     }
 
     /// One phase over the whole group.

@@ -5,7 +5,7 @@
 use super::{Collective, Planner};
 use std::sync::Arc;
 use syncline_diagnostics::Result;
-use syncline_plan::choice::{self, Candidate, Choice, Cut, Pieces, Work, choose};
+use syncline_plan::choice::{self, Choice, Cut, Pieces, Work, choose};
 use syncline_plan::{Algorithm, Composition, Grid, Phase};
 use syncline_units::{Bytes, Time};
 
@@ -18,10 +18,10 @@ pub(super) struct Planned {
 }
 
 /// A composition with what runs its phases.
-struct Composed {
+pub(super) struct Composed {
     phases: Vec<Phase>,
     named: Vec<Option<(String, Arc<dyn Algorithm>)>>,
-    choice: Choice,
+    pub(super) choice: Choice,
 }
 
 /// A later composition must be quicker by more than one part in so many.
@@ -67,7 +67,12 @@ impl Planner<'_> {
         self.used.extend(whole.filter(|whole| whole.1.name() == algorithm.name()).map(|whole| whole.0));
     }
 
-    fn composed(&mut self, of: &Collective<'_>, composition: Composition, grid: &Grid) -> Composed {
+    pub(super) fn composed(
+        &mut self,
+        of: &Collective<'_>,
+        composition: Composition,
+        grid: &Grid,
+    ) -> Composed {
         let phases = composition.phases(of.kind, grid);
         let axes = &of.role.axes;
         let name = |phase: &Phase| self.named.of(axes[phase.axis], phase.size, of.kind, phase.kind);
@@ -90,13 +95,16 @@ impl Planner<'_> {
             let cut = Cut::Into(pieces);
             Work { kind: phase.kind, ranks: phase.size, bytes, cut, network: &networks[phase.axis] }
         };
+        let from: Vec<_> =
+            phases.iter().map(|phase| self.turns.candidates(axes[phase.axis], phase.kind)).collect();
         let wanted: Vec<choice::Phase<'_>> = phases
             .iter()
             .zip(&named)
-            .map(|(phase, named)| choice::Phase {
+            .zip(&from)
+            .map(|((phase, named), from)| choice::Phase {
                 work: work(phase),
                 line: phase.axis,
-                from: &Candidate::ALL,
+                from,
                 named: named.as_ref().map(|named| &*named.1),
             })
             .collect();

@@ -1,0 +1,111 @@
+//! Algorithms by which one rank can stand for many.
+//!
+//! Ranks along an axis that do alike are simulated as one, if all plans along it follow from one rank's by the same turn
+//! ([`crate::symmetry`]). So algorithms are chosen among those with a turn in common, as long as all collectives of the job
+//! that use the axis take at most 2 % longer than with the quickest algorithm for each of them.
+
+use super::{Collective, Planner};
+use std::collections::BTreeMap;
+use syncline_plan::Grid;
+use syncline_plan::choice::Candidate;
+use syncline_units::{Bytes, CollectiveKind, Turn};
+use syncline_workload::{Axis, RoleId, TaskKind, Workload};
+
+/// What collectives may take longer, in parts of 1,000.
+const LONGER: u128 = 20;
+
+/// An axis of ranks, whichever roles lie along it: distance of neighbours, and length.
+type Line = (u32, u32);
+
+/// The turns that were settled.
+#[derive(Debug, Default)]
+pub(super) struct Turns(BTreeMap<Line, Turn>);
+
+fn line(axis: Axis) -> Line {
+    (axis.stride, axis.size)
+}
+
+impl Turns {
+    /// What may run a phase along `axis`: what has its turn, if anything has.
+    pub(super) fn candidates(&self, axis: Axis, kind: CollectiveKind) -> Vec<Candidate> {
+        let Some(&settled) = self.0.get(&line(axis)) else { return Candidate::ALL.to_vec() };
+        let has_turn = |candidate: &Candidate| candidate.algorithm().turn(kind, axis.size) == Some(settled);
+        let those: Vec<Candidate> = Candidate::ALL.into_iter().filter(has_turn).collect();
+        if those.is_empty() { Candidate::ALL.to_vec() } else { those }
+    }
+}
+
+/// A kind of collective that the job has so many times over all ranks.
+struct Demand<'a> {
+    of: Collective<'a>,
+    grid: Grid,
+    times: u128,
+    /// What each takes with the quickest algorithms.
+    quickest: u128,
+}
+
+impl Planner<'_> {
+    /// Settles the turn of each axis.
+    pub(super) fn settle_turns(&mut self, workload: &Workload) {
+        let mut demands = self.demands(workload);
+        for demand in &mut demands {
+            demand.quickest = self.takes(demand);
+        }
+        let axes =
+            demands.iter().filter(|demand| demand.of.role.is_grid()).flat_map(|demand| &demand.of.role.axes);
+        let mut lines: Vec<Line> = axes.filter(|axis| axis.size > 2).map(|&axis| line(axis)).collect();
+        lines.sort_unstable();
+        lines.dedup();
+        for along in lines {
+            let uses = |demand: &&Demand<'_>| demand.of.role.axes.iter().any(|&axis| line(axis) == along);
+            let sum = |of: &mut dyn FnMut(&Demand<'_>) -> u128| {
+                let all = demands.iter().filter(uses).map(|demand| demand.times.saturating_mul(of(demand)));
+                all.fold(0, u128::saturating_add)
+            };
+            let quickest = sum(&mut |demand| demand.quickest);
+            let most = quickest.saturating_add(quickest / 1000 * LONGER);
+            let fits = [Turn::Cyclic, Turn::Xor].into_iter().find(|&turn| {
+                self.turns.0.insert(along, turn);
+                sum(&mut |demand| self.takes(demand)) <= most
+            });
+            if fits.is_none() {
+                self.turns.0.remove(&along);
+            }
+        }
+    }
+
+    /// What a collective takes at the least with what may be chosen; nothing if no composition of it can be planned, which is
+    /// told when it is.
+    fn takes(&mut self, demand: &Demand<'_>) -> u128 {
+        let Demand { of, grid, .. } = demand;
+        let Ok(compositions) = self.named.compositions(of.role, of.kind, grid) else { return 0 };
+        let times =
+            compositions.into_iter().map(|composition| self.composed(of, composition, grid).choice.time);
+        times.min().map_or(0, |time| u128::from(time.0))
+    }
+
+    /// What the job asks for.
+    fn demands<'w>(&self, workload: &'w Workload) -> Vec<Demand<'w>> {
+        let mut times: BTreeMap<(RoleId, CollectiveKind, Bytes), u128> = BTreeMap::new();
+        for (class, graph) in (0..).zip(&workload.classes) {
+            let ranks = workload.ranks_of(class);
+            for task in &graph.tasks {
+                if let TaskKind::Collective { role, kind, bytes, .. } = task.kind {
+                    *times.entry((role, kind, bytes)).or_default() += u128::from(ranks);
+                }
+            }
+        }
+        let demand = |((id, kind, bytes), times): ((RoleId, _, _), _)| {
+            let role = &workload.roles[id.index()];
+            let sizes: Vec<u32> = role.axes.iter().map(|axis| axis.size).collect();
+            let chunks = self.chunk_count(role, kind, bytes);
+            let of = Collective { role, id, kind, bytes, chunks };
+            Some(Demand { of, grid: Grid::new(&sizes)?, times, quickest: 0 })
+        };
+        times
+            .into_iter()
+            .filter_map(demand)
+            .filter(|demand| !self.own.contains_key(&demand.of.kind))
+            .collect()
+    }
+}
