@@ -1,12 +1,12 @@
-//! The algorithms that are chosen where none is named: those that cost the least time on the network at hand.
+//! Chooses the algorithms that the user does not name: the quickest on the given network.
 //!
-//! - [`Candidate`]: the algorithms to choose from, and which of them are dangerous where packets are lost;
-//! - [`estimate`]: what a candidate takes, in closed form;
-//! - [`choose`]: the quickest for each of the phases of a collective.
+//! - [`Candidate`]: the algorithms to choose from, and which of them risk packet loss on a lossy network;
+//! - [`estimate`]: the time of a candidate, in closed form;
+//! - [`choose`]: the quickest candidate for each phase of a collective.
 //!
-//! Phases work at the same time on different chunks ([`pipeline`]). Among candidates with which it takes at most 2 %
-//! longer than with the quickest, the one with the fewest messages is chosen, then the one with the fewest peers: behind a switch
-//! and for large vectors halving-doubling or a ring in place of direct, which is as fast there and has more messages.
+//! Phases work on different chunks at the same time ([`pipeline`]). Among candidates within 2 % of the quickest ([`SLACK`]),
+//! `choose` takes the one with the fewest messages, then the one with the fewest peers. For a large vector behind a switch
+//! that is halving-doubling or a ring: direct is as fast there, but sends more messages.
 
 mod candidate;
 mod estimate;
@@ -19,79 +19,80 @@ use syncline_units::{Bytes, CollectiveKind, Rate, Time};
 pub use candidate::{Candidate, MOST_PEERS};
 pub use estimate::{Cost, estimate};
 
-/// Candidates with which a collective takes at most this much longer than with the quickest, in parts of 1,000, are as good.
-const ALIKE: u64 = 20;
-/// Looks at all phases again, after what was chosen for others has changed.
-const LOOKS: usize = 4;
+/// Choices count as equally quick if they differ by at most one part in this many: 2 %.
+pub const SLACK: u64 = 50;
+/// Most passes over the phases of a collective to improve their algorithms one by one.
+const PASSES: usize = 4;
 
-/// How the ranks of a group are joined.
+/// How the ranks of a group are connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wiring {
-    /// In rings; `both` where each ring runs both ways. Messages between ranks that are no neighbours pass others.
+    /// In rings. Messages between ranks that are not neighbours pass through the ranks between them.
     Ring {
         /// Whether rings run both ways.
         both: bool,
     },
-    /// Every two ranks have links of their own.
+    /// Each pair of ranks has links of its own.
     Full,
     /// Behind switches that are never the bottleneck.
     Switch,
-    /// By a network in which neighbours have other rates and latencies than ranks far apart.
+    /// By a graph in which rate and latency depend on the distance between ranks.
     Graph {
-        /// What each rank can send while all send far.
+        /// Rate at which each rank sends while all ranks send to distant ones.
         far: Rate,
         /// Latency to the farthest rank.
         far_latency: Time,
     },
 }
 
-/// What must be known of the network between the ranks of a group.
+/// The network between the ranks of a group, as far as estimates depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
-    /// How ranks are joined.
+    /// How ranks are connected.
     pub wiring: Wiring,
-    /// Rate of one link; on a graph, what each rank can send to the next one while all do.
+    /// Rate of one link; on a graph, the rate at which each rank sends to the next one while all ranks do.
     pub rate: Rate,
     /// Parallel links, rings or switches.
     pub count: u32,
-    /// What a message takes besides its bytes: in rings over one link, else in all.
+    /// Latency of a message: in rings per link, otherwise end to end.
     pub latency: Time,
-    /// What it takes at both ends besides, whatever the distance.
+    /// Further latency of a message at its two ends, independent of the distance.
     pub overhead: Time,
-    /// What each message keeps its sender busy besides its bytes (the gap of LogGP).
+    /// Time for which each message keeps its sender busy, besides its bytes (the gap of LogGP).
     pub gap: Time,
-    /// Rate at which a rank combines what it receives with its own data; `None` costs no time.
+    /// Rate at which a rank combines received data with its own; with `None` that takes no time.
     pub reduction: Option<Rate>,
-    /// Bytes that a port's buffer holds, where more are lost; `None` where nothing is.
-    pub burst: Option<Bytes>,
+    /// Buffer of a switch port, which drops packets when it is full; `None` if the network drops none.
+    pub buffer: Option<Bytes>,
 }
 
-/// How a vector is cut, and how many pieces are under way.
+/// How many chunks a vector is cut into, and how many of them are in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pieces {
     /// Chunks, each of which runs the whole algorithm.
     pub chunks: u32,
     /// Chunks that run at a time on each lane; 0 means no limit.
     pub active: u32,
-    /// Lanes that chunks take in turn: rings by direction, parallel links or switches.
+    /// Lanes to which chunks are dealt in turn: rings by direction, parallel links or switches.
     pub lanes: u32,
 }
 
 impl Pieces {
-    /// One piece.
+    /// One chunk.
     pub const ONE: Self = Self { chunks: 1, active: 0, lanes: 1 };
 }
 
-/// By what a vector is cut.
+/// How the chunks of a vector are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cut {
-    /// Into the same pieces, whatever the algorithm.
-    Into(Pieces),
-    /// So that no message has more bytes than `message`; as many chunks run as send `window` bytes, two at least.
-    Messages {
+pub enum Chunking {
+    /// The same chunks for every algorithm.
+    Fixed(Pieces),
+    /// The fewest chunks whose messages have at most `message` bytes each. Chunks run at the same time until their messages
+    /// fill `window`, and at least two.
+    ByMessage {
         /// Most bytes of a message.
         message: Bytes,
-        /// Bytes of messages under way.
+        /// Bytes of messages in flight.
         window: Bytes,
     },
 }
@@ -99,9 +100,9 @@ pub enum Cut {
 impl Work<'_> {
     /// The pieces for a candidate.
     fn pieces(&self, candidate: Candidate) -> Pieces {
-        match self.cut {
-            Cut::Into(pieces) => pieces,
-            Cut::Messages { message, window } => {
+        match self.chunking {
+            Chunking::Fixed(pieces) => pieces,
+            Chunking::ByMessage { message, window } => {
                 let message = message.0.max(1);
                 let chunks = self.bytes.0.div_ceil(candidate.parts(self.kind, self.ranks)).div_ceil(message);
                 let narrow = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
@@ -115,67 +116,68 @@ impl Work<'_> {
     }
 }
 
-/// A phase of a collective: what is to be done, and where.
+/// The work of one phase of a collective.
 #[derive(Clone, Copy, Debug)]
 pub struct Work<'a> {
     /// The collective of the phase.
     pub kind: CollectiveKind,
     /// Ranks of a group.
     pub ranks: u32,
-    /// Bytes of the vector, of all chunks.
+    /// Bytes of the vector, all chunks together.
     pub bytes: Bytes,
-    /// How the vector is cut.
-    pub cut: Cut,
+    /// How the vector is cut into chunks.
+    pub chunking: Chunking,
     /// The network between the ranks.
     pub network: &'a Network,
 }
 
-/// A phase whose algorithm is to be chosen, or known.
+/// A phase of a collective, with the algorithms that may run it.
 #[derive(Clone, Copy, Debug)]
 pub struct Phase<'a> {
-    /// What is to be done.
+    /// Its work.
     pub work: Work<'a>,
-    /// Phases on the same line keep the same links busy.
-    pub line: usize,
-    /// What may be chosen.
-    pub from: &'a [Candidate],
-    /// The algorithm that is named for it. One without a closed form counts as if it took no time.
+    /// Axis of the group. Phases along the same axis compete for the same links.
+    pub axis: usize,
+    /// The algorithms to choose from.
+    pub candidates: &'a [Candidate],
+    /// The algorithm that the user names for it. It is assumed to take no time if it has no closed form.
     pub named: Option<&'a dyn Algorithm>,
 }
 
-/// What was chosen.
+/// The algorithms chosen for the phases of a collective.
 #[derive(Clone, Debug)]
 pub struct Choice {
-    /// The algorithm of each phase; `None` where one is named.
+    /// The algorithm of each phase; `None` if the user names one.
     pub candidates: Vec<Option<Candidate>>,
-    /// What all phases take together, by the estimates.
+    /// Estimated time of all phases together.
     pub time: Time,
 }
 
-/// The algorithms for the phases of a collective that run one after the other, chunk by chunk.
+/// Chooses the algorithms of the phases of a collective. Each chunk runs the phases in the given order.
 pub fn choose(phases: &[Phase<'_>]) -> Choice {
     let options: Vec<_> = phases.iter().map(options).collect();
     let time = |picks: &[usize]| {
         let costs = options.iter().zip(picks).map(|(options, &pick)| options[pick].1);
-        pipeline::time(&phases.iter().map(|phase| phase.line).zip(costs).collect::<Vec<_>>())
+        pipeline::time(&phases.iter().map(|phase| phase.axis).zip(costs).collect::<Vec<_>>())
     };
-    // What is quickest for each phase alone, or hands on its first chunk soonest, then beside what the others have.
+    // Two starting points: the candidate that is quickest for each phase by itself, and the one that finishes its first
+    // chunk soonest. Both are then improved phase by phase.
     let whole: fn(&Cost) -> Time = |cost| cost.whole;
     let first: fn(&Cost) -> Time = |cost| cost.first;
-    let from = |part: fn(&Cost) -> Time| {
+    let start = |part: fn(&Cost) -> Time| {
         let alone = |options: &Vec<(Candidate, Cost)>| {
             (0..options.len()).min_by_key(|&option| part(&options[option].1)).unwrap_or(0)
         };
         improved(options.iter().map(alone).collect(), &options, &time)
     };
-    let mut picks = [whole, first].map(from).into_iter().min_by_key(|picks| time(picks)).unwrap_or_default();
+    let mut picks = [whole, first].map(start).into_iter().min_by_key(|picks| time(picks)).unwrap_or_default();
     let least = time(&picks).0;
-    let alike = least.saturating_add((u128::from(least) * u128::from(ALIKE) / 1000) as u64);
+    let most = least.saturating_add(least / SLACK);
     for (at, phase) in phases.iter().enumerate() {
         let messages =
             |option: usize| options[at][option].0.messages(phase.work.kind, phase.work.ranks.max(2));
-        let is_alike = |&option: &usize| time(&with(&picks, at, option)).0 <= alike;
-        let fewest = (0..options[at].len()).filter(is_alike).min_by_key(|&option| messages(option));
+        let is_quick = |&option: &usize| time(&with(&picks, at, option)).0 <= most;
+        let fewest = (0..options[at].len()).filter(is_quick).min_by_key(|&option| messages(option));
         picks[at] = fewest.unwrap_or(picks[at]);
     }
     let chosen = |(at, phase): (usize, &Phase<'_>)| phase.named.is_none().then(|| options[at][picks[at]].0);
@@ -183,20 +185,20 @@ pub fn choose(phases: &[Phase<'_>]) -> Choice {
     Choice { candidates, time: time(&picks) }
 }
 
-/// The picks with another one for a phase.
+/// The picks, with `option` for one phase.
 fn with(picks: &[usize], phase: usize, option: usize) -> Vec<usize> {
     let mut picks = picks.to_vec();
     picks[phase] = option;
     picks
 }
 
-/// The picks after each phase in turn has got what is best beside the others, until none changes.
+/// Gives each phase in turn the option that is best together with the picks of the others, until no pick changes.
 fn improved(
     mut picks: Vec<usize>,
     options: &[Vec<(Candidate, Cost)>],
     time: &impl Fn(&[usize]) -> Time,
 ) -> Vec<usize> {
-    for _ in 0..LOOKS * usize::from(picks.len() > 1) {
+    for _ in 0..PASSES * usize::from(picks.len() > 1) {
         let before = picks.clone();
         for at in 0..picks.len() {
             let best = (0..options[at].len()).min_by_key(|&option| time(&with(&picks, at, option)));
@@ -209,7 +211,7 @@ fn improved(
     picks
 }
 
-/// What may run a phase, with its cost.
+/// The candidates for a phase, with their costs.
 fn options(phase: &Phase<'_>) -> Vec<(Candidate, Cost)> {
     let work = &phase.work;
     if let Some(named) = phase.named {
@@ -218,14 +220,15 @@ fn options(phase: &Phase<'_>) -> Vec<(Candidate, Cost)> {
         return vec![(Candidate::Direct, cost)];
     }
     let takes = |candidate: Candidate| Some((candidate, estimate(candidate, work)?));
-    let from = || phase.from.iter().copied();
-    // One after the other, no message of an all-to-all is there earlier than all at once.
-    let at_once = from().find(|&candidate| candidate == Candidate::Direct && candidate.is_safe(work));
+    let candidates = || phase.candidates.iter().copied();
+    // In an all-to-all, sending the messages one after the other delivers none of them earlier than sending all at once.
+    let at_once = candidates().find(|&candidate| candidate == Candidate::Direct && candidate.is_safe(work));
     if let Some(direct) = at_once.filter(|_| work.kind == CollectiveKind::AllToAll) {
         return takes(direct).into_iter().collect();
     }
-    let options: Vec<_> = from().filter(|candidate| candidate.is_safe(work)).filter_map(takes).collect();
-    if options.is_empty() { from().filter_map(takes).collect() } else { options }
+    let safe = candidates().filter(|candidate| candidate.is_safe(work));
+    let options: Vec<_> = safe.filter_map(takes).collect();
+    if options.is_empty() { candidates().filter_map(takes).collect() } else { options }
 }
 
 #[cfg(test)]
@@ -233,7 +236,7 @@ mod tests {
     use super::*;
     use crate::registry::check;
 
-    fn switch(burst: Option<Bytes>) -> Network {
+    fn switch(buffer: Option<Bytes>) -> Network {
         Network {
             wiring: Wiring::Switch,
             rate: Rate::from_bytes_per_s(50_000_000_000),
@@ -242,24 +245,24 @@ mod tests {
             overhead: Time::ZERO,
             gap: Time::ZERO,
             reduction: None,
-            burst,
+            buffer,
         }
     }
 
     fn alone(work: Work<'_>) -> Candidate {
-        choose(&[Phase { work, line: 0, from: &Candidate::ALL, named: None }]).candidates[0].unwrap()
+        choose(&[Phase { work, axis: 0, candidates: &Candidate::ALL, named: None }]).candidates[0].unwrap()
     }
 
     fn name(kind: CollectiveKind, ranks: u32, bytes: u64, network: &Network) -> String {
         let pieces = Pieces { chunks: (bytes / 4096).clamp(1, 16) as u32, active: 4, lanes: 1 };
-        alone(Work { kind, ranks, bytes: Bytes(bytes), cut: Cut::Into(pieces), network })
+        alone(Work { kind, ranks, bytes: Bytes(bytes), chunking: Chunking::Fixed(pieces), network })
             .algorithm()
             .name()
             .to_owned()
     }
 
     #[test]
-    fn what_is_chosen_offers_its_collective() {
+    fn chosen_algorithms_offer_their_collective() {
         let wirings = [
             Wiring::Ring { both: true },
             Wiring::Ring { both: false },
@@ -268,8 +271,8 @@ mod tests {
             Wiring::Graph { far: Rate::from_bytes_per_s(1_000_000_000), far_latency: Time::from_ns(3000) },
         ];
         for wiring in wirings {
-            for burst in [None, Some(Bytes(0)), Some(Bytes(1 << 20))] {
-                let network = Network { wiring, ..switch(burst) };
+            for buffer in [None, Some(Bytes(0)), Some(Bytes(1 << 20))] {
+                let network = Network { wiring, ..switch(buffer) };
                 for &kind in CollectiveKind::ALL {
                     for ranks in (1..=20).chain([31, 32, 33, 64, 65, 66, 100, 128, 130]) {
                         for bytes in [0, 4, 1 << 14, 1 << 26, u64::MAX] {
@@ -278,7 +281,7 @@ mod tests {
                                 kind,
                                 ranks,
                                 bytes: Bytes(bytes),
-                                cut: Cut::Into(pieces),
+                                chunking: Chunking::Fixed(pieces),
                                 network: &network,
                             };
                             check(&*alone(work).algorithm(), kind, ranks).unwrap();
@@ -290,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_decide() {
+    fn the_choice_depends_on_size_and_wiring() {
         use CollectiveKind::{AllReduce, AllToAll, Broadcast};
         let of = |kind, ranks, bytes| name(kind, ranks, bytes, &switch(None));
         assert_eq!(of(AllReduce, 8, 4), "direct");
@@ -306,9 +309,9 @@ mod tests {
         assert_eq!(name(AllReduce, 16, 1 << 30, &ring), "ring");
     }
 
-    /// Many senders to one receiver overflow a buffer that does not hold what they have under way.
+    /// Several senders to one receiver overflow its port if the buffer does not hold all that they have in flight.
     #[test]
-    fn a_lossy_network_gets_no_incast() {
+    fn no_incast_on_a_lossy_network() {
         use CollectiveKind::{AllReduce, AllToAll, Reduce};
         let lossy = switch(Some(Bytes(1 << 20)));
         for kind in [AllReduce, AllToAll, Reduce] {

@@ -4,8 +4,8 @@
 //!
 //! - [`program`]: the primitives and the lazy form, [`Algorithm`];
 //! - [`algorithm`]: the library, one algorithm a file;
-//! - [`registry`]: algorithms by name, with parameters, and the usual one for a kind of dimension;
-//! - [`choice`]: the algorithm that is chosen where none is named, by cost;
+//! - [`registry`]: algorithms by name, with parameters, and those of hier2021 Table I by kind of dimension;
+//! - [`choice`]: the quickest algorithms on a given network, for what the user does not name;
 //! - [`compose`]: collectives over the axes of a grid, as phases;
 //! - [`verify`]: proves that a plan computes its collective (on `walk`, which runs programs against each other without
 //!   time, `symbolic`, which holds sets of contributions in place of numbers, and `causality`, which knows what happens

@@ -71,11 +71,11 @@ struct Plans {
     /// The rack of each rank, in the place of an order.
     racks: Option<Vec<u32>>,
     rules: Vec<Way>,
-    /// The network on which the quickest plan runs what no rule is for.
+    /// The network for which plans are chosen if no rule fits.
     network: Link,
 }
 
-/// What the choice of plans goes by.
+/// The network between ranks, as `Network.plain` of Python writes it.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Link {
@@ -97,7 +97,7 @@ impl Link {
             overhead: Time::ZERO,
             gap: Time::from_ns(self.message_ns),
             reduction: None,
-            burst: Some(Bytes(self.buffer)),
+            buffer: Some(Bytes(self.buffer)),
         }
     }
 }
@@ -158,8 +158,8 @@ impl Plans {
         self.rules.iter().try_for_each(|way| way.rule(world, group).map(drop))
     }
 
-    /// The book of an epoch: of a place among `ranks`. `left_out` gets the names of plans that do not offer their collective
-    /// to so many ranks.
+    /// The book of an epoch: of a place among `ranks`. `left_out` gets the plans of rules that are left out, because they do not
+    /// offer their collective to that many ranks.
     fn book(
         &self,
         seat: u32,
@@ -180,7 +180,7 @@ impl Plans {
         // Ranks that are not there have no place in the order.
         let place = |rank: &u32| ranks.iter().position(|other| other == rank).map(|place| place as u32);
         let order = racks.map_or_else(|| self.order.iter().filter_map(place).collect(), |racks| racks.order);
-        Ok(Book::new(seat, world, order, rules)?.choosing(self.network.network()))
+        Ok(Book::new(seat, world, order, rules)?.with_network(self.network.network()))
     }
 }
 

@@ -84,21 +84,21 @@ pub struct Rule {
 /// Where a plan comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Source {
-    /// The rule of that number.
+    /// The rule with this index.
     Rule(usize),
-    /// It was chosen for a collective.
+    /// The choice for a collective.
     Chosen(CollectiveKind, Candidate),
 }
 
 /// Source, seat, and whether contributions are combined in the order of seats.
 type Key = (Source, u32, bool);
 
-/// Plans that were chosen, by collective and number of binary digits of its bytes.
+/// Chosen plans, by collective and number of binary digits of its size in bytes.
 type Chosen = BTreeMap<(CollectiveKind, u32), Candidate>;
 
-/// Most bytes of a message of plans that are chosen.
+/// Most bytes of a message in a chosen plan.
 const MESSAGE: u64 = 64 << 10;
-/// Bytes that a lane has under way to a peer, for the choice of plans.
+/// Bytes that a lane has in flight to a peer, as the choice of plans assumes.
 const WINDOW: u64 = 512 << 10;
 
 /// Plans that were compiled.
@@ -114,7 +114,7 @@ pub struct Book {
     /// What members are called.
     names: Vec<u32>,
     rules: Vec<Rule>,
-    /// The network on which the quickest plan runs what no rule is for.
+    /// The network for which plans are chosen if no rule fits; without it every operation needs a rule.
     network: Option<Network>,
     scripts: Mutex<Scripts>,
     chosen: Mutex<Chosen>,
@@ -149,9 +149,9 @@ impl Book {
         })
     }
 
-    /// The same, where the quickest plan on a network runs what no rule is for. All members say the same network.
+    /// Runs operations that no rule fits by the quickest plan on `network`, which must be the same on all members.
     #[must_use]
-    pub fn choosing(mut self, network: Network) -> Self {
+    pub fn with_network(mut self, network: Network) -> Self {
         self.network = Some(network);
         self
     }
@@ -236,8 +236,8 @@ impl Book {
         Ok(Arc::new(Shape { operation: *operation, script, cut, digest, ranks, seats: places }))
     }
 
-    /// The quickest plan for an operation, where there is a network to choose for. Sizes with the same number of binary digits
-    /// have one plan, so that a choice is seldom made.
+    /// The quickest plan for an operation, if the network is known. Sizes with the same number of binary digits share one
+    /// plan, so that a choice is seldom made.
     fn choose(&self, operation: &Operation) -> Option<(Source, Rule)> {
         let network = self.network.as_ref()?;
         let kind = operation.kind;
@@ -245,9 +245,9 @@ impl Book {
         let known = self.chosen().get(&(kind, digits)).copied();
         let candidate = known.or_else(|| {
             let bytes = Bytes(1u64.checked_shl(digits).map_or(u64::MAX, |above| above - 1));
-            let cut = choice::Cut::Messages { message: Bytes(MESSAGE), window: Bytes(WINDOW) };
-            let work = Work { kind, ranks: self.ranks, bytes, cut, network };
-            let phase = Phase { work, line: 0, from: &Candidate::ALL, named: None };
+            let chunking = choice::Chunking::ByMessage { message: Bytes(MESSAGE), window: Bytes(WINDOW) };
+            let work = Work { kind, ranks: self.ranks, bytes, chunking, network };
+            let phase = Phase { work, axis: 0, candidates: &Candidate::ALL, named: None };
             let candidate = choice::choose(&[phase]).candidates[0]?;
             self.chosen().insert((kind, digits), candidate);
             Some(candidate)
@@ -313,12 +313,12 @@ mod tests {
             overhead: Time::ZERO,
             gap: Time::from_ns(15_000),
             reduction: None,
-            burst: Some(Bytes(64 << 10)),
+            buffer: Some(Bytes(64 << 10)),
         }
     }
 
     #[test]
-    fn whatever_may_be_chosen_runs_on_every_seat() {
+    fn every_candidate_runs_on_every_seat() {
         for (&kind, ranks) in
             CollectiveKind::ALL.iter().flat_map(|kind| (1..=9).map(move |ranks| (kind, ranks)))
         {
@@ -338,12 +338,12 @@ mod tests {
         }
     }
 
-    /// All members choose the same, few messages for few bytes and a ring of neighbours for many; a rule goes before.
+    /// All members choose the same plan: one with few rounds for few bytes, a ring for many. A rule takes precedence.
     #[test]
-    fn what_no_rule_is_for_is_chosen_alike() {
+    fn members_choose_the_same_plan_where_no_rule_fits() {
         use CollectiveKind::AllReduce;
         let of = |member, ranks, elements, rules: &[Rule]| {
-            let book = book(member, ranks, rules.to_vec()).choosing(network());
+            let book = book(member, ranks, rules.to_vec()).with_network(network());
             book.shape(&operation(AllReduce, elements, Association::Arrival)).unwrap()
         };
         let by = |name| Rule {
@@ -360,8 +360,8 @@ mod tests {
         }
         let ruled = of(0, 8, 1, &[by("ring")]);
         assert_ne!(ruled.digest, of(0, 8, 1, &[]).digest);
-        let unsaid =
+        let without =
             book(0, 8, Vec::new()).shape(&operation(AllReduce, 1, Association::Arrival)).unwrap_err();
-        assert!(unsaid.0[0].message.starts_with("there is no rule for"));
+        assert!(without.0[0].message.starts_with("there is no rule for"));
     }
 }

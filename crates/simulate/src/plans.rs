@@ -1,13 +1,14 @@
 //! A plan for every collective that the job uses: phases over its group's axes, an algorithm for each, chunks.
 //!
-//! - [`named`]: algorithms that the scenario names, and the composition in which all of them have a phase;
-//! - [`chosen`]: the phases of a collective with the algorithms that are named, and the quickest of the library for the others;
-//! - [`ground`]: what that choice must know of the network;
-//! - [`bound`]: a time that no execution of a plan beats.
+//! - [`named`]: algorithms that the scenario names, and the compositions in which all of them have a phase;
+//! - [`chosen`]: the phases of a collective, with the named algorithms and the quickest of the library for the others;
+//! - [`turns`]: the symmetry that the algorithms along an axis share, so that one rank can stand for many;
+//! - [`context`]: settings, fabric and placement, as plans see them;
+//! - [`bound`]: the least time that a plan can take.
 
 mod bound;
 mod chosen;
-mod ground;
+mod context;
 mod named;
 mod turns;
 
@@ -15,7 +16,8 @@ use crate::scenario::{Collectives, Network, Order, Schedulers};
 use crate::watch::Watch;
 use crate::{own_plan, size, tiers};
 use bound::Bounds;
-use ground::Ground;
+use chosen::ChosenPhase;
+use context::Context;
 use named::Named;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -27,14 +29,14 @@ use syncline_units::{Bytes, CollectiveKind, Extent, NpuId, Rate, Turn};
 use syncline_workload::{Role, RoleId, TaskKind, Workload};
 use turns::Turns;
 
-/// Tasks between two looks at the clock.
+/// Tasks between two checks of the limit on wall time.
 const LOOK: usize = 1 << 8;
 
 /// Plans, and which task uses which.
 #[derive(Debug, Default)]
 pub(crate) struct Plans {
     pub(crate) plans: Vec<CollectivePlan>,
-    /// For each phase of each plan, whether its algorithm was chosen, and not named.
+    /// For each phase of each plan, whether its algorithm was chosen rather than named.
     pub(crate) chosen: Vec<Vec<bool>>,
     pub(crate) plan_of: Vec<Vec<u32>>,
     pub(crate) dims: Vec<Lanes>,
@@ -52,14 +54,14 @@ struct Collective<'a> {
     chunks: u32,
 }
 
-/// What is the same for all plans of a scenario.
+/// Plans the collectives of a scenario one by one.
 struct Planner<'a> {
-    ground: Ground<'a>,
+    context: Context<'a>,
     named: Named<'a>,
     /// The user's own plans.
     own: BTreeMap<CollectiveKind, Arc<dyn Algorithm>>,
     lanes: Vec<Lanes>,
-    /// What the algorithms along each axis have in common.
+    /// The turn that the algorithms along each axis share.
     turns: Turns,
     /// The network along each axis of a role's groups, for the choice of algorithms.
     along: BTreeMap<RoleId, Vec<choice::Network>>,
@@ -83,7 +85,7 @@ pub(crate) fn plans(
     network: &Network,
     watch: &Watch<'_>,
 ) -> Result<Plans> {
-    let mut planner = Planner::new(Ground::new(spec, fabric, placement, network))?;
+    let mut planner = Planner::new(Context::new(spec, fabric, placement, network))?;
     planner.settle_turns(workload);
     let mut known: BTreeMap<(u16, CollectiveKind, Bytes), u32> = BTreeMap::new();
     let (mut plans, mut chosen) = (Vec::new(), Vec::new());
@@ -117,12 +119,12 @@ pub(crate) fn plans(
     Ok(Plans { plans, chosen, plan_of, dims: planner.lanes, unused })
 }
 
-/// Whether what `spec` names can be used at all on a fabric.
+/// Checks the part of `spec` that does not depend on the job.
 ///
 /// # Errors
 /// As [`plans`], as far as they do not depend on the job.
 pub(crate) fn check(spec: &Collectives, fabric: &Fabric, network: &Network) -> Result<()> {
-    Planner::new(Ground::new(spec, fabric, &[], network)).map(drop)
+    Planner::new(Context::new(spec, fabric, &[], network)).map(drop)
 }
 
 /// Warnings about keys of `collectives` that no collective of the job uses.
@@ -195,8 +197,8 @@ fn own_plan(kind: CollectiveKind, file: &str) -> Result<Arc<dyn Algorithm>> {
 }
 
 impl<'a> Planner<'a> {
-    fn new(ground: Ground<'a>) -> Result<Self> {
-        let (spec, fabric) = (ground.spec, ground.fabric);
+    fn new(context: Context<'a>) -> Result<Self> {
+        let (spec, fabric) = (context.spec, context.fabric);
         let mut errors = Diagnostics::new();
         let named = Named::new(spec, fabric).map_err(|found| errors.extend(found));
         let mut positive =
@@ -230,9 +232,9 @@ impl<'a> Planner<'a> {
         }
         errors.into_result()?;
         let named = named.expect("errors were returned");
-        let lanes = lanes(&ground);
+        let lanes = lanes(&context);
         Ok(Self {
-            ground,
+            context,
             named,
             own,
             lanes,
@@ -251,7 +253,7 @@ impl<'a> Planner<'a> {
         self.named.keys().filter(idle).map(|(_, key)| key).collect()
     }
 
-    /// The plan of a collective, and which of its phases have an algorithm that was chosen.
+    /// The plan of a collective, and for each phase whether its algorithm was chosen.
     fn plan(
         &mut self,
         role: &Role,
@@ -270,19 +272,19 @@ impl<'a> Planner<'a> {
         };
         let planned =
             bound::Planned { role, id, phases: &phases, chunks: &chunks, element, lanes: &self.lanes };
-        let bound = self.bounds.of(&self.ground, &planned);
+        let bound = self.bounds.of(&self.context, &planned);
         Ok((CollectivePlan { kind, bytes, element, chunks, phases, bound }, chosen))
     }
 
     /// Bytes of an element of a vector.
     fn element(&self, bytes: Bytes) -> u64 {
-        let element = self.ground.spec.element.0;
+        let element = self.context.spec.element.0;
         if bytes.0.is_multiple_of(element) { element } else { 1 }
     }
 
     /// Into how many chunks a collective is cut.
     fn chunk_count(&self, role: &Role, kind: CollectiveKind, bytes: Bytes) -> u32 {
-        let spec = self.ground.spec;
+        let spec = self.context.spec;
         let wanted = spec.chunks_of.get(&kind).copied().unwrap_or(spec.chunks);
         let large = (bytes.0 / spec.min_chunk.0.max(1)).clamp(1, u64::from(wanted)) as u32;
         let units = (bytes.0 / self.element(bytes)).div_ceil(u64::from(role.size()));
@@ -293,7 +295,7 @@ impl<'a> Planner<'a> {
     fn flat(&self, role: &Role, kind: CollectiveKind, algorithm: Arc<dyn Algorithm>) -> Result<PhasePlan> {
         registry::check(&*algorithm, kind, role.size())?;
         let streams = algorithm.streams(kind, role.size());
-        let dim = tiers::count(self.ground.fabric) as u16;
+        let dim = tiers::count(self.context.fabric) as u16;
         Ok(PhasePlan {
             kind,
             size: role.size(),
@@ -318,7 +320,7 @@ impl<'a> Planner<'a> {
         };
         let weights: Vec<u32> = (0..sizes.len()).map(|axis| grid.stride(axis)).collect();
         let (mut phases, mut chosen) = (Vec::new(), Vec::new());
-        for chosen::Planned { phase, algorithm, is_chosen } in self.chosen(of, &grid)? {
+        for ChosenPhase { phase, algorithm, is_chosen } in self.choose_phases(of, &grid)? {
             chosen.push(is_chosen);
             registry::check(&*algorithm, phase.kind, phase.size)?;
             let seats = algorithm.seats(phase.size);
@@ -359,20 +361,20 @@ impl<'a> Planner<'a> {
 
     /// The accounting dimension of an axis that is no dimension of the fabric.
     fn tier(&self, role: &Role, weight: u32, size: u32) -> u16 {
-        let fabric = self.ground.fabric;
-        let tier = if self.ground.linear { tiers::of_axis(fabric, role, weight, size) } else { None };
+        let fabric = self.context.fabric;
+        let tier = if self.context.linear { tiers::of_axis(fabric, role, weight, size) } else { None };
         tier.unwrap_or_else(|| tiers::count(fabric)) as u16
     }
 }
 
 /// Scheduling queues of each dimension, and of what runs in none.
-fn lanes(ground: &Ground<'_>) -> Vec<Lanes> {
-    let queues = |natural: u32| if ground.spec.queues == 0 { natural } else { ground.spec.queues };
-    let dims = ground.fabric.dims().iter();
+fn lanes(context: &Context<'_>) -> Vec<Lanes> {
+    let queues = |natural: u32| if context.spec.queues == 0 { natural } else { context.spec.queues };
+    let dims = context.fabric.dims().iter();
     let mut lanes: Vec<Lanes> =
         dims.map(|dim| Lanes { queues: queues(dim.lanes()), ways: dim.ways() }).collect();
     // What runs in no dimension of its own takes as many lanes as the richest dimension has, both ways round.
     let most = lanes.iter().map(|dim| dim.queues).max().unwrap_or(1);
-    lanes.resize(tiers::count(ground.fabric) + 1, Lanes { queues: queues(most.max(2)), ways: 2 });
+    lanes.resize(tiers::count(context.fabric) + 1, Lanes { queues: queues(most.max(2)), ways: 2 });
     lanes
 }

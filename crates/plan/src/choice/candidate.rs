@@ -1,9 +1,9 @@
 //! The algorithms to choose from.
 //!
-//! Two are left out where they are dangerous. A rank talks to [`MOST_PEERS`] others at once and no more, unless each has a
-//! link of its own. Where a network loses what its buffers do not hold ([`Network::burst`](super::Network::burst)), no two
-//! ranks send to one at a time, unless all that they can have under way fits the buffer: several senders to one receiver
-//! overflow its port, and then wait for time-outs (incast; Phanishayee et al., FAST 2008).
+//! Two rules exclude candidates. A rank exchanges messages with at most [`MOST_PEERS`] others at once, unless it has a link
+//! to each. On a network that drops packets ([`Network::buffer`](super::Network::buffer)), several ranks send to one at the
+//! same time only if the buffer holds all that they can have in flight: otherwise they overflow the receiver's port and wait
+//! for retransmission time-outs (incast; Phanishayee et al., FAST 2008).
 
 use super::{Wiring, Work};
 use crate::algorithm::{Direct, DoubleBinaryTree, HalvingDoubling, Ring, Shape, Tree};
@@ -17,7 +17,7 @@ pub const MOST_PEERS: u32 = 64;
 /// Fan-out of the wider tree.
 const WIDE: NonZeroU32 = NonZeroU32::new(4).expect("not zero");
 
-/// An algorithm of which the cost is known.
+/// An algorithm whose cost has a closed form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Candidate {
     /// [`crate::algorithm::ring`].
@@ -65,12 +65,12 @@ impl Candidate {
         }
     }
 
-    /// Whether the whole vector goes along a tree.
+    /// Whether it sends whole chunks along a tree.
     pub(super) fn is_tree(self) -> bool {
         matches!(self, Self::Tree | Self::WideTree | Self::Binomial | Self::DoubleBinaryTree)
     }
 
-    /// Messages that the ranks send on average for one chunk, for comparison.
+    /// Mean number of messages that a rank sends for one chunk, to compare candidates by.
     pub(super) fn messages(self, kind: CollectiveKind, ranks: u32) -> u32 {
         use CollectiveKind::{AllReduce, Broadcast, Reduce};
         let passes = if kind == AllReduce { 2 } else { 1 };
@@ -82,26 +82,27 @@ impl Candidate {
         }
     }
 
-    /// Into how many parts the largest message cuts a chunk.
+    /// How many times the largest message fits into a chunk.
     pub(super) fn parts(self, kind: CollectiveKind, ranks: u32) -> u64 {
         match (self, kind) {
             (Self::DoubleBinaryTree, _) => 2,
             (_, CollectiveKind::Broadcast | CollectiveKind::Reduce) => 1,
             (Self::HalvingDoubling, _) if ranks.is_power_of_two() => 2,
-            // A rank that acts for two is sent the whole of theirs.
+            // A rank that acts for two receives the other's whole chunk.
             (Self::HalvingDoubling, _) => 1,
             _ if self.is_tree() => 1,
             _ => u64::from(ranks.max(1)),
         }
     }
 
-    /// The most ranks that send to one at a time. On its way back, an all-reduce along a tree has the parent as a sender, too.
+    /// The most ranks that send to one at the same time. In an all-reduce along a tree, that includes the parent, which sends
+    /// the result back.
     fn senders(self, kind: CollectiveKind, ranks: u32) -> u32 {
         use CollectiveKind::{AllReduce, Broadcast};
         let parent = u32::from(kind == AllReduce);
         match (self, kind) {
             (Self::Ring | Self::HalvingDoubling | Self::Pairwise, _) => 1,
-            // Every rank has a parent in each of the two trees.
+            // Each rank has a parent in both trees.
             (Self::DoubleBinaryTree, _) => 2 + 2 * parent,
             (_, Broadcast) => 1,
             (Self::Binomial, _) => ranks.ilog2() + 1,
@@ -111,12 +112,12 @@ impl Candidate {
         }
     }
 
-    /// The most ranks that one exchanges messages with at a time.
+    /// The most ranks with which one exchanges messages at the same time.
     fn peers(self, ranks: u32) -> u32 {
         if self == Self::Direct { ranks - 1 } else { 2 }
     }
 
-    /// Whether the network can be trusted to carry what would be under way at a time.
+    /// Whether the rules of this module allow it for `work`.
     pub(super) fn is_safe(self, work: &Work<'_>) -> bool {
         let &Work { kind, ranks, bytes, network, .. } = work;
         let pieces = work.pieces(self);
@@ -127,13 +128,13 @@ impl Candidate {
             return false;
         }
         let senders = self.senders(kind, ranks);
-        let Some(burst) = network.burst.filter(|_| senders > 1) else { return true };
+        let Some(buffer) = network.buffer.filter(|_| senders > 1) else { return true };
         let message = bytes.0.div_ceil(self.parts(kind, ranks));
-        let under_way = match pieces.active {
+        let in_flight = match pieces.active {
             0 => pieces.chunks,
             active => active.saturating_mul(pieces.lanes).min(pieces.chunks),
         };
         let piece = message.div_ceil(u64::from(pieces.chunks.max(1)));
-        u64::from(senders).saturating_mul(piece).saturating_mul(under_way.into()) <= burst.0
+        u64::from(senders).saturating_mul(piece).saturating_mul(in_flight.into()) <= buffer.0
     }
 }

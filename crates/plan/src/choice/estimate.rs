@@ -1,54 +1,55 @@
-//! What a collective takes by each candidate, in closed form.
+//! Closed forms for the time of a collective by each candidate.
 //!
 //! One chunk goes through *rounds*. In a round it keeps the busiest link *busy* for some time, and its last message
-//! arrives a *latency* after that. With `j` chunks in flight, a round takes `max(j busy, busy + latency)`: the link is
-//! either never idle, or waits for what comes back. Chunks run in waves of as many as may be under way on a lane, so the
-//! whole takes the sum over waves and rounds (Thakur, Rabenseifner and Gropp, IJHPCA 2005, have rounds of a single chunk).
+//! arrives a *latency* later. With `j` chunks in flight, a round takes `max(j busy, busy + latency)`: either the link is
+//! never idle, or it waits for the next round of the first chunk. Chunks run in waves, each of as many as may be in flight on
+//! a lane; the total is the sum over waves and rounds. For a single chunk these are the formulas of Thakur, Rabenseifner and
+//! Gropp (IJHPCA 2005).
 //!
-//! What goes along a tree is in [`super::tree`].
+//! [`super::tree`] has the times along trees and chains.
 
 use super::{Candidate, Network, Pieces, Wiring, Work};
 use syncline_units::{Bytes, CollectiveKind, Rate, Time};
 
-/// What a collective takes, where all ranks begin at once.
+/// The time of a collective whose ranks all begin at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
-    /// Until all chunks are done.
+    /// Time until all chunks are done.
     pub whole: Time,
-    /// Until the first chunk is done.
+    /// Time until the first chunk is done, with others in flight.
     pub first: Time,
-    /// A chunk with no others beside it.
+    /// Time of a chunk with no others in flight.
     pub alone: Time,
-    /// As long as a chunk keeps the busiest link busy.
+    /// Time for which a chunk keeps the busiest link busy.
     pub each: Time,
     /// Chunks that follow each other over the same links.
     pub chunks: u64,
-    /// Chunks that are done at about the same time.
+    /// Chunks that finish at about the same time.
     pub burst: u64,
 }
 
 impl Cost {
-    /// As long as all chunks keep the busiest link busy.
+    /// Time for which all chunks together keep the busiest link busy.
     pub fn busy(&self) -> Time {
         Time(self.each.0.saturating_mul(self.chunks))
     }
 }
 
-/// Rounds that are alike.
+/// Several equal rounds.
 #[derive(Clone, Copy, Debug, Default)]
 struct Round {
     times: u64,
-    /// Time of the busiest link, in picoseconds.
+    /// Time for which a chunk keeps the busiest link busy, in picoseconds.
     busy: u64,
-    /// From then until the last message is there and combined.
+    /// Time from then until the last message has arrived and is combined, in picoseconds.
     latency: u64,
 }
 
-/// Longest time of a message, in picoseconds: so that no sum of a few overflows.
+/// Longest time of a message, in picoseconds: sums of a few such times do not overflow.
 const LONGEST: u64 = u64::MAX >> 8;
 
-/// The time of a phase by a candidate. `None` where the candidate does not offer the collective, or would take links of ranks
-/// between two others for most messages ([`Candidate::HalvingDoubling`] in a ring).
+/// The cost of a phase by a candidate. `None` if the candidate does not offer the collective, if its cost is not known
+/// there, as that of [`Candidate::HalvingDoubling`] in a ring, or if it equals another candidate.
 pub fn estimate(candidate: Candidate, work: &Work<'_>) -> Option<Cost> {
     let &Work { kind, ranks, bytes, network, .. } = work;
     let pieces = work.pieces(candidate);
@@ -74,14 +75,14 @@ pub(super) struct Case<'a> {
     pub(super) network: &'a Network,
 }
 
-/// How long `bytes` take at `rate`, in picoseconds; no time at a rate of zero, which is refused elsewhere.
+/// Transfer time of `bytes` at `rate`, in picoseconds; 0 at a rate of zero, which other checks refuse.
 pub(super) fn at(rate: Rate, bytes: u64) -> u64 {
     rate.transfer_time(Bytes(bytes)).map_or(0, |time| time.0).min(LONGEST)
 }
 
 impl Case<'_> {
-    /// Messages over a link of a ring, where every rank sends one to each other rank: by the busier direction, and on
-    /// average of both.
+    /// Messages over a link of a ring if every rank sends one to each other rank: in the busier direction, and as the mean
+    /// of both.
     fn hops(&self, both: bool) -> (u64, u64) {
         let n = u64::from(self.ranks);
         if !both {
@@ -105,17 +106,17 @@ impl Case<'_> {
         latency.0.saturating_mul(links.into()).saturating_add(overhead.0).min(LONGEST)
     }
 
-    /// The time in which a rank combines `bytes` with its own data, in a round that reduces.
+    /// Time for a rank to combine `bytes` with its own data; 0 in a round that does not reduce.
     pub(super) fn reduction(&self, reduces: bool, bytes: u64) -> u64 {
         self.network.reduction.filter(|_| reduces).map_or(0, |rate| at(rate, bytes))
     }
 
-    /// How long `messages` of `bytes` in all keep a link busy at `rate`.
+    /// Time for which `messages` messages with `bytes` bytes together keep a link busy at `rate`.
     pub(super) fn sends(&self, rate: Rate, bytes: u64, messages: u64) -> u64 {
         at(rate, bytes).saturating_add(self.network.gap.0.saturating_mul(messages)).min(LONGEST)
     }
 
-    /// What each rank can send far, over one link.
+    /// Rate at which each rank sends to distant ones, over one link.
     pub(super) fn far(&self) -> Rate {
         match self.network.wiring {
             Wiring::Graph { far, .. } => far,
@@ -123,7 +124,7 @@ impl Case<'_> {
         }
     }
 
-    /// The farthest rank.
+    /// Distance to the farthest rank.
     fn farthest(&self) -> u32 {
         match self.network.wiring {
             Wiring::Ring { both: true } => self.ranks / 2,
@@ -131,7 +132,7 @@ impl Case<'_> {
         }
     }
 
-    /// The passes of a collective over all blocks: whether each reduces.
+    /// The passes of a collective over all blocks; true for those that reduce.
     fn passes(&self) -> &'static [bool] {
         match self.kind {
             CollectiveKind::AllReduce => &[true, false],
@@ -165,7 +166,7 @@ impl Case<'_> {
         }
     }
 
-    /// One round with all others.
+    /// One round, in which each rank sends to all others at once.
     fn at_once(&self, reduces: bool) -> Round {
         let block = self.chunk.div_ceil(self.ranks.into());
         let peers = u64::from(self.ranks - 1);
@@ -190,7 +191,7 @@ impl Case<'_> {
         Round { times: 1, busy, latency: self.latency(self.farthest()) + combine }
     }
 
-    /// `N - 1` rounds, each with the rank that is one place farther on.
+    /// `N - 1` rounds: in round `i` each rank sends to the one `i` places on.
     fn one_by_one(&self) -> Vec<Round> {
         let block = self.chunk.div_ceil(self.ranks.into());
         let combine = self.reduction(self.kind != CollectiveKind::AllToAll, block);
@@ -224,7 +225,7 @@ impl Case<'_> {
             }
         };
         let mut rounds = Vec::new();
-        // A rank that acts for two hands on the blocks of both: at most three quarters of what it holds.
+        // A rank that acts for two passes on the blocks of both: at most three quarters of what it holds.
         let held = |step: u32| if even { whole >> step } else { (whole >> step) + (whole >> (step + 1)) };
         for &reduces in self.passes() {
             if !even && reduces {
@@ -238,7 +239,7 @@ impl Case<'_> {
         rounds
     }
 
-    /// Chunks of a lane, those of them that are under way at a time, where `shared` lanes have the same links.
+    /// Chunks of a lane, and how many of them are in flight at a time. `shared` lanes use the same links and count as one.
     pub(super) fn lane(&self, shared: bool) -> (u64, u64) {
         let Pieces { chunks, active, lanes } = self.pieces;
         let (chunks, lanes) = (u64::from(chunks.max(1)), u64::from(lanes.max(1)));
@@ -248,7 +249,7 @@ impl Case<'_> {
         (of_lane, most.clamp(1, of_lane))
     }
 
-    /// Whether lanes share links: whatever is sent to all others at once takes those of all lanes.
+    /// Whether lanes share links: a rank that sends to all others at once uses the links of all lanes.
     pub(super) fn shares(&self, candidate: Candidate) -> bool {
         match self.network.wiring {
             Wiring::Full => candidate != Candidate::Ring && self.pieces.lanes > self.network.count,
@@ -270,10 +271,10 @@ impl Case<'_> {
         let rest = (chunks - 1) % active + 1;
         let waves = wave(active, rounds).saturating_mul((chunks - rest) / active);
         let last = rounds.last().copied().unwrap_or_default();
-        // What comes after the last round of the first chunk: the others, or the latency, whichever that does not hold.
+        // The last round ends a latency after the last chunk has left the busiest link; `wave` counts the longer of the two only.
         let tail = last.latency.min(last.busy.saturating_mul(rest - 1));
         let whole = waves.saturating_add(wave(rest, rounds)).saturating_add(tail);
-        // In its last round the first chunk waits for no other.
+        // In its last round the first chunk does not wait for others.
         let own = Round { times: 1, ..last };
         let first = wave(active, rounds).saturating_sub(wave(active, &[own])).saturating_add(wave(1, &[own]));
         let busy = rounds.iter().map(|round| round.busy.saturating_mul(round.times));
@@ -292,12 +293,12 @@ impl Case<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::choice::Cut;
+    use crate::choice::Chunking;
 
-    /// Thakur, Rabenseifner and Gropp (2005), sections 4.1 to 4.5, of a single chunk: `alpha` a message, `beta` a byte, `gamma`
-    /// a byte that is combined.
+    /// Thakur, Rabenseifner and Gropp (2005), sections 4.1 to 4.5, for a single chunk: `alpha` per message, `beta` per byte,
+    /// `gamma` per byte combined.
     #[test]
-    fn one_chunk_takes_what_the_literature_says() {
+    fn one_chunk_takes_as_long_as_in_the_literature() {
         use CollectiveKind::{AllGather, AllReduce, Broadcast, ReduceScatter};
         let (alpha, beta, gamma) = (1_000_000, 20, 10);
         let network = Network {
@@ -308,13 +309,13 @@ mod tests {
             overhead: Time::ZERO,
             gap: Time::ZERO,
             reduction: Some(Rate::from_bytes_per_s(1_000_000_000_000 / gamma)),
-            burst: None,
+            buffer: None,
         };
         for p in [2u64, 4, 8, 16, 64] {
             let n = p * 1000;
             let of = |candidate, kind| {
-                let cut = Cut::Into(Pieces::ONE);
-                let work = Work { kind, ranks: p as u32, bytes: Bytes(n), cut, network: &network };
+                let chunking = Chunking::Fixed(Pieces::ONE);
+                let work = Work { kind, ranks: p as u32, bytes: Bytes(n), chunking, network: &network };
                 estimate(candidate, &work).unwrap().whole.0
             };
             let (lg, moved) = (u64::from(p.ilog2()), (p - 1) * n / p);

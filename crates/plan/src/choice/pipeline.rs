@@ -1,23 +1,24 @@
-//! What phases take that run one after the other for each chunk, and at the same time for different chunks.
+//! The time of a pipeline of phases: each chunk runs them one after the other, and different chunks run different phases at
+//! the same time.
 //!
-//! Some phase is the slowest: it begins when the phases before it have handed on their first chunk, and what comes after it
-//! still has to do with its last chunks when it ends. Phases that keep the same links busy, such as a reduce-scatter and
-//! the all-gather that follows it, are the slowest together.
+//! The slowest phase decides. It begins when the phases before it have finished their first chunk, and the phases behind it
+//! still process its last chunks when it ends. Phases along one axis, such as a reduce-scatter and the all-gather that
+//! follows it, compete for the same links, so their times add up.
 
 use super::estimate::Cost;
 use syncline_units::Time;
 
-/// The time of all phases; each has its line, which stands for the links that it keeps busy.
+/// The time of all phases, given as axis and cost.
 pub(super) fn time(phases: &[(usize, Cost)]) -> Time {
     let mut before = 0u64;
     let mut most = 0;
-    for (from, (line, cost)) in phases.iter().enumerate() {
-        // The slowest alone, then with each later phase on its line.
+    for (from, (axis, cost)) in phases.iter().enumerate() {
+        // This phase by itself, then together with each later phase along its axis.
         let mut slowest = before.saturating_add(cost.whole.0);
         most = most.max(slowest.saturating_add(drain(cost, &phases[from + 1..])));
         let mut between = 0u64;
         for (to, (other, next)) in phases.iter().enumerate().skip(from + 1) {
-            if other != line {
+            if other != axis {
                 between = between.saturating_add(next.alone.0);
                 continue;
             }
@@ -30,7 +31,7 @@ pub(super) fn time(phases: &[(usize, Cost)]) -> Time {
     Time(most)
 }
 
-/// What phases still have to do when the one before them ends: with one chunk, or with as many as come at once.
+/// How long the later phases still take when `slowest` ends: they process the chunks that it finishes last, one or a burst.
 fn drain(slowest: &Cost, later: &[(usize, Cost)]) -> u64 {
     let more = slowest.burst.saturating_sub(1);
     let rest = |cost: &Cost| cost.alone.0.saturating_add(cost.each.0.saturating_mul(more.min(cost.chunks)));

@@ -1,8 +1,8 @@
-//! What a collective takes along a tree, or along a chain of ranks.
+//! The time of a collective along a tree, or along a chain of ranks.
 //!
-//! A broadcast follows its tree rank by rank: a rank sends on when it has received, one child after the other where these share
-//! a link. Further chunks follow as fast as the busiest link lets them. A reduce is a broadcast backwards, an all-reduce
-//! along a tree is both.
+//! A broadcast is simulated rank by rank for one chunk: a rank forwards the chunk once it has it, to one child after the other
+//! if they share a link. Further chunks follow as fast as the busiest link allows. A reduce is a broadcast backwards; an
+//! all-reduce along a tree is a reduce and a broadcast.
 
 use super::estimate::{Case, Cost};
 use super::{Candidate, MOST_PEERS, Wiring};
@@ -10,10 +10,10 @@ use crate::program::{Algorithm, Op, Seat, program};
 use std::collections::VecDeque;
 use syncline_units::{CollectiveKind, Time};
 
-/// Most ranks of which a tree is followed rank by rank.
+/// Most ranks for which a tree is followed rank by rank.
 const FOLLOWED: u32 = 1 << 14;
 
-/// What follows one link of rank 0 in a broadcast of one chunk.
+/// The ranks that a broadcast of one chunk reaches over one link of rank 0.
 #[derive(Clone, Debug)]
 struct Branch {
     stream: u32,
@@ -22,12 +22,12 @@ struct Branch {
     /// When the first and the last rank have the chunk.
     earliest: u64,
     latest: u64,
-    /// Ranks that send on, and in which direction.
+    /// Ranks that send, and in which direction.
     senders: Vec<(u32, usize)>,
 }
 
-/// Times of a branch for one chunk: until the first and the last rank have it, of the link of rank 0, and of the busiest link
-/// behind that.
+/// Times of a branch for one chunk: until the first and the last rank have it, and for which it keeps busy the link of rank 0
+/// (`root`) and the busiest link behind that (`inner`).
 #[derive(Clone, Copy, Debug)]
 struct Way {
     earliest: u64,
@@ -36,10 +36,10 @@ struct Way {
     inner: u64,
 }
 
-/// Messages on the link behind each rank, by direction. In a ring, a message to a rank farther on passes several links.
+/// Messages on the link behind each rank, by direction. In a ring, a message to a distant rank passes several links.
 struct Loads {
     ranks: u32,
-    /// What each link has more than the one before.
+    /// Messages on each link, less those on the link before it.
     more: [Vec<i64>; 2],
 }
 
@@ -48,7 +48,7 @@ impl Loads {
         Self { ranks, more: [vec![0; ranks as usize], vec![0; ranks as usize]] }
     }
 
-    /// The place of a rank in the order in which a direction passes ranks.
+    /// The position of a rank in the order in which messages of a direction pass ranks.
     fn place(&self, rank: u32, direction: usize) -> usize {
         (if direction == 0 { rank } else { (self.ranks - rank) % self.ranks }) as usize
     }
@@ -84,7 +84,7 @@ impl Case<'_> {
     /// The cost of all chunks along a tree.
     pub(super) fn along_tree(&self, candidate: Candidate) -> Option<Cost> {
         let ways = match candidate {
-            // One peer at a time is the same plan as all at once.
+            // The same plan as direct.
             Candidate::Pairwise => return None,
             Candidate::Ring => vec![self.chain()],
             _ => self.ways(&*candidate.algorithm())?,
@@ -92,7 +92,7 @@ impl Case<'_> {
         ways.iter().map(|way| self.all_chunks(candidate, *way)).max_by_key(|cost| cost.whole)
     }
 
-    /// The ranks one after the other.
+    /// The times of a chain through all ranks.
     fn chain(&self) -> Way {
         let combine = self.reduction(self.kind != CollectiveKind::Broadcast, self.chunk);
         let busy = self.sends(self.network.rate, self.chunk, 1).max(combine);
@@ -100,7 +100,7 @@ impl Case<'_> {
         Way { earliest: hop, latest: hop.saturating_mul(u64::from(self.ranks - 1)), root: busy, inner: busy }
     }
 
-    /// The ways of a broadcast, by the links of rank 0.
+    /// The times of a broadcast's branches, one for each link of rank 0.
     fn ways(&self, algorithm: &dyn Algorithm) -> Option<Vec<Way>> {
         let kind = CollectiveKind::Broadcast;
         let full = self.network.wiring == Wiring::Full;
@@ -163,9 +163,9 @@ impl Case<'_> {
         }
     }
 
-    /// The cost of all chunks along a way. In a broadcast they follow each other as fast as the busiest link lets them. In
-    /// a reduce, which is one backwards, ranks at the ends send all of theirs at once, and the link of rank 0 is busy from
-    /// the first on. In an all-reduce a chunk comes back: a rank has done with it only then, and begins the next wave.
+    /// The cost of all chunks along a branch. In a broadcast they follow each other as fast as the busiest link allows. In a
+    /// reduce the leaves send all their chunks at once, and the link of rank 0 is busy from the first arrival on. In an
+    /// all-reduce each chunk comes back; only then has a rank finished it and begins the next wave.
     fn all_chunks(&self, candidate: Candidate, way: Way) -> Cost {
         let (chunks, active) = self.lane(self.shares(candidate));
         let waves_after_first = chunks.div_ceil(active) - 1;
@@ -189,10 +189,10 @@ impl Case<'_> {
         Cost { whole: Time(whole), first: alone, alone, each, chunks, burst: 1 }
     }
 
-    /// How long a wave of chunks of a reduce waits for the one before. Of two trees, a rank is a leaf of the one and combines
-    /// in the other: it has done with a chunk, and begins the next, only when what it combines has come. Simulations have
-    /// 0.7 to 1.5 of a chunk's time; where the number of ranks is odd, a latency at least. Links that no two ranks share do
-    /// not wait for each other.
+    /// How long a wave of chunks of a reduce waits for the previous one. In a double tree a rank is a leaf of one tree and
+    /// combines data in the other: it finishes a chunk, and begins the next, only when it has received that data. Simulations
+    /// show waits of 0.7 to 1.5 times a chunk's time, and at least a latency with an odd number of ranks. There is no such
+    /// wait if each pair of ranks has a link of its own.
     fn between_waves(&self, candidate: Candidate, inner: u64) -> u64 {
         if candidate != Candidate::DoubleBinaryTree {
             return 0;

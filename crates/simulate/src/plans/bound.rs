@@ -1,25 +1,25 @@
-//! A time that no run of a plan beats: its bytes over the links that they must pass, and its longest chain of messages.
+//! A lower bound on the time of a plan: its bytes over the links that they must pass, and its longest chain of messages.
 //!
 //! - [`traffic`]: how much each rank sends to which other rank, as parts of a chunk;
 //! - [`cuts`]: sets of links that these messages must pass, and which messages pass each of them;
-//! - [`Bounds`], here: what a cut and a chain take for a vector of a given length.
+//! - [`Bounds`], here: the times of cuts and chains for a vector of a given length.
 //!
-//! *Cuts.* All messages that must pass one of a set of links take at least their bytes over the sum of these links' rates
-//! (the cut-set bound of network flow), and the latency before and behind. Rates are added up only over links between
-//! which the network model may choose, so an NPU's NVLinks do not help its network card.
+//! *Cuts.* Messages that must all pass one of a set of links take at least their bytes over the sum of the links' rates (the
+//! cut-set bound of network flow), plus the latency before and behind the cut. Rates are added up only over links among which
+//! the network model may choose, so an NPU's NVLinks do not add to its network card.
 //!
-//! *Chain.* Where all ranks of a phase do alike, none ends before the longest chain of messages of one chunk
-//! ([`syncline_plan::cost::chain`]), each of which takes the least latency, and its bytes at the best rate, that any message
-//! of the phase has. A chunk goes through its phases one after the other, so their chains add up.
+//! *Chain.* If all ranks of a phase run the same program, none ends before the longest chain of dependent messages of one chunk
+//! ([`syncline_plan::cost::chain`]). Each message takes at least the least latency in the phase, and its bytes at the best
+//! rate in the phase. A chunk goes through its phases one after the other, so their chains add up.
 //!
-//! Messages count with their payload: headers and windows make a run slower than its bound. All groups that run a plan share
-//! one bound, which is that of the quickest. Only so many paths are looked up; what is left out makes the bound lower,
-//! never higher. Neither cuts nor paths depend on the vector's length, so they are found once for all lengths.
+//! Only payload counts: headers and windows make a run slower than its bound. All groups that run a plan share one bound, that
+//! of the quickest group. The number of paths looked up is limited; a path left out makes the bound lower, never higher.
+//! Neither cuts nor paths depend on the vector's length, so they are found once for all lengths.
 
 mod cuts;
 mod traffic;
 
-use super::ground::Ground;
+use super::context::Context;
 use cuts::{Cut, Survey};
 use std::collections::BTreeMap;
 use syncline_engine::{Lanes, PhasePlan};
@@ -40,11 +40,11 @@ pub(super) struct Planned<'a> {
     pub(super) lanes: &'a [Lanes],
 }
 
-/// What tells phases with different messages or paths apart: collective, ranks, weight, axes cut and gated, dimension,
+/// The properties of a phase that decide its messages and paths: collective, ranks, weight, axes cut and gated, dimension,
 /// algorithm.
 type Signature = (CollectiveKind, u32, u32, Vec<(u32, u32)>, Vec<(u32, u32)>, u16, String);
 
-/// Bounds of a scenario's plans, with the cuts that are known so far.
+/// Computes the bounds of a scenario's plans, and keeps the cuts found so far.
 #[derive(Default)]
 pub(super) struct Bounds {
     known: BTreeMap<(RoleId, Vec<Signature>), Survey>,
@@ -52,13 +52,13 @@ pub(super) struct Bounds {
 
 impl Bounds {
     /// The bound of a plan.
-    pub(super) fn of(&mut self, ground: &Ground<'_>, plan: &Planned<'_>) -> Time {
+    pub(super) fn of(&mut self, context: &Context<'_>, plan: &Planned<'_>) -> Time {
         let signature = |phase: &PhasePlan| {
             let name = phase.algorithm.name().to_owned();
             (phase.kind, phase.size, phase.weight, phase.cuts.clone(), phase.gates.clone(), phase.dim, name)
         };
         let key = (plan.id, plan.phases.iter().map(signature).collect());
-        let survey = self.known.entry(key).or_insert_with(|| Survey::new(ground, plan));
+        let survey = self.known.entry(key).or_insert_with(|| Survey::new(context, plan));
         let vector = Vector::new(plan);
         let group = |cuts: &Vec<Cut>| cuts.iter().map(|cut| vector.time(cut)).max().unwrap_or(Time::ZERO);
         let cuts = survey.groups.iter().map(group).min().unwrap_or(Time::ZERO);
@@ -80,7 +80,7 @@ impl<'a> Vector<'a> {
         Self { plan, lengths }
     }
 
-    /// What passes a cut takes at least so long.
+    /// Least time in which the plan's messages pass a cut.
     fn time(&self, cut: &Cut) -> Time {
         let phases = cut.messages.chunk_by(|one, other| one.0.phase == other.0.phase);
         let bytes = phases.map(|messages| self.bytes(messages)).fold(0, u64::saturating_add);
@@ -89,11 +89,11 @@ impl<'a> Vector<'a> {
         }
         // A time too long for the clock is no bound.
         let passing = cut.rate.transfer_time(Bytes(bytes)).unwrap_or(Time::ZERO);
-        // It is rounded up to a picosecond; the ends of flows may be rounded down.
+        // Transfer times are rounded up to a picosecond, but the ends of flows may be rounded down.
         passing.saturating_add(cut.latency).saturating_sub(Time(1))
     }
 
-    /// Bytes of all chunks in one phase, at the least, where one chunk has `messages` there.
+    /// Least bytes of all chunks in one phase, in which each chunk has `messages`.
     fn bytes(&self, messages: &[(Share, [u64; 2])]) -> u64 {
         let phase = &self.plan.phases[usize::from(messages[0].0.phase)];
         let chunk = |length: u64, way: usize| {
@@ -112,8 +112,8 @@ impl<'a> Vector<'a> {
         if back == 0 {
             return all(&|length| chunk(length, 0));
         }
-        // Chunks are dealt to queues in turn, and every other queue runs the other way round. With which queue the first
-        // chunk begins is not known; so of what no full turn holds, either way may have it.
+        // Chunks are dealt to queues in turn, and every other queue runs in the opposite direction. The queue of the first
+        // chunk is not known, so chunks beyond the last full turn may run in either direction.
         let count = self.plan.chunks.len() as u64;
         let turns = count / u64::from(lanes.queues);
         let forth = u64::from(lanes.queues) - back;
@@ -127,12 +127,12 @@ impl<'a> Vector<'a> {
     }
 }
 
-/// What the shortest chunk takes alone, message after message, in phases in which all ranks of a group do alike.
+/// Least time of the shortest chunk's chain of messages, over the phases in which all ranks of a group run the same program.
 fn chains(plan: &Planned<'_>, quickest: &[(Rate, Time)]) -> Time {
     let shortest = plan.chunks.iter().map(|chunk| chunk.len()).min().unwrap_or(0);
     let time = |(phase, &(rate, latency)): (&PhasePlan, &(Rate, Time))| {
         let message = |bytes: Bytes| match rate.transfer_time(bytes) {
-            // Packets carry nothing for a message without bytes, which arrives at once.
+            // With `packet`, an empty message sends no packet and arrives at once.
             _ if bytes == Bytes::ZERO => 0,
             passing => latency.saturating_add(passing.unwrap_or(Time::ZERO)).0,
         };

@@ -1,12 +1,11 @@
-//! Algorithms that a scenario names, and the composition in which all of them have a phase.
+//! Algorithms that a scenario names, and the compositions in which all of them have a phase.
 //!
-//! `algorithms.DIMENSION.COLLECTIVE` names the algorithm of the phases of a collective in a dimension, `default` for all
-//! dimensions that have none of their own. Some compositions carry out an all-reduce as a reduce-scatter and an
-//! all-gather: an algorithm that is named for `all_reduce` then runs both, as far as they have no name of their own and
-//! it offers them. Where it does not, the composition `auto` becomes another one, in which the dimension has an
-//! all-reduce, and any other composition is refused.
+//! `algorithms.DIMENSION.COLLECTIVE` names the algorithm of a collective in a dimension; `default` is for dimensions without an
+//! entry of their own. Some compositions carry out an all-reduce as a reduce-scatter and an all-gather: an algorithm named for
+//! `all_reduce` then runs both, unless they have entries of their own. If it offers neither, `auto` takes a composition in
+//! which the dimension has an all-reduce; a composition that the scenario names is refused.
 //!
-//! `by_shape` stands for the algorithm that hier2021 Table I has for the shape of the dimension.
+//! `by_shape` names the algorithm of hier2021 Table I for the shape of the dimension.
 
 use crate::scenario::Collectives;
 use std::collections::BTreeMap;
@@ -18,22 +17,22 @@ use syncline_plan::{Algorithm, Composition, Grid, Phase, registry};
 use syncline_units::{CollectiveKind, DimKind};
 use syncline_workload::{Axis, Role};
 
-/// The composition that is chosen by what it must offer.
+/// The quickest composition, or the first in which the named algorithms have a phase.
 const AUTO: &str = "auto";
-/// Compositions that `auto` may become: each sends at most as many bytes as the next.
+/// The compositions from which `auto` chooses: each sends at most as many bytes as the next.
 const CHOICE: [Composition; 4] = [
     Composition::Hierarchical2n,
     Composition::Hierarchical2nMerged,
     Composition::Enhanced,
     Composition::Baseline,
 ];
-/// What stands for all dimensions without a name of their own.
+/// The entry for all dimensions without one of their own.
 const DEFAULT: &str = "default";
 
-/// The name of the algorithm that the shape of a dimension decides.
+/// The algorithm of hier2021 Table I.
 const BY_SHAPE: &str = "by_shape";
 
-/// What a scenario names.
+/// The algorithms and the composition that a scenario names.
 pub(super) struct Named<'a> {
     fabric: &'a Fabric,
     /// `None` for [`BY_SHAPE`].
@@ -94,7 +93,7 @@ impl<'a> Named<'a> {
         self.algorithms.keys().map(|(dim, kind)| (*kind, format!("algorithms.{dim}.{kind}")))
     }
 
-    /// What is named for `named` along an axis, for phases of `phase`, and by which key.
+    /// The algorithm that the entry of collective `named` gives for phases of kind `phase` along an axis, and its key.
     fn find(
         &self,
         axis: Axis,
@@ -131,7 +130,7 @@ impl<'a> Named<'a> {
     /// The compositions to choose from for `kind` over the groups of a role, at least one.
     ///
     /// # Errors
-    /// An algorithm that is named for this all-reduce has no phase, where phases have none of their own names.
+    /// An algorithm named for this all-reduce has no phase in any composition that may be chosen.
     pub(super) fn compositions(
         &self,
         role: &Role,
@@ -165,8 +164,8 @@ impl<'a> Named<'a> {
         axes.flat_map(|axis| kinds.map(|kind| self.find(*axis, kind, kind))).any(|found| found.is_some())
     }
 
-    /// An axis whose named all-reduce has no phase in a composition, and its key. Where all phases of the axis have names of
-    /// their own, that is as it should be.
+    /// An axis for which an all-reduce algorithm is named that runs no phase of a composition, and its key; not if all phases
+    /// along the axis have algorithms of their own.
     fn idle(&self, composition: Composition, role: &Role, grid: &Grid) -> Option<(usize, String)> {
         let all_reduce = CollectiveKind::AllReduce;
         let phases = composition.phases(all_reduce, grid);
@@ -210,7 +209,7 @@ impl<'a> Named<'a> {
                     "collectives.all_reduce: auto, or one of {}",
                     others.iter().map(|c| c.name()).collect::<Vec<_>>().join(", ")
                 ))
-                .help("leave `collectives.all_reduce` away: a composition is then taken in which it has a phase"),
+                .help("remove `collectives.all_reduce`: a composition in which the algorithm has a phase is then chosen"),
             None => error.help(
                 "name an algorithm that offers reduce_scatter and all_gather, such as `ring`, or leave out the names of \
                  these two",

@@ -1,23 +1,21 @@
-//! Algorithms by which one rank can stand for many.
+//! Prefers algorithms with a common symmetry, so that one rank can stand for many.
 //!
-//! Ranks along an axis that do alike are simulated as one, if all plans along it follow from one rank's by the same turn
-//! ([`crate::symmetry`]). So algorithms are chosen among those with a turn in common, as long as all collectives of the job
-//! that use the axis take at most 2 % longer than with the quickest algorithm for each of them.
+//! One rank stands for all ranks of an axis if every plan along the axis looks the same from each of them after the same turn
+//! ([`crate::symmetry`]): cyclic, as of a ring, or exclusive or, as of halving-doubling. So algorithms are chosen among those
+//! with one turn, as long as the collectives of the job that use the axis take at most 2 % longer ([`SLACK`]) than with the
+//! quickest algorithm for each.
 
 use super::{Collective, Planner};
 use std::collections::BTreeMap;
 use syncline_plan::Grid;
-use syncline_plan::choice::Candidate;
+use syncline_plan::choice::{Candidate, SLACK};
 use syncline_units::{Bytes, CollectiveKind, Turn};
 use syncline_workload::{Axis, RoleId, TaskKind, Workload};
 
-/// What collectives may take longer, in parts of 1,000.
-const LONGER: u128 = 20;
-
-/// An axis of ranks, whichever roles lie along it: distance of neighbours, and length.
+/// An axis of ranks, which several roles may use: stride and size.
 type Line = (u32, u32);
 
-/// The turns that were settled.
+/// The turn of each axis on which one was agreed.
 #[derive(Debug, Default)]
 pub(super) struct Turns(BTreeMap<Line, Turn>);
 
@@ -26,7 +24,7 @@ fn line(axis: Axis) -> Line {
 }
 
 impl Turns {
-    /// What may run a phase along `axis`: what has its turn, if anything has.
+    /// The candidates for a phase along `axis`: those with the axis's turn, or all if it has none or no candidate has it.
     pub(super) fn candidates(&self, axis: Axis, kind: CollectiveKind) -> Vec<Candidate> {
         let Some(&settled) = self.0.get(&line(axis)) else { return Candidate::ALL.to_vec() };
         let has_turn = |candidate: &Candidate| candidate.algorithm().turn(kind, axis.size) == Some(settled);
@@ -35,17 +33,18 @@ impl Turns {
     }
 }
 
-/// A kind of collective that the job has so many times over all ranks.
+/// Equal collectives of a job.
 struct Demand<'a> {
     of: Collective<'a>,
     grid: Grid,
+    /// How many there are, counted at every rank.
     times: u128,
-    /// What each takes with the quickest algorithms.
+    /// Time of each with the quickest algorithms, in picoseconds.
     quickest: u128,
 }
 
 impl Planner<'_> {
-    /// Settles the turn of each axis.
+    /// Finds a turn for each axis of which the algorithms cost little more than the quickest.
     pub(super) fn settle_turns(&mut self, workload: &Workload) {
         let mut demands = self.demands(workload);
         for demand in &mut demands {
@@ -63,7 +62,7 @@ impl Planner<'_> {
                 all.fold(0, u128::saturating_add)
             };
             let quickest = sum(&mut |demand| demand.quickest);
-            let most = quickest.saturating_add(quickest / 1000 * LONGER);
+            let most = quickest.saturating_add(quickest / u128::from(SLACK));
             let fits = [Turn::Cyclic, Turn::Xor].into_iter().find(|&turn| {
                 self.turns.0.insert(along, turn);
                 sum(&mut |demand| self.takes(demand)) <= most
@@ -74,8 +73,8 @@ impl Planner<'_> {
         }
     }
 
-    /// What a collective takes at the least with what may be chosen; nothing if no composition of it can be planned, which is
-    /// told when it is.
+    /// Least time of a collective with the current candidates, in picoseconds; 0 if it cannot be planned, which is reported when
+    /// it is planned.
     fn takes(&mut self, demand: &Demand<'_>) -> u128 {
         let Demand { of, grid, .. } = demand;
         let Ok(compositions) = self.named.compositions(of.role, of.kind, grid) else { return 0 };
@@ -84,7 +83,7 @@ impl Planner<'_> {
         times.min().map_or(0, |time| u128::from(time.0))
     }
 
-    /// What the job asks for.
+    /// The collectives of a job, equal ones together.
     fn demands<'w>(&self, workload: &'w Workload) -> Vec<Demand<'w>> {
         let mut times: BTreeMap<(RoleId, CollectiveKind, Bytes), u128> = BTreeMap::new();
         for (class, graph) in (0..).zip(&workload.classes) {

@@ -1,18 +1,17 @@
-//! Sets of links that a plan's messages must pass, and which messages pass each.
+//! Cuts: sets of links that a plan's messages must pass, and the messages that pass each.
 //!
-//! Every set below holds, of each message that is booked on it, a link of every path that the message may take: bytes of these
-//! messages pass the set. Which sets are looked at decides how near the bound is, not whether it is one:
+//! A message is counted on a set if every path that it may take has a link of the set, so its bytes pass the set. Which sets are
+//! tried decides how tight the bound is, not whether it holds. They are:
 //!
 //! - a link that all paths of a message take;
-//! - the links of one tier by which paths leave an NPU, or the switch next to it, and those by which they come to one: an
-//!   NPU's NVLinks, its network card, a leaf's uplinks;
-//! - the links of one tier and direction that messages share, directly or by way of others: a pod's uplinks.
+//! - the links of one tier out of a vertex, or into one: an NPU's NVLinks, its network card, a leaf's uplinks;
+//! - the links of one tier and direction that are connected by messages that may take either: a pod's uplinks.
 //!
 //! The network model `analytical` lets no message wait between the first and the last link, so only these count there.
 
 use super::Planned;
 use super::traffic::{Sends, Share, backward, sends};
-use crate::plans::ground::Ground;
+use crate::plans::context::Context;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use syncline_engine::PhasePlan;
@@ -21,52 +20,52 @@ use syncline_fabric::parts::Way;
 use syncline_units::{DimKind, LinkId, Rate, Time, Turn};
 use syncline_workload::Role;
 
-/// Most links of paths, and instructions of programs, that are looked at for one plan.
-const LOOKED_AT: u64 = 1 << 18;
+/// Most links of paths and instructions of programs that are visited for one plan.
+const MOST_VISITED: u64 = 1 << 18;
 
-/// The same in a fabric in which one rank stands for all others.
-const LOOKED_AT_REGULAR: u64 = 1 << 15;
+/// The same in a regular fabric, where all groups are alike.
+const MOST_VISITED_REGULAR: u64 = 1 << 15;
 
-/// Of a longer path, only the links next to its ends are looked at.
+/// Of a longer path, only the links next to its ends count.
 const LONG: usize = 32;
 
-/// Links that messages must pass.
+/// A set of links, and the messages that must pass it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Cut {
     /// Sum of the links' rates.
     pub(super) rate: Rate,
-    /// Least latency from a sender to the links and from their beginning to a receiver.
+    /// Least latency from a sender to the set, plus the least from the start of its links to a receiver.
     pub(super) latency: Time,
-    /// Messages of one chunk, by direction: ascending, so that those of a phase follow each other.
+    /// Numbers of messages of one chunk by direction, sorted, so that those of a phase are adjacent.
     pub(super) messages: Vec<(Share, [u64; 2])>,
 }
 
 /// What the bound of a plan depends on, for vectors of any length.
 pub(super) struct Survey {
-    /// Cuts of each group; groups and cuts that are alike are kept once.
+    /// The cuts of each group, without duplicates.
     pub(super) groups: BTreeSet<Vec<Cut>>,
-    /// Of each phase, the best rate and the least latency that a message can have.
+    /// Best rate and least latency of a message in each phase.
     pub(super) quickest: Vec<(Rate, Time)>,
 }
 
 impl Survey {
-    pub(super) fn new(ground: &Ground<'_>, plan: &Planned<'_>) -> Self {
+    pub(super) fn new(context: &Context<'_>, plan: &Planned<'_>) -> Self {
         let role = plan.role;
         // In a regular fabric whose ranks are in order all groups are alike.
-        let regular = !ground.fabric.is_graph()
-            && !ground.fabric.is_damaged()
+        let regular = !context.fabric.is_graph()
+            && !context.fabric.is_damaged()
             && role.is_grid()
-            && role.axes.iter().all(|&axis| axis.size == 1 || ground.dim(axis).is_some());
+            && role.axes.iter().all(|&axis| axis.size == 1 || context.dim(axis).is_some());
         let groups = if regular { 1 } else { role.groups() };
-        let most = if regular { LOOKED_AT_REGULAR } else { LOOKED_AT };
+        let most = if regular { MOST_VISITED_REGULAR } else { MOST_VISITED };
         let most = most / u64::from(groups.max(1)) / plan.phases.len().max(1) as u64;
-        let (parts, counts) = (ground.fabric.parts(), ground.path_counts());
+        let (parts, counts) = (context.fabric.parts(), context.path_counts());
         let mut found =
             Self { groups: BTreeSet::new(), quickest: vec![(Rate(0), Time::MAX); plan.phases.len()] };
         let mut complete = vec![most > 0; plan.phases.len()];
         for group in 0..if most > 0 { groups } else { 0 } {
             let mut loads = Loads {
-                ground,
+                context,
                 plan,
                 group,
                 parts: &parts,
@@ -84,14 +83,14 @@ impl Survey {
         }
         for ((quickest, complete), phase) in found.quickest.iter_mut().zip(complete).zip(plan.phases) {
             if !complete {
-                *quickest = at_best(ground, role, phase, regular);
+                *quickest = at_best(context, role, phase, regular);
             }
         }
         found
     }
 }
 
-/// What names a set of links.
+/// The identity of a set of links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Place {
     /// Links of one tier out of a vertex.
@@ -99,16 +98,16 @@ enum Place {
     /// Links of one tier into a vertex.
     Into(u32, usize),
     Link(LinkId),
-    /// Links of one tier and direction that are joined with this one.
+    /// Links of one tier and direction that are joined with this link.
     Tier(usize, Way, LinkId),
 }
 
-/// What must pass a set of links.
+/// The messages that must pass a set of links.
 #[derive(Debug)]
 struct Load {
     messages: BTreeMap<Share, [u64; 2]>,
     links: BTreeSet<LinkId>,
-    /// Least latency up to the links, and from their beginning to the receiver.
+    /// Least latency up to the links, and from their start to the receiver.
     before: u64,
     behind: u64,
 }
@@ -131,7 +130,7 @@ impl Load {
     }
 }
 
-/// Which links have been joined: each leads to another one of its set, or is not listed.
+/// Sets of links (a disjoint-set forest): each link maps to its parent; roots are not listed.
 #[derive(Debug, Default)]
 struct Joined(BTreeMap<LinkId, LinkId>);
 
@@ -143,7 +142,7 @@ impl Joined {
         }
         let mut at = link;
         while at != root {
-            at = self.0.insert(at, root).expect("what is not the root leads on");
+            at = self.0.insert(at, root).expect("a link that is not a root has a parent");
         }
         root
     }
@@ -156,15 +155,15 @@ impl Joined {
     }
 }
 
-/// What the messages of one group load.
+/// Collects the messages of one group by sets of links.
 struct Loads<'a> {
-    ground: &'a Ground<'a>,
+    context: &'a Context<'a>,
     plan: &'a Planned<'a>,
     group: u32,
     parts: &'a Parts,
-    /// How many paths a message may take at once.
+    /// Numbers of paths over which a message may be spread.
     counts: &'a [u32],
-    /// Most links and instructions that are looked at in a phase, and how many have been.
+    /// Most links and instructions visited in a phase, and how many have been.
     most: u64,
     spent: u64,
     loads: BTreeMap<Place, Load>,
@@ -172,7 +171,7 @@ struct Loads<'a> {
 }
 
 impl Loads<'_> {
-    /// Books the messages of a phase, and keeps the best rate and latency; whether all of them were looked at.
+    /// Books the messages of a phase, and updates its best rate and latency. True if all messages were visited.
     fn phase(&mut self, number: u16, phase: &PhasePlan, quickest: &mut (Rate, Time)) -> bool {
         let role = self.plan.role;
         let alike = phase.turn.filter(|_| phase.gates.is_empty());
@@ -218,19 +217,19 @@ impl Loads<'_> {
         true
     }
 
-    /// All paths that a message between two ranks may take in a phase, by the direction of its chunk.
+    /// All paths that a message between two ranks may take in a phase, in one direction of chunks.
     fn paths(&mut self, phase: &PhasePlan, ends: [u32; 2], way: usize) -> Vec<Vec<LinkId>> {
-        let [from, to] = ends.map(|rank| self.ground.npu(rank));
+        let [from, to] = ends.map(|rank| self.context.npu(rank));
         let lanes = self.plan.lanes[usize::from(phase.dim)];
         let two = backward(lanes) > 0;
         let mut paths: Vec<Vec<LinkId>> = Vec::new();
         for lane in (0..lanes.queues).filter(|lane| !two || *lane as usize % 2 == way) {
             for &count in self.counts {
                 let found = if count > 1 {
-                    self.ground.fabric.routes(from, to, lane, count)
+                    self.context.fabric.routes(from, to, lane, count)
                 } else {
                     let mut path = Vec::new();
-                    if self.ground.fabric.route(from, to, lane, &mut path) { vec![path] } else { Vec::new() }
+                    if self.context.fabric.route(from, to, lane, &mut path) { vec![path] } else { Vec::new() }
                 };
                 for path in found {
                     self.spent += path.len().min(LONG) as u64;
@@ -245,7 +244,7 @@ impl Loads<'_> {
 
     /// Books messages on all sets of links that they must pass.
     fn book(&mut self, paths: &[Vec<LinkId>], share: Share, way: usize, times: u64) {
-        let inside = self.ground.waits_inside();
+        let inside = self.context.waits_inside();
         let mut places: BTreeMap<Place, Vec<usize>> = BTreeMap::new();
         for (number, path) in paths.iter().enumerate() {
             // How many links next to each end count.
@@ -258,8 +257,8 @@ impl Loads<'_> {
             let mut seen = BTreeSet::new();
             for (at, &link) in path.iter().enumerate().filter(|&(at, _)| counts(at)) {
                 let tier = self.parts.tier_number(link);
-                let ends = self.ground.fabric.link(link);
-                // Only what all paths up to here have is passed by all.
+                let ends = self.context.fabric.link(link);
+                // A set counts only if all earlier paths pass it too.
                 let mut pass = |place: Place| {
                     let passed = places.entry(place).or_default();
                     if seen.insert(place) && passed.len() == number {
@@ -274,7 +273,7 @@ impl Loads<'_> {
                 }
             }
         }
-        let fabric = self.ground.fabric;
+        let fabric = self.context.fabric;
         let latency =
             |links: &[LinkId]| links.iter().map(|&link| fabric.speed(link).1.0).fold(0, u64::saturating_add);
         for (place, passed) in places.into_iter().filter(|(_, passed)| passed.len() == paths.len()) {
@@ -296,9 +295,9 @@ impl Loads<'_> {
         }
     }
 
-    /// Keeps the best rate and the least latency of messages by these paths.
+    /// Updates the best rate and the least latency by a message over these paths.
     fn keep(&self, paths: &[Vec<LinkId>], quickest: &mut (Rate, Time)) {
-        let fabric = self.ground.fabric;
+        let fabric = self.context.fabric;
         let mut rate: u64 = 0;
         for path in paths {
             let ends = [path.first(), path.last()].into_iter().flatten();
@@ -309,7 +308,7 @@ impl Loads<'_> {
         quickest.0 = quickest.0.max(Rate(rate));
     }
 
-    /// The cuts, each sort once.
+    /// The cuts, without duplicates.
     fn cuts(mut self) -> Vec<Cut> {
         let mut loads: BTreeMap<Place, Load> = BTreeMap::new();
         for (place, load) in std::mem::take(&mut self.loads) {
@@ -319,7 +318,7 @@ impl Loads<'_> {
             };
             loads.entry(place).or_default().join(load);
         }
-        let fabric = self.ground.fabric;
+        let fabric = self.context.fabric;
         let cut = |load: Load| Cut {
             rate: Rate(load.links.iter().fold(0, |sum, &link| sum.saturating_add(fabric.speed(link).0.0))),
             latency: Time(load.before.saturating_add(load.behind)),
@@ -329,12 +328,12 @@ impl Loads<'_> {
     }
 }
 
-/// The best rate and the least latency that a message of a phase can have in any case: in a fabric whose ranks are in order
-/// it passes a link of its dimension, or two where that has switches.
-fn at_best(ground: &Ground<'_>, role: &Role, phase: &PhasePlan, regular: bool) -> (Rate, Time) {
-    let fabric = ground.fabric;
+/// Limits on the rate and latency of a phase's messages, without their paths: in a regular fabric a message passes at least one
+/// link of its dimension, or two if that has switches.
+fn at_best(context: &Context<'_>, role: &Role, phase: &PhasePlan, regular: bool) -> (Rate, Time) {
+    let fabric = context.fabric;
     let axis = role.axes.iter().find(|axis| regular && axis.dim == Some(phase.dim));
-    let speeds: Vec<(Rate, Time)> = match axis.and_then(|&axis| ground.dim(axis)) {
+    let speeds: Vec<(Rate, Time)> = match axis.and_then(|&axis| context.dim(axis)) {
         Some(dim) => {
             let links = if dim.kind == DimKind::Switch { 2 } else { 1 };
             vec![(dim.rate, Time(dim.latency.0.saturating_mul(links)))]
@@ -342,7 +341,7 @@ fn at_best(ground: &Ground<'_>, role: &Role, phase: &PhasePlan, regular: bool) -
         None if fabric.is_graph() => (0..fabric.links()).map(|id| fabric.speed(LinkId(id))).collect(),
         None => fabric.dims().iter().map(|dim| (dim.rate, dim.latency)).collect(),
     };
-    let paths = ground.path_counts().into_iter().max().unwrap_or(1);
+    let paths = context.path_counts().into_iter().max().unwrap_or(1);
     let rate = speeds.iter().map(|speed| speed.0.0).max().unwrap_or(0).saturating_mul(u64::from(paths));
     (Rate(rate), speeds.iter().map(|speed| speed.1).min().unwrap_or_default())
 }

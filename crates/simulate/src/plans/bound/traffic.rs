@@ -1,4 +1,4 @@
-//! How much each rank of a phase sends to which other rank.
+//! How much each rank of a phase sends to each other rank.
 
 use std::collections::BTreeMap;
 use syncline_engine::{Lanes, PhasePlan};
@@ -6,15 +6,15 @@ use syncline_plan::program::program;
 use syncline_plan::{Algorithm, Blocks, Buffer, Op, Seat};
 use syncline_units::CollectiveKind;
 
-/// The length of a message as a part of what its sender holds of a chunk: `count` of `of` blocks of the part of a stream.
+/// The length of a message, as a share of what its sender holds of a chunk: `count` of `of` blocks of one stream's part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Share {
-    /// Which phase of the plan.
+    /// Index of the phase in the plan.
     pub(super) phase: u16,
-    /// Streams that the vector is divided among.
+    /// Streams among which the vector is divided.
     streams: u32,
-    /// Blocks that a stream's part is first cut into, in each of which the message has its part: ranks for the output of an
-    /// all-to-all, else 1.
+    /// Equal parts into which a stream's part is cut first, of each of which the message has its share: the number of ranks
+    /// for the output of an all-to-all, else 1.
     outer: u32,
     of: u32,
     count: u32,
@@ -28,8 +28,7 @@ impl Share {
         Self { phase: number, streams, outer, of: blocks.of.max(1), count: blocks.count }
     }
 
-    /// Its bytes at the least, where the sender holds `held` elements: blocks differ by one element, and all are taken to
-    /// be of the shorter sort.
+    /// Its least bytes if the sender holds `held` elements. Blocks may differ by one element; all count as short ones.
     pub(super) fn bytes(self, held: u64, element: u64) -> u64 {
         let outer = u64::from(self.outer);
         let space = held / u64::from(self.streams) / outer * outer;
@@ -47,10 +46,11 @@ pub(super) fn backward(lanes: Lanes) -> u32 {
     if lanes.ways == 2 { lanes.queues / 2 } else { 0 }
 }
 
-/// The messages that one rank sends for each chunk of one direction: how many by receiver and length.
+/// The messages that one rank sends for a chunk: how many, by receiver and length.
 pub(super) type Sends = BTreeMap<(u32, Share), u64>;
 
-/// What the rank at coordinate `index` of phase `number` sends, and how many instructions say so. Receivers are coordinates.
+/// The messages of the rank at coordinate `index` in phase `number`, and the number of instructions read. Receivers are given
+/// by coordinate.
 pub(super) fn sends(number: u16, phase: &PhasePlan, index: u32, reverse: bool) -> (Sends, u64) {
     let algorithm: &dyn Algorithm = &*phase.algorithm;
     let (mut sends, mut ops) = (Sends::new(), 0);

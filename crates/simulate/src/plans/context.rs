@@ -1,4 +1,4 @@
-//! What the choice of a plan must know of the network between the ranks of a group.
+//! What plans depend on beside the job: settings, fabric, placement and network model.
 
 use crate::scenario::{Collectives, Network};
 use std::collections::BTreeMap;
@@ -8,12 +8,12 @@ use syncline_plan::choice::{self, Wiring};
 use syncline_units::{Bytes, DimKind, LinkId, NpuId, Rate, Time};
 use syncline_workload::{Axis, Role};
 
-/// Most ranks whose messages are routed to learn how fast a graph is.
+/// Most ranks whose messages are routed to measure a graph's rates.
 const ROUTED: u32 = 1 << 12;
 
-/// A scenario's network, as plans see it.
+/// A scenario's settings, fabric, placement and network model, as plans see them.
 #[derive(Clone, Copy)]
-pub(super) struct Ground<'a> {
+pub(super) struct Context<'a> {
     pub(super) spec: &'a Collectives,
     pub(super) fabric: &'a Fabric,
     /// NPU of each rank; empty where rank `i` is on NPU `i`.
@@ -23,7 +23,7 @@ pub(super) struct Ground<'a> {
     pub(super) linear: bool,
 }
 
-impl<'a> Ground<'a> {
+impl<'a> Context<'a> {
     /// `placement` is empty where rank `i` is on NPU `i`.
     pub(super) fn new(
         spec: &'a Collectives,
@@ -45,12 +45,12 @@ impl<'a> Ground<'a> {
         axis.dim.filter(|_| self.linear).map(|dim| &self.fabric.dims()[usize::from(dim)])
     }
 
-    /// Whether a message may have to wait for a link between its first and its last one.
+    /// Whether a message may wait for links between the first and the last of its path.
     pub(super) fn waits_inside(&self) -> bool {
         !matches!(self.network, Network::Analytical)
     }
 
-    /// Over how many paths messages are spread: several numbers where dimensions differ.
+    /// Numbers of paths over which messages are spread; several if dimensions differ.
     pub(super) fn path_counts(&self) -> Vec<u32> {
         let mut counts = match self.network {
             Network::Flow(settings) => vec![settings.paths.max(1)],
@@ -74,7 +74,7 @@ impl<'a> Ground<'a> {
             Some(dim) => {
                 let both = dim.direction == Direction::Both;
                 let (wiring, latency) = match dim.kind {
-                    // In a ring of three every two are neighbours.
+                    // In a ring of up to three, all are neighbours.
                     DimKind::Ring if both && dim.size <= 3 => (Wiring::Full, dim.latency),
                     DimKind::Ring => (Wiring::Ring { both }, dim.latency),
                     DimKind::FullyConnected => (Wiring::Full, dim.latency),
@@ -84,8 +84,8 @@ impl<'a> Ground<'a> {
                     Spread::Pair => dim.count.min(dim.size.saturating_sub(1).max(1)),
                     Spread::Lane => dim.count,
                 };
-                let burst = self.burst(&dim.name, if dim.kind == DimKind::Switch { dim.size } else { 4 });
-                choice::Network { wiring, rate: dim.rate, count, latency, overhead, gap, reduction, burst }
+                let buffer = self.buffer(&dim.name, if dim.kind == DimKind::Switch { dim.size } else { 4 });
+                choice::Network { wiring, rate: dim.rate, count, latency, overhead, gap, reduction, buffer }
             }
             None => {
                 let near = self.shifted(role, index, 1);
@@ -98,13 +98,13 @@ impl<'a> Ground<'a> {
                     overhead,
                     gap,
                     reduction,
-                    burst: self.burst("", self.ports()),
+                    buffer: self.buffer("", self.ports()),
                 }
             }
         }
     }
 
-    /// What each rank can send to the rank `by` places on along an axis while all ranks do, and the longest latency.
+    /// Rate at which each rank sends to the rank `by` places on along an axis while all ranks do, and the longest latency.
     fn shifted(&self, role: &Role, index: usize, by: u32) -> (Rate, Time) {
         let weight: u32 = role.axes[..index].iter().map(|axis| axis.size).product();
         let size = role.axes[index].size;
@@ -126,19 +126,19 @@ impl<'a> Ground<'a> {
         (Rate(flows.iter().map(share).min().unwrap_or(u64::MAX)), latency)
     }
 
-    /// Bytes that a port of a switch with so many ports holds, where more are lost.
-    fn burst(&self, dim: &str, ports: u32) -> Option<Bytes> {
+    /// Bytes that one port of a switch with `ports` ports can hold; `None` if the network drops no packets.
+    fn buffer(&self, dim: &str, ports: u32) -> Option<Bytes> {
         let Network::Packet(settings) = self.network else { return None };
         let set: &Parameters = settings.dims.get(dim).unwrap_or(&settings.all);
-        let buffer = set.buffer.filter(|_| !set.pfc())?;
+        let shared = set.buffer.filter(|_| !set.pfc())?;
         Some(match set.sharing {
-            Sharing::Even => Bytes(buffer.0 / u64::from(ports.max(1))),
-            // One port that is full leaves this part of the buffer free (Choudhury and Hahne, 1998).
-            Sharing::Dynamic => Bytes((buffer.0 as f64 * set.alpha / (1.0 + set.alpha)) as u64),
+            Sharing::Even => Bytes(shared.0 / u64::from(ports.max(1))),
+            // A single full port has this part of the buffer (Choudhury and Hahne, 1998).
+            Sharing::Dynamic => Bytes((shared.0 as f64 * set.alpha / (1.0 + set.alpha)) as u64),
         })
     }
 
-    /// Ports of the switch that has most.
+    /// Most ports of a switch.
     fn ports(&self) -> u32 {
         self.fabric.degrees().iter().skip(1).map(|level| level.most).max().unwrap_or(1)
     }
