@@ -1,8 +1,8 @@
 //! Seeded jitter: ranks that begin apart, and compute whose time varies from task to task.
 //!
 //! Every number is drawn by its place alone: the seed, the rank, the iteration and the task. It does not depend on what
-//! was drawn before, so the same task of the same rank takes the same time under every network model and plan. Each of
-//! several jobs has a seed of its own, and numbers its ranks from 0: it draws the same whatever runs beside it.
+//! was drawn before, so the same task of the same rank takes the same time under every network model and plan. If
+//! several jobs run, each has its own seed and numbers its ranks from 0, so it draws the same alone and beside others.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -17,7 +17,7 @@ const BLOCK: u128 = 16;
 /// What varies, and by how much.
 #[derive(Clone, Debug)]
 pub struct Jitter {
-    /// The first rank of each job, ascending from 0, and what the job's ranks draw from.
+    /// The first rank of each job, ascending from 0, and the job's generator.
     generators: Vec<(u32, ChaCha8Rng)>,
     start: Time,
     /// Parameters of the logarithm of the factor: mean and standard deviation. `None` where compute does not vary.
@@ -39,8 +39,7 @@ impl Jitter {
         Self { generators: vec![(0, ChaCha8Rng::seed_from_u64(seed))], start, compute }
     }
 
-    /// The same, in which ranks draw what they draw in their own job: that of each `(first rank, seed)`, ascending from 0,
-    /// where the first has number 0.
+    /// Jitter of several jobs, given as `(first rank, seed)`, ascending from rank 0: each rank draws as it does in its job alone.
     #[must_use]
     pub fn of_jobs(mut self, jobs: impl IntoIterator<Item = (u32, u64)>) -> Self {
         self.generators =
@@ -152,7 +151,7 @@ mod tests {
         }
     }
 
-    /// Ranks of joined jobs draw what they draw in their own.
+    /// Ranks of joined jobs draw the same numbers as in their job alone.
     #[test]
     fn jobs_draw_as_they_do_alone() {
         let jitter = |seed| Jitter::new(Time(1 << 40), 0.1, seed);

@@ -138,11 +138,10 @@ pub enum Order {
     Priority,
 }
 
-/// Whose chunks share a ready queue and scheduling queues, and with them `issue_threshold`, `issue_batch` and
-/// `active_chunks`.
+/// Which chunks share a ready queue and scheduling queues, and thus `issue_threshold`, `issue_batch` and `active_chunks`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Schedulers {
-    /// Those of one process group, as the communicators of NCCL run independently of each other.
+    /// Those of one process group: groups run independently of each other, as NCCL's communicators do.
     #[default]
     PerGroup,
     /// All of a rank (astra2020 IV-B).
@@ -154,7 +153,7 @@ pub enum Schedulers {
 pub struct Schedule {
     /// Which set goes first.
     pub order: Order,
-    /// Whose chunks share the next three limits.
+    /// Which chunks share the next three limits.
     pub schedulers: Schedulers,
     /// T: chunks are issued while fewer than this many are in their first phase.
     pub issue_threshold: u32,

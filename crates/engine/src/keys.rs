@@ -59,13 +59,13 @@ pub fn check(plans: &[CollectivePlan]) -> Result<()> {
     let allowed = 1u64 << most.chunk;
     Err(Diagnostic::error(
         Code::BadValue,
-        format!("a collective is cut into {chunks} chunks, more than a job can have whose collectives have steps among {ranks} ranks"),
+        format!("a collective is cut into {chunks} chunks; with phases over {ranks} ranks, at most {allowed} are possible"),
     )
     .key("collectives.chunks")
     .found(format!("{chunks} chunks"))
-    .allowed(format!("at most {allowed} chunks with steps among {ranks} ranks"))
+    .allowed(format!("at most {allowed} chunks with phases over {ranks} ranks"))
     .help(format!(
-        "set `collectives.chunks` to {allowed} or less, or raise `collectives.min_chunk`: chunks are then larger, and fewer"
+        "set `collectives.chunks` to {allowed} or less, or raise `collectives.min_chunk`, so that there are fewer, larger chunks"
     ))
     .into())
 }
@@ -211,7 +211,7 @@ mod tests {
         let found = check(&[plan(1 << 20, 62, 1 << 24)]).unwrap_err();
         let found = found.to_string();
         assert!(found.contains("is cut into 1048576 chunks"), "{found}");
-        assert!(found.contains("at most 131072 chunks with steps among 16777216 ranks"), "{found}");
+        assert!(found.contains("at most 131072 chunks with phases over 16777216 ranks"), "{found}");
         assert!(found.contains("set `collectives.chunks` to 131072 or less"), "{found}");
         assert!(check(&[plan(1 << 17, 62, 1 << 24)]).is_ok());
     }
@@ -227,7 +227,7 @@ mod tests {
             let plans = [plan(most.0, most.1, most.2)];
             prop_assume!(check(&plans).is_ok());
             let keys = Keys::new(&plans);
-            // A field decides where those before it are equal.
+            // Some leading fields are equal, so that each field comes to decide.
             let [first, mut second] = [fields[0], fields[1]];
             second.0 = if equal > 0 { first.0 } else { second.0 };
             second.1 = if equal > 1 { first.1 } else { second.1 };

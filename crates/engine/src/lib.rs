@@ -77,7 +77,7 @@ pub struct Engine<'a, N> {
     classes: Vec<ClassIndex>,
     numbers: Numbers,
     keys: Keys,
-    /// First queue of each accounting dimension in a scheduler's; two legs each.
+    /// Index of the first queue of each accounting dimension in a scheduler; each dimension has two legs.
     first_queue: Vec<u32>,
     ranks: Vec<Rank>,
     sets: Slab<Set>,
@@ -118,7 +118,7 @@ pub struct Engine<'a, N> {
     steady: Steady,
 }
 
-/// Where `rank` sits in each role, and how many schedulers it has; `scheduled` says which roles have collectives.
+/// The place of `rank` in each role, and how many schedulers it has; `scheduled` says which roles have collectives.
 fn places(job: &Job<'_>, quotient: &Quotient<'_>, scheduled: &[bool], rank: u32) -> (Vec<Place>, u32) {
     let mut schedulers = 0;
     let mut place = |number: u16, Seating { group, position }| {
@@ -127,6 +127,7 @@ fn places(job: &Job<'_>, quotient: &Quotient<'_>, scheduled: &[bool], rank: u32)
             Schedulers::PerGroup => schedulers,
             Schedulers::PerRank => 0,
         };
+        // `NONE` wraps to 0: it needs no scheduler.
         schedulers = schedulers.max(scheduler.wrapping_add(1));
         Place { group, slot: quotient.slot(number, position), scheduler }
     };

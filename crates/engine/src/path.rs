@@ -8,7 +8,7 @@
 //! On that chain time is compute, memory operations, local reduction, bytes on a tier of links, and latency. The length of
 //! any chain is a lower bound of the time that a run takes, as long as ports serve messages in the same order; so making
 //! one of them faster saves no more than its part of this chain, and saves that until another chain is longer. A small change
-//! does so to the picosecond. A large one may put messages into another order, which makes the run longer or shorter at once.
+//! saves exactly that, to the picosecond. A large one may reorder messages, which makes the run longer or shorter by a jump.
 //!
 //! *Queueing* is what messages wait for others that share a link with them, on top of the time of their own bytes. At the
 //! port where a message leaves its NPU, and behind messages of the same pair of NPUs, the bytes ahead are the sender's own.

@@ -200,8 +200,7 @@ impl<N: Network> Engine<'_, N> {
         Origin { after: message.after, since: message.sent, of }
     }
 
-    /// The stretch of a message that has left, or is there; of a network model that does not write them down, all of it is
-    /// queueing somewhere.
+    /// The stretch of a message that has left or arrived. If the network model records none, the whole time counts as queueing.
     #[inline]
     fn known_stretch(&mut self, id: u32) -> u32 {
         match self.calendar.trail.take(id) {
@@ -210,7 +209,7 @@ impl<N: Network> Engine<'_, N> {
         }
     }
 
-    /// A stretch for a message of which the network model has written none down.
+    /// A stretch for a message for which the network model recorded none.
     #[cold]
     fn unknown_stretch(&mut self, id: u32) -> u32 {
         let message = self.messages[id];

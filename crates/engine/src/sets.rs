@@ -563,8 +563,8 @@ impl<'a, N: Network> Engine<'a, N> {
         }
     }
 
-    /// Starts what waits in a scheduler's queues of a dimension, as far as there is room. Where the dimension has room for
-    /// so many chunks only, they are those that go first, whichever queues of whichever scheduler they wait in.
+    /// Starts chunks that wait in a scheduler's queues of a dimension, as far as there is room. With a limit on the chunks of
+    /// the dimension (`outstanding`), the first chunk goes first, in whichever queue of whichever scheduler it waits.
     fn fill(&mut self, rank: u32, scheduler: u32, dim: usize) {
         let first = self.first_queue[dim];
         let queues = first..first + 2 * self.job.dims[dim].queues;
@@ -585,7 +585,7 @@ impl<'a, N: Network> Engine<'a, N> {
         }
     }
 
-    /// Of the queues of a dimension that have room, the one that holds what goes first, and whose it is.
+    /// The scheduler and queue of the chunk that goes first, among the queues of a dimension that have room.
     fn goes_first(&self, rank: usize, dim: usize, queues: Range<u32>) -> Option<(u32, u32)> {
         let state = &self.ranks[rank];
         if state.running[dim] >= self.job.schedule.outstanding {

@@ -80,8 +80,7 @@ pub(crate) struct Resource {
 pub(crate) struct Place {
     pub(crate) group: u32,
     pub(crate) slot: u32,
-    /// Index in [`Rank::schedulers`] of the one that takes the group's chunks; [`NONE`] where the job has no collective
-    /// of the role.
+    /// Index in [`Rank::schedulers`] of the group's scheduler; [`NONE`] if the role has no collective.
     pub(crate) scheduler: u32,
 }
 
@@ -143,10 +142,10 @@ pub(crate) struct Queue {
     pub(crate) waiting: BTreeSet<(u64, u32, u32, u32)>,
 }
 
-/// What takes chunks of a rank's collectives in turn: of one process group, or of all ([`crate::Schedulers`]).
+/// Schedules the chunks of one process group of a rank, or of all its groups ([`crate::Schedulers`]).
 #[derive(Debug, Default)]
 pub(crate) struct Scheduler {
-    /// Sets with chunks that are not issued: `(priority, set)`.
+    /// Ready queue: sets with chunks that are not issued yet, as `(priority, set)`.
     pub(crate) ready: BinaryHeap<Reverse<(u64, u32)>>,
     /// Chunks in their first phase.
     pub(crate) first_phase: u32,

@@ -61,7 +61,7 @@ pub struct Graph {
     core: Vec<u32>,
     /// What may pass through each vertex; empty where everything may.
     passages: Vec<Passage>,
-    /// The node that an NPU or a switch is a part of, [`NOWHERE`] of the others; empty where there are none.
+    /// Node of each vertex, [`NOWHERE`] for vertices outside of nodes; empty if there are no nodes.
     nodes: Vec<u32>,
     /// `next[destination][vertex of the core]`: the vertex to go to, found when a destination is first asked for.
     next: Vec<OnceLock<Box<[u32]>>>,
@@ -203,8 +203,8 @@ impl Graph {
         self
     }
 
-    /// Says which node each vertex is a part of; [`NOWHERE`] of those that are part of none. What goes from an NPU to another
-    /// of its node stays in the node where a switch there joins them, as NCCL has it.
+    /// Sets the node of each vertex, [`NOWHERE`] for vertices outside of nodes. Messages between two NPUs of a node stay on the
+    /// node's switches if these connect them, as in NCCL.
     #[must_use]
     pub(crate) fn with_nodes(mut self, nodes: Vec<u32>) -> Self {
         debug_assert_eq!(nodes.len(), self.vertices() as usize);
@@ -212,13 +212,13 @@ impl Graph {
         self
     }
 
-    /// The node that each vertex is a part of; empty where there are none.
+    /// Node of each vertex; empty if there are no nodes.
     pub(crate) fn nodes(&self) -> &[u32] {
         &self.nodes
     }
 
-    /// Whether the step from `from` to its neighbour `to` leads from an NPU over the network although a switch of its node joins
-    /// it with `destination`.
+    /// Whether the step from the NPU `from` to its neighbour `to` leaves the node although a switch of the node connects it with
+    /// `destination`.
     fn leaves_node(&self, from: u32, to: u32, destination: u32) -> bool {
         let node = |vertex: u32| self.nodes.get(vertex as usize).copied().unwrap_or(NOWHERE);
         let own = node(from);

@@ -251,7 +251,7 @@ impl Fabric {
         }
     }
 
-    /// The node that each vertex is a part of; empty where there are none.
+    /// Node of each vertex; empty if there are no nodes.
     fn nodes(&self) -> &[u32] {
         match &self.kind {
             Kind::Regular(_) => &[],

@@ -206,7 +206,7 @@ impl<'a> Links<'a> {
         index
     }
 
-    /// Writes down that a message passes a link, and what it comes after there: its stretch, and where it comes from.
+    /// Records the passage of a message over a link, and what it waited for there: its stretch and its origin.
     #[inline]
     fn passes(&mut self, passage: &Passage, origin: &Origin, trail: &mut Trail) -> (u32, Origin) {
         if !trail.is_on() {

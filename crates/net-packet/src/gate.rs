@@ -4,7 +4,7 @@
 use crate::layout::Switch;
 use crate::packet::Packet;
 use crate::parameters::Sharing;
-use crate::turns::Turns;
+use crate::round_robin::RoundRobin;
 use std::collections::VecDeque;
 
 /// A packet in a queue.
@@ -24,10 +24,10 @@ pub(crate) struct Waiting {
 pub(crate) struct Gate {
     /// Notifications of congestion, which nothing pauses.
     pub(crate) urgent: VecDeque<Waiting>,
-    /// All other packets; at an NPU with `turns` its own, of which those are sent before what `ready` has.
+    /// All other packets. With `round_robin`, the NPU's own alone; they go before the connections in `ready`.
     pub(crate) queue: VecDeque<Waiting>,
-    /// At an NPU: what it forwards. `None` at switches, which send first what came first.
-    pub(crate) turns: Option<Box<Turns>>,
+    /// Packets that an NPU forwards, and whose turn it is. `None` at switches, which are first come, first served.
+    pub(crate) round_robin: Option<Box<RoundRobin>>,
     /// Connections of this host that have something to send, in turn.
     pub(crate) ready: VecDeque<u32>,
     /// What is being sent.

@@ -4,7 +4,7 @@
 //! - [`framing`]: what links add to packets; [`layout`]: links and switches;
 //! - [`packet`], [`queue`]: what travels, and what happens next;
 //! - [`port`], `marking`: where packets wait, and which are marked; `gate`, `switching`: the same where ports share a
-//!   buffer or are told to pause; `turns`: who sends next at an NPU that forwards;
+//!   buffer or are told to pause; `round_robin`: which input of a forwarding NPU sends next;
 //! - `flow`: a connection and its messages; `ways`: the ports that it leads over; [`tcp`], [`rdma`]: what carries them;
 //! - [`simulation`]: all of that on a network, told of by a [`Sink`]; [`meter`]: queues and losses over time; [`stalls`]:
 //!   what time-outs cost;
@@ -24,13 +24,13 @@ pub mod port;
 mod profile;
 pub mod queue;
 pub mod rdma;
+mod round_robin;
 pub mod simulation;
 pub mod stalls;
 mod switching;
 mod tables;
 pub mod tcp;
 mod trips;
-mod turns;
 mod ways;
 
 pub use framing::Framing;

@@ -111,12 +111,12 @@ impl Simulation {
             let early = of.marking().map(|marking| Early::new(marking, small.map_or(1, |time| time.0), seed));
             port = port.switched(of.buffer.map(|buffer| buffer.0 / ports), early);
         }
-        // A connection of RDMA may begin here: its transport is that of the highest set on its way.
+        // An RDMA connection may begin here: the highest set of parameters on its way decides its transport.
         let sets = &layout.sets[usize::from(link.set)..];
         let begins = link.from.is_none() && sets.iter().any(|set| set.transport == Transport::Rdma);
         if is_gated(of) || begins {
             port.gate = self.gates.len() as u32;
-            self.gates.push(Gate { turns: begins.then(Box::default), ..Gate::default() });
+            self.gates.push(Gate { round_robin: begins.then(Box::default), ..Gate::default() });
         }
         self.switch_of.push(link.from.filter(|_| is_gated(of)).unwrap_or(NONE));
         self.ingress.push(Ingress { delay: pause_delay(link, of), ..Ingress::default() });

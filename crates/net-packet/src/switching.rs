@@ -5,8 +5,8 @@ use crate::gate::{Gate, Waiting};
 use crate::packet::Packet;
 use crate::port::NONE;
 use crate::queue::{Event, Kind};
+use crate::round_robin::Next;
 use crate::simulation::{Simulation, Sink};
-use crate::turns::Next;
 use syncline_units::Time;
 
 impl Simulation {
@@ -43,9 +43,9 @@ impl Simulation {
         state.count.longest = state.count.longest.max((queue as f64 / state.speed) as u64);
         gate.bytes += size;
         let waiting = Waiting { packet, bytes, from, came: now };
-        match &mut gate.turns {
+        match &mut gate.round_robin {
             _ if packet.is(Packet::NOTIFIES) => gate.urgent.push_back(waiting),
-            Some(turns) if from != NONE => turns.push(waiting, self.longest_packet),
+            Some(round_robin) if from != NONE => round_robin.push(waiting, self.longest_packet),
             _ => gate.queue.push_back(waiting),
         }
         if switch != NONE && from != NONE {
@@ -100,30 +100,32 @@ impl Simulation {
         }
     }
 
-    /// The next packet of a port, taken from where it waits.
+    /// Takes the next packet of a port from its queue.
     #[inline]
     fn next_of(&mut self, port: u32) -> Option<Waiting> {
         let longest = self.longest_packet;
         loop {
-            let Some(turns) = self.gate(port).turns.as_mut().filter(|turns| !turns.is_empty()) else {
+            let Some(round_robin) =
+                self.gate(port).round_robin.as_mut().filter(|round_robin| !round_robin.is_empty())
+            else {
                 return self.own(port);
             };
-            if let Next::Input(number) = turns.next(longest) {
-                return turns.take(number);
+            if let Next::Input(number) = round_robin.next(longest) {
+                return round_robin.take(number);
             }
             let own = self.own(port);
-            let turns = self.gate(port).turns.as_mut()?;
+            let round_robin = self.gate(port).round_robin.as_mut()?;
             match own {
                 Some(own) => {
-                    turns.sends(own.bytes);
+                    round_robin.sends(own.bytes);
                     return Some(own);
                 }
-                None => turns.skips(longest),
+                None => round_robin.skips(longest),
             }
         }
     }
 
-    /// The next packet of a port but for what takes turns with it.
+    /// Takes the next packet of a port that it does not forward.
     fn own(&mut self, port: u32) -> Option<Waiting> {
         self.gate(port).queue.pop_front().or_else(|| {
             let pulled = self.pull(port)?;

@@ -81,7 +81,7 @@ fn is_relieved_with(part: &PathPart, other: &PathPart) -> bool {
     part.tier == other.tier && (!part.tier.is_empty() || part.kind == other.kind)
 }
 
-/// Whether one part is compute, and the other compute of other ranks that is waited for.
+/// Whether one part is compute, and the other a wait for compute of other ranks.
 fn is_compute_of_others(part: &PathPart, compute: &PathPart) -> bool {
     compute.kind == PathKind::Compute && matches!(part.kind, PathKind::Bubble | PathKind::Skew)
 }

@@ -25,8 +25,8 @@ pub(crate) fn of(scenario: &Scenario) -> Result<Jitter> {
     Ok(Jitter::new(start, compute, seed.unwrap_or(scenario.seed)))
 }
 
-/// The seed by which one of several jobs draws, alone and beside others: that of the scenario and the job's name, so that jobs
-/// which are alike otherwise draw differently.
+/// The seed of one of several jobs, from the scenario's seed and the job's name: a job draws the same alone and beside others,
+/// and two equal jobs draw differently.
 pub(crate) fn seed_of(scenario: &Scenario, job: &str) -> u64 {
     // FNV-1a (RFC 9923).
     let hash = job.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {

@@ -506,7 +506,7 @@ fn collectives(prepared: &Prepared, finished: &[Row<CollectiveRecord>]) -> Table
         .with("bound_s", "Time that no execution of the plan can beat", float(&|r| plan(r).bound.as_s()))
         .with("groups", "Groups that the row stands for: more than 1 only in tables that would be too long", finished.iter().map(|r| i64::from(r.members)).collect::<Vec<i64>>())
         .with("job", "Which of several jobs it belongs to; empty where there is one", text(&|r| job_of(prepared, workload.roles[usize::from(r.role)].rank(r.group, 0))))
-        .with("chosen", "Whether the algorithm of a phase was chosen as the quickest, and not named", rows.iter().map(|r| prepared.plans.chosen[r.plan as usize].contains(&true)).collect::<Vec<bool>>())
+        .with("chosen", "Whether the algorithm of some phase was chosen as the quickest, rather than named", rows.iter().map(|r| prepared.plans.chosen[r.plan as usize].contains(&true)).collect::<Vec<bool>>())
 }
 
 fn phases(prepared: &Prepared, finished: &[Row<CollectiveRecord>]) -> Table {
@@ -589,7 +589,7 @@ fn phases(prepared: &Prepared, finished: &[Row<CollectiveRecord>]) -> Table {
         )
         .with(
             "chosen",
-            "Whether the algorithm was chosen as the quickest, and not named",
+            "Whether the algorithm was chosen as the quickest, rather than named",
             rows.iter().map(|r| prepared.plans.chosen[r.2.plan as usize][r.1]).collect::<Vec<bool>>(),
         )
 }

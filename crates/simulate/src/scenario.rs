@@ -460,7 +460,7 @@ pub struct Collectives {
     /// `hierarchical_2n_merged`, `hierarchical`, `hierarchical_optimal`.
     pub all_reduce: String,
     /// Algorithm by dimension name, or `default` for all others; a value is an algorithm's name.
-    /// Where absent, the quickest of the library is chosen.
+    /// If absent, the quickest of the library is chosen.
     pub algorithms: BTreeMap<String, BTreeMap<CollectiveKind, String>>,
     /// Path of the user's own plan, by collective.
     pub plans: BTreeMap<CollectiveKind, String>,
@@ -476,7 +476,7 @@ pub struct Collectives {
     pub element: Bytes,
     /// Which set goes first.
     pub order: Order,
-    /// Whose chunks share the limits that follow; absent: see [`Collectives::schedulers`].
+    /// Which chunks share the limits that follow; if absent, see [`Collectives::schedulers`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schedulers: Option<Schedulers>,
     /// T of astra2020 IV-B: new chunks are issued while fewer than this many are in their first phase; 0 means no
@@ -533,8 +533,8 @@ impl Default for Collectives {
 }
 
 impl Collectives {
-    /// Whose chunks share the endpoint's limits: those of a process group, unless the order is one over all collectives of
-    /// a rank.
+    /// Which chunks share the endpoint's limits: by default those of a process group, but all of a rank if `order` ranks all its
+    /// collectives.
     pub fn schedulers(&self) -> Schedulers {
         self.schedulers.unwrap_or(match self.order {
             Order::Fifo => Schedulers::PerGroup,
@@ -543,7 +543,7 @@ impl Collectives {
     }
 }
 
-/// Whose chunks share `order`, `issue_threshold`, `issue_batch` and `active_chunks`.
+/// Which chunks share `order`, `issue_threshold`, `issue_batch` and `active_chunks`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Schedulers {

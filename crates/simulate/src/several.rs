@@ -1,8 +1,8 @@
 //! Several jobs on one fabric: each prepared as if it were alone, then joined to one that the engine executes.
 //!
 //! Jobs share links and nothing else. Where they share NPUs, each has the NPU's compute to itself: turns on it are not
-//! modelled. What they do to each other is told against each job alone on the same fabric, by the same network model and with
-//! the same jitter.
+//! modelled. Their effect on each other is measured against each job alone on the same fabric, with the same network model
+//! and jitter.
 
 use crate::prepare::{Prepared, prepare};
 use crate::scenario::{Fault, Job, Scenario, Traced, Workload};

@@ -156,7 +156,7 @@ pub(crate) fn many(
         .into()
 }
 
-/// Schedulers of `simulated` ranks, which have as many as all ranks have on average.
+/// Number of schedulers of `simulated` ranks, taken as the mean over all ranks.
 fn schedulers(workload: &Workload, schedule: &Schedule, simulated: u64) -> u64 {
     if schedule.schedulers == Schedulers::PerRank {
         return simulated;

@@ -116,14 +116,14 @@ impl Workload {
         self.class_runs[run - 1].1
     }
 
-    /// How many ranks there are of a class.
+    /// Number of ranks of a class.
     pub fn ranks_of(&self, class: u32) -> u32 {
         let ends = self.class_runs.iter().skip(1).map(|&(first, _)| first).chain([self.ranks]);
         let runs = self.class_runs.iter().zip(ends).filter(|(run, _)| run.1 == class);
         runs.map(|(&(first, _), end)| end.saturating_sub(first)).sum()
     }
 
-    /// By role: whether the job has collectives of it.
+    /// For each role, whether the job has collectives in its groups.
     pub fn with_collectives(&self) -> Vec<bool> {
         let mut with = vec![false; self.roles.len()];
         for task in self.classes.iter().flat_map(|graph| &graph.tasks) {

@@ -309,7 +309,7 @@ impl Trail {
         }
     }
 
-    /// The stretch of message `id`, which is there: nothing refers to it by the message any more.
+    /// Takes the stretch of message `id`, which has arrived.
     #[inline]
     pub(crate) fn take(&mut self, id: u32) -> u32 {
         self.messages.get_mut(id as usize).map_or(START, |stretch| std::mem::replace(stretch, START))

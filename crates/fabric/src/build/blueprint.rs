@@ -19,7 +19,7 @@ pub(super) struct Blueprint {
     pub(super) hosts_per_leaf: Option<u32>,
     /// What may pass through vertices; empty where everything may.
     pub(super) passages: Vec<Passage>,
-    /// The node that a vertex is a part of, and `u32::MAX` of the others; empty where there are no nodes.
+    /// Node of each vertex, `u32::MAX` for vertices outside of nodes; empty if there are no nodes.
     pub(super) nodes: Vec<u32>,
     /// Sizes of the grid that hosts stand in, lowest dimension first, where their paths may take it dimension by dimension.
     pub(super) grid: Option<Vec<u32>>,

@@ -233,10 +233,10 @@ fn nodes_talk_inside_and_outside() {
     assert_eq!(shared.link(LinkId(0)).rate, Rate(150 * 8_000_000_000));
 }
 
-/// NPUs of a node talk over its switches even where a leaf, a switch or a router joins them in as few links, or fewer; over the
-/// network only where no link is left inside.
+/// NPUs of a node use its switches even if a path over a leaf, a switch or a router has no more links; they use the network only
+/// once the links inside are cut.
 #[test]
-fn what_goes_to_an_npu_of_the_same_node_stays_inside() {
+fn messages_within_a_node_stay_inside() {
     let node = r#""nodes": {"npus": 4, "rate": "450GB/s", "switches": 2}"#;
     for network in [
         r#"{"leaf_spine": {"leaves": 2, "hosts_per_leaf": 8, "spines": 2, "rate": "100Gb/s"}}"#,
