@@ -102,7 +102,7 @@ class Grid:
         self.sizes = _sizes(runner)
         """Sizes of the all-reduce: all, or those that claims are about."""
         self.starts = [skewed(seed) for seed in seeds(runner)] if runner.usual else [{}]
-        """How nodes begin in the runs of one thing."""
+        """Changes to the scenario of each run of a configuration: when nodes begin."""
         self._known: dict[tuple[str, str, int], Draws[Single]] = {}
 
     def __getitem__(self, which: tuple[str, str, int]) -> Draws[Single]:
@@ -146,7 +146,7 @@ class Grid:
         return table
 
     def spreads(self) -> Table:
-        """How far draws of each configuration lie apart."""
+        """The spread of the runs of each configuration."""
         table = Table(
             "spreads",
             f"Nodes begin up to {SKEW} apart, {counted(len(self.starts), 'seed')}: completion over analytical, and "
@@ -165,7 +165,7 @@ class Grid:
 
 
 def over(run: Single) -> float:
-    """How many times as long as analytical a run takes."""
+    """Completion time of a run over the analytical time."""
     return run.over_analytical
 
 
@@ -175,12 +175,12 @@ def timeouts(run: Single) -> int:
 
 
 def again(run: Single) -> int:
-    """Its segments that were sent again."""
+    """Its retransmitted segments."""
     return run.packets.retransmissions
 
 
 def used(run: Single) -> float:
-    """Which part of the links it uses."""
+    """The share of the links' capacity that it uses."""
     return run.utilization
 
 

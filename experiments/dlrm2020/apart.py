@@ -1,8 +1,8 @@
 """Runs whose nodes do not begin at once: one draw for each seed.
 
-Nodes that begin at the same picosecond and do the same send to different ones at a time, so that no queue grows. That
-balance is unstable: nodes that begin a microsecond apart meet at ports. So one run in step is a draw of its own, and
-what depends on losses is said of several.
+Nodes that begin at the same picosecond always send to different receivers, so that no queue grows. That balance is
+unstable: if nodes begin a microsecond apart, their packets meet at ports. So claims that depend on losses are judged by
+several runs.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ T = TypeVar("T")
 SKEW = "1us"
 """How far apart nodes begin, at most."""
 SEEDS = 3
-"""Runs in which they do, of one thing each."""
+"""Runs of each configuration."""
 
 
 def skewed(seed: int) -> Mapping[str, Any]:
-    """Changes of a run whose nodes begin apart."""
+    """Changes to the scenario of a run whose nodes begin apart."""
     return {"jitter": {"start": SKEW}, "seed": seed}
 
 
@@ -38,7 +38,7 @@ def seeds(runner: Runner) -> range:
 
 @dataclass(frozen=True)
 class Draws(Generic[T]):
-    """Runs of one thing that differ by their seed; or the only one."""
+    """Runs of one configuration that differ only in their seed; or a single run."""
 
     runs: Sequence[T]
 
@@ -55,7 +55,7 @@ class Draws(Generic[T]):
         return max(map(value, self.runs))
 
     def said(self, value: Callable[[T], float], shown: Callable[[float], str]) -> str:
-        """The median, and where there are several runs the range."""
+        """The median, with the range if there are several runs."""
         middle = shown(self.median(value))
         if len(self.runs) == 1:
             return middle

@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def write_whole(path: str | Path, content: str | bytes) -> None:
-    """Writes a file, text as UTF-8: beside its place, synchronised, then renamed into it.
+    """Writes a file (text as UTF-8) atomically: to a temporary file beside it, synchronised, then renamed.
 
     Where the disk is full or the program is stopped, what was there before stays as it was, and nothing else is left
     behind. What is no regular file, such as a pipe, is written to directly.

@@ -1,4 +1,4 @@
-"""For every key of a scenario, a scenario in which another value of it makes a difference."""
+"""For every key of a scenario, a case in which another value changes the outcome."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.keys.bases import OWN_PRICES
 
 
 class Gone:
-    """In place of a value: the key is left out."""
+    """In place of a value: the key is removed."""
 
 
 GONE: Final = Gone()
@@ -17,20 +17,20 @@ GONE: Final = Gone()
 
 @dataclass(frozen=True)
 class Case:
-    """What is changed in which scenario."""
+    """A scenario, and the change of a key that must change its outcome."""
 
     base: str
     at: str
-    """Where the mapping with the key stands."""
+    """Path of the mapping that holds the key."""
     value: Any
     also: dict[str, Any] = field(default_factory=dict)
     """What is set in both scenarios."""
     swapped: dict[str, Any] = field(default_factory=dict)
-    """What is changed along with the key, such as one that excludes it."""
+    """What is changed along with the key, such as a key that excludes it."""
 
 
 def _cases(base: str, at: str, /, **values: Any) -> dict[str, Case]:
-    """Cases of one mapping. A tuple is a value and what is set in both, or a value, that, and what is changed along."""
+    """Cases of one mapping. A tuple holds ``value``, ``also`` and ``swapped`` of :class:`Case`."""
     found = {}
     for key, value in values.items():
         parts = value if isinstance(value, tuple) else (value,)

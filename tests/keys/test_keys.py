@@ -1,4 +1,4 @@
-"""No key of a scenario is accepted and ignored: another value changes what comes out, or is refused or warned of."""
+"""No key of a scenario is accepted and ignored: another value changes the outcome, or gives an error or a warning."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.keys.table import ELSEWHERE, TABLE, Case, Gone
 
 ROOT = Path(__file__).parents[2]
 SHOWN = {("Scenario", "name"), ("Scenario", "trace"), ("PriceList", "source"), ("PriceList", "year")}
-"""Keys of what is written down beside the numbers."""
+"""Keys that appear only in the report and the trace."""
 
 
 def _models(annotation: Any) -> set[type[BaseModel]]:
@@ -30,7 +30,7 @@ def _models(annotation: Any) -> set[type[BaseModel]]:
 
 
 def _all() -> set[tuple[str, str]]:
-    """Every key of a scenario, by the mapping that it stands in."""
+    """Every key of a scenario, with the model of its mapping."""
     found: set[tuple[str, str]] = set()
     seen: set[type[BaseModel]] = set()
     ahead: list[type[BaseModel]] = [Scenario]
@@ -93,7 +93,7 @@ def _scenario(case: Case, key: str, *, changed: bool) -> dict[str, Any]:
 
 @cache
 def _outcome(text: str, *, shown: bool) -> str:
-    """What comes out: the answer, all tables, warnings; or the errors. ``shown`` adds the report and the trace."""
+    """The answer, all tables and warnings, or the errors. ``shown`` adds the report and the trace."""
     try:
         result = syncline.simulate(json.loads(text))
     except syncline.SynclineError as error:

@@ -75,7 +75,7 @@ def test_fused_attention_keeps_no_scores(t):
     assert of_blocks(model=t, attention="fused", sequence=True) == Fraction(34 * sbh + sums, t)
     fused = load(scenario(model=t, attention="fused", recompute="selective")).resolved["workload"]
     assert "recompute" not in fused["parallel"]
-    assert any("fused attention computes its scores again by itself" in note for note in fused["notes"])
+    assert any("fused attention recomputes its scores by itself" in note for note in fused["notes"])
     # Layers of one's own and modules follow the same rule.
     own = {"layers": [{"name": "a", "forward": "1ms"}], "parallel": {"recompute": "selective"}}
     given = load({"workload": own, "compute": "given", "fabric": {"shape": "Ring(2)", "rate": "1GB/s"}}).resolved

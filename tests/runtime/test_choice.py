@@ -23,7 +23,7 @@ def test_a_network_is_told_in_whole_numbers():
     "wrong", [{"gbps": 0}, {"far_gbps": float("nan")}, {"latency_us": -1}, {"message_us": float("inf")}, {"buffer": -1}]
 )
 def test_a_network_that_cannot_be_is_refused(wrong):
-    with pytest.raises(SynclineError, match="makes no sense"):
+    with pytest.raises(SynclineError, match="is out of range"):
         Communicator.join(0, 1, "127.0.0.1:0", network=Network(**wrong))
 
 

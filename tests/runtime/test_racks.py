@@ -151,5 +151,5 @@ def test_racks_that_are_left_are_groups_still():
 
 def test_racks_that_can_be_groups_no_more_are_told_of():
     said = run(6, RACKS_LOSE, OF="[0, 0, 1, 1, 2, 2]", LOST="[2, 4]")
-    told = "{4.0} `two_level` is not for these 4 ranks: the next rule that fits runs, or the quickest plan"
+    told = "{4.0} `two_level` cannot run on 4 ranks: the next rule that fits applies, or else the quickest plan"
     assert [said[rank] for rank in (0, 1, 3, 5)] == [told] * 4

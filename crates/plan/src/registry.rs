@@ -1,7 +1,7 @@
 //! Algorithms by name: `ring`, `direct(window=3)`, `parameter_server(placement=NCS, hubs=2)`.
 //!
 //! A name is a word, or a word and parameters `key=value` in parentheses. [`ENTRIES`] lists the words with their
-//! parameters; [`by_name`] reads a name; [`for_dimension`] picks the usual algorithm for a kind of dimension.
+//! parameters; [`by_name`] reads a name; [`for_dimension`] is hier2021 Table I, by kind of dimension.
 
 use crate::algorithm::{
     BCube, Direct, DoubleBinaryTree, HalvingDoubling, ParameterServer, Placement, Ring, Shape, Tree, TwoLevel,

@@ -1,4 +1,4 @@
-//! Bounds of collectives: no run is quicker, and plans that are known to be optimal reach them.
+//! Bounds of collectives: no run takes less time, and plans known to be optimal reach them.
 
 #[allow(dead_code)]
 mod support;
@@ -128,7 +128,7 @@ fn optimal_plans_reach_their_bounds() {
     assert!(found.iter().all(|&(_, reached)| (0.99..=1.0).contains(&reached)), "{found:#?}");
 }
 
-/// One NPU of each node: its NVLinks lead nowhere that the ring goes, so that its card alone counts.
+/// A group with one NPU of each node: NVLinks do not lead to the next node, so only the network card counts.
 #[test]
 fn ranks_of_one_rail_have_a_card_each() {
     let mut value = job("all_reduce", 1_000_000_000, &rails(), json!({}), json!({"model": "analytical"}));
@@ -140,7 +140,7 @@ fn ranks_of_one_rail_have_a_card_each() {
     assert!(column(&timeline, "duration_s")[0] < 1.01 * card);
 }
 
-/// What eleven hosts send to one must pass its port.
+/// All that eleven hosts send to one must pass its port.
 #[test]
 fn a_receiver_has_one_port() {
     let value = job(
@@ -158,7 +158,7 @@ fn a_receiver_has_one_port() {
 fn fabrics() -> impl Strategy<Value = Value> {
     let links = prop::collection::vec((0u32..9, 0u32..9, 1u32..50, 0u32..900), 0..12);
     let graph = links.prop_map(|more| {
-        // A ring of six hosts and three switches, and what else there is.
+        // A ring of six hosts and three switches, plus random links.
         let ring = (0..9).map(|vertex| (vertex, (vertex + 1) % 9, 10, 300));
         let both = |(a, b, rate, latency): (u32, u32, u32, u32)| {
             [(a, b), (b, a)].map(|(from, to)| {
@@ -173,7 +173,7 @@ fn fabrics() -> impl Strategy<Value = Value> {
     prop_oneof![graph, dims, Just(rails()), Just(racks())]
 }
 
-/// What else a scenario says: of endpoints, of damage, and which NPUs the ranks are on.
+/// Endpoint settings, faults and placement of a scenario.
 fn circumstances() -> impl Strategy<Value = (Value, Value, Option<Vec<u32>>)> {
     let endpoints =
         (0u32..3, 0u32..3, 0u32..3, prop::sample::select(vec!["baseline", "enhanced", "hierarchical_2n"]));
@@ -192,7 +192,7 @@ fn circumstances() -> impl Strategy<Value = (Value, Value, Option<Vec<u32>>)> {
     ];
     let order: Vec<u32> = (0..24).collect();
     let placement = prop::option::of((Just(order).prop_shuffle(), 2u32..9).prop_map(|(mut order, ranks)| {
-        // Numbers beyond the fabric are left out once the fabric is known.
+        // Numbers outside of the fabric are removed once the fabric is known.
         order.push(ranks);
         order
     }));
@@ -213,7 +213,7 @@ fn own_plan() -> String {
     format!("{}/../../examples/custom-plan/plan.json", env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Whatever the fabric, its damage, the ranks' places, the plan and the network model.
+/// Holds for any fabric, faults, placement, plan and network model.
 #[test]
 fn no_run_is_quicker_than_its_bound() {
     const KINDS: [&str; 6] =
@@ -287,8 +287,8 @@ fn no_run_is_quicker_than_its_bound() {
     assert!(ran >= 150, "only {ran} scenarios ran");
 }
 
-/// In a tree of switches every link is a cut, and there are no others. So the bound of an exchange between all ranks is what
-/// its busiest link takes, which is counted here from the tree alone.
+/// In a tree of switches the links are the only minimal cuts. So the bound of an exchange between all ranks is the time of its
+/// busiest link, which this test computes from the tree alone.
 #[test]
 fn in_a_tree_the_busiest_link_decides() {
     let trees = (
@@ -298,7 +298,7 @@ fn in_a_tree_the_busiest_link_decides() {
         any::<u32>(),
     );
     let check = |(switches, hosts, kind, shift): (Vec<(u32, u32)>, Vec<(u32, u32)>, &str, u32)| {
-        // Each switch hangs below an earlier one, each host below any of them.
+        // The parent of each switch is an earlier switch; that of a host is any switch.
         let (ranks, count) = (hosts.len() as u32, switches.len() as u32);
         let mut cables: Vec<(u32, u32, u32)> = Vec::new();
         for (at, &(below, rate)) in (1..count).zip(&switches[1..]) {

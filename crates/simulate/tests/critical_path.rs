@@ -1,12 +1,12 @@
-//! What the critical path says of small changes is exactly what they do.
+//! The critical path predicts the effect of small changes exactly.
 //!
-//! As long as events keep their order, the length of a run is the longest of many chains of tasks and messages, and each chain
-//! grows in proportion to what it is spent on. So where rates, latency or compute times change by a little, the run changes
-//! by the path's part of that kind times the relative change. With latencies and compute times that changes keep whole, that
-//! holds to the picosecond; transfer times are rounded up message by message.
+//! As long as events keep their order, the time of a run is that of the longest chain of tasks and messages, and the time of a
+//! chain is a sum of transfer times, latencies and compute times. So if one kind of them changes by a small fraction, the run
+//! changes by that fraction of the kind's time on the path. This is exact to the picosecond for latencies and compute times
+//! that stay whole numbers; transfer times are rounded up for each message.
 //!
-//! Where another chain is as long, or the order of events changes, the run is longer than was said: each chain is as long as
-//! it is at least. Random numbers make that rare.
+//! If another chain is equally long, or the order of events changes, the run takes longer than predicted. Random numbers make
+//! that rare.
 
 #[allow(dead_code, reason = "some of it is for other tests")]
 mod support;
@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use support::simulate;
 use syncline_timeline::{PathKind, Summary};
 
-/// What is made longer, and by how many millionths.
+/// What becomes longer, and by how many millionths.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Change {
     Nothing,
@@ -33,10 +33,10 @@ enum Change {
 /// Latencies and compute times are whole numbers of these picoseconds: [`STEP`] of them more or less is whole, too.
 const GRAIN: u64 = 50_000;
 
-/// By how many millionths things change.
+/// The relative change, in millionths.
 const STEP: i64 = 20;
 
-/// Millionths of `time` more, exactly.
+/// `time`, longer by `millionths` of it, exactly.
 fn more(time: u64, millionths: i64) -> u64 {
     assert_eq!(time % GRAIN, 0);
     time.checked_add_signed(
@@ -45,7 +45,7 @@ fn more(time: u64, millionths: i64) -> u64 {
     .unwrap()
 }
 
-/// A random job, of which every number can be changed by itself.
+/// A random job, each number of which can be changed independently.
 #[derive(Clone, Debug)]
 struct Job {
     sizes: [u32; 2],
@@ -66,7 +66,7 @@ struct Job {
     network: &'static str,
 }
 
-/// How many jobs.
+/// Number of jobs.
 const JOBS: u32 = 150;
 
 impl Change {
@@ -179,7 +179,7 @@ fn jobs() -> impl Strategy<Value = Job> {
         })
 }
 
-/// Seconds on the path of what `change` makes longer.
+/// Seconds on the critical path that `change` makes longer.
 fn part(summary: &Summary, change: Change) -> f64 {
     let of = |kind: PathKind, tier: &str| match change {
         Change::Nothing => true,
@@ -191,13 +191,13 @@ fn part(summary: &Summary, change: Change) -> f64 {
     summary.critical_path.iter().filter(|part| of(part.kind, &part.tier)).map(|part| part.time_s).sum()
 }
 
-/// How much longer a run is for a change, in picoseconds.
+/// How much longer a change makes a run, in picoseconds.
 fn longer(job: &Job, before: &Summary, change: Change) -> i64 {
     let picoseconds = |summary: &Summary| (summary.total_time_s * 1e12).round() as i64;
     picoseconds(&simulate(&job.scenario(change)).summary) - picoseconds(before)
 }
 
-/// Whether the run is as much longer as was said, but for picoseconds by which transfer times are rounded.
+/// Whether the run is longer by what was predicted, up to the rounding of transfer times.
 fn is_said(change: Change, longer: f64, said: f64) -> bool {
     match change {
         Change::Bytes(..) | Change::Reduction(_) => (longer - said).abs() <= 0.02 * said.abs() + 8.0,
@@ -208,7 +208,7 @@ fn is_said(change: Change, longer: f64, said: f64) -> bool {
 #[test]
 fn small_changes_do_what_the_path_says() {
     let mut runner = TestRunner::deterministic();
-    // By network model and what is changed: how often the effect was said exactly, and how often not.
+    // By network model and change: how often the prediction was exact, and how often not.
     let mut found = BTreeMap::new();
     for _ in 0..JOBS {
         let job = jobs().new_tree(&mut runner).unwrap().current();

@@ -1,6 +1,6 @@
-//! The algorithm that is chosen where none is named, against simulations of every algorithm of the library.
+//! Compares the algorithms chosen by default with simulations of every algorithm of the library.
 //!
-//! `cargo test -p syncline-simulate --test defaults -- --ignored` goes through every size and number of ranks.
+//! `cargo test -p syncline-simulate --test defaults -- --ignored` tries every size and number of ranks.
 
 #[path = "support/library.rs"]
 mod library;
@@ -9,12 +9,12 @@ use library::{Case, dim};
 use serde_json::{Value, json};
 use syncline_units::CollectiveKind;
 
-/// A default may take so much longer than the best of the library.
+/// A default may take at most this many times as long as the best of the library.
 const WORSE: f64 = 1.05;
-/// The same on graphs, of which the choice knows rates and latencies at two distances only.
+/// The same on graphs, for which estimates use only two distances.
 const WORSE_ON_GRAPHS: f64 = 1.1;
 
-/// Ends in a panic that lists the cases whose default takes longer than `most` times the best.
+/// Panics with a list of the cases whose default takes longer than `most` times the best.
 fn none_is_worse(most: f64, cases: impl Iterator<Item = Case>) {
     let mut count = 0;
     let mut worse = Vec::new();
@@ -46,8 +46,8 @@ fn in_one_dimension(ranks: &[u32], sizes: &[u64]) -> impl Iterator<Item = Case> 
     })
 }
 
-/// The network model by which plans are compared: in a ring, one that lets messages wait for links that others use. Chunks
-/// that follow each other from rank to rank are told apart by `queued`.
+/// The network model to compare by: in a ring, one in which messages wait for links that others use. For chunks that follow
+/// each other from rank to rank that is `queued`.
 fn model(shape: &str, kind: CollectiveKind) -> Value {
     let rooted = matches!(kind, CollectiveKind::Broadcast | CollectiveKind::Reduce);
     json!({"model": match shape {
@@ -70,8 +70,8 @@ fn every_default_is_as_good_as_the_best_of_the_library() {
     none_is_worse(WORSE, in_one_dimension(&ranks, &sizes));
 }
 
-/// 2 S (N - 1) / (N B) is the least that any all-reduce takes behind a switch (Patarasuk and Yuan, JPDC 2009); a ring reaches it
-/// but for its latency.
+/// No all-reduce behind a switch takes less than 2 S (N - 1) / (N B) (Patarasuk and Yuan, JPDC 2009); a ring reaches that plus
+/// its latency.
 #[test]
 fn large_all_reduces_reach_the_bound_of_a_switch() {
     for ranks in 2..=33u32 {
@@ -171,7 +171,7 @@ fn every_default_on_graphs_is_as_good_as_the_best() {
     none_is_worse(WORSE_ON_GRAPHS, on_graphs(&[1 << 10, 1 << 13, 1 << 16, 1 << 20, 1 << 26, 1 << 30]));
 }
 
-/// Where buffers lose what they do not hold, no default overflows them so that a connection waits for a time-out.
+/// On a network that drops packets, no default makes a connection wait for a time-out.
 #[test]
 fn defaults_do_not_collapse_where_packets_are_lost() {
     let star = json!({"dims": [dim("d", "switch", 16, "100Gb/s")]});
@@ -184,5 +184,5 @@ fn defaults_do_not_collapse_where_packets_are_lost() {
         assert_eq!(timeouts(kind, None), 0, "{kind}");
     }
     let lost = timeouts(CollectiveKind::Reduce, Some("direct"));
-    assert!(lost > 0, "the buffer is small enough to lose what all send at once");
+    assert!(lost > 0, "the buffer is small enough for incast to overflow it");
 }

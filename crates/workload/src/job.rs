@@ -164,7 +164,7 @@ fn check(layers: &[Layer], parallel: &Parallel, model: u32) -> Diagnostics {
         Recompute::None => None,
         Recompute::Selective => none(|layer| layer.selective).then_some((
             "layer is marked `selective`",
-            "leave it out: fused attention computes its scores again by itself. A `decoder` with `attention: unfused` keeps \
+            "leave it out: fused attention recomputes its scores by itself. A `decoder` with `attention: unfused` keeps \
              them and can, and so can layers of your own",
         )),
         Recompute::Full => none(|layer| layer.block.is_some()).then_some((

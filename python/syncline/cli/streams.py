@@ -67,7 +67,7 @@ def show(*parts: RenderableType) -> None:
     out = console()
     with out.capture() as captured:
         for part in parts:
-            # A table that needs more columns than there are is printed whole: numbers that are cut off would be wrong.
+            # A table that is wider than the terminal is printed whole: a number that is cut off would be wrong.
             out.print(part, crop=False)
     # Padding to the width of the terminal is of no use to anyone.
     text = "\n".join(line.rstrip() for line in captured.get().split("\n"))

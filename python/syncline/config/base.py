@@ -34,9 +34,9 @@ def wrong(message: str, *, code: str = "SL0102", **context: str | list[int] | Pa
 
 
 def either(allowed: str, *words: str) -> WrapValidator:
-    """One error that says what is ``allowed`` where a value fits no member of a union.
+    """One error that says what is ``allowed``, for a value that fits no member of a union.
 
-    ``words`` are the members that are words: the nearest is named where another word is found.
+    ``words`` are the members that are words: for another word, the error names the nearest.
     """
 
     def validate(value: Any, handler: Callable[[Any], T]) -> T:

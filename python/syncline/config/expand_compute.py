@@ -87,7 +87,7 @@ def _roofline(compute: Roofline, workload: Expanded, origins: Origins) -> dict[s
 
 
 def _own_peaks(compute: Roofline, workload: Expanded, origins: Origins) -> dict[str, str]:
-    """Peak rates for the types that single operations of layers say they compute in. One rate for all is theirs too."""
+    """Peak rates of the data types that operations of layers name. A single rate for all types covers them too."""
     from syncline.models.accelerators import find
 
     rates: dict[str, str] = {}
@@ -102,7 +102,7 @@ def _own_peaks(compute: Roofline, workload: Expanded, origins: Origins) -> dict[
             work = layer.get(key)
             data_type = work.get("ops", {}).get("data_type") if isinstance(work, dict) else None
             path = ("workload", "layers", number, key, "data_type")
-            # Only what the user says of an operation; a model's layers say what `types` means.
+            # Only types that the user names for an operation: a model's layers follow `types`.
             if data_type is None or origins.source.root.at(path) is None or data_type == _types(workload).compute:
                 continue
             if data_type not in rates:

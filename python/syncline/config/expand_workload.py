@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 
 _AT: Path = ("workload",)
 _NOTHING_SELECTIVE = (
-    "`recompute: selective` changes nothing, as no layer is `selective`: fused attention computes its scores again by"
-    " itself"
+    "`recompute: selective` changes nothing, as no layer is `selective`: "
+    "fused attention recomputes its scores by itself"
 )
 _OWN = tuple(ModelWorkload.model_fields)
 
@@ -328,7 +328,7 @@ def _layer(layer: Layer, element: str) -> dict[str, Any]:
 
 
 def axes(axes: Axes) -> Any:
-    """The resolved form of what one kind of parallelism takes: a number of ranks, dimensions, or a word."""
+    """The resolved form of a degree of parallelism: a number of ranks, dimensions, or a word."""
     if isinstance(axes, list):
         return {"dims": axes}
     return {"degree": axes} if isinstance(axes, int) else axes

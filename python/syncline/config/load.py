@@ -159,7 +159,7 @@ def _resolved(source: Source) -> Loaded:
 
 
 def _in_full(resolved: dict[str, Any]) -> None:
-    """Writes out what a user may change in the short form of a scenario: degrees of parallelism, and a placement."""
+    """Writes out short forms that ``--set`` may extend: degrees of parallelism and a placement."""
     parallel = (resolved.get("workload") or {}).get("parallel")
     if isinstance(parallel, dict):
         parallel |= {

@@ -1,4 +1,4 @@
-"""The folder of an ensemble: a folder for each run, what they have in common, and the table of runs."""
+"""The folder of an ensemble: a folder for each run, a summary, and the table of runs."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 SUMMARY_FILE, TABLE_FILE = "ensemble.json", "seeds.csv"
-"""What an ensemble leaves in its folder beside the runs."""
+"""Files of an ensemble's folder beside the runs."""
 
 
 class Folder:
-    """A folder that is being filled: if that fails, nothing of the new ensemble is left in it.
+    """A folder that is being filled. If that fails, everything of the new ensemble is removed.
 
-    Runs of an earlier ensemble are removed first; a folder with anything else in it is left alone. Raises
-    :class:`SynclineError` where it cannot be made or written.
+    Runs of an earlier ensemble are removed first; a folder that holds anything else is refused. Raises
+    :class:`SynclineError` if the folder cannot be made or written.
     """
 
     def __init__(self, path: Path) -> None:
@@ -35,8 +35,8 @@ class Folder:
             refuse(
                 error(
                     "SL0801",
-                    f"the folder {path.as_posix()} holds something else than runs of several seeds",
-                    help="choose another, or remove it",
+                    f"the folder {path.as_posix()} holds files other than runs of several seeds",
+                    help="choose another folder, or remove this one",
                 )
             )
         earlier = path / SUMMARY_FILE
@@ -49,12 +49,12 @@ class Folder:
         self._seeds: list[int] = []
 
     def of_seed(self, seed: int) -> Path:
-        """Where the run of a seed goes."""
+        """The folder for the run of a seed."""
         self._seeds.append(seed)
         return self.path / f"seed-{seed}"
 
     def write(self, plain: dict[str, Any]) -> None:
-        """Writes the table of runs and what they have in common."""
+        """Writes the table of runs and the summary."""
         table = io.StringIO()
         if rows := plain["runs"]:
             writer = csv.DictWriter(table, list(rows[0]), lineterminator="\n")
@@ -79,7 +79,7 @@ class Folder:
                     self.path.rmdir()
 
     def _remove(self, seeds: list[int]) -> None:
-        """Removes runs, and what is told of all of them."""
+        """Removes runs, the summary and the table."""
         for seed in seeds:
             shutil.rmtree(self.path / f"seed-{seed}", ignore_errors=True)
         for name in (SUMMARY_FILE, TABLE_FILE):

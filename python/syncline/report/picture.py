@@ -31,9 +31,9 @@ _ROW = 96.0
 """Between levels."""
 _MARGIN = 28.0
 _LETTER, _LETTERS = 5.8, 16
-"""Width of a letter of an own name, and how many are drawn."""
+"""Width of a letter in a user's name, and how many letters are drawn."""
 _STUB = 16.0
-"""Of a line that leaves the picture on one side and comes back on the other."""
+"""Length of the two stubs that stand for a link that closes a ring."""
 _LABELS = 132.0
 """Room for the names of levels."""
 
@@ -54,7 +54,7 @@ def svg(view: dict[str, Any], title: str) -> str:
     beside = 0.0 if _rows(view) or not view.get("names") else _LETTER * _LETTERS
     width = max(right - left + 2 * _MARGIN + labels + beside, 340.0)
     legend = [f"{tier['name']}{_speed(tier)}{_drawn(view, index)}" for index, tier in enumerate(tiers)]
-    legend += ["Lines that lead out on one side come in on the other."] if _round(view) else []
+    legend += ["Lines that leave on one side come in on the other."] if _closing_links(view) else []
     width = max(width, 48 + 6.2 * max(map(len, legend)))
     height = bottom - top + 2 * _MARGIN + 18 * len(legend) + 10
     size = f'viewBox="0 0 {_n(width)} {_n(height)}" width="{_n(width)}" height="{_n(height)}"'
@@ -100,9 +100,9 @@ def _numbered(view: dict[str, Any]) -> dict[str, Any]:
 
 
 def _by_distance(view: dict[str, Any]) -> dict[str, Any]:
-    """A fabric given link by link with switches in levels by their distance from the NPUs.
+    """A fabric given link by link, with its switches in levels by their distance from the NPUs.
 
-    As it was, where NPUs are joined to each other, and where some switch is joined to none of them.
+    Unchanged if NPUs are linked to each other, or if a vertex cannot be reached from them.
     """
     npus = view["npus"]
     if view["family"] or view["dims"] or not view["switches"]:
@@ -163,13 +163,13 @@ def _in_rows(view: dict[str, Any]) -> list[Point]:
 
 
 def _pitch(view: dict[str, Any]) -> float:
-    """From a vertex of a row to the next: enough for own names."""
+    """Distance between neighbours in a row: wide enough for the user's names."""
     longest = max(len(_short(label)) for label in view["labels"]) if view.get("names") else 0
     return max(_STEP, _LETTER * longest + 8)
 
 
 def _short(name: str) -> str:
-    """A name as far as it is drawn beside its vertex; its title has all of it."""
+    """The part of a name that is drawn; the vertex's title has the whole name."""
     return name if len(name) <= _LETTERS else f"{name[: _LETTERS - 1]}…"
 
 
@@ -238,22 +238,22 @@ def _in_grid(view: dict[str, Any]) -> list[Point]:
 
 
 _GAP = 0.5
-"""Room for members that are left out, in steps."""
+"""Gap that stands for members that are left out, in steps."""
 _ASLANT = (0.9 * _STEP, 0.62 * _STEP)
-"""From a member of the lowest of three dimensions or more to the next."""
+"""Step between members of the lowest dimension, if there are three or more."""
 
 
 def _steps(members: list[list[int]]) -> list[list[Point]]:
-    """Of each dimension, how far its members are from the first; the last one farther, where some are left out.
+    """For each dimension, the offsets of its members from the first; the last is farther off if some are left out.
 
-    The first goes to the right and the second down; of three or more the first lies aslant, as paper has two.
+    The first dimension goes to the right and the second down; of three or more, the first is drawn aslant.
     """
     found = []
     pitch = [2 * _STEP, 2 * _STEP]
     way = 0
     deep = sum(len(some) > 1 for some in members) > 2
     for some in members:
-        places = [at + (_GAP if _cut(some) and at == len(some) - 1 else 0.0) for at in range(len(some))]
+        places = [at + (_GAP if _is_partial(some) and at == len(some) - 1 else 0.0) for at in range(len(some))]
         if deep and len(some) > 1:
             deep = False
             found.append([(at * _ASLANT[0], at * _ASLANT[1]) for at in places])
@@ -265,7 +265,7 @@ def _steps(members: list[list[int]]) -> list[list[Point]]:
     return found
 
 
-def _cut(some: list[int]) -> bool:
+def _is_partial(some: list[int]) -> bool:
     """Whether members of a dimension are left out."""
     return some[-1] >= len(some)
 
@@ -276,7 +276,7 @@ def _gaps(view: dict[str, Any], places: list[Point]) -> Iterator[str]:
     members: list[list[int]] = view.get("members", [])
     npus = math.prod(map(len, members))
     for some in members:
-        for npu in range(npus) if _cut(some) else ():
+        for npu in range(npus) if _is_partial(some) else ():
             if npu // stride % len(some) == len(some) - 2:
                 (x, y), (u, v) = places[npu], places[npu + stride]
                 long = math.hypot(u - x, v - y)
@@ -287,8 +287,8 @@ def _gaps(view: dict[str, Any], places: list[Point]) -> Iterator[str]:
         stride *= len(some)
 
 
-def _round(view: dict[str, Any]) -> dict[tuple[int, int], int]:
-    """The links that close rings, by their ends, with the distance to the next member: drawn as two stubs."""
+def _closing_links(view: dict[str, Any]) -> dict[tuple[int, int], int]:
+    """The links that close rings, by their ends, with the stride of their dimension. They are drawn as two stubs."""
     members: list[list[int]] = view.get("members", [])
     stride = 1
     found: dict[tuple[int, int], int] = {}
@@ -315,7 +315,7 @@ def _tiers(view: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _straight(view: dict[str, Any]) -> set[int]:
-    """Differences of the numbers of NPUs that lie beside each other, with nothing between them."""
+    """Differences in number between NPUs that are drawn side by side, with nothing between them."""
     members: list[list[int]] = view.get("members", [])
     long = [at for at, some in enumerate(members) if len(some) > 1]
     # Higher dimensions repeat a direction, so their lines lead past others.
@@ -329,7 +329,7 @@ def _links(view: dict[str, Any], places: list[Point], tiers: list[dict[str, Any]
     pairs = view["pairs"]
     both = {(start, end) for start, end, _ in pairs}
     grid, npus = "members" in view, view["levels"][0]["count"]
-    closing, straight = _round(view), _straight(view)
+    closing, straight = _closing_links(view), _straight(view)
     for start, end, number in pairs:
         if start > end and (end, start) in both:
             continue
@@ -339,7 +339,7 @@ def _links(view: dict[str, Any], places: list[Point], tiers: list[dict[str, Any]
         (x, y), (u, v) = places[start], places[end]
         stroke = f'stroke="{_COLOURS[colour % len(_COLOURS)]}" stroke-opacity="0.75"'
         if (stride := closing.get((start, end))) is not None:
-            # Out of the picture on one side, and in again on the other.
+            # Leaves the picture on one side and comes in on the other.
             low = min(start, end)
             dx, dy = (there - here for here, there in zip(places[low], places[low + stride], strict=True))
             dx, dy = (_STUB * each / math.hypot(dx, dy) for each in (dx, dy))
@@ -375,7 +375,7 @@ def _vertices(view: dict[str, Any], places: list[Point]) -> Iterator[str]:
 
 
 def _own_names(view: dict[str, Any], places: list[Point]) -> Iterator[str]:
-    """Names that the user gave, below NPUs and above switches; beside them where they stand in no rows."""
+    """The user's names, below NPUs and above switches, or beside them if vertices are not drawn in rows."""
     rows = _rows(view)
     for level in _levels(view):
         for at in range(level["first"], level["first"] + level["count"]):
@@ -416,6 +416,6 @@ def _speed(tier: dict[str, Any]) -> str:
 
 
 def _drawn(view: dict[str, Any], index: int) -> str:
-    """How many members of a dimension are drawn, where it is not all of them."""
+    """How many members of a dimension are drawn, if not all."""
     some = view["members"][index] if len(view.get("members", [])) == len(_tiers(view)) else []
-    return f"; {len(some)} of {some[-1] + 1} members are drawn" if some and _cut(some) else ""
+    return f"; {len(some)} of {some[-1] + 1} members are drawn" if some and _is_partial(some) else ""

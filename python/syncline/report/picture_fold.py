@@ -1,4 +1,4 @@
-"""Which vertices of a large fabric a picture draws: some of each level or dimension, which stand for the others."""
+"""Selects the vertices of a large fabric that a picture draws: some of each level or dimension."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 WIDEST = 64
-"""Vertices of a row in which all are drawn."""
+"""Most vertices in a row that is drawn completely."""
 SOME = 16
-"""Vertices of a level in which all are drawn where rows are wider."""
+"""Most vertices in a level that is drawn completely in a fabric with wider rows."""
 LARGEST = 256
-"""NPUs of a grid of which all are drawn, where no dimension has more than :data:`LONGEST`."""
+"""Most NPUs of a grid that is drawn completely, if no dimension has more than :data:`LONGEST` members."""
 LONGEST = 32
-"""Members of a dimension of such a grid."""
+"""Most members of a dimension of such a grid."""
 MEMBERS = {1: 32, 2: 8}
 """Members of each dimension that are drawn of a larger grid, by the number of its dimensions."""
 FEWEST = 4
@@ -23,7 +23,7 @@ FEWEST = 4
 
 
 def levels(view: dict[str, Any]) -> dict[str, Any]:
-    """The view without most of the vertices, where levels above each other are too wide for a picture."""
+    """The view with fewer vertices, if some level is too wide for a picture."""
     found: list[dict[str, Any]] = view["levels"]
     if max(level["count"] for level in found) <= WIDEST:
         return view
@@ -31,7 +31,7 @@ def levels(view: dict[str, Any]) -> dict[str, Any]:
     for start, end, _ in view["pairs"]:
         around.setdefault(start, []).append(end)
     kept: set[int] = set()
-    # From the highest level down: of hosts in no groups of their own, some of those below each switch that is drawn.
+    # From the highest level down; hosts without groups are selected below each switch that is drawn.
     for level in sorted(found, key=lambda level: (-level["height"], level["first"])):
         kept.update(_kept(level, kept, around))
     folded = _without(view, kept)

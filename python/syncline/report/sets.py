@@ -17,13 +17,13 @@ SHOWN = 8
 
 
 PLANS = 3
-"""Plans that are named below the answer."""
+"""Most plans listed below the answer."""
 
 
 def plans(result: Result) -> str:
-    """``all_reduce by ring reduce_scatter + ring all_gather (chosen)``: which algorithms run, chosen or named.
+    """The algorithms that run, such as ``all_reduce by ring reduce_scatter + ring all_gather (chosen)``.
 
-    Nothing where the run has no collectives; runs of before do not say what was chosen.
+    Empty if the run has no collectives. Run folders without the column ``chosen`` can be read, too.
     """
     columns = result.table("collectives")
     chosen = columns.get("chosen") or [False] * len(columns["kind"])

@@ -14,24 +14,24 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
 
 _WIDEST = 1000
-"""Columns beyond which a table is cut off after all."""
+"""Greatest width of a table, in columns of the terminal."""
 _WORD = 40
-"""Letters of the longest word that is kept whole; longer ones are names with parts of their own, such as paths."""
+"""Longest word that is kept whole, in letters; longer ones, such as paths, may be broken."""
 
 
 class Bare(Table):
-    """A table that breaks lines between words alone, and leaves columns out where there is no room for them."""
+    """A table that breaks lines only between words, and leaves out columns for which there is no room."""
 
     spare: tuple[str, ...] = ()
     """Headings of columns that may be left out, the least important first."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Fits the table into what there is, then prints it."""
+        """Fits the table into the available width, then prints it."""
         needed = self._fit(console, options.max_width)
         yield from super().__rich_console__(console, options.update(max_width=max(needed, options.max_width)))
 
     def _fit(self, console: Console, width: int) -> int:
-        """Makes the table as narrow as words and numbers allow; gives the columns that it needs."""
+        """Makes the table as narrow as words and numbers allow, and returns its width."""
         for column in self.columns:
             texts = [str(cell) for cell in (column.header, *column.cells)]
             words = texts if column.no_wrap else [word for text in texts for word in text.split() if len(word) <= _WORD]

@@ -142,7 +142,7 @@ class Communicator:
         ``rank`` and ``world`` are those of the environment (``RANK``, ``WORLD_SIZE``) where they are not given. Rank 0
         coordinates at ``coordinator`` (``MASTER_ADDR``, port 29410). ``interfaces`` are this host's addresses, which
         lanes take in turn (``SYNCLINE_ADDRESSES``, or this machine alone). The first of ``rules`` that fits says which
-        plan runs a collective; where none does, the plan that takes least on the ``network``. ``order`` has the ranks
+        plan runs a collective; if none fits, the quickest plan on ``network`` does. ``order`` has the ranks
         in the order in which plans count them: neighbours of a ring, members of a group. ``racks`` says instead which
         rack each rank is in, as a list or as a file with a line for each rack, its ranks: those of a rack are counted
         side by side, and are the groups of the plan ``two_level`` where its rule gives no size. ``congestion`` names
@@ -368,10 +368,10 @@ class Communicator:
         self._warn()
 
     def _warn(self) -> None:
-        """Says which rules were left out."""
+        """Warns of the rules that were left out."""
         for plan in self._core.left_out:
             message = (
-                f"`{plan}` is not for these {self.world} ranks: the next rule that fits runs, or the quickest plan"
+                f"`{plan}` cannot run on {self.world} ranks: the next rule that fits applies, or else the quickest plan"
             )
             warnings.warn(message, stacklevel=3)
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from syncline.runtime.memory import refusal
 
 MOST_GBPS = 1e6
-"""The highest rate of a network that makes sense."""
+"""Highest rate of a network that is accepted, in Gb/s."""
 MOST_US = 1e9
-"""The longest latency of a network that makes sense."""
+"""Longest time of a network that is accepted, in microseconds."""
 
 
 @dataclass(frozen=True)
@@ -28,14 +28,14 @@ class Rule:
 
 @dataclass(frozen=True)
 class Network:
-    """What is known of the network between ranks: the quickest plan on it runs what no rule is for.
+    """The network between ranks: an operation that no rule fits runs by the plan that is quickest on it.
 
-    It is the same on all ranks. Ranks that follow each other in the order send ``gbps`` Gb/s to each other while all
-    do, others ``far_gbps``, which is half of that without it: as in a network with two hosts to an uplink. A message
-    takes ``latency_us`` besides its bytes, and keeps its sender busy for ``message_us``. No two ranks send to one at a
-    time where what they have under way is more than ``buffer`` bytes, which a port of a switch is trusted to hold.
+    All ranks must give the same. Each rank sends ``gbps`` Gb/s to the next one in the order while all ranks send, and
+    ``far_gbps`` to distant ones: by default half of that, as with two hosts to an uplink. A message has a latency of
+    ``latency_us`` and keeps its sender busy for ``message_us``, besides its bytes. Several ranks send to one at the
+    same time only if they have at most ``buffer`` bytes in flight, which a switch port is assumed to hold.
 
-    The numbers are those of TCP over a network of 25 Gb/s, none of them measured where the job runs.
+    The defaults are typical of TCP over a network of 25 Gb/s; they are not measured where the job runs.
     """
 
     gbps: float = 25.0
@@ -51,14 +51,14 @@ class Network:
         for name, value in rates.items():
             if not 0 < value <= MOST_GBPS:
                 raise refusal(
-                    "a rate of the network makes no sense", f"{name}={value}", f"above 0, {MOST_GBPS:g} at most"
+                    "a rate of the network is out of range", f"{name}={value}", f"above 0, at most {MOST_GBPS:g}"
                 )
         times = {"latency_us": self.latency_us, "message_us": self.message_us}
         for name, value in times.items():
             if not 0 <= value <= MOST_US:
-                raise refusal("a time of the network makes no sense", f"{name}={value}", f"0 to {MOST_US:g}")
+                raise refusal("a time of the network is out of range", f"{name}={value}", f"0 to {MOST_US:g}")
         if not 0 <= self.buffer < 1 << 63:
-            raise refusal("the buffer of a switch makes no sense", f"buffer={self.buffer}", "bytes, 0 at least")
+            raise refusal("the buffer of a switch port is out of range", f"buffer={self.buffer}", "at least 0 bytes")
         return {
             "near_bytes_per_s": max(round(self.gbps * 125e6), 1),
             "far_bytes_per_s": max(round(far * 125e6), 1),

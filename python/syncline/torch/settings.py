@@ -20,8 +20,8 @@ class Options:
 
     ``order`` has the job's ranks in the order in which plans count them: those of a rack together, and a ring crosses
     between racks twice. ``racks`` says instead which rack each is in, as a list, or as a file with the ranks of a rack
-    in each line; those are the groups of the plan ``two_level``, too. ``rules`` say which plan runs which collective,
-    and the quickest on the ``network`` runs the others. With ``in_order`` results are the same bit for bit in every
+    in each line; those are the groups of the plan ``two_level``, too. ``rules`` say which plan runs which collective;
+    if none fits, the quickest on ``network`` does. With ``in_order`` results are the same bit for bit in every
     run. ``interfaces``, ``congestion`` and ``pace`` are those of ``Communicator.join``; the deadline of operations is
     the group's time-out.
 

@@ -64,7 +64,7 @@ def collectives(source: Source) -> Chart | None:
         f" {rate(mean('bus_bytes_per_s', rows))}.",
         "A bar is a collective, from its first issue to its last result; the line across it is its bound, the time"
         " that no run of its plan beats: the bytes that must pass some links at these links' rate, or its longest chain"
-        " of messages. What lies beyond the bound is latency, dependencies, and sharing the network with"
+        " of messages. Time beyond the bound is latency, waits for other messages, and sharing the network with"
         " other collectives. Equal collectives of several iterations, groups or blocks are one bar, their mean. Bus"
         " bandwidth is that of nccl-tests: comparable with the rate of links.",
         {

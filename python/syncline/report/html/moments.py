@@ -96,8 +96,8 @@ def critical_path(source: Source) -> Chart | None:
         "Going back from the last event, always to what it waited for last. The path changes rank where one waits for"
         " another, and goes on with the message that a port was busy with where one had to wait for its turn. Messages"
         " of one phase of a collective are added up. Of jobs of more iterations it shows the first ones. Compute that"
-        " several ranks do one after the other is drawn as compute; in the shares it is bubble or skew as far as it is"
-        " more than one rank computes.",
+        " several ranks do one after the other is drawn as compute; in the shares, all beyond one rank's compute is"
+        " bubble or skew.",
         {
             **data,
             "start": rounded(table["start_s"][kept]),

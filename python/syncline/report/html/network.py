@@ -332,7 +332,7 @@ def _merged(source: Source, links: Sequence[Link]) -> dict[str, str]:
 
 
 def _common(names: list[str]) -> str:
-    """``spines 0-3`` for names that differ in a number alone, where the numbers follow each other; else nothing."""
+    """``spines 0-3`` for names that differ only in consecutive numbers; otherwise empty."""
     parts = [part for name in names if (part := re.fullmatch(r"(.*?)( ?)(\d{1,9})", name))]
     numbers = sorted(int(part[3]) for part in parts)
     if len(parts) < len(names) or numbers != [*range(numbers[0], numbers[-1] + 1)]:
