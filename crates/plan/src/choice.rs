@@ -38,8 +38,10 @@ pub enum Wiring {
     Switch,
     /// By a network in which neighbours have other rates and latencies than ranks far apart.
     Graph {
-        /// What each rank can send while all send far.
+        /// What each rank can send while all send far, each to one other.
         far: Rate,
+        /// What each rank can send while all send to all others at once.
+        all: Rate,
         /// Latency to the farthest rank.
         far_latency: Time,
     },
@@ -265,7 +267,11 @@ mod tests {
             Wiring::Ring { both: false },
             Wiring::Full,
             Wiring::Switch,
-            Wiring::Graph { far: Rate::from_bytes_per_s(1_000_000_000), far_latency: Time::from_ns(3000) },
+            Wiring::Graph {
+                far: Rate::from_bytes_per_s(1_000_000_000),
+                all: Rate::from_bytes_per_s(2_000_000_000),
+                far_latency: Time::from_ns(3000),
+            },
         ];
         for wiring in wirings {
             for burst in [None, Some(Bytes(0)), Some(Bytes(1 << 20))] {

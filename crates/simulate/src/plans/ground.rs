@@ -10,6 +10,8 @@ use syncline_workload::{Axis, Role};
 
 /// Most ranks whose messages are routed to learn how fast a graph is.
 const ROUTED: u32 = 1 << 12;
+/// Most distances at which messages between all ranks are routed.
+const DISTANCES: usize = 16;
 
 /// A scenario's network, as plans see it.
 #[derive(Clone, Copy)]
@@ -88,10 +90,15 @@ impl<'a> Ground<'a> {
                 choice::Network { wiring, rate: dim.rate, count, latency, overhead, gap, reduction, burst }
             }
             None => {
-                let near = self.shifted(role, index, 1);
-                let far = self.shifted(role, index, (axis.size / 2).max(1));
+                // Chunks go round a ring of ranks both ways.
+                let near = self.shifted(role, index, &[1]).min(self.shifted(role, index, &[axis.size.max(2) - 1]));
+                let far = self.shifted(role, index, &[(axis.size / 2).max(1)]);
+                let others: Vec<u32> = (1..axis.size.max(2)).collect();
+                let step = others.len().div_ceil(DISTANCES);
+                let (all, _) =
+                    self.shifted(role, index, &others.into_iter().step_by(step).collect::<Vec<_>>());
                 choice::Network {
-                    wiring: Wiring::Graph { far: far.0, far_latency: far.1 },
+                    wiring: Wiring::Graph { far: far.0, all, far_latency: far.1 },
                     rate: near.0,
                     count: 1,
                     latency: near.1,
@@ -104,15 +111,17 @@ impl<'a> Ground<'a> {
         }
     }
 
-    /// What each rank can send to the rank `by` places on along an axis while all ranks do, and the longest latency.
-    fn shifted(&self, role: &Role, index: usize, by: u32) -> (Rate, Time) {
+    /// What each rank can send in all to the ranks at these `distances` along an axis while all ranks do, and the longest
+    /// latency.
+    fn shifted(&self, role: &Role, index: usize, distances: &[u32]) -> (Rate, Time) {
         let weight: u32 = role.axes[..index].iter().map(|axis| axis.size).product();
         let size = role.axes[index].size;
         let mut flows: BTreeMap<LinkId, u64> = BTreeMap::new();
         let mut path = Vec::new();
         let mut latency = Time::ZERO;
         let groups = role.groups().min(ROUTED.div_ceil(role.size().max(1)));
-        for (group, position) in (0..groups).flat_map(|g| (0..role.size().min(ROUTED)).map(move |p| (g, p))) {
+        let positions = (0..groups).flat_map(|g| (0..role.size().min(ROUTED)).map(move |p| (g, p)));
+        for ((group, position), &by) in positions.flat_map(|at| distances.iter().map(move |by| (at, by))) {
             let here = position / weight % size;
             let there = position - here * weight + (here + by) % size * weight;
             let ends = [position, there].map(|at| self.npu(role.rank(group, at)));
@@ -122,7 +131,10 @@ impl<'a> Ground<'a> {
             latency = latency.max(time.fold(Time::ZERO, Time::saturating_add));
             path.iter().for_each(|&link| *flows.entry(link).or_default() += 1);
         }
-        let share = |(&link, &flows): (&LinkId, &u64)| self.fabric.speed(link).0.0 / flows;
+        let share = |(&link, &flows): (&LinkId, &u64)| {
+            let rate = u128::from(self.fabric.speed(link).0.0) * distances.len() as u128 / u128::from(flows);
+            u64::try_from(rate).unwrap_or(u64::MAX)
+        };
         (Rate(flows.iter().map(share).min().unwrap_or(u64::MAX)), latency)
     }
 
