@@ -353,7 +353,8 @@ mod tests {
             algorithm: syncline_plan::by_name(name).unwrap(),
             message: MESSAGE,
         };
-        for (ranks, elements, name) in [(4, 1, "tree(fan_out=4)"), (8, 1, "tree(fan_out=4)"), (8, 10_000_000, "ring")]
+        for (ranks, elements, name) in
+            [(4, 1, "tree(fan_out=4)"), (8, 1, "tree(fan_out=4)"), (8, 10_000_000, "ring")]
         {
             let first = of(0, ranks, elements, &[]);
             assert_eq!(first.digest, of(0, ranks, elements, &[by(name)]).digest, "{ranks} {elements}");

@@ -90,13 +90,13 @@ impl<'a> Ground<'a> {
                 choice::Network { wiring, rate: dim.rate, count, latency, overhead, gap, reduction, burst }
             }
             None => {
-                // Chunks go round a ring of ranks both ways.
-                let near = self.shifted(role, index, &[1]).min(self.shifted(role, index, &[axis.size.max(2) - 1]));
-                let far = self.shifted(role, index, &[(axis.size / 2).max(1)]);
-                let others: Vec<u32> = (1..axis.size.max(2)).collect();
-                let step = others.len().div_ceil(DISTANCES);
-                let (all, _) =
-                    self.shifted(role, index, &others.into_iter().step_by(step).collect::<Vec<_>>());
+                // Chunks take two lanes in turn, on one of which they go round a ring of ranks the other way.
+                let size = axis.size.max(2);
+                let (half, step) = (size / 2, (size as usize - 1).div_ceil(DISTANCES));
+                let others = (1..size).step_by(step).flat_map(|by| [(by, 0), (by, 1)]);
+                let near = self.sends(role, index, &[(1, 0), (size - 1, 1)]);
+                let far = self.sends(role, index, &[(half, 0), (half, 1)]);
+                let (all, _) = self.sends(role, index, &others.collect::<Vec<_>>());
                 choice::Network {
                     wiring: Wiring::Graph { far: far.0, all, far_latency: far.1 },
                     rate: near.0,
@@ -111,9 +111,9 @@ impl<'a> Ground<'a> {
         }
     }
 
-    /// What each rank can send in all to the ranks at these `distances` along an axis while all ranks do, and the longest
-    /// latency.
-    fn shifted(&self, role: &Role, index: usize, distances: &[u32]) -> (Rate, Time) {
+    /// What each rank can send in all while all ranks send to those at these distances along an axis, over these lanes; and
+    /// the longest latency.
+    fn sends(&self, role: &Role, index: usize, to: &[(u32, u32)]) -> (Rate, Time) {
         let weight: u32 = role.axes[..index].iter().map(|axis| axis.size).product();
         let size = role.axes[index].size;
         let mut flows: BTreeMap<LinkId, u64> = BTreeMap::new();
@@ -121,18 +121,18 @@ impl<'a> Ground<'a> {
         let mut latency = Time::ZERO;
         let groups = role.groups().min(ROUTED.div_ceil(role.size().max(1)));
         let positions = (0..groups).flat_map(|g| (0..role.size().min(ROUTED)).map(move |p| (g, p)));
-        for ((group, position), &by) in positions.flat_map(|at| distances.iter().map(move |by| (at, by))) {
+        for ((group, position), &(by, lane)) in positions.flat_map(|at| to.iter().map(move |to| (at, to))) {
             let here = position / weight % size;
             let there = position - here * weight + (here + by) % size * weight;
             let ends = [position, there].map(|at| self.npu(role.rank(group, at)));
             path.clear();
-            self.fabric.route(ends[0], ends[1], 0, &mut path);
+            self.fabric.route(ends[0], ends[1], lane, &mut path);
             let time = path.iter().map(|&link| self.fabric.speed(link).1);
             latency = latency.max(time.fold(Time::ZERO, Time::saturating_add));
             path.iter().for_each(|&link| *flows.entry(link).or_default() += 1);
         }
         let share = |(&link, &flows): (&LinkId, &u64)| {
-            let rate = u128::from(self.fabric.speed(link).0.0) * distances.len() as u128 / u128::from(flows);
+            let rate = u128::from(self.fabric.speed(link).0.0) * to.len() as u128 / u128::from(flows);
             u64::try_from(rate).unwrap_or(u64::MAX)
         };
         (Rate(flows.iter().map(share).min().unwrap_or(u64::MAX)), latency)
