@@ -25,12 +25,15 @@ def named(**params):
     v=st.integers(1, 50_000),
     trained=st.sampled_from([0, 1024, 5000]),
     tied=st.booleans(),
+    biased=st.booleans(),
 )
-def test_parameter_formula(n, heads, per_head, f, v, trained, tied):
+def test_parameter_formula(n, heads, per_head, f, v, trained, tied, biased):
     d = heads * per_head
     expected = (v + trained) * d + n * (4 * d * d + 4 * d + 2 * d * f + f + d + 4 * d) + 2 * d + v * d * (not tied)
+    # The bias of the projection is its own, whoever holds the table.
+    expected += v * biased
     sizes = {"layers": n, "hidden": d, "heads": heads, "feed_forward": f, "vocabulary": v, "positions": trained}
-    assert parameters(**sizes, tied_embeddings=tied) == expected
+    assert parameters(**sizes, tied_embeddings=tied, projection_bias=biased) == expected
 
 
 @pytest.mark.parametrize(
@@ -238,6 +241,18 @@ def test_a_shared_table_is_reduced_once():
     tied, free = named(layers=1), named(layers=1, tied_embeddings=False)
     assert (tied["projection"].parameters, free["projection"].parameters) == (0, 50_257 * 768)
     assert tied["projection"].weight_grad == free["projection"].weight_grad
+
+
+def test_a_projection_with_a_shared_table_has_a_bias_of_its_own():
+    plain, biased = named(layers=1), named(layers=1, projection_bias=True)
+    own = biased.pop("projection_bias")
+    assert list(biased) == list(plain)
+    assert (own.parameters, own.sharding, own.vocabulary) == (50_257, "divided", 50_257)
+    # The work of the bias is part of that of the product, as where the table is not shared.
+    free = named(layers=1, tied_embeddings=False, projection_bias=True)
+    assert "projection_bias" not in free
+    assert biased["projection"].forward == free["projection"].forward
+    assert (own.forward.flop, own.forward.memory("bf16")) == (0, 0)
 
 
 def test_messages_of_the_layer_files_of_hier2021():

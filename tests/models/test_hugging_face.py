@@ -344,6 +344,19 @@ def test_every_family_is_compared_with_a_published_count():
     assert {description["model_type"] for description, _ in PUBLISHED.values()} == set(FAMILIES)
 
 
+@pytest.mark.parametrize("kind", ["phi", "gptj"])
+def test_tied_heads_keep_their_bias(kind):
+    description = next(each for each, _ in PUBLISHED.values() if each["model_type"] == kind)
+    width = description.get("hidden_size") or description["n_embd"]
+
+    def count(*, tied):
+        layers = from_config({**description, "tie_word_embeddings": tied}, sequence=128)
+        return sum(layer.parameters for layer in layers)
+
+    # Tying removes the table of the head, and leaves its bias: tie_weights() of the library shares `weight` alone.
+    assert count(tied=False) - count(tied=True) == description["vocab_size"] * width
+
+
 def test_the_file_gives_defaults_that_a_scenario_may_change():
     built = from_config(LLAMA, layers=2, sequence=64, batch_per_npu=3)
     assert [x.name for x in built if x.name.endswith("qkv")] == ["block1.qkv", "block2.qkv"]

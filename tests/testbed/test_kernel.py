@@ -111,8 +111,9 @@ def test_the_line_that_failed_is_shown(monkeypatch):
     assert problem["message"] == "cannot limit the rate of the interface eth0 of host 0 of bed"
     assert problem["found"] == f"tc -n syncline.bed.h0 {LINES[1]}"
     assert problem["notes"] == ["tc says: Error: Specified qdisc kind is unknown."]
-    assert (
-        problem["help"] == "load the kernel's modules: modprobe -a sch_htb sch_tbf bridge veth; or try the other shaper"
+    assert problem["help"] == (
+        "load the kernel's modules: modprobe -a sch_htb sch_tbf bridge veth; or try the other shaper (`shaper: tbf` or "
+        "`shaper: htb`)"
     )
 
 
@@ -120,7 +121,7 @@ def test_the_line_that_failed_is_shown(monkeypatch):
 def test_a_line_that_is_none_of_ours_is_not_shown(monkeypatch, number):
     says(monkeypatch, f"RTNETLINK answers: Operation not supported\nCommand failed -:{number}\n")
     problem = refused(lambda: kernel.batch("ip", "syncline.bed.h0", LINES))
-    assert problem["found"] == "ip -n syncline.bed.h0 -batch -"
+    assert problem["found"] == f"ip -n syncline.bed.h0 -batch -, 3 lines, the first of which is `{LINES[0]}`"
     assert problem["notes"] == ["ip says: RTNETLINK answers: Operation not supported"]
 
 
@@ -179,7 +180,31 @@ def test_a_failure_without_words_is_told_all_the_same(monkeypatch):
     says(monkeypatch, "", status=255)
     problem = refused(lambda: kernel.settings("syncline.bed.h0", {"net/ipv4/ip_forward": "0"}))
     assert problem["found"].startswith("ip netns exec syncline.bed.h0")
-    assert "notes" not in problem
+    assert problem["notes"] == ["ip ends with status 255 and says nothing"]
+
+
+@pytest.mark.parametrize(
+    ("script", "note", "remedy"),
+    [
+        ("exit 3", "tc ends with status 3 and says nothing", "/tc -V` should name iproute2"),
+        ("kill -SEGV $$", "tc is killed by signal 11 and says nothing", "apt-get install --reinstall iproute2"),
+        (
+            "echo 'RTNETLINK answers: Invalid argument' >&2; exit 2",
+            "tc says: RTNETLINK answers: Invalid argument",
+            "tbf",
+        ),
+    ],
+)
+def test_a_tc_that_fails_is_told_with_what_it_was_asked(monkeypatch, tmp_path, script, note, remedy):
+    fake = tmp_path / "tc"
+    fake.write_text(f"#!/bin/sh\n{script}\n")
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    problem = refused(lambda: kernel.batch("tc", "syncline.bed.fabric", LINES))
+    assert problem["message"] == "cannot limit the rates of the switches of bed"
+    assert problem["found"] == f"tc -n syncline.bed.fabric -batch -, 3 lines, the first of which is `{LINES[0]}`"
+    assert problem["notes"] == [note]
+    assert remedy in problem["help"]
 
 
 def test_a_congestion_control_that_the_kernel_lacks_is_told(monkeypatch, tmp_path):

@@ -5,10 +5,14 @@ use crate::{Engine, Network};
 use std::collections::BTreeMap;
 use syncline_diagnostics::{Code, Diagnostic};
 use syncline_units::rank_list;
+use syncline_workload::TaskKind;
+use syncline_workload::graph::describe;
 
 /// Most different waits that are listed, and of each rank.
 const LISTED: usize = 8;
 const OF_A_RANK: usize = 4;
+/// Most messages that are listed of those that have been sent and not received.
+const LISTED_SENT: usize = 4;
 
 impl<N: Network> Engine<'_, N> {
     pub(crate) fn deadlock(&self) -> Diagnostic {
@@ -56,11 +60,61 @@ impl<N: Network> Engine<'_, N> {
         if waits.len() > LISTED {
             report = report.note(format!("and {} more waits", waits.len() - LISTED));
         }
+        let sent = self.sent_in_vain(&stuck);
+        for line in sent.iter().take(LISTED_SENT) {
+            report = report.note(line.clone());
+        }
+        if sent.len() > LISTED_SENT {
+            report = report
+                .note(format!("and {} more messages that nobody has received", sent.len() - LISTED_SENT));
+        }
         report
     }
 
+    /// Messages between two ranks that are under way for ever, or have arrived where no receive has taken them yet.
+    fn sent_in_vain(&self, stuck: &[u32]) -> Vec<String> {
+        let mut lines: Vec<String> = Vec::new();
+        for alone in self.alone.alive() {
+            let (rank, name) = (self.quotient.rank(alone.from), self.name(alone.from, alone.at));
+            lines.push(format!(
+                "rank {rank}: the message of {name} does not reach rank {} (tag {})",
+                alone.to, alone.tag
+            ));
+        }
+        lines.sort_unstable();
+        for &index in stuck {
+            let to = self.quotient.rank(index);
+            for (&(from, tag), channel) in &self.ranks[index as usize].channels {
+                let (what, them) = match channel.arrived {
+                    0 => continue,
+                    1 => ("a message".to_owned(), "it"),
+                    count => (format!("{count} messages"), "them"),
+                };
+                let (rank, senders) = (self.quotient.rank(from), self.senders(from, to, tag));
+                lines.push(format!(
+                    "rank {rank}: {senders} has sent {what} to rank {to} (tag {tag}), which has not received {them} yet"
+                ));
+            }
+        }
+        lines
+    }
+
+    /// The task by which the rank with index `from` sends to rank `to` with `tag`, and how many others do so.
+    fn senders(&self, from: u32, to: u32, tag: u32) -> String {
+        let rank = self.quotient.rank(from);
+        let mut sends = self.graph(from).tasks.iter().zip(0..).filter(|(task, _)| {
+            matches!(task.kind, TaskKind::Send { to: peer, tag: of, .. } if of == tag && peer.of(rank).0 == to)
+        });
+        let first = sends.next().map_or_else(|| "no task".to_owned(), |(task, index)| describe(task, index));
+        match sends.count() {
+            0 => first,
+            1 => format!("{first} or one other"),
+            others => format!("{first} or one of {others} others"),
+        }
+    }
+
     fn name(&self, rank: u32, at: At) -> String {
-        let name = syncline_workload::graph::describe(self.task(rank, at.task), at.task);
+        let name = describe(self.task(rank, at.task), at.task);
         let graph = self.graph(rank);
         let (step, micro_batch) = (at.iteration / graph.micro_batches, at.iteration % graph.micro_batches);
         let name = match graph.micro_batches {
@@ -80,7 +134,8 @@ impl<N: Network> Engine<'_, N> {
         let longer = collectives.len().max(receives.len());
         let mut lines: Vec<String> =
             (0..longer).flat_map(|at| [collectives.get(at), receives.get(at)]).flatten().cloned().collect();
-        if lines.is_empty() {
+        // A rank may also wait for nothing but its own message to leave, which is listed as sent.
+        if lines.is_empty() && !self.alone.alive().any(|alone| alone.from == rank) {
             lines.push(format!("{} tasks wait for each other", self.ranks[rank as usize].tasks_left));
         }
         lines.truncate(OF_A_RANK);
@@ -91,10 +146,16 @@ impl<N: Network> Engine<'_, N> {
         let state = &self.ranks[rank as usize];
         let mut lines = Vec::new();
         for (&(from, tag), channel) in &state.channels {
+            if channel.posted.is_empty() {
+                continue;
+            }
+            let senders = self.senders(from, self.quotient.rank(rank), tag);
             let from = self.quotient.rank(from);
             for &(at, _) in &channel.posted {
                 let name = self.name(rank, at);
-                lines.push(format!("{name} waits for a message from rank {from} (tag {tag})"));
+                lines.push(format!(
+                    "{name} waits for a message from rank {from} (tag {tag}), to be sent by {senders}"
+                ));
             }
         }
         lines

@@ -1,5 +1,7 @@
 //! Numbered slots that are reused: memory follows what is alive, not what ever was.
 
+use std::collections::BTreeSet;
+
 /// A pool of values by number.
 #[derive(Debug)]
 pub(crate) struct Slab<T> {
@@ -36,6 +38,11 @@ impl<T> Slab<T> {
     /// Every slot, those that are free included.
     pub(crate) fn slots_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.slots.iter_mut()
+    }
+    /// What is alive, by number.
+    pub(crate) fn alive(&self) -> impl Iterator<Item = &T> {
+        let free: BTreeSet<u32> = self.free.iter().copied().collect();
+        self.slots.iter().zip(0..).filter(move |(_, id)| !free.contains(id)).map(|(value, _)| value)
     }
     /// How many are alive.
     pub(crate) fn len(&self) -> usize {

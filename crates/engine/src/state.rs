@@ -365,6 +365,10 @@ pub(crate) struct Message {
 pub(crate) struct Alone {
     /// The task that sends it.
     pub(crate) at: At,
+    /// The sender's index.
+    pub(crate) from: u32,
+    /// The receiver.
+    pub(crate) to: u32,
     pub(crate) tag: u32,
     /// The span of its sending, where that is kept.
     pub(crate) span: Option<u32>,

@@ -294,7 +294,7 @@ impl<'a, N: Network> Engine<'a, N> {
             sent: self.now,
             key: u64::from(tag & 0xf_ffff) << 20 | u64::from(rank & 0xf_ffff),
             target: NONE,
-            from: self.alone.insert(Alone { at, tag, span: None }),
+            from: self.alone.insert(Alone { at, from: rank, to, tag, span: None }),
             channel: 0,
             phase: 0,
             lane: 0,

@@ -38,8 +38,10 @@ pub enum Wiring {
     Switch,
     /// By a graph in which rate and latency depend on the distance between ranks.
     Graph {
-        /// Rate at which each rank sends while all ranks send to distant ones.
+        /// Rate at which each rank sends while all ranks send to one distant rank each.
         far: Rate,
+        /// Rate at which each rank sends while all ranks send to all others at once.
+        all: Rate,
         /// Latency to the farthest rank.
         far_latency: Time,
     },
@@ -268,7 +270,11 @@ mod tests {
             Wiring::Ring { both: false },
             Wiring::Full,
             Wiring::Switch,
-            Wiring::Graph { far: Rate::from_bytes_per_s(1_000_000_000), far_latency: Time::from_ns(3000) },
+            Wiring::Graph {
+                far: Rate::from_bytes_per_s(1_000_000_000),
+                all: Rate::from_bytes_per_s(2_000_000_000),
+                far_latency: Time::from_ns(3000),
+            },
         ];
         for wiring in wirings {
             for buffer in [None, Some(Bytes(0)), Some(Bytes(1 << 20))] {

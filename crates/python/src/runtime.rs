@@ -89,8 +89,9 @@ struct Link {
 impl Link {
     fn network(self) -> Network {
         let latency = Time::from_ns(self.latency_ns);
+        let far = Rate::from_bytes_per_s(self.far_bytes_per_s);
         Network {
-            wiring: Wiring::Graph { far: Rate::from_bytes_per_s(self.far_bytes_per_s), far_latency: latency },
+            wiring: Wiring::Graph { far, all: far, far_latency: latency },
             rate: Rate::from_bytes_per_s(self.near_bytes_per_s),
             count: 1,
             latency,

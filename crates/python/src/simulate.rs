@@ -13,6 +13,7 @@ use syncline_simulate::{Control, Progress, Scenario, Show};
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(simulate, module)?)?;
     module.add_function(wrap_pyfunction!(check, module)?)?;
+    module.add_function(wrap_pyfunction!(readable, module)?)?;
     module.add_function(wrap_pyfunction!(show, module)?)?;
     module.add_function(wrap_pyfunction!(cost, module)?)?;
     module.add_function(wrap_pyfunction!(defaults, module)?)?;
@@ -21,7 +22,10 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 
 fn read(scenario: &str) -> syncline_diagnostics::Result<Scenario> {
     serde_json::from_str(scenario).map_err(|error| {
-        Diagnostic::error(Code::BadValue, format!("not a resolved scenario: {error}"))
+        // The place would be one of the text that the front end has made, which nobody sees.
+        let text = error.to_string();
+        let what = text.rsplit_once(" at line ").map_or(&*text, |(what, _)| what);
+        Diagnostic::error(Code::BadValue, format!("not a resolved scenario: {what}"))
             .help("a resolved scenario is the one that a run leaves in its folder; write your own in the form of `syncline init`")
             .into()
     })
@@ -56,6 +60,12 @@ fn simulate(
         syncline_simulate::run(&scenario, control)
     })?;
     Ok(Run::new(run, interrupted))
+}
+
+/// Refuses what is no resolved scenario; what it says is not looked at.
+#[pyfunction]
+fn readable(py: Python<'_>, scenario: &str) -> PyResult<()> {
+    detached(py, || read(scenario).map(drop))
 }
 
 /// What can be found wrong with a resolved scenario without simulating it: diagnostics as a JSON array.

@@ -305,6 +305,7 @@ mod tests {
         Network {
             wiring: choice::Wiring::Graph {
                 far: Rate::from_bytes_per_s(1_500_000_000),
+                all: Rate::from_bytes_per_s(1_500_000_000),
                 far_latency: Time::from_ns(30_000),
             },
             rate: Rate::from_bytes_per_s(3_000_000_000),
@@ -352,7 +353,8 @@ mod tests {
             algorithm: syncline_plan::by_name(name).unwrap(),
             message: MESSAGE,
         };
-        for (ranks, elements, name) in [(4, 1, "direct"), (8, 1, "halving_doubling"), (8, 10_000_000, "ring")]
+        for (ranks, elements, name) in
+            [(4, 1, "tree(fan_out=4)"), (8, 1, "tree(fan_out=4)"), (8, 10_000_000, "ring")]
         {
             let first = of(0, ranks, elements, &[]);
             assert_eq!(first.digest, of(0, ranks, elements, &[by(name)]).digest, "{ranks} {elements}");

@@ -22,6 +22,7 @@ mod contention;
 pub mod convert;
 mod cost;
 mod diagnosis;
+mod even;
 mod exchanges;
 mod faults;
 mod jitter;

@@ -6,7 +6,7 @@ use crate::scenario::{NamedRanks, Network, Scenario, TRACED_CLASSES, TRACED_FAUL
 use crate::several::{self, Member};
 use crate::symmetry::Subject;
 use crate::watch::Watch;
-use crate::{compute, jitter, jobs, network, placement, plans, size, symmetry, tiers};
+use crate::{compute, even, jitter, jobs, network, placement, plans, size, symmetry, tiers};
 use syncline_compute::{ComputeModel, Timing};
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 use syncline_engine::{Jitter, Job, Lanes};
@@ -144,8 +144,10 @@ pub(crate) fn in_any_memory(scenario: &Scenario, watch: &Watch<'_>) -> Result<Pr
         (_, false) => (Symmetry::none(&fabric), "`quotient` is false".to_owned()),
     };
     let schedule = plans::schedule(&scenario.collectives);
-    size::memory(&workload, &symmetry, &plans, &schedule, scenario.limits.memory).into_result()?;
-    warnings.extend(size::many(&workload, &symmetry, &plans, &schedule, &why));
+    let even = why.contains(symmetry::UNEVEN).then(|| even::remedy(scenario, &plans)).flatten();
+    let reason = (&*why, even.as_deref());
+    size::memory(&workload, &symmetry, &plans, &schedule, scenario.limits.memory, reason).into_result()?;
+    warnings.extend(size::many(&workload, &symmetry, &plans, &schedule, reason));
     Ok(Prepared {
         fabric,
         workload,

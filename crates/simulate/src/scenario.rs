@@ -477,7 +477,6 @@ pub struct Collectives {
     /// Which set goes first.
     pub order: Order,
     /// Which chunks share the limits that follow; if absent, see [`Collectives::schedulers`].
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub schedulers: Option<Schedulers>,
     /// T of astra2020 IV-B: new chunks are issued while fewer than this many are in their first phase; 0 means no
     /// limit.

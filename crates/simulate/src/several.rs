@@ -176,9 +176,10 @@ fn joined(
     let symmetry = Symmetry::none(&fabric);
     size::bytes(&workload).into_result()?;
     let schedule = plans::schedule(&scenario.collectives);
-    size::memory(&workload, &symmetry, &plans, &schedule, scenario.limits.memory).into_result()?;
+    let reason = ("several jobs share the fabric", None);
+    size::memory(&workload, &symmetry, &plans, &schedule, scenario.limits.memory, reason).into_result()?;
     syncline_engine::keys::check(&plans.plans)?;
-    warnings.extend(size::many(&workload, &symmetry, &plans, &schedule, "several jobs share the fabric"));
+    warnings.extend(size::many(&workload, &symmetry, &plans, &schedule, reason));
     let parts = shares.into_iter().zip(jobs).map(|(share, job)| Member { share, start: job.start }).collect();
     Ok(Prepared {
         fabric,

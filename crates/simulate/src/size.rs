@@ -20,9 +20,14 @@ const QUEUES: u64 = 1 << 26;
 
 /// More ranks than this, simulated one by one, are worth a warning.
 pub(crate) const MANY: u32 = 1 << 16;
+/// So are more messages of a step, and more memory: some 20 seconds, and what a small machine has.
+const MANY_MESSAGES: f64 = 2e7;
+const MUCH_MEMORY: f64 = 4e9;
 
 /// Instructions of a program that are looked at to see how many messages a rank sends at once.
 const LOOKED_AT: u32 = 1 << 16;
+/// Fewer ranks, simulated one by one, never take long.
+const FEW_RANKS: u32 = 64;
 /// Chunks of a set whose state is part of [`RANK_BYTES`].
 const FEW_CHUNKS: u64 = 16;
 /// Memory for each simulated rank, link, message under way, further chunk, and task: what all-reduces over one to three
@@ -134,24 +139,65 @@ fn burst(phase: &PhasePlan) -> f64 {
     (0..phase.streams).map(of_stream).sum()
 }
 
-/// A warning where more than [`MANY`] ranks are simulated one by one, and `why`.
+/// Messages of all ranks that are simulated, in a step: those of collectives as some ranks of each phase send them.
+fn messages(workload: &Workload, symmetry: &Symmetry, plans: &Plans) -> f64 {
+    let share = f64::from(simulated(workload, symmetry)) / f64::from(workload.ranks.max(1));
+    let of_plan = |plan: &CollectivePlan| {
+        plan.chunks.len() as u128 * plan.phases.iter().map(|phase| sends(phase) as u128).sum::<u128>()
+    };
+    let of_plans: Vec<u128> = plans.plans.iter().map(of_plan).collect();
+    let all = workload.sum_by_class(|class| {
+        let graph = &workload.classes[class];
+        let tasks = (0..).zip(&graph.tasks).zip(&plans.plan_of[class]);
+        let sent = tasks.map(|((index, task), &plan)| match task.kind {
+            TaskKind::Collective { .. } => of_plans.get(plan as usize).copied().unwrap_or(0),
+            TaskKind::Send { .. } => 1,
+            _ => 0,
+        } * u128::from(graph.times_a_step(index)));
+        sent.sum()
+    });
+    all as f64 * share
+}
+
+/// Messages of a chunk that a rank sends in a phase: the mean of three ranks, as the root of a tree sends more than others.
+fn sends(phase: &PhasePlan) -> u64 {
+    let of_rank = |index| {
+        let of_stream = |stream| {
+            let seat = Seat { kind: phase.kind, ranks: phase.size, index, stream, reverse: false };
+            let ops = program(&*phase.algorithm, seat).take(LOOKED_AT as usize);
+            ops.filter(|op| matches!(op, Op::Send { .. })).count() as u64
+        };
+        (0..phase.streams).map(of_stream).sum::<u64>()
+    };
+    [0, phase.size / 3, phase.size - 1].map(of_rank).iter().sum::<u64>().div_ceil(3)
+}
+
+/// A warning where more than [`MANY`] ranks are simulated one by one, and `why`, or fewer that take long or much memory.
+/// `even` is a remedy where sizes are the reason.
 pub(crate) fn many(
     workload: &Workload,
     symmetry: &Symmetry,
     plans: &Plans,
     schedule: &Schedule,
-    why: &str,
+    (why, even): (&str, Option<&str>),
 ) -> Diagnostics {
     let ranks = simulated(workload, symmetry);
-    if ranks <= MANY {
+    if ranks < FEW_RANKS {
+        return Diagnostics::new();
+    }
+    let memory = estimate(workload, symmetry, plans, schedule);
+    let messages = messages(workload, symmetry, plans);
+    if ranks <= MANY && messages <= MANY_MESSAGES && memory <= MUCH_MEMORY {
         return Diagnostics::new();
     }
     let of = if ranks == workload.ranks { String::new() } else { format!(" of {}", workload.ranks) };
-    let memory = estimate(workload, symmetry, plans, schedule) / 1e9;
+    let even = even.map_or_else(String::new, |even| format!("{even}, or "));
     Diagnostic::warning(Code::ManyRanks, format!("{ranks}{of} ranks are simulated one by one: {why}"))
         .help(format!(
-            "this takes about {memory:.0} GB of memory, and about a second for every million messages; try a smaller \
-             fabric first"
+            "this takes about {:.0} GB of memory, and {:.0} million messages a step, of which a million take a second or \
+             two; {even}try a smaller fabric first",
+            memory / 1e9,
+            (messages / 1e6).max(1.0)
         ))
         .into()
 }
@@ -173,6 +219,7 @@ pub(crate) fn memory(
     plans: &Plans,
     schedule: &Schedule,
     limit: Bytes,
+    (why, even): (&str, Option<&str>),
 ) -> Diagnostics {
     let mut errors = Diagnostics::new();
     let ranks = u64::from(simulated(workload, symmetry));
@@ -193,12 +240,16 @@ pub(crate) fn memory(
         errors.push(
             Diagnostic::error(Code::TooLarge, "the run needs more memory than `limits.memory` allows")
                 .key("limits.memory")
-                .found(format!("about {:.0} GB for {ranks} ranks and {links} links that are simulated one by one", needed / 1e9))
+                .found(format!(
+                    "about {:.0} GB for {ranks} ranks and {links} links that are simulated one by one",
+                    needed / 1e9
+                ))
                 .allowed(format!("at most {:.0} GB", limit.0 as f64 / 1e9))
-                .help(
-                    "simulate a smaller fabric, or sizes that its dimensions divide evenly, so that one rank stands for \
-                     many; or raise `limits.memory` on a machine that has more",
-                ),
+                .note(format!("no rank stands for others: {why}"))
+                .help(format!(
+                    "{}simulate a smaller fabric; or raise `limits.memory` on a machine that has more",
+                    even.map_or_else(String::new, |even| format!("{even}; or "))
+                )),
         );
     }
     errors
@@ -226,13 +277,42 @@ mod tests {
     #[test]
     fn a_full_connection_that_memory_cannot_hold_is_refused() {
         // 1 MB does not divide by 3000, so that all ranks and their 9 million links are simulated.
-        let found = check(&scenario("fully_connected", 3000, 1_000_000, ""));
+        let refused = check(&scenario("fully_connected", 3000, 1_000_000, ""));
+        let found = &refused;
         assert_eq!(found.0[0].code, Code::TooLarge, "{found}");
         assert_eq!(found.0[0].key.as_deref(), Some("limits.memory"));
         assert!(found.0[0].found.as_deref().unwrap().contains("8997000 links"), "{found}");
         // An even size needs one rank, and a higher limit is taken at its word.
         assert!(is_right(&scenario("fully_connected", 3000, 3_000_000 * 64, "")));
         assert!(is_right(&scenario("fully_connected", 3000, 1_000_000, r#", "limits": {"memory": "64GB"}"#)));
+    }
+
+    #[test]
+    fn the_size_of_the_remedy_is_taken() {
+        for (size, bytes) in [(3000, 1_000_000), (2048, 1_000_000), (3000, 10), (2999, 7_777_777)] {
+            let found = check(&scenario("fully_connected", size, bytes, ""));
+            let help = found.0[0].help.clone().unwrap();
+            let larger =
+                help.split_once("give `bytes: ").and_then(|(_, rest)| rest.split_once("B`")).unwrap().0;
+            let larger: u64 = larger.parse().unwrap();
+            assert!(larger >= bytes, "{help}");
+            assert!(check(&scenario("fully_connected", size, larger, "")).0.is_empty(), "{help}");
+        }
+    }
+
+    #[test]
+    fn a_run_that_takes_long_is_warned_of() {
+        // 16 chunks, of which each of 2048 ranks sends two to 2047 others, and 4192256 links.
+        let found = check(&scenario("fully_connected", 2048, 1_000_000, ""));
+        assert_eq!(found.0[0].code, Code::ManyRanks, "{found}");
+        let help = found.0[0].help.as_deref().unwrap();
+        let messages = 2 * 16 * 2048 * 2047_u64;
+        assert!(
+            help.contains(&format!("{} million messages a step", (messages + 500_000) / 1_000_000)),
+            "{help}"
+        );
+        // Not of one that is over at once.
+        assert!(check(&scenario("fully_connected", 200, 1_000_004, "")).0.is_empty());
     }
 
     #[test]

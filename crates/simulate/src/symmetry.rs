@@ -29,7 +29,8 @@ use syncline_workload::{Axis, Peer, Role, TaskGraph, TaskKind, Workload};
 /// Most links of a regular fabric of which classes are kept link by link.
 const MOST_LINKS: u32 = 1 << 22;
 
-const UNEVEN: &str = "data is not cut evenly";
+/// Why an axis stays where blocks differ in length.
+pub(crate) const UNEVEN: &str = "data is not cut evenly";
 const PARTS: &str = "groups take parts of dimensions";
 const UNLIKE: &str = "the algorithm treats ranks unlike";
 const NO_LATENCY: &str = "links that are shared have no latency";

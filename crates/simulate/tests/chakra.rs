@@ -429,8 +429,34 @@ fn a_deadlock_names_tasks_and_files() {
     for part in [
         "SL0501",
         "4 of 4 ranks wait for ever",
-        "rank 2: `wait` waits for a message from rank 3 (tag 5) [",
+        "rank 2: `wait` waits for a message from rank 3 (tag 5), to be sent by `answer` [",
         "trace.2.et",
+    ] {
+        assert!(text.contains(part), "{part} is missing in {text}");
+    }
+}
+
+#[test]
+fn a_deadlock_lists_what_was_sent_and_not_received() {
+    let folder = Folder::new();
+    // Rank 0 sends `first` and awaits an answer before `second`; rank 1 wants `second` before all else.
+    folder.ranks(2, |rank| match rank {
+        0 => vec![
+            Node::send(1, "first", 0, 1, 64, 5),
+            Node::receive(2, "answered", 1, 0, 64, 7).after(&[1]),
+            Node::send(3, "second", 0, 1, 64, 6).after(&[2]),
+        ],
+        _ => vec![
+            Node::receive(1, "second", 0, 1, 64, 6),
+            Node::receive(2, "first", 0, 1, 64, 5).after(&[1]),
+            Node::send(3, "answer", 1, 0, 64, 7).after(&[2]),
+        ],
+    });
+    let text = folder.refused(r#"{"name": "a", "shape": "ring", "size": 2, "rate": "50GB/s"}"#, None);
+    for part in [
+        "rank 0: `answered` waits for a message from rank 1 (tag 7), to be sent by `answer` [",
+        "rank 1: `second` waits for a message from rank 0 (tag 6), to be sent by `second` [",
+        "rank 0: `first` has sent a message to rank 1 (tag 5), which has not received it yet",
     ] {
         assert!(text.contains(part), "{part} is missing in {text}");
     }
@@ -447,7 +473,10 @@ fn equal_waits_are_told_once() {
     });
     let text = folder.refused(FC4, None);
     assert!(text.contains("ranks 0-2: `reduce` waits for rank 3 to join it in group `all`"), "{text}");
-    assert!(text.contains("rank 3: `late` waits for a message from rank 0 (tag 0)"), "{text}");
+    assert!(
+        text.contains("rank 3: `late` waits for a message from rank 0 (tag 0), to be sent by `too late`"),
+        "{text}"
+    );
 }
 
 #[test]

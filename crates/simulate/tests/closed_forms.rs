@@ -94,7 +94,8 @@ fn halving_doubling_on_a_switch_halves_its_messages() {
     // Rounds of 4, 2 and 1 MB, there and back; two hops of latency each.
     let bytes = 2 * 7 * 1_000_000;
     let expected = at_50(bytes) + 6 * 1_000 * NS;
-    assert_eq!(collective("all_reduce", "8MB", SWITCH8, r#"{"chunks": 1}"#, "analytical"), expected);
+    let settings = r#"{"chunks": 1, "algorithms": {"default": {"all_reduce": "halving_doubling"}}}"#;
+    assert_eq!(collective("all_reduce", "8MB", SWITCH8, settings, "analytical"), expected);
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod library;
 
 use library::{Case, dim};
 use serde_json::{Value, json};
+use syncline_simulate::{Control, Scenario, run};
 use syncline_units::CollectiveKind;
 
 /// A default may take at most this many times as long as the best of the library.
@@ -185,4 +186,24 @@ fn defaults_do_not_collapse_where_packets_are_lost() {
     }
     let lost = timeouts(CollectiveKind::Reduce, Some("direct"));
     assert!(lost > 0, "the buffer is small enough for incast to overflow it");
+}
+
+/// Direct is quickest for small collectives, halving-doubling for medium ones, a ring for large ones. All algorithms of a job
+/// along an axis share one turn, so that one rank stands for all.
+#[test]
+fn defaults_let_one_rank_stand_for_all() {
+    // Each of four chunks has a whole number of elements for each rank.
+    let reduce = |units: u64| json!({"kind": "all_reduce", "bytes": format!("{}B", units * 24_576)});
+    for (shape, size) in [("switch", 8), ("switch", 24), ("ring", 16), ("switch", 128)] {
+        let value = json!({
+            "schema": "syncline/1",
+            "workload": {"source": "collectives",
+                "collectives": [reduce(1), reduce(40), reduce(43_690), reduce(43_690)]},
+            "collectives": {"chunks": 4},
+            "fabric": {"dims": [dim("d", shape, size, "50GB/s")]},
+        });
+        let scenario: Scenario = serde_json::from_value(value).unwrap();
+        let summary = run(&scenario, Control::default()).unwrap().timeline.summary;
+        assert_eq!(summary.simulated_ranks, 1, "{shape} of {size}");
+    }
 }

@@ -5,6 +5,7 @@
 mod support;
 
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use support::simulate;
 use syncline_timeline::{PathKind, Summary};
 
@@ -55,7 +56,13 @@ fn layers(
 
 fn job(workload: Value, network: &str, change: Change) -> Value {
     json!({"schema": "syncline/1", "workload": workload, "fabric": dims(change), "network": {"model": network},
-           "collectives": {"chunks": 4}})
+           "collectives": {"chunks": 4, "algorithms": by_shape()}})
+}
+
+/// The same algorithms whatever rates and latencies are.
+fn by_shape() -> Value {
+    let kinds = ["all_reduce", "reduce_scatter", "all_gather", "all_to_all", "broadcast", "reduce"];
+    json!({"default": kinds.map(|kind| (kind, "by_shape")).into_iter().collect::<BTreeMap<_, _>>()})
 }
 
 fn data_parallel(forward: f64, network: &str, change: Change) -> Value {

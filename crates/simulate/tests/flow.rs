@@ -56,7 +56,8 @@ fn chunks_of_a_chain_follow_each_other() {
         let mut value = all_to_all(&ring(), &json!({"model": "flow"}));
         value["fabric"]["dims"][0]["size"] = json!(size);
         value["workload"]["collectives"] = json!([{"kind": "broadcast", "bytes": "64MB"}]);
-        value["collectives"] = json!({"chunks": chunks, "active_chunks": 0});
+        value["collectives"] = json!({"chunks": chunks, "active_chunks": 0,
+            "algorithms": {"default": {"broadcast": "ring"}}});
         let expected = (chunks + size - 2) * 64 * MB / chunks + (size - 1) * 1_000_000;
         let took = picoseconds(&simulate(&value));
         assert!(

@@ -239,7 +239,11 @@ fn how_many_ranks_are_simulated() {
     let dims = |a, b, c| json!([dim("a", "ring", a), dim("b", "fully_connected", b), dim("c", "switch", c)]);
     // All alike; then halving-doubling among 6, where surplus ranks have a part of their own.
     assert_eq!(compare(&job(dims(4, 4, 8), "all_reduce", "16MiB")), 1);
-    assert_eq!(compare(&job(dims(4, 4, 6), "all_reduce", "18MiB")), 6);
+    let mut surplus = job(dims(4, 4, 6), "all_reduce", "18MiB");
+    surplus["collectives"]["algorithms"] = json!({"c": {"all_reduce": "halving_doubling"}});
+    assert_eq!(compare(&surplus), 6);
+    // A ring treats 6 alike, and takes no longer.
+    assert_eq!(compare(&job(dims(4, 4, 6), "all_reduce", "18MiB")), 1);
     // A broadcast begins at rank 0, and on higher axes at coordinate 0 of the lower ones.
     assert_eq!(compare(&job(dims(2, 3, 4), "broadcast", "6MiB")), 24);
     assert_eq!(compare(&job(dims(4, 3, 4), "all_to_all", "48MiB")), 1);
@@ -398,7 +402,7 @@ fn many_ranks_one_by_one_are_told_with_the_reason() {
                 {"name": "near", "shape": "switch", "size": 256, "rate": "50GB/s", "latency": "1us"},
                 {"name": "far", "shape": "switch", "size": side, "rate": "50GB/s", "latency": "1us"}]},
             "workload": {"source": "collectives", "collectives": [{"kind": "all_reduce", "bytes": "256MiB"}]},
-            "collectives": {"chunks": 1}});
+            "collectives": {"chunks": 1, "algorithms": {"default": {"all_reduce": "halving_doubling"}}}});
         change(&mut value);
         let scenario: Scenario = serde_json::from_value(value).unwrap();
         let found = syncline_simulate::check(&scenario);

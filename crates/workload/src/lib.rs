@@ -136,8 +136,13 @@ impl Workload {
 
     /// The sum of a number over all ranks of which those of a class have the same, given its task graph.
     pub fn sum(&self, of: impl Fn(&TaskGraph) -> u128) -> u128 {
+        self.sum_by_class(|class| of(&self.classes[class]))
+    }
+
+    /// The sum of a number over all ranks of which those of a class have the same, given the class's number.
+    pub fn sum_by_class(&self, of: impl Fn(usize) -> u128) -> u128 {
         let ends = self.class_runs.iter().skip(1).map(|&(first, _)| first).chain([self.ranks]);
-        let sums: Vec<u128> = self.classes.iter().map(of).collect();
+        let sums: Vec<u128> = (0..self.classes.len()).map(of).collect();
         let runs = self.class_runs.iter().zip(ends);
         let sum = |(&(first, class), end): (&(u32, u32), u32)| {
             sums[class as usize].saturating_mul(u128::from(end.saturating_sub(first)))

@@ -20,6 +20,7 @@ expand_prices,
 edges, edges_csv``
 ``origin``           what the core reports, mapped back to file and line
 ``load``             all of it in order
+``kept_changes``     ``--set`` on the resolved scenario in a run's folder
 ``files``            paths in the resolved form, as seen from another folder
 ``schema``           the JSON schema for editors
 ``limits``           how large a file may be

@@ -102,6 +102,16 @@ def _is_dict(annotation: Any) -> bool:
     return any(get_origin(each) is dict for each in _unwrap(annotation))
 
 
+def knows(model: type[BaseModel], path: Path) -> bool:
+    """Whether a file of this form can have a value at ``path``."""
+    annotation: Any = model
+    for part in path:
+        annotation = _inside(annotation, part)
+        if annotation is None:
+            return False
+    return True
+
+
 def _inside(annotation: Any, part: str | int) -> Any:
     """The type of what stands under ``part``; nothing where there is no such key."""
     for each in _unwrap(annotation):

@@ -18,6 +18,7 @@ from syncline.config import (
     expand_workload,
     faults,
     files,
+    kept_changes,
     network,
 )
 from syncline.config.check import collect, in_order
@@ -99,7 +100,10 @@ def load(given: str | FilePath | Mapping[str, Any], overrides: Iterable[Override
                 "SL0102", "not a scenario", mark=source.root.mark, found=shown(source.root.plain()), allowed="a mapping"
             )
         )
-    source.override(overrides)
+    if source.root.at(("workload", "source")):
+        kept_changes.changed(source, overrides, lambda source: _resolved(source).resolved)
+    else:
+        source.override(overrides)
     _check_kind(source)
     workload = source.root.at(("workload", "source"))
     return replace(_resolved(source) if workload else resolve(source), started=started)
@@ -150,7 +154,7 @@ def _resolved(source: Source) -> Loaded:
     if source.file:
         resolved = files.moved(resolved, source.folder, "")
     _in_full(resolved)
-    if isinstance(resolved.get("network"), str):
+    if resolved.get("network") in network.NAMES:
         resolved["network"] = network.resolved(resolved["network"])
     origins = Origins(source)
     if isinstance(resolved.get("prices"), str):

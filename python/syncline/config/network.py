@@ -12,6 +12,8 @@ from syncline.config.quantity import Bytes, Rate, Time
 from syncline.config.workload import Collective
 
 Name = Literal["analytical", "queued", "flow", "packet"]
+NAMES: tuple[str, ...] = get_args(Name)
+"""Of all network models."""
 Traffic = Literal[Collective, "point_to_point"]
 Segments = Annotated[int, Field(ge=1, le=2**32 - 1)]
 Part = Annotated[float, Field(gt=0, le=1)]

@@ -14,8 +14,11 @@ if TYPE_CHECKING:
 _TENSOR = "tensor parallelism is `parallel.model`, such as `parallel: { model: 8 }`"
 _PIPELINE = "pipeline parallelism is `parallel.pipeline`, such as `parallel: { pipeline: 4 }`"
 _DATA = "data-parallel ranks are `parallel.data`: `rest`, the default, is what other kinds leave"
-_CONTEXT = "context parallelism is not modelled yet; `parallel.sequence` is Megatron-LM's sequence parallelism"
-_EXPERT = "expert parallelism is not modelled yet, and mixtures of experts are not"
+_CONTEXT = (
+    "context parallelism is not modelled yet: remove the key; `parallel.sequence: true` is Megatron-LM's sequence "
+    "parallelism, which divides tokens among model-parallel ranks"
+)
+_EXPERT = "expert parallelism and mixtures of experts are not modelled yet: remove the key"
 _BATCH = "the samples of one micro-batch are `batch_per_npu`"
 _GLOBAL = "the samples of a step are `global_batch`"
 _STEPS = "micro-batches of a step are `micro_batches`; or give `global_batch`"

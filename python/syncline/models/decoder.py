@@ -130,7 +130,10 @@ class Decoder:
         return self.width // self.heads * (self.kv_heads or self.heads)
 
     def built(self) -> list[Layer]:
-        """``embedding``, ``block1.norm1`` to ``block1.sum``, ..., ``norm``, ``projection``, ``loss``."""
+        """``embedding``, ``block1.norm1`` to ``block1.sum``, ..., ``norm``, ``projection``, ``loss``.
+
+        A projection that has a bias and shares the table of the embedding is followed by ``projection_bias``.
+        """
         self.check()
         values = self.tokens * self.hidden
         embedding = calculus.embedding(self.tokens, self.vocabulary, self.hidden)
@@ -147,6 +150,11 @@ class Decoder:
             first.append(Layer("dropout", (calculus.dropout(values),), "replicated", kept=Kept(masks=values)))
         shares = first[0].name if self.tied_embeddings else None
         project = calculus.linear(self.tokens, self.hidden, self.vocabulary, bias=self.projection_bias)
+        last = []
+        if self.tied_embeddings and self.projection_bias:
+            # The two share their table alone: the projection has its own bias.
+            bias = calculus.bias(self.tokens, self.vocabulary)
+            last.append(Layer("projection_bias", (bias,), "divided", vocabulary=entries, kept=Kept()))
         loss = calculus.softmax(self.tokens, self.vocabulary)
         # Blocks differ in nothing but their names, so their operations are made once.
         block = self._block()
@@ -177,6 +185,7 @@ class Decoder:
                 vocabulary=entries,
                 kept=Kept(values),
             ),
+            *last,
             Layer("loss", (loss,), "divided", vocabulary=entries, kept=Kept(wide=self.tokens * entries)),
         ]
 

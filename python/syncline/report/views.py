@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from syncline.report.drawing import describe, dimension, graph
-from syncline.report.quantity import component, counted, listed, memory, money, percent, rate, scaled, size, time
+from syncline.report.quantity import component, counted, memory, money, percent, rate, scaled, size, time
 from syncline.report.table import bare, of_numbers
 
 if TYPE_CHECKING:
@@ -268,6 +268,11 @@ def plan(view: list[dict[str, Any]]) -> Iterator[RenderableType]:
         yield from _plan(sorted(same, key=lambda each: each["bytes"], reverse=True))
     if not view:
         yield Text("The workload uses no collective.")
+        return
+    yield ""
+    yield Text("messages and sent: of one rank, for one chunk", "dim")
+    if any(phase["chosen"] for each in view for phase in each["phases"]):
+        yield Text("chosen: as the quickest; `collectives.algorithms` names others", "dim")
 
 
 _PHASE = ("dimension", "kind", "algorithm", "chosen", "ranks", "streams")
@@ -285,7 +290,7 @@ def _plan(same: list[dict[str, Any]]) -> Iterator[RenderableType]:
     )
     for index, phase in enumerate(largest["phases"], start=1):
         table.add_row(
-            f"{index} {phase['algorithm']} {phase['kind']}",
+            f"{index} {phase['algorithm']} {phase['kind']}{' (chosen)' if phase['chosen'] else ''}",
             phase["dimension"],
             str(phase["ranks"]),
             str(phase["streams"]),
@@ -294,10 +299,6 @@ def _plan(same: list[dict[str, Any]]) -> Iterator[RenderableType]:
             scaled(phase["sent_bytes_per_rank"], "B"),
         )
     yield table
-    yield Text("messages and sent: of one rank, for one chunk", "dim")
-    if chosen := [str(index) for index, phase in enumerate(largest["phases"], start=1) if phase["chosen"]]:
-        some = f"of phases {listed(chosen)}: " if len(chosen) < len(largest["phases"]) else ""
-        yield Text(f"{some}algorithms chosen as the quickest; `collectives.algorithms` names others", "dim")
     if others:
         smallest = size(others[-1]["bytes"])
         sizes = f"from {smallest} to {size(others[0]['bytes'])}" if len(others) > 1 else f"of {smallest}"

@@ -127,25 +127,39 @@ def _do(command: list[str], text: str | None = None, lines: Sequence[str] = ()) 
         return
     said = (done.stderr or done.stdout).strip().splitlines()
     what = " ".join(command)
+    if lines:
+        what += f", {len(lines)} lines, the first of which is `{lines[0]}`"
     for each in said:
         # ip and tc say "Command failed -:3".
         head, _, number = each.rpartition("-:")
         if head.startswith("Command failed") and number.isdigit() and 0 < int(number) <= len(lines):
             what = f"{' '.join(command[:3])} {lines[int(number) - 1]}"
     words = list(_reasons(said))
+    notes = [f"{command[0]} says: {each}" for each in words[:MOST_REASONS]]
     refuse(
         error(
             "SL1101",
             f"cannot {_deed(what)}",
             found=what,
-            help=_remedy(" ".join(words)),
-            notes=[f"{command[0]} says: {each}" for each in words[:MOST_REASONS]],
+            help=_remedy(" ".join(words)) if words else _remedy_without_words(command[0]),
+            notes=notes or [f"{command[0]} {_ending(done.returncode)} and says nothing"],
         )
     )
 
 
 MOST_REASONS = 3
 """Lines of a program's output that an error repeats."""
+
+
+def _ending(status: int) -> str:
+    """How a process with this exit status ended; a negative one is a signal, as in :mod:`subprocess`."""
+    return f"ends with status {status}" if status >= 0 else f"is killed by signal {-status}"
+
+
+def _remedy_without_words(program: str) -> str:
+    """iproute2 says what it fails at, so a program that says nothing is another one, or broken."""
+    there = shutil.which(program) or program
+    return f"`{there} -V` should name iproute2; if it does not: sudo apt-get install --reinstall iproute2"
 
 
 def _reasons(said: Iterable[str]) -> Iterator[str]:
@@ -180,7 +194,7 @@ def _deed(what: str) -> str:
         inside, words = words[1], words[2:]
     elif words[:1] == ["netns"]:
         inside = words[2]
-    deed = _DEEDS.get(" ".join(words[:2]), "set up the network")
+    deed = _DEEDS.get(" ".join(words[:2]), "limit the rates" if what.startswith("tc ") else "set up the network")
     if deed.endswith("interface"):
         # Named after the word that says so, or as the third word.
         named = [words[at + 1] for at, word in enumerate(words[:-1]) if word in ("dev", "name")]
@@ -224,7 +238,10 @@ def _remedy(said: str) -> str:
     if "Permission denied" in said or "Read-only file system" in said:
         return CONTAINER
     if "qdisc" in said or "No such file" in said:
-        return "load the kernel's modules: modprobe -a sch_htb sch_tbf bridge veth; or try the other shaper"
+        return f"load the kernel's modules: modprobe -a sch_htb sch_tbf bridge veth; or {_OTHER_SHAPER}"
     if "not supported" in said:
         return "hosts of several interfaces need a kernel with CONFIG_IP_MULTIPLE_TABLES; all need veth and bridge"
-    return "load the kernel's modules: modprobe -a veth bridge sch_htb sch_tbf"
+    return f"load the kernel's modules: modprobe -a veth bridge sch_htb sch_tbf; or {_OTHER_SHAPER}"
+
+
+_OTHER_SHAPER = "try the other shaper (`shaper: tbf` or `shaper: htb`)"

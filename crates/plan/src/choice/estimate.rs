@@ -184,7 +184,7 @@ impl Case<'_> {
                 let most = peers.div_ceil(count);
                 self.sends(rate, block.saturating_mul(most), most)
             }
-            Wiring::Graph { far, .. } => self.sends(far, block.saturating_mul(peers), peers),
+            Wiring::Graph { all, .. } => self.sends(all, block.saturating_mul(peers), peers),
         };
         let combine = self.reduction(reduces, block);
         let busy = busy.max(self.reduction(reduces, block.saturating_mul(peers)));

@@ -9,6 +9,9 @@ use syncline_timeline::{PathKind, PathPart, Summary};
 /// More than this is most.
 const MOST: f64 = 0.5;
 
+/// Thousandths of the path from which skew is worth a word.
+const MUCH: u32 = 100;
+
 /// Thousandths for people.
 fn percent(per_mille: u32) -> String {
     format!("{}.{} %", per_mille / 10, per_mille % 10)
@@ -24,14 +27,21 @@ pub(super) fn reason(
 ) -> String {
     let mut sentence = format!("Of the critical path, {}.", listed(parts));
     let first = parts.iter().find(|part| bottleneck.is(part));
+    let is_much =
+        |part: &&PathPart| part.per_mille >= MUCH || first.is_some_and(|first| first.kind == part.kind);
+    let skew = parts.iter().filter(|part| part.kind == PathKind::Skew).find(is_much);
     if let Some(part) = first {
         sentence.push_str(&format!(" {} would shorten it by {}", remedy(part), saved(parts, part)));
         if let Some(tier) = best_tier(parts).filter(|_| part.tier.is_empty()) {
             sentence.push_str(&format!(", twice the rate of {} by {}", tier.tier, saved(parts, tier)));
         }
+        if let Some(skew) = skew.filter(|skew| skew.kind != part.kind) {
+            let even = remedy(skew).replacen('T', "t", 1);
+            sentence.push_str(&format!(", {even} by {}", saved(parts, skew)));
+        }
         sentence.push('.');
     }
-    if *bottleneck == Bottleneck::Part(PathKind::Skew) {
+    if skew.is_some() {
         sentence.push_str(&busiest_rank(prepared, record));
     }
     if *bottleneck != Bottleneck::Part(PathKind::Compute) {

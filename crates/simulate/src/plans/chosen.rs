@@ -91,7 +91,10 @@ impl Planner<'_> {
             let lower = &grid.sizes()[..phase.cut];
             let bytes = Bytes(lower.iter().fold(of.bytes.0, |held, &size| held / u64::from(size)));
             let lanes = self.lanes[lanes(phase)].queues;
-            let pieces = Pieces { chunks: of.chunks, active: context.spec.active_chunks, lanes };
+            // Zero is no limit.
+            let limits = [context.spec.active_chunks, context.spec.outstanding.div_ceil(lanes)];
+            let active = limits.into_iter().filter(|&limit| limit > 0).min().unwrap_or(0);
+            let pieces = Pieces { chunks: of.chunks, active, lanes };
             let chunking = Chunking::Fixed(pieces);
             Work { kind: phase.kind, ranks: phase.size, bytes, chunking, network: &networks[phase.axis] }
         };

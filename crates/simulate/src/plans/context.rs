@@ -10,6 +10,8 @@ use syncline_workload::{Axis, Role};
 
 /// Most ranks whose messages are routed to measure a graph's rates.
 const ROUTED: u32 = 1 << 12;
+/// Most distances for which the messages of an exchange between all ranks are routed.
+const DISTANCES: usize = 16;
 
 /// A scenario's settings, fabric, placement and network model, as plans see them.
 #[derive(Clone, Copy)]
@@ -88,10 +90,15 @@ impl<'a> Context<'a> {
                 choice::Network { wiring, rate: dim.rate, count, latency, overhead, gap, reduction, buffer }
             }
             None => {
-                let near = self.shifted(role, index, 1);
-                let far = self.shifted(role, index, (axis.size / 2).max(1));
+                // Chunks alternate between two lanes; on one of them they go round a ring of ranks in the opposite direction.
+                let size = axis.size.max(2);
+                let (half, step) = (size / 2, (size as usize - 1).div_ceil(DISTANCES));
+                let others = (1..size).step_by(step).flat_map(|by| [(by, 0), (by, 1)]);
+                let near = self.sends(role, index, &[(1, 0), (size - 1, 1)]);
+                let far = self.sends(role, index, &[(half, 0), (half, 1)]);
+                let (all, _) = self.sends(role, index, &others.collect::<Vec<_>>());
                 choice::Network {
-                    wiring: Wiring::Graph { far: far.0, far_latency: far.1 },
+                    wiring: Wiring::Graph { far: far.0, all, far_latency: far.1 },
                     rate: near.0,
                     count: 1,
                     latency: near.1,
@@ -104,25 +111,30 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Rate at which each rank sends to the rank `by` places on along an axis while all ranks do, and the longest latency.
-    fn shifted(&self, role: &Role, index: usize, by: u32) -> (Rate, Time) {
+    /// Rate at which each rank sends, all its messages together, while all ranks send along an axis to the ranks at the given
+    /// distances over the given lanes (`to`); and the longest latency.
+    fn sends(&self, role: &Role, index: usize, to: &[(u32, u32)]) -> (Rate, Time) {
         let weight: u32 = role.axes[..index].iter().map(|axis| axis.size).product();
         let size = role.axes[index].size;
         let mut flows: BTreeMap<LinkId, u64> = BTreeMap::new();
         let mut path = Vec::new();
         let mut latency = Time::ZERO;
         let groups = role.groups().min(ROUTED.div_ceil(role.size().max(1)));
-        for (group, position) in (0..groups).flat_map(|g| (0..role.size().min(ROUTED)).map(move |p| (g, p))) {
+        let positions = (0..groups).flat_map(|g| (0..role.size().min(ROUTED)).map(move |p| (g, p)));
+        for ((group, position), &(by, lane)) in positions.flat_map(|at| to.iter().map(move |to| (at, to))) {
             let here = position / weight % size;
             let there = position - here * weight + (here + by) % size * weight;
             let ends = [position, there].map(|at| self.npu(role.rank(group, at)));
             path.clear();
-            self.fabric.route(ends[0], ends[1], 0, &mut path);
+            self.fabric.route(ends[0], ends[1], lane, &mut path);
             let time = path.iter().map(|&link| self.fabric.speed(link).1);
             latency = latency.max(time.fold(Time::ZERO, Time::saturating_add));
             path.iter().for_each(|&link| *flows.entry(link).or_default() += 1);
         }
-        let share = |(&link, &flows): (&LinkId, &u64)| self.fabric.speed(link).0.0 / flows;
+        let share = |(&link, &flows): (&LinkId, &u64)| {
+            let rate = u128::from(self.fabric.speed(link).0.0) * to.len() as u128 / u128::from(flows);
+            u64::try_from(rate).unwrap_or(u64::MAX)
+        };
         (Rate(flows.iter().map(share).min().unwrap_or(u64::MAX)), latency)
     }
 

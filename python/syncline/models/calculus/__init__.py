@@ -17,7 +17,7 @@ module          operations
 """
 
 from syncline.models.calculus.attention import Heads, attention, causal, context, rotary, scores, softmax
-from syncline.models.calculus.dense import conv2d, linear
+from syncline.models.calculus.dense import bias, conv2d, linear
 from syncline.models.calculus.embedding import embedding, embedding_bag, positions
 from syncline.models.calculus.interaction import concatenate, dots
 from syncline.models.calculus.norm import batch_norm, layer_norm, rms_norm
@@ -45,6 +45,7 @@ __all__ = [
     "attention",
     "average_pool",
     "batch_norm",
+    "bias",
     "causal",
     "concatenate",
     "context",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from syncline.models.calculus.op import Image, Op, product
+from syncline.models.calculus.op import NOTHING, Image, Op, product
 
 
 def conv2d(
@@ -38,3 +38,9 @@ def linear(rows: int, inputs: int, outputs: int, *, bias: bool = True) -> Op:
         inputs=rows * inputs,
         outputs=rows * outputs,
     )
+
+
+def bias(rows: int, outputs: int) -> Op:
+    """The bias of a :func:`linear` operation whose matrix belongs to another layer; its work is counted there."""
+    elements = rows * outputs
+    return Op("bias", outputs, elements, elements, forward=NOTHING, input_grad=NOTHING, weight_grad=NOTHING)

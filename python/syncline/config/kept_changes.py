@@ -1,0 +1,173 @@
+"""Changes of the scenario in a run's folder: what of them the core cannot read is told as any other mistake is.
+
+Such a scenario is in the core's own form, which has every key written out: `fabric.dims` in place of `fabric.shape`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from copy import deepcopy
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from syncline import _core
+from syncline.config.check import knows
+from syncline.config.network import NAMES
+from syncline.config.node import Key, Node, Path, dotted, undotted
+from syncline.config.problem import error, nearest, refuse, shown
+from syncline.config.scenario import Scenario
+from syncline.errors import Diagnostic, SynclineError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from syncline.config.source import Override, Source
+
+MOST_PATHS = 8
+"""Most changes that a remedy names."""
+
+
+def changed(source: Source, changes: Iterable[Override], resolved: Callable[[Source], dict[str, Any]]) -> None:
+    """Puts ``changes`` into a scenario of a run's folder.
+
+    Raises :class:`SynclineError` for the first one that does not fit.
+
+    ``resolved`` makes what the core takes of a scenario.
+    """
+    for change in changes:
+        before = deepcopy(source.root)
+        source.override([change])
+        if (said := _refused(source, resolved)) is not None:
+            broken, source.root = source.root, before
+            if _refused(source, resolved) is not None:
+                # The file was wrong before.
+                source.override([change])
+                return
+            refuse(_problem(source, change, said, broken, resolved))
+
+
+def _refused(source: Source, resolved: Callable[[Source], dict[str, Any]]) -> str | None:
+    """Why the core cannot read the scenario, in its own words."""
+    try:
+        _core.readable(json.dumps(resolved(source)))
+    except SynclineError as problem:
+        said = problem.diagnostics[0]["message"].removeprefix("not a resolved scenario: ")
+        for pattern, words in _WORDS:
+            said = pattern.sub(words, said)
+        return said
+    return None
+
+
+_WORDS = (
+    (re.compile(r"expected (internally tagged enum|struct|a map|map)\b( \w+)?"), "expected a mapping"),
+    (re.compile(r"expected [ui](8|16|32|64)\b"), "expected a whole number"),
+    (re.compile(r"expected f64\b"), "expected a number"),
+    (re.compile(r"expected a string\b"), "expected text"),
+    (re.compile(r"expected a sequence\b"), "expected a list"),
+)
+"""Words of the core's parser about types, and those of a user."""
+
+
+def _problem(
+    source: Source, change: Override, said: str, broken: Node, resolved: Callable[[Source], dict[str, Any]]
+) -> Diagnostic:
+    """What is wrong with a change, and which one says the same."""
+    path = _found(source.root, undotted(change.path))
+    # The first key of the path that is not there.
+    depth = next((at for at in range(len(path)) if source.root.at(path[: at + 1]) is None), len(path) - 1)
+    key, holder, here = str(path[depth]), source.root.at(path[:depth]), source.root.at(path)
+    value = broken.at(path)
+    found = None if value is None else shown(value.plain())
+    if here is None and holder is not None and isinstance(holder.value, dict):
+        instead = _instead(source, change, key, resolved)
+        return error(
+            "SL0101",
+            f"unknown key `{key}` in the scenario of a run, which has all keys written out",
+            mark=change.mark,
+            key=change.path,
+            found=key,
+            allowed=", ".join(holder.value),
+            nearest=None if instead else nearest(key, holder.value),
+            help=instead or _in_the_file(change),
+        )
+    return error(
+        "SL0102",
+        f"the scenario of a run cannot have this value: {said}",
+        mark=change.mark,
+        key=change.path,
+        found=found,
+        allowed=", ".join(NAMES) if path == ("network",) else None,
+        nearest=nearest(found, NAMES) if path == ("network",) and found else None,
+        help=_right(change, here),
+    )
+
+
+def _in_the_file(change: Override) -> str | None:
+    """What to do about a key that a file may have and the scenario of a run does not; nothing where no file has it."""
+    if not knows(Scenario, undotted(change.path)):
+        return None
+    return f"change the file that the run was made from: syncline simulate FILE {_option(change, change.path)}"
+
+
+def _found(root: Node, path: Path) -> Path:
+    """``path`` with positions in place of the names of list entries."""
+    node: Node | None = root
+    found: list[Key] = []
+    for key in path:
+        at = key
+        if node is not None and isinstance(node.value, list) and isinstance(key, str):
+            names = [None if (name := item.child("name")) is None else name.value for item in node.value]
+            at = names.index(key) if key in names else key
+        found.append(at)
+        node = None if node is None else node.child(at)
+    return tuple(found)
+
+
+def _right(change: Override, here: Node | None) -> str | None:
+    """How to write a value: as the run has it."""
+    if here is None or isinstance(here.value, list):
+        return None
+    if isinstance(here.value, dict):
+        return f"change a key in it: {', '.join(f'`{change.path}.{key}`' for key in here.value)}"
+    return f"write it as the run has it: {_option(change, change.path, here)}"
+
+
+def _option(change: Override, path: str, value: Node | None = None) -> str:
+    text = change.value.strip() if change.node is None else shown(change.node.plain())
+    text = text if value is None else shown(value.plain())
+    return f"{change.flag} {shlex.quote(f'{path}={text}')}" if change.flag else f"`{path}: {text}`"
+
+
+def _instead(source: Source, change: Override, key: str, resolved: Callable[[Source], dict[str, Any]]) -> str | None:
+    """The changes of the same key further inside that the core reads; nothing where there are none."""
+    section = undotted(change.path)[0]
+    root = source.root.at((section,))
+    paths = [] if root is None else [dotted((section, *path)) for path in _paths(root, key)][:MOST_PATHS]
+    if not paths:
+        return None
+    before = deepcopy(source.root)
+    try:
+        source.override([replace(change, path=path) for path in paths])
+        if _refused(source, resolved) is not None:
+            return None
+    finally:
+        source.root = before
+    return f"change it where it is: {' '.join(_option(change, path) for path in paths)}"
+
+
+def _paths(node: Node, key: str) -> Iterable[Path]:
+    """Paths of all keys of this name; entries of lists by their names, where they have some."""
+    if isinstance(node.value, dict):
+        for name, child in node.value.items():
+            if name == key:
+                yield (name,)
+            else:
+                yield from ((name, *path) for path in _paths(child, key))
+    elif isinstance(node.value, list):
+        for at, child in enumerate(node.value):
+            named = child.child("name")
+            given = None if named is None else named.value
+            own = given if isinstance(given, str) and "." not in given else at
+            yield from ((own, *path) for path in _paths(child, key))
