@@ -1,11 +1,11 @@
-//! The size at which one rank of a bare collective stands for all.
+//! Suggests a size of a bare collective at which one rank stands for all.
 
 use crate::plans::Plans;
 use crate::scenario::{Collectives, Scenario, Workload};
 use syncline_engine::CollectivePlan;
 
-/// What to do where a collective of a job that is nothing but collectives is not cut evenly: the next larger size that is.
-/// Nothing where all are.
+/// A remedy for a job of bare collectives, one of which cannot be cut evenly: the next larger size that can. `None` for other jobs,
+/// and if all collectives are cut evenly.
 pub(crate) fn remedy(scenario: &Scenario, plans: &Plans) -> Option<String> {
     if !matches!(scenario.workload, Workload::Collectives { .. }) {
         return None;
@@ -26,7 +26,7 @@ pub(crate) fn remedy(scenario: &Scenario, plans: &Plans) -> Option<String> {
     ))
 }
 
-/// Blocks that the phases cut each chunk into: the least number that all of them divide evenly.
+/// Least common multiple of the numbers of blocks into which the phases cut a chunk.
 fn blocks(plan: &CollectivePlan) -> u64 {
     let of_phases = plan.phases.iter().map(|phase| {
         let cuts = phase.cuts.iter().map(|&(_, size)| u64::from(size));

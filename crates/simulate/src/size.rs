@@ -26,7 +26,7 @@ const MUCH_MEMORY: f64 = 4e9;
 
 /// Instructions of a program that are looked at to see how many messages a rank sends at once.
 const LOOKED_AT: u32 = 1 << 16;
-/// Fewer ranks, simulated one by one, never take long.
+/// Jobs of fewer ranks get no warning: they never take long.
 const FEW_RANKS: u32 = 64;
 /// Chunks of a set whose state is part of [`RANK_BYTES`].
 const FEW_CHUNKS: u64 = 16;
@@ -139,7 +139,7 @@ fn burst(phase: &PhasePlan) -> f64 {
     (0..phase.streams).map(of_stream).sum()
 }
 
-/// Messages of all ranks that are simulated, in a step: those of collectives as some ranks of each phase send them.
+/// Messages that the simulated ranks send in a step; for collectives, extrapolated from three ranks of each phase.
 fn messages(workload: &Workload, symmetry: &Symmetry, plans: &Plans) -> f64 {
     let share = f64::from(simulated(workload, symmetry)) / f64::from(workload.ranks.max(1));
     let of_plan = |plan: &CollectivePlan| {
@@ -159,7 +159,7 @@ fn messages(workload: &Workload, symmetry: &Symmetry, plans: &Plans) -> f64 {
     all as f64 * share
 }
 
-/// Messages of a chunk that a rank sends in a phase: the mean of three ranks, as the root of a tree sends more than others.
+/// Messages of a chunk that a rank sends in a phase: the mean of three ranks, as the root of a tree sends more than the others.
 fn sends(phase: &PhasePlan) -> u64 {
     let of_rank = |index| {
         let of_stream = |stream| {

@@ -1,6 +1,6 @@
-"""Changes of the scenario in a run's folder: what of them the core cannot read is told as any other mistake is.
+"""Changes to the scenario in a run's folder. A change that the core cannot read gives an ordinary diagnostic.
 
-Such a scenario is in the core's own form, which has every key written out: `fabric.dims` in place of `fabric.shape`.
+Such a scenario is in the core's own form, with every key written out: `fabric.dims` in place of `fabric.shape`.
 """
 
 from __future__ import annotations
@@ -30,11 +30,9 @@ MOST_PATHS = 8
 
 
 def changed(source: Source, changes: Iterable[Override], resolved: Callable[[Source], dict[str, Any]]) -> None:
-    """Puts ``changes`` into a scenario of a run's folder.
+    """Applies ``changes`` to the scenario of a run's folder. ``resolved`` turns a scenario into the core's form.
 
-    Raises :class:`SynclineError` for the first one that does not fit.
-
-    ``resolved`` makes what the core takes of a scenario.
+    Raises :class:`SynclineError` for the first change that does not fit.
     """
     for change in changes:
         before = deepcopy(source.root)
@@ -67,13 +65,13 @@ _WORDS = (
     (re.compile(r"expected a string\b"), "expected text"),
     (re.compile(r"expected a sequence\b"), "expected a list"),
 )
-"""Words of the core's parser about types, and those of a user."""
+"""Type names of the core's parser, and words for them that a user knows."""
 
 
 def _problem(
     source: Source, change: Override, said: str, broken: Node, resolved: Callable[[Source], dict[str, Any]]
 ) -> Diagnostic:
-    """What is wrong with a change, and which one says the same."""
+    """The diagnostic of a change that does not fit, with a change that works if there is one."""
     path = _found(source.root, undotted(change.path))
     # The first key of the path that is not there.
     depth = next((at for at in range(len(path)) if source.root.at(path[: at + 1]) is None), len(path) - 1)
@@ -105,7 +103,7 @@ def _problem(
 
 
 def _in_the_file(change: Override) -> str | None:
-    """What to do about a key that a file may have and the scenario of a run does not; nothing where no file has it."""
+    """The remedy for a key of scenario files that the scenario of a run lacks; ``None`` for unknown keys."""
     if not knows(Scenario, undotted(change.path)):
         return None
     return f"change the file that the run was made from: syncline simulate FILE {_option(change, change.path)}"
@@ -126,7 +124,7 @@ def _found(root: Node, path: Path) -> Path:
 
 
 def _right(change: Override, here: Node | None) -> str | None:
-    """How to write a value: as the run has it."""
+    """The remedy for a value of the wrong form: the form that the run has."""
     if here is None or isinstance(here.value, list):
         return None
     if isinstance(here.value, dict):
@@ -141,7 +139,7 @@ def _option(change: Override, path: str, value: Node | None = None) -> str:
 
 
 def _instead(source: Source, change: Override, key: str, resolved: Callable[[Source], dict[str, Any]]) -> str | None:
-    """The changes of the same key further inside that the core reads; nothing where there are none."""
+    """Changes of the same key deeper inside that the core can read; ``None`` if there are none."""
     section = undotted(change.path)[0]
     root = source.root.at((section,))
     paths = [] if root is None else [dotted((section, *path)) for path in _paths(root, key)][:MOST_PATHS]
@@ -158,7 +156,7 @@ def _instead(source: Source, change: Override, key: str, resolved: Callable[[Sou
 
 
 def _paths(node: Node, key: str) -> Iterable[Path]:
-    """Paths of all keys of this name; entries of lists by their names, where they have some."""
+    """Paths of all keys of this name; list entries are given by their names, if they have one."""
     if isinstance(node.value, dict):
         for name, child in node.value.items():
             if name == key:
