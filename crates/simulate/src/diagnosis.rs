@@ -6,13 +6,18 @@
 //! Bytes and queueing of one tier count together: both shrink with the rate of these links. Bubble and skew are compute of
 //! other ranks, so they shrink with the speed of compute.
 //!
+//! That holds until another path becomes the critical one. A run takes at least as long as each link sends and each rank
+//! computes, so a part is worth no more than the rest of the run beside the busiest of all others.
+//!
 //! - [`parts`]: what the path is spent on;
 //! - [`axes`]: what the mean rank waits for;
+//! - [`worth`]: by how much the run is shorter without a part;
 //! - [`words`]: the sentence.
 
 mod axes;
 mod parts;
 mod words;
+mod worth;
 
 pub(crate) use axes::waits;
 
@@ -20,6 +25,7 @@ use crate::loss;
 use crate::prepare::Prepared;
 use syncline_engine::{Record, Stall};
 use syncline_timeline::{Ended, PathKind, PathPart, Summary};
+use worth::Worth;
 
 /// What bounds a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,10 +40,8 @@ pub(crate) enum Bottleneck {
 
 impl Bottleneck {
     /// What bounds a path of these parts.
-    fn of(parts: &[PathPart]) -> Self {
-        // Of equal ones the first; parts come longest first.
-        let worth = parts.iter().rev().max_by_key(|part| saving(parts, part));
-        match worth {
+    fn of(worth: &Worth<'_>) -> Self {
+        match worth.most(|_| true) {
             None => Self::Nothing,
             Some(part) if part.tier.is_empty() => Self::Part(part.kind),
             Some(part) => Self::Tier(part.tier.clone()),
@@ -63,41 +67,20 @@ impl Bottleneck {
     }
 }
 
-/// By how many two-thousandths the path is shorter where a part, and what is relieved with it, is twice as fast; or where it
-/// is done without.
-fn saving(parts: &[PathPart], part: &PathPart) -> u32 {
-    let shrinks = |other: &&PathPart| is_relieved_with(other, part) || is_compute_of_others(other, part);
-    let share: u32 = parts.iter().filter(shrinks).map(|part| part.per_mille).sum();
-    match part.kind {
-        PathKind::Bubble | PathKind::Skew | PathKind::Latency | PathKind::Timeout => 2 * share,
-        PathKind::Compute | PathKind::Memory | PathKind::Reduction | PathKind::Bytes | PathKind::Queueing => {
-            share
-        }
-    }
-}
-
-/// Whether what makes one part shorter makes the other one shorter, too.
-fn is_relieved_with(part: &PathPart, other: &PathPart) -> bool {
-    part.tier == other.tier && (!part.tier.is_empty() || part.kind == other.kind)
-}
-
-/// Whether one part is compute, and the other a wait for compute of other ranks.
-fn is_compute_of_others(part: &PathPart, compute: &PathPart) -> bool {
-    compute.kind == PathKind::Compute && matches!(part.kind, PathKind::Bubble | PathKind::Skew)
-}
-
 /// Says in the summary what bounds the step, and why.
 pub(crate) fn diagnose(summary: &mut Summary, prepared: &Prepared, record: &Record, stalls: &[Stall]) {
     let lost = loss::Cost::of(stalls, &parts::under_way(&record.path));
     let parts = parts::parts(prepared, &record.path, lost.all());
-    let bottleneck = Bottleneck::of(&parts);
-    summary.reason = match bottleneck {
+    let worth = Worth::new(&parts, summary, record);
+    let bottleneck = Bottleneck::of(&worth);
+    let reason = match bottleneck {
         Bottleneck::Nothing if summary.ended != Ended::Finished => {
             "Nothing was finished before the run was cut off.".to_owned()
         }
         Bottleneck::Nothing => "The job takes no time.".to_owned(),
-        _ => words::reason(&parts, &bottleneck, summary, prepared, record),
+        _ => words::reason(&parts, &worth, &bottleneck, summary, prepared, record),
     };
+    summary.reason = reason;
     if parts.iter().any(|part| part.kind == PathKind::Timeout) {
         summary.reason.push_str(&loss::sentence(prepared, &lost, record.finish));
     }

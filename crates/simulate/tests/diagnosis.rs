@@ -348,3 +348,31 @@ fn messages_of_others_are_queueing_and_those_of_the_sender_are_bytes() {
         (json!("broadcast"), json!({"default": {"broadcast": "direct"}}));
     assert_eq!(kinds(&back), [(PathKind::Bytes, 6e3)]);
 }
+
+/// Two dimensions of two switches each, both busy nearly all the time: that one of them is twice as fast helps little, because
+/// the other one stays as slow as it is.
+#[test]
+fn of_two_that_are_equally_busy_one_is_worth_little() {
+    let job = |rates: [u64; 2]| {
+        let dim = |name: &str, rate: u64| json!({"name": name, "shape": "switch", "size": 4, "rate": format!("{rate}GB/s"), "latency": "100ns"});
+        // An all-reduce passes the first dimension with four times the bytes of the second.
+        json!({"schema": "syncline/1",
+            "workload": {"source": "collectives", "collectives": [{"kind": "all_reduce", "bytes": "256MB"}]},
+            "collectives": {"chunks": 64, "algorithms": by_shape()},
+            "fabric": {"dims": [dim("inner", rates[0]), dim("outer", rates[1])]}})
+    };
+    let summary = simulate(&job([80, 20])).summary;
+    let busy = |name: &str| summary.dims.iter().find(|dim| dim.name == name).unwrap().busiest_link_busy;
+    assert!(busy("inner") > 0.9 && busy("outer") > 0.9, "{:?}", summary.dims);
+    let (bottleneck, faster, other) = match summary.bottleneck.as_str() {
+        "inner" => ("inner", [160, 20], "outer"),
+        "outer" => ("outer", [80, 40], "inner"),
+        other => panic!("{other}: {}", summary.reason),
+    };
+    let gain = 100.0 * (1.0 - simulate(&job(faster)).summary.step_time_s / summary.step_time_s);
+    let said =
+        summary.reason.split(&format!("Twice the rate of {bottleneck} would shorten it by at most ")).nth(1);
+    let said: f64 = said.and_then(|rest| rest.split(' ').next()).expect(&summary.reason).parse().unwrap();
+    assert!(gain <= said + 0.1 && said < gain + 5.0, "{gain} {}", summary.reason);
+    assert!(summary.reason.contains(&format!("because {other} is busy")), "{}", summary.reason);
+}

@@ -13,17 +13,20 @@ pub(super) fn time(phases: &[(usize, Cost)]) -> Time {
     let mut before = 0u64;
     let mut most = 0;
     for (from, (axis, cost)) in phases.iter().enumerate() {
-        // This phase by itself, then together with each later phase along its axis.
-        let mut slowest = before.saturating_add(cost.whole.0);
-        most = most.max(slowest.saturating_add(drain(cost, &phases[from + 1..])));
+        // This phase by itself, then together with each later phase along its axis. Together they keep the axis busy for the sum
+        // of what each sends; the one whose chunks also wait longest for each other adds that wait.
+        let mut busy = before.saturating_add(cost.busy().0);
+        let mut waits = cost.whole.0.saturating_sub(cost.busy().0);
+        most = most.max(busy.saturating_add(waits).saturating_add(drain(cost, &phases[from + 1..])));
         let mut between = 0u64;
         for (to, (other, next)) in phases.iter().enumerate().skip(from + 1) {
             if other != axis {
                 between = between.saturating_add(next.alone.0);
                 continue;
             }
-            slowest = slowest.saturating_add(next.busy().0);
-            let together = slowest.saturating_add(between);
+            busy = busy.saturating_add(next.busy().0);
+            waits = waits.max(next.whole.0.saturating_sub(next.busy().0));
+            let together = busy.saturating_add(waits).saturating_add(between);
             most = most.max(together.saturating_add(drain(next, &phases[to + 1..])));
         }
         before = before.saturating_add(cost.first.0);

@@ -27,13 +27,14 @@ struct Branch {
 }
 
 /// Times of a branch for one chunk: until the first and the last rank have it, and for which it keeps busy the link of rank 0
-/// (`root`) and the busiest link behind that (`inner`).
+/// (`root`) and the busiest link behind that (`inner`). One message keeps a link busy for `message`.
 #[derive(Clone, Copy, Debug)]
 struct Way {
     earliest: u64,
     latest: u64,
     root: u64,
     inner: u64,
+    message: u64,
 }
 
 /// Messages on the link behind each rank, by direction. In a ring, a message to a distant rank passes several links.
@@ -97,7 +98,13 @@ impl Case<'_> {
         let combine = self.reduction(self.kind != CollectiveKind::Broadcast, self.chunk);
         let busy = self.sends(self.network.rate, self.chunk, 1).max(combine);
         let hop = busy.saturating_add(self.latency(1)).saturating_add(combine);
-        Way { earliest: hop, latest: hop.saturating_mul(u64::from(self.ranks - 1)), root: busy, inner: busy }
+        Way {
+            earliest: hop,
+            latest: hop.saturating_mul(u64::from(self.ranks - 1)),
+            root: busy,
+            inner: busy,
+            message: busy,
+        }
     }
 
     /// The times of a broadcast's branches, one for each link of rank 0.
@@ -149,7 +156,7 @@ impl Case<'_> {
         };
         let way = |branch: &Branch| {
             let (root, inner) = (busiest(branch, true), busiest(branch, false));
-            Way { earliest: branch.earliest, latest: branch.latest, root, inner }
+            Way { earliest: branch.earliest, latest: branch.latest, root, inner, message: busy }
         };
         Some(branches.iter().map(way).collect())
     }
@@ -169,11 +176,13 @@ impl Case<'_> {
     fn all_chunks(&self, candidate: Candidate, way: Way) -> Cost {
         let (chunks, active) = self.lane(self.shares(candidate));
         let waves_after_first = chunks.div_ceil(active) - 1;
-        let Way { earliest, latest, root, inner } = way;
+        let Way { earliest, latest, root, inner, message } = way;
         let behind = |busy: u64| busy.saturating_mul(chunks - 1);
         let whole = match self.kind {
             CollectiveKind::Reduce => {
-                let at_root = earliest.saturating_add(behind(root)).saturating_add(root - root.min(inner));
+                // The first arrival ends one of the messages that the link of rank 0 carries for each chunk.
+                let others = root - root.min(inner.max(message));
+                let at_root = earliest.saturating_add(behind(root)).saturating_add(others);
                 let both = latest.saturating_add(behind(inner)).max(at_root);
                 both.saturating_add(self.between_waves(candidate, inner).saturating_mul(waves_after_first))
             }

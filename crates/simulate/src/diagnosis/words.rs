@@ -1,6 +1,7 @@
 //! The sentence that says why.
 
-use super::{Bottleneck, is_relieved_with, saving};
+use super::Bottleneck;
+use super::worth::{Worth, is_relieved_with};
 use crate::prepare::Prepared;
 use std::cmp::Reverse;
 use syncline_engine::Record;
@@ -20,6 +21,7 @@ fn percent(per_mille: u32) -> String {
 /// What the path is spent on; and whose waiting it is, where it is not compute.
 pub(super) fn reason(
     parts: &[PathPart],
+    worth: &Worth<'_>,
     bottleneck: &Bottleneck,
     summary: &Summary,
     prepared: &Prepared,
@@ -31,13 +33,20 @@ pub(super) fn reason(
         |part: &&PathPart| part.per_mille >= MUCH || first.is_some_and(|first| first.kind == part.kind);
     let skew = parts.iter().filter(|part| part.kind == PathKind::Skew).find(is_much);
     if let Some(part) = first {
-        sentence.push_str(&format!(" {} would shorten it by {}", remedy(part), saved(parts, part)));
-        if let Some(tier) = best_tier(parts).filter(|_| part.tier.is_empty()) {
-            sentence.push_str(&format!(", twice the rate of {} by {}", tier.tier, saved(parts, tier)));
+        let saved = |part| percent(worth.of(part).div_ceil(2));
+        let at_most = if worth.limit(part).is_some() { "at most " } else { "" };
+        sentence.push_str(&format!(" {} would shorten it by {at_most}{}", remedy(part), saved(part)));
+        let best_tier = || worth.most(|part| !part.tier.is_empty() && worth.of(part) > 1);
+        if let Some(tier) = best_tier().filter(|_| part.tier.is_empty()) {
+            sentence.push_str(&format!(", twice the rate of {} by {}", tier.tier, saved(tier)));
         }
         if let Some(skew) = skew.filter(|skew| skew.kind != part.kind) {
             let even = remedy(skew).replacen('T', "t", 1);
-            sentence.push_str(&format!(", {even} by {}", saved(parts, skew)));
+            sentence.push_str(&format!(", {even} by {}", saved(skew)));
+        }
+        if let Some(limit) = worth.limit(part) {
+            let busy = percent(limit.busy);
+            sentence.push_str(&format!(", because {} is busy {busy} of the time", limit.name));
         }
         sentence.push('.');
     }
@@ -62,17 +71,6 @@ fn remedy(part: &PathPart) -> String {
         PathKind::Latency => "No latency".to_owned(),
         PathKind::Timeout => "A network without time-outs".to_owned(),
     }
-}
-
-/// By how much of the path that makes it shorter.
-fn saved(parts: &[PathPart], part: &PathPart) -> String {
-    percent(saving(parts, part).div_ceil(2))
-}
-
-/// The tier of links whose rate is worth most, if any is worth something.
-fn best_tier(parts: &[PathPart]) -> Option<&PathPart> {
-    let tiers = parts.iter().rev().filter(|part| !part.tier.is_empty() && saving(parts, part) > 1);
-    tiers.max_by_key(|part| saving(parts, part))
 }
 
 /// Parts with their shares, longest first; those of one tier together. What is less than half a thousandth is left out.
