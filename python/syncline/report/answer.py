@@ -81,7 +81,7 @@ def _parts(result: Result, width: int, *, ascii_only: bool) -> Iterator[Renderab
         yield Text(f"Simulated: {', '.join(some)}; the others do the same (--no-quotient: all)", "dim")
     for note in summary.notes:
         yield Text(f"Note: {note}", "dim")
-    details = layers(result, width) if summary.compute_s > 0 else sets(result, width)
+    details = layers(result, width) if summary.compute_s > 0 else sets(result)
     if details is not None:
         yield ""
         if summary.compute_s > 0:

@@ -36,7 +36,7 @@ def plans(result: Result) -> str:
     return ", ".join([*said[: PLANS if more else None], *more])
 
 
-def sets(result: Result, width: int) -> Table | None:
+def sets(result: Result) -> Table | None:
     """The longest collectives with their bandwidths, and how near they come to the bound of their plan.
 
     Of several jobs, each row says whose it is; runs of before had no such column.
@@ -47,19 +47,21 @@ def sets(result: Result, width: int) -> Table | None:
         return None
     order = sorted(range(len(kinds)), key=lambda index: (-columns["duration_s"][index], index))
     jobs = columns.get("job") if result.summary.jobs else None
-    table = bare()
+    table = bare(spare=("of the bound", "size"))
     if jobs:
         table.add_column("job", overflow="fold")
     table.add_column("collective", overflow="fold")
-    headings = ["size", "time", "bus bandwidth", *(["of the bound"] if width >= 70 else [])]
-    for heading in headings:
+    for heading in ("size", "time", "bus bandwidth", "of the bound"):
         table.add_column(heading, justify="right", no_wrap=True)
     alike: dict[tuple[str, ...], int] = {}
     for index in order:
         duration, bound = columns["duration_s"][index], columns["bound_s"][index]
-        cells = [size(columns["size_bytes"][index]), time(duration), rate(columns["bus_bytes_per_s"][index])]
-        if width >= 70:
-            cells.append(percent(bound / duration) if duration else "")
+        cells = [
+            size(columns["size_bytes"][index]),
+            time(duration),
+            rate(columns["bus_bytes_per_s"][index]),
+            percent(bound / duration) if duration else "",
+        ]
         row = (jobs[index] if jobs else "", kinds[index], *cells)
         alike[row] = alike.get(row, 0) + 1
     rows = list(alike.items())
