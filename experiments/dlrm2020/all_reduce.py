@@ -235,8 +235,8 @@ def lost(draws: Draws[Single]) -> str:
         return f"No packet is lost: the longest queue of a port is {shown(run.longest_queue)} of {room}{why}."
     which = f"In the run of the median, {packets.dropped}" if len(draws.runs) > 1 else f"{packets.dropped}"
     return (
-        f"{which} packets find the {room} of their port full; {packets.retransmissions} are sent again, and "
-        f"{packets.timeouts} times nothing behind a lost one tells the sender, which waits for 50 ms or longer."
+        f"{which} packets find the {room} of their port full; {packets.retransmissions} are sent again. "
+        f"{packets.timeouts} losses end in a time-out of 50 ms or more, because no later packet reveals them."
     )
 
 

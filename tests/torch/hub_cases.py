@@ -272,7 +272,7 @@ def odd():
 
 
 def refusals():
-    """What makes no sense is told."""
+    """What is invalid is told."""
     network = mlp()
 
     def make(params=None, chosen=None, **more):

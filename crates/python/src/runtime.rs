@@ -268,7 +268,7 @@ impl Communicator {
                 },
                 deadline: seconds("deadline_s", member.deadline_s)?,
             };
-            // What makes no sense is said with all that is known about it.
+            // What is invalid is said with all that is known about it.
             let all: Vec<u32> = (0..world).collect();
             plans.check(world)?;
             plans.book(rank, &all, &mut Vec::new())?;

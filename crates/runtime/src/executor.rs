@@ -254,7 +254,7 @@ impl Communicator {
     /// none. With `keep`, the input is as it was if the operation fails.
     ///
     /// # Errors
-    /// Where the operation makes no sense, no plan is for it, a region has another length than it must have, or an operation
+    /// The operation is invalid, no plan offers it, a region has another length than it must have, or an operation
     /// that is under way works on the same memory (both may read it). Nothing has begun then. Everything that happens later is the [`Pending`]'s outcome.
     pub fn begin(
         &self,

@@ -383,7 +383,7 @@ impl Acceptor {
                     .map_err(|_| silent("sent something that is no hello".to_owned()))?;
                 version.fits().map_err(refuse)?;
                 let hello: Hello = serde_json::from_slice(&text)
-                    .map_err(|error| refuse(format!("the hello makes no sense here ({error})")))?;
+                    .map_err(|error| refuse(format!("the hello is invalid ({error})")))?;
                 self.greet(&hello).map_err(refuse)?;
                 let transcript = transcript(&text, &self.nonce);
                 let proof = hex(&self.trust.proof("acceptor", &transcript));
@@ -550,7 +550,7 @@ mod tests {
         assert!(matches!(answer(&hello), Ok(Next::Send(_))));
         hello["role"]["is"] = "king".into();
         let (why, refusal) = answer(&hello).unwrap_err();
-        assert!(why.contains("makes no sense") && why.contains("king"), "{why}");
+        assert!(why.contains("is invalid") && why.contains("king"), "{why}");
         assert!(!refusal.is_empty());
         // Whoever does not even say what it is gets no answer.
         for stranger in [serde_json::json!({ "name": 3 }), serde_json::json!(["GET", "/"])] {

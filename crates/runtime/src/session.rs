@@ -81,7 +81,7 @@ pub fn join_with(
 ) -> Result<Session, Absence> {
     place.check(settings)?;
     let mut place = place.clone();
-    // What makes no sense for all ranks is said before anybody is called.
+    // What is invalid for all ranks is said before anybody is called.
     let all: Vec<u32> = (0..place.world).collect();
     books(place.rank, &all).map_err(|error| Absence::nonsense(error.to_string()))?;
     let mut wanted = wishes(&place, wanted);

@@ -188,7 +188,7 @@ impl Book {
     /// How an operation is run.
     ///
     /// # Errors
-    /// Where the operation makes no sense, no rule is for it, or its plan does not offer it.
+    /// Where the operation is invalid, no rule is for it, or its plan does not offer it.
     pub fn shape(&self, operation: &Operation) -> Result<Arc<Shape>> {
         let bad = |sentence: String| Diagnostic::error(Code::BadValue, sentence);
         operation.check(self.ranks).map_err(bad)?;

@@ -59,9 +59,9 @@ class Collectives(JobCollectives):
     order: Literal["fifo", "lifo", "priority"] = "fifo"
     """Which set goes first: the one issued first, the one issued last, or all-to-all before all others."""
     schedulers: Literal["per_group", "per_rank"] | None = None
-    """Whose chunks share `order`, `issue_threshold`, `issue_batch` and `active_chunks`: those of one process group, as
-    communicators of NCCL run side by side, or all of a rank, as in astra2020. Absent: `per_group` with `order: fifo`,
-    else `per_rank`."""
+    """What `order`, `issue_threshold`, `issue_batch` and `active_chunks` apply to: the chunks of each process group by
+    itself, as communicators of NCCL run side by side, or all chunks of a rank together, as in astra2020. Without it,
+    `per_group` for `order: fifo`, else `per_rank`."""
     issue_threshold: Unlimited = 8
     """New chunks are issued while fewer than this many are in their first phase (T of astra2020)."""
     issue_batch: Unlimited = 16

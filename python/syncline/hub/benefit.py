@@ -31,5 +31,5 @@ def two_levels(
     try:
         pays, flat, two_level = _core.two_levels(racks, workers, hub_rate, core_rate, worker_rate, between)
     except (ValueError, OverflowError) as error:
-        raise refusal("the racks make no sense", str(error), "numbers above 0") from None
+        raise refusal("invalid racks", str(error), "numbers above 0") from None
     return Levels(flat, two_level, pays)

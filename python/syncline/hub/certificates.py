@@ -51,7 +51,7 @@ def make(folder: str | Path, *, job: str | None = None, ranks: int = 0, days: in
     other can use. Whoever has lost one makes all anew: the CA's key is not kept, so nobody can add to them.
 
     Raises ``SynclineError`` where files are there already (and not ``force``) or cannot be written, or what is given
-    makes no sense.
+    is invalid.
     """
     path = Path(folder)
     try:

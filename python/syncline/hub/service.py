@@ -67,7 +67,7 @@ class Service:
         ``syncline hub certs`` made, or :class:`~syncline.runtime.Certificates`), or prove that they share the key in
         ``key_file``, or the user says that it is ``insecure``.
 
-        Raises ``SynclineError`` where an address cannot be had, or what is given makes no sense.
+        Raises ``SynclineError`` where an address cannot be had, or what is given is invalid.
         """
         congestions.check(congestion)
         found = [resolve(each, port) for each in listen]
@@ -87,7 +87,7 @@ class Service:
         try:
             self._core = _core.HubService.open(json.dumps(plan, allow_nan=False), key)
         except ValueError as error:
-            raise refusal("what the hub is told makes no sense", str(error), "see syncline.hub.Service") from None
+            raise refusal("what the hub is told is invalid", str(error), "see syncline.hub.Service") from None
 
     @property
     def addresses(self) -> list[str]:

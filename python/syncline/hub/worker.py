@@ -106,7 +106,7 @@ class Hub:
         ``syncline hub certs`` made, or :class:`~syncline.runtime.Certificates`), or prove that they share the key in
         ``key_file``, or the user says that it is ``insecure``.
 
-        Raises ``SynclineError`` where ranks do not meet (SL1201, exit status 6), or what is given makes no sense.
+        Raises ``SynclineError`` where ranks do not meet (SL1201, exit status 6), or what is given is invalid.
         """
         environment = os.environ
         rank = setting(environment, "RANK", rank)
@@ -146,7 +146,7 @@ class Hub:
         try:
             core = _core.Hub.join(json.dumps(worker, allow_nan=False), key)
         except ValueError as error:
-            raise refusal("what the rank is told makes no sense", str(error), "see Hub.join") from None
+            raise refusal("what the rank is told is invalid", str(error), "see Hub.join") from None
         return cls(core, vectors, rank, world)
 
     @property

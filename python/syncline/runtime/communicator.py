@@ -169,7 +169,7 @@ class Communicator:
         A job that is ``elastic`` goes on where ranks are lost, and takes them back: :meth:`renew`. All ranks say so.
         One that joins it late waits until the others begin a new epoch with it; :attr:`ranks` says who takes part.
 
-        Raises ``SynclineError`` where members do not meet (SL1201, exit status 6), or what is given makes no sense.
+        Raises ``SynclineError`` where members do not meet (SL1201, exit status 6), or what is given is invalid.
         """
         environment = os.environ
         rank = setting(environment, "RANK", rank)
@@ -216,7 +216,7 @@ class Communicator:
                 trust.check([*interfaces, host], key, insecure=insecure)
                 core = _core.Communicator.join(json.dumps(member, allow_nan=False), key, announce)
             except ValueError as error:
-                raise refusal("what the rank is told makes no sense", str(error), "see Communicator.join") from None
+                raise refusal("what the rank is told is invalid", str(error), "see Communicator.join") from None
         if rendezvous is not None and rank != 0:
             try:
                 meeting.wipe(rendezvous, rank)
@@ -326,7 +326,7 @@ class Communicator:
                 kind, vector.element, reduction, elements, root, in_order, input, output, keep, holder
             )
         except ValueError as error:
-            raise refusal("the operation makes no sense", str(error), "see syncline.runtime") from None
+            raise refusal("the operation is invalid", str(error), "see syncline.runtime") from None
         return Pending(pending)
 
     def renew(

@@ -518,7 +518,7 @@ class Messenger:
 
             connection.into, connection.then = memoryview(text), told
         else:
-            raise RefusedError(f"sent a frame that makes no sense (kind {kind})")
+            raise RefusedError(f"sent an invalid frame (kind {kind})")
 
     def _match(self) -> None:
         """Brings those who wait together with what is offered, the oldest first."""

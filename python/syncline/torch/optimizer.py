@@ -65,7 +65,7 @@ class HubOptimizer(torch.optim.Optimizer):  # type: ignore[misc]  # the base is 
         ``policy``, ``in_order``, ``tls``, ...) is as for ``Hub.join``.
 
         Raises ``SynclineError`` where ranks do not meet, or their parameters differ in number, shape or type (SL1201,
-        exit status 6), and where what is given makes no sense (SL0102).
+        exit status 6), and where what is given is invalid (SL0102).
         """
         for name in SETTLED:
             if name in settings:

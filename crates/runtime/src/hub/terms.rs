@@ -196,7 +196,7 @@ impl Terms {
     /// Checks the terms, and finds what follows from them.
     ///
     /// # Errors
-    /// A sentence that says what makes no sense.
+    /// A sentence that says what is invalid.
     pub fn contract(self, optimizers: &Optimizers) -> Result<Contract, String> {
         if !(1..=MOST_WORKERS).contains(&self.workers) {
             return Err(format!("{} workers: 1 to {MOST_WORKERS} are allowed", self.workers));

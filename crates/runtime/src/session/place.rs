@@ -87,7 +87,7 @@ impl Place {
 pub struct Absence {
     /// A sentence that says who is missing or was refused, and why.
     pub why: String,
-    /// Whether what this member was told makes no sense, so that nobody was called.
+    /// Whether what this member was told is invalid, so that nobody was called.
     pub nonsense: bool,
 }
 
@@ -96,7 +96,7 @@ impl Absence {
         Self { why: why.into(), nonsense: false }
     }
 
-    /// That what this member was told makes no sense.
+    /// That what this member was told is invalid.
     pub(crate) fn nonsense(why: impl Into<String>) -> Self {
         Self { why: why.into(), nonsense: true }
     }
