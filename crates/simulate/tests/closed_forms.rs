@@ -276,7 +276,8 @@ fn a_placement_changes_the_distance_and_not_the_answer_of_a_symmetric_fabric() {
     let on = |shape: &str, placement: &str| {
         all_reduce_on(&format!(
             r#""fabric": {{"dims": [{{"name": "d", "shape": "{shape}", "size": 4, "rate": "50GB/s", "latency": "500ns"}}]}},
-               "collectives": {{"chunks": 1}}, "network": {{"model": "queued"}}, "placement": {placement}"#
+               "collectives": {{"chunks": 1, "algorithms": {{"default": {{"all_reduce": "ring"}}}}}},
+               "network": {{"model": "queued"}}, "placement": {placement}"#
         ))
     };
     let shuffled = r#"{"npus": [0, 2, 1, 3]}"#;

@@ -73,8 +73,10 @@ fn model(shape: &str, kind: CollectiveKind) -> Value {
 
 #[test]
 fn a_default_is_as_good_as_the_best_of_the_library() {
-    none_is_worse(
+    few_are_worse(
         WORSE,
+        FEW,
+        WORST,
         in_one_dimension(&[3, 6, 8, 13, 16, 24], &[1 << 10, 1 << 16, 1 << 20, 1 << 22, 1 << 26]),
     );
 }
