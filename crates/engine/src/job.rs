@@ -57,6 +57,29 @@ pub struct Lanes {
     pub queues: u32,
     /// 2 where every other queue runs against the usual direction.
     pub ways: u32,
+    /// The same for broadcasts and reduces.
+    pub rooted_ways: u32,
+}
+
+impl Lanes {
+    /// Whether the chunks of a collective in lane `lane` run against the usual direction.
+    #[must_use]
+    pub fn reverses(self, kind: CollectiveKind, lane: u32) -> bool {
+        self.ways_of(kind) == 2 && lane % 2 == 1
+    }
+
+    /// How many of the queues run against the usual direction.
+    #[must_use]
+    pub fn backward(self, kind: CollectiveKind) -> u32 {
+        if self.ways_of(kind) == 2 { self.queues / 2 } else { 0 }
+    }
+
+    fn ways_of(self, kind: CollectiveKind) -> u32 {
+        match kind {
+            CollectiveKind::Broadcast | CollectiveKind::Reduce => self.rooted_ways,
+            _ => self.ways,
+        }
+    }
 }
 
 /// One collective, planned for its group's shape.

@@ -25,7 +25,7 @@ impl<N: Network> Engine<'_, N> {
             ranks: phase.size,
             index: run.coordinate,
             stream,
-            reverse: lanes.ways == 2 && run.lane % 2 == 1,
+            reverse: lanes.reverses(phase.kind, run.lane),
         }
     }
 

@@ -140,7 +140,7 @@ pub struct Phase<'a> {
     pub work: Work<'a>,
     /// Axis of the group. Phases along the same axis compete for the same links.
     pub axis: usize,
-    /// The algorithms to choose from.
+    /// The algorithms to choose from; if the cost of none is known here, any may be chosen.
     pub candidates: &'a [Candidate],
     /// The algorithm that the user names for it. It is assumed to take no time if it has no closed form.
     pub named: Option<&'a dyn Algorithm>,
@@ -228,9 +228,13 @@ fn options(phase: &Phase<'_>) -> Vec<(Candidate, Cost)> {
     if let Some(direct) = at_once.filter(|_| work.kind == CollectiveKind::AllToAll) {
         return takes(direct).into_iter().collect();
     }
-    let safe = candidates().filter(|candidate| candidate.is_safe(work));
-    let options: Vec<_> = safe.filter_map(takes).collect();
-    if options.is_empty() { candidates().filter_map(takes).collect() } else { options }
+    // Those that are safe; else any of the candidates; else, where none of these has a known cost, any at all.
+    let safe: Vec<_> = candidates().filter(|candidate| candidate.is_safe(work)).filter_map(takes).collect();
+    let or = |options: Vec<_>, others: &[Candidate]| match options.is_empty() {
+        true => others.iter().copied().filter_map(takes).collect(),
+        false => options,
+    };
+    or(or(safe, phase.candidates), &Candidate::ALL)
 }
 
 #[cfg(test)]
@@ -253,6 +257,18 @@ mod tests {
 
     fn alone(work: Work<'_>) -> Candidate {
         choose(&[Phase { work, axis: 0, candidates: &Candidate::ALL, named: None }]).candidates[0].unwrap()
+    }
+
+    #[test]
+    fn candidates_of_unknown_cost_are_no_choice() {
+        let ring = Network { wiring: Wiring::Ring { both: true }, ..switch(None) };
+        for kind in [CollectiveKind::AllToAll, CollectiveKind::AllReduce] {
+            let chunking = Chunking::Fixed(Pieces::ONE);
+            let work = Work { kind, ranks: 8, bytes: Bytes(1000), chunking, network: &ring };
+            let candidates = &[Candidate::HalvingDoubling];
+            let chosen = choose(&[Phase { work, axis: 0, candidates, named: None }]).candidates[0];
+            assert!(chosen.is_some_and(|chosen| chosen != Candidate::HalvingDoubling), "{kind}");
+        }
     }
 
     fn name(kind: CollectiveKind, ranks: u32, bytes: u64, network: &Network) -> String {

@@ -371,10 +371,24 @@ impl<'a> Planner<'a> {
 fn lanes(context: &Context<'_>) -> Vec<Lanes> {
     let queues = |natural: u32| if context.spec.queues == 0 { natural } else { context.spec.queues };
     let dims = context.fabric.dims().iter();
-    let mut lanes: Vec<Lanes> =
-        dims.map(|dim| Lanes { queues: queues(dim.lanes()), ways: dim.ways() }).collect();
-    // What runs in no dimension of its own takes as many lanes as the richest dimension has, both ways round.
+    let mut lanes: Vec<Lanes> = dims
+        .map(|dim| Lanes { queues: queues(dim.lanes()), ways: dim.ways(), rooted_ways: dim.ways() })
+        .collect();
+    // What runs in no dimension of its own takes as many lanes as the richest dimension has, both ways round. A broadcast or
+    // reduce does so only if its root then sends over more links: else chunks of both directions wait for each other.
     let most = lanes.iter().map(|dim| dim.queues).max().unwrap_or(1);
-    lanes.resize(tiers::count(context.fabric) + 1, Lanes { queues: queues(most.max(2)), ways: 2 });
+    let rooted_ways = if has_two_ways(context.fabric) { 2 } else { 1 };
+    let others = Lanes { queues: queues(most.max(2)), ways: 2, rooted_ways };
+    lanes.resize(tiers::count(context.fabric) + 1, others);
     lanes
+}
+
+/// Whether NPU 0 sends over different links to the next NPU and to the last one.
+fn has_two_ways(fabric: &Fabric) -> bool {
+    let first_link = |to: u32| {
+        let mut path = Vec::new();
+        fabric.route(NpuId(0), NpuId(to), 0, &mut path);
+        path.first().copied()
+    };
+    fabric.npus() > 2 && first_link(1) != first_link(fabric.npus() - 1)
 }

@@ -89,6 +89,25 @@ fn every_default_is_as_good_as_the_best_of_the_library() {
     few_are_worse(WORSE, FEW, WORST, in_one_dimension(&ranks, &sizes));
 }
 
+/// Two rings, two links to each NPU, or two switches.
+#[test]
+fn a_default_over_several_links_is_as_good_as_the_best() {
+    let shapes = [("ring", 4), ("ring", 7), ("fully_connected", 5), ("switch", 4), ("switch", 9)];
+    let cases = shapes.into_iter().flat_map(|(shape, ranks)| {
+        [1 << 12, 1 << 17, 1 << 20, 1 << 23, 1 << 27].into_iter().flat_map(move |bytes| {
+            let mut dim = dim("d", shape, ranks, "50GB/s");
+            dim["count"] = json!(2);
+            let fabric = json!({"dims": [dim]});
+            CollectiveKind::ALL.iter().map(move |&kind| Case {
+                model: model(shape, kind),
+                ..Case::new(kind, bytes, fabric.clone())
+            })
+        })
+    });
+    // Broadcasts and reduces are up to 11 % slower than the best.
+    few_are_worse(WORSE, 10, 1.12, cases);
+}
+
 /// No all-reduce behind a switch takes less than 2 S (N - 1) / (N B) (Patarasuk and Yuan, JPDC 2009); a ring reaches that plus
 /// its latency.
 #[test]

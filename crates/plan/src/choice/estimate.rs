@@ -239,28 +239,31 @@ impl Case<'_> {
         rounds
     }
 
-    /// Chunks of a lane, and how many of them are in flight at a time. `shared` lanes use the same links and count as one.
-    pub(super) fn lane(&self, shared: bool) -> (u64, u64) {
+    /// Chunks of a lane, and how many of them are in flight at a time. Lanes that use the same links count as one.
+    pub(super) fn lane(&self, candidate: Candidate) -> (u64, u64) {
         let Pieces { chunks, active, lanes } = self.pieces;
         let (chunks, lanes) = (u64::from(chunks.max(1)), u64::from(lanes.max(1)));
-        let own = if shared { 1 } else { lanes };
+        let own = self.lanes_with_own_links(candidate).min(lanes);
         let of_lane = chunks.div_ceil(own);
         let most = if active == 0 { of_lane } else { u64::from(active).saturating_mul(lanes / own) };
         (of_lane, most.clamp(1, of_lane))
     }
 
-    /// Whether lanes share links: a rank that sends to all others at once uses the links of all lanes.
-    pub(super) fn shares(&self, candidate: Candidate) -> bool {
+    /// How many lanes have links that no other one uses. A plan round a ring uses those of one ring in one direction; others
+    /// use both directions, and an exchange of all with all the links to all switches.
+    fn lanes_with_own_links(&self, candidate: Candidate) -> u64 {
+        let count = u64::from(self.network.count.max(1));
         match self.network.wiring {
-            Wiring::Full => candidate != Candidate::Ring && self.pieces.lanes > self.network.count,
-            Wiring::Ring { .. } => candidate != Candidate::Ring && self.network.count == 1,
-            Wiring::Switch => candidate == Candidate::Direct,
-            Wiring::Graph { .. } => true,
+            Wiring::Full | Wiring::Ring { .. } if candidate == Candidate::Ring => u64::MAX,
+            Wiring::Full | Wiring::Ring { .. } => count,
+            Wiring::Switch if candidate == Candidate::Direct => 1,
+            Wiring::Switch => u64::MAX,
+            Wiring::Graph { .. } => 1,
         }
     }
 
     fn waves(&self, candidate: Candidate, rounds: &[Round]) -> Cost {
-        let (chunks, active) = self.lane(self.shares(candidate));
+        let (chunks, active) = self.lane(candidate);
         let wave = |chunks: u64, rounds: &[Round]| {
             let round = |round: &Round| {
                 let time = (round.busy.saturating_mul(chunks)).max(round.busy + round.latency);

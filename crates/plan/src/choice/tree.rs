@@ -174,7 +174,7 @@ impl Case<'_> {
     /// reduce the leaves send all their chunks at once, and the link of rank 0 is busy from the first arrival on. In an
     /// all-reduce each chunk comes back; only then has a rank finished it and begins the next wave.
     fn all_chunks(&self, candidate: Candidate, way: Way) -> Cost {
-        let (chunks, active) = self.lane(self.shares(candidate));
+        let (chunks, active) = self.lane(candidate);
         let waves_after_first = chunks.div_ceil(active) - 1;
         let Way { earliest, latest, root, inner, message } = way;
         let behind = |busy: u64| busy.saturating_mul(chunks - 1);

@@ -108,7 +108,7 @@ impl<'a> Vector<'a> {
             self.lengths.iter().map(bytes).fold(0, u64::saturating_add)
         };
         let lanes = self.plan.lanes[usize::from(phase.dim)];
-        let back = u64::from(traffic::backward(lanes));
+        let back = u64::from(lanes.backward(phase.kind));
         if back == 0 {
             return all(&|length| chunk(length, 0));
         }

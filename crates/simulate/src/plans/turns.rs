@@ -27,7 +27,10 @@ impl Turns {
     /// The candidates for a phase along `axis`: those with the axis's turn, or all if it has none or no candidate has it.
     pub(super) fn candidates(&self, axis: Axis, kind: CollectiveKind) -> Vec<Candidate> {
         let Some(&settled) = self.0.get(&line(axis)) else { return Candidate::ALL.to_vec() };
-        let has_turn = |candidate: &Candidate| candidate.algorithm().turn(kind, axis.size) == Some(settled);
+        let has_turn = |candidate: &Candidate| {
+            let algorithm = candidate.algorithm();
+            algorithm.offers(kind, axis.size).is_ok() && algorithm.turn(kind, axis.size) == Some(settled)
+        };
         let those: Vec<Candidate> = Candidate::ALL.into_iter().filter(has_turn).collect();
         if those.is_empty() { Candidate::ALL.to_vec() } else { those }
     }

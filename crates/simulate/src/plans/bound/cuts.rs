@@ -10,7 +10,7 @@
 //! The network model `analytical` lets no message wait between the first and the last link, so only these count there.
 
 use super::Planned;
-use super::traffic::{Sends, Share, backward, sends};
+use super::traffic::{Sends, Share, sends};
 use crate::plans::context::Context;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -175,7 +175,7 @@ impl Loads<'_> {
     fn phase(&mut self, number: u16, phase: &PhasePlan, quickest: &mut (Rate, Time)) -> bool {
         let role = self.plan.role;
         let alike = phase.turn.filter(|_| phase.gates.is_empty());
-        let ways = if backward(self.plan.lanes[usize::from(phase.dim)]) > 0 { 2 } else { 1 };
+        let ways = if self.plan.lanes[usize::from(phase.dim)].backward(phase.kind) > 0 { 2 } else { 1 };
         let mut known: [Option<Rc<Sends>>; 2] = [None, None];
         self.spent = 0;
         for position in (0..role.size()).filter(|&position| phase.takes_part(position)) {
@@ -221,7 +221,7 @@ impl Loads<'_> {
     fn paths(&mut self, phase: &PhasePlan, ends: [u32; 2], way: usize) -> Vec<Vec<LinkId>> {
         let [from, to] = ends.map(|rank| self.context.npu(rank));
         let lanes = self.plan.lanes[usize::from(phase.dim)];
-        let two = backward(lanes) > 0;
+        let two = lanes.backward(phase.kind) > 0;
         let mut paths: Vec<Vec<LinkId>> = Vec::new();
         for lane in (0..lanes.queues).filter(|lane| !two || *lane as usize % 2 == way) {
             for &count in self.counts {

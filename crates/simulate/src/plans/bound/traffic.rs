@@ -1,7 +1,7 @@
 //! How much each rank of a phase sends to each other rank.
 
 use std::collections::BTreeMap;
-use syncline_engine::{Lanes, PhasePlan};
+use syncline_engine::PhasePlan;
 use syncline_plan::program::program;
 use syncline_plan::{Algorithm, Blocks, Buffer, Op, Seat};
 use syncline_units::CollectiveKind;
@@ -39,11 +39,6 @@ impl Share {
 /// The least number of elements that a rank of a phase holds of a chunk of `elements`.
 pub(super) fn held(phase: &PhasePlan, elements: u64) -> u64 {
     phase.cuts.iter().fold(elements, |held, &(_, size)| held / u64::from(size))
-}
-
-/// Queues of a dimension whose chunks run against the usual direction.
-pub(super) fn backward(lanes: Lanes) -> u32 {
-    if lanes.ways == 2 { lanes.queues / 2 } else { 0 }
 }
 
 /// The messages that one rank sends for a chunk: how many, by receiver and length.
