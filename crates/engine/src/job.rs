@@ -50,34 +50,49 @@ impl Job<'_> {
     }
 }
 
-/// Logical scheduling queues of a dimension (astra2020 IV-B).
+/// Logical scheduling queues of a dimension (astra2020 IV-B). Chunks are dealt to the queues of a phase in turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lanes {
-    /// Queues per phase; chunks are dealt to them in turn.
+    /// Queues of a phase.
     pub queues: u32,
     /// 2 where every other queue runs against the usual direction.
     pub ways: u32,
-    /// The same for broadcasts and reduces.
+    /// Queues of a broadcast or reduce, of at most `queues`.
+    pub rooted_queues: u32,
+    /// `ways` of a broadcast or reduce.
     pub rooted_ways: u32,
 }
 
 impl Lanes {
-    /// Whether the chunks of a collective in lane `lane` run against the usual direction.
+    /// Queues and ways that are the same for all collectives.
+    #[must_use]
+    pub fn of_all(queues: u32, ways: u32) -> Self {
+        Self { queues, ways, rooted_queues: queues, rooted_ways: ways }
+    }
+
+    /// The queues of a phase.
+    #[must_use]
+    pub fn queues_of(self, kind: CollectiveKind) -> u32 {
+        self.of(kind).0
+    }
+
+    /// Whether the chunks of a phase in queue `lane` run against the usual direction.
     #[must_use]
     pub fn reverses(self, kind: CollectiveKind, lane: u32) -> bool {
-        self.ways_of(kind) == 2 && lane % 2 == 1
+        self.of(kind).1 == 2 && lane % 2 == 1
     }
 
-    /// How many of the queues run against the usual direction.
+    /// How many queues of a phase run against the usual direction.
     #[must_use]
     pub fn backward(self, kind: CollectiveKind) -> u32 {
-        if self.ways_of(kind) == 2 { self.queues / 2 } else { 0 }
+        let (queues, ways) = self.of(kind);
+        if ways == 2 { queues / 2 } else { 0 }
     }
 
-    fn ways_of(self, kind: CollectiveKind) -> u32 {
+    fn of(self, kind: CollectiveKind) -> (u32, u32) {
         match kind {
-            CollectiveKind::Broadcast | CollectiveKind::Reduce => self.rooted_ways,
-            _ => self.ways,
+            CollectiveKind::Broadcast | CollectiveKind::Reduce => (self.rooted_queues, self.rooted_ways),
+            _ => (self.queues, self.ways),
         }
     }
 }

@@ -357,7 +357,8 @@ impl<'a, N: Network> Engine<'a, N> {
         let dim = usize::from(phase.dim);
         let lanes = self.job.dims[dim];
         // Every rank of the group computes the same lane.
-        let lane = instance.sequence.wrapping_mul(chunks).wrapping_add(run.chunk) % lanes.queues;
+        let lane =
+            instance.sequence.wrapping_mul(chunks).wrapping_add(run.chunk) % lanes.queues_of(phase.kind);
         let queue = self.first_queue[dim] + u32::from(phase.leg) * lanes.queues + lane;
         let begun_elsewhere = run.begun >> run.phase & 1 == 1;
         let (rank, scheduler) = (set.rank, set.scheduler);

@@ -63,7 +63,7 @@ fn simulate_with(
         placement: Vec::new(),
         starts: Vec::new(),
         schedule: Schedule::default(),
-        dims: vec![Lanes { queues: 1, ways: 1, rooted_ways: 1 }; fabric.dims().len() + 1],
+        dims: vec![Lanes::of_all(1, 1); fabric.dims().len() + 1],
         traced: Vec::new(),
         max_spans: 0,
     };

@@ -32,7 +32,7 @@ impl<'a> Exchanges<'a> {
                 let Some(place) = search.place(axis_of(role, phase)) else { continue };
                 let lanes = plans.dims[usize::from(phase.dim)];
                 if seen.insert((place, phase.kind, phase.dim, phase.algorithm.name())) {
-                    phases[place].push((phase, lanes.queues, lanes.backward(phase.kind) > 0));
+                    phases[place].push((phase, lanes.queues_of(phase.kind), lanes.backward(phase.kind) > 0));
                 }
             }
         }

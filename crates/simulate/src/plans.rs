@@ -371,14 +371,16 @@ impl<'a> Planner<'a> {
 fn lanes(context: &Context<'_>) -> Vec<Lanes> {
     let queues = |natural: u32| if context.spec.queues == 0 { natural } else { context.spec.queues };
     let dims = context.fabric.dims().iter();
-    let mut lanes: Vec<Lanes> = dims
-        .map(|dim| Lanes { queues: queues(dim.lanes()), ways: dim.ways(), rooted_ways: dim.ways() })
-        .collect();
+    let mut lanes: Vec<Lanes> = dims.map(|dim| Lanes::of_all(queues(dim.lanes()), dim.ways())).collect();
     // What runs in no dimension of its own takes as many lanes as the richest dimension has, both ways round. A broadcast or
-    // reduce does so only if its root then sends over more links: else chunks of both directions wait for each other.
+    // reduce does so only if its root then sends over more links: else chunks of both directions share the root's link and
+    // come half as fast.
     let most = lanes.iter().map(|dim| dim.queues).max().unwrap_or(1);
-    let rooted_ways = if has_two_ways(context.fabric) { 2 } else { 1 };
-    let others = Lanes { queues: queues(most.max(2)), ways: 2, rooted_ways };
+    let both = Lanes::of_all(queues(most.max(2)), 2);
+    let others = match has_two_ways(context.fabric) {
+        true => both,
+        false => Lanes { rooted_queues: queues(most), rooted_ways: 1, ..both },
+    };
     lanes.resize(tiers::count(context.fabric) + 1, others);
     lanes
 }

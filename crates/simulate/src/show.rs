@@ -522,7 +522,7 @@ fn plans(prepared: &Prepared) -> Vec<PlanView> {
                     chosen,
                     ranks: phase.size,
                     streams: phase.streams,
-                    queues: plans.dims[usize::from(phase.dim)].queues,
+                    queues: plans.dims[usize::from(phase.dim)].queues_of(phase.kind),
                     chunk_bytes: extent.len() * plan.element,
                     messages_per_rank: messages,
                     sent_bytes_per_rank: sent,

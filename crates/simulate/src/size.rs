@@ -115,7 +115,7 @@ fn estimate(workload: &Workload, symmetry: &Symmetry, plans: &Plans, schedule: &
             let lanes = plans.dims[usize::from(phase.dim)];
             let running = match schedule.active_chunks {
                 0 => u64::MAX,
-                active => u64::from(active) * u64::from(lanes.queues),
+                active => u64::from(active) * u64::from(lanes.queues_of(phase.kind)),
             };
             running.min(plan.chunks.len() as u64) as f64 * burst(phase)
         };

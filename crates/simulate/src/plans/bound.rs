@@ -115,8 +115,9 @@ impl<'a> Vector<'a> {
         // Chunks are dealt to queues in turn, and every other queue runs in the opposite direction. The queue of the first
         // chunk is not known, so chunks beyond the last full turn may run in either direction.
         let count = self.plan.chunks.len() as u64;
-        let turns = count / u64::from(lanes.queues);
-        let forth = u64::from(lanes.queues) - back;
+        let queues = u64::from(lanes.queues_of(phase.kind));
+        let turns = count / queues;
+        let forth = queues - back;
         let rest = count - turns * (forth + back);
         let shortest = self.lengths.keys().next().copied().unwrap_or(0);
         let (one, other) = (chunk(shortest, 0), chunk(shortest, 1));

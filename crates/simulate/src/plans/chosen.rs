@@ -90,7 +90,7 @@ impl Planner<'_> {
         let work = |phase: &Phase| {
             let lower = &grid.sizes()[..phase.cut];
             let bytes = Bytes(lower.iter().fold(of.bytes.0, |held, &size| held / u64::from(size)));
-            let lanes = self.lanes[lanes(phase)].queues;
+            let lanes = self.lanes[lanes(phase)].queues_of(phase.kind);
             // Zero is no limit.
             let limits = [context.spec.active_chunks, context.spec.outstanding.div_ceil(lanes)];
             let active = limits.into_iter().filter(|&limit| limit > 0).min().unwrap_or(0);

@@ -223,7 +223,7 @@ impl Loads<'_> {
         let lanes = self.plan.lanes[usize::from(phase.dim)];
         let two = lanes.backward(phase.kind) > 0;
         let mut paths: Vec<Vec<LinkId>> = Vec::new();
-        for lane in (0..lanes.queues).filter(|lane| !two || *lane as usize % 2 == way) {
+        for lane in (0..lanes.queues_of(phase.kind)).filter(|lane| !two || *lane as usize % 2 == way) {
             for &count in self.counts {
                 let found = if count > 1 {
                     self.context.fabric.routes(from, to, lane, count)
