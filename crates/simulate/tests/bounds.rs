@@ -155,6 +155,21 @@ fn a_receiver_has_one_port() {
     assert!((bound / port - 1.0).abs() < 1e-3, "{bound} s, {port} s");
 }
 
+/// The rates of many quick links add up to more than a rate can be: that is no bound.
+#[test]
+fn rates_that_cannot_be_added_up_are_no_bound() {
+    let dim = |name: &str, shape: &str, size: u32| json!({"name": name, "shape": shape, "size": size, "rate_per_npu": "100PB/s", "latency": "1ps"});
+    let exchange = json!({"kind": "all_reduce", "bytes": "18MiB"});
+    let timeline = simulate(&json!({"schema": "syncline/1",
+        "workload": {"source": "layers", "types": "bf16",
+            "layers": [{"name": "probe", "communication": {"weight_grad": exchange}}],
+            "parallel": {"model": {"degree": 16}, "data": "rest", "overlap": "none"}},
+        "fabric": {"dims": [dim("a", "ring", 8), dim("b", "switch", 2), dim("c", "switch", 64)]},
+        "collectives": {"all_reduce": "hierarchical_2n", "chunks": 48, "order": "lifo", "active_chunks": 1,
+            "algorithms": {"default": {"reduce_scatter": "halving_doubling", "all_gather": "halving_doubling"}}}}));
+    assert!(column(&timeline, "bound_s")[0] <= column(&timeline, "duration_s")[0]);
+}
+
 fn fabrics() -> impl Strategy<Value = Value> {
     let links = prop::collection::vec((0u32..9, 0u32..9, 1u32..50, 0u32..900), 0..12);
     let graph = links.prop_map(|more| {

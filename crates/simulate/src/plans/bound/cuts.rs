@@ -319,12 +319,14 @@ impl Loads<'_> {
             loads.entry(place).or_default().join(load);
         }
         let fabric = self.context.fabric;
-        let cut = |load: Load| Cut {
-            rate: Rate(load.links.iter().fold(0, |sum, &link| sum.saturating_add(fabric.speed(link).0.0))),
-            latency: Time(load.before.saturating_add(load.behind)),
-            messages: load.messages.into_iter().collect(),
+        // A cut whose rates add up to more than a rate can be is too quick to be a bound.
+        let cut = |load: Load| {
+            let rate =
+                load.links.iter().try_fold(0u64, |sum, &link| sum.checked_add(fabric.speed(link).0.0))?;
+            let latency = Time(load.before.saturating_add(load.behind));
+            Some(Cut { rate: Rate(rate), latency, messages: load.messages.into_iter().collect() })
         };
-        loads.into_values().map(cut).collect::<BTreeSet<_>>().into_iter().collect()
+        loads.into_values().filter_map(cut).collect::<BTreeSet<_>>().into_iter().collect()
     }
 }
 
