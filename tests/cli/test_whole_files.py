@@ -41,7 +41,7 @@ def test_a_full_disk_leaves_no_cut_file_and_what_was_there(tmp_path):
 
 RING = """
 workload: { collective: all_reduce, bytes: 1MB }
-fabric: { shape: Ring(4), rate: 50GB/s }
+fabric: { shape: Ring(32), rate: 50GB/s }
 jitter: { start: 1us }
 """
 

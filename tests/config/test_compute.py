@@ -124,7 +124,7 @@ def test_an_efficiency_curve(scenario: Callable[..., Loaded]) -> None:
         ("{ model: systolic, memory: 1GB/s, rows: 0 }", "at least 1"),
         ("{ model: systolic, memory: 1GB/s, rows: 1048577 }", "at most 1048576"),
         ("{ model: systolic, memory: 1GB/s, dataflow: weight_stationry }", "did you mean `weight_stationary`?"),
-        ("{ model: systolic, memory: 1GB/s, vector: fre }", "not a compute rate"),
+        ("{ model: systolic, memory: 1GB/s, vector: fre }", "allowed: free, or a compute rate"),
         ("{ model: systolic, memory: 1GB/s, vector: 0FLOP/s }", "a rate above zero"),
         ("{ model: given, compute_power: 0 }", "at least 1e-06"),
         ("{ model: given, compute_power: 2000000 }", "at most 1000000"),

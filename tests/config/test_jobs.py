@@ -48,7 +48,7 @@ def test_jobs_may_take_all_npus(scenario: Callable[..., Loaded]) -> None:
         (f"[{{ name: a, workload: {COMM}, npus: 0-3 }}]", "unknown key `npus`"),
         (f"[{{ name: a, workload: {COMM}, placement: 3-0 }}]", "not ranges of NPUs"),
         (f"[{{ name: a, workload: {COMM}, placement: 0-99999999 }}]", "not ranges of NPUs"),
-        (f"[{{ name: a, workload: {COMM}, placement: some }}]", "not ranges of NPUs"),
+        (f"[{{ name: a, workload: {COMM}, placement: some }}]", "ranges such as 0-7"),
         (f"[{{ name: a, workload: {COMM}, start: 5 }}]", "a number without a unit"),
         (f"[{{ name: a, workload: {COMM}, collectives: {{ order: lifo }} }}]", "unknown key `order`"),
         ("[{ name: a, workload: { model: resnet51 } }]", "did you mean `resnet50`?"),

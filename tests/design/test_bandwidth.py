@@ -18,7 +18,7 @@ from syncline.design.bandwidth import search
 from syncline.design.demand import demand
 from syncline.design.screen import plain
 from syncline.errors import SynclineError
-from tests.design.requests import SPEC, asked
+from tests.design.requests import BY_SHAPE, SPEC, asked
 
 if TYPE_CHECKING:
     from syncline.config.load import Loaded
@@ -178,7 +178,7 @@ def test_a_rate_that_nothing_holds_back_is_refused() -> None:
 
 
 def test_delays_of_endpoints_and_reductions_are_predicted() -> None:
-    collectives = {"endpoint_delay": "20us", "reduction_rate": "20GB/s", "chunks": 1}
+    collectives = {**BY_SHAPE, "endpoint_delay": "20us", "reduction_rate": "20GB/s", "chunks": 1}
     found = search(asked(collectives=collectives))
     for each in found.allocations:
         assert each.simulated[0] == pytest.approx(each.predicted[0], rel=0.1)

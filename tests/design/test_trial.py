@@ -12,7 +12,7 @@ from syncline.design import bandwidth, keep
 from syncline.design.bandwidth import Found, search
 from syncline.design.screen import plain
 from syncline.design.trial import Trial, _covered
-from tests.design.requests import SPEC, asked
+from tests.design.requests import BY_SHAPE, SPEC, asked
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,7 +61,7 @@ def test_the_bandwidth_used_is_that_of_a_step(changes: dict[str, int]) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "collectives"),
-    [("all_reduce", {}), ("all_reduce", {"all_reduce": "baseline"}), ("broadcast", {}), ("all_to_all", {})],
+    [("all_reduce", {}), ("all_reduce", {"all_reduce": "baseline"}), ("broadcast", BY_SHAPE), ("all_to_all", {})],
 )
 def test_that_chunks_fill_dimensions_slowly_is_told(kind: str, collectives: dict[str, Any]) -> None:
     found = alone(kind, collectives=collectives)
@@ -75,7 +75,7 @@ def test_that_chunks_fill_dimensions_slowly_is_told(kind: str, collectives: dict
 
 
 def test_where_more_chunks_do_not_help_that_is_told() -> None:
-    endless = {"active_chunks": "unlimited", "issue_threshold": "unlimited"}
+    endless = {**BY_SHAPE, "active_chunks": "unlimited", "issue_threshold": "unlimited"}
     assert any(
         "four times the chunks do not come closer" in note for note in alone("all_reduce", collectives=endless).notes
     )
@@ -140,7 +140,7 @@ def test_a_scheme_that_breaks_a_bound_is_no_winner() -> None:
 
 def test_another_shape_that_is_better_as_simulated_stands_beside_its_schemes() -> None:
     worth = {"prices": "hier2021", "npu_usd": 20000, "objective": "pareto"}
-    found = search(asked(**TRANSFORMER, **worth))
+    found = search(asked(**TRANSFORMER, **worth, collectives=BY_SHAPE))
     assert found.winner.shape == "Ring(8)_Switch(16)"
     own = [each.scheme for each in found.allocations if each.shape == found.winner.shape]
     assert own == ["equal", "by bytes", "by turns", "optimum"]

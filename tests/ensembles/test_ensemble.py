@@ -50,7 +50,7 @@ def test_every_run_has_its_folder_and_the_next_ensemble_replaces_them(tmp_path: 
 
 def test_a_folder_with_something_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine")
-    with pytest.raises(syncline.SynclineError, match="something else"):
+    with pytest.raises(syncline.SynclineError, match="holds files other than runs"):
         syncline.ensemble(JITTERED, seeds=2, out=tmp_path)
     assert [each.name for each in tmp_path.iterdir()] == ["mine.txt"]
 

@@ -26,6 +26,13 @@ def layer(name: str, parameters: int, **more: Any) -> dict[str, Any]:
 
 
 LAYERS = {"layers": [layer("a", 200_000), layer("b", 900_000), layer("c", 300_000)], "iterations": 2}
+TWO_KINDS = {
+    "layers": [
+        layer(kind, 0, communication={"weight_grad": {"collective": kind, "bytes": "4MiB"}})
+        for kind in ("all_to_all", "all_reduce")
+    ]
+}
+"""Two collectives that are under way at once."""
 WORK = {
     "layers": [layer("a", 200_000, forward=OPS, input_grad=OPS, weight_grad=OPS, update=OPS), layer("b", 900_000)],
     "batch_per_npu": 4,

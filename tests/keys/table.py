@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tests.keys.bases import OWN_PRICES
+from tests.keys.bases import OWN_PRICES, TWO_KINDS
 
 
 class Gone:
@@ -483,7 +483,7 @@ TABLE: dict[str, dict[str, Case]] = {
         precision=0.2,
         paths=2,
         weights=({"all_to_all": 5}, {"workload.collectives": [{"collective": "all_to_all", "bytes": "1MiB"}]}),
-        priority=["all_reduce"],
+        priority=(["all_reduce"], {"workload": TWO_KINDS}),
     ),
     "Red": _cases("red", "network.mark", from_="1KB", to="200KB", probability=0.1, weight=0.1, drop=True),
     "Dcqcn": _cases(
