@@ -377,7 +377,7 @@ error[SL0101]: unknown key `context`
           virtual_stages, zero, recompute, divided_checkpoints, sequence,
           overlap
   = note: key `workload.parallel.context`
-  = help: context parallelism is not modelled yet: remove the key; `parallel.sequence: true` is Megatron-LM's sequence parallelism, which divides tokens among model-parallel ranks""",
+  = help: context parallelism is not modelled yet: remove the key; `parallel.sequence: true` is Megatron-LM's sequence parallelism, which divides tokens among model-parallel ranks""",  # noqa: E501 - as long as the message
     ),
     "micro-batches of what is no training": (
         HEAD + "workload: { chakra: job, micro_batches: 2 }\n" + FABRIC,

@@ -302,6 +302,9 @@ fn no_run_is_quicker_than_its_bound() {
     assert!(ran >= 150, "only {ran} scenarios ran");
 }
 
+/// A number from which a parent is drawn, and the rate of the cable to it in GB/s.
+type Branch = (u32, u32);
+
 /// In a tree of switches the links are the only minimal cuts. So the bound of an exchange between all ranks is the time of its
 /// busiest link, which this test computes from the tree alone.
 #[test]
@@ -312,7 +315,7 @@ fn in_a_tree_the_busiest_link_decides() {
         prop::sample::select(vec!["all_to_all", "reduce", "broadcast"]),
         any::<u32>(),
     );
-    let check = |(switches, hosts, kind, shift): (Vec<(u32, u32)>, Vec<(u32, u32)>, &str, u32)| {
+    let check = |(switches, hosts, kind, shift): (Vec<Branch>, Vec<Branch>, &str, u32)| {
         // The parent of each switch is an earlier switch; that of a host is any switch.
         let (ranks, count) = (hosts.len() as u32, switches.len() as u32);
         let mut cables: Vec<(u32, u32, u32)> = Vec::new();

@@ -223,13 +223,9 @@ fn small_changes_do_what_the_path_says() {
                 let longer = longer(&job, &before, change) as f64;
                 let counts: &mut [u32; 2] = found.entry((job.network, number)).or_default();
                 counts[usize::from(!is_said(change, longer, said))] += 1;
-                if !is_said(change, longer, said) {
-                    println!("{change:?}: {longer} instead of {said} ps of {whole} s: {job:?}");
-                }
             }
         }
     }
-    println!("{found:?}");
     assert_eq!(found.len(), 10);
     for ((network, change), [exact, others]) in found {
         assert!(exact > 20 * others, "{network}, change {change}: {exact} {others}");
