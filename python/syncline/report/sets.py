@@ -16,24 +16,26 @@ SHOWN = 8
 """Rows that are listed. Collectives that would look the same share one."""
 
 
-PLANS = 3
-"""Most plans listed below the answer."""
-
-
 def plans(result: Result) -> str:
     """The algorithms that run, such as ``all_reduce by ring reduce_scatter + ring all_gather (chosen)``.
 
-    Empty if the run has no collectives. Run folders without the column ``chosen`` can be read, too.
+    Of each kind of collective, those of the largest one, and how many others there are. Empty if the run has no
+    collectives. Run folders without the column ``chosen`` can be read, too.
     """
     columns = result.table("collectives")
     chosen = columns.get("chosen") or [False] * len(columns["kind"])
-    rows = zip(columns["kind"], columns["algorithm"], chosen, strict=True)
-    found = list(dict.fromkeys(row for row in rows if row[1]))
-    said = [
-        f"{kind} by {algorithm.removesuffix(f' {kind}')}{' (chosen)' if own else ''}" for kind, algorithm, own in found
-    ]
-    more = [counted(len(said) - PLANS, "more plan")] if len(said) > PLANS + 1 else []
-    return ", ".join([*said[: PLANS if more else None], *more])
+    largest: dict[str, dict[tuple[str, bool], int]] = {}
+    rows = zip(columns["kind"], columns["algorithm"], chosen, columns["size_bytes"], strict=True)
+    for kind, algorithm, own, nbytes in rows:
+        if algorithm:
+            sizes = largest.setdefault(kind, {})
+            sizes[algorithm, own] = max(nbytes, sizes.get((algorithm, own), 0))
+    said = []
+    for kind, sizes in largest.items():
+        algorithm, own = max(sizes, key=sizes.__getitem__)
+        others = f", smaller ones by {counted(len(sizes) - 1, 'other plan')}" if len(sizes) > 1 else ""
+        said.append(f"{kind} by {algorithm.removesuffix(f' {kind}')}{' (chosen)' if own else ''}{others}")
+    return "; ".join(said)
 
 
 def sets(result: Result) -> Table | None:
