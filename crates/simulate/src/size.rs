@@ -94,7 +94,7 @@ pub(crate) fn bytes(workload: &Workload) -> Diagnostics {
         .key("workload")
         .found(format!("{:.1e} B over all ranks and iterations", all as f64))
         .allowed(format!("{:.1e} B", BYTES as f64))
-        .help("simulate fewer iterations: later ones are like the first")
+        .help("give fewer bytes, or simulate fewer iterations: later ones are like the first")
         .into()
 }
 
@@ -194,9 +194,9 @@ pub(crate) fn many(
     let even = even.map_or_else(String::new, |even| format!("{even}, or "));
     Diagnostic::warning(Code::ManyRanks, format!("{ranks}{of} ranks are simulated one by one: {why}"))
         .help(format!(
-            "this takes about {:.0} GB of memory, and {:.0} million messages a step, of which a million take a second or \
+            "this takes about {} of memory, and {:.0} million messages a step, of which a million take a second or \
              two; {even}try a smaller fabric first",
-            memory / 1e9,
+            Bytes((memory / 1e8).ceil() as u64 * 100_000_000),
             (messages / 1e6).max(1.0)
         ))
         .into()

@@ -202,7 +202,7 @@ fn counts(parallel: &Parallel, free: u64) -> Result<[Count; 3], Diagnostic> {
                 format!("{} is not the {free} NPUs of the fabric", said.join(" x ")),
             )
             .key("workload.parallel")
-            .help("leave one of the degrees out: it follows from the others"));
+            .help("give degrees whose product is the number of ranks, or leave one that follows from the others out"));
         }
         None => {}
     }
@@ -218,11 +218,13 @@ fn uneven(parallel: &Parallel, rest: Kind, free: u64) -> Diagnostic {
     let counted: Vec<(Kind, u32)> = counted.collect();
     let key = counted.last().map_or(rest, |&(kind, _)| kind).name();
     match counted[..] {
-        [(_, degree)] => bad(key, format!("{degree} does not divide the {free} NPUs of the fabric")),
+        [(_, degree)] => bad(key, format!("{degree} does not divide the {free} NPUs of the fabric"))
+            .help(format!("give a degree that divides {free}")),
         _ => {
             let said: Vec<String> =
                 counted.iter().map(|(kind, degree)| format!("{} {degree}", kind.name())).collect();
             bad(key, format!("{} does not divide the {free} NPUs of the fabric", said.join(" x ")))
+                .help(format!("give degrees whose product divides {free}"))
         }
     }
 }

@@ -106,7 +106,7 @@ def phases(source: Source) -> Chart | None:
         "phases",
         "What the phases of collectives wait for",
         f"The slowest step is {names[largest[0]]}: {time(sum(largest[1]))} on average, of which"
-        f" {percent((queue or 0) / (sum(largest[1]) or 1))} is queueing. Most of it is {what}.",
+        f" {percent((queue or 0) / (sum(largest[1]) or 1))} is queueing. The largest part is {what}.",
         "Every collective is cut into chunks; each chunk waits in the ready queue (P0) until it may start, and then"
         " passes the phases, one for each step of the hierarchical plan. Queue delay is the mean time that a chunk"
         " waits for its turn in that phase. Network delay is the mean time of one message from send to arrival."
