@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from experiments.dlrm2020.apart import Draws, judged, medians
 from experiments.dlrm2020.training import CHOICES, FOLDER, NETWORKS, SYSTEMS, WAYS, Runs, Training, cases, lost
 from experiments.harness import plot
 from experiments.harness.claim import Claim, Verdict
@@ -13,7 +14,7 @@ from experiments.harness.table import Table
 from syncline.report.quantity import size, time
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from matplotlib.figure import Figure
 
@@ -53,22 +54,42 @@ REDUCE = Claim(
 def measure(runner: Runner) -> Findings:
     """Raw communication of each layer on each system."""
     runs = Runs(runner).all()
-    raw = Table(
+    return Findings([_raw(runs)], judged(runs, _verdicts))
+
+
+def _verdicts(runs: Mapping[str, Draws[Training]]) -> list[Verdict]:
+    raw = _raw(runs)
+    largest = _largest(runs["hier"].runs[0])
+    return [_first(raw), _lifo(raw), largest, _exchange(raw), _backward(runs, raw), _reduce(runs, raw)]
+
+
+def _raw(runs: Mapping[str, Draws[Training]]) -> Table:
+    draws = list(runs.values())
+    first, count = draws[0].runs[0], len(draws[0].runs)
+    spread = "; most over least: of the seeds, on the system where that is largest" if count > 1 else ""
+    table = Table(
         "raw",
         "Raw communication in two iterations, from issue to result, mean over nodes: all-to-alls of the embedding, "
-        "all-reduces of the others",
-        ("collective", "size_bytes", *(f"{system}_s" for system in SYSTEMS)),
+        f"all-reduces of the others{medians(count)}{spread}",
+        (
+            *("collective", "size_bytes", *(f"{system}_s" for system in runs)),
+            *(["most_over_least_ratio"] if count > 1 else []),
+        ),
     )
+
+    def add(collective: str, size_bytes: int, layer: int, column: str) -> None:
+        def value(run: Training) -> float:
+            return float(run.layers[layer][column])
+
+        ratios = [max(each.most(value) / each.least(value) for each in draws)] if count > 1 else []
+        table.add(collective, size_bytes, *(each.median(value) for each in draws), *ratios)
+
     for way, column in zip(WAYS, ("forward_communication_s", "input_grad_communication_s"), strict=True):
-        first = [run.layers[0] for run in runs]
         # The table of layers has the bytes of both.
-        raw.add(f"embedding {way}", first[0]["collective_bytes"] // 2, *(layer[column] for layer in first))
-    for index in range(1, len(runs[0].layers)):
-        same = [run.layers[index] for run in runs]
-        times = (layer["weight_grad_communication_s"] for layer in same)
-        raw.add(same[0]["layer"], same[0]["collective_bytes"], *times)
-    verdicts = [_first(raw), _lifo(raw), _largest(runs[0]), _exchange(raw), _backward(runs, raw), _reduce(runs, raw)]
-    return Findings([raw], verdicts)
+        add(f"embedding {way}", first.layers[0]["collective_bytes"] // 2, 0, column)
+    for index, layer in enumerate(first.layers[1:], 1):
+        add(layer["layer"], layer["collective_bytes"], index, "weight_grad_communication_s")
+    return table
 
 
 def _tops(raw: Table) -> list[str]:
@@ -139,26 +160,23 @@ def _exchange(raw: Table) -> Verdict:
     )
 
 
-def _backward(runs: Sequence[Training], raw: Table) -> Verdict:
+def _backward(runs: Mapping[str, Draws[Training]], raw: Table) -> Verdict:
     ways = {system: _times(raw, system, [f"embedding {way}" for way in WAYS]) for system in SYSTEMS}
     return BACKWARD.judged(
         all(backward > forward for forward, backward in ways.values()),
         ", ".join(f"{system} {time(back)} against {time(forth)}" for system, (forth, back) in ways.items()),
         "Both go before all-reduces; each waits for chunks that have begun. At the first forward all-to-all nothing is "
-        f"under way, at the backward ones all-reduces of the top layers are. {lost({run.system: run for run in runs})}",
+        f"under way, at the backward ones all-reduces of the top layers are. {lost(runs)}",
     )
 
 
-def _reduce(runs: Sequence[Training], raw: Table) -> Verdict:
+def _reduce(runs: Mapping[str, Draws[Training]], raw: Table) -> Verdict:
     names = [name for name in raw.column("collective") if not name.startswith("embedding")]
     sums = {system: sum(_times(raw, system, names)) for system in SYSTEMS}
     shortest = dict.fromkeys(SYSTEMS, 0)
     for name in names:
         shortest[min(SYSTEMS, key=lambda system: _times(raw, system, [name])[0])] += 1
-    links = ", ".join(
-        f"{run.system} {size(sum(dim.bytes for dim in run.result.summary.dims if dim.name == 'scale_out'))}"
-        for run in runs
-    )
+    links = ", ".join(f"{system} {size(round(draws.median(_scale_out)))}" for system, draws in runs.items())
     return REDUCE.judged(
         min(sums, key=lambda system: sums[system]) == "hierOpt",
         f"summed over layers: {', '.join(f'{system} {time(value)}' for system, value in sums.items())}; shortest in "
@@ -166,6 +184,10 @@ def _reduce(runs: Sequence[Training], raw: Table) -> Verdict:
         f"Bytes on scale-out links: {links}. hierOpt sends an eighth of what flat100 sends, over links of the same "
         "rate; flat800 sends all of it over links of eight times the rate, and has no steps in super-nodes.",
     )
+
+
+def _scale_out(run: Training) -> int:
+    return sum(dim.bytes for dim in run.result.summary.dims if dim.name == "scale_out")
 
 
 def draw(findings: Findings) -> Figure:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from experiments.dlrm2020.apart import SKEW, Draws, skewed
+from experiments.dlrm2020.apart import SKEW, Draws, judged
 from experiments.dlrm2020.training import (
     BUFFERS,
     NETWORKS,
@@ -13,10 +13,13 @@ from experiments.dlrm2020.training import (
     Runs,
     Training,
     compared,
+    computing,
     drawn,
+    iteration,
     listed,
     lost,
     named,
+    share,
 )
 from experiments.harness.claim import Claim, Verdict
 from experiments.harness.experiment import Experiment, Findings
@@ -34,8 +37,8 @@ if TYPE_CHECKING:
 SMALL, LARGE = "64 MB", "1 GB"
 INSENSITIVE_BY = 0.05
 """A system is insensitive to buffers if iterations with any two of them take as long but for a twentieth."""
-UNSTABLE = (("hierOpt", SMALL),)
-"""Systems and buffers that a claim is about and in which packets are lost, so that one run is one draw of many."""
+APART = (("hierOpt", SMALL), ("hierOpt", LARGE))
+"""Systems and buffers that are simulated with nodes that begin apart; the others begin at once."""
 
 INSENSITIVE = Claim(
     "dlrm-15",
@@ -51,10 +54,10 @@ NEEDED = Claim(
 
 def measure(runner: Runner) -> Findings:
     """Shares of exposed communication with every buffer, over seeds and in step, and how full ports become."""
-    runs = Runs(runner)
-    in_step = {(system, buffer): runs.training(system, buffer=buffer) for system in SYSTEMS for buffer in BUFFERS}
-    apart = {(system, buffer): runs.apart(system, buffer=buffer) for system, buffer in UNSTABLE}
-    seeds = counted(len(runs.seeds), "seed")
+    together, several = Runs(runner, apart=False), Runs(runner)
+    in_step = {(system, buffer): together.training(system, buffer=buffer) for system in SYSTEMS for buffer in BUFFERS}
+    apart = {(system, buffer): several.training(system, buffer=buffer) for system, buffer in APART}
+    seeds = counted(len(several.starts), "seed")
     spreads = Table(
         "spreads",
         f"Nodes begin up to {SKEW} apart, {seeds}: the share of exposed communication, median and range, and time-outs",
@@ -69,29 +72,19 @@ def measure(runner: Runner) -> Findings:
         ),
     )
     for (system, buffer), draws in apart.items():
-        shares = draws.median(_share), draws.least(_share), draws.most(_share)
-        spreads.add(system, buffer, *shares, int(draws.least(_timeouts)), int(draws.most(_timeouts)))
-    table = compared("All nodes begin at once: compute and exposed communication", "switch_buffer", in_step)
+        shares = draws.median(share), draws.least(share), draws.most(share)
+        timeouts = (int(end(lambda run: run.packets.timeouts)) for end in (draws.least, draws.most))
+        spreads.add(system, buffer, *shares, *timeouts)
+    table = compared("All nodes begin at once: compute and exposed communication", in_step, "switch_buffer")
     queues = Table(
         "queues",
         "The longest queue of a port of the scale-out switch, beside its part of the buffer; all nodes begin at once",
         ("system", *(f"{buffer.replace(' ', '')}_bytes" for buffer in BUFFERS)),
     )
     for system in SYSTEMS:
-        queues.add(system, *(longest(in_step[system, buffer]) for buffer in BUFFERS))
-    return Findings([spreads, table, queues], [_insensitive(in_step), _needed(apart, in_step)])
-
-
-def _share(run: Training) -> float:
-    return run.share
-
-
-def _timeouts(run: Training) -> int:
-    return run.packets.timeouts
-
-
-def _compute(run: Training) -> float:
-    return 1 - run.share
+        queues.add(system, *(int(in_step[system, buffer].median(longest)) for buffer in BUFFERS))
+    needed = judged(apart, lambda each: [_needed(each, in_step)])
+    return Findings([spreads, table, queues], [_insensitive(in_step), *needed])
 
 
 def longest(run: Training) -> int:
@@ -105,39 +98,38 @@ def longest(run: Training) -> int:
 
 def simulated(runner: Runner) -> Sequence[Case]:
     """What is simulated."""
-    runs = Runs(runner)
-    in_step = [runs.case(system, buffer=buffer) for system in SYSTEMS for buffer in BUFFERS]
-    apart = [runs.case(system, skewed(seed), buffer=buffer) for system, buffer in UNSTABLE for seed in runs.seeds]
-    return [*in_step, *apart]
+    together, several = Runs(runner, apart=False), Runs(runner)
+    in_step = [case for system in SYSTEMS for buffer in BUFFERS for case in together.cases(system, buffer=buffer)]
+    return [*in_step, *(case for system, buffer in APART for case in several.cases(system, buffer=buffer))]
 
 
-def _insensitive(found: Mapping[tuple[str, str], Training]) -> Verdict:
+def _insensitive(found: Mapping[tuple[str, str], Draws[Training]]) -> Verdict:
     flats = [system for system in SYSTEMS if system.startswith("flat")]
     spread = {}
     for system in flats:
-        times = [found[system, buffer].iteration_s for buffer in BUFFERS]
+        times = [found[system, buffer].median(iteration) for buffer in BUFFERS]
         spread[system] = max(times) / min(times) - 1
     return INSENSITIVE.judged(
         all(each <= INSENSITIVE_BY for each in spread.values()),
         f"iterations differ by {listed(spread)}",
-        f"All nodes begin at once. The longest queue of a port is {size(max(longest(found[s, LARGE]) for s in flats))} "
-        f"where it may be {size(BUFFERS[LARGE])}. {lost(named(found, *flats))}",
+        f"All nodes begin at once. The longest queue of a port is "
+        f"{size(max(int(found[s, LARGE].most(longest)) for s in flats))} where it may be {size(BUFFERS[LARGE])}. "
+        f"{lost(named(found, *flats))}",
     )
 
 
-def _needed(apart: Mapping[tuple[str, str], Draws[Training]], in_step: Mapping[tuple[str, str], Training]) -> Verdict:
-    small = apart["hierOpt", SMALL]
-    together = {buffer: _compute(in_step["hierOpt", buffer]) for buffer in BUFFERS}
-    larger = ", ".join(f"{percent(together[buffer])} with {buffer}" for buffer in BUFFERS if buffer != SMALL)
+def _needed(
+    apart: Mapping[tuple[str, str], Draws[Training]], in_step: Mapping[tuple[str, str], Draws[Training]]
+) -> Verdict:
+    small, large = apart["hierOpt", SMALL], apart["hierOpt", LARGE]
+    together = ", ".join(f"{percent(in_step['hierOpt', buffer].median(computing))} with {buffer}" for buffer in BUFFERS)
     return NEEDED.judged(
-        together[LARGE] > small.median(_compute),
-        f"part of compute: {percent(small.median(_compute))} with {SMALL} (median of "
-        f"{counted(len(small.runs), 'seed')}, {percent(small.least(_compute))} to {percent(small.most(_compute))}), "
-        f"{larger}",
-        f"In step it is {percent(together[SMALL])} with {SMALL}, one draw of an unstable system: nodes in step send to "
-        f"different ones at a time; those that begin up to {SKEW} apart meet at a port, whose part of {SMALL} is "
-        f"{size(BUFFERS[SMALL])}. The longest queue of a port is {size(longest(in_step['hierOpt', LARGE]))} where it "
-        f"may be {size(BUFFERS[LARGE])}. {lost(named(in_step, 'hierOpt'))}",
+        large.median(computing) > small.median(computing),
+        f"part of compute: {small.said(computing, percent)} with {SMALL}, "
+        f"{large.said(computing, percent)} with {LARGE}",
+        f"Where nodes begin up to {SKEW} apart, they meet at a port, whose part of {SMALL} is {size(BUFFERS[SMALL])}. "
+        f"{lost(named(apart))} In step, nodes send to different ones at a time: {together}. "
+        f"{lost(named(in_step, 'hierOpt'))}",
     )
 
 
