@@ -85,7 +85,7 @@ impl<N: Network> Engine<'_, N> {
         for &index in stuck {
             let to = self.quotient.rank(index);
             for (&(from, tag), channel) in &self.ranks[index as usize].channels {
-                let (what, them) = match channel.arrived {
+                let (what, them) = match channel.arrived.len() {
                     0 => continue,
                     1 => ("a message".to_owned(), "it"),
                     count => (format!("{count} messages"), "them"),
@@ -151,7 +151,7 @@ impl<N: Network> Engine<'_, N> {
             }
             let senders = self.senders(from, self.quotient.rank(rank), tag);
             let from = self.quotient.rank(from);
-            for &(at, _) in &channel.posted {
+            for &(at, ..) in &channel.posted {
                 let name = self.name(rank, at);
                 lines.push(format!(
                     "{name} waits for a message from rank {from} (tag {tag}), to be sent by {senders}"

@@ -24,6 +24,7 @@ mod deadlock;
 mod jitter;
 pub mod job;
 pub mod keys;
+mod moments;
 pub mod network;
 mod numbers;
 pub mod path;
@@ -95,9 +96,9 @@ pub struct Engine<'a, N> {
     /// By role and group.
     windows: Vec<Vec<Window>>,
     /// Tasks that may start now.
-    startable: VecDeque<(u32, At, Cause)>,
+    startable: VecDeque<(u32, At, Cause, u32)>,
     /// Runs whose program has ended.
-    ended: VecDeque<u32>,
+    ended: VecDeque<(u32, u32)>,
     /// Ranks of which a unit, compute or memory, may start its next task.
     to_start: VecDeque<u32>,
     record: Record,
@@ -198,7 +199,7 @@ impl<'a, N: Network> Engine<'a, N> {
             .map(|role| (0..role.groups()).map(|_| Window::default()).collect())
             .collect();
         let mut calendar = calendar;
-        calendar.trail = Trail::writing();
+        calendar.trail = Trail::writing(network.tiers());
         let watched = Watched {
             iterations: watched_by_path(workload.micro_batches()),
             computed: vec![Time::ZERO; count as usize],
@@ -309,7 +310,8 @@ impl<'a, N: Network> Engine<'a, N> {
                 Kind::Deliver => self.deliver(event.a),
                 Kind::Reduced => self.reduced(event.a, event.b),
                 Kind::PhaseEnd => {
-                    self.after = self.runs[event.a].last_left;
+                    let Run { last_left, reached, .. } = self.runs[event.a];
+                    self.after = self.calendar.trail.meet(last_left, self.now, reached);
                     self.end_phase(event.a);
                 }
                 Kind::ComputeDone => self.compute_done(event.a),
@@ -358,9 +360,11 @@ impl<'a, N: Network> Engine<'a, N> {
     /// Does everything that takes no time. A unit picks its next task last, from all that an event has made ready.
     fn settle(&mut self) {
         loop {
-            if let Some((rank, at, cause)) = self.startable.pop_front() {
+            if let Some((rank, at, cause, after)) = self.startable.pop_front() {
+                self.after = after;
                 self.start_task(rank, at, cause);
-            } else if let Some(run) = self.ended.pop_front() {
+            } else if let Some((run, after)) = self.ended.pop_front() {
+                self.after = after;
                 self.end_phase(run);
             } else if let Some(rank) = self.to_start.pop_front() {
                 self.start_units(rank);
@@ -502,12 +506,9 @@ impl<'a, N: Network> Engine<'a, N> {
         trail.collect(|visit| {
             visit(&mut self.after);
             self.watched.last.iter_mut().for_each(|(.., stretch)| visit(stretch));
-            for rank in &mut self.ranks {
-                visit(&mut rank.compute.stretch);
-                visit(&mut rank.memory.stretch);
-                rank.reducing.iter_mut().for_each(&mut *visit);
-            }
-            self.runs.slots_mut().for_each(|run| visit(&mut run.last_left));
+            self.ranks.iter_mut().for_each(|rank| rank.visit(visit));
+            self.sets.slots_mut().for_each(|set| visit(set.reached.stretch_mut()));
+            self.runs.slots_mut().for_each(|run| run.visit(visit));
             self.messages.slots_mut().for_each(|message| visit(&mut message.after));
             self.leaving.slots_mut().for_each(|(.., stretch)| visit(stretch));
             self.to_tell.slots_mut().for_each(|begun| visit(&mut begun.after));

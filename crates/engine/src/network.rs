@@ -114,6 +114,11 @@ pub trait Network {
     /// Name for reports.
     fn name(&self) -> &'static str;
 
+    /// How many tiers of links it has: those that it names in the calendar's [`trail`](Calendar::trail).
+    fn tiers(&self) -> usize {
+        0
+    }
+
     /// Takes a message at time `now`. The model puts its delivery, or calls to itself, into the calendar, and says in the
     /// calendar's [`trail`](Calendar::trail) with which stretches it leaves its NPU and arrives.
     fn send(&mut self, now: Time, transfer: &Transfer, calendar: &mut Calendar) -> Sent;

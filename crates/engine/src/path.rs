@@ -16,9 +16,11 @@
 //! [`mod@trail`] writes it down, in memory that follows what is alive.
 
 mod collect;
+mod savings;
 mod trail;
 mod walk;
 
+pub use savings::{Moment, Savings};
 pub use trail::{NO_TIER, Origin, Purpose, START, Tail, Trail};
 pub(crate) use walk::Watched;
 
@@ -83,6 +85,8 @@ pub struct CriticalPath {
     pub segments: Vec<Segment>,
     /// All of its time, by what it is spent on, in the order of [`Spent`].
     pub spent: Vec<(Spent, Time)>,
+    /// By how much these steps would be shorter, if one of those were.
+    pub saved: Savings,
     /// Compute of each rank in these steps; like [`Record::ranks`](crate::Record::ranks).
     pub computed: Vec<Time>,
     /// The rank that it ends on.

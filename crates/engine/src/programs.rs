@@ -40,12 +40,14 @@ impl<N: Network> Engine<'_, N> {
             1 => run.extent,
             _ => algorithm.part(phase.kind, phase.size, stream, run.extent),
         };
-        let Stream { mut pc, mut outstanding, mut waits, done } = run.streams[stream as usize];
+        let event = self.after;
+        let Stream { mut pc, mut outstanding, mut waits, done, reached } = run.streams[stream as usize];
         if waits {
             if outstanding > 0 {
                 return;
             }
             (pc, waits) = (pc + 1, false);
+            self.after = self.calendar.trail.meet(self.after, self.now, reached);
         }
         let ended = loop {
             match algorithm.op(&seat, pc) {
@@ -58,7 +60,10 @@ impl<N: Network> Engine<'_, N> {
                     waits = true;
                     break false;
                 }
-                Some(Op::Wait) => {}
+                Some(Op::Wait) => {
+                    let reached = self.runs[run_id].streams[stream as usize].reached;
+                    self.after = self.calendar.trail.meet(self.after, self.now, reached);
+                }
                 Some(Op::After { stream: other, ops }) => {
                     if self.runs[run_id].streams[other as usize].pc < ops {
                         break false;
@@ -69,13 +74,18 @@ impl<N: Network> Engine<'_, N> {
             pc += 1;
         };
         let run = &mut self.runs[run_id];
-        run.streams[stream as usize] = Stream { pc, outstanding, waits, done: done || ended };
+        let of = &mut run.streams[stream as usize];
+        (of.pc, of.outstanding, of.waits, of.done) = (pc, outstanding, waits, done || ended);
         if ended {
             run.streams_left -= 1;
             if run.streams_left == 0 {
+                self.after = run.streams.iter().fold(self.after, |after, stream| {
+                    self.calendar.trail.meet(after, self.now, stream.reached)
+                });
                 self.program_ended(run_id);
             }
         }
+        self.after = event;
     }
 
     /// Puts a message of a run on its way.
@@ -282,7 +292,10 @@ impl<N: Network> Engine<'_, N> {
                     self.receive_complete(target, stream);
                 }
             }
-            None => run.early.push(Early { phase, channel, from, bytes, delay }),
+            None => {
+                let arrived = self.calendar.trail.moment(self.after, self.now);
+                run.early.push(Early { phase, channel, from, bytes, delay, arrived });
+            }
         }
     }
 
@@ -293,9 +306,12 @@ impl<N: Network> Engine<'_, N> {
         let there = run.early.iter().position(|e| e.phase == phase && e.channel == channel && e.from == from);
         match there {
             Some(index) => {
-                let Early { bytes, delay, .. } = run.early.remove(index);
+                let Early { bytes, delay, arrived, .. } = run.early.remove(index);
                 run.tally.network_delay += delay.0;
-                self.combine(run_id, stream, reduce, bytes)
+                let there = self.combine(run_id, stream, reduce, bytes);
+                let of = &mut self.runs[run_id].streams[stream as usize].reached;
+                *of = self.calendar.trail.later(*of, arrived);
+                there
             }
             None => {
                 run.receives.push(Receive { channel, from, stream, reduce });
@@ -321,9 +337,16 @@ impl<N: Network> Engine<'_, N> {
         let start = state.reducer_free.max(self.now);
         let end = start.saturating_add(time);
         if self.calendar.trail.is_on() {
-            let after = if start > self.now { state.reducing.back().copied() } else { None };
-            let origin = Origin { after: after.unwrap_or(self.after), since: start, of: purpose };
-            state.reducing.push_back(self.calendar.trail.reduces(&origin, time));
+            let trail = &mut self.calendar.trail;
+            let after = match state.reducing.back() {
+                Some(&busy) if start > self.now => {
+                    trail.meet(busy, start, trail.moment(self.after, self.now))
+                }
+                _ => trail.meet(self.after, start, state.reducer),
+            };
+            let stretch = trail.reduces(&Origin { after, since: start, of: purpose }, time);
+            state.reducing.push_back(stretch);
+            state.reducer = trail.moment(stretch, end);
         }
         self.calendar.overflow |= end.0 > u64::MAX / 4;
         state.reducer_free = end;
@@ -343,6 +366,8 @@ impl<N: Network> Engine<'_, N> {
 
     fn receive_complete(&mut self, run_id: u32, stream: u32) {
         let state = &mut self.runs[run_id].streams[stream as usize];
+        let now = self.calendar.trail.moment(self.after, self.now);
+        state.reached = self.calendar.trail.later(state.reached, now);
         state.outstanding -= 1;
         if state.outstanding > 0 {
             return;

@@ -8,7 +8,7 @@
 
 use crate::calendar::Kind;
 use crate::job::{Order, PhasePlan};
-use crate::path::{Purpose, START};
+use crate::path::{Moment, Purpose, START};
 use crate::quotient::Line;
 use crate::record::{CollectiveRecord, Label, Mark, PhaseRecord};
 use crate::state::{
@@ -50,7 +50,9 @@ impl<'a, N: Network> Engine<'a, N> {
                 class << 60 | ((1 << 60) - 1 - count)
             }
         };
+        let reached = self.calendar.trail.moment(self.after, self.now);
         let set = &mut self.sets[id];
+        set.reached = reached;
         set.issued = Some((at, self.now));
         set.priority = priority;
         if self.job.plans[plan as usize].phases.is_empty() {
@@ -90,6 +92,7 @@ impl<'a, N: Network> Engine<'a, N> {
             next_chunk: 0,
             left: known.chunks.len() as u32,
             begun: 0,
+            reached: Moment::NONE,
         };
         let id = self.sets.insert(set);
         self.instances[instance].sets[slot as usize] = id;
@@ -286,6 +289,7 @@ impl<'a, N: Network> Engine<'a, N> {
             begun: 0,
             queue: NONE,
             entered: self.now,
+            reached: Moment::NONE,
         });
         let instance = &mut self.instances[instance];
         let size = instance.sets.len();
@@ -340,6 +344,8 @@ impl<'a, N: Network> Engine<'a, N> {
             (chunk.runs, chunk.begun) = Default::default();
         }
         let set = &mut self.sets[set_id];
+        self.after = self.calendar.trail.meet(self.after, self.now, set.reached);
+        set.reached = self.calendar.trail.moment(self.after, self.now);
         set.left -= 1;
         let over = set.left == 0;
         if over {
@@ -365,6 +371,7 @@ impl<'a, N: Network> Engine<'a, N> {
         let key = (set.priority, instance.sequence, run.chunk, run_id);
         let run = &mut self.runs[run_id];
         run.entered = self.now;
+        run.reached = self.calendar.trail.moment(self.after, self.now);
         run.stage = Stage::Waiting;
         run.lane = lane;
         run.queue = queue;
@@ -465,7 +472,14 @@ impl<'a, N: Network> Engine<'a, N> {
         }
     }
 
+    /// Begins the phase of a run, which has waited for its turn and for whatever ends now.
     fn start(&mut self, run_id: u32) {
+        let now = self.after;
+        self.begin_phase(run_id);
+        self.after = now;
+    }
+
+    fn begin_phase(&mut self, run_id: u32) {
         let phase = self.phase(run_id);
         let dim = usize::from(phase.dim);
         let run = &mut self.runs[run_id];
@@ -489,7 +503,12 @@ impl<'a, N: Network> Engine<'a, N> {
         record.queue_wait += u128::from(waited.0);
         record.chunks += 1;
         let rank = &mut self.ranks[set.rank as usize];
-        rank.schedulers[set.scheduler as usize].queues[run.queue as usize].running += 1;
+        let queue = &mut rank.schedulers[set.scheduler as usize].queues[run.queue as usize];
+        queue.running += 1;
+        self.after = self.calendar.trail.meet(self.after, self.now, run.reached);
+        if queue.running == self.job.schedule.active_chunks {
+            self.after = self.calendar.trail.meet(self.after, self.now, queue.freed);
+        }
         rank.running[dim] += 1;
         let dim = &mut self.record.dims[dim];
         if dim.running == 0 {
@@ -508,7 +527,11 @@ impl<'a, N: Network> Engine<'a, N> {
     /// The program of a run has ended; it leaves its phase when its last send has left.
     pub(crate) fn program_ended(&mut self, run_id: u32) {
         let run = &mut self.runs[run_id];
-        run.stage = Stage::Leaving;
+        let trail = &mut self.calendar.trail;
+        if run.stage != Stage::Leaving {
+            run.stage = Stage::Leaving;
+            run.reached = trail.moment(self.after, self.now);
+        }
         if run.unsent > 0 {
             return;
         }
@@ -516,7 +539,9 @@ impl<'a, N: Network> Engine<'a, N> {
             let key = self.keys.order(self.instances[run.instance].number, run.chunk, run.phase);
             self.calendar.at(run.last_sent, Kind::PhaseEnd, key, run_id, 0);
         } else {
-            self.ended.push_back(run_id);
+            let sent = trail.moment(run.last_left, run.last_sent);
+            let after = trail.meet(self.after, self.now, run.reached);
+            self.ended.push_back((run_id, trail.meet(after, self.now, sent)));
         }
     }
 
@@ -548,6 +573,7 @@ impl<'a, N: Network> Engine<'a, N> {
         state.running[dim] -= 1;
         let own = &mut state.schedulers[scheduler as usize];
         own.queues[queue as usize].running -= 1;
+        own.queues[queue as usize].freed = self.calendar.trail.moment(self.after, self.now);
         own.first_phase -= u32::from(was_first);
         let active = &mut self.record.dims[dim];
         active.running -= 1;
@@ -642,10 +668,12 @@ impl<'a, N: Network> Engine<'a, N> {
         self.communication_done(rank, at, Waits { since: issued, ready: last_issue, role: Some(role) });
 
         if was_active {
+            let over = self.after;
             self.ranks[rank as usize].active_sets -= 1;
             let limit = self.job.schedule.concurrent;
             while limit > 0 && self.ranks[rank as usize].active_sets < limit {
                 let Some(Reverse((_, next))) = self.ranks[rank as usize].held.pop() else { break };
+                self.after = self.calendar.trail.meet(over, self.now, self.sets[next].reached);
                 self.activate(next);
             }
         }

@@ -1,7 +1,7 @@
 //! The state of a run: ranks, sets, chunks, messages.
 
 use crate::activity::Recent;
-use crate::path::Purpose;
+use crate::path::{Moment, Purpose};
 use crate::record::CollectiveRecord;
 use smallvec::SmallVec;
 use std::cmp::Reverse;
@@ -61,15 +61,19 @@ pub(crate) struct Iteration {
     pub(crate) waits: Box<[u32]>,
     /// Tasks left.
     pub(crate) left: u32,
+    /// By task: when the last communication was over that it waited for, besides others.
+    pub(crate) reached: BTreeMap<u32, Moment>,
 }
 
 /// One serial resource of a rank: its compute, or its path to remote memory.
 #[derive(Debug, Default)]
 pub(crate) struct Resource {
-    pub(crate) ready: BinaryHeap<Reverse<(At, Cause)>>,
+    pub(crate) ready: BinaryHeap<Reverse<(At, Cause, Moment)>>,
     pub(crate) running: Option<(At, Time)>,
     /// The stretch of what runs.
     pub(crate) stretch: u32,
+    /// When it was done with what ran last.
+    pub(crate) free: Moment,
     pub(crate) idle_since: Time,
     /// What was booked last of when it was busy.
     pub(crate) recent: Recent,
@@ -138,6 +142,8 @@ pub(crate) struct Chunk {
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     pub(crate) running: u32,
+    /// When a chunk left it last.
+    pub(crate) freed: Moment,
     /// `(priority, sequence, chunk, run)`; the first goes first. Others begin out of turn, so they are found in it too.
     pub(crate) waiting: BTreeSet<(u64, u32, u32, u32)>,
 }
@@ -161,9 +167,10 @@ impl Scheduler {
 /// Messages of one sender and tag.
 #[derive(Debug, Default)]
 pub(crate) struct Channel {
-    pub(crate) arrived: u32,
+    /// Those that no receive has waited for.
+    pub(crate) arrived: VecDeque<Moment>,
     /// Receives that wait, and since when.
-    pub(crate) posted: VecDeque<(At, Time)>,
+    pub(crate) posted: VecDeque<(At, Time, Moment)>,
 }
 
 /// A rank.
@@ -190,6 +197,7 @@ pub(crate) struct Rank {
     pub(crate) running: Vec<u32>,
     /// When the unit that combines received with local data is free.
     pub(crate) reducer_free: Time,
+    pub(crate) reducer: Moment,
     /// Stretches of what it has to combine, in the order in which it does.
     pub(crate) reducing: VecDeque<u32>,
     pub(crate) channels: BTreeMap<(u32, u32), Channel>,
@@ -225,6 +233,8 @@ pub(crate) struct Set {
     pub(crate) left: u32,
     /// Chunks that another rank has begun, as far as this one was told.
     pub(crate) begun: u32,
+    /// When it was issued, and then when a chunk ended last.
+    pub(crate) reached: Moment,
 }
 
 /// A chunk at one rank: all that a message needs, in one place.
@@ -266,6 +276,8 @@ pub(crate) struct Run {
     pub(crate) queue: u32,
     /// When it entered its stage.
     pub(crate) entered: Time,
+    /// When it was ready to begin its phase, and then when its program ended.
+    pub(crate) reached: Moment,
 }
 
 /// A receive without its message.
@@ -286,6 +298,7 @@ pub(crate) struct Early {
     pub(crate) from: u32,
     pub(crate) bytes: u64,
     pub(crate) delay: Time,
+    pub(crate) arrived: Moment,
 }
 
 /// What a run sums up during a phase.
@@ -334,6 +347,8 @@ pub(crate) struct Stream {
     /// It has come to a wait, and `pc` is that.
     pub(crate) waits: bool,
     pub(crate) done: bool,
+    /// When what it has received since it waited last was complete.
+    pub(crate) reached: Moment,
 }
 
 /// A message under way. One cache line: most of a large run is spent on waiting for them.

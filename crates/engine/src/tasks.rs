@@ -1,11 +1,12 @@
 //! Task graphs: what a rank may start, and what its compute waits for.
 
 use crate::calendar::Kind;
-use crate::path::{Origin, Purpose};
+use crate::path::{Purpose, START};
 use crate::record::{Label, Mark};
 use crate::state::{Alone, At, Cause, Iteration, Message, NONE, Waited, Waits};
 use crate::{Engine, Network};
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use syncline_timeline::{Flow, Track};
 use syncline_units::{Bytes, Time};
 use syncline_workload::graph::NO_LAYER;
@@ -36,9 +37,9 @@ impl<'a, N: Network> Engine<'a, N> {
         let waits: Box<[u32]> =
             (0..graph.tasks.len() as u32).map(|task| graph.waits(task, iteration)).collect();
         for (task, _) in waits.iter().enumerate().filter(|&(_, &waits)| waits == 0) {
-            self.startable.push_back((rank, At { iteration, task: task as u32 }, cause));
+            self.startable.push_back((rank, At { iteration, task: task as u32 }, cause, self.after));
         }
-        state.iterations.push_back(Iteration { left: waits.len() as u32, waits });
+        state.iterations.push_back(Iteration { left: waits.len() as u32, waits, reached: BTreeMap::new() });
     }
 
     pub(crate) fn start_task(&mut self, rank: u32, at: At, cause: Cause) {
@@ -49,11 +50,13 @@ impl<'a, N: Network> Engine<'a, N> {
         let task = self.task(rank, at.task);
         match task.kind {
             TaskKind::Compute(_) => {
-                self.ranks[rank as usize].compute.ready.push(Reverse((at, cause)));
+                let ready = self.calendar.trail.moment(self.after, self.now);
+                self.ranks[rank as usize].compute.ready.push(Reverse((at, cause, ready)));
                 self.to_start.push_back(rank);
             }
             TaskKind::Memory(_) => {
-                self.ranks[rank as usize].memory.ready.push(Reverse((at, cause)));
+                let ready = self.calendar.trail.moment(self.after, self.now);
+                self.ranks[rank as usize].memory.ready.push(Reverse((at, cause, ready)));
                 self.to_start.push_back(rank);
             }
             TaskKind::Join => {
@@ -73,12 +76,12 @@ impl<'a, N: Network> Engine<'a, N> {
                 self.communication_begins(rank);
                 let from = self.quotient.index(from.of(self.quotient.rank(rank)).0);
                 let channel = self.ranks[rank as usize].channels.entry((from, tag)).or_default();
-                if channel.arrived > 0 {
-                    channel.arrived -= 1;
-                    let now = self.now;
+                let now = self.now;
+                if let Some(arrived) = channel.arrived.pop_front() {
+                    self.after = self.calendar.trail.meet(self.after, now, arrived);
                     self.communication_done(rank, at, Waits { since: now, ready: now, role: None });
                 } else {
-                    channel.posted.push_back((at, self.now));
+                    channel.posted.push_back((at, now, self.calendar.trail.moment(self.after, now)));
                 }
             }
         }
@@ -87,7 +90,7 @@ impl<'a, N: Network> Engine<'a, N> {
     /// Books a finished task and starts what waited only for it.
     pub(crate) fn task_done(&mut self, rank: u32, at: At, cause: Cause) {
         if at.iteration < self.watched.iterations {
-            self.watched.ends(self.now, rank, self.after);
+            self.watched.ends(self.now, rank, self.after, &mut self.calendar.trail);
         }
         let graph = self.graph(rank);
         let state = &mut self.ranks[rank as usize];
@@ -104,11 +107,15 @@ impl<'a, N: Network> Engine<'a, N> {
                 self.open_iteration(rank, cause);
             }
             let state = &mut self.ranks[rank as usize];
-            let waits =
-                &mut state.iterations[(iteration - state.first_iteration) as usize].waits[next.task as usize];
+            let of = &mut state.iterations[(iteration - state.first_iteration) as usize];
+            let waits = &mut of.waits[next.task as usize];
             *waits -= 1;
-            if *waits == 0 {
-                self.startable.push_back((rank, At { iteration, task: next.task }, cause));
+            let after = match self.calendar.trail.is_on() {
+                true => of.meets(next.task, cause, self.after, self.now, &mut self.calendar.trail),
+                false => START,
+            };
+            if of.waits[next.task as usize] == 0 {
+                self.startable.push_back((rank, At { iteration, task: next.task }, cause, after));
             }
         }
         let state = &mut self.ranks[rank as usize];
@@ -193,11 +200,10 @@ impl<'a, N: Network> Engine<'a, N> {
         if compute.running.is_some() {
             return;
         }
-        let Some(Reverse((at, cause))) = compute.ready.pop() else { return };
+        let Some(Reverse((at, cause, ready))) = compute.ready.pop() else { return };
         compute.running = Some((at, self.now));
         let since = compute.idle_since;
-        let origin = Origin { after: self.after, since: self.now, of: Purpose::task(rank, at.task) };
-        compute.stretch = self.calendar.trail.works(&origin, false);
+        compute.works(ready, Purpose::task(rank, at.task), self.now, &mut self.calendar.trail, false);
         self.book_idle(rank, since, cause);
         self.works(rank, at);
         let (rank_of_job, work) = (self.quotient.rank(rank), self.job.durations[class][at.task as usize]);
@@ -212,6 +218,7 @@ impl<'a, N: Network> Engine<'a, N> {
         let compute = &mut self.ranks[rank as usize].compute;
         compute.idle_since = self.now;
         self.after = compute.stretch;
+        compute.free = self.calendar.trail.moment(self.after, self.now);
         self.activity.book(rank as usize, &mut compute.recent, start, self.now);
         let spent = self.now.saturating_sub(start);
         self.record.ranks[rank as usize].compute += spent;
@@ -233,10 +240,9 @@ impl<'a, N: Network> Engine<'a, N> {
         if memory.running.is_some() {
             return;
         }
-        let Some(Reverse((at, _))) = memory.ready.pop() else { return };
+        let Some(Reverse((at, _, ready))) = memory.ready.pop() else { return };
         memory.running = Some((at, self.now));
-        let origin = Origin { after: self.after, since: self.now, of: Purpose::task(rank, at.task) };
-        memory.stretch = self.calendar.trail.works(&origin, true);
+        memory.works(ready, Purpose::task(rank, at.task), self.now, &mut self.calendar.trail, true);
         let TaskKind::Memory(time) = self.task(rank, at.task).kind else { return };
         self.calendar.at(self.now.saturating_add(time), Kind::MemoryDone, u64::from(rank), rank, 0);
     }
@@ -245,6 +251,7 @@ impl<'a, N: Network> Engine<'a, N> {
         let memory = &mut self.ranks[rank as usize].memory;
         let (at, start) = memory.running.take().expect("memory was running");
         self.after = memory.stretch;
+        memory.free = self.calendar.trail.moment(self.after, self.now);
         let class = self.ranks[rank as usize].class;
         let label = Label::Task { class, task: at.task };
         self.tracer.mark(Mark { rank, track: Track::Memory, start, end: self.now, label, bytes: 0 });
@@ -323,10 +330,12 @@ impl<'a, N: Network> Engine<'a, N> {
         let Alone { tag, span, .. } = self.alone[message.from];
         self.alone.remove(message.from);
         let channel = self.ranks[receiver as usize].channels.entry((sender, tag)).or_default();
-        let Some((at, since)) = channel.posted.pop_front() else {
-            channel.arrived += 1;
+        let arrived = self.calendar.trail.moment(self.after, self.now);
+        let Some((at, since, posted)) = channel.posted.pop_front() else {
+            channel.arrived.push_back(arrived);
             return;
         };
+        self.after = self.calendar.trail.meet(self.after, self.now, posted);
         let received = self.transfer(receiver, at, (since, self.now), bytes);
         if let (Some(from), Some(to)) = (span, received) {
             self.tracer.flows.push(Flow { from, to });

@@ -214,12 +214,17 @@ impl<'a> Links<'a> {
         }
         let Passage { port, comes, start, time, pair, own } = *passage;
         let port = &mut self.ports[port];
-        let origin = match start > comes {
-            true => origin.after(trail.behind(&port.tail, pair, own, start.saturating_sub(comes)), start),
-            false => *origin,
+        let came = trail.comes(origin, comes);
+        let after = match start > comes {
+            true => {
+                let behind = trail.behind(&port.tail, pair, own, start.saturating_sub(comes));
+                trail.meet(behind, start, came)
+            }
+            false => trail.meet(came.stretch(), comes, port.tail.free),
         };
+        let origin = origin.after(after, start);
         let stretch = trail.bytes(&origin, port.tier, time);
-        port.tail = Tail { stretch, pair, time };
+        port.tail = Tail { stretch, pair, time, free: trail.moment(stretch, start.saturating_add(time)) };
         (stretch, origin)
     }
 
@@ -268,6 +273,10 @@ impl<'a> Links<'a> {
 }
 
 impl Network for Links<'_> {
+    fn tiers(&self) -> usize {
+        self.fabric.parts().tiers.len()
+    }
+
     fn name(&self) -> &'static str {
         match self.model {
             Model::Analytical => "analytical",
@@ -353,7 +362,7 @@ impl Network for Links<'_> {
     }
 
     fn trail(&mut self, visit: &mut dyn FnMut(&mut u32)) {
-        self.ports.iter_mut().for_each(|port| visit(&mut port.tail.stretch));
+        self.ports.iter_mut().for_each(|port| port.tail.visit(visit));
         self.travels.iter_mut().for_each(|travel| visit(travel.origin.stretch_mut()));
     }
 

@@ -155,7 +155,9 @@ impl<'a> Flows<'a> {
         }
         let connection = self.connections.get(flight.connection);
         let (last, until) = connection.last;
-        let origin = if until > flight.began { flight.origin.after(last, until) } else { flight.origin };
+        let (came, last) = (trail.comes(&flight.origin, flight.began), trail.moment(last, until));
+        let after = trail.later(last, came).stretch();
+        let origin = flight.origin.after(after, until.max(flight.began));
         let time = now.saturating_sub(until.max(flight.began));
         let alone = connection.alone.transfer_time(flight.bytes).unwrap_or(Time::MAX).min(time);
         let port = self.bottleneck(connection);
@@ -180,6 +182,10 @@ impl<'a> Flows<'a> {
 
 impl Network for Flows<'_> {
     const OWNERS: bool = true;
+
+    fn tiers(&self) -> usize {
+        self.connections.fabric().parts().tiers.len()
+    }
 
     fn name(&self) -> &'static str {
         "flow"

@@ -235,6 +235,10 @@ impl<'a> Packets<'a> {
 }
 
 impl Network for Packets<'_> {
+    fn tiers(&self) -> usize {
+        self.fabric.parts().tiers.len()
+    }
+
     fn name(&self) -> &'static str {
         "packet"
     }

@@ -71,11 +71,9 @@ impl Trips {
     pub(crate) fn leaves(&mut self, time: Time, id: u32, trail: &mut Trail) {
         let Some(Some(trip)) = self.messages.get_mut(id as usize).filter(|_| trail.is_on()) else { return };
         let (way, last, until) = &mut self.connections[trip.flow as usize];
-        let (origin, since) = if *until > trip.began {
-            (trip.origin.after(*last, *until), *until)
-        } else {
-            (trip.origin, trip.began)
-        };
+        let (came, before) = (trail.comes(&trip.origin, trip.began), trail.moment(*last, *until));
+        let since = trip.began.max(*until);
+        let origin = trip.origin.after(trail.later(before, came).stretch(), since);
         let taken = time.saturating_sub(since);
         let bytes = taken.min(trip.bytes);
         let stretch = trail.bytes(&origin, way.tier, bytes);

@@ -1,13 +1,14 @@
 //! What bounds the step: the part of the critical path that is worth making faster.
 //!
 //! Making something twice as fast shortens the critical path by half of its part, and doing without it by all of that part
-//! ([`syncline_engine::path`]). The bottleneck is the part where that is most: of compute, memory operations, reduction and
-//! each tier of links if they were twice as fast, of latency, bubble, skew and time-outs if there were none.
-//! Bytes and queueing of one tier count together: both shrink with the rate of these links. Bubble and skew are compute of
-//! other ranks, so they shrink with the speed of compute.
+//! ([`syncline_engine::path`]), unless another chain becomes the critical one: the engine follows how much all chains let
+//! be saved ([`Savings`](syncline_engine::path::Savings)). The bottleneck is the part where that is most: of compute, memory
+//! operations, reduction and each tier of links if they were twice as fast, of latency, bubble, skew and time-outs if there
+//! were none. Bytes and queueing of one tier count together: both shrink with the rate of these links. Bubble and skew are
+//! compute of other ranks, so they shrink with the speed of compute.
 //!
-//! That holds until another path becomes the critical one. A run takes at least as long as each link sends and each rank
-//! computes, so a part is worth no more than the rest of the run beside the busiest of all others.
+//! A run takes at least as long as each link sends and each rank computes, so a part is worth no more than the rest of the
+//! run beside the busiest of all others.
 //!
 //! - [`parts`]: what the path is spent on;
 //! - [`axes`]: what the mean rank waits for;
@@ -71,7 +72,7 @@ impl Bottleneck {
 pub(crate) fn diagnose(summary: &mut Summary, prepared: &Prepared, record: &Record, stalls: &[Stall]) {
     let lost = loss::Cost::of(stalls, &parts::under_way(&record.path));
     let parts = parts::parts(prepared, &record.path, lost.all());
-    let worth = Worth::new(&parts, summary, record);
+    let worth = Worth::new(&parts, summary, prepared, record);
     let bottleneck = Bottleneck::of(&worth);
     let reason = match bottleneck {
         Bottleneck::Nothing if summary.ended != Ended::Finished => {
@@ -80,10 +81,15 @@ pub(crate) fn diagnose(summary: &mut Summary, prepared: &Prepared, record: &Reco
         Bottleneck::Nothing => "The job takes no time.".to_owned(),
         _ => words::reason(&parts, &worth, &bottleneck, summary, prepared, record),
     };
+    let length: f64 = parts.iter().map(|part| part.time_s).sum();
+    let saves: Vec<f64> = parts.iter().map(|part| length * worth.share(part)).collect();
     summary.reason = reason;
     if parts.iter().any(|part| part.kind == PathKind::Timeout) {
         summary.reason.push_str(&loss::sentence(prepared, &lost, record.finish));
     }
     summary.bottleneck = bottleneck.name().to_owned();
     summary.critical_path = parts;
+    for (part, saves) in summary.critical_path.iter_mut().zip(saves) {
+        part.saves_s = saves;
+    }
 }

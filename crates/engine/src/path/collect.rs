@@ -1,11 +1,26 @@
 //! Dropping stretches that nothing refers to, and those of chains that are too long.
 
 use super::Spent;
+use super::savings::Savings;
 use super::trail::{START, Stretch, Trail};
 use std::collections::BTreeMap;
 
-/// How long a chain is, by what it is spent on.
-pub(super) type Sums = BTreeMap<Spent, u64>;
+/// How long a chain is, by what it is spent on, and what it saves.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Sums {
+    pub(super) spent: BTreeMap<Spent, u64>,
+    pub(super) saved: Savings,
+}
+
+impl Sums {
+    /// Adds those of what lies behind.
+    pub(super) fn append(&mut self, behind: &Self) {
+        for (&spent, &length) in &behind.spent {
+            *self.spent.entry(spent).or_default() += length;
+        }
+        self.saved.append(&behind.saved);
+    }
+}
 
 /// Set in the number of what is no stretch, but the sum of a chain.
 pub(super) const SUM: u32 = 1 << 31;
@@ -55,9 +70,11 @@ impl Trail {
             let Stretch { before, .. } = self.stretches[stretch];
             let before = moved.get(before as usize).copied().unwrap_or(before);
             self.stretches[next as usize] = Stretch { before, ..self.stretches[stretch] };
+            self.earlier.move_to(stretch, next as usize);
             next += 1;
         }
         self.stretches.truncate(next as usize);
+        self.earlier.truncate(next as usize);
         let mut follow = |root: &mut u32| *root = moved.get(*root as usize).copied().unwrap_or(*root);
         messages.iter_mut().for_each(&mut follow);
         roots(&mut follow);
@@ -82,15 +99,19 @@ impl Trail {
         }
         let old = std::mem::take(&mut self.sums);
         // Of each stretch before the cut, what comes before it.
-        let mut behind: Vec<Sums> = vec![Sums::new(); cut];
+        let none = || self.no_sums();
+        let mut behind: Vec<Sums> = vec![none(); cut];
         for &stretch in alive.iter().filter(|&&stretch| stretch < cut) {
             let Stretch { before, start, .. } = self.stretches[stretch];
-            let mut sums = Sums::new();
+            let mut sums = none();
             if before != START && before & SUM != 0 {
                 sums.clone_from(&old[(before & !SUM) as usize]);
-            } else if let Some(known) = behind.get(before as usize) {
-                sums.clone_from(known);
-                self.add(&self.stretches[before as usize], start, &mut sums);
+            } else {
+                if let Some(known) = behind.get(before as usize) {
+                    sums.clone_from(known);
+                    self.add(&self.stretches[before as usize], start, &mut sums);
+                }
+                self.add_jump(stretch as u32, &mut sums);
             }
             behind[stretch] = sums;
         }
@@ -104,7 +125,7 @@ impl Trail {
                 }
             } else if needed[stretch] {
                 if before != START {
-                    self.sums.push(std::mem::take(&mut behind[stretch]));
+                    self.sums.push(behind[stretch].clone());
                     self.stretches[stretch].before = SUM | (self.sums.len() as u32 - 1);
                 }
             } else {
@@ -122,7 +143,7 @@ mod tests {
     use syncline_units::Time;
 
     /// What a chain is spent on that ends now.
-    fn spent(trail: &Trail, stretch: u32, now: Time) -> Vec<(Spent, Time)> {
+    fn spent(trail: &Trail, stretch: u32, now: Time) -> Sums {
         trail.walk(stretch, now).1
     }
 
@@ -134,7 +155,7 @@ mod tests {
             every in 1usize..40,
             kept in 1usize..60,
         ) {
-            let (mut whole, mut dropping) = (Trail::writing(), Trail::writing());
+            let (mut whole, mut dropping) = (Trail::writing(2), Trail::writing(2));
             let mut ends = [[START; 2]; 6];
             let mut now = Time::ZERO;
             for (number, &(from, to, time, kind, visit)) in steps.iter().enumerate() {
@@ -159,7 +180,7 @@ mod tests {
             for [end, other] in ends {
                 let sums = spent(&whole, end, now);
                 prop_assert_eq!(&sums, &spent(&dropping, other, now));
-                let length: u64 = sums.iter().map(|&(_, Time(time))| time).sum();
+                let length: u64 = sums.spent.values().sum();
                 prop_assert!(length <= now.0 && (end == START || length > 0));
             }
         }

@@ -3,6 +3,7 @@
 //! A stretch holds all messages of a chain that belong to one phase of one collective, as sums: the next message makes a
 //! longer copy. Stretches that nothing refers to any more are dropped from time to time ([`mod@super::collect`]).
 
+use super::savings::{Earlier, Moment};
 use syncline_units::Time;
 
 /// No stretch: nothing comes before.
@@ -93,11 +94,21 @@ pub struct Tail {
     pub pair: (u32, u32, u32),
     /// How long it took.
     pub time: Time,
+    /// When the port was free.
+    pub free: Moment,
+}
+
+impl Tail {
+    /// Visits the stretches that it knows.
+    pub fn visit(&mut self, visit: &mut dyn FnMut(&mut u32)) {
+        visit(&mut self.stretch);
+        visit(self.free.stretch_mut());
+    }
 }
 
 impl Default for Tail {
     fn default() -> Self {
-        Self { stretch: START, pair: (0, 0, 0), time: Time::ZERO }
+        Self { stretch: START, pair: (0, 0, 0), time: Time::ZERO, free: Moment::NONE }
     }
 }
 
@@ -140,6 +151,7 @@ pub(super) struct Repeat {
 pub struct Trail {
     pub(super) on: bool,
     pub(super) stretches: Vec<Stretch>,
+    pub(super) earlier: Earlier,
     /// How many there may be before some are dropped.
     pub(super) limit: usize,
     /// By number of a message: its stretch.
@@ -155,9 +167,9 @@ pub struct Trail {
 }
 
 impl Trail {
-    /// One that writes.
-    pub(crate) fn writing() -> Self {
-        Self { on: true, limit: FEW, left: START, ..Self::default() }
+    /// One that writes, of a network with so many tiers of links.
+    pub(crate) fn writing(tiers: usize) -> Self {
+        Self { on: true, limit: FEW, left: START, earlier: Earlier::new(tiers), ..Self::default() }
     }
 
     /// Whether anything is written down.
@@ -169,7 +181,7 @@ impl Trail {
     /// Writes no more.
     pub(crate) fn stop(&mut self) {
         self.on = false;
-        (self.stretches, self.messages) = Default::default();
+        (self.stretches, self.messages, self.earlier) = Default::default();
     }
 
     /// Whether some stretches should be dropped.
@@ -187,7 +199,7 @@ impl Trail {
 
     /// A time without what was left out.
     #[inline]
-    fn clock(&self, time: Time) -> u64 {
+    pub(super) fn clock(&self, time: Time) -> u64 {
         time.0.wrapping_sub(self.skipped)
     }
 
@@ -198,40 +210,43 @@ impl Trail {
         self.skipped = self.skipped.wrapping_add(length.0.wrapping_mul(u64::from(times)));
     }
 
-    #[inline]
-    fn push(&mut self, stretch: Stretch) -> u32 {
-        let number = self.stretches.len() as u32;
-        self.stretches.push(stretch);
-        number
-    }
-
     /// A stretch that begins.
     #[inline]
-    fn begun(&self, origin: &Origin, work: Work) -> Stretch {
-        Stretch {
-            start: self.clock(origin.since),
-            bytes: 0,
-            queueing: 0,
-            reduction: 0,
-            before: origin.after,
-            of: origin.of,
-            tier: NO_TIER,
-            work,
+    fn begin(&mut self, origin: &Origin, work: Work, tier: u16) -> u32 {
+        let (start, before) = (self.clock(origin.since), origin.after);
+        match self.stretches.get(before as usize) {
+            Some(stretch) => self.earlier.follow(before, stretch, start),
+            None => self.earlier.begin(),
         }
+        let of = origin.of;
+        self.stretches.push(Stretch { start, bytes: 0, queueing: 0, reduction: 0, before, of, tier, work });
+        self.stretches.len() as u32 - 1
     }
 
-    /// What comes next of messages: a longer copy of the stretch before, or a new one. Of tiers each has its own.
+    /// A stretch like another one.
     #[inline]
-    fn messages(&self, origin: &Origin, tier: u16) -> Stretch {
-        match self.stretches.get(origin.after as usize) {
-            Some(before)
+    fn copy(&mut self, stretch: Stretch, number: u32) -> u32 {
+        self.earlier.copy(number);
+        self.stretches.push(stretch);
+        self.stretches.len() as u32 - 1
+    }
+
+    /// What comes next of messages, which `change` adds to: a longer copy of the stretch before, or a new one. Of tiers each
+    /// has its own.
+    #[inline]
+    fn messages(&mut self, origin: &Origin, tier: u16, change: impl FnOnce(&mut Stretch)) -> u32 {
+        let number = match self.stretches.get(origin.after as usize) {
+            Some(&before)
                 if before.of.goes_on(&origin.of)
                     && (before.tier == tier || before.tier == NO_TIER || tier == NO_TIER) =>
             {
-                Stretch { of: origin.of, tier: if tier == NO_TIER { before.tier } else { tier }, ..*before }
+                let tier = if tier == NO_TIER { before.tier } else { tier };
+                self.copy(Stretch { of: origin.of, tier, ..before }, origin.after)
             }
-            _ => Stretch { tier, ..self.begun(origin, Work::Messages) },
-        }
+            _ => self.begin(origin, Work::Messages, tier),
+        };
+        change(&mut self.stretches[number as usize]);
+        number
     }
 
     /// A compute task, or a memory operation, begins.
@@ -240,7 +255,17 @@ impl Trail {
         if !self.on {
             return START;
         }
-        self.push(self.begun(origin, if memory { Work::Memory } else { Work::Compute }))
+        self.begin(origin, if memory { Work::Memory } else { Work::Compute }, NO_TIER)
+    }
+
+    /// A message comes to a port at `time`.
+    #[inline]
+    pub fn comes(&mut self, origin: &Origin, time: Time) -> Moment {
+        if time == origin.since || !self.on {
+            return self.moment(origin.after, time);
+        }
+        let stretch = self.messages(origin, NO_TIER, |_| ());
+        self.moment(stretch, time)
     }
 
     /// The bytes of a message take `time` on a link of `tier`.
@@ -249,9 +274,7 @@ impl Trail {
         if !self.on {
             return START;
         }
-        let mut stretch = self.messages(origin, tier);
-        stretch.bytes += time.0;
-        self.push(stretch)
+        self.messages(origin, tier, |stretch| stretch.bytes += time.0)
     }
 
     /// A message waits for messages of others on a link of `tier`, as far as the model knows which.
@@ -260,9 +283,7 @@ impl Trail {
         if !self.on {
             return START;
         }
-        let mut stretch = self.messages(origin, tier);
-        stretch.queueing += time.0;
-        self.push(stretch)
+        self.messages(origin, tier, |stretch| stretch.queueing += time.0)
     }
 
     /// Combining a message with local data takes `time`.
@@ -271,9 +292,7 @@ impl Trail {
         if !self.on {
             return START;
         }
-        let mut stretch = self.messages(origin, NO_TIER);
-        stretch.reduction += time.0;
-        self.push(stretch)
+        self.messages(origin, NO_TIER, |stretch| stretch.reduction += time.0)
     }
 
     /// What a message comes after that finds a port busy, after it has waited so long: bytes of others are queueing.
@@ -285,7 +304,7 @@ impl Trail {
         let Some(&stretch) = self.stretches.get(tail.stretch as usize) else { return START };
         let time = waited.min(tail.time).0.min(stretch.bytes);
         let bytes = stretch.bytes - time;
-        self.push(Stretch { bytes, queueing: stretch.queueing + time, ..stretch })
+        self.copy(Stretch { bytes, queueing: stretch.queueing + time, ..stretch }, tail.stretch)
     }
 
     /// The stretch at whose end message `id` is where it was sent to, but for latency.
@@ -303,7 +322,7 @@ impl Trail {
     /// Message `id` is where it was sent from: it is there at once.
     pub fn stays(&mut self, origin: &Origin, id: u32) {
         if self.on {
-            let stretch = self.push(self.messages(origin, NO_TIER));
+            let stretch = self.messages(origin, NO_TIER, |_| ());
             self.leaves(stretch);
             self.arrives(id, stretch);
         }

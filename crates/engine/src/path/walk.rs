@@ -1,6 +1,7 @@
 //! Going back over stretches from the end.
 
 use super::collect::{SUM, Sums};
+use super::savings::Savings;
 use super::trail::{Repeat, START, Stretch, Trail, Work};
 use super::{CriticalPath, Segment, Spent};
 use std::collections::BTreeMap;
@@ -22,10 +23,14 @@ pub(crate) struct Watched {
 impl Watched {
     /// A watched task of `rank` ends at `now` with this stretch.
     #[inline]
-    pub(crate) fn ends(&mut self, now: Time, rank: u32, stretch: u32) {
-        if self.last.is_none_or(|(then, other, _)| now > then || rank <= other) {
-            self.last = Some((now, rank, stretch));
-        }
+    pub(crate) fn ends(&mut self, now: Time, rank: u32, stretch: u32, trail: &mut Trail) {
+        self.last = Some(match self.last {
+            Some((then, other, last)) if now == then && rank > other => {
+                (then, other, trail.meet(last, then, trail.moment(stretch, now)))
+            }
+            Some((then, _, last)) => (now, rank, trail.meet(stretch, now, trail.moment(last, then))),
+            None => (now, rank, stretch),
+        });
     }
 
     /// The path.
@@ -34,8 +39,9 @@ impl Watched {
         let Some((end, rank, stretch)) = self.last else {
             return CriticalPath { computed, ..CriticalPath::default() };
         };
-        let (segments, spent) = trail.walk(stretch, end);
-        CriticalPath { segments, spent, computed, rank }
+        let (segments, Sums { spent, saved }) = trail.walk(stretch, end);
+        let spent = spent.into_iter().map(|(spent, length)| (spent, Time(length))).collect();
+        CriticalPath { segments, spent, saved, computed, rank }
     }
 }
 
@@ -78,10 +84,30 @@ impl Trail {
         let mut start = stretch.start;
         for (spent, length) in stretch.parts(end) {
             if length > 0 {
-                *sums.entry(spent).or_default() += length + repeated(&self.repeats, start, start + length);
+                let all = length + repeated(&self.repeats, start, start + length);
+                *sums.spent.entry(spent).or_default() += all;
+                sums.saved.spend(spent, all);
                 start += length;
             }
         }
+    }
+
+    /// Adds by how much less a stretch saves than what it comes after, with what was left out.
+    pub(super) fn add_jump(&self, stretch: u32, sums: &mut Sums) {
+        let jump = self.jump(stretch);
+        if jump.iter().any(|&less| less != 0) {
+            let at = self.stretches[stretch as usize].start;
+            let times = |repeat: &Repeat| {
+                let again = repeat.at.saturating_sub(repeat.length) <= at && at < repeat.at;
+                if again { repeat.times } else { 0 }
+            };
+            sums.saved.add(&jump, 1 + self.repeats.iter().map(times).sum::<u64>());
+        }
+    }
+
+    /// Of no chain.
+    pub(super) fn no_sums(&self) -> Sums {
+        Sums { spent: BTreeMap::new(), saved: Savings::none(self.earlier.stride) }
     }
 
     /// A time with what was left out before it.
@@ -93,13 +119,12 @@ impl Trail {
     }
 
     /// The segments and sums of the chain that ends with `stretch` at `end`.
-    pub(super) fn walk(&self, mut stretch: u32, end: Time) -> (Vec<Segment>, Vec<(Spent, Time)>) {
+    pub(super) fn walk(&self, mut stretch: u32, end: Time) -> (Vec<Segment>, Sums) {
         let mut now = end.0.wrapping_sub(self.skipped);
-        let (mut sums, mut segments) = (Sums::new(), Vec::new());
-        let mut found = BTreeMap::new();
+        let (mut sums, mut segments) = (self.no_sums(), Vec::new());
         while stretch != START {
             if stretch & SUM != 0 {
-                found = self.sums[(stretch & !SUM) as usize].clone();
+                sums.append(&self.sums[(stretch & !SUM) as usize]);
                 break;
             }
             let here = &self.stretches[stretch as usize];
@@ -112,13 +137,13 @@ impl Trail {
                 });
                 until -= length;
             }
+            if here.before == START || here.before & SUM == 0 {
+                self.add_jump(stretch, &mut sums);
+            }
             (stretch, now) = (here.before, here.start.min(now));
         }
         segments.reverse();
-        for (spent, length) in found {
-            *sums.entry(spent).or_default() += length;
-        }
-        (segments, sums.into_iter().map(|(spent, length)| (spent, Time(length))).collect())
+        (segments, sums)
     }
 
     /// What lies on both sides of something that was left out, last first.

@@ -25,7 +25,7 @@ fn shift_heap<T: Ord>(heap: &mut BinaryHeap<Reverse<T>>, mut shift: impl FnMut(&
 }
 
 fn shift_resource(resource: &mut Resource, by: Time, iterations: u32) {
-    shift_heap(&mut resource.ready, |(at, _)| shift_at(at, iterations));
+    shift_heap(&mut resource.ready, |(at, ..)| shift_at(at, iterations));
     if let Some((at, start)) = &mut resource.running {
         shift_at(at, iterations);
         later(start, by);
@@ -82,7 +82,7 @@ impl<N: Network> Engine<'_, N> {
                 queue.waiting = std::mem::take(&mut queue.waiting).into_iter().map(shift).collect();
             }
             later(&mut rank.reducer_free, by);
-            for (at, since) in rank.channels.values_mut().flat_map(|channel| &mut channel.posted) {
+            for (at, since, _) in rank.channels.values_mut().flat_map(|channel| &mut channel.posted) {
                 shift_at(at, iterations);
                 later(since, by);
             }

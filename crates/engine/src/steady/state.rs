@@ -108,8 +108,8 @@ impl<N: Network> Writer<'_, '_, N> {
         // Lists of any length begin with it, so that two states do not read alike by chance.
         self.push([rank.channels.len() as u64]);
         for (&(from, tag), channel) in &rank.channels {
-            self.push([from, tag, channel.arrived, channel.posted.len() as u32].map(u64::from));
-            for &(at, since) in &channel.posted {
+            self.push([from, tag, channel.arrived.len() as u32, channel.posted.len() as u32].map(u64::from));
+            for &(at, since, _) in &channel.posted {
                 self.push(self.at(at));
                 self.push([self.past(since)]);
             }
@@ -130,7 +130,7 @@ impl<N: Network> Writer<'_, '_, N> {
         let mut ready: Vec<_> = resource.ready.iter().map(|entry| entry.0).collect();
         ready.sort_unstable();
         self.push([ready.len() as u64]);
-        for (at, why) in ready {
+        for (at, why, _) in ready {
             self.push(self.at(at));
             self.push([cause(why)]);
         }

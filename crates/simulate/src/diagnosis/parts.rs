@@ -46,6 +46,7 @@ pub(super) fn parts(prepared: &Prepared, path: &CriticalPath, stood_still: Time)
         tier: tier.to_owned(),
         time_s: Time(length).as_s(),
         per_mille,
+        saves_s: 0.0,
     };
     lengths.into_iter().zip(shares).map(part).collect()
 }

@@ -34,16 +34,16 @@ pub(super) fn reason(
     let skew = parts.iter().filter(|part| part.kind == PathKind::Skew).find(is_much);
     if let Some(part) = first {
         let saved = |part| percent(worth.of(part).div_ceil(2));
-        // Twice the rate of links often saves less: other messages then decide.
+        // At twice the rate of links messages may come in another order.
         let at_most = match worth.limit(part) {
             Some(_) => "at most ",
-            None if !part.tier.is_empty() => "up to ",
+            None if !part.tier.is_empty() => "about ",
             None => "",
         };
         sentence.push_str(&format!(" {} would shorten it by {at_most}{}", remedy(part), saved(part)));
         let best_tier = || worth.most(|part| !part.tier.is_empty() && worth.of(part) > 1);
         if let Some(tier) = best_tier().filter(|_| part.tier.is_empty()) {
-            sentence.push_str(&format!(", twice the rate of {} by up to {}", tier.tier, saved(tier)));
+            sentence.push_str(&format!(", twice the rate of {} by about {}", tier.tier, saved(tier)));
         }
         if let Some(skew) = skew.filter(|skew| skew.kind != part.kind) {
             let even = remedy(skew).replacen('T', "t", 1);

@@ -1,11 +1,17 @@
 //! By how much a run is shorter once a part of its critical path is.
 
+use crate::prepare::Prepared;
 use syncline_engine::Record;
+use syncline_engine::path::{CriticalPath, Spent};
 use syncline_timeline::{PathKind, PathPart, Summary};
+use syncline_units::Time;
 
 /// What a run spends its time on: the critical path, and how busy everything is that may become critical instead.
 pub(super) struct Worth<'a> {
     parts: &'a [PathPart],
+    path: &'a CriticalPath,
+    /// Names of tiers.
+    tiers: Vec<String>,
     /// Compute of the rank that computes longest, and the busiest link of each tier, as thousandths of the run.
     busy: Vec<(&'a str, u32)>,
 }
@@ -19,28 +25,75 @@ pub(super) struct Limit<'a> {
     pub(super) busy: u32,
 }
 
+impl Limit<'_> {
+    /// The share of the run that is left beside it.
+    fn leaves(&self) -> f64 {
+        1.0 - f64::from(self.busy) / 1000.0
+    }
+}
+
 const COMPUTE: &str = "compute";
 
+/// What is so much more than the worth of a part still explains it.
+const NEARLY: f64 = 1.1;
+
 impl<'a> Worth<'a> {
-    pub(super) fn new(parts: &'a [PathPart], summary: &'a Summary, record: &Record) -> Self {
+    pub(super) fn new(
+        parts: &'a [PathPart],
+        summary: &'a Summary,
+        prepared: &'a Prepared,
+        record: &'a Record,
+    ) -> Self {
         let compute = record.ranks.iter().map(|rank| rank.compute).max().unwrap_or_default();
         let thousandths = |share: f64| (1000.0 * share).clamp(0.0, 1000.0) as u32;
         let of_run = |time: f64| if summary.total_time_s > 0.0 { time / summary.total_time_s } else { 0.0 };
         let links = summary.dims.iter().map(|tier| (tier.name.as_str(), thousandths(tier.busiest_link_busy)));
         let busy = [(COMPUTE, thousandths(of_run(compute.as_s())))].into_iter().chain(links).collect();
-        Self { parts, busy }
+        let tiers = prepared.fabric.parts().tiers.iter().map(|tier| tier.name.clone()).collect();
+        Self { parts, path: &record.path, tiers, busy }
     }
 
     /// By how many two-thousandths the run is shorter where `part`, and what is relieved with it, is twice as fast; or where
-    /// it is done without. Half of the critical path's part, or all of it, unless something else is busy for longer than the
-    /// rest.
+    /// it is done without.
     pub(super) fn of(&self, part: &PathPart) -> u32 {
-        let by_path = self.by_path(part);
-        self.limit(part).map_or(by_path, |limit| 2 * (1000 - limit.busy))
+        (2000.0 * self.share(part)).round() as u32
+    }
+
+    /// The same as a share of the run: what other chains of work and messages let be saved of the critical path's part,
+    /// unless something else is busy for longer than the rest.
+    pub(super) fn share(&self, part: &PathPart) -> f64 {
+        let saved = self.saved(part);
+        self.busiest_other(part).map_or(saved, |limit| saved.min(limit.leaves()))
+    }
+
+    /// What the chains let be saved: of bubble, skew and time-outs, which are not known by chains, all of the path's part.
+    fn saved(&self, part: &PathPart) -> f64 {
+        let tier = || self.tiers.iter().position(|tier| *tier == part.tier);
+        let spent = match part.kind {
+            PathKind::Compute => Some(Spent::Compute),
+            PathKind::Memory => Some(Spent::Memory),
+            PathKind::Reduction => Some(Spent::Reduction),
+            PathKind::Latency => Some(Spent::Latency),
+            PathKind::Bytes | PathKind::Queueing => tier().map(|tier| Spent::Bytes(tier as u16)),
+            PathKind::Bubble | PathKind::Skew | PathKind::Timeout => None,
+        };
+        let whole: u64 = self.path.spent.iter().map(|&(_, Time(time))| time).sum();
+        match spent {
+            Some(spent) => self.path.saved.twice(spent).0 as f64 / 2.0 / whole.max(1) as f64,
+            None => self.by_path(part),
+        }
     }
 
     /// What makes the worth of `part` smaller than the critical path says.
     pub(super) fn limit(&self, part: &PathPart) -> Option<Limit<'a>> {
+        let limits = |limit: &Limit<'_>| {
+            limit.leaves() < self.by_path(part) && limit.leaves() <= NEARLY * self.saved(part)
+        };
+        self.busiest_other(part).filter(limits)
+    }
+
+    /// What is busy longest, of what is not faster where `part` is.
+    fn busiest_other(&self, part: &PathPart) -> Option<Limit<'a>> {
         let others = self.busy.iter().filter(|(name, _)| match part.kind {
             // Of one tier alone, the name may be another one.
             PathKind::Bytes | PathKind::Queueing => {
@@ -49,26 +102,28 @@ impl<'a> Worth<'a> {
             PathKind::Compute | PathKind::Skew | PathKind::Bubble => *name != COMPUTE,
             PathKind::Memory | PathKind::Reduction | PathKind::Latency | PathKind::Timeout => true,
         });
-        let &(name, busy) = others.max_by_key(|(_, busy)| *busy)?;
-        (2 * (1000 - busy) < self.by_path(part)).then_some(Limit { name, busy })
+        others.max_by_key(|(_, busy)| *busy).map(|&(name, busy)| Limit { name, busy })
     }
 
     /// The part that is worth most. Of equal ones the one with the larger share of the path, then the first.
     pub(super) fn most(&self, among: impl Fn(&PathPart) -> bool) -> Option<&'a PathPart> {
         let parts = self.parts.iter().rev().filter(|part| among(part));
-        parts.max_by_key(|part| (self.of(part), self.by_path(part)))
+        parts.max_by_key(|part| (self.of(part), (2000.0 * self.by_path(part)).round() as u32))
     }
 
-    fn by_path(&self, part: &PathPart) -> u32 {
+    /// What the critical path alone says.
+    fn by_path(&self, part: &PathPart) -> f64 {
         let shrinks = |other: &&PathPart| is_relieved_with(other, part) || is_compute_of_others(other, part);
         let share: u32 = self.parts.iter().filter(shrinks).map(|part| part.per_mille).sum();
         match part.kind {
-            PathKind::Bubble | PathKind::Skew | PathKind::Latency | PathKind::Timeout => 2 * share,
+            PathKind::Bubble | PathKind::Skew | PathKind::Latency | PathKind::Timeout => {
+                f64::from(share) / 1000.0
+            }
             PathKind::Compute
             | PathKind::Memory
             | PathKind::Reduction
             | PathKind::Bytes
-            | PathKind::Queueing => share,
+            | PathKind::Queueing => f64::from(share) / 2000.0,
         }
     }
 }
