@@ -23,8 +23,8 @@ mod checks;
 mod deadlock;
 mod jitter;
 pub mod job;
+mod joins;
 pub mod keys;
-mod moments;
 pub mod network;
 mod numbers;
 pub mod path;
@@ -40,6 +40,7 @@ mod slow;
 mod state;
 mod steady;
 mod tasks;
+mod waits;
 
 pub use activity::Activity;
 pub use calendar::Calendar;
@@ -95,6 +96,8 @@ pub struct Engine<'a, N> {
     to_tell: Slab<Begun>,
     /// By role and group.
     windows: Vec<Vec<Window>>,
+    /// By class of ranks: whether they compute.
+    computes: Vec<bool>,
     /// Tasks that may start now.
     startable: VecDeque<(u32, At, Cause, u32)>,
     /// Runs whose program has ended.
@@ -228,6 +231,7 @@ impl<'a, N: Network> Engine<'a, N> {
             generation: 0,
             to_tell: Slab::default(),
             windows,
+            computes: workload.classes.iter().map(waits::computes).collect(),
             startable: VecDeque::new(),
             ended: VecDeque::new(),
             to_start: VecDeque::new(),

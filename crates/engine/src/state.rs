@@ -25,17 +25,45 @@ pub(crate) enum Cause {
     Memory,
 }
 
-/// A communication of a rank that is over: what of its time was no network's.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Waited {
-    /// When it was over.
-    pub(crate) until: Time,
+/// A part of the time in which a rank's compute is idle: what it waits for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Piece {
+    pub(crate) layer: u32,
+    /// The role of a collective, or the number after the last one.
+    pub(crate) axis: u16,
+    /// Waiting for the network.
+    pub(crate) exposed: Time,
     /// Waiting for a message to be sent.
     pub(crate) bubble: Time,
     /// Waiting for other ranks to issue a collective.
     pub(crate) skew: Time,
-    /// Its role, or the number after the last one.
-    pub(crate) axis: u16,
+}
+
+impl Piece {
+    pub(crate) fn length(&self) -> Time {
+        self.exposed + self.bubble + self.skew
+    }
+}
+
+/// What compute has waited for, one after the other, since it is idle.
+pub(crate) type Pieces = SmallVec<[Piece; 1]>;
+
+/// What compute had waited for when a communication began.
+#[derive(Clone, Debug)]
+pub(crate) struct Before {
+    /// When it began.
+    pub(crate) until: Time,
+    pub(crate) pieces: Pieces,
+}
+
+/// A communication of a rank that is over.
+#[derive(Clone, Debug)]
+pub(crate) struct Waited {
+    /// When it was over.
+    pub(crate) until: Time,
+    pub(crate) layer: u32,
+    /// What compute has waited for, if it waits for this one.
+    pub(crate) pieces: Pieces,
 }
 
 /// When a communication of a rank began, and when all that it needs of other ranks was there.
@@ -204,13 +232,24 @@ pub(crate) struct Rank {
     /// Communications under way, and since when.
     pub(crate) communicating: u32,
     pub(crate) communicating_since: Time,
-    /// Of the communication that was over last.
-    pub(crate) waited: Waited,
+    /// Communications that were over at the same time, as the last ones.
+    pub(crate) waited: Vec<Waited>,
+    /// Of communications that began while compute was idle: what it had waited for by then.
+    pub(crate) before: BTreeMap<At, Before>,
     /// What ended the last wait, for the time after the last compute task.
     pub(crate) last_cause: Cause,
     /// Exposed communication since the last forward or backward compute: the layer's index, and how long. Updates do not
     /// end it: they follow the reductions that a run ends with.
     pub(crate) tail: Vec<(usize, Time)>,
+}
+
+impl Rank {
+    /// What is over at `now` and was waited for, if `cause` is a communication.
+    pub(crate) fn waited_for(&self, cause: Cause, now: Time) -> Option<&Waited> {
+        let Cause::Communication(layer) = cause else { return None };
+        let over = || self.waited.iter().rev().filter(|waited| waited.until == now);
+        over().find(|waited| waited.layer == layer).or_else(|| over().next())
+    }
 }
 
 /// A collective as one rank sees it.

@@ -3,7 +3,7 @@
 use crate::calendar::Kind;
 use crate::path::{Purpose, START};
 use crate::record::{Label, Mark};
-use crate::state::{Alone, At, Cause, Iteration, Message, NONE, Waited, Waits};
+use crate::state::{Alone, At, Cause, Iteration, Message, NONE, Waits};
 use crate::{Engine, Network};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -64,16 +64,16 @@ impl<'a, N: Network> Engine<'a, N> {
                 self.task_done(rank, at, cause);
             }
             TaskKind::Collective { .. } => {
-                self.communication_begins(rank);
+                self.communication_begins(rank, at, cause);
                 self.issue(rank, at);
             }
             TaskKind::Send { to, bytes, tag } => {
-                self.communication_begins(rank);
+                self.communication_begins(rank, at, cause);
                 let to = to.of(self.quotient.rank(rank));
                 self.send_alone(rank, at, to.0, bytes, tag);
             }
             TaskKind::Receive { from, tag, .. } => {
-                self.communication_begins(rank);
+                self.communication_begins(rank, at, cause);
                 let from = self.quotient.index(from.of(self.quotient.rank(rank)).0);
                 let channel = self.ranks[rank as usize].channels.entry((from, tag)).or_default();
                 let now = self.now;
@@ -152,41 +152,6 @@ impl<'a, N: Network> Engine<'a, N> {
         }
     }
 
-    /// Books the time in which compute was idle to what ended it.
-    fn book_idle(&mut self, rank: u32, since: Time, cause: Cause) {
-        let idle = self.now.saturating_sub(since);
-        if idle.is_zero() {
-            return;
-        }
-        let record = &mut self.record.ranks[rank as usize];
-        match cause {
-            Cause::Communication(layer) => {
-                // Others that came later than this rank's compute stood still; before, it had work to do itself.
-                let Waited { until, bubble, skew, axis } = self.ranks[rank as usize].waited;
-                let waited =
-                    if until == self.now { (bubble.min(idle), skew.min(idle)) } else { Default::default() };
-                let (bubble, skew) = (waited.0, waited.1.min(idle.saturating_sub(waited.0)));
-                let exposed = idle.saturating_sub(bubble.saturating_add(skew));
-                record.exposed_communication += exposed;
-                record.bubble += bubble;
-                record.skew += skew;
-                let last = self.record.layers.len() - 1;
-                let index = if layer == NO_LAYER { last } else { layer as usize };
-                self.record.layers[index].exposed += u128::from(exposed.0);
-                self.record.axes[usize::from(axis)] += u128::from(exposed.0);
-                self.ranks[rank as usize].tail.push((index, exposed));
-                self.tracer_exposed(rank, since, layer);
-            }
-            Cause::Memory => record.exposed_memory += idle,
-            Cause::Start | Cause::Compute => {}
-        }
-    }
-
-    fn tracer_exposed(&mut self, rank: u32, start: Time, layer: u32) {
-        let label = Label::Exposed { layer };
-        self.tracer.mark(Mark { rank, track: Track::Exposed, start, end: self.now, label, bytes: 0 });
-    }
-
     /// Starts the next task of each unit of `rank` that is idle.
     pub(crate) fn start_units(&mut self, rank: u32) {
         self.start_compute(rank);
@@ -257,42 +222,6 @@ impl<'a, N: Network> Engine<'a, N> {
         self.tracer.mark(Mark { rank, track: Track::Memory, start, end: self.now, label, bytes: 0 });
         self.task_done(rank, at, Cause::Memory);
         self.to_start.push_back(rank);
-    }
-
-    pub(crate) fn communication_begins(&mut self, rank: u32) {
-        let state = &mut self.ranks[rank as usize];
-        if state.communicating == 0 {
-            state.communicating_since = self.now;
-        }
-        state.communicating += 1;
-    }
-
-    /// A collective, send or receive task of `rank` is done.
-    pub(crate) fn communication_done(&mut self, rank: u32, at: At, waits: Waits) {
-        self.waited(rank, waits);
-        let state = &mut self.ranks[rank as usize];
-        state.communicating -= 1;
-        if state.communicating == 0 {
-            self.record.ranks[rank as usize].communication +=
-                self.now.saturating_sub(state.communicating_since);
-        }
-        let layer = self.task(rank, at.task).layer;
-        self.task_done(rank, at, Cause::Communication(layer));
-    }
-
-    /// Notes how long a communication of `rank` that is over now waited for other ranks, while compute was idle.
-    fn waited(&mut self, rank: u32, Waits { since, ready, role }: Waits) {
-        let state = &mut self.ranks[rank as usize];
-        let (mut bubble, mut skew) = (Time::ZERO, Time::ZERO);
-        let idle = since.max(state.compute.idle_since);
-        let late = ready.min(self.now).saturating_sub(idle);
-        match role {
-            _ if state.compute.running.is_some() => {}
-            Some(_) => skew = late,
-            None => bubble = late,
-        }
-        let axis = role.unwrap_or(self.job.workload.roles.len() as u16);
-        state.waited = Waited { until: self.now, bubble, skew, axis };
     }
 
     fn send_alone(&mut self, rank: u32, at: At, to: u32, bytes: Bytes, tag: u32) {

@@ -2,7 +2,7 @@
 
 use crate::calendar::Kind;
 use crate::record::CollectiveRecord;
-use crate::state::{At, NONE, Resource};
+use crate::state::{At, Before, NONE, Resource};
 use crate::{Engine, Network, Order};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -82,6 +82,12 @@ impl<N: Network> Engine<'_, N> {
                 queue.waiting = std::mem::take(&mut queue.waiting).into_iter().map(shift).collect();
             }
             later(&mut rank.reducer_free, by);
+            let shifted = |(mut at, mut before): (At, Before)| {
+                shift_at(&mut at, iterations);
+                later(&mut before.until, by);
+                (at, before)
+            };
+            rank.before = std::mem::take(&mut rank.before).into_iter().map(shifted).collect();
             for (at, since, _) in rank.channels.values_mut().flat_map(|channel| &mut channel.posted) {
                 shift_at(at, iterations);
                 later(since, by);

@@ -5,7 +5,7 @@
 
 use crate::calendar::{Event, Kind};
 use crate::record::CollectiveRecord;
-use crate::state::{At, Cause, DONE, Message, NONE, Rank, Resource, Run, Set};
+use crate::state::{At, Before, Cause, DONE, Message, NONE, Piece, Rank, Resource, Run, Set};
 use crate::{Engine, Network, Order};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -105,6 +105,14 @@ impl<N: Network> Writer<'_, '_, N> {
         self.push([rank.active_sets, rank.communicating].map(u64::from));
         self.push(rank.running.iter().map(|&running| u64::from(running)));
         self.push([self.ahead(rank.reducer_free), cause(rank.last_cause)]);
+        self.push([rank.before.len() as u64]);
+        for (&at, Before { until, pieces }) in &rank.before {
+            self.push(self.at(at));
+            self.push([self.past(*until), pieces.len() as u64]);
+            for &Piece { layer, axis, exposed, bubble, skew } in pieces {
+                self.push([u64::from(layer), u64::from(axis), exposed.0, bubble.0, skew.0]);
+            }
+        }
         // Lists of any length begin with it, so that two states do not read alike by chance.
         self.push([rank.channels.len() as u64]);
         for (&(from, tag), channel) in &rank.channels {

@@ -1,0 +1,130 @@
+//! What idle time of compute is put down to.
+//!
+//! Compute that begins has waited for what ended last of all that it depends on. If that is a communication which itself
+//! began only after compute had become idle, because another one was over, the time up to its begin belongs to that
+//! other one, and so on. So a communication that begins while compute is idle takes along how the time was spent until
+//! then, and adds its own when it is over.
+
+use crate::record::{Label, Mark};
+use crate::state::{At, Before, Cause, Piece, Waited, Waits};
+use crate::{Engine, Network};
+use syncline_timeline::Track;
+use syncline_units::Time;
+use syncline_workload::TaskKind;
+use syncline_workload::graph::NO_LAYER;
+
+impl<N: Network> Engine<'_, N> {
+    /// A collective, send or receive task of `rank` begins because of `cause`.
+    pub(crate) fn communication_begins(&mut self, rank: u32, at: At, cause: Cause) {
+        let now = self.now;
+        let class = self.ranks[rank as usize].class as usize;
+        let state = &mut self.ranks[rank as usize];
+        if state.communicating == 0 {
+            state.communicating_since = now;
+        }
+        state.communicating += 1;
+        let idle = state.compute.running.is_none() && state.compute.idle_since < now;
+        if idle
+            && self.computes[class]
+            && let Some(waited) = state.waited_for(cause, now)
+        {
+            let before = Before { until: now, pieces: waited.pieces.clone() };
+            state.before.insert(at, before);
+        }
+    }
+
+    /// A collective, send or receive task of `rank` is done.
+    pub(crate) fn communication_done(&mut self, rank: u32, at: At, waits: Waits) {
+        let layer = self.task(rank, at.task).layer;
+        self.note(rank, at, layer, waits);
+        let state = &mut self.ranks[rank as usize];
+        state.communicating -= 1;
+        if state.communicating == 0 {
+            self.record.ranks[rank as usize].communication +=
+                self.now.saturating_sub(state.communicating_since);
+        }
+        self.task_done(rank, at, Cause::Communication(layer));
+    }
+
+    /// Notes how compute of `rank`, if it is idle, has spent its time if it waited for a communication that is over now.
+    fn note(&mut self, rank: u32, at: At, layer: u32, Waits { since, ready, role }: Waits) {
+        let (now, axis) = (self.now, role.unwrap_or(self.job.workload.roles.len() as u16));
+        let state = &mut self.ranks[rank as usize];
+        let before = state.before.remove(&at);
+        if state.waited.first().is_some_and(|waited| waited.until < now) {
+            state.waited.clear();
+        }
+        let idle_since = state.compute.idle_since;
+        if state.compute.running.is_some() || idle_since == now {
+            return;
+        }
+        // It was idle when this began, and has been since.
+        let lasts = |before: &Before| idle_since + length(&before.pieces) == before.until;
+        let mut pieces = before.filter(lasts).map(|before| before.pieces).unwrap_or_default();
+        let begin = idle_since + length(&pieces);
+        let all = now.saturating_sub(begin);
+        // Others that came later than this rank's compute stood still; before, it had work to do itself.
+        let late = ready.min(now).saturating_sub(since.max(begin)).min(all);
+        let (bubble, skew) = if role.is_some() { (Time::ZERO, late) } else { (late, Time::ZERO) };
+        let exposed = all.saturating_sub(late);
+        match pieces.last_mut() {
+            Some(last) if (last.layer, last.axis) == (layer, axis) => {
+                last.exposed += exposed;
+                last.bubble += bubble;
+                last.skew += skew;
+            }
+            Some(_) if all.is_zero() => {}
+            _ => pieces.push(Piece { layer, axis, exposed, bubble, skew }),
+        }
+        state.waited.push(Waited { until: now, layer, pieces });
+    }
+
+    /// Books the time in which compute was idle to what ended it.
+    pub(crate) fn book_idle(&mut self, rank: u32, since: Time, cause: Cause) {
+        let idle = self.now.saturating_sub(since);
+        if idle.is_zero() {
+            return;
+        }
+        let state = &mut self.ranks[rank as usize];
+        match cause {
+            Cause::Communication(layer) => {
+                let axis = self.job.workload.roles.len() as u16;
+                let unknown = Piece { layer, axis, exposed: idle, bubble: Time::ZERO, skew: Time::ZERO };
+                let pieces = state.waited_for(cause, self.now).map(|waited| waited.pieces.clone());
+                let mut start = since;
+                for piece in pieces.unwrap_or_else(|| [unknown].into_iter().collect()) {
+                    self.book(rank, start, &piece);
+                    start += piece.length();
+                }
+            }
+            Cause::Memory => self.record.ranks[rank as usize].exposed_memory += idle,
+            Cause::Start | Cause::Compute => {}
+        }
+    }
+
+    /// Books a part of the time in which compute of `rank` was idle.
+    fn book(&mut self, rank: u32, start: Time, piece: &Piece) {
+        let Piece { layer, axis, exposed, bubble, skew } = *piece;
+        let record = &mut self.record.ranks[rank as usize];
+        record.exposed_communication += exposed;
+        record.bubble += bubble;
+        record.skew += skew;
+        let last = self.record.layers.len() - 1;
+        let index = if layer == NO_LAYER { last } else { layer as usize };
+        self.record.layers[index].exposed += u128::from(exposed.0);
+        self.record.axes[usize::from(axis)] += u128::from(exposed.0);
+        self.ranks[rank as usize].tail.push((index, exposed));
+        let (end, label) = (start + piece.length(), Label::Exposed { layer });
+        self.tracer.mark(Mark { rank, track: Track::Exposed, start, end, label, bytes: 0 });
+    }
+}
+
+/// How long pieces are together.
+fn length(pieces: &[Piece]) -> Time {
+    pieces.iter().fold(Time::ZERO, |sum, piece| sum + piece.length())
+}
+
+/// Whether ranks of a task graph compute.
+pub(crate) fn computes(graph: &syncline_workload::TaskGraph) -> bool {
+    graph.tasks.iter().any(|task| matches!(task.kind, TaskKind::Compute(_)))
+}
