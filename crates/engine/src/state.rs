@@ -30,6 +30,8 @@ pub(crate) enum Cause {
 pub(crate) struct Waited {
     /// When it was over.
     pub(crate) until: Time,
+    /// From when on it made compute wait for others.
+    pub(crate) from: Time,
     /// Waiting for a message to be sent.
     pub(crate) bubble: Time,
     /// Waiting for other ranks to issue a collective.

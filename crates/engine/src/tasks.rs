@@ -155,7 +155,7 @@ impl<'a, N: Network> Engine<'a, N> {
         match cause {
             Cause::Communication(layer) => {
                 // Others that came later than this rank's compute stood still; before, it had work to do itself.
-                let Waited { until, bubble, skew, axis } = self.ranks[rank as usize].waited;
+                let Waited { until, from, bubble, skew, axis } = self.ranks[rank as usize].waited;
                 let waited =
                     if until == self.now { (bubble.min(idle), skew.min(idle)) } else { Default::default() };
                 let (bubble, skew) = (waited.0, waited.1.min(idle.saturating_sub(waited.0)));
@@ -168,16 +168,25 @@ impl<'a, N: Network> Engine<'a, N> {
                 self.record.layers[index].exposed += u128::from(exposed.0);
                 self.record.axes[usize::from(axis)] += u128::from(exposed.0);
                 self.ranks[rank as usize].tail.push((index, exposed));
-                self.tracer_exposed(rank, since, layer);
+                let others = bubble.saturating_add(skew);
+                let from = if others.is_zero() { since } else { from.max(since) };
+                let track = if bubble.is_zero() { Track::Skew } else { Track::Bubble };
+                self.trace_wait(rank, layer, since, (track, from, others));
             }
             Cause::Memory => record.exposed_memory += idle,
             Cause::Start | Cause::Compute => {}
         }
     }
 
-    fn tracer_exposed(&mut self, rank: u32, start: Time, layer: u32) {
-        let label = Label::Exposed { layer };
-        self.tracer.mark(Mark { rank, track: Track::Exposed, start, end: self.now, label, bytes: 0 });
+    /// Keeps what compute waited for since `start`: others for so long from `from` on, before and after them the network.
+    fn trace_wait(&mut self, rank: u32, layer: u32, start: Time, (track, from, others): (Track, Time, Time)) {
+        let label = Label::Wait { layer };
+        let goes_on = from.saturating_add(others);
+        let waits =
+            [(Track::Exposed, start, from), (track, from, goes_on), (Track::Exposed, goes_on, self.now)];
+        for (track, start, end) in waits {
+            self.tracer.mark(Mark { rank, track, start, end, label, bytes: 0 });
+        }
     }
 
     /// Starts the next task of each unit of `rank` that is idle.
@@ -285,7 +294,7 @@ impl<'a, N: Network> Engine<'a, N> {
             None => bubble = late,
         }
         let axis = role.unwrap_or(self.job.workload.roles.len() as u16);
-        state.waited = Waited { until: self.now, bubble, skew, axis };
+        state.waited = Waited { until: self.now, from: idle, bubble, skew, axis };
     }
 
     fn send_alone(&mut self, rank: u32, at: At, to: u32, bytes: Bytes, tag: u32) {

@@ -19,7 +19,7 @@ mod parts;
 mod words;
 mod worth;
 
-pub(crate) use axes::waits;
+pub(crate) use axes::{trace_ends, waits};
 
 use crate::loss;
 use crate::prepare::Prepared;

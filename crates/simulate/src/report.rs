@@ -59,6 +59,7 @@ pub(crate) fn timeline(
     if let (Network::Analytical, Ended::Finished) = (&scenario.network, record.ended) {
         summary.overload = overload::found(prepared, &record, &links, network);
     }
+    diagnosis::trace_ends(prepared, &mut record, job.max_spans);
     let mut tables = vec![
         layers(prepared, &record),
         collectives(prepared, &finished),
