@@ -131,7 +131,7 @@ fn dim_summaries(prepared: &Prepared, record: &Record, links: &[LinkRow]) -> Vec
             };
             DimSummary {
                 name: names[dim].clone(),
-                bytes,
+                carried_bytes: bytes,
                 utilization: share(total),
                 utilization_while_busy: share(active),
                 busiest_link_busy: busiest
@@ -609,7 +609,7 @@ fn link_table(links: &[LinkRow], total: f64, prepared: &Prepared) -> Table {
         .with("from", "Vertex that sends", links.iter().map(|l| l.from.clone()).collect::<Vec<_>>())
         .with("to", "Vertex that receives", links.iter().map(|l| l.to.clone()).collect::<Vec<_>>())
         .with("rate_bytes_per_s", "Payload rate", links.iter().map(|l| l.rate).collect::<Vec<_>>())
-        .with("sent_bytes", "Bytes that passed it", links.iter().map(|l| l.bytes as i64).collect::<Vec<i64>>())
+        .with("carried_bytes", "Bytes that passed it", links.iter().map(|l| l.bytes as i64).collect::<Vec<i64>>())
         .with("messages", "Messages that passed it", links.iter().map(|l| l.messages as i64).collect::<Vec<i64>>())
         .with("busy_s", "Time in which it was sending; with `analytical`, 0 on links that are neither the first nor the last of a path", links.iter().map(|l| l.busy_s).collect::<Vec<_>>())
         .with(

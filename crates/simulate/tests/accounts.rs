@@ -25,13 +25,13 @@ fn ints<'a>(run: &'a Run, column: &str) -> &'a [i64] {
 #[test]
 fn both_models_book_every_link_of_a_path() {
     let (analytical, queued) = (direct_on_a_ring("analytical"), direct_on_a_ring("queued"));
-    for column in ["sent_bytes", "messages"] {
+    for column in ["carried_bytes", "messages"] {
         assert_eq!(ints(&analytical, column), ints(&queued, column));
     }
-    let bytes: i64 = ints(&analytical, "sent_bytes").iter().sum();
+    let bytes: i64 = ints(&analytical, "carried_bytes").iter().sum();
     // Seven blocks of 1 MB from each of eight, over 1 + 2 + 3 + 4 + 3 + 2 + 1 links.
     assert_eq!(bytes, 8 * 1_000_000 * (1 + 2 + 3 + 4 + 3 + 2 + 1));
-    assert_eq!(analytical.timeline.summary.dims[0].bytes, bytes as u64);
+    assert_eq!(analytical.timeline.summary.dims[0].carried_bytes, bytes as u64);
 }
 
 #[test]

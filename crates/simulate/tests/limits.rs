@@ -114,7 +114,7 @@ proptest! {
             prop_assert!(*busy <= total * (1.0 + 1e-9) && share <= 1.0 + 1e-9, "{busy} of {total}");
         }
         if queued {
-            for (bytes, rate) in floats("sent_bytes").iter().zip(floats("rate_bytes_per_s")) {
+            for (bytes, rate) in floats("carried_bytes").iter().zip(floats("rate_bytes_per_s")) {
                 prop_assert!(*bytes <= rate * total * (1.0 + 1e-9) + 1.0, "{bytes} of {}", rate * total);
             }
         }

@@ -465,9 +465,9 @@ fn tiers_have_rows_of_their_own() {
     let names: Vec<&str> = summary.dims.iter().map(|dim| dim.name.as_str()).collect();
     assert_eq!(names, ["scale-up", "host-leaf", "leaf-spine"]);
     // Up to the switch and down again: 3/4 of 32 MB twice inside a node, and 7/8 of the quarter that is left on a rail.
-    assert_eq!(summary.dims[0].bytes, 32 * 2 * 2 * 24_000_000);
-    assert_eq!(summary.dims[1].bytes, 32 * 2 * 2 * 7_000_000);
-    assert_eq!(summary.dims[2].bytes, 0);
+    assert_eq!(summary.dims[0].carried_bytes, 32 * 2 * 2 * 24_000_000);
+    assert_eq!(summary.dims[1].carried_bytes, 32 * 2 * 2 * 7_000_000);
+    assert_eq!(summary.dims[2].carried_bytes, 0);
     let phases: BTreeSet<&str> =
         texts(table(&timeline, "phases"), "dimension").iter().map(String::as_str).collect();
     assert_eq!(phases, BTreeSet::from(["host-leaf", "scale-up"]));

@@ -50,7 +50,7 @@ def measure(runner: Runner) -> Findings:
     )
     for system, algorithm in VARIANTS:
         result = collective(runner, *_case("all_reduce", largest, system, algorithm))
-        between = sum(dim.bytes for dim in result.summary.dims if dim.name != "local")
+        between = sum(dim.carried_bytes for dim in result.summary.dims if dim.name != "local")
         dimension, busy = _busiest(result)
         links.add(system, algorithm, between, result.summary.total_time_s, dimension, busy)
     return Findings([times, links], [_order(times, links), _traffic(links)])

@@ -163,13 +163,13 @@ def _dimensions(summary: Summary, width: int, *, ascii_only: bool) -> Table:
     if bars:
         table.add_column("", no_wrap=True)
     table.add_column("while busy", justify="right", no_wrap=True)
-    table.add_column("sent", justify="right", no_wrap=True)
+    table.add_column("carried", justify="right", no_wrap=True)
     for dim in summary.dims:
         bound = dim.name == summary.bottleneck
         cells: list[RenderableType] = [Text(dim.name, "bold" if bound else ""), percent(dim.utilization)]
         if bars:
             cells.append(Text(bar(dim.utilization, bars, ascii_only=ascii_only), "red" if bound else "blue"))
         # What runs in no dimension of its own keeps none busy.
-        while_busy = percent(dim.utilization_while_busy) if dim.utilization_while_busy or not dim.bytes else "-"
-        table.add_row(*cells, while_busy, scaled(dim.bytes, "B"))
+        while_busy = percent(dim.utilization_while_busy) if dim.utilization_while_busy or not dim.carried_bytes else "-"
+        table.add_row(*cells, while_busy, scaled(dim.carried_bytes, "B"))
     return table

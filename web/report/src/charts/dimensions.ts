@@ -36,7 +36,7 @@ export function dimensions(data: DimensionsData): View {
         yAxis: { ...names(look, data.name), inverse: true, axisLabel: { color: look.text } },
         tooltip: barTooltip(look, (at) => {
           const shares = kinds.map(([name, shown]): [string, string] => [name, percent(shown[at])]);
-          return tip(data.name[at], [...shares, ["sent", bytes(data.bytes[at])], ["busiest", data.link[at]]], colours);
+          return tip(data.name[at], [...shares, ["carried", bytes(data.bytes[at])], ["busiest", data.link[at]]], colours);
         }),
         series: kinds.map(([name, shown], index) => ({
           type: "bar",
@@ -63,7 +63,7 @@ export function dimensions(data: DimensionsData): View {
           ["utilisation while busy", (at) => percent(data.busy[at])],
           ["busiest link sends", (at) => percent(data.busiest[at])],
           ["busiest link", (at) => data.link[at]],
-          ["sent", (at) => bytes(data.bytes[at])],
+          ["carried", (at) => bytes(data.bytes[at])],
         ],
         data.name.length,
       ),
