@@ -19,10 +19,11 @@ class Dimension:
     """Carried bytes over what its links could have carried in the whole run, 0 to 1."""
     utilization_while_busy: float
     """Carried bytes over what its links could have carried while it had something to send, 0 to 1."""
-    busiest_link_busy: float
-    """Fraction of the run in which its busiest link was sending."""
+    busiest_link_busy: float | None
+    """Fraction of the run in which its busiest link was sending. None where messages passed some of its links side by
+    side, as `analytical` lets them inside the network: these have no times of their own."""
     busiest_link: str
-    """That link, such as ``NPU 3 -> NPU 4``."""
+    """That link, such as ``NPU 3 -> NPU 4``; where the fraction is none, the link that carried most for its rate."""
 
 
 @dataclass(frozen=True)

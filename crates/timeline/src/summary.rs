@@ -26,9 +26,10 @@ pub struct DimSummary {
     pub utilization: f64,
     /// Carried bytes over what its links could have carried while it had something to send, 0 to 1.
     pub utilization_while_busy: f64,
-    /// Fraction of the run in which its busiest link was sending.
-    pub busiest_link_busy: f64,
-    /// That link, as text such as `NPU 3 -> NPU 4`.
+    /// Fraction of the run in which its busiest link was sending; absent where messages passed some of its links side by side, as
+    /// `analytical` lets them inside the network: these have no times of their own.
+    pub busiest_link_busy: Option<f64>,
+    /// That link, as text such as `NPU 3 -> NPU 4`; where times are absent, the one that carried most for its rate.
     pub busiest_link: String,
 }
 

@@ -62,8 +62,9 @@ def _case(kind: str, bytes_: int, system: str, algorithm: str) -> Case:
 
 def _busiest(result: Result) -> tuple[str, float]:
     """The dimension whose links send for the largest part of the time, and that part."""
-    most = max(result.summary.dims, key=lambda dim: dim.busiest_link_busy)
-    return most.name, most.busiest_link_busy
+    busy = [(dim.busiest_link_busy or 0.0, dim.name) for dim in result.summary.dims]
+    most, name = max(busy, key=lambda each: each[0])
+    return name, most
 
 
 def _range(ratios: list[float]) -> str:

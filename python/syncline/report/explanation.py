@@ -245,14 +245,11 @@ def _network(result: Result) -> Iterator[str]:
             else ""
         )
         yield f"- {dim.name} carries {percent(dim.utilization)} of what its links could in the whole run{busy}."
-    used = [dim for dim in summary.dims if dim.busiest_link]
-    if used:
-        busiest = max(used, key=lambda dim: dim.busiest_link_busy)
+    busy = [(dim.busiest_link_busy, dim) for dim in summary.dims if dim.busiest_link_busy is not None]
+    if busy:
+        share, busiest = max(busy, key=lambda each: each[0])
         place = f" in {busiest.name}" if len(summary.dims) > 1 else ""
-        yield (
-            f"The busiest link is {busiest.busiest_link}{place}: it sends {percent(busiest.busiest_link_busy)} of the"
-            " time."
-        )
+        yield f"The busiest link{subject.known(summary)} is {busiest.busiest_link}{place}: it sends {percent(share)} of the time."
 
 
 def _collectives(result: Result) -> Iterator[str]:

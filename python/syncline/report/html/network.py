@@ -9,6 +9,7 @@ from syncline.report.drawing import describe
 from syncline.report.html.chart import Chart, rounded
 from syncline.report.html.source import rows_of
 from syncline.report.quantity import counted, listed, percent, time
+from syncline.report.subject import known
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,16 +37,26 @@ def dimensions(source: Source) -> Chart | None:
     dims = source.summary.dims
     if not dims:
         return None
-    busiest = max(dims, key=lambda dim: dim.busiest_link_busy)
+    busy = [(dim.busiest_link_busy, dim.busiest_link) for dim in dims if dim.busiest_link_busy is not None]
+    busiest = max(busy, key=lambda each: each[0], default=None)
     used = max(dims, key=lambda dim: dim.utilization)
     return Chart(
         "dimensions",
         "How much of the network is used",
-        f"{used.name} is used most: {percent(used.utilization)} of what its links could carry in the whole run. The"
-        f" busiest link, {busiest.busiest_link}, sends {percent(busiest.busiest_link_busy)} of the time.",
+        f"{used.name} is used most: {percent(used.utilization)} of what its links could carry in the whole run."
+        + (
+            f" The busiest link{known(source.summary)}, {busiest[1]}, sends {percent(busiest[0])} of the time."
+            if busiest
+            else ""
+        ),
         "Utilisation is bytes carried over what all links of the dimension could have carried: in the whole run, and"
         " in the time in which the dimension had something to send. A message counts on each link that it takes. A dimension that is far from full while busy loses"
-        " time to latency and dependencies, not to its rate.",
+        " time to latency and dependencies, not to its rate."
+        + (
+            " The network model lets messages pass links inside the network side by side, so these have no busy time."
+            if len(busy) < len(dims)
+            else ""
+        ),
         {
             "name": [dim.name for dim in dims],
             "bytes": [dim.carried_bytes for dim in dims],
