@@ -245,11 +245,14 @@ def _network(result: Result) -> Iterator[str]:
             else ""
         )
         yield f"- {dim.name} carries {percent(dim.utilization)} of what its links could in the whole run{busy}."
-    busy = [(dim.busiest_link_busy, dim) for dim in summary.dims if dim.busiest_link_busy is not None]
-    if busy:
-        share, busiest = max(busy, key=lambda each: each[0])
+    sending = [(dim.busiest_link_busy, dim) for dim in summary.dims if dim.busiest_link_busy is not None]
+    if sending:
+        share, busiest = max(sending, key=lambda each: each[0])
         place = f" in {busiest.name}" if len(summary.dims) > 1 else ""
-        yield f"The busiest link{subject.known(summary)} is {busiest.busiest_link}{place}: it sends {percent(share)} of the time."
+        yield (
+            f"The busiest link{subject.known(summary)} is {busiest.busiest_link}{place}: it sends {percent(share)} of"
+            " the time."
+        )
 
 
 def _collectives(result: Result) -> Iterator[str]:

@@ -50,7 +50,8 @@ def dimensions(source: Source) -> Chart | None:
             else ""
         ),
         "Utilisation is bytes carried over what all links of the dimension could have carried: in the whole run, and"
-        " in the time in which the dimension had something to send. A message counts on each link that it takes. A dimension that is far from full while busy loses"
+        " in the time in which the dimension had something to send. A message counts on each link that it"
+        " takes. A dimension that is far from full while busy loses"
         " time to latency and dependencies, not to its rate."
         + (
             " The network model lets messages pass links inside the network side by side, so these have no busy time."
