@@ -88,3 +88,21 @@ fn ports_of_a_leaf_spine_have_times_and_its_inner_links_have_none() {
         }
     }
 }
+
+#[test]
+fn a_fabric_with_one_tier_has_one_name_in_tables_and_sentence() {
+    let text = r#"{"schema": "syncline/1",
+        "workload": {"source": "collectives", "collectives": [{"kind": "all_to_all", "bytes": "8MB"}]},
+        "fabric": {"built": {"network": {"leaf_spine": {"leaves": 1, "hosts_per_leaf": 4, "spines": 0,
+            "rate": "100Gb/s", "uplink_rate": "100Gb/s", "latency": "1us"}}}}}"#;
+    let timeline = run(&serde_json::from_str(text).unwrap(), Control::default()).unwrap().timeline;
+    let summary = &timeline.summary;
+    let names: Vec<_> = summary.dims.iter().map(|dim| dim.name.as_str()).collect();
+    assert_eq!((names, summary.bottleneck.as_str()), (vec!["host-leaf"], "host-leaf"), "{}", summary.reason);
+    for table in ["links", "phases", "activity"] {
+        let Data::Text(names) = &timeline.table(table).unwrap().column("dimension").unwrap().data else {
+            panic!()
+        };
+        assert!(!names.is_empty() && names.iter().all(|name| name == "host-leaf"), "{table} {names:?}");
+    }
+}
