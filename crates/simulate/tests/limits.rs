@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use support::{cases, scenario as random, simulate};
 use syncline_simulate::scenario::Scenario;
-use syncline_simulate::{Control, run};
+use syncline_simulate::{Control, Progress, run};
 use syncline_timeline::Data;
 
 const LAYERS: &str = r#"[
@@ -89,6 +89,25 @@ fn wall_time_counts_from_the_start_of_the_command() {
     // A limit too far to be counted is none.
     limited.limits = serde_json::from_str(r#"{"wall": "18000000s", "events": 100}"#).unwrap();
     assert_eq!(run(&limited, spent(1)).unwrap().timeline.summary.events, 100);
+}
+
+/// A single collective is done as far as its messages are delivered.
+#[test]
+fn a_collective_alone_shows_how_far_it_is() {
+    for network in ["queued", "flow"] {
+        let text = format!(
+            r#"{{"schema": "syncline/1", "quotient": false, "network": {{"model": "{network}"}},
+                "fabric": {{"dims": [{{"name": "d", "shape": "ring", "size": 64, "rate": "1GB/s", "latency": "1us"}}]}},
+                "collectives": {{"chunks": 128, "min_chunk": "1B", "algorithms": {{"d": {{"all_reduce": "ring"}}}}}},
+                "workload": {{"source": "collectives", "collectives": [{{"kind": "all_reduce", "bytes": "64MB"}}]}}}}"#
+        );
+        let mut seen: Vec<f64> = Vec::new();
+        let mut tell = |progress: Progress| seen.push(progress.done);
+        let control = Control { progress: Some(&mut tell), ..Control::default() };
+        run(&serde_json::from_str(&text).unwrap(), control).unwrap();
+        assert!(seen.is_sorted() && seen.iter().all(|done| (0.0..=1.0).contains(done)), "{network} {seen:?}");
+        assert!(seen.iter().any(|done| (0.1..0.9).contains(done)), "{network} {seen:?}");
+    }
 }
 
 proptest! {
