@@ -12,7 +12,7 @@ from rich.text import Text
 
 from syncline.report import subject
 from syncline.report.bar import bar
-from syncline.report.layers import layers
+from syncline.report.layers import layers, of_blocks
 from syncline.report.quantity import percent, scaled, time
 from syncline.report.sets import plans, sets
 from syncline.report.table import bare
@@ -86,7 +86,8 @@ def _parts(result: Result, width: int, *, ascii_only: bool) -> Iterator[Renderab
         yield ""
         if summary.compute_s > 0:
             each = ("per step of its job" if summary.jobs else "per step") if summary.iterations else "so far"
-            yield Text(f"Layers, {each}, equal ones in one row; communication may overlap other work", "dim")
+            rows = "all blocks together" if of_blocks(result) else "equal ones in one row"
+            yield Text(f"Layers, {each}, {rows}; communication may overlap other work", "dim")
         yield details
 
 

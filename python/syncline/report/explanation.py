@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from syncline import _core
 from syncline.report import subject
-from syncline.report.alike import alike, several
 from syncline.report.delays import of
 from syncline.report.drawing import describe
+from syncline.report.html.grouping import counted_kind, of_all_blocks
 from syncline.report.quantity import counted, digits, listed, percent, rate, size, time
 
 if TYPE_CHECKING:
@@ -205,15 +205,18 @@ def _waiting(result: Result) -> Iterator[str]:
         return
     whole = sum(seconds for _, seconds in rows)
     names = table["layer"]
-    # Blocks of a transformer are told once: their layers differ in numbers alone.
-    groups = alike(rows, lambda each: names[each[0]], lambda _: ())
+    # Layers of all blocks of a transformer are told together.
+    kinds: dict[str, list[tuple[int, float]]] = {}
+    for row, seconds in rows:
+        kinds.setdefault(of_all_blocks(names[row]), []).append((row, seconds))
+    groups = list(kinds.values())
     groups.sort(key=lambda group: -sum(seconds for _, seconds in group))
     shown = groups[:WAITING]
     for number, group in enumerate(shown):
         seconds, raw = (
             sum(values) for values in zip(*((each, table["communication_s"][row]) for row, each in group), strict=True)
         )
-        name = several([names[row] for row, _ in group])
+        name = counted_kind([names[row] for row, _ in group])
         text = f"{name}: {time(seconds)} a step, {percent(seconds / whole)} of the waiting"
         if raw and seconds < 0.995 * raw:
             whose = "its" if len(group) == 1 else "their"
