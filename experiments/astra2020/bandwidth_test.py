@@ -42,8 +42,8 @@ def collective(
 def busiest_link(result: Result) -> tuple[str, int, float]:
     """Dimension, bytes, and share of the time in which it was sending, of the link that carried most."""
     links = result.table("links")
-    most = max(range(len(links["sent_bytes"])), key=lambda index: (links["sent_bytes"][index], -index))
-    return links["dimension"][most], links["sent_bytes"][most], links["utilization"][most]
+    most = max(range(len(links["carried_bytes"])), key=lambda index: (links["carried_bytes"][index], -index))
+    return links["dimension"][most], links["carried_bytes"][most], links["utilization"][most]
 
 
 def agreement(runner: Runner, cases: Iterable[Case]) -> str:

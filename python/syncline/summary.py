@@ -13,16 +13,17 @@ class Dimension:
 
     name: str
     """Its name."""
-    bytes: int
-    """Bytes sent over its links."""
+    carried_bytes: int
+    """Bytes that its links carried: a message counts once on each link that it takes."""
     utilization: float
-    """Bytes over what its links could have carried in the whole run, 0 to 1."""
+    """Carried bytes over what its links could have carried in the whole run, 0 to 1."""
     utilization_while_busy: float
-    """Bytes over what its links could have carried while it had something to send, 0 to 1."""
-    busiest_link_busy: float
-    """Fraction of the run in which its busiest link was sending."""
+    """Carried bytes over what its links could have carried while it had something to send, 0 to 1."""
+    busiest_link_busy: float | None
+    """Fraction of the run in which its busiest link was sending. None where messages passed some of its links side by
+    side, as `analytical` lets them inside the network: these have no times of their own."""
     busiest_link: str
-    """That link, such as ``NPU 3 -> NPU 4``."""
+    """That link, such as ``NPU 3 -> NPU 4``; where the fraction is none, the link that carried most for its rate."""
 
 
 @dataclass(frozen=True)
@@ -230,7 +231,7 @@ class Summary:
     messages: int
     """Messages delivered."""
     bytes: int
-    """Bytes sent."""
+    """Bytes sent: each message counts once, whatever links it takes."""
     events: int
     """Events that the engine handled."""
     dims: tuple[Dimension, ...]

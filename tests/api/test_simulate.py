@@ -64,7 +64,7 @@ def test_a_frame(result: syncline.Result) -> None:
     pandas = pytest.importorskip("pandas")
     frame = result.frame("links")
     assert isinstance(frame, pandas.DataFrame)
-    assert frame["sent_bytes"].sum() == result.summary.bytes
+    assert frame["carried_bytes"].sum() == result.summary.bytes
 
 
 def test_a_frame_without_a_library(result: syncline.Result, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+import pty
 import subprocess
 import sys
 from pathlib import Path
@@ -70,3 +72,34 @@ def test_a_closed_stream_swallows(stream: str, cli: Cli, ring: str) -> None:
 def test_a_full_stderr_hides_no_exit_status(cli: Cli, ring: str) -> None:
     assert run(cli, "2> /dev/full", ["simulate", ring]).returncode == 0
     assert run(cli, "2> /dev/full", ["simulate", "none.yaml"]).returncode == 3
+
+
+@pytest.mark.parametrize("columns", [60, 100])
+def test_notes_and_help_fit_the_terminal(cli: Cli, columns: int) -> None:
+    """What is written to a terminal is broken between words; what is written to a file is not broken."""
+    file = cli.write(
+        "large.yaml",
+        """\
+schema: syncline/1
+workload: { collective: all_reduce, bytes: 1000001B }
+fabric: { shape: FC(3000), rate: 100GB/s, latency: 1us }
+""",
+    )
+    terminal, other = pty.openpty()
+    command = [sys.executable, "-m", "syncline", "check", file]
+    environment = cli.environment(COLUMNS=str(columns))
+    with subprocess.Popen(command, cwd=cli.folder, env=environment, stderr=other, stdout=subprocess.DEVNULL):
+        os.close(other)
+        shown = b""
+        # Reading from a terminal that nobody has open any more is an error.
+        with contextlib.suppress(OSError):
+            while part := os.read(terminal, 1 << 16):
+                shown += part
+    os.close(terminal)
+    whole = cli("check", file).stderr
+
+    def help_of(text: str) -> list[str]:
+        return text[text.index("= note: no rank stands") :].splitlines()
+
+    assert max(map(len, help_of(shown.decode()))) <= columns < max(map(len, help_of(whole)))
+    assert " ".join(shown.decode().split()) == " ".join(whole.split())

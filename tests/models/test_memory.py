@@ -1,12 +1,14 @@
 """What a rank holds: activations of a block by Korthikanti et al. 2022, states by Rajbhandari et al. 2020."""
 
 import json
+import re
 from fractions import Fraction
 
 import pytest
 
 from syncline import _core
 from syncline.config.load import load
+from syncline.config.source import Override
 from syncline.errors import SynclineError
 from syncline.models import layers
 
@@ -213,10 +215,44 @@ def test_a_job_that_does_not_fit_is_refused_with_what_would():
     assert found["found"].startswith(
         "parameters 148.2 MiB, gradients 296.4 MiB, optimiser states 889.3 MiB, activations"
     )
-    changes = "`zero: 1` (1.23 GiB); or `batch_per_npu: 1` (1.47 GiB); or `model: 2` (1.03 GiB)"
-    assert found["help"] == f"it fits with {changes}"
+    zero = "`workload.parallel.zero=1` (1.23 GiB)"
+    others = "`workload.batch_per_npu=1` (1.47 GiB); or `workload.parallel.model=2` (1.03 GiB)"
+    assert found["help"] == f"it fits with {zero}; or {others}"
     assert not [each for each in load(scenario(capacity="1.5GiB", zero=1)).check() if each["severity"] == "error"]
     assert not load(scenario()).resolved.get("npu_memory")
+
+
+def remedies(problem):
+    """The changes that an error's help tells, each as `--set` takes it."""
+    (found,) = problem.diagnostics
+    told = found["help"].removeprefix("it fits with ").split("; or ")
+    return [re.findall(r"`([^`]+)`", each) for each in told]
+
+
+@pytest.mark.parametrize("capacity", ["1.5GiB", "900MiB", "500MiB"])
+def test_every_remedy_works_when_followed(capacity):
+    value = scenario(capacity=capacity)
+    told = remedies(refused(value))
+    assert told
+    for changes in told:
+        followed = [Override.parse(change) for change in changes]
+        assert not [each for each in load(value, followed).check() if each["severity"] == "error"], changes
+
+
+def test_remedies_of_several_jobs_name_the_job():
+    workload = scenario()["workload"]
+    value = scenario(capacity="1.5GiB", ranks=16)
+    small = {**workload, "batch_per_npu": 1}
+    value = {key: each for key, each in scenario(capacity="1.5GiB", ranks=16).items() if key != "workload"}
+    value["jobs"] = [
+        {"name": "a", "placement": "0-7", "workload": small},
+        {"name": "b", "placement": "8-15", "workload": workload},
+    ]
+    told = remedies(refused(value))
+    for changes in told:
+        assert all(change.startswith("jobs.1.workload.") for change in changes)
+        followed = [Override.parse(change) for change in changes]
+        assert not [each for each in load(value, followed).check() if each["severity"] == "error"], changes
 
 
 def test_an_accelerator_says_how_much_memory_it_has():

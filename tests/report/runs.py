@@ -95,6 +95,27 @@ def stages(max_spans: int = 400_000, **parallel: Any) -> syncline.Result:
     )
 
 
+def transformer() -> syncline.Result:
+    """A decoder in four stages of two copies, with updates and communication that both take time."""
+    return syncline.simulate(
+        workload={
+            "model": "decoder",
+            "hidden": 1024,
+            "layers": 8,
+            "heads": 8,
+            "vocabulary": 1000,
+            "sequence": 256,
+            "batch_per_npu": 1,
+            "micro_batches": 8,
+            "parallel": {"data": 2, "pipeline": 4},
+        },
+        compute={"model": "roofline", "accelerator": "H100"},
+        fabric={"shape": "Switch(8)", "rate": "100GB/s", "latency": "1us"},
+        network="queued",
+        trace={"ranks": [0, 2, 4, 6]},
+    )
+
+
 def resnet() -> syncline.Result:
     """The example that the documentation shows, with prices."""
     return syncline.simulate(ROOT / "examples" / "resnet50-torus" / "scenario.yaml", prices="hier2021")

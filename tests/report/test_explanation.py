@@ -7,7 +7,7 @@ from pathlib import Path
 import syncline
 from syncline.report.answer import plain
 from syncline.report.explanation import explain
-from tests.report.runs import SMALL, incast, packets, resnet
+from tests.report.runs import SMALL, incast, packets, resnet, stages
 
 FABRIC = {"shape": "Ring(4)_Switch(2)", "rate": "25GB/s", "latency": "1us"}
 
@@ -65,7 +65,7 @@ def test_blocks_of_a_model_are_told_once() -> None:
     ]
     workload = {"layers": layers, "parallel": {"model": ["dim1"], "data": ["dim2"]}}
     text = told(syncline.simulate(workload=workload, compute="given", fabric=FABRIC))["Where compute waits"]
-    assert text.startswith("- block0.output (4 equal): ")
+    assert text.startswith("- block*.output (4 layers): ")
     assert "100.0 % of the waiting" in text
     assert "\n" not in text
 
@@ -134,3 +134,12 @@ def test_no_port_is_named_where_nothing_was_lost_or_paused() -> None:
         text = told(result)["How the network is used"]
         assert "drop" not in text
         assert "paused" not in text
+
+
+def test_layers_of_many_blocks_have_a_row_for_each_kind() -> None:
+    """120 layers in 40 blocks are three rows, on the screen as in the explanation, and nothing is left over."""
+    result = stages()
+    screen = str(result)
+    assert "Layers, per step, all blocks together" in screen
+    assert [f"block*.{kind} (40 layers)" in screen for kind in "abc"] == [True, True, True]
+    assert "other layer" not in screen

@@ -6,7 +6,10 @@ import re
 
 import pytest
 
+import syncline
 from syncline.report import meanings
+from syncline.report.html.charts import CHARTS
+from syncline.report.html.source import Source
 from tests.conftest import ROOT
 from tests.docs.reference import manifest
 
@@ -39,8 +42,8 @@ def test_more_is_said_where_it_says_so(each: meanings.Meaning) -> None:
         ("phases.queue_delay_s", ["phases.queue_delay_s"]),
         ("exposed_fraction", ["summary.exposed_fraction"]),
         ("summary.exposed_fraction", ["summary.exposed_fraction"]),
-        ("dims.bytes", ["summary.dims[].bytes"]),
-        ("summary.dims[].bytes", ["summary.dims[].bytes"]),
+        ("dims.carried_bytes", ["summary.dims[].carried_bytes"]),
+        ("summary.dims[].carried_bytes", ["summary.dims[].carried_bytes"]),
         ("utilization", ["summary.dims[].utilization", "links.utilization"]),
         ("compute_s", ["summary.compute_s", "summary.jobs[].compute_s", "layers.compute_s", "ranks.compute_s"]),
         ("phases.nothing", []),
@@ -68,3 +71,18 @@ def test_units_are_those_of_the_names() -> None:
 
 def test_every_name_is_found_again() -> None:
     assert all(meanings.find(name) for name in meanings.names())
+
+
+def test_sent_and_carried_are_two_words() -> None:
+    """A message counts once in what is sent, and on each link in what is carried: twice through a switch."""
+    result = syncline.simulate(
+        workload={"collective": "all_reduce", "bytes": "4MB"},
+        fabric={"shape": "Switch(4)", "rate": "10GB/s", "latency": "1us"},
+    )
+    (dim,) = result.summary.dims
+    assert sum(result.table("ranks")["sent_bytes"]) == result.summary.bytes
+    assert sum(result.table("links")["carried_bytes"]) == dim.carried_bytes == 2 * result.summary.bytes
+    shown = CHARTS["dimensions"](Source(result))
+    assert shown is not None and shown.data["bytes"] == [dim.carried_bytes]
+    screen = str(result)
+    assert "carried" in screen and "sent" not in screen

@@ -150,7 +150,7 @@ def test_dimensions_have_the_same_colour_in_every_chart() -> None:
         result = syncline.simulate(workload=workload, compute="given", fabric=fabric)
         data = embedded(report(result).decode())
         places = {lane["name"]: lane.get("dimension") for lane in data["activity"]["data"]["lanes"]}
-        of_timeline = data["timeline"]["data"]["tracks"][4:]
+        of_timeline = data["timeline"]["data"]["tracks"][6:]
         computes = {"compute": None} if "layers" in workload else {}
         assert places == {**computes, "dim1": of_timeline.index("dim1"), "dim3": of_timeline.index("dim3")}
         assert ("Compute and" in data["activity"]["title"]) == bool(computes)

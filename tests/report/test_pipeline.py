@@ -8,7 +8,7 @@ from syncline.report.html.charts import CHARTS
 from syncline.report.html.grouping import boundaries, views
 from syncline.report.html.source import Source
 from syncline.report.html.stages import BACKWARD, FORWARD, UPDATE, passes, stages_of
-from tests.report.runs import flows, stages
+from tests.report.runs import flows, stages, transformer
 
 STAGES, MICRO_BATCHES = 4, 8
 
@@ -21,11 +21,13 @@ def test_bubbles_are_those_of_the_closed_form(schedule: str) -> None:
     assert chart is not None
     whole = chart.data["until"] * chart.data["unit_ps"] * 1e-12
     assert whole == pytest.approx(source.summary.total_time_s, rel=1e-6)
-    for forward, backward, update, exposed, bubble in chart.data["sums"]:
+    for forward, backward, update, exposed, bubble, skew in chart.data["sums"]:
         assert bubble / whole == pytest.approx((STAGES - 1) / (MICRO_BATCHES + STAGES - 1), rel=1e-3)
         assert (forward, backward) == (pytest.approx(8 * 30 * 10e-6), pytest.approx(8 * 30 * 20e-6, rel=1e-2))
-        assert update + exposed < 1e-9
-        assert forward + backward + bubble == pytest.approx(whole, rel=1e-6)
+        # A message takes a nanosecond, and a stage waits for up to two in each micro-batch.
+        assert update + skew == 0
+        assert 0 < exposed < 2 * MICRO_BATCHES * 1.1e-9
+        assert forward + backward + exposed + bubble == pytest.approx(whole, rel=1e-6)
     assert chart.notes == ()
 
 
@@ -77,6 +79,50 @@ def test_recomputation_belongs_to_the_backward_pass() -> None:
         (BACKWARD, 24, 36, 12),
         (UPDATE, 36, 37, 2),
     ]
+
+
+def test_updates_between_layers_belong_to_the_backward_pass() -> None:
+    """Each layer is updated as soon as its gradient is reduced, so the last backward pass goes on meanwhile."""
+    spans = [
+        (0, 10, FORWARD, 0),
+        (10, 20, FORWARD, 1),
+        (20, 40, BACKWARD, 1),
+        (40, 43, UPDATE, 1),
+        (43, 63, BACKWARD, 0),
+        (63, 66, UPDATE, 0),
+        (70, 80, FORWARD, 0),
+    ]
+    found = [(run.kind, run.start, run.end, run.busy, run.updates) for run in passes(spans)]
+    assert found == [
+        (FORWARD, 0, 20, 20, 0),
+        (BACKWARD, 20, 63, 40, 3),
+        (UPDATE, 63, 66, 3, 0),
+        (FORWARD, 70, 80, 10, 0),
+    ]
+
+
+def test_pipeline_and_timeline_name_waits_alike() -> None:
+    """A stage has the same exposed communication, bubble and skew in both charts, and in the table of ranks."""
+    source = Source(transformer())
+    charts = [CHARTS[name](source) for name in ("pipeline", "timeline")]
+    assert all(charts)
+    stages, overlap = (chart.data for chart in charts if chart)
+    ranks = source.table("ranks") or {}
+    for wait in ("exposed communication", "bubble", "skew"):
+        sums = [each[stages["kinds"].index(wait)] for each in stages["sums"]]
+        track = overlap["tracks"].index(wait)
+        blocks = zip(overlap["rank"], overlap["track"], overlap["duration"], strict=True)
+        drawn = [0.0] * len(overlap["ranks"])
+        for rank, on, duration in blocks:
+            drawn[rank] += duration * overlap["unit_ps"] * 1e-12 if on == track else 0.0
+        for rank, total in zip(stages["ranks"], sums, strict=True):
+            assert drawn[overlap["ranks"].index(rank)] == pytest.approx(total, rel=1e-3, abs=1e-6)
+        if wait == "exposed communication":
+            assert sums == pytest.approx([ranks["exposed_communication_s"][rank] for rank in stages["ranks"]], rel=1e-5)
+    assert all(each[stages["kinds"].index("bubble")] > 0 for each in stages["sums"])
+    # Updates follow their gradients, and no backward pass is in pieces.
+    backward = [n for n, kind in zip(stages["micro_batch"], stages["kind"], strict=True) if kind == BACKWARD]
+    assert sorted(backward) == sorted(list(range(1, MICRO_BATCHES + 1)) * STAGES)
 
 
 def test_layers_are_in_one_group_of_each_view() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import syncline
+from syncline.report.explanation import explain
 from syncline.report.html.charts import CHARTS
 from syncline.report.html.source import Source
 from tests.report.runs import SMALL, flows
@@ -77,3 +78,31 @@ def test_dimensions_stay_dimensions() -> None:
     links = result.table("links")
     assert links["tier"] == links["dimension"]
     assert set(zip(links["tier"], links["way"], strict=True)) == {("dim1", ""), ("dim2", "up"), ("dim2", "down")}
+
+
+def test_the_busiest_link_is_told_of_tiers_where_it_is_known() -> None:
+    """With `analytical` messages pass the uplinks side by side: nobody knows when these are busy."""
+    built = {
+        "leaf_spine": {
+            "leaves": 2,
+            "hosts_per_leaf": 4,
+            "spines": 1,
+            "rate": "100Gb/s",
+            "uplink_rate": "100Gb/s",
+            "latency": "1us",
+        }
+    }
+    workload = {"collective": "all_to_all", "bytes": "8MB"}
+    for network, outside in (("analytical", " outside leaf-spine"), ("queued", "")):
+        result = syncline.simulate(workload=workload, fabric=built, network=network)
+        chart = CHARTS["dimensions"](Source(result))
+        assert chart is not None
+        busy = [dim.busiest_link_busy for dim in result.summary.dims]
+        assert chart.data["busiest"] == busy
+        assert (busy[1] is None) == bool(outside)
+        assert f"The busiest link{outside}, " in chart.finding
+        assert f"The busiest link{outside} is " in "".join(
+            line for section in explain(result) for line in section.paragraphs
+        )
+        for dim, share in zip(result.summary.dims, busy, strict=True):
+            assert share is None or share > dim.utilization - 1e-12 > 0.1

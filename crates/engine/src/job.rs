@@ -27,6 +27,8 @@ pub struct Job<'a> {
     pub placement: Vec<NpuId>,
     /// When each rank begins; empty means at time zero.
     pub starts: Vec<Time>,
+    /// The first rank of each job, where several share the fabric; empty for one.
+    pub jobs: Vec<u32>,
     /// Which ranks are simulated. Where some stand for others, rank `i` is on NPU `i`, everything is the same after every
     /// turn, and point-to-point tasks keep to one coordinate of every axis that is turned.
     pub symmetry: Symmetry,
@@ -43,6 +45,12 @@ pub struct Job<'a> {
 }
 
 impl Job<'_> {
+    /// The number of the job that `rank` belongs to, of several.
+    #[inline]
+    pub fn number(&self, rank: u32) -> u32 {
+        (self.jobs.partition_point(|&first| first <= rank) as u32).saturating_sub(1)
+    }
+
     /// The NPU of `rank`.
     #[inline]
     pub fn npu(&self, rank: u32) -> NpuId {

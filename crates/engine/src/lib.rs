@@ -603,7 +603,7 @@ fn label_text(job: &Job<'_>, label: Label) -> String {
             "" => kind.name().to_owned(),
             name => words(&[name, unless_said(name, kind.name())]),
         },
-        Label::Exposed { layer } => match layer_name(layer) {
+        Label::Wait { layer } => match layer_name(layer) {
             "" => "waits for communication".to_owned(),
             name => format!("waits for {name}"),
         },

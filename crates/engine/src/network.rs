@@ -70,6 +70,8 @@ pub struct Transfer {
     pub to: NpuId,
     /// Which of several parallel ways to take.
     pub lane: u32,
+    /// Number of the sender's job among several. Jobs are programs of their own, and so have connections of their own.
+    pub job: u32,
     /// Payload.
     pub bytes: Bytes,
     /// Orders events of equal time.

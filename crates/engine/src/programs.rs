@@ -231,11 +231,13 @@ impl<N: Network> Engine<'_, N> {
     /// Hands a message to the network now.
     #[inline]
     fn give(&mut self, id: u32, message: &Message) {
+        let sender = self.quotient.rank(message.sender);
         let transfer = Transfer {
             id,
-            from: self.job.npu(self.quotient.rank(message.sender)),
+            from: self.job.npu(sender),
             to: self.job.npu(message.receiver),
             lane: message.lane,
+            job: self.job.number(sender),
             bytes: Bytes(message.bytes),
             key: message.key,
             owner: if N::OWNERS { self.owner(message) } else { Owner::UNKNOWN },

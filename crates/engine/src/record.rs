@@ -228,7 +228,7 @@ pub(crate) enum Label {
     /// A chunk in a phase.
     Chunk { kind: CollectiveKind, layer: u32 },
     /// Compute waits for this layer's communication.
-    Exposed { layer: u32 },
+    Wait { layer: u32 },
 }
 
 /// Collects spans up to a cap.

@@ -26,13 +26,15 @@ pub(crate) enum Cause {
 }
 
 /// A part of the time in which a rank's compute is idle: what it waits for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Piece {
     pub(crate) layer: u32,
     /// The role of a collective, or the number after the last one.
     pub(crate) axis: u16,
     /// Waiting for the network.
     pub(crate) exposed: Time,
+    /// As much of that as lies before waiting for others.
+    pub(crate) first: Time,
     /// Waiting for a message to be sent.
     pub(crate) bubble: Time,
     /// Waiting for other ranks to issue a collective.

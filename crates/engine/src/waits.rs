@@ -67,6 +67,7 @@ impl<N: Network> Engine<'_, N> {
         let late = ready.min(now).saturating_sub(since.max(begin)).min(all);
         let (bubble, skew) = if role.is_some() { (Time::ZERO, late) } else { (late, Time::ZERO) };
         let exposed = all.saturating_sub(late);
+        let first = if late.is_zero() { exposed } else { since.saturating_sub(begin) };
         match pieces.last_mut() {
             Some(last) if (last.layer, last.axis) == (layer, axis) => {
                 last.exposed += exposed;
@@ -74,7 +75,7 @@ impl<N: Network> Engine<'_, N> {
                 last.skew += skew;
             }
             Some(_) if all.is_zero() => {}
-            _ => pieces.push(Piece { layer, axis, exposed, bubble, skew }),
+            _ => pieces.push(Piece { layer, axis, exposed, first, bubble, skew }),
         }
         state.waited.push(Waited { until: now, layer, pieces });
     }
@@ -89,7 +90,7 @@ impl<N: Network> Engine<'_, N> {
         match cause {
             Cause::Communication(layer) => {
                 let axis = self.job.workload.roles.len() as u16;
-                let unknown = Piece { layer, axis, exposed: idle, bubble: Time::ZERO, skew: Time::ZERO };
+                let unknown = Piece { layer, axis, exposed: idle, first: idle, ..Piece::default() };
                 let pieces = state.waited_for(cause, self.now).map(|waited| waited.pieces.clone());
                 let mut start = since;
                 for piece in pieces.unwrap_or_else(|| [unknown].into_iter().collect()) {
@@ -104,7 +105,7 @@ impl<N: Network> Engine<'_, N> {
 
     /// Books a part of the time in which compute of `rank` was idle.
     fn book(&mut self, rank: u32, start: Time, piece: &Piece) {
-        let Piece { layer, axis, exposed, bubble, skew } = *piece;
+        let Piece { layer, axis, exposed, first, bubble, skew } = *piece;
         let record = &mut self.record.ranks[rank as usize];
         record.exposed_communication += exposed;
         record.bubble += bubble;
@@ -114,8 +115,13 @@ impl<N: Network> Engine<'_, N> {
         self.record.layers[index].exposed += u128::from(exposed.0);
         self.record.axes[usize::from(axis)] += u128::from(exposed.0);
         self.ranks[rank as usize].tail.push((index, exposed));
-        let (end, label) = (start + piece.length(), Label::Exposed { layer });
-        self.tracer.mark(Mark { rank, track: Track::Exposed, start, end, label, bytes: 0 });
+        let (from, others) = (start + first, if bubble.is_zero() { Track::Skew } else { Track::Bubble });
+        let (goes_on, end) = (from + bubble + skew, start + piece.length());
+        for (track, start, end) in
+            [(Track::Exposed, start, from), (others, from, goes_on), (Track::Exposed, goes_on, end)]
+        {
+            self.tracer.mark(Mark { rank, track, start, end, label: Label::Wait { layer }, bytes: 0 });
+        }
     }
 }
 

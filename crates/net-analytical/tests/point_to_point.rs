@@ -62,6 +62,7 @@ fn simulate_with(
         repeat: true,
         placement: Vec::new(),
         starts: Vec::new(),
+        jobs: Vec::new(),
         schedule: Schedule::default(),
         dims: vec![Lanes::of_all(1, 1); fabric.dims().len() + 1],
         traced: Vec::new(),

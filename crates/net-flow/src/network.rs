@@ -192,7 +192,7 @@ impl Network for Flows<'_> {
     }
 
     fn send(&mut self, now: Time, transfer: &Transfer, calendar: &mut Calendar) -> Sent {
-        let Transfer { id, from, to, lane, bytes, key, owner, origin } = *transfer;
+        let Transfer { id, from, to, lane, job, bytes, key, owner, origin } = *transfer;
         if from == to {
             calendar.trail.stays(&origin, id);
             calendar.deliver(now, id, key);
@@ -200,7 +200,7 @@ impl Network for Flows<'_> {
         }
         let traffic = Traffic::from(owner);
         let (class, weight) = (self.settings.class(traffic), self.settings.weight(traffic));
-        let ends = Ends { from, to, lane, class, weight };
+        let ends = Ends { from, to, lane, job, class, weight };
         let open = self.connections.number(&ends);
         if open.is_none() && !self.connections.find(&ends) {
             return Sent::NoRoute;

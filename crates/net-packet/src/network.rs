@@ -21,14 +21,15 @@ use syncline_units::{Bytes, LinkId, NpuId, Rate, Time};
 /// Events that are handled before the engine may look whether the run is to stop.
 const AT_ONCE: u32 = 1 << 8;
 
-/// Packets on a fabric. Each link is a port; connections are opened by the first message of a pair and a lane, and stay.
+/// Packets on a fabric. Each link is a port; connections are opened by the first message of a job between a pair
+/// on a lane, and stay.
 #[derive(Debug)]
 pub struct Packets<'a> {
     fabric: &'a Fabric,
     /// Ports are numbered as links.
     simulation: Simulation,
-    /// By sender, receiver and lane.
-    flows: BTreeMap<(u32, u32, u32), u32>,
+    /// By sender, receiver, lane and job.
+    flows: BTreeMap<(u32, u32, u32, u32), u32>,
     /// Paths that packets take in turn, at most, by set of parameters.
     spray: Vec<u32>,
     /// When the engine will call, if it will.
@@ -168,8 +169,8 @@ impl<'a> Packets<'a> {
         &self.simulation
     }
 
-    /// Connections, by sender, receiver and lane, with their number.
-    pub fn flows(&self) -> impl Iterator<Item = ((u32, u32, u32), u32)> {
+    /// Connections, by sender, receiver, lane and job, with their number.
+    pub fn flows(&self) -> impl Iterator<Item = ((u32, u32, u32, u32), u32)> {
         self.flows.iter().map(|(&pair, &flow)| (pair, flow))
     }
 
@@ -178,7 +179,7 @@ impl<'a> Packets<'a> {
     /// # Errors
     /// There is no way there, or none back; or it is too long.
     fn flow(&mut self, transfer: &Transfer) -> Result<u32, Sent> {
-        let pair = (transfer.from.0, transfer.to.0, transfer.lane);
+        let pair = (transfer.from.0, transfer.to.0, transfer.lane, transfer.job);
         if let Some(&flow) = self.flows.get(&pair) {
             return Ok(flow);
         }
@@ -322,8 +323,8 @@ impl Network for Packets<'_> {
                  form a circle",
             ));
         }
-        let given_up = |&(_, flow): &((u32, u32, u32), u32)| self.simulation.is_given_up(flow);
-        let ((from, to, _), _) = self.flows().find(given_up)?;
+        let given_up = |&(_, flow): &(_, u32)| self.simulation.is_given_up(flow);
+        let ((from, to, ..), _) = self.flows().find(given_up)?;
         let (from, to) = (self.fabric.vertex_name(from), self.fabric.vertex_name(to));
         Some((
             format!("the connection from {from} to {to} was given up after 8 time-outs in a row"),
@@ -367,10 +368,10 @@ impl Network for Packets<'_> {
     }
 
     fn stalls(&self) -> Vec<Stall> {
-        let mut ends = vec![(0, 0, 0); self.flows.len()];
+        let mut ends = vec![(0, 0, 0, 0); self.flows.len()];
         self.flows().for_each(|(pair, flow)| ends[flow as usize] = pair);
         let told = |stall: crate::stalls::Stall| {
-            let (from, to, lane) = ends[stall.flow as usize];
+            let (from, to, lane, _) = ends[stall.flow as usize];
             Stall {
                 from: NpuId(from),
                 to: NpuId(to),

@@ -120,14 +120,14 @@ pub(crate) fn flows(network: &Packets<'_>) -> Table {
     }
     let whole = |of: &dyn Fn(usize) -> u64| (0..rows.len()).map(|row| of(row) as i64).collect::<Vec<i64>>();
     let fabric = network.fabric();
-    let named = |of: &dyn Fn((u32, u32, u32)) -> u32| {
+    let named = |of: &dyn Fn((u32, u32, u32, u32)) -> u32| {
         rows.iter().map(|row| fabric.vertex_name(of(row.0))).collect::<Vec<String>>()
     };
     let dim = |flow: u32| fabric.dims().get(usize::from(simulation.set(flow)));
     let dimension = |flow: u32| dim(flow).map_or("network", |dim| dim.name.as_str()).to_owned();
     Table::new("flows", "A connection, one direction of it, with `packet`")
         .with("from", "NPU that sends", named(&|(from, ..)| from))
-        .with("to", "NPU that receives", named(&|(_, to, _)| to))
+        .with("to", "NPU that receives", named(&|(_, to, ..)| to))
         .with("lane", "Which of several ways it takes", whole(&|row| u64::from(rows[row].0.2)))
         .with("bytes", "Payload written to it", whole(&|row| simulation.written(rows[row].1)))
         .with(
@@ -154,4 +154,5 @@ pub(crate) fn flows(network: &Packets<'_>) -> Table {
             "Highest dimension on its way, whose transport it has",
             rows.iter().map(|&(_, flow, _)| dimension(flow)).collect::<Vec<String>>(),
         )
+        .with("job", "Number of the job that it belongs to, where several share the fabric; else 0", whole(&|row| u64::from(rows[row].0.3)))
 }

@@ -103,6 +103,8 @@ pub(crate) fn any_spans() -> impl Strategy<Value = Spans> {
         Just(Track::Compute),
         Just(Track::Communication),
         Just(Track::Exposed),
+        Just(Track::Bubble),
+        Just(Track::Skew),
         Just(Track::Memory),
         (0..3_u16).prop_map(Track::Dimension),
     ];

@@ -20,7 +20,7 @@ mod parts;
 mod words;
 mod worth;
 
-pub(crate) use axes::waits;
+pub(crate) use axes::{trace_ends, waits};
 
 use crate::loss;
 use crate::prepare::Prepared;
@@ -68,11 +68,18 @@ impl Bottleneck {
     }
 }
 
-/// Says in the summary what bounds the step, and why.
-pub(crate) fn diagnose(summary: &mut Summary, prepared: &Prepared, record: &Record, stalls: &[Stall]) {
+/// Says in the summary what bounds the step, and why. `busy` is the share of the run in which the busiest link of each tier was
+/// sending, as far as the model keeps messages from sharing it.
+pub(crate) fn diagnose(
+    summary: &mut Summary,
+    busy: &[f64],
+    prepared: &Prepared,
+    record: &Record,
+    stalls: &[Stall],
+) {
     let lost = loss::Cost::of(stalls, &parts::under_way(&record.path));
     let parts = parts::parts(prepared, &record.path, lost.all());
-    let worth = Worth::new(&parts, summary, prepared, record);
+    let worth = Worth::new(&parts, summary, busy, prepared, record);
     let bottleneck = Bottleneck::of(&worth);
     let reason = match bottleneck {
         Bottleneck::Nothing if summary.ended != Ended::Finished => {

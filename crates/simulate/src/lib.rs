@@ -85,7 +85,7 @@ pub struct Progress {
     pub events: u64,
     /// Messages delivered so far.
     pub messages: u64,
-    /// Fraction of the job's tasks that are done, 0 to 1.
+    /// Fraction of the job's tasks and of their messages that are done, 0 to 1. Messages are estimated before the run.
     pub done: f64,
 }
 

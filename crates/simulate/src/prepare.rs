@@ -241,6 +241,7 @@ impl Prepared {
             plans: self.plans.plans.clone(),
             plan_of: self.plans.plan_of.clone(),
             placement: self.placement.clone(),
+            jobs: self.parts.iter().map(|part| part.share.first_rank).collect(),
             starts: jitter::starts(scenario, &self.jitter, self.workload.ranks, of_jobs),
             symmetry: self.symmetry.clone(),
             // A limit on events counts those that are handled.

@@ -27,7 +27,10 @@ pub(crate) struct LinkRow {
     way: Way,
     pub(crate) bytes: u64,
     messages: u64,
+    /// Time in which it was sending, as far as the model tells.
     busy_s: f64,
+    /// Whether the model tells of all its messages.
+    known: bool,
     waited_s: f64,
     pub(crate) rate: f64,
 }
@@ -38,6 +41,21 @@ impl LinkRow {
     fn carried(&self, time: f64) -> f64 {
         (self.bytes as f64).min(self.rate * time) * f64::from(self.links)
     }
+
+    /// Time that it needs for its bytes.
+    fn needs_s(&self) -> f64 {
+        if self.rate > 0.0 { self.bytes as f64 / self.rate } else { 0.0 }
+    }
+
+    /// The share of a run of `total` seconds in which it was sending.
+    fn busy(&self, total: f64) -> Option<f64> {
+        self.known.then(|| share(self.busy_s, total))
+    }
+}
+
+/// The share of a run of `total` seconds that some time is.
+fn share(time: f64, total: f64) -> f64 {
+    if total > 0.0 { time / total } else { 0.0 }
 }
 
 /// Derives the timeline.
@@ -59,6 +77,7 @@ pub(crate) fn timeline(
     if let (Network::Analytical, Ended::Finished) = (&scenario.network, record.ended) {
         summary.overload = overload::found(prepared, &record, &links, network);
     }
+    diagnosis::trace_ends(prepared, &mut record, job.max_spans);
     let mut tables = vec![
         layers(prepared, &record),
         collectives(prepared, &finished),
@@ -88,6 +107,7 @@ fn link_rows(prepared: &Prepared, network: &impl syncline_engine::Network) -> Ve
         .map(|row| {
             let link = fabric.link(row.what);
             let used = network.link_use(row.what);
+            let rate = link.rate.as_bytes_per_s();
             LinkRow {
                 id: row.number,
                 links: row.members,
@@ -98,8 +118,10 @@ fn link_rows(prepared: &Prepared, network: &impl syncline_engine::Network) -> Ve
                 bytes: used.bytes,
                 messages: used.messages,
                 busy_s: used.busy.as_s(),
+                // Under `analytical`, messages pass links in the middle of a path side by side: no time is booked.
+                known: used.busy.as_s() * rate * (1.0 + 1e-9) + 1.0 >= used.bytes as f64,
                 waited_s: used.waited.as_s(),
-                rate: link.rate.as_bytes_per_s(),
+                rate,
             }
         })
         .collect()
@@ -116,8 +138,10 @@ fn dim_summaries(prepared: &Prepared, record: &Record, links: &[LinkRow]) -> Vec
             let bytes: u64 = mine().map(|link| link.bytes * u64::from(link.links)).sum();
             let capacity: f64 = mine().map(|link| link.rate * f64::from(link.links)).sum();
             let carried = |time: f64| -> f64 { mine().map(|link| link.carried(time)).sum() };
+            let known = mine().all(|link| link.known);
+            let load = |link: &LinkRow| if known { link.busy_s } else { link.needs_s() };
             let busiest = mine().fold(None, |best: Option<&LinkRow>, link| match best {
-                Some(best) if best.busy_s >= link.busy_s => Some(best),
+                Some(best) if load(best) >= load(link) => Some(best),
                 _ => Some(link),
             });
             // Links of a tier in which no collective has its slowest links are passed whenever any is under way.
@@ -130,11 +154,14 @@ fn dim_summaries(prepared: &Prepared, record: &Record, links: &[LinkRow]) -> Vec
             };
             DimSummary {
                 name: names[dim].clone(),
-                bytes,
+                carried_bytes: bytes,
                 utilization: share(total),
                 utilization_while_busy: share(active),
-                busiest_link_busy: busiest
-                    .map_or(0.0, |link| if total > 0.0 { link.busy_s / total } else { 0.0 }),
+                busiest_link_busy: if known {
+                    busiest.map_or(Some(0.0), |link| link.busy(total))
+                } else {
+                    None
+                },
                 busiest_link: busiest.map_or(String::new(), |link| format!("{} -> {}", link.from, link.to)),
             }
         })
@@ -206,7 +233,10 @@ fn summary(
     }
     cost::value(&mut summary, prepared);
     diagnosis::waits(&mut summary, scenario, prepared, record);
-    diagnosis::diagnose(&mut summary, prepared, record, stalls);
+    let longest =
+        |dim| links.iter().filter(|link| link.dim == dim).map(|link| link.busy_s).fold(0.0, f64::max);
+    let busy: Vec<f64> = (0..summary.dims.len()).map(|dim| share(longest(dim), total)).collect();
+    diagnosis::diagnose(&mut summary, &busy, prepared, record, stalls);
     if summary.dims.iter().any(|dim| dim.name == summary.bottleneck) {
         summary.reason.push_str(&contention::sentence(prepared, contention));
     }
@@ -597,7 +627,6 @@ fn phases(prepared: &Prepared, finished: &[Row<CollectiveRecord>]) -> Table {
 fn link_table(links: &[LinkRow], total: f64, prepared: &Prepared) -> Table {
     let names = prepared.dim_names();
     let parts = prepared.fabric.parts();
-    let share = |time: f64| if total > 0.0 { time / total } else { 0.0 };
     Table::new("links", "A directed link of the fabric")
         .with("link", "Its number", links.iter().map(|l| i64::from(l.id)).collect::<Vec<i64>>())
         .with(
@@ -608,13 +637,13 @@ fn link_table(links: &[LinkRow], total: f64, prepared: &Prepared) -> Table {
         .with("from", "Vertex that sends", links.iter().map(|l| l.from.clone()).collect::<Vec<_>>())
         .with("to", "Vertex that receives", links.iter().map(|l| l.to.clone()).collect::<Vec<_>>())
         .with("rate_bytes_per_s", "Payload rate", links.iter().map(|l| l.rate).collect::<Vec<_>>())
-        .with("sent_bytes", "Bytes that passed it", links.iter().map(|l| l.bytes as i64).collect::<Vec<i64>>())
+        .with("carried_bytes", "Bytes that passed it", links.iter().map(|l| l.bytes as i64).collect::<Vec<i64>>())
         .with("messages", "Messages that passed it", links.iter().map(|l| l.messages as i64).collect::<Vec<i64>>())
-        .with("busy_s", "Time in which it was sending; with `analytical`, 0 on links that are neither the first nor the last of a path", links.iter().map(|l| l.busy_s).collect::<Vec<_>>())
+        .with("busy_s", "Time in which it was sending; with `analytical`, messages for which it is neither the first nor the last of their path do not count", links.iter().map(|l| l.busy_s).collect::<Vec<_>>())
         .with(
             "utilization",
-            "Fraction of the run in which it was sending",
-            links.iter().map(|l| share(l.busy_s)).collect::<Vec<_>>(),
+            "Fraction of the run in which it was sending; nothing where `busy_s` does not count all its messages",
+            links.iter().map(|l| l.busy(total)).collect::<Vec<_>>(),
         )
         .with(
             "waiting_s",

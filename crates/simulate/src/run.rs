@@ -3,7 +3,7 @@
 use crate::prepare::{Prepared, prepare};
 use crate::scenario::{self, Network, Scenario, Traced, Workload};
 use crate::watch::{Stop, Watch};
-use crate::{Control, Progress, Run, report, several};
+use crate::{Control, Progress, Run, report, several, size};
 use std::time::{Duration, Instant};
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 use syncline_engine::{Engine, Job, Step};
@@ -12,6 +12,7 @@ use syncline_net_flow::Flows;
 use syncline_net_packet::Packets;
 use syncline_timeline::Ended;
 use syncline_units::Time;
+use syncline_workload::TaskGraph;
 
 /// Events between two looks at the clock.
 const STRIDE: u64 = 1 << 14;
@@ -126,6 +127,10 @@ fn drive(
     let limits = &scenario.limits;
     let until = limits.sim_time.unwrap_or(Time::MAX);
     let tasks = prepared.workload.sum(|graph| graph.tasks.len() as u128 * u128::from(graph.iterations));
+    let steps = |graph: &TaskGraph| u128::from(graph.iterations / graph.micro_batches.max(1));
+    let most = prepared.workload.classes.iter().map(steps).max().unwrap_or(0);
+    // A task alone would be one step of a collective that takes minutes.
+    let work = tasks + size::sent(&prepared.workload, &prepared.plans) * most;
     let mut reported = Instant::now();
     let limit = |what: &str, value: String| {
         let note =
@@ -161,7 +166,7 @@ fn drive(
                 simulated_s: engine.now().as_s(),
                 events: engine.events(),
                 messages: engine.messages(),
-                done: engine.tasks_done() as f64 / tasks.max(1) as f64,
+                done: ((engine.tasks_done() + engine.messages()) as f64 / work.max(1) as f64).min(1.0),
             });
         }
     }

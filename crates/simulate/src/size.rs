@@ -139,14 +139,19 @@ fn burst(phase: &PhasePlan) -> f64 {
     (0..phase.streams).map(of_stream).sum()
 }
 
-/// Messages that the simulated ranks send in a step; for collectives, extrapolated from three ranks of each phase.
+/// Messages that the simulated ranks send in a step.
 fn messages(workload: &Workload, symmetry: &Symmetry, plans: &Plans) -> f64 {
     let share = f64::from(simulated(workload, symmetry)) / f64::from(workload.ranks.max(1));
+    sent(workload, plans) as f64 * share
+}
+
+/// Messages that all ranks send in a step; for collectives, extrapolated from three ranks of each phase.
+pub(crate) fn sent(workload: &Workload, plans: &Plans) -> u128 {
     let of_plan = |plan: &CollectivePlan| {
         plan.chunks.len() as u128 * plan.phases.iter().map(|phase| sends(phase) as u128).sum::<u128>()
     };
     let of_plans: Vec<u128> = plans.plans.iter().map(of_plan).collect();
-    let all = workload.sum_by_class(|class| {
+    workload.sum_by_class(|class| {
         let graph = &workload.classes[class];
         let tasks = (0..).zip(&graph.tasks).zip(&plans.plan_of[class]);
         let sent = tasks.map(|((index, task), &plan)| match task.kind {
@@ -155,8 +160,7 @@ fn messages(workload: &Workload, symmetry: &Symmetry, plans: &Plans) -> f64 {
             _ => 0,
         } * u128::from(graph.times_a_step(index)));
         sent.sum()
-    });
-    all as f64 * share
+    })
 }
 
 /// Messages of a chunk that a rank sends in a phase: the mean of three ranks, as the root of a tree sends more than the others.

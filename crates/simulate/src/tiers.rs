@@ -16,13 +16,17 @@ pub(crate) fn count(fabric: &Fabric) -> usize {
     parts(fabric).map_or(fabric.dims().len(), |parts| parts.tiers.len())
 }
 
-/// Their names, and then the one of what belongs to none.
+/// Their names, and then the one of what belongs to none: on a graph with one tier, this is all of it.
 pub(crate) fn names(fabric: &Fabric) -> Vec<String> {
     let mut names: Vec<String> = match parts(fabric) {
         Some(parts) => parts.tiers.iter().map(|tier| tier.name.clone()).collect(),
         None => fabric.dims().iter().map(|dim| dim.name.clone()).collect(),
     };
-    names.push(if fabric.is_graph() { "network".to_owned() } else { "several dimensions".to_owned() });
+    names.push(match &fabric.parts().tiers[..] {
+        _ if !fabric.is_graph() => "several dimensions".to_owned(),
+        [all] => all.name.clone(),
+        _ => "network".to_owned(),
+    });
     names
 }
 

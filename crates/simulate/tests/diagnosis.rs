@@ -362,7 +362,8 @@ fn of_two_that_are_equally_busy_one_is_worth_little() {
             "fabric": {"dims": [dim("inner", rates[0]), dim("outer", rates[1])]}})
     };
     let summary = simulate(&job([80, 20])).summary;
-    let busy = |name: &str| summary.dims.iter().find(|dim| dim.name == name).unwrap().busiest_link_busy;
+    let busy =
+        |name: &str| summary.dims.iter().find(|dim| dim.name == name).unwrap().busiest_link_busy.unwrap();
     assert!(busy("inner") > 0.9 && busy("outer") > 0.9, "{:?}", summary.dims);
     let (bottleneck, faster, other) = match summary.bottleneck.as_str() {
         "inner" => ("inner", [160, 20], "outer"),

@@ -60,7 +60,7 @@ fn slow_and_dead_links_slow_the_rings_down() {
     else {
         panic!()
     };
-    let syncline_timeline::Data::Int(bytes) = column("sent_bytes") else { panic!() };
+    let syncline_timeline::Data::Int(bytes) = column("carried_bytes") else { panic!() };
     let syncline_timeline::Data::Float(rates) = column("rate_bytes_per_s") else { panic!() };
     for index in 0..from.len() {
         let broken = [(&*from[index], &*to[index])]

@@ -37,8 +37,8 @@ fn messages_on_a_ring_share_its_links() {
     assert_eq!(picoseconds(&whole), 6 * MB + 3_000_000 + 1);
     assert_eq!(whole.timeline.summary.simulated_ranks, 1);
     let dim = &whole.timeline.summary.dims[0];
-    assert_eq!((dim.name.as_str(), dim.bytes), ("d", 4 * 6_000_000));
-    assert!(dim.busiest_link_busy > 0.99 && dim.busiest_link_busy <= 1.0);
+    assert_eq!((dim.name.as_str(), dim.carried_bytes), ("d", 4 * 6_000_000));
+    assert!(dim.busiest_link_busy.is_some_and(|busy| busy > 0.99 && busy <= 1.0));
     // Each of three messages took six times as long as alone.
     let table = whole.timeline.tables.iter().find(|table| table.name == "contention").unwrap();
     assert!(format!("{:?}", table.columns).contains(&format!("{:?}", 3.0 * 5e-4)), "{table:?}");

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use support::{cases, scenario as random, simulate};
 use syncline_simulate::scenario::Scenario;
-use syncline_simulate::{Control, run};
+use syncline_simulate::{Control, Progress, run};
 use syncline_timeline::Data;
 
 const LAYERS: &str = r#"[
@@ -91,6 +91,25 @@ fn wall_time_counts_from_the_start_of_the_command() {
     assert_eq!(run(&limited, spent(1)).unwrap().timeline.summary.events, 100);
 }
 
+/// A single collective is done as far as its messages are delivered.
+#[test]
+fn a_collective_alone_shows_how_far_it_is() {
+    for network in ["queued", "flow"] {
+        let text = format!(
+            r#"{{"schema": "syncline/1", "quotient": false, "network": {{"model": "{network}"}},
+                "fabric": {{"dims": [{{"name": "d", "shape": "ring", "size": 64, "rate": "1GB/s", "latency": "1us"}}]}},
+                "collectives": {{"chunks": 128, "min_chunk": "1B", "algorithms": {{"d": {{"all_reduce": "ring"}}}}}},
+                "workload": {{"source": "collectives", "collectives": [{{"kind": "all_reduce", "bytes": "64MB"}}]}}}}"#
+        );
+        let mut seen: Vec<f64> = Vec::new();
+        let mut tell = |progress: Progress| seen.push(progress.done);
+        let control = Control { progress: Some(&mut tell), ..Control::default() };
+        run(&serde_json::from_str(&text).unwrap(), control).unwrap();
+        assert!(seen.is_sorted() && seen.iter().all(|done| (0.0..=1.0).contains(done)), "{network} {seen:?}");
+        assert!(seen.iter().any(|done| (0.1..0.9).contains(done)), "{network} {seen:?}");
+    }
+}
+
 proptest! {
     #![proptest_config(cases(100))]
 
@@ -107,6 +126,7 @@ proptest! {
         let floats = |name: &str| match &links.column(name).unwrap().data {
             Data::Float(values) => values.clone(),
             Data::Int(values) => values.iter().map(|&value| value as f64).collect(),
+            Data::OptionalFloat(values) => values.iter().map(|value| value.unwrap_or(0.0)).collect(),
             other => panic!("{other:?}"),
         };
         let total = cut.summary.total_time_s;
@@ -114,12 +134,12 @@ proptest! {
             prop_assert!(*busy <= total * (1.0 + 1e-9) && share <= 1.0 + 1e-9, "{busy} of {total}");
         }
         if queued {
-            for (bytes, rate) in floats("sent_bytes").iter().zip(floats("rate_bytes_per_s")) {
+            for (bytes, rate) in floats("carried_bytes").iter().zip(floats("rate_bytes_per_s")) {
                 prop_assert!(*bytes <= rate * total * (1.0 + 1e-9) + 1.0, "{bytes} of {}", rate * total);
             }
         }
         for dim in &cut.summary.dims {
-            prop_assert!(dim.busiest_link_busy <= 1.0 + 1e-9 && dim.utilization <= 1.0 + 1e-9, "{dim:?}");
+            prop_assert!(dim.busiest_link_busy.is_none_or(|busy| busy <= 1.0 + 1e-9) && dim.utilization <= 1.0 + 1e-9, "{dim:?}");
         }
         prop_assert!(!cut.summary.notes.iter().any(|note| note.contains("messages share links")));
     }

@@ -84,6 +84,35 @@ proptest! {
         prop_assert!(shares == 1000 || summary.total_time_s == 0.0);
     }
 
+    /// The trace of a rank has a wait of each kind for as long as the table of ranks says; the time after a rank's last task is
+    /// bubble or skew, as the summary counts it.
+    #[test]
+    fn waits_in_the_trace_are_those_of_the_table(mut value in scenario()) {
+        let ranks: Vec<u64> = (0..simulate(&value).summary.ranks).collect();
+        (value["trace"], value["quotient"]) = (json!({"ranks": ranks, "max_spans": 1_000_000}), json!(false));
+        let timeline = simulate(&value);
+        let (summary, spans) = (&timeline.summary, &timeline.spans);
+        prop_assume!(spans.left_out == 0 && summary.iterations <= 2 && summary.compute_s > 0.0);
+        let of_rank = |track: Track, rank: usize| -> f64 {
+            let spans = spans.spans.iter().filter(|span| span.track == track && span.rank.0 as usize == rank);
+            spans.map(|span| span.end.saturating_sub(span.start).as_s()).sum()
+        };
+        let ranks = table(&timeline, "ranks");
+        let (mut bubbles, mut skews) = (0.0, 0.0);
+        for rank in 0..summary.ranks as usize {
+            let close = |track, expected: f64| (of_rank(track, rank) - expected).abs() < 1e-11;
+            let of = |column| floats(ranks, column)[rank];
+            prop_assert!(close(Track::Exposed, of("exposed_communication_s")), "rank {rank}");
+            let late = of_rank(Track::Bubble, rank) + of_rank(Track::Skew, rank) - of("bubble_s") - of("skew_s");
+            prop_assert!((late - (summary.total_time_s - of("finish_s"))).abs() < 1e-11, "rank {rank}: {late}");
+            bubbles += of_rank(Track::Bubble, rank);
+            skews += of_rank(Track::Skew, rank);
+        }
+        let mean = |sum: f64| sum / summary.ranks as f64;
+        prop_assert!((mean(bubbles) - summary.bubble_s).abs() < 1e-11, "{bubbles} {}", summary.bubble_s);
+        prop_assert!((mean(skews) - summary.skew_s).abs() < 1e-11, "{skews} {}", summary.skew_s);
+    }
+
     /// Compute on the path is compute as the trace of its rank has it, from begin to end.
     #[test]
     fn compute_on_the_path_is_when_it_was_done(mut value in scenario()) {
@@ -436,9 +465,9 @@ fn tiers_have_rows_of_their_own() {
     let names: Vec<&str> = summary.dims.iter().map(|dim| dim.name.as_str()).collect();
     assert_eq!(names, ["scale-up", "host-leaf", "leaf-spine"]);
     // Up to the switch and down again: 3/4 of 32 MB twice inside a node, and 7/8 of the quarter that is left on a rail.
-    assert_eq!(summary.dims[0].bytes, 32 * 2 * 2 * 24_000_000);
-    assert_eq!(summary.dims[1].bytes, 32 * 2 * 2 * 7_000_000);
-    assert_eq!(summary.dims[2].bytes, 0);
+    assert_eq!(summary.dims[0].carried_bytes, 32 * 2 * 2 * 24_000_000);
+    assert_eq!(summary.dims[1].carried_bytes, 32 * 2 * 2 * 7_000_000);
+    assert_eq!(summary.dims[2].carried_bytes, 0);
     let phases: BTreeSet<&str> =
         texts(table(&timeline, "phases"), "dimension").iter().map(String::as_str).collect();
     assert_eq!(phases, BTreeSet::from(["host-leaf", "scale-up"]));

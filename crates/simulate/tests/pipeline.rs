@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use support::{cases, simulate};
 use syncline_diagnostics::Code;
 use syncline_simulate::{Control, Scenario, run};
-use syncline_timeline::{Data, PathKind, Timeline};
+use syncline_timeline::{Data, PathKind, Timeline, Track};
 
 /// Layers of `forward` and `backward` microseconds each, in blocks of their own, that hand on one element.
 fn layers(number: u32, forward: f64, backward: f64) -> Vec<Value> {
@@ -82,6 +82,35 @@ fn the_bubble_is_p_minus_1_of_m_and_virtual_stages_divide_it() {
         );
         assert_eq!(summary.micro_batches, Some(u64::from(m)).filter(|&m| m > 1));
     }
+}
+
+#[test]
+fn the_trace_tells_bubble_from_exposed_communication() {
+    // Two stages of 100 us forward and 200 us backward, one micro-batch, and messages of 2 us. The second stage begins 102 us
+    // late, of which 100 us are bubble; the first waits until 404, when the second has sent, and the second for its end.
+    let mut of = layers(2, 100.0, 200.0);
+    of[0]["outputs"] = json!(100_000);
+    let mut value = job(of, 2, json!({"data": "none", "pipeline": "all"}), 1);
+    value["fabric"]["dims"][0]["rate"] = json!("100GB/s");
+    value["trace"] = json!({"ranks": [0, 1]});
+    let timeline = simulate(&value);
+    let waits: Vec<_> = (timeline.spans.spans.iter())
+        .filter(|span| matches!(span.track, Track::Exposed | Track::Bubble | Track::Skew))
+        .map(|span| (span.rank.0, span.track, span.start.0 / 1_000_000, span.end.0 / 1_000_000))
+        .collect();
+    let expected = [
+        (1, Track::Bubble, 0, 100),
+        (1, Track::Exposed, 100, 102),
+        (0, Track::Bubble, 100, 402),
+        (0, Track::Exposed, 402, 404),
+        (1, Track::Exposed, 402, 404),
+        (1, Track::Bubble, 404, 604),
+    ];
+    let sorted = |mut all: Vec<_>| {
+        all.sort();
+        all
+    };
+    assert_eq!(sorted(waits), sorted(expected.to_vec()));
 }
 
 #[test]

@@ -13,6 +13,13 @@ fn floats<'a>(timeline: &'a Timeline, table: &str, column: &str) -> &'a [f64] {
         other => panic!("{other:?}"),
     }
 }
+/// The share of the run for which each link was sending, where that is known.
+fn shares(timeline: &Timeline) -> &[Option<f64>] {
+    match &timeline.table("links").unwrap().column("utilization").unwrap().data {
+        Data::OptionalFloat(values) => values,
+        other => panic!("{other:?}"),
+    }
+}
 fn ints<'a>(timeline: &'a Timeline, table: &str, column: &str) -> &'a [i64] {
     match &timeline.table(table).unwrap().column(column).unwrap().data {
         Data::Int(values) => values,
@@ -44,11 +51,15 @@ proptest! {
         prop_assert_eq!(sent, received);
         prop_assert_eq!(sent, messages);
         prop_assert_eq!(sent as u64, summary.bytes);
-        for &busy in floats(&timeline, "links", "utilization") {
-            prop_assert!((0.0..=1.0 + 1e-12).contains(&busy));
+        for busy in shares(&timeline) {
+            prop_assert!(busy.is_none_or(|busy| (0.0..=1.0 + 1e-12).contains(&busy)));
         }
         for dim in &summary.dims {
             prop_assert!(dim.utilization <= 1.0 + 1e-12 && dim.utilization_while_busy <= 1.0 + 1e-12);
+            // Where it is known, the busiest link is busier than the mean.
+            let least = dim.utilization * (1.0 - 1e-9) - 1e-9;
+            prop_assert!(dim.busiest_link_busy.is_none_or(|busy| busy >= least), "{dim:?}");
+            prop_assert!(dim.busiest_link_busy.is_some() || value["network"]["model"] == "analytical", "{dim:?}");
         }
         let durations = floats(&timeline, "collectives", "duration_s");
         for (duration, bound) in durations.iter().zip(floats(&timeline, "collectives", "bound_s")) {

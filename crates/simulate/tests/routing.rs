@@ -37,7 +37,7 @@ fn outcome(value: &Value) -> (f64, BTreeMap<String, i64>) {
     let timeline = simulate(value);
     let links = timeline.table("links").unwrap();
     let (Data::Text(to), Data::Int(bytes)) =
-        (&links.column("to").unwrap().data, &links.column("sent_bytes").unwrap().data)
+        (&links.column("to").unwrap().data, &links.column("carried_bytes").unwrap().data)
     else {
         panic!("links have ends and bytes");
     };
@@ -166,7 +166,7 @@ fn the_pair_chooses_the_switch_in_every_model() {
         let links = timeline.table("links").unwrap();
         let column = |name: &str| links.column(name).unwrap().data.clone();
         let (Data::Text(from), Data::Text(to), Data::Int(bytes)) =
-            (column("from"), column("to"), column("sent_bytes"))
+            (column("from"), column("to"), column("carried_bytes"))
         else {
             panic!("links have ends and bytes");
         };

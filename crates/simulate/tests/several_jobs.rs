@@ -61,6 +61,30 @@ fn jobs_apart_do_not_slow_each_other_down() {
     }
 }
 
+/// A small message of one job does not wait behind a large one of another between the same two NPUs: each job has a connection of
+/// its own, and they share links evenly. 1 MB is there after 2 ms at half of 1 GB/s, 8 MB after the 9 ms of all.
+#[test]
+fn jobs_between_the_same_npus_have_connections_of_their_own() {
+    let send = |name: &str, bytes: &str| {
+        let comm = json!({ "kind": "broadcast", "bytes": bytes });
+        json!({ "name": name, "placement": { "npus": [0, 1] },
+            "workload": { "source": "collectives", "collectives": [comm] },
+            "collectives": { "chunks": 1, "algorithms": { "default": { "broadcast": "direct" } } } })
+    };
+    let network = json!([{ "model": "flow" }, { "model": "packet", "transport": "rdma", "framing": "0B" }]);
+    for network in network.as_array().unwrap() {
+        for names in [["small", "large"], ["large", "small"]] {
+            let bytes = |name| if name == "small" { "1MB" } else { "8MB" };
+            let jobs = json!(names.map(|name| send(name, bytes(name))));
+            let found = summary(&scenario(jobs, json!({ "network": network })));
+            let end = |name: &str| found.jobs.iter().find(|job| job.name == name).unwrap().finish_s;
+            let (small, large) = (end("small"), end("large"));
+            assert!((2.0e-3..2.2e-3).contains(&small), "{network} {names:?}: {small}");
+            assert!((9.0e-3..9.9e-3).contains(&large), "{network} {names:?}: {large}");
+        }
+    }
+}
+
 /// Two equal jobs on the same NPUs have half of every link each, but for their latencies.
 #[test]
 fn jobs_on_shared_npus_share_their_links() {

@@ -10,7 +10,7 @@ use syncline_units::{Bytes, Time};
 pub struct Outline {
     /// Traced ranks that did something, in order.
     pub ranks: Vec<u32>,
-    /// Names of the tracks: `compute`, `exposed communication`, `communication`, `memory`, then the dimensions.
+    /// Names of the tracks: those of [`Track::OWN`], then the dimensions.
     pub tracks: Vec<String>,
     /// Distinct labels.
     pub labels: Vec<String>,
@@ -33,14 +33,6 @@ pub struct Outline {
     /// Blocks that are not here because there are more than was asked for; all of them begin later than those here.
     pub blocks_left_out: u64,
 }
-
-/// The tracks that every rank has, in the order in which they are drawn; dimensions follow.
-const OWN: [(Track, &str); 4] = [
-    (Track::Compute, "compute"),
-    (Track::Exposed, "exposed communication"),
-    (Track::Communication, "communication"),
-    (Track::Memory, "memory"),
-];
 
 impl Outline {
     /// The first `most` blocks of `spans`. Chunks of one collective in a dimension that overlap or touch are one block.
@@ -66,7 +58,7 @@ impl Outline {
         let mut ranks: Vec<u32> = blocks.iter().map(|block| block.rank.0).collect();
         ranks.sort_unstable();
         ranks.dedup();
-        let own = OWN.iter().map(|&(_, name)| name.to_owned());
+        let own = Track::OWN.iter().map(|&(_, name)| name.to_owned());
         let mut outline = Self {
             tracks: own.chain(spans.dims.iter().cloned()).collect(),
             ranks,
@@ -83,7 +75,7 @@ impl Outline {
             });
             let rank = outline.ranks.partition_point(|&rank| rank < block.rank.0);
             outline.rank.push(rank as u32);
-            outline.track.push(track(block.track));
+            outline.track.push(block.track.place());
             outline.start_ps.push(block.start.0);
             outline.duration_ps.push(block.end.saturating_sub(block.start).0);
             outline.label.push(label);
@@ -108,14 +100,6 @@ fn blocks(spans: &Spans, pause: Time) -> Vec<Span> {
     }
     chunks.into_values().for_each(|chunks| join(chunks, pause, &mut blocks));
     blocks
-}
-
-/// The place of a track among [`Outline::tracks`].
-fn track(track: Track) -> u32 {
-    match track {
-        Track::Dimension(dim) => OWN.len() as u32 + u32::from(dim),
-        own => OWN.iter().position(|&(each, _)| each == own).unwrap_or_default() as u32,
-    }
 }
 
 /// Adds the chunks of one collective in one dimension to `blocks`, joined where at most `pause` is between them.
@@ -174,11 +158,14 @@ mod tests {
 
     #[test]
     fn other_tracks_keep_every_span() {
-        let tracks = [Track::Compute, Track::Exposed, Track::Communication, Track::Memory];
+        let tracks = [Track::Compute, Track::Exposed, Track::Communication, Track::Memory, Track::Bubble];
         let all = tracks.map(|track| [span(0, track, (0, 10), 0), span(0, track, (5, 15), 0)]);
         let outline = Outline::new(&spans(all.concat()), 10);
-        assert_eq!(outline.track, [0, 2, 1, 3, 0, 2, 1, 3]);
-        assert_eq!(outline.tracks, ["compute", "exposed communication", "communication", "memory", "ring"]);
+        assert_eq!(outline.track, [0, 4, 1, 2, 5, 0, 4, 1, 2, 5]);
+        assert_eq!(
+            outline.tracks,
+            ["compute", "exposed communication", "bubble", "skew", "communication", "memory", "ring"]
+        );
     }
 
     #[test]

@@ -9,12 +9,36 @@ pub enum Track {
     Compute,
     /// Whole collectives and point-to-point transfers, from issue to end.
     Communication,
-    /// Time in which compute is idle only because it waits for communication.
+    /// Time in which compute is idle and waits for the network.
     Exposed,
+    /// Time in which compute is idle and waits for a message that is not sent yet.
+    Bubble,
+    /// Time in which compute is idle and waits for a collective that another rank has not issued yet.
+    Skew,
     /// Memory operations.
     Memory,
     /// Messages in one dimension of the fabric.
     Dimension(u16),
+}
+
+impl Track {
+    /// The tracks that every rank has, in the order in which they are drawn; dimensions follow.
+    pub const OWN: [(Self, &str); 6] = [
+        (Self::Compute, "compute"),
+        (Self::Exposed, "exposed communication"),
+        (Self::Bubble, "bubble"),
+        (Self::Skew, "skew"),
+        (Self::Communication, "communication"),
+        (Self::Memory, "memory"),
+    ];
+
+    /// Its place among the tracks of a rank, from top to bottom.
+    pub fn place(self) -> u32 {
+        match self {
+            Self::Dimension(dim) => Self::OWN.len() as u32 + u32::from(dim),
+            own => Self::OWN.iter().position(|&(each, _)| each == own).unwrap_or_default() as u32,
+        }
+    }
 }
 
 /// One thing that took time.

@@ -20,15 +20,16 @@ pub enum Ended {
 pub struct DimSummary {
     /// Its name.
     pub name: String,
-    /// Bytes sent over its links.
-    pub bytes: u64,
-    /// Bytes over what its links could have carried in the whole run, 0 to 1; no link counts for more than it can carry.
+    /// Bytes that its links carried: a message counts once on each link that it takes.
+    pub carried_bytes: u64,
+    /// Carried bytes over what its links could have carried in the whole run, 0 to 1; no link counts for more than it can carry.
     pub utilization: f64,
-    /// Bytes over what its links could have carried while it had something to send, 0 to 1.
+    /// Carried bytes over what its links could have carried while it had something to send, 0 to 1.
     pub utilization_while_busy: f64,
-    /// Fraction of the run in which its busiest link was sending.
-    pub busiest_link_busy: f64,
-    /// That link, as text such as `NPU 3 -> NPU 4`.
+    /// Fraction of the run in which its busiest link was sending; absent where messages passed some of its links side by side, as
+    /// `analytical` lets them inside the network: these have no times of their own.
+    pub busiest_link_busy: Option<f64>,
+    /// That link, as text such as `NPU 3 -> NPU 4`; where times are absent, the one that carried most for its rate.
     pub busiest_link: String,
 }
 
@@ -303,7 +304,7 @@ pub struct Summary {
     pub jobs: Vec<JobSummary>,
     /// Messages delivered.
     pub messages: u64,
-    /// Bytes sent.
+    /// Bytes sent: each message counts once, whatever links it takes.
     pub bytes: u64,
     /// Events that the engine handled.
     pub events: u64,

@@ -119,10 +119,18 @@ pub(crate) fn quantity(
         };
         error(format!("`{unit}` is not a unit of {what}"), help)
     })?;
-    let (digits, scale) = decimal(number).ok_or_else(|| {
-        error(format!("`{number}` is not a number"), format!("write it like \"{example}\""))
-    })?;
-    to_base(digits, scale, factor).map_err(|problem| error(problem, format!("write it like \"{example}\"")))
+    let like = || format!("write it like \"{example}\"");
+    let (digits, scale) =
+        decimal(number).ok_or_else(|| error(format!("`{number}` is not a number"), like()))?;
+    to_base(&digits, scale, factor).map_err(|problem| match problem {
+        NoWhole::TooLarge => {
+            let help = format!("the largest {what} is {}{unit}", largest(factor));
+            error(format!("too large for a {what}"), help)
+        }
+        NoWhole::TooFine => {
+            error("finer than the smallest unit (1 ps, 1 B, 1 b/s, 1 FLOP)".to_owned(), like())
+        }
+    })
 }
 
 /// Whether the character at `at` belongs to an exponent such as `1e-3` (and not to a unit that starts with E).
@@ -195,38 +203,76 @@ fn bit_or_byte(unit: &str, lower: &str) -> Option<char> {
     if cases || unit.ends_with("bps") { unit.chars().rfind(|c| matches!(c, 'b' | 'B')) } else { None }
 }
 
-/// `"12.5e3"` as `(125, 2)`: digits and the power of ten that multiplies them.
-fn decimal(text: &str) -> Option<(u128, i32)> {
+/// `"12.5e3"` as `("125", 2)`: digits without zeros around them, and the power of ten that multiplies them.
+fn decimal(text: &str) -> Option<(String, i64)> {
     let (mantissa, exponent) = match text.split_once('e') {
-        Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().ok().filter(|e| e.abs() <= 30)?),
+        Some((mantissa, exponent)) => (mantissa, power(exponent)?),
         None => (text, 0),
     };
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
     if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
         return None;
     }
-    let fraction = fraction.trim_end_matches('0');
     let digits = format!("{whole}{fraction}");
-    if digits.len() > 30 {
+    let shorter = digits.trim_end_matches('0');
+    let zeros = digits.len() - shorter.len();
+    Some((shorter.trim_start_matches('0').to_owned(), exponent - fraction.len() as i64 + zeros as i64))
+}
+
+/// An exponent of ten; one that is beyond all bounds is as good as a million.
+fn power(text: &str) -> Option<i64> {
+    let (sign, digits) = match text.strip_prefix('-') {
+        Some(digits) => (-1, digits),
+        None => (1, text.strip_prefix('+').unwrap_or(text)),
+    };
+    if digits.is_empty() || !digits.bytes().all(|digit| digit.is_ascii_digit()) {
         return None;
     }
-    Some((digits.parse().ok()?, exponent - fraction.len() as i32))
+    Some(sign * digits.parse().unwrap_or(i64::MAX).min(1_000_000))
+}
+
+/// Why a number of units is no whole number of base units.
+enum NoWhole {
+    TooLarge,
+    TooFine,
 }
 
 /// `digits * 10^scale * num/den` as a whole number of base units.
-fn to_base(digits: u128, scale: i32, (num, den): (u128, u128)) -> Result<u64, String> {
-    let too_large = || "too large to be held".to_owned();
-    let product = digits.checked_mul(num).ok_or_else(too_large)?;
-    let ten = |power: u32| 10u128.checked_pow(power).ok_or_else(too_large);
-    let (product, den) = if scale >= 0 {
-        (product.checked_mul(ten(scale as u32)?).ok_or_else(too_large)?, den)
-    } else {
-        (product, den.checked_mul(ten(scale.unsigned_abs())?).ok_or_else(too_large)?)
-    };
-    if product % den != 0 {
-        return Err("finer than the smallest unit (1 ps, 1 B, 1 b/s, 1 FLOP)".to_owned());
+fn to_base(digits: &str, scale: i64, (num, den): (u128, u128)) -> Result<u64, NoWhole> {
+    if digits.is_empty() {
+        return Ok(0);
     }
-    u64::try_from(product / den).map_err(|_| too_large())
+    let exact = || {
+        let product = digits.parse::<u128>().ok()?.checked_mul(num)?;
+        let ten = 10u128.checked_pow(u32::try_from(scale.unsigned_abs()).ok()?)?;
+        if scale >= 0 {
+            Some((product.checked_mul(ten)?, den))
+        } else {
+            Some((product, den.checked_mul(ten)?))
+        }
+    };
+    match exact() {
+        Some((product, den)) if product / den > u128::from(u64::MAX) => Err(NoWhole::TooLarge),
+        Some((product, den)) if product % den != 0 => Err(NoWhole::TooFine),
+        Some((product, den)) => u64::try_from(product / den).map_err(|_| NoWhole::TooLarge),
+        // More digits than base units have: before the point it is too large, behind it too fine.
+        None => {
+            let magnitude = (digits.len() as i64 + scale) as f64 + (num as f64 / den as f64).log10();
+            Err(if magnitude > 19.0 { NoWhole::TooLarge } else { NoWhole::TooFine })
+        }
+    }
+}
+
+/// The largest number of units that can be held, to four digits, rounded down.
+fn largest((num, den): (u128, u128)) -> String {
+    let most = u128::from(u64::MAX) * den / num;
+    let cut = most.checked_ilog10().unwrap_or(0).saturating_sub(3);
+    let digits = most / 10u128.pow(cut);
+    if cut == 0 {
+        return digits.to_string();
+    }
+    let text = format!("{}.{:03}", digits / 1000, digits % 1000);
+    format!("{}e{}", text.trim_end_matches('0').trim_end_matches('.'), cut + 3)
 }
 
 #[cfg(test)]
@@ -269,9 +315,29 @@ mod tests {
         );
         assert_eq!(error("NaN"), "`NaN`: not a rate; write a number and a unit, such as \"100Gb/s\"");
         assert_eq!(error("1.2.3Gb/s"), "`1.2.3Gb/s`: `1.2.3` is not a number; write it like \"100Gb/s\"");
-        assert!(error("999999999999Tb/s").contains("too large"));
+        let too_large = "too large for a rate; the largest rate is";
+        assert_eq!(error("999999999999Tb/s"), format!("`999999999999Tb/s`: {too_large} 1.844e7Tb/s"));
+        assert_eq!(error("1e40GB/s"), format!("`1e40GB/s`: {too_large} 2.305e9GB/s"));
+        assert_eq!(
+            error("1e99999999999999999999b/s"),
+            format!("`1e99999999999999999999b/s`: {too_large} 1.844e19b/s")
+        );
         assert!("0.1ps".parse::<Time>().unwrap_err().to_string().contains("finer than"));
-        assert!("1e99s".parse::<Time>().is_err());
+        for (text, most) in [("1e99s", "1.844e7s"), ("40000000s", "1.844e7s"), ("1e20ps", "1.844e19ps")] {
+            let problem = text.parse::<Time>().unwrap_err().to_string();
+            assert_eq!(problem, format!("`{text}`: too large for a time; the largest time is {most}"));
+            assert!(most.parse::<Time>().is_ok());
+        }
+        let long = format!("{}GB", "9".repeat(60));
+        assert!(long.parse::<Bytes>().unwrap_err().to_string().contains("the largest size is 1.844e10GB"));
+        assert!("30EB".parse::<Bytes>().unwrap_err().to_string().ends_with("the largest size is 18EB"));
+        for fine in ["1e-99s", "1.0000000000000000000000000000000000001s", "1e-99999999999999999999s"] {
+            let problem = fine.parse::<Time>().unwrap_err().to_string();
+            assert!(problem.contains("finer than"), "{problem}");
+        }
+        assert_eq!("0e99s".parse(), Ok(Time(0)));
+        assert_eq!("100000000000000000000000000000000000000e-35s".parse(), Ok(Time(1_000_000_000_000_000)));
+        assert!("1e+s".parse::<Time>().is_err());
         assert!("".parse::<Time>().is_err());
         assert!("µ".parse::<Time>().is_err());
     }

@@ -39,17 +39,18 @@ enum Change {
 }
 
 impl Change {
-    /// As a scenario says it.
+    /// As `--set` takes it.
     fn said(self) -> String {
-        match self {
-            Self::Zero(stage) => format!("zero: {stage}"),
-            Self::Recompute(Recompute::Selective) => "recompute: selective".to_owned(),
-            Self::Recompute(_) => "recompute: full".to_owned(),
-            Self::Sequence => "sequence: true".to_owned(),
-            Self::Batch(batch) => format!("batch_per_npu: {batch}"),
-            Self::Model(degree) => format!("model: {degree}"),
-            Self::Pipeline(stages) => format!("pipeline: {stages}"),
-        }
+        let (key, value) = match self {
+            Self::Zero(stage) => ("parallel.zero", stage.to_string()),
+            Self::Recompute(Recompute::Selective) => ("parallel.recompute", "selective".to_owned()),
+            Self::Recompute(_) => ("parallel.recompute", "full".to_owned()),
+            Self::Sequence => ("parallel.sequence", "true".to_owned()),
+            Self::Batch(batch) => ("batch_per_npu", batch.to_string()),
+            Self::Model(degree) => ("parallel.model", degree.to_string()),
+            Self::Pipeline(stages) => ("parallel.pipeline", stages.to_string()),
+        };
+        format!("`workload.{key}={value}`")
     }
     /// Changes of one kind are alternatives.
     const fn kind(self) -> u8 {
@@ -129,7 +130,7 @@ pub fn fits(asked: &Asked<'_>, found: &[Footprint], capacity: Bytes) -> Result<(
             .iter()
             .map(|(changes, total)| {
                 let changes: Vec<String> = changes.iter().map(|change| change.said()).collect();
-                format!("`{}` ({})", changes.join(", "), said(*total))
+                format!("{} ({})", changes.join(" and "), said(*total))
             })
             .collect();
         format!("it fits with {}", said.join("; or "))
@@ -331,8 +332,8 @@ mod tests {
         assert_eq!(
             refused.help.as_deref(),
             Some(
-                "it fits with `zero: 1` (68.36 KiB); or `recompute: full` (76.56 KiB); or `batch_per_npu: 4` (85.94 KiB); or \
-                 `model: 2` (54.69 KiB)"
+                "it fits with `workload.parallel.zero=1` (68.36 KiB); or `workload.parallel.recompute=full` (76.56 KiB); or \
+                 `workload.batch_per_npu=4` (85.94 KiB); or `workload.parallel.model=2` (54.69 KiB)"
             )
         );
     }
@@ -341,7 +342,8 @@ mod tests {
     fn changes_are_put_together_where_none_is_enough() {
         let help = |capacity| refusal(capacity, &Parallel::default()).unwrap().help.unwrap();
         // Two copies of a quarter each: 4 kB, half of 12 kB, and a quarter of 48 kB.
-        assert!(help(25_000).starts_with("it fits with `zero: 1, model: 4` (21.48 KiB); or `zero: 2, batch"));
+        let expected = "it fits with `workload.parallel.zero=1` and `workload.parallel.model=4` (21.48 KiB); or `workload.p";
+        assert!(help(25_000).starts_with(expected), "{}", help(25_000));
         assert!(help(10).starts_with("no 3 changes together make it fit"), "{}", help(10));
     }
 
@@ -389,9 +391,9 @@ mod tests {
         assert_eq!(found[0].total(), Bytes(41_000));
         let help = fits(&asked, &found, Bytes(12_000)).unwrap_err().help.unwrap();
         assert!(
-            help.starts_with("it fits with `recompute: selective, sequence: true` (10.74 KiB); or"),
+            help.starts_with("it fits with `workload.parallel.recompute=selective` and `workload.parallel.sequence=true` (10.74 KiB); or"),
             "{help}"
         );
-        assert!(help.contains("`recompute: full`"), "{help}");
+        assert!(help.contains("`workload.parallel.recompute=full`"), "{help}");
     }
 }

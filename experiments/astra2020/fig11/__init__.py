@@ -50,7 +50,7 @@ def measure(runner: Runner) -> Findings:
     )
     for system, algorithm in VARIANTS:
         result = collective(runner, *_case("all_reduce", largest, system, algorithm))
-        between = sum(dim.bytes for dim in result.summary.dims if dim.name != "local")
+        between = sum(dim.carried_bytes for dim in result.summary.dims if dim.name != "local")
         dimension, busy = _busiest(result)
         links.add(system, algorithm, between, result.summary.total_time_s, dimension, busy)
     return Findings([times, links], [_order(times, links), _traffic(links)])
@@ -62,8 +62,9 @@ def _case(kind: str, bytes_: int, system: str, algorithm: str) -> Case:
 
 def _busiest(result: Result) -> tuple[str, float]:
     """The dimension whose links send for the largest part of the time, and that part."""
-    most = max(result.summary.dims, key=lambda dim: dim.busiest_link_busy)
-    return most.name, most.busiest_link_busy
+    busy = [(dim.busiest_link_busy or 0.0, dim.name) for dim in result.summary.dims]
+    most, name = max(busy, key=lambda each: each[0])
+    return name, most
 
 
 def _range(ratios: list[float]) -> str:

@@ -70,7 +70,7 @@ def _growth(runner: Runner, times: Table) -> Verdict:
     for system in SYSTEMS:
         result = collective(runner, TORUS, "all_reduce", tried[-1], {"fabric.torus": system})
         vertical, horizontal = (
-            next(dim.busiest_link_busy for dim in result.summary.dims if dim.name == name)
+            next(dim.busiest_link_busy or 0.0 for dim in result.summary.dims if dim.name == name)
             for name in ("vertical", "horizontal")
         )
         busy.append(f"{system} {percent(vertical)} and {percent(horizontal)}")

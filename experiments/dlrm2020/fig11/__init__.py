@@ -156,7 +156,7 @@ def _reduce(runs: Sequence[Training], raw: Table) -> Verdict:
     for name in names:
         shortest[min(SYSTEMS, key=lambda system: _times(raw, system, [name])[0])] += 1
     links = ", ".join(
-        f"{run.system} {size(sum(dim.bytes for dim in run.result.summary.dims if dim.name == 'scale_out'))}"
+        f"{run.system} {size(sum(dim.carried_bytes for dim in run.result.summary.dims if dim.name == 'scale_out'))}"
         for run in runs
     )
     return REDUCE.judged(

@@ -6,6 +6,8 @@ import json
 import os
 import sys
 from functools import cache
+from shutil import get_terminal_size
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, TextIO
 
 from syncline import _core
@@ -93,9 +95,29 @@ def say(text: str) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
+def folded(diagnostic: Diagnostic, width: int) -> Diagnostic:
+    """The diagnostic with notes and help in lines that a terminal of so many columns holds, broken between words."""
+    line = diagnostic["place"]["line"] if "place" in diagnostic else 0
+    # "   |" is as wide as the number of the line; notes begin behind it.
+    room = max(width, NARROWEST) - len(f"{line or ''} = help: ")
+
+    def fold(text: str) -> str:
+        return "\n".join(wrap(text, room, break_long_words=False, break_on_hyphens=False))
+
+    made = diagnostic.copy()
+    if "help" in made:
+        near = f"did you mean `{made.pop('nearest')}`? " if "nearest" in made else ""
+        made["help"] = fold(near + made["help"])
+    if "notes" in made:
+        made["notes"] = [fold(note) for note in made["notes"]]
+    return made
+
+
 def complain(diagnostics: Iterable[Diagnostic]) -> None:
-    """Tells the user what is wrong: to stderr."""
+    """Tells the user what is wrong: to stderr. Lines that a terminal does not hold are broken; files get them whole."""
     if found := list(diagnostics):
+        if sys.stderr.isatty():
+            found = [folded(each, get_terminal_size().columns) for each in found]
         say(_core.render(json.dumps(found), colour=coloured(sys.stderr)) + "\n")
 
 

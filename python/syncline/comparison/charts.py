@@ -159,7 +159,7 @@ def dimensions(found: Comparison) -> Chart | None:
         "compare_dimensions",
         "How much of the network is used",
         said,
-        "Utilisation is bytes sent over what all links of the dimension could have carried: in the whole run, and in"
+        "Utilisation is bytes carried over what all links of the dimension could have carried: in the whole run, and in"
         f" the time in which the dimension had something to send. {PAIR}",
         {
             "label": [each.name for each in found.dimensions],

@@ -38,11 +38,17 @@ class Origins:
             return diagnostic
         source, path = self.find(undotted(key))
         mark = source.mark(path) if path else None
-        if mark is None:
-            return diagnostic
         placed = diagnostic.copy()
-        placed["place"], placed["key"] = mark.place(), dotted(path)
+        if mark is not None:
+            placed["place"], placed["key"] = mark.place(), dotted(path)
+        if "help" in placed:
+            placed["help"] = placed["help"].replace("`workload.", f"`{_workload(undotted(key))}.")
         return placed
+
+
+def _workload(resolved: Path) -> str:
+    """The key of the workload that a path is in: of several jobs, each has its own."""
+    return dotted((*resolved[1:3], "workload")) if resolved[:2] == ("workload", "jobs") else "workload"
 
 
 def _written(source: Source, path: Path) -> Path:

@@ -300,9 +300,12 @@ class _Probe:
         asked = {**kept, **changed, "compute": {"model": "given"}}
         key = json.dumps(asked, sort_keys=True)
         if key not in self.known:
-            summary = _run(self.loaded, asked).summary
-            total = summary.total_time_s
-            self.known[key] = Probed(total, {dim.name: dim.busiest_link_busy * total for dim in summary.dims})
+            result = _run(self.loaded, asked)
+            links = result.table("links")
+            busy: dict[str, float] = {}
+            for name, time in zip(links["dimension"], links["busy_s"], strict=True):
+                busy[name] = max(busy.get(name, 0.0), time)
+            self.known[key] = Probed(result.summary.total_time_s, busy)
         return self.known[key]
 
     def per_byte(self, rates: Sequence[int]) -> tuple[float, ...]:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from syncline.report import subject
 from syncline.report.bar import bar
-from syncline.report.layers import layers
+from syncline.report.layers import layers, of_blocks
 from syncline.report.quantity import percent, scaled, time
 from syncline.report.sets import plans, sets
 from syncline.report.table import bare
@@ -86,7 +86,8 @@ def _parts(result: Result, width: int, *, ascii_only: bool) -> Iterator[Renderab
         yield ""
         if summary.compute_s > 0:
             each = ("per step of its job" if summary.jobs else "per step") if summary.iterations else "so far"
-            yield Text(f"Layers, {each}, equal ones in one row; communication may overlap other work", "dim")
+            rows = "all blocks together" if of_blocks(result) else "equal ones in one row"
+            yield Text(f"Layers, {each}, {rows}; communication may overlap other work", "dim")
         yield details
 
 
@@ -163,13 +164,13 @@ def _dimensions(summary: Summary, width: int, *, ascii_only: bool) -> Table:
     if bars:
         table.add_column("", no_wrap=True)
     table.add_column("while busy", justify="right", no_wrap=True)
-    table.add_column("sent", justify="right", no_wrap=True)
+    table.add_column("carried", justify="right", no_wrap=True)
     for dim in summary.dims:
         bound = dim.name == summary.bottleneck
         cells: list[RenderableType] = [Text(dim.name, "bold" if bound else ""), percent(dim.utilization)]
         if bars:
             cells.append(Text(bar(dim.utilization, bars, ascii_only=ascii_only), "red" if bound else "blue"))
         # What runs in no dimension of its own keeps none busy.
-        while_busy = percent(dim.utilization_while_busy) if dim.utilization_while_busy or not dim.bytes else "-"
-        table.add_row(*cells, while_busy, scaled(dim.bytes, "B"))
+        while_busy = percent(dim.utilization_while_busy) if dim.utilization_while_busy or not dim.carried_bytes else "-"
+        table.add_row(*cells, while_busy, scaled(dim.carried_bytes, "B"))
     return table

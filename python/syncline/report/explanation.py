@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from syncline import _core
 from syncline.report import subject
-from syncline.report.alike import alike, several
 from syncline.report.delays import of
 from syncline.report.drawing import describe
+from syncline.report.html.grouping import counted_kind, of_all_blocks
 from syncline.report.quantity import counted, digits, listed, percent, rate, size, time
 
 if TYPE_CHECKING:
@@ -205,15 +205,18 @@ def _waiting(result: Result) -> Iterator[str]:
         return
     whole = sum(seconds for _, seconds in rows)
     names = table["layer"]
-    # Blocks of a transformer are told once: their layers differ in numbers alone.
-    groups = alike(rows, lambda each: names[each[0]], lambda _: ())
+    # Layers of all blocks of a transformer are told together.
+    kinds: dict[str, list[tuple[int, float]]] = {}
+    for row, seconds in rows:
+        kinds.setdefault(of_all_blocks(names[row]), []).append((row, seconds))
+    groups = list(kinds.values())
     groups.sort(key=lambda group: -sum(seconds for _, seconds in group))
     shown = groups[:WAITING]
     for number, group in enumerate(shown):
         seconds, raw = (
             sum(values) for values in zip(*((each, table["communication_s"][row]) for row, each in group), strict=True)
         )
-        name = several([names[row] for row, _ in group])
+        name = counted_kind([names[row] for row, _ in group])
         text = f"{name}: {time(seconds)} a step, {percent(seconds / whole)} of the waiting"
         if raw and seconds < 0.995 * raw:
             whose = "its" if len(group) == 1 else "their"
@@ -245,13 +248,13 @@ def _network(result: Result) -> Iterator[str]:
             else ""
         )
         yield f"- {dim.name} carries {percent(dim.utilization)} of what its links could in the whole run{busy}."
-    used = [dim for dim in summary.dims if dim.busiest_link]
-    if used:
-        busiest = max(used, key=lambda dim: dim.busiest_link_busy)
+    sending = [(dim.busiest_link_busy, dim) for dim in summary.dims if dim.busiest_link_busy is not None]
+    if sending:
+        share, busiest = max(sending, key=lambda each: each[0])
         place = f" in {busiest.name}" if len(summary.dims) > 1 else ""
         yield (
-            f"The busiest link is {busiest.busiest_link}{place}: it sends {percent(busiest.busiest_link_busy)} of the"
-            " time."
+            f"The busiest link{subject.known(summary)} is {busiest.busiest_link}{place}: it sends {percent(share)} of"
+            " the time."
         )
 
 

@@ -1,15 +1,19 @@
-"""The table of layers: those that matter most, equal ones in one row, and the rest as a sum."""
+"""The table of layers: those that matter most, and the rest as a sum.
+
+Equal ones share a row; in a model of many blocks, those of one kind do.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from syncline.report.alike import alike, several
+from syncline.report.html.grouping import counted_kind, kinds, views
 from syncline.report.quantity import counted, scaled, time
 from syncline.report.table import bare
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from rich.table import Table
 
@@ -22,7 +26,8 @@ SHOWN = 8
 def layers(result: Result, width: int) -> Table | None:
     """The layers with the most exposed communication, then the most communication, then the most compute.
 
-    Those that are alike share a row, which has their sums.
+    Those that are equal share a row, which has their sums; in models of many blocks, those of one kind do
+    (:func:`of_blocks`).
     """
     columns = result.table("layers")
     names = columns["layer"]
@@ -30,8 +35,12 @@ def layers(result: Result, width: int) -> Table | None:
         return None
     keys = ("exposed_communication_s", "communication_s", "compute_s", "collective_bytes")
     layer = list(zip(names, *(columns[key] for key in keys), strict=True))
-    groups = alike(layer, lambda each: each[0], lambda each: each[1:])
-    rows = [(several([each[0] for each in group]), _sums(each[1:] for each in group), len(group)) for group in groups]
+    label: Callable[[Sequence[str]], str] = several
+    if of_blocks(result):
+        groups, label = [[layer[row] for row in kind] for kind in kinds(names)], counted_kind
+    else:
+        groups = alike(layer, lambda each: each[0], lambda each: each[1:])
+    rows = [(label([each[0] for each in group]), _sums(each[1:] for each in group), len(group)) for group in groups]
     # Sorting is stable: of equals, the first of the model comes first.
     rows.sort(key=lambda row: tuple(-value for value in row[1][:3]))
     # One more row takes no more room than "1 other layer".
@@ -53,6 +62,11 @@ def layers(result: Result, width: int) -> Table | None:
         count = sum(each for *_, each in rest)
         add(counted(count, "other layer"), _sums(values for _, values, _ in rest), "dim")
     return table
+
+
+def of_blocks(result: Result) -> bool:
+    """Whether the layers are those of many blocks, which the report draws block by block, too."""
+    return len(views(result.table("layers")["layer"])) > 1
 
 
 def _sums(rows: Iterable[tuple[float, ...]]) -> tuple[float, ...]:

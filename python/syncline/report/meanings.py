@@ -87,7 +87,7 @@ class Meaning:
     table: str
     """Its table; ``summary`` for keys of the summary."""
     name: str
-    """Its name in there; ``dims[].bytes`` for a key of each of the summary's dimensions."""
+    """Its name in there; ``dims[].carried_bytes`` for a key of each of the summary's dimensions."""
     type: str
     """What kind of values it holds: ``int``, ``float``, ``text``, ``bool``, ``list of text``, and so on."""
     meaning: str

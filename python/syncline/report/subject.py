@@ -228,6 +228,12 @@ def _port(result: Result, row: int) -> str:
     return f"{name} in {links['dimension'][links['link'].index(number)]}"
 
 
+def known(summary: Summary) -> str:
+    """Of which links the busiest is known, where it is not that of all."""
+    unknown = [dim.name for dim in summary.dims if dim.busiest_link_busy is None]
+    return f" outside {listed(unknown)}" if unknown else ""
+
+
 def overload(summary: Summary) -> str:
     """Where the network model was too quick, and by how much at least; empty where it was not."""
     found = summary.overload

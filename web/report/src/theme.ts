@@ -14,6 +14,8 @@ export interface Look {
   network: string;
   reduction: string;
   wait: string;
+  bubble: string;
+  skew: string;
   /** Forward pass, gradient of inputs, gradient of parameters. */
   parts: [string, string, string];
   /** Dimensions of the network. */
@@ -35,6 +37,8 @@ export const LIGHT: Look = {
   network: "#0072b2",
   reduction: "#009e73",
   wait: "#9aa5b1",
+  bubble: "#cc9a06",
+  skew: "#7a6bb0",
   parts: ["#009e73", "#e69f00", "#56b4e9"],
   dims: ["#009e73", "#8657a5", "#b8860b", "#3a8fb7", "#a8466b", "#5f7d1c", "#6b5b95", "#4d4d4d"],
   ramp: ["#cfe1f2", "#7fb6dc", "#2c7fb8", "#0b3d77"],
@@ -53,6 +57,8 @@ export const DARK: Look = {
   network: "#4aa3df",
   reduction: "#2fbf94",
   wait: "#76828f",
+  bubble: "#e0b93c",
+  skew: "#a597dd",
   parts: ["#2fbf94", "#f0b84a", "#8fd0f5"],
   dims: ["#2fbf94", "#b48ad6", "#d9ac3a", "#6fc0e6", "#e084a6", "#a3c65a", "#a99ad6", "#bdbdbd"],
   ramp: ["#2a4560", "#3f7fb5", "#86bfe8", "#f2f8ff"],

@@ -109,8 +109,8 @@ impl<N: Network> Writer<'_, '_, N> {
         for (&at, Before { until, pieces }) in &rank.before {
             self.push(self.at(at));
             self.push([self.past(*until), pieces.len() as u64]);
-            for &Piece { layer, axis, exposed, bubble, skew } in pieces {
-                self.push([u64::from(layer), u64::from(axis), exposed.0, bubble.0, skew.0]);
+            for &Piece { layer, axis, exposed, first, bubble, skew } in pieces {
+                self.push([u64::from(layer), u64::from(axis), exposed.0, first.0, bubble.0, skew.0]);
             }
         }
         // Lists of any length begin with it, so that two states do not read alike by chance.

@@ -14,6 +14,8 @@ pub(super) struct Ends {
     pub(super) to: NpuId,
     /// Which of several parallel ways it takes.
     pub(super) lane: u32,
+    /// Which of several jobs it is of.
+    pub(super) job: u32,
     /// Class of priority.
     pub(super) class: u32,
     pub(super) weight: u32,

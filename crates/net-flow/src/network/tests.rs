@@ -31,6 +31,7 @@ fn transfer(id: u32, from: u32, to: u32) -> Transfer {
         lane: 0,
         bytes,
         key: u64::from(id),
+        job: 0,
         owner: Owner::UNKNOWN,
         origin: syncline_engine::Origin::UNKNOWN,
     }

@@ -45,6 +45,9 @@ struct Round {
     latency: u64,
 }
 
+/// Most rounds of different distances round a ring that are added up one by one.
+const DISTANCES: u32 = 1 << 13;
+
 /// Longest time of a message, in picoseconds: sums of a few such times do not overflow.
 const LONGEST: u64 = u64::MAX >> 8;
 
@@ -205,7 +208,15 @@ impl Case<'_> {
             Round { times, busy: busy.max(combine), latency: self.latency(distance) + combine }
         };
         match self.network.wiring {
-            Wiring::Ring { .. } => (1..self.ranks).map(|distance| round(distance, 1)).collect(),
+            Wiring::Ring { .. } => {
+                // Where there are more, the middle one stands for its neighbours.
+                let together = (self.ranks - 1).div_ceil(DISTANCES);
+                let of = |first: u32| {
+                    let count = together.min(self.ranks - first);
+                    round(first + (count - 1) / 2, count.into())
+                };
+                (1..self.ranks).step_by(together as usize).map(of).collect()
+            }
             _ => vec![round(2.min(self.ranks - 1), u64::from(self.ranks - 1))],
         }
     }
@@ -297,6 +308,33 @@ impl Case<'_> {
 mod tests {
     use super::*;
     use crate::choice::Chunking;
+
+    /// Of a ring of millions of ranks, the rounds are taken together, and their sum is that of the closed form.
+    #[test]
+    fn a_large_ring_has_few_rounds() {
+        let network = Network {
+            wiring: Wiring::Ring { both: false },
+            rate: Rate::from_bytes_per_s(1_000_000_000_000),
+            count: 1,
+            latency: Time::from_ns(1),
+            overhead: Time::ZERO,
+            gap: Time::ZERO,
+            reduction: None,
+            buffer: None,
+        };
+        for ranks in [2u32, 3, DISTANCES, DISTANCES + 1, DISTANCES + 2, 100_000, (1 << 24) - 1, 1 << 24] {
+            let bytes = Bytes(u64::from(ranks));
+            let (kind, chunking) = (CollectiveKind::AllToAll, Chunking::Fixed(Pieces::ONE));
+            let work = Work { kind, ranks, bytes, chunking, network: &network };
+            let case = Case { kind, ranks, chunk: bytes.0, pieces: Pieces::ONE, network: &network };
+            assert!(case.one_by_one().len() <= DISTANCES as usize, "{ranks}");
+            assert_eq!(case.one_by_one().iter().map(|round| round.times).sum::<u64>(), u64::from(ranks - 1));
+            // One byte to each rank, over as many links as it is away: 1 ns and 1 ps for each link.
+            let links = u64::from(ranks) * u64::from(ranks - 1) / 2;
+            let (found, closed) = (estimate(Candidate::Ring, &work).unwrap().whole.0, links * 1001);
+            assert!(found.abs_diff(closed) <= closed / 1000, "{ranks}: {found} and {closed}");
+        }
+    }
 
     /// Thakur, Rabenseifner and Gropp (2005), sections 4.1 to 4.5, for a single chunk: `alpha` per message, `beta` per byte,
     /// `gamma` per byte combined.

@@ -2,21 +2,10 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
-use syncline_timeline::{Span, Track};
+use syncline_timeline::Span;
 
 /// Where a span is drawn: rank, place of its track within the rank, lane within the track.
 pub(super) type Place = (u32, u32, u32);
-
-/// From top to bottom: compute, exposed communication, communication, memory, then one a dimension.
-pub(super) fn order(track: Track) -> u32 {
-    match track {
-        Track::Compute => 0,
-        Track::Exposed => 1,
-        Track::Communication => 2,
-        Track::Memory => 3,
-        Track::Dimension(dim) => 4 + u32::from(dim),
-    }
-}
 
 /// The order in which spans are drawn: by start, then by end, then as they were recorded.
 pub(super) fn sorted(spans: &[Span]) -> Vec<u32> {
@@ -58,7 +47,7 @@ pub(super) fn places(spans: &[Span], sorted: &[u32]) -> Vec<Place> {
     let mut tracks: BTreeMap<(u32, u32), Lanes> = BTreeMap::new();
     let place = |&at: &u32| {
         let span = &spans[at as usize];
-        let (rank, track) = (span.rank.0, order(span.track));
+        let (rank, track) = (span.rank.0, span.track.place());
         let lanes = tracks.entry((rank, track)).or_default();
         (rank, track, lanes.take(span.start.0, span.end.0.max(span.start.0)))
     };

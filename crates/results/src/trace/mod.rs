@@ -1,7 +1,7 @@
 //! Spans as a Perfetto trace (the `TrackEvent` protocol buffers), for <https://ui.perfetto.dev> and its SQL.
 //!
-//! - Every traced rank is a process named `rank N`. Its tracks are threads: `compute`, `exposed communication`,
-//!   `communication`, `memory`, and one for each dimension by name. Spans of a track that overlap are spread over
+//! - Every traced rank is a process named `rank N`. Its tracks are threads: those of [`syncline_timeline::Track::OWN`],
+//!   and one for each dimension by name. Spans of a track that overlap are spread over
 //!   lanes: `communication`, `communication 2`, ...
 //! - Times are simulated time in nanoseconds: picoseconds are rounded to the nearest, halves up. A span that is
 //!   shorter than that may have no length; spans that touch still touch.
@@ -23,7 +23,7 @@ mod wire;
 
 use packet::Name;
 use std::collections::BTreeMap;
-use syncline_timeline::{Counter, Span, Spans};
+use syncline_timeline::{Counter, Span, Spans, Track};
 use wire::Message;
 
 /// The largest trace by default. Perfetto's web page holds a trace in memory several times over.
@@ -241,10 +241,10 @@ impl<'a> Drawing<'a> {
     }
 
     fn track_name(&self, (_, track, lane): lanes::Place) -> String {
-        let name = match packet::CATEGORIES.get(track as usize) {
-            Some(name) if track < 4 => (*name).to_owned(),
-            _ => {
-                let dim = (track - 4) as usize;
+        let name = match Track::OWN.get(track as usize) {
+            Some(&(_, name)) => name.to_owned(),
+            None => {
+                let dim = track as usize - Track::OWN.len();
                 let name = self.spans.dims.get(dim).filter(|name| !name.is_empty());
                 name.cloned().unwrap_or_else(|| format!("dimension {dim}"))
             }
@@ -275,8 +275,7 @@ impl<'a> Drawing<'a> {
         let spans = if left_out == 1 { "span" } else { "spans" };
         let text = format!("trace was cut: {left_out} {spans} left out");
         packet::global(trace, self.note_track(), "trace was cut");
-        let category = packet::CATEGORIES.len() as u64;
-        packet::begin(trace, (start, self.note_track()), category, &Name::Text(&text), 0, &[]);
+        packet::begin(trace, (start, self.note_track()), packet::NOTE, &Name::Text(&text), 0, &[]);
     }
 
     fn note_end(&self, trace: &mut Message) {

@@ -5,6 +5,7 @@
 //! [`value`] a value of a counter.
 
 use super::wire::Message;
+use syncline_timeline::Track;
 
 /// All packets come from one writer, as far as Perfetto is concerned.
 const SEQUENCE: u64 = 1;
@@ -17,13 +18,17 @@ const EXPLICIT: u64 = 3;
 /// Number of the one debug annotation, `bytes`.
 const BYTES: u64 = 1;
 
-/// The kinds of work, in the order of their numbers from 1.
-pub(super) const CATEGORIES: [&str; 6] =
-    ["compute", "exposed communication", "communication", "memory", "dimension", "note"];
+/// The kinds of work, in the order of their numbers from 1: those of [`Track::OWN`], then two more.
+pub(super) fn categories() -> impl Iterator<Item = &'static str> {
+    Track::OWN.into_iter().map(|(_, name)| name).chain(["dimension", "note"])
+}
 
-/// The number of a slice's category.
-pub(super) fn category(track_order: u32) -> u64 {
-    u64::from(track_order.min(4)) + 1
+/// The number of the category of slices that are notes.
+pub(super) const NOTE: u64 = Track::OWN.len() as u64 + 2;
+
+/// The number of the category of slices on a track at this place.
+pub(super) fn category(place: u32) -> u64 {
+    u64::from(place.min(Track::OWN.len() as u32)) + 1
 }
 
 fn packet(trace: &mut Message, fill: impl FnOnce(&mut Message)) {
@@ -51,7 +56,7 @@ pub(super) fn names(trace: &mut Message, entries: &[u8]) {
         packet.uint(13, CLEARED);
         packet.uint(87, 1);
         packet.message(12, |data| {
-            for (iid, name) in (1..).zip(CATEGORIES) {
+            for (iid, name) in (1..).zip(categories()) {
                 named(data, 1, iid, name);
             }
             data.append(entries);

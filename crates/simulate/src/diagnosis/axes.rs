@@ -4,9 +4,11 @@ use super::parts::passes_work_on;
 use crate::prepare::Prepared;
 use crate::report::PS;
 use crate::scenario::{Scenario, Workload};
+use std::collections::BTreeSet;
 use syncline_engine::Record;
 use syncline_engine::record::RankRecord;
-use syncline_timeline::{AxisSummary, Ended, Summary};
+use syncline_timeline::{AxisSummary, Ended, Span, Summary, Track};
+use syncline_units::{Bytes, NpuId, RankId};
 
 /// Says in the summary what ranks wait for: exposed communication by axis, bubble, skew, and what is left.
 ///
@@ -24,11 +26,7 @@ pub(crate) fn waits(summary: &mut Summary, scenario: &Scenario, prepared: &Prepa
         _ => 0,
     };
     let (mut bubble, mut skew) = (sum(|rank| rank.bubble.0), sum(|rank| rank.skew.0));
-    if passes_work_on(prepared) {
-        bubble += after;
-    } else {
-        skew += after;
-    }
+    *(if at_end(prepared) == Track::Bubble { &mut bubble } else { &mut skew }) += after;
     let waits = sum(|rank| rank.compute.0)
         + sum(|rank| rank.exposed_communication.0)
         + sum(|rank| rank.exposed_memory.0)
@@ -47,6 +45,40 @@ pub(crate) fn waits(summary: &mut Summary, scenario: &Scenario, prepared: &Prepa
         .filter(|&(_, &exposed)| exposed > 0)
         .map(|(name, &exposed)| AxisSummary { name, exposed_communication_s: mean(exposed) })
         .collect();
+}
+
+/// What the time is after which a rank of a single job has done its own last task.
+fn at_end(prepared: &Prepared) -> Track {
+    if passes_work_on(prepared) { Track::Bubble } else { Track::Skew }
+}
+
+/// Adds to the spans of traced ranks what [`waits`] says of the time after each one's last task. Nothing is added where spans
+/// are missing, beyond `most` of them, or to a job without compute.
+pub(crate) fn trace_ends(prepared: &Prepared, record: &mut Record, most: u64) {
+    let computes = record.ranks.iter().any(|rank| !rank.compute.is_zero());
+    if !computes || record.ended != Ended::Finished || !prepared.parts.is_empty() || record.spans.left_out > 0
+    {
+        return;
+    }
+    let spans = &mut record.spans;
+    let ranks: BTreeSet<u32> = spans.spans.iter().map(|span| span.rank.0).collect();
+    let label = spans.labels.len() as u32;
+    let before = spans.spans.len();
+    for rank in ranks {
+        let start = record.ranks[prepared.symmetry.class(NpuId(rank)) as usize].finish;
+        if start >= record.finish {
+            continue;
+        }
+        if spans.spans.len() as u64 >= most {
+            spans.left_out += 1;
+        } else {
+            let (rank, track, end) = (RankId(rank), at_end(prepared), record.finish);
+            spans.spans.push(Span { rank, track, start, end, label, bytes: Bytes(0) });
+        }
+    }
+    if spans.spans.len() > before {
+        spans.labels.push("waits for the other ranks to end".to_owned());
+    }
 }
 
 /// Whether messages outside collectives are those of stages.

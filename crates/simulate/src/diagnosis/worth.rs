@@ -41,13 +41,15 @@ impl<'a> Worth<'a> {
     pub(super) fn new(
         parts: &'a [PathPart],
         summary: &'a Summary,
+        busy: &[f64],
         prepared: &'a Prepared,
         record: &'a Record,
     ) -> Self {
         let compute = record.ranks.iter().map(|rank| rank.compute).max().unwrap_or_default();
         let thousandths = |share: f64| (1000.0 * share).clamp(0.0, 1000.0) as u32;
         let of_run = |time: f64| if summary.total_time_s > 0.0 { time / summary.total_time_s } else { 0.0 };
-        let links = summary.dims.iter().map(|tier| (tier.name.as_str(), thousandths(tier.busiest_link_busy)));
+        let links =
+            summary.dims.iter().zip(busy).map(|(tier, &busy)| (tier.name.as_str(), thousandths(busy)));
         let busy = [(COMPUTE, thousandths(of_run(compute.as_s())))].into_iter().chain(links).collect();
         let tiers = prepared.fabric.parts().tiers.iter().map(|tier| tier.name.clone()).collect();
         Self { parts, path: &record.path, tiers, busy }

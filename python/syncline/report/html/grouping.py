@@ -74,6 +74,22 @@ def kind_of(layer: str) -> str:
     return found["rest"] if found else layer
 
 
+def of_all_blocks(layer: str) -> str:
+    """``block*.mlp1`` of ``block12.mlp1``; a layer without a block is a kind of its own."""
+    found = _BLOCK.fullmatch(layer)
+    return f"{re.sub(r'[0-9]+', '*', found['block'])}.{found['rest']}" if found else layer
+
+
+def kinds(layers: Sequence[str]) -> list[list[int]]:
+    """The rows of each kind of layer, those of all blocks together."""
+    return [group.rows for group in _grouped(layers, of_all_blocks)]
+
+
+def counted_kind(layers: Sequence[str]) -> str:
+    """What layers of one kind are called: ``embedding``, ``block*.mlp1 (80 layers)``."""
+    return layers[0] if len(layers) == 1 else f"{of_all_blocks(layers[0])} ({len(layers)} layers)"
+
+
 def _grouped(layers: Sequence[str], of: Callable[[str], str]) -> list[Group]:
     groups: dict[str, list[int]] = {}
     for row, layer in enumerate(layers):

@@ -46,8 +46,10 @@ def timeline(source: Source) -> Chart | None:
         "Overlap of compute and communication" if summary.compute_s else "What happened when",
         f"What {who} did when.{overlap}",
         "Each track is something that the rank's time goes to. Communication: whole collectives, from issue to"
-        " result. Exposed communication: compute stands still and waits. Below, one track for each dimension of the"
-        " network: when this rank moves chunks in it; chunks of one collective that overlap or touch are one block."
+        " result. Compute stands still and waits for the network (exposed communication), for a message that another"
+        " rank has not sent yet (bubble), or for a collective that another rank has not begun yet (skew); after its own"
+        " last task, for the ranks that still work. Below, one track for each dimension of the network: when this rank"
+        " moves chunks in it; chunks of one collective that overlap or touch are one block."
         " Zoom with the buttons, with + and - when the chart has the focus, or with Ctrl and the mouse wheel; drag"
         " or use the arrow keys to move. The file trace.pftrace in the results folder has every chunk, for"
         " ui.perfetto.dev.",

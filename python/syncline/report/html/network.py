@@ -9,6 +9,7 @@ from syncline.report.drawing import describe
 from syncline.report.html.chart import Chart, rounded
 from syncline.report.html.source import rows_of
 from syncline.report.quantity import counted, listed, percent, time
+from syncline.report.subject import known
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,19 +37,30 @@ def dimensions(source: Source) -> Chart | None:
     dims = source.summary.dims
     if not dims:
         return None
-    busiest = max(dims, key=lambda dim: dim.busiest_link_busy)
+    busy = [(dim.busiest_link_busy, dim.busiest_link) for dim in dims if dim.busiest_link_busy is not None]
+    busiest = max(busy, key=lambda each: each[0], default=None)
     used = max(dims, key=lambda dim: dim.utilization)
     return Chart(
         "dimensions",
         "How much of the network is used",
-        f"{used.name} is used most: {percent(used.utilization)} of what its links could carry in the whole run. The"
-        f" busiest link, {busiest.busiest_link}, sends {percent(busiest.busiest_link_busy)} of the time.",
-        "Utilisation is bytes sent over what all links of the dimension could have carried: in the whole run, and in"
-        " the time in which the dimension had something to send. A dimension that is far from full while busy loses"
-        " time to latency and dependencies, not to its rate.",
+        f"{used.name} is used most: {percent(used.utilization)} of what its links could carry in the whole run."
+        + (
+            f" The busiest link{known(source.summary)}, {busiest[1]}, sends {percent(busiest[0])} of the time."
+            if busiest
+            else ""
+        ),
+        "Utilisation is bytes carried over what all links of the dimension could have carried: in the whole run, and"
+        " in the time in which the dimension had something to send. A message counts on each link that it"
+        " takes. A dimension that is far from full while busy loses"
+        " time to latency and dependencies, not to its rate."
+        + (
+            " The network model lets messages pass links inside the network side by side, so these have no busy time."
+            if len(busy) < len(dims)
+            else ""
+        ),
         {
             "name": [dim.name for dim in dims],
-            "bytes": [dim.bytes for dim in dims],
+            "bytes": [dim.carried_bytes for dim in dims],
             "whole": [dim.utilization for dim in dims],
             "busy": [dim.utilization_while_busy for dim in dims],
             "busiest": [dim.busiest_link_busy for dim in dims],
@@ -85,7 +97,7 @@ def activity(source: Source) -> Chart | None:
         if any(lane["name"] == "compute" for lane in lanes)
         else "The network over time",
         f"Shown: the first {time(end)} of the run. {finding}",
-        f"Filled: bytes sent over the capacity of all links of the {what}, in each slice of time"
+        f"Filled: bytes carried over the capacity of all links of the {what}, in each slice of time"
         + ("; for compute, the mean share of ranks whose compute is busy" if lanes[0]["name"] == "compute" else "")
         + f". Line: the busiest link of the {what}. A {what} whose busiest link is far above its mean is loaded"
         " unevenly."
@@ -179,13 +191,13 @@ def _but_compute(table: Table) -> Any:
 
 def fabric(source: Source) -> Chart | None:
     """The fabric by load: whole where it is small, else a group of each dimension; strips of all links."""
-    table = source.table("links", "from", "to", "dimension", "rate_bytes_per_s", "sent_bytes")
+    table = source.table("links", "from", "to", "dimension", "rate_bytes_per_s", "carried_bytes")
     total = source.summary.total_time_s
     if table is None or not total:
         return None
     load = [
-        sent / (rate * total) if rate else 0.0
-        for sent, rate in zip(table["sent_bytes"], table["rate_bytes_per_s"], strict=True)
+        carried / (rate * total) if rate else 0.0
+        for carried, rate in zip(table["carried_bytes"], table["rate_bytes_per_s"], strict=True)
     ]
     sizes = _sizes(source)
     dims = list(sizes or dict.fromkeys(table["dimension"]))

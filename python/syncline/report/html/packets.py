@@ -42,8 +42,9 @@ def losses(source: Source) -> Chart | None:
         "losses",
         "Losses over time" if _lost(found) else "Congestion over time",
         _loss_finding(source, found),
-        "Filled: bytes sent over the capacity of all links of the dimension; dotted: its busiest link. Below, in each"
-        " slice of time: retransmission time-outs (RTO), in which a connection stands still until its timer runs out;"
+        "Filled: bytes carried over the capacity of all links of the dimension; dotted: its busiest link. Below, in"
+        " each slice of time: retransmission time-outs (RTO), in which a connection stands still until its timer runs"
+        " out;"
         " segments that were sent again; packets that found no room in a queue or were dropped early; packets that a"
         " queue marked (ECN), which makes senders slow down; and times that a port was told to pause (priority flow"
         " control). Time-outs and segments belong to the highest dimension on the way of their connection. Where"

@@ -5,17 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from syncline.report.html.chart import Chart, rounded
-from syncline.report.html.stages import FORWARD, UPDATE, Stage, degree, names, passes
+from syncline.report.html.stages import BUBBLE, EXPOSED, FORWARD, KINDS, SKEW, UPDATE, Stage, degree, names, passes
 from syncline.report.quantity import counted, percent, time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from syncline.report.html.source import Source
-
-KINDS = ("forward", "backward", "update", "exposed communication", "bubble")
-"""What a block is: a pass, by its number in :mod:`~syncline.report.html.stages`, or a wait."""
-_EXPOSED, _BUBBLE = 3, 4
 
 _FINEST = 4_000
 """Waits that are closer than this part of the whole time are one block: they could not be told apart."""
@@ -34,7 +30,7 @@ def pipeline(source: Source) -> Chart | None:
     blocks: list[tuple[int, int, int, int, int]] = []
     sums: list[list[float]] = []
     for row, stage in enumerate(stages):
-        own, spent = _blocks(stage, until, micro_batches, idle_at_end=not cut)
+        own, spent = _blocks(stage, until, micro_batches)
         blocks += [(row, *block) for block in own]
         sums.append([each * 1e-12 for each in spent])
     called = names(stages, number)
@@ -43,10 +39,10 @@ def pipeline(source: Source) -> Chart | None:
         "The pipeline, stage by stage",
         _finding(called, sums, until * 1e-12),
         "A row is one traced rank of a stage. Blocks are its forward and backward passes, numbered by micro-batch, with"
-        " the communication within them; recomputation counts as backward. Below them, exposed communication: compute"
-        " stands still and waits for a collective of its own stage. A bubble is a wait for a message of another stage,"
-        " or for the end of the step. Waits too close together to be told apart are drawn as one; the table has their"
-        " sums.",
+        " the communication and the updates within them; recomputation counts as backward. Below them is what compute"
+        " waits for. Exposed communication: the network. Bubble: another stage has not sent its message yet, or still"
+        " works when this one is done. Skew: another rank has not begun a collective yet. Waits too close together to"
+        " be told apart are drawn as one; the table has the time of each kind.",
         {
             "stages": called,
             "ranks": [stage.rank for stage in stages],
@@ -65,13 +61,14 @@ def pipeline(source: Source) -> Chart | None:
 
 
 def _finding(names: Sequence[str], sums: Sequence[Sequence[float]], whole: float) -> str:
-    bubbles = [each[_BUBBLE] / whole for each in sums]
+    bubbles = [each[BUBBLE] / whole for each in sums]
     most = max(range(len(names)), key=bubbles.__getitem__)
-    exposed = sum(each[_EXPOSED] for each in sums) / len(sums) / whole
+    exposed = sum(each[EXPOSED] for each in sums) / len(sums) / whole
+    skew = sum(each[SKEW] for each in sums) / len(sums) / whole
+    late = f", and {percent(skew)} skew" if skew > 0 else ""
     return (
-        f"In {time(whole)}, stages wait for each other {percent(sum(bubbles) / len(bubbles))} of the time on average,"
-        f" {names[most]} most of all ({percent(bubbles[most])}). For communication within their stage they wait"
-        f" {percent(exposed)}."
+        f"Of {time(whole)}, {percent(sum(bubbles) / len(bubbles))} is bubble on average, most of it in {names[most]}"
+        f" ({percent(bubbles[most])}). Another {percent(exposed)} is exposed communication{late}."
     )
 
 
@@ -85,9 +82,7 @@ def _notes(source: Source, drawn: int, number: int, cut_s: float | None) -> Iter
         )
 
 
-def _blocks(
-    stage: Stage, until: int, micro_batches: int, *, idle_at_end: bool
-) -> tuple[list[tuple[int, int, int, int]], list[int]]:
+def _blocks(stage: Stage, until: int, micro_batches: int) -> tuple[list[tuple[int, int, int, int]], list[int]]:
     """Kind, start, end and micro-batch of what is drawn of a stage; and the time that it spent on each kind."""
     runs = passes(stage.compute)
     sums = [0] * len(KINDS)
@@ -96,13 +91,12 @@ def _blocks(
     starts = sorted({run.least for run in runs if run.kind == FORWARD})
     for run in runs:
         sums[run.kind] += run.busy
+        sums[UPDATE] += run.updates
         # Of several parts of the model on one stage, each counts its own micro-batches.
         part = max((start for start in starts if start <= run.least), default=0)
         number = counts[run.kind, part] = counts.get((run.kind, part), 0) + 1
         found.append((run.kind, run.start, run.end, 0 if run.kind == UPDATE else (number - 1) % micro_batches + 1))
-    waits = [(_BUBBLE if end in stage.received else _EXPOSED, start, end) for start, end in sorted(stage.waits)]
-    if idle_at_end and stage.end < until:
-        waits.append((_BUBBLE, stage.end, until))
+    waits = [(kind, start, end) for start, end, kind in sorted(stage.waits)]
     for kind, start, end in waits:
         sums[kind] += end - start
     return [*found, *_joined(waits, until // _FINEST)], sums

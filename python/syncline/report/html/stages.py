@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,10 @@ if TYPE_CHECKING:
 
 FORWARD, BACKWARD, UPDATE = range(3)
 """Passes."""
+EXPOSED, BUBBLE, SKEW = range(3, 6)
+"""Waits."""
+KINDS = ("forward", "backward", "update", "exposed communication", "bubble", "skew")
+"""What passes and waits are called, by number; waits as the tracks of spans are."""
 _PARTS = {" forward": FORWARD, " input grad": BACKWARD, " weight grad": BACKWARD, " update": UPDATE}
 """How labels of compute end, and which pass they belong to."""
 
@@ -32,6 +37,8 @@ class Run:
     """Number of the layer that it ends with."""
     count: int = 1
     busy: int = 0
+    updates: int = 0
+    """Time of updates between its layers; not in ``busy``."""
 
 
 @dataclass
@@ -41,9 +48,8 @@ class Stage:
     rank: int
     compute: list[tuple[int, int, int, int]] = field(default_factory=list)
     """Start, end, pass, number of the layer."""
-    waits: list[tuple[int, int]] = field(default_factory=list)
-    received: set[int] = field(default_factory=set)
-    """When messages of other stages came."""
+    waits: list[tuple[int, int, int]] = field(default_factory=list)
+    """Start, end, kind."""
 
     @property
     def first_layer(self) -> int:
@@ -53,7 +59,7 @@ class Stage:
     @property
     def end(self) -> int:
         """When it computed or waited last."""
-        return max([0, *(end for _, end, *_ in self.compute), *(end for _, end in self.waits)])
+        return max([0, *(end for _, end, *_ in self.compute), *(end for _, end, _ in self.waits)])
 
 
 def degree(source: Source) -> int:
@@ -91,17 +97,14 @@ def _stages(spans: dict[str, Any], layers: Sequence[str]) -> Iterable[Stage]:
     stages = [Stage(rank) for rank in spans["ranks"]]
     tracks = spans["tracks"]
     labels = [_known(label, numbers) for label in spans["labels"]]
-    receives = [label.endswith(" receive") for label in spans["labels"]]
     columns = (spans[each] for each in ("rank", "track", "start_ps", "duration_ps", "label"))
     for rank, track, start, duration, label in zip(*columns, strict=True):
         stage, end = stages[rank], start + duration
         match tracks[track]:
             case "compute" if (known := labels[label]) is not None:
                 stage.compute.append((start, end, *known))
-            case "exposed communication":
-                stage.waits.append((start, end))
-            case "communication" if receives[label]:
-                stage.received.add(end)
+            case ("exposed communication" | "bubble" | "skew") as wait:
+                stage.waits.append((start, end, KINDS.index(wait)))
     return [stage for stage in stages if stage.compute]
 
 
@@ -116,15 +119,36 @@ def _known(label: str, numbers: dict[str, int]) -> tuple[int, int] | None:
 def passes(compute: Iterable[tuple[int, int, int, int]]) -> list[Run]:
     """Passes of single micro-batches. A forward pass goes up through the layers, a backward pass down.
 
-    What is computed again before a backward pass is part of it.
+    What is computed again before a backward pass is part of it. Updates are a pass of their own, but for those that
+    begin while another pass goes on: they lie between its layers, and it has their time in ``updates``.
     """
+    work = sorted(compute)
+    found = _of_micro_batches([each for each in work if each[2] != UPDATE])
+    runs = sorted(found, key=lambda run: run.start)
+    updates: list[Run] = []
+    for start, end, kind, layer in work:
+        if kind != UPDATE:
+            continue
+        before = bisect_right(runs, start, key=lambda run: run.start) - 1
+        last = updates[-1] if updates else None
+        if before >= 0 and start < runs[before].end:
+            runs[before].updates += end - start
+        elif last is not None and (before < 0 or runs[before].start < last.start):
+            _extend(last, _alone(start, end, kind, layer))
+        else:
+            updates.append(_alone(start, end, kind, layer))
+    return sorted([*runs, *updates], key=lambda run: run.start)
+
+
+def _of_micro_batches(work: Sequence[tuple[int, int, int, int]]) -> list[Run]:
+    """Forward and backward passes."""
     runs: list[Run] = []
-    for start, end, kind, layer in sorted(compute):
+    for start, end, kind, layer in work:
         last = runs[-1] if runs else None
         if last is not None and last.kind == kind and _follows(kind, last.last, layer):
-            _extend(last, Run(kind, start, end, layer, layer, layer, 1, end - start))
+            _extend(last, _alone(start, end, kind, layer))
         else:
-            runs.append(Run(kind, start, end, layer, layer, layer, 1, end - start))
+            runs.append(_alone(start, end, kind, layer))
     whole = next((run.count for run in runs if run.kind == FORWARD), 0)
     found: list[Run] = []
     for run in runs:
@@ -139,6 +163,11 @@ def passes(compute: Iterable[tuple[int, int, int, int]]) -> list[Run]:
     return found
 
 
+def _alone(start: int, end: int, kind: int, layer: int) -> Run:
+    """Compute of one layer."""
+    return Run(kind, start, end, layer, layer, layer, 1, end - start)
+
+
 _NEAR = 8
 """Layers between which others take no time."""
 
@@ -147,7 +176,7 @@ def _follows(kind: int, before: int, layer: int) -> bool:
     """Whether a layer's compute goes on with the pass that has come to another layer."""
     if kind == FORWARD:
         return before < layer <= before + _NEAR
-    return kind == UPDATE or layer <= before
+    return layer <= before
 
 
 def _extend(run: Run, by: Run) -> None:

@@ -12,13 +12,15 @@ interface DimensionsData {
   bytes: number[];
   whole: number[];
   busy: number[];
-  busiest: number[];
+  /** Null where the network model does not know. */
+  busiest: (number | null)[];
   link: string[];
 }
 
 /** Utilisation in the whole run, while busy, and of the busiest link. */
 export function dimensions(data: DimensionsData): View {
-  const kinds: [string, number[]][] = [
+  const share = (value: number | null) => (value === null ? "-" : percent(value));
+  const kinds: [string, (number | null)[]][] = [
     ["whole run", data.whole],
     ["while busy", data.busy],
     ["busiest link", data.busiest],
@@ -35,8 +37,8 @@ export function dimensions(data: DimensionsData): View {
         xAxis: { ...values(look, "", (value) => `${value} %`), min: 0, max: 100 },
         yAxis: { ...names(look, data.name), inverse: true, axisLabel: { color: look.text } },
         tooltip: barTooltip(look, (at) => {
-          const shares = kinds.map(([name, shown]): [string, string] => [name, percent(shown[at])]);
-          return tip(data.name[at], [...shares, ["sent", bytes(data.bytes[at])], ["busiest", data.link[at]]], colours);
+          const shares = kinds.map(([name, shown]): [string, string] => [name, share(shown[at])]);
+          return tip(data.name[at], [...shares, ["carried", bytes(data.bytes[at])], [data.busiest[at] === null ? "carries most" : "busiest", data.link[at]]], colours);
         }),
         series: kinds.map(([name, shown], index) => ({
           type: "bar",
@@ -44,13 +46,13 @@ export function dimensions(data: DimensionsData): View {
           color: colours[index],
           barWidth: 13,
           barGap: "15%",
-          data: shown.map((value) => 100 * value),
+          data: shown.map((value) => (value === null ? null : 100 * value)),
           label: {
             show: true,
             position: "right",
             color: look.text,
             fontSize: 11,
-            formatter: (item: { dataIndex: number }) => percent(shown[item.dataIndex]),
+            formatter: (item: { dataIndex: number }) => share(shown[item.dataIndex]),
           },
         })),
       };
@@ -61,9 +63,9 @@ export function dimensions(data: DimensionsData): View {
           ["dimension", (at) => data.name[at]],
           ["utilisation, whole run", (at) => percent(data.whole[at])],
           ["utilisation while busy", (at) => percent(data.busy[at])],
-          ["busiest link sends", (at) => percent(data.busiest[at])],
+          ["busiest link sends", (at) => share(data.busiest[at])],
           ["busiest link", (at) => data.link[at]],
-          ["sent", (at) => bytes(data.bytes[at])],
+          ["carried", (at) => bytes(data.bytes[at])],
         ],
         data.name.length,
       ),

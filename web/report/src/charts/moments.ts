@@ -99,7 +99,9 @@ interface TimelineData {
 }
 
 /** Tracks that every rank has, before those of the dimensions. */
-const OWN = 4;
+const OWN = 6;
+/** Of these, those that say what compute waits for. */
+const WAITS = [1, 2, 3];
 /** Most lanes of one track; what overlaps more is drawn over each other. */
 const LANES = 12;
 
@@ -130,11 +132,12 @@ export function timeline(data: TimelineData): View {
         return { ...spans[index], label, lane: lane[index], tip: () => tip(label, lines) };
       });
       const colour = (look: Look) =>
-        [look.compute, look.exposed, look.wait, look.memory][track] ?? dimension(look, track - OWN);
+        [look.compute, look.exposed, look.bubble, look.skew, look.wait, look.memory][track] ?? dimension(look, track - OWN);
       return { name, height: lanes === 1 ? 26 : Math.min(lanes * 14, 120), lanes, colour, blocks };
     });
-    // Without compute, all time is exposed communication, which says nothing.
-    const used = found.filter((track, at) => track.blocks.length > 0 && (at !== 1 || found[0].blocks.length > 0));
+    // Without compute, all time is waiting, which says nothing.
+    const computes = found[0].blocks.length > 0;
+    const used = found.filter((track, at) => track.blocks.length > 0 && (computes || !WAITS.includes(at)));
     made.set(chosen, used);
     return used;
   };

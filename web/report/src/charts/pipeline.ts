@@ -45,7 +45,7 @@ export function pipeline(data: PipelineData): View {
   const of = data.kinds.map((_, kind) => data.kind.map((_, at) => at).filter((at) => data.kind[at] === kind));
   const used = data.kinds.map((_, kind) => kind).filter((kind) => of[kind].length > 0);
   const colour = (look: Look, kind: number) =>
-    [look.compute, look.parts[2], look.memory, look.exposed, look.wait][kind];
+    [look.compute, look.parts[2], look.memory, look.exposed, look.bubble, look.skew][kind];
   const above = (width: number) => 30 + lower(used.map((kind) => data.kinds[kind]), width);
   return {
     zooms: true,
@@ -132,7 +132,7 @@ export function pipeline(data: PipelineData): View {
           ["stage", (at) => data.stages[at]],
           ["traced rank", (at) => String(data.ranks[at])],
           ...data.kinds.map((name, kind): [string, (at: number) => string] => [name, (at) => time(data.sums[at][kind])]),
-          ["bubble, part of the time", (at) => percent(data.sums[at][data.kinds.length - 1] / whole)],
+          ["bubble, part of the time", (at) => percent(data.sums[at][data.kinds.indexOf("bubble")] / whole)],
         ],
         data.stages.length,
       ),
