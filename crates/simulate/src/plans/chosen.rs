@@ -94,10 +94,11 @@ impl Planner<'_> {
             return Composed { phases, named, choice };
         }
         let context = self.context;
+        let others = *self.lanes.last().expect("there are lanes of what runs in no dimension");
         let networks = self
             .along
             .entry(of.id)
-            .or_insert_with(|| (0..axes.len()).map(|axis| context.along(of.role, axis)).collect());
+            .or_insert_with(|| (0..axes.len()).map(|axis| context.along(of.role, axis, others)).collect());
         let lanes = |phase: &Phase| axes[phase.axis].dim.map_or(self.lanes.len() - 1, usize::from);
         let work = |phase: &Phase| {
             let lower = &grid.sizes()[..phase.cut];
