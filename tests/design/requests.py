@@ -32,11 +32,6 @@ SPEC: dict[str, Any] = {
 """32 ranks: model parallelism along the ring, data parallelism along the switch."""
 
 
-KINDS = ("all_reduce", "reduce_scatter", "all_gather", "all_to_all", "broadcast", "reduce")
-BY_SHAPE: dict[str, Any] = {"algorithms": {"default": dict.fromkeys(KINDS, "by_shape")}}
-"""The algorithms of each dimension's shape, whatever the rates are: what is simulated is then what was predicted."""
-
-
 def asked(**changes: Any) -> Request:
     """The small spec with other sections; ``None`` takes one away."""
     spec = copy.deepcopy(SPEC)

@@ -16,9 +16,11 @@ from syncline.design import bandwidth, keep
 from syncline.design import demand as counting
 from syncline.design.bandwidth import search
 from syncline.design.demand import demand
+from syncline.design.held import chosen
 from syncline.design.screen import plain
+from syncline.design.trial import APART
 from syncline.errors import SynclineError
-from tests.design.requests import BY_SHAPE, SPEC, asked
+from tests.design.requests import SPEC, asked
 
 if TYPE_CHECKING:
     from syncline.config.load import Loaded
@@ -177,11 +179,61 @@ def test_a_rate_that_nothing_holds_back_is_refused() -> None:
     assert "nothing holds back the rate of dimension dim1" in refused.value.diagnostics[0]["message"]
 
 
-def test_delays_of_endpoints_and_reductions_are_predicted() -> None:
-    collectives = {**BY_SHAPE, "endpoint_delay": "20us", "reduction_rate": "20GB/s", "chunks": 1}
-    found = search(asked(collectives=collectives))
+@pytest.mark.parametrize("chunks", [16, 64])
+@pytest.mark.parametrize("reduction", [None, "20GB/s"])
+def test_delays_of_endpoints_and_reductions_are_predicted(chunks: int, reduction: str | None) -> None:
+    """Algorithms are those of the simulation, and what delays add is counted once links are busy meanwhile."""
+    found = search(asked(collectives={"endpoint_delay": "20us", "reduction_rate": reduction, "chunks": chunks}))
     for each in found.allocations:
-        assert each.simulated[0] == pytest.approx(each.predicted[0], rel=0.1)
+        # Exchanges of gradients that are under way at the same time wait for delays together.
+        assert each.simulated[0] == pytest.approx(each.predicted[0], rel=APART + 1e-3), each.scheme
+    best = next(each for each in found.allocations if each.scheme == "optimum")
+    assert best.simulated[0] == pytest.approx(best.predicted[0], rel=0.02)
+
+
+def test_one_exchange_takes_what_is_predicted_with_delays() -> None:
+    """Nothing else is under way: at the rates that are found, prediction and simulation are the same."""
+    job = {"collective": "all_reduce", "bytes": "64MB"}
+    delays = {"endpoint_delay": "20us", "reduction_rate": "20GB/s"}
+    for shape in ("Ring(4)", "Switch(8)"):
+        winner = search(asked(workload=job, fabric={"shape": shape}, collectives=delays)).winner
+        assert winner.simulated[0] == pytest.approx(winner.predicted[0], rel=2e-3), shape
+
+
+def test_algorithms_are_those_of_the_rates_that_are_found() -> None:
+    """The search settles on the algorithms that are chosen for its own rates."""
+    request = asked(collectives={"endpoint_delay": "5us"})
+    found = search(request)
+    rates = [round(8 * rate) for rate in found.winner.rates]
+    assert found.is_settled
+    assert found.held == [chosen(request.scenario(0, found.candidate, rates))]
+    assert "Algorithms: data all_reduce: " in plain(found)
+    answer = keep.plain(found)["algorithms"]
+    assert {each["collective"] for each in answer[0]["algorithms_of"]} == {"all_reduce", "all_gather"}
+
+
+def test_algorithms_that_others_would_replace_are_kept_and_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The choice changes at every look, so that nothing settles; the scenario then names what was held."""
+    choose = chosen
+    looks = itertools.count()
+
+    def restless(loaded: Loaded) -> dict[tuple[str, str, int], tuple[str, ...]]:
+        name = f"direct(window={next(looks) + 1})"
+        phases = (f"{name} reduce_scatter", f"{name} all_gather")
+        return {of: phases if of[1] == "all_reduce" else own for of, own in choose(loaded).items()}
+
+    monkeypatch.setattr(bandwidth, "chosen", restless)
+    found = search(asked(collectives={"endpoint_delay": "20us"}))
+    assert not found.is_settled
+    assert any("other algorithms would be chosen" in note for note in found.notes)
+    keep.keep(found, str(tmp_path / "found"))
+    monkeypatch.undo()
+    again = syncline.simulate(tmp_path / "found" / "scenario.yaml")
+    assert again.summary.step_time_s == pytest.approx(found.winner.simulated[0], rel=1e-12)
+    text = (tmp_path / "found" / "scenario.yaml").read_text("utf-8")
+    assert "algorithms_of" in text
 
 
 def test_files_of_one_name_are_not_taken_for_each_other(tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ def test_what_is_reused_is_what_would_be_simulated(monkeypatch: pytest.MonkeyPat
         whole = []
         for candidate in request.candidates():
             rates = [10**11] * len(candidate.sizes)
-            whole.append(demand(request.scenario(0, candidate, rates), rates, known))
+            whole.append(demand(request.scenario(0, candidate, rates), rates, known=known))
         return [whole, len(runs)]
 
     fabric = {**SPEC["fabric"], "shape": SHAPES, "latency": "1us"}

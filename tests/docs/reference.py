@@ -49,6 +49,7 @@ PARTS = {
     "Red": ("Early marks", "early marks"),
     "Dcqcn": ("DCQCN", "DCQCN"),
     "Collectives": ("Collectives", "mapping"),
+    "AlgorithmsOf": ("Algorithms of single collectives", "single collectives"),
     "SlowRank": ("Slow ranks", "slow ranks"),
     "RandomRanks": ("Ranks by chance", "ranks by chance"),
     "BrokenLink": ("Broken links", "broken links"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tests.keys.bases import OWN_PRICES, TWO_KINDS
+from tests.keys.bases import BARE, OWN_PRICES, TWO_KINDS
 
 
 class Gone:
@@ -629,6 +629,17 @@ TABLE["Parameters"]["spray"] = Case(
     },
 )
 
+_BY_TREE = {"group": "all", "collective": "all_reduce", "bytes": BARE["bytes"], "phases": ["tree all_reduce"]}
+_HAS_TREE = {"collectives.algorithms_of": [_BY_TREE]}
+TABLE["AlgorithmsOf"] = _cases(
+    "switch",
+    "collectives.algorithms_of.0",
+    group=("other", _HAS_TREE),
+    collective=("all_gather", _HAS_TREE),
+    bytes=("2MiB", _HAS_TREE),
+    phases=(["ring all_reduce"], _HAS_TREE),
+)
+
 _PLANNING = _cases(
     "bare",
     "collectives",
@@ -639,6 +650,7 @@ _PLANNING |= _cases(
     "switch",
     "collectives",
     algorithms={"default": {"all_reduce": "tree"}},
+    algorithms_of=[_BY_TREE],
     plans={"all_reduce": "nowhere.json"},
     chunks=3,
     chunks_of={"all_reduce": 2},

@@ -2,6 +2,7 @@
 //!
 //! - [`Candidate`]: the algorithms to choose from, and which of them risk packet loss on a lossy network;
 //! - [`estimate`]: the time of a candidate, in closed form;
+//! - [`Paths`]: the links that the messages of trees take on a graph, which decide their time there;
 //! - [`choose`]: the quickest candidate for each phase of a collective.
 //!
 //! Phases work on different chunks at the same time ([`pipeline`]). Among candidates within 2 % of the quickest ([`SLACK`]),
@@ -10,14 +11,18 @@
 
 mod candidate;
 mod estimate;
+mod paths;
 mod pipeline;
+mod routed;
 mod tree;
 
 use crate::program::Algorithm;
+use std::sync::Arc;
 use syncline_units::{Bytes, CollectiveKind, Rate, Time};
 
 pub use candidate::{Candidate, MOST_PEERS};
 pub use estimate::{Cost, estimate};
+pub use paths::{Groups, Paths, Route};
 
 /// Choices count as equally quick if they differ by at most one part in this many: 2 %.
 pub const SLACK: u64 = 50;
@@ -48,7 +53,7 @@ pub enum Wiring {
 }
 
 /// The network between the ranks of a group, as far as estimates depend on it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Network {
     /// How ranks are connected.
     pub wiring: Wiring,
@@ -56,7 +61,7 @@ pub struct Network {
     pub rate: Rate,
     /// Parallel links, rings or switches.
     pub count: u32,
-    /// Latency of a message: in rings per link, otherwise end to end.
+    /// Latency of a message: in rings per link, on a graph the mean of messages to the next rank, otherwise end to end.
     pub latency: Time,
     /// Further latency of a message at its two ends, independent of the distance.
     pub overhead: Time,
@@ -66,6 +71,8 @@ pub struct Network {
     pub reduction: Option<Rate>,
     /// Buffer of a switch port, which drops packets when it is full; `None` if the network drops none.
     pub buffer: Option<Bytes>,
+    /// The paths of trees, where they were routed on a graph.
+    pub paths: Option<Arc<Paths>>,
 }
 
 /// How many chunks a vector is cut into, and how many of them are in flight.
@@ -252,6 +259,7 @@ mod tests {
             gap: Time::ZERO,
             reduction: None,
             buffer,
+            paths: None,
         }
     }
 

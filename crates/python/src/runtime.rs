@@ -99,6 +99,7 @@ impl Link {
             gap: Time::from_ns(self.message_ns),
             reduction: None,
             buffer: Some(Bytes(self.buffer)),
+            paths: None,
         }
     }
 }

@@ -315,6 +315,7 @@ mod tests {
             gap: Time::from_ns(15_000),
             reduction: None,
             buffer: Some(Bytes(64 << 10)),
+            paths: None,
         }
     }
 

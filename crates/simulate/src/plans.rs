@@ -1,6 +1,7 @@
 //! A plan for every collective that the job uses: phases over its group's axes, an algorithm for each, chunks.
 //!
 //! - [`named`]: algorithms that the scenario names, and the compositions in which all of them have a phase;
+//! - [`single`]: algorithms that the scenario names for the collectives of one group, kind and size;
 //! - [`chosen`]: the phases of a collective, with the named algorithms and the quickest of the library for the others;
 //! - [`turns`]: the symmetry that the algorithms along an axis share, so that one rank can stand for many;
 //! - [`context`]: settings, fabric and placement, as plans see them;
@@ -10,6 +11,7 @@ mod bound;
 mod chosen;
 mod context;
 mod named;
+mod single;
 mod turns;
 
 use crate::scenario::{Collectives, Network, Order, Schedulers};
@@ -19,6 +21,7 @@ use bound::Bounds;
 use chosen::ChosenPhase;
 use context::Context;
 use named::Named;
+use single::Single;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
@@ -38,6 +41,8 @@ pub(crate) struct Plans {
     pub(crate) plans: Vec<CollectivePlan>,
     /// For each phase of each plan, whether its algorithm was chosen rather than named.
     pub(crate) chosen: Vec<Vec<bool>>,
+    /// Group of each plan: the name of its role.
+    pub(crate) groups: Vec<String>,
     pub(crate) plan_of: Vec<Vec<u32>>,
     pub(crate) dims: Vec<Lanes>,
     /// Keys of `collectives` that no plan has used.
@@ -58,6 +63,7 @@ struct Collective<'a> {
 struct Planner<'a> {
     context: Context<'a>,
     named: Named<'a>,
+    single: Single,
     /// The user's own plans.
     own: BTreeMap<CollectiveKind, Arc<dyn Algorithm>>,
     lanes: Vec<Lanes>,
@@ -88,7 +94,7 @@ pub(crate) fn plans(
     let mut planner = Planner::new(Context::new(spec, fabric, placement, network))?;
     planner.settle_turns(workload);
     let mut known: BTreeMap<(u16, CollectiveKind, Bytes), u32> = BTreeMap::new();
-    let (mut plans, mut chosen) = (Vec::new(), Vec::new());
+    let (mut plans, mut chosen, mut groups) = (Vec::new(), Vec::new(), Vec::new());
     let mut errors = Diagnostics::new();
     let mut plan_of = Vec::new();
     for graph in &workload.classes {
@@ -104,6 +110,7 @@ pub(crate) fn plans(
                     Ok((plan, is_chosen)) => {
                         plans.push(plan);
                         chosen.push(is_chosen);
+                        groups.push(workload.roles[role.index()].name.clone());
                     }
                     Err(error) => errors.extend(error),
                 }
@@ -116,7 +123,7 @@ pub(crate) fn plans(
     errors.into_result()?;
     syncline_engine::keys::check(&plans)?;
     let unused = planner.unused();
-    Ok(Plans { plans, chosen, plan_of, dims: planner.lanes, unused })
+    Ok(Plans { plans, chosen, groups, plan_of, dims: planner.lanes, unused })
 }
 
 /// Checks the part of `spec` that does not depend on the job.
@@ -130,7 +137,12 @@ pub(crate) fn check(spec: &Collectives, fabric: &Fabric, network: &Network) -> R
 /// Warnings about keys of `collectives` that no collective of the job uses.
 pub(crate) fn without_use(keys: &BTreeSet<String>) -> Diagnostics {
     let warning = |key: &String| {
-        Diagnostic::warning(Code::BadValue, "no phase of the job's collectives runs this algorithm")
+        let message = if key.starts_with("algorithms_of.") {
+            "no collective of the job is of this group, kind and size"
+        } else {
+            "no phase of the job's collectives runs this algorithm"
+        };
+        Diagnostic::warning(Code::BadValue, message)
             .key(format!("collectives.{key}"))
             .help("leave it out; `syncline show plan` says which collectives the job has, and how they are carried out")
     };
@@ -201,6 +213,7 @@ impl<'a> Planner<'a> {
         let (spec, fabric) = (context.spec, context.fabric);
         let mut errors = Diagnostics::new();
         let named = Named::new(spec, fabric).map_err(|found| errors.extend(found));
+        let single = Single::new(spec).map_err(|found| errors.extend(found));
         let mut positive =
             vec![("chunks".to_owned(), u64::from(spec.chunks)), ("element".to_owned(), spec.element.0)];
         positive.extend(
@@ -232,10 +245,12 @@ impl<'a> Planner<'a> {
         }
         errors.into_result()?;
         let named = named.expect("errors were returned");
+        let single = single.expect("errors were returned");
         let lanes = lanes(&context);
         Ok(Self {
             context,
             named,
+            single,
             own,
             lanes,
             turns: Turns::default(),
@@ -246,11 +261,12 @@ impl<'a> Planner<'a> {
         })
     }
 
-    /// Keys that name an algorithm of a collective that the job has, and that no plan has used.
+    /// Keys that name an algorithm of a collective that the job has, or of a single collective, and that no plan has used.
     fn unused(&self) -> BTreeSet<String> {
         let idle =
             |(kind, key): &(CollectiveKind, String)| self.has.contains(kind) && !self.used.contains(key);
-        self.named.keys().filter(idle).map(|(_, key)| key).collect()
+        let single = self.single.keys().filter(|&key| !self.used.contains(key)).map(str::to_owned);
+        self.named.keys().filter(idle).map(|(_, key)| key).chain(single).collect()
     }
 
     /// The plan of a collective, and for each phase whether its algorithm was chosen.

@@ -452,6 +452,20 @@ pub enum Placement {
     Npus(Vec<u32>),
 }
 
+/// How the collectives of one group, kind and size are carried out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AlgorithmsOf {
+    /// Their group: the name of its role, such as `data`.
+    pub group: String,
+    /// Their kind.
+    pub collective: CollectiveKind,
+    /// Their size.
+    pub bytes: Bytes,
+    /// Algorithm and collective of each phase, in order, such as `ring reduce_scatter`.
+    pub phases: Vec<String>,
+}
+
 /// How collectives are carried out.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -462,6 +476,8 @@ pub struct Collectives {
     /// Algorithm by dimension name, or `default` for all others; a value is an algorithm's name.
     /// If absent, the quickest of the library is chosen.
     pub algorithms: BTreeMap<String, BTreeMap<CollectiveKind, String>>,
+    /// Algorithms of the collectives of one group, kind and size; they go before `algorithms` and `all_reduce`.
+    pub algorithms_of: Vec<AlgorithmsOf>,
     /// Path of the user's own plan, by collective.
     pub plans: BTreeMap<CollectiveKind, String>,
     /// Sizes of the logical grid that plans assume, lowest first, where it is not the fabric's.
@@ -510,6 +526,7 @@ impl Default for Collectives {
         Self {
             all_reduce: "auto".to_owned(),
             algorithms: BTreeMap::new(),
+            algorithms_of: Vec::new(),
             plans: BTreeMap::new(),
             logical: None,
             chunks: 16,

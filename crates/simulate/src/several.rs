@@ -166,6 +166,7 @@ fn joined(
         let later =
             |of: Vec<u32>| of.into_iter().map(|plan| if plan == u32::MAX { plan } else { before + plan });
         plans.chosen.extend(own.plans.chosen);
+        plans.groups.extend(own.plans.groups);
         plans.plan_of.extend(own.plans.plan_of.into_iter().map(|of| later(of).collect()));
         labels.push(own.compute.label());
         compute = own.compute;

@@ -477,6 +477,8 @@ fn class_view(prepared: &Prepared, class: usize) -> ClassView {
 
 #[derive(Serialize)]
 struct PlanView {
+    /// The group's role.
+    group: String,
     kind: &'static str,
     bytes: u64,
     chunks: usize,
@@ -529,6 +531,7 @@ fn plans(prepared: &Prepared) -> Vec<PlanView> {
                 }
             });
             PlanView {
+                group: plans.groups[index].clone(),
                 kind: plan.kind.name(),
                 bytes: plan.bytes.0,
                 chunks: plan.chunks.len(),

@@ -101,3 +101,58 @@ fn a_name_without_a_phase_is_warned_of() {
     let warnings: Vec<_> = found.diagnostics.0.iter().filter_map(|warning| warning.key.as_deref()).collect();
     assert_eq!(warnings, ["collectives.algorithms.d1.all_reduce"]);
 }
+
+/// One all-reduce of two sizes; only one of them has an entry, which goes before `algorithms`.
+#[test]
+fn an_entry_for_one_size_leaves_others_alone() {
+    let mut value = scenario("all_reduce", "1MB", &[("switch", 4)], named("ring"));
+    value["workload"]["collectives"] =
+        json!([{"kind": "all_reduce", "bytes": "1MB"}, {"kind": "all_reduce", "bytes": "2MB"}]);
+    value["collectives"]["algorithms_of"] = json!([{"group": "all", "collective": "all_reduce", "bytes": "2MB",
+        "phases": ["direct(window=1) reduce_scatter", "halving_doubling all_gather"]}]);
+    let found = try_run(value).unwrap();
+    assert!(found.diagnostics.0.is_empty(), "{:?}", found.diagnostics);
+    let Data::Text(names) = &found.timeline.table("collectives").unwrap().column("algorithm").unwrap().data
+    else {
+        panic!("names are texts")
+    };
+    assert_eq!(
+        names[..],
+        [
+            "ring reduce_scatter + ring all_gather",
+            "direct(window=1) reduce_scatter + halving_doubling all_gather"
+        ]
+    );
+}
+
+#[test]
+fn entries_for_single_collectives_that_cannot_be_used_are_told() {
+    let entry = |bytes: &str, phases: &[&str]| json!({"group": "all", "collective": "all_reduce", "bytes": bytes, "phases": phases});
+    let with = |entries: &[Value]| {
+        try_run(scenario("all_reduce", "1MB", &[("switch", 4)], json!({"algorithms_of": entries})))
+    };
+    let ring = ["ring reduce_scatter", "ring all_gather"];
+    let found = with(&[entry("3MB", &ring)]).unwrap();
+    let warnings: Vec<_> = found.diagnostics.0.iter().filter_map(|warning| warning.key.as_deref()).collect();
+    assert_eq!(warnings, ["collectives.algorithms_of.0"]);
+    let refused = [
+        (
+            vec![entry("1MB", &["ring reduce_scatter"])],
+            "algorithms_of.0.phases",
+            "reduce_scatter, all_gather",
+        ),
+        (vec![entry("1MB", &ring), entry("1MB", &ring)], "algorithms_of.1", ""),
+        (vec![entry("1MB", &["rong all_reduce"])], "algorithms_of.0.phases.0", ""),
+        (vec![entry("1MB", &["ring"])], "algorithms_of.0.phases.0", ""),
+        (vec![entry("1MB", &["ring all_reuce"])], "algorithms_of.0.phases.0", "all_reduce"),
+    ];
+    for (entries, key, allowed) in refused {
+        let errors = with(&entries).unwrap_err();
+        let error = &errors.0[0];
+        assert_eq!(
+            (error.code, error.key.as_deref()),
+            (Code::BadValue, Some(&*format!("collectives.{key}")))
+        );
+        assert!(error.allowed.as_deref().unwrap_or_default().contains(allowed), "{error}");
+    }
+}

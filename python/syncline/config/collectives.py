@@ -16,6 +16,19 @@ Unlimited = Annotated[
 ]
 
 
+class AlgorithmsOf(Strict):
+    """How the collectives of one group, kind and size are carried out."""
+
+    group: Annotated[str, Field(min_length=1)]
+    """Their group: `data`, `model`, `all` and so on, as `group` in the table of collectives, without its number."""
+    collective: Collective
+    """Their kind."""
+    bytes: Bytes
+    """Their size."""
+    phases: list[str]
+    """Algorithm and collective of each phase, such as `ring reduce_scatter`, in their order."""
+
+
 class JobCollectives(Strict):
     """How the collectives of one of several jobs are planned, where that is not as the scenario says."""
 
@@ -37,6 +50,8 @@ class JobCollectives(Strict):
     """Algorithm by dimension, then by collective; `default` stands for all other dimensions. That of an all-reduce runs
     its reduce-scatter and all-gather too, unless these have one of their own. Where absent, the algorithm that takes
     the least time is chosen."""
+    algorithms_of: list[AlgorithmsOf] = []
+    """How the collectives of one group, kind and size are carried out. Goes before `all_reduce` and `algorithms`."""
     plans: dict[Collective, str] = {}
     """Path of your own plan, by collective."""
     logical: (

@@ -6,15 +6,17 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from syncline import _core
 from syncline.config.problem import error, refuse
 from syncline.design import schemes
-from syncline.design.demand import Demand, Known, demand, together
+from syncline.design.demand import Demand, Known, check_job, demand, together
+from syncline.design.held import Held, chosen
 from syncline.design.limits import LEAST, MOST, Limits, check_names, limits
 from syncline.design.optimum import optimum, solver
 from syncline.design.price import Price, price
-from syncline.design.trial import Trial, apart, trial
+from syncline.design.trial import Trial, apart, bits, trial
 from syncline.errors import SynclineError
-from syncline.report.quantity import listed
+from syncline.report.quantity import listed, time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -39,7 +41,13 @@ _CHEAPEST = 20
 _MANY = 1 << 16
 """Shapes of more NPUs are checked for ranks that are simulated one by one: each simulation of them takes long."""
 _NOMINAL = 8 * 10**11
-"""Bits per second of a dimension where no budget of bandwidth is given; the exchanges of a job do not hang on it."""
+"""Bits per second of each dimension to begin with where no budget of bandwidth is given."""
+_ROUNDS = 6
+"""Most times that algorithms are chosen, and exchanges measured, at the best rates of the last time."""
+_MEASURED = 64
+"""So many of the best shapes are settled, and all that will be simulated."""
+_SETTLED = 1e-3
+"""Where what is predicted changes by less than this part, it is settled."""
 
 
 @dataclass(frozen=True)
@@ -122,6 +130,10 @@ class Found:
     notes: list[str] = field(default_factory=list)
     results: list[Result] = field(default_factory=list)
     """Of each job: the simulation of the winner."""
+    held: list[Held] = field(default_factory=list)
+    """Of each job: the algorithms that are held in all predictions and simulations of the winner's shape."""
+    is_settled: bool = True
+    """Whether these are what is chosen for the winner's rates."""
 
 
 @dataclass(frozen=True)
@@ -133,6 +145,8 @@ class _Case:
     limits: Limits
     price: Price | None
     npus_usd: float
+    held: list[Held]
+    """Of each job: the algorithms for which all this is true."""
 
     def allocation(self, scheme: str, rates: Sequence[float], sized_by: tuple[str, ...] = ()) -> Allocation:
         """What follows from rates."""
@@ -196,7 +210,7 @@ def search(request: Request, told: Told | None = None, warn: Warned | None = Non
     candidates = request.candidates()
     check_names(request, candidates)
     solver()
-    cases: list[_Case] = []
+    best: list[tuple[_Case, Allocation]] = []
     skipped: list[tuple[str, str]] = []
     reasons: list[tuple[str, str]] = []
     refused: list[SynclineError] = []
@@ -213,41 +227,61 @@ def search(request: Request, told: Told | None = None, warn: Warned | None = Non
             reasons.append(why)
             skipped.append((candidate.shape, why[1]))
         else:
-            cases.append(case)
-    if not cases:
+            best.append((case, _best(request, case)))
+    if not best:
         _refuse(request, reasons, refused)
-    best = []
-    for at, case in enumerate(cases):
-        say(0.6 + 0.1 * at / len(cases), f"optimum {at + 1} of {len(cases)}: {case.candidate.shape}")
-        rates = optimum(case.jobs, case.limits, per_cost=_per_cost(request), besides=case.npus_usd)
-        best.append((case, case.allocation(OPTIMUM, rates)))
 
     def badness(pair: tuple[_Case, Allocation]) -> float:
         return pair[1].badness(per_cost=_per_cost(request))
 
-    best.sort(key=badness)
+    _settle(request, best, known, badness, say)
     # Of shapes that are as good, the one with the fewest dimensions.
     ties = [pair for pair in best if badness(pair) <= badness(best[0]) * (1 + _TIE)]
     best.sort(key=lambda pair: pair not in ties or len(pair[1].rates) > min(len(each.rates) for _, each in ties))
     case, winner = best[0]
-    front = _front(request, cases, winner, say) if request.spec.objective == "pareto" else []
+    front = _front(request, [each for each, _ in best], winner, say) if request.spec.objective == "pareto" else []
     allocations = [*case.schemes(), *(allocation for _, allocation in best)]
     found = Found(request, winner, case.candidate, allocations, front, skipped)
     _simulate(found, [each for each, _ in best], say)
     return found
 
 
+def _settle(
+    request: Request,
+    best: list[tuple[_Case, Allocation]],
+    known: Known,
+    badness: Callable[[tuple[_Case, Allocation]], float],
+    say: Told,
+) -> None:
+    """Sorts shapes, the best first, and settles these."""
+    settled: set[str] = set()
+    most = max(request.spec.simulate, _MEASURED)
+    while True:
+        best.sort(key=badness)
+        rough = (at for at, (case, _) in enumerate(best[:most]) if case.candidate.shape not in settled)
+        if (at := next(rough, None)) is None:
+            return
+        case, allocation = best[at]
+        say(0.6 + 0.1 * len(settled) / len(best), f"measuring {case.candidate.shape} at its best rates")
+        settled.add(case.candidate.shape)
+        best[at] = _settled(request, case, allocation, known)
+
+
 def _case(request: Request, candidate: Candidate, known: Known, warn: Warned | None) -> _Case:
     rates = [_NOMINAL] * len(candidate.sizes)
-    jobs, priced = [], None
-    for at, job in enumerate(request.jobs):
+    priced = None
+    for at in range(len(request.jobs)):
         loaded = request.scenario(at, candidate, rates)
+        check_job(loaded)
         if warn is not None and candidate.npus > _MANY:
             # What is wrong is found again, and refused, by the first simulation.
             warn([each for each in loaded.check() if each["code"] == "SL0505"])
         if priced is None and request.spec.prices is not None:
             priced = price(loaded, request.source.mark(("prices",)))
-        jobs.append((job.weight, demand(loaded, rates, known)))
+    whole = request.spec.budget.rate_per_npu
+    equal = _NOMINAL if whole is None else max(_core.parse_quantity("rate", whole) // len(rates), 8)
+    held = _choices(request, candidate, [equal] * len(rates))
+    jobs = _demands(request, candidate, [equal] * len(rates), held, known)
     bounds = limits(request, candidate, priced)
     used = [any(each.bytes[at] for _, job in jobs for each in job.exchanges) for at in range(len(candidate.sizes))]
     if (free := bounds.unbounded(used)) is not None:
@@ -260,7 +294,48 @@ def _case(request: Request, candidate: Candidate, known: Known, warn: Warned | N
                 help=f"give `budget.rate_per_npu`, or `bandwidth: {{ {free}: {{ max: ... }} }}`",
             )
         )
-    return _Case(candidate, jobs, bounds, priced, request.spec.npu_usd * candidate.npus)
+    return _Case(candidate, jobs, bounds, priced, request.spec.npu_usd * candidate.npus, held)
+
+
+def _demands(
+    request: Request, candidate: Candidate, rates: Sequence[int], held: Sequence[Held], known: Known
+) -> list[tuple[float, Demand]]:
+    """What each job asks for with held algorithms near these rates, and how many of its steps count."""
+    return [
+        (job.weight, demand(request.scenario(at, candidate, rates), rates, held[at], known))
+        for at, job in enumerate(request.jobs)
+    ]
+
+
+def _choices(request: Request, candidate: Candidate, rates: Sequence[int]) -> list[Held]:
+    """The algorithms that are chosen for each job at these rates in bits per second."""
+    return [chosen(request.scenario(at, candidate, rates)) for at in range(len(request.jobs))]
+
+
+def _best(request: Request, case: _Case) -> Allocation:
+    """The best rates of a shape."""
+    rates = optimum(case.jobs, case.limits, per_cost=_per_cost(request), besides=case.npus_usd)
+    return case.allocation(OPTIMUM, rates)
+
+
+def _settled(request: Request, case: _Case, best: Allocation, known: Known) -> tuple[_Case, Allocation]:
+    """The same with algorithms that are chosen, and exchanges that are measured, at the rates that are found.
+
+    That is repeated until nothing changes. Where it does not end, what is predicted to be best is taken.
+    """
+    tried: list[tuple[_Case, Allocation]] = []
+    for _ in range(_ROUNDS):
+        rates = bits(best.rates)
+        held = _choices(request, case.candidate, rates)
+        jobs = _demands(request, case.candidate, rates, held, known)
+        before, was = case.held, best.badness(per_cost=_per_cost(request))
+        case = replace(case, held=held, jobs=jobs)
+        best = _best(request, case)
+        now = best.badness(per_cost=_per_cost(request))
+        if held == before and abs(now - was) <= _SETTLED * was:
+            return case, best
+        tried.append((case, best))
+    return min(tried, key=lambda pair: pair[1].badness(per_cost=_per_cost(request)))
 
 
 def _per_cost(request: Request) -> bool:
@@ -316,7 +391,7 @@ def _simulate(found: Found, cases: Sequence[_Case], say: Told) -> None:
         say(0.9 + 0.1 * done / len(waiting), f"simulation of {allocation.scheme} on {allocation.shape}")
         done += 1
         case = of_shape[allocation.shape]
-        tried = trial(request, case.candidate, case.jobs, allocation.rates)
+        tried = trial(request, case.candidate, case.jobs, allocation.rates, case.held)
         simulated = replace(allocation, simulated=tried.times, used=tried.used)
         for held in (found.allocations, found.front):
             held[:] = [simulated if each is allocation else each for each in held]
@@ -353,6 +428,10 @@ def _win(found: Found, predicted: Allocation, winner: Allocation, tried: Trial, 
     own.sort(key=lambda each: _COLUMNS.index(each.scheme))
     found.allocations = own + [each for each in found.allocations if each.shape != shape and each.scheme == OPTIMUM]
     found.winner, found.candidate, found.results = winner, case.candidate, tried.results
+    found.held = case.held
+    found.is_settled = _choices(found.request, case.candidate, bits(winner.rates)) == case.held
+    if not found.is_settled:
+        found.notes.append(_unsettled(found, case))
     smart = schemes.smart(together(case.jobs))
     if isinstance(smart, str):
         found.notes.append(f"`{schemes.BY_TURNS}` does not apply here: {smart}")
@@ -361,7 +440,7 @@ def _win(found: Found, predicted: Allocation, winner: Allocation, tried: Trial, 
             f"`{schemes.BY_TURNS}`: two kinds of groups share a dimension; the bytes of {listed(smart.sized_by)} "
             "parallelism decide its rate"
         )
-    if (why := apart(found.request, case.candidate, case.jobs, winner.rates, tried)) is not None:
+    if (why := apart(found.request, case.candidate, case.jobs, winner.rates, case.held, tried)) is not None:
         found.notes.append(why)
     if (winner.scheme, shape) != (predicted.scheme, predicted.shape):
         name = "a point of the front" if winner.scheme == POINT else winner.scheme
@@ -369,6 +448,17 @@ def _win(found: Found, predicted: Allocation, winner: Allocation, tried: Trial, 
             f"simulated, {name} on {shape} is better than {predicted.scheme} on {predicted.shape}, which is predicted "
             "to be best: it is taken"
         )
+
+
+def _unsettled(found: Found, case: _Case) -> str:
+    """That other algorithms are chosen for the winner's rates, and what they give."""
+    own = trial(found.request, case.candidate, case.jobs, found.winner.rates, [None] * len(case.jobs))
+    taken = sum(weight * each for (weight, _), each in zip(case.jobs, own.times, strict=True))
+    steps = "the steps take" if found.request.spec.jobs else "the step takes"
+    return (
+        f"at these rates other algorithms would be chosen, with which {steps} {time(taken)}; the scenario keeps those "
+        "that are held here (`collectives.algorithms_of`)"
+    )
 
 
 def _refuse(request: Request, reasons: Sequence[tuple[str, str]], refused: Sequence[SynclineError]) -> None:

@@ -13,6 +13,7 @@ from syncline.config.load import Loaded, resolve
 from syncline.config.node import Node, from_python
 from syncline.config.problem import error, refuse
 from syncline.config.source import Override, Source, from_argument
+from syncline.design.held import Held, entries
 from syncline.design.spec import MOST_CANDIDATES, Spec, WeightedJob
 
 if TYPE_CHECKING:
@@ -134,9 +135,16 @@ class Request:
                 )
             )
 
-    def scenario(self, job: int, candidate: Candidate, rates: Sequence[int]) -> Loaded:
-        """A job alone on a shape, whose dimensions have so many bits per second for each NPU."""
+    def scenario(self, job: int, candidate: Candidate, rates: Sequence[int], held: Held | None = None) -> Loaded:
+        """A job alone on a shape, whose dimensions have so many bits per second for each NPU, with held algorithms."""
         at = self._sections(job)
+        if held:
+            given = at.get("collectives")
+            own = dict(given.value) if given is not None and isinstance(given.value, dict) else {}
+            named = own.get("algorithms_of")
+            before = named.value if named is not None and isinstance(named.value, list) else []
+            own["algorithms_of"] = Node([*before, *map(from_python, entries(held))], named.mark if named else None)
+            at["collectives"] = Node(own, given.mark if given else None, given.keys if given else {})
         fabric = self.source.root.at(("fabric",))
         keep = {} if fabric is None or not isinstance(fabric.value, dict) else dict(fabric.value)
         dims = len(candidate.sizes)

@@ -5,6 +5,11 @@ model- and of data-parallel ranks takes turns). An exchange takes as long as the
 its bytes there over what an NPU sends into it (hier2021 IV-B). These bytes are not derived on paper: each kind of
 exchange is simulated alone, and the time for which the busiest link of a dimension sends is what counts. So groups that
 use some of a dimension's links only, and algorithms that send more than they must, count as they are.
+
+Latencies, delays of endpoints and reductions make an exchange longer, by less than they take by themselves: some of it
+passes while links are busy. So what they add is measured at certain rates, and taken to be the same near these.
+
+The algorithms are those that the search holds, whatever is measured.
 """
 
 from __future__ import annotations
@@ -18,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from syncline import _core
 from syncline.config.problem import error, refuse
 from syncline.design import spanned
+from syncline.design.held import Held, chosen, entries
 from syncline.result import Result
 
 if TYPE_CHECKING:
@@ -30,8 +36,14 @@ _FEW = 4
 _SOME = "1ps"
 """A latency that counts for nothing. Without any, the order of events of one time would count, and no rank could stand
 for others."""
-_FAST = 10**6
-"""Rates are this much higher where latencies are measured."""
+_NOTHING = {"endpoint_delay": "0s", "injection_latency": "0s", "reduction_rate": None}
+"""What endpoints add to an exchange, left out."""
+_NOMINAL = 8 * 10**11
+"""Bits per second of each dimension where bytes are measured: how many these are does not depend on rates."""
+
+
+_Kind = tuple[str, str, tuple[str, ...]]
+"""Role, kind and held phases of exchanges; no phases where the job names the algorithms."""
 
 
 @dataclass(frozen=True)
@@ -53,10 +65,10 @@ class Demand:
     """What a step of a job asks for."""
 
     compute_s: float
-    """Time of its compute, and of latencies."""
+    """Time of its compute, and of what latencies, delays and reductions add to exchanges."""
     exchanges: tuple[Exchange, ...]
     latency_s: float = 0.0
-    """The part of ``compute_s`` that is latencies, one after the other."""
+    """The part of ``compute_s`` that is added to exchanges."""
 
     def time(self, rates: Sequence[float]) -> float:
         """Seconds that a step takes without overlap, with these rates in bytes per second."""
@@ -120,15 +132,9 @@ class Known:
     """The same for shapes that differ in dimensions that the exchange does not use."""
 
 
-def demand(loaded: Loaded, rates: Sequence[int], known: Known | None = None) -> Demand:
-    """What a job asks of the fabric of a scenario, whose dimensions have ``rates`` in bits per second.
-
-    ``known`` is what was counted for other shapes, and is added to.
-
-    Raises :class:`SynclineError` where the job cannot run on it, or is of a kind that cannot be taken apart.
-    """
-    resolved = loaded.resolved
-    workload = resolved["workload"]
+def check_job(loaded: Loaded) -> None:
+    """Raises :class:`SynclineError` where a job is of a kind that cannot be taken apart."""
+    workload = loaded.resolved["workload"]
     source = workload.get("source", "layers")
     if source not in ("layers", "collectives"):
         refuse(
@@ -153,15 +159,27 @@ def demand(loaded: Loaded, rates: Sequence[int], known: Known | None = None) -> 
                 help="leave `pipeline` out of the search, and simulate what is found with it",
             )
         )
+
+
+def demand(loaded: Loaded, rates: Sequence[int], held: Held | None = None, known: Known | None = None) -> Demand:
+    """What a job asks of the fabric of a scenario, whose dimensions have ``rates`` in bits per second.
+
+    ``held`` are the algorithms of exchanges for which the job names none; without it, those that are chosen for these
+    rates. ``known`` is what was counted for other shapes, and is added to.
+
+    Raises :class:`SynclineError` where the job cannot run on it, or as :func:`check_job`.
+    """
+    check_job(loaded)
     known = Known() if known is None else known
+    held = chosen(loaded) if held is None else held
     counted = _counted(loaded, known.counted)
     exchanges: dict[tuple[str, tuple[float, ...]], tuple[float, ...]] = {}
     latency = 0.0
-    for (role, kind), sizes in _by_kind(counted.exchanges).items():
-        probe = _Probe(loaded, role, kind, sizes, known.probed)
-        per_byte = probe.per_byte(rates)
+    for (role, kind, phases), sizes in _alike(counted.exchanges, held).items():
+        probe = _Probe(loaded, role, kind, phases, sizes, known.probed)
+        per_byte = probe.per_byte()
         total = sum(size * count for size, count in sizes.items())
-        latency += probe.latency()
+        latency += probe.added(rates)
         if not any(per_byte):
             continue
         # What keeps dimensions busy in one proportion is one exchange.
@@ -199,10 +217,11 @@ def _counted(loaded: Loaded, known: dict[str, Counted]) -> Counted:
     return known[key]
 
 
-def _by_kind(counts: dict[tuple[str, str, int], float]) -> dict[tuple[str, str], dict[int, float]]:
-    found: defaultdict[tuple[str, str], dict[int, float]] = defaultdict(dict)
+def _alike(counts: dict[tuple[str, str, int], float], held: Held) -> dict[_Kind, dict[int, float]]:
+    """How many exchanges there are of each size, those of one role, kind and algorithm together."""
+    found: defaultdict[_Kind, dict[int, float]] = defaultdict(dict)
     for (role, kind, size), count in sorted(counts.items()):
-        found[role, kind][size] = count
+        found[role, kind, held.get((role, kind, size), ())][size] = count
     return found
 
 
@@ -269,8 +288,17 @@ def _run(loaded: Loaded, resolved: dict[str, Any]) -> Result:
 class _Probe:
     """One kind of exchange alone on the fabric; ``sizes`` says how many there are of each size."""
 
-    def __init__(self, loaded: Loaded, role: str, kind: str, sizes: dict[int, float], known: dict[str, Probed]) -> None:
-        self.loaded, self.role, self.kind, self.sizes, self.known = loaded, role, kind, sizes, known
+    def __init__(
+        self,
+        loaded: Loaded,
+        role: str,
+        kind: str,
+        phases: tuple[str, ...],
+        sizes: dict[int, float],
+        known: dict[str, Probed],
+    ) -> None:
+        self.loaded, self.role, self.kind, self.phases = loaded, role, kind, phases
+        self.sizes, self.known = sizes, known
 
     def _workload(self, size: int) -> dict[str, Any]:
         workload = self.loaded.resolved["workload"]
@@ -284,17 +312,20 @@ class _Probe:
         layers = [{"name": "probe", "communication": {which: comm}}]
         return {**made, "layers": layers, "parallel": parallel, "iterations": 1}
 
-    def _run(self, size: int, collectives: dict[str, Any], *, factor: int = 1, latency: bool = False) -> Probed:
+    def _run(self, size: int, rates: Sequence[int], collectives: dict[str, Any], *, latency: bool = False) -> Probed:
+        """An exchange of ``size`` bytes at these rates; without ``latency``, links have none."""
         resolved = self.loaded.resolved
-        dims = resolved["fabric"]["dims"]
         parallel = resolved["workload"].get("parallel", {})
+        dims = [
+            {**dim, "rate_per_npu": f"{rate}b/s"} for dim, rate in zip(resolved["fabric"]["dims"], rates, strict=True)
+        ]
         inner = spanned.inner(parallel, collectives, prod(dim["size"] for dim in dims))
         dims = spanned.alike(dims, self.role, inner, _SOME)
-        for dim in dims:
-            bits = _core.parse_quantity("rate", dim["rate_per_npu"])
-            dim["rate_per_npu"] = f"{bits * factor}b/s"
-            if not latency:
-                dim["latency"] = _SOME
+        if not latency:
+            dims = [{**dim, "latency": _SOME} for dim in dims]
+        if self.phases:
+            held = entries({(self.role, self.kind, max(size, 1)): self.phases})
+            collectives = {**collectives, "algorithms_of": held}
         kept = {key: value for key, value in resolved.items() if key not in ("npu_memory", "prices")}
         changed = {"workload": self._workload(size), "fabric": {"dims": dims}, "collectives": collectives}
         asked = {**kept, **changed, "compute": {"model": "given"}}
@@ -308,22 +339,21 @@ class _Probe:
             self.known[key] = Probed(result.summary.total_time_s, busy)
         return self.known[key]
 
-    def per_byte(self, rates: Sequence[int]) -> tuple[float, ...]:
+    def per_byte(self) -> tuple[float, ...]:
         """Of each dimension: bytes that an NPU's whole rate takes as long for, for each byte of the exchange."""
-        resolved = self.loaded.resolved["collectives"]
+        resolved = self.loaded.resolved
         # Chunks take the two ways round a ring in turn; where there are many, two say as much.
-        chunks = resolved["chunks"]
+        chunks = resolved["collectives"]["chunks"]
         chunks = chunks if isinstance(chunks, int) and chunks <= _FEW else 2
-        nothing = {"endpoint_delay": "0s", "injection_latency": "0s", "reduction_rate": None}
-        size = max(self.sizes)
-        busy = self._run(size, {**resolved, "chunks": chunks, "chunks_of": {}, **nothing}).busy_s
-        times = [busy.get(dim["name"], 0.0) for dim in self.loaded.resolved["fabric"]["dims"]]
-        return tuple(time * rate / 8 / max(size, 1) for time, rate in zip(times, rates, strict=True))
+        size, dims = max(self.sizes), resolved["fabric"]["dims"]
+        plain = {**resolved["collectives"], "chunks": chunks, "chunks_of": {}, **_NOTHING}
+        busy = self._run(size, [_NOMINAL] * len(dims), plain).busy_s
+        return tuple(busy.get(dim["name"], 0.0) * _NOMINAL / 8 / max(size, 1) for dim in dims)
 
-    def latency(self) -> float:
-        """Seconds that all of them take, one after the other, where rates count for nothing.
+    def added(self, rates: Sequence[int]) -> float:
+        """Seconds that latencies, delays and reductions add to all of them, one after the other, at these rates.
 
-        That is what links, endpoints and reductions take: of a size, and more of a larger one in proportion.
+        Measured for the smallest and the largest, and in proportion for those between.
         """
         resolved = self.loaded.resolved
         collectives = resolved["collectives"]
@@ -332,6 +362,9 @@ class _Probe:
         if collectives["reduction_rate"] is None and not any(_core.parse_quantity("time", each) for each in times):
             return 0.0
         low, high = min(self.sizes), max(self.sizes)
-        ends = {size: self._run(size, collectives, factor=_FAST, latency=True).total_s for size in (low, high)}
+        ends = {}
+        for size in (low, high):
+            whole = self._run(size, rates, collectives, latency=True).total_s
+            ends[size] = max(whole - self._run(size, rates, {**collectives, **_NOTHING}).total_s, 0.0)
         slope = (ends[high] - ends[low]) / (high - low) if high > low else 0.0
         return sum(count * (ends[low] + slope * (size - low)) for size, count in self.sizes.items())

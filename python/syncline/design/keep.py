@@ -17,6 +17,7 @@ from syncline.config.dump import dump
 from syncline.config.node import Mark, Text
 from syncline.config.problem import error, refuse
 from syncline.design import plot, portable
+from syncline.design.held import entries
 
 if TYPE_CHECKING:
     from syncline.design.bandwidth import Allocation, Found
@@ -134,6 +135,10 @@ def scenario(found: Found, job: int, folder: Path) -> dict[str, Any]:
             value = portable.layers(value, (found.results[job].scenario or {})["workload"])
         if value is not None:
             sections[key] = _with_files(value, request.source.folder, folder, named=key == "prices")
+    if not found.is_settled and found.held[job]:
+        own_way = dict(sections.get("collectives", {}))
+        own_way["algorithms_of"] = [*own_way.get("algorithms_of", []), *entries(found.held[job])]
+        sections["collectives"] = own_way
     sections["fabric"] = {"shape": found.winner.shape, "rate_per_npu": rates, **fabric}
     return sections
 
@@ -181,6 +186,10 @@ def plain(found: Found) -> dict[str, Any]:
         "best": _allocation(found.winner),
         "allocations": [_allocation(each) for each in found.allocations],
         "front": [_allocation(each) for each in found.front],
+        "algorithms": [
+            {"job": job.name, "algorithms_of": entries(held)}
+            for job, held in zip(found.request.jobs, found.held, strict=True)
+        ],
         "left_out": [{"shape": shape, "why": why} for shape, why in found.skipped],
         "notes": found.notes,
     }

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
+from syncline.design.held import described
 from syncline.design.schemes import EQUAL
 from syncline.report.prose import lines
 from syncline.report.quantity import counted, digits, listed, money, percent, rate, time
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from syncline.design.bandwidth import Allocation, Found
 
 SHAPES = 8
+HELD = 8
 FRONT = 20
 """Rows that are listed one by one."""
 _PREDICTED_WORTH = "predicted\nsteps/s for $1 M"
@@ -78,6 +80,11 @@ def _parts(found: Found, width: int) -> Iterator[RenderableType]:
             ),
             "dim",
         )
+    for job, held in zip(found.request.jobs, found.held, strict=True):
+        if told := described(held):
+            whose = f"Algorithms of {job.name}" if found.request.spec.jobs else "Algorithms"
+            more = f"; {len(told) - HELD} more in design.json" if len(told) > HELD else ""
+            yield Text(lines(f"{whose}: {'; '.join(told[:HELD])}{more}", width), "dim")
     for note in found.notes:
         yield Text(lines(f"Note: {note}", width), "dim")
 

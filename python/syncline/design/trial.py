@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from syncline.design.candidate import Candidate, Request
     from syncline.design.demand import Demand
+    from syncline.design.held import Held
     from syncline.result import Result
 
 APART = 0.05
@@ -41,13 +42,24 @@ class Trial:
     results: list[Result]
 
 
-def trial(request: Request, candidate: Candidate, jobs: Sequence[Weighted], rates: Sequence[float]) -> Trial:
-    """Simulates every job alone on a shape with ``rates`` in bytes per second."""
-    results = [_run(request, job, candidate, rates) for job in range(len(jobs))]
+def trial(
+    request: Request,
+    candidate: Candidate,
+    jobs: Sequence[Weighted],
+    rates: Sequence[float],
+    held: Sequence[Held | None],
+) -> Trial:
+    """Simulates every job alone on a shape with ``rates`` in bytes per second and its held algorithms."""
+    results = [_run(request, job, candidate, rates, held[job]) for job in range(len(jobs))]
     times = tuple(result.summary.step_time_s for result in results)
     taken = sum(weight * under_way(result) for (weight, _), result in zip(jobs, results, strict=True))
     ideal = sum(weight * job.ideal(rates) for weight, job in jobs)
     return Trial(times, min(ideal / taken, 1.0) if taken else 0.0, results)
+
+
+def bits(rates: Sequence[float]) -> list[int]:
+    """Bytes per second in bits per second."""
+    return [round(8 * rate) for rate in rates]
 
 
 def under_way(result: Result) -> float:
@@ -77,7 +89,12 @@ def _covered(spans: list[tuple[float, float]]) -> float:
 
 
 def apart(
-    request: Request, candidate: Candidate, jobs: Sequence[Weighted], rates: Sequence[float], found: Trial
+    request: Request,
+    candidate: Candidate,
+    jobs: Sequence[Weighted],
+    rates: Sequence[float],
+    held: Sequence[Held | None],
+    found: Trial,
 ) -> str | None:
     """By how much a simulation differs from the prediction, and why as far as it is known; nothing where it is near."""
     weights = [weight for weight, _ in jobs]
@@ -90,7 +107,7 @@ def apart(
     steps = "the steps take" if request.spec.jobs else "the step takes"
     if gap > 0:
         return f"simulated, {steps} {by} longer than predicted" + _slow(
-            request, candidate, weights, rates, found, predicted
+            request, candidate, weights, rates, held, found, predicted
         )
     reasons = []
     hidden = [_hidden(result) for result in found.results]
@@ -107,13 +124,14 @@ def _slow(
     candidate: Candidate,
     weights: Sequence[float],
     rates: Sequence[float],
+    held: Sequence[Held | None],
     found: Trial,
     predicted: float,
 ) -> str:
     """Why a simulation is slower: whether more chunks come closer, which is tried."""
     if _MORE * sum(result.summary.events for result in found.results) > _LARGE:
         return "; whether more chunks (`collectives.chunks`) come closer was not tried, for the size of the run"
-    more = [_run(request, job, candidate, rates, _MORE) for job in range(len(weights))]
+    more = [_run(request, job, candidate, rates, held[job], _MORE) for job in range(len(weights))]
     took = _sum(weights, [result.summary.step_time_s for result in more])
     simulated = _sum(weights, found.times)
     if simulated - took < _CAUSE * (simulated - predicted):
@@ -137,9 +155,16 @@ def _sum(weights: Sequence[float], values: Sequence[float]) -> float:
     return sum(weight * value for weight, value in zip(weights, values, strict=True))
 
 
-def _run(request: Request, job: int, candidate: Candidate, rates: Sequence[float], chunks: int = 1) -> Result:
+def _run(
+    request: Request,
+    job: int,
+    candidate: Candidate,
+    rates: Sequence[float],
+    held: Held | None,
+    chunks: int = 1,
+) -> Result:
     """A job, with so many times the chunks that it asks for."""
-    loaded = request.scenario(job, candidate, [round(8 * rate) for rate in rates])
+    loaded = request.scenario(job, candidate, bits(rates), held)
     if chunks > 1:
         collectives = loaded.resolved["collectives"]
         collectives["chunks"] = min(collectives["chunks"] * chunks, _MOST)

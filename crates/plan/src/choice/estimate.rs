@@ -49,7 +49,7 @@ struct Round {
 const DISTANCES: u32 = 1 << 13;
 
 /// Longest time of a message, in picoseconds: sums of a few such times do not overflow.
-const LONGEST: u64 = u64::MAX >> 8;
+pub(super) const LONGEST: u64 = u64::MAX >> 8;
 
 /// The cost of a phase by a candidate. `None` if the candidate does not offer the collective, if its cost is not known
 /// there, as that of [`Candidate::HalvingDoubling`] in a ring, or if it equals another candidate.
@@ -351,6 +351,7 @@ mod tests {
             gap: Time::ZERO,
             reduction: Some(Rate::from_bytes_per_s(1_000_000_000_000 / gamma)),
             buffer: None,
+            paths: None,
         };
         for p in [2u64, 4, 8, 16, 64] {
             let n = p * 1000;

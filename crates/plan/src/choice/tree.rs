@@ -84,6 +84,9 @@ impl Loads {
 impl Case<'_> {
     /// The cost of all chunks along a tree.
     pub(super) fn along_tree(&self, candidate: Candidate) -> Option<Cost> {
+        if let Some(tree) = self.network.paths.as_ref().and_then(|paths| paths.tree(candidate)) {
+            return Some(self.routed(candidate, tree));
+        }
         let ways = match candidate {
             // The same plan as direct.
             Candidate::Pairwise => return None,
@@ -202,7 +205,7 @@ impl Case<'_> {
     /// combines data in the other: it finishes a chunk, and begins the next, only when it has received that data. Simulations
     /// show waits of 0.7 to 1.5 times a chunk's time, and at least a latency with an odd number of ranks. There is no such
     /// wait if each pair of ranks has a link of its own.
-    fn between_waves(&self, candidate: Candidate, inner: u64) -> u64 {
+    pub(super) fn between_waves(&self, candidate: Candidate, inner: u64) -> u64 {
         if candidate != Candidate::DoubleBinaryTree {
             return 0;
         }

@@ -29,8 +29,20 @@ impl Planner<'_> {
     /// The phases of a collective, with their algorithms.
     ///
     /// # Errors
-    /// An algorithm that the scenario names has no phase in any composition that it allows.
+    /// An algorithm that the scenario names has no phase in any composition that it allows; phases of a single collective that
+    /// are those of no composition.
     pub(super) fn choose_phases(&mut self, of: &Collective<'_>, grid: &Grid) -> Result<Vec<ChosenPhase>> {
+        if let Some((key, phases)) = self.single.phases(of, grid)? {
+            self.used.insert(key.to_owned());
+            // A name that agrees with the entry is used too.
+            for ChosenPhase { phase, algorithm, .. } in &phases {
+                let named = self.named.of(of.role.axes[phase.axis], phase.size, of.kind, phase.kind);
+                if let Some((key, named)) = named.filter(|(_, named)| named.name() == algorithm.name()) {
+                    self.mark_used(of, *phase, key, &*named);
+                }
+            }
+            return Ok(phases);
+        }
         let compositions = self.named.compositions(of.role, of.kind, grid)?;
         let mut best: Option<Composed> = None;
         for composition in compositions {
@@ -82,10 +94,11 @@ impl Planner<'_> {
             return Composed { phases, named, choice };
         }
         let context = self.context;
+        let others = *self.lanes.last().expect("there are lanes of what runs in no dimension");
         let networks = self
             .along
             .entry(of.id)
-            .or_insert_with(|| (0..axes.len()).map(|axis| context.along(of.role, axis)).collect());
+            .or_insert_with(|| (0..axes.len()).map(|axis| context.along(of.role, axis, others)).collect());
         let lanes = |phase: &Phase| axes[phase.axis].dim.map_or(self.lanes.len() - 1, usize::from);
         let work = |phase: &Phase| {
             let lower = &grid.sizes()[..phase.cut];

@@ -2,9 +2,11 @@
 
 use crate::scenario::{Collectives, Network};
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use syncline_engine::Lanes;
 use syncline_fabric::{Dimension, Direction, Fabric, Spread};
 use syncline_net_packet::{Parameters, Sharing};
-use syncline_plan::choice::{self, Wiring};
+use syncline_plan::choice::{self, Groups, Paths, Wiring};
 use syncline_units::{Bytes, DimKind, LinkId, NpuId, Rate, Time};
 use syncline_workload::{Axis, Role};
 
@@ -12,6 +14,16 @@ use syncline_workload::{Axis, Role};
 const ROUTED: u32 = 1 << 12;
 /// Most distances for which the messages of an exchange between all ranks are routed.
 const DISTANCES: usize = 16;
+
+/// What messages to certain distances have, while all ranks send them.
+struct Sends {
+    /// Rate at which each rank sends, all its messages together.
+    rate: Rate,
+    /// Longest latency.
+    longest: Time,
+    /// Mean latency.
+    mean: Time,
+}
 
 /// A scenario's settings, fabric, placement and network model, as plans see them.
 #[derive(Clone, Copy)]
@@ -66,8 +78,8 @@ impl<'a> Context<'a> {
         counts
     }
 
-    /// The network along axis `index` of a role's groups.
-    pub(super) fn along(&self, role: &Role, index: usize) -> choice::Network {
+    /// The network along axis `index` of a role's groups. `others` are the queues of what runs in no dimension.
+    pub(super) fn along(&self, role: &Role, index: usize, others: Lanes) -> choice::Network {
         let axis = role.axes[index];
         let ends = self.spec.injection_latency.saturating_add(self.spec.injection_latency);
         let overhead = ends.saturating_add(self.spec.endpoint_delay);
@@ -87,38 +99,51 @@ impl<'a> Context<'a> {
                     Spread::Lane => dim.count,
                 };
                 let buffer = self.buffer(&dim.name, if dim.kind == DimKind::Switch { dim.size } else { 4 });
-                choice::Network { wiring, rate: dim.rate, count, latency, overhead, gap, reduction, buffer }
+                choice::Network {
+                    wiring,
+                    rate: dim.rate,
+                    count,
+                    latency,
+                    overhead,
+                    gap,
+                    reduction,
+                    buffer,
+                    paths: None,
+                }
             }
             None => {
+                let turns = others.rooted_ways == 2;
                 // Chunks alternate between two lanes; on one of them they go round a ring of ranks in the opposite direction.
                 let size = axis.size.max(2);
                 let (half, step) = (size / 2, (size as usize - 1).div_ceil(DISTANCES));
                 let others = (1..size).step_by(step).flat_map(|by| [(by, 0), (by, 1)]);
                 let near = self.sends(role, index, &[(1, 0), (size - 1, 1)]);
                 let far = self.sends(role, index, &[(half, 0), (half, 1)]);
-                let (all, _) = self.sends(role, index, &others.collect::<Vec<_>>());
+                let all = self.sends(role, index, &others.collect::<Vec<_>>());
                 choice::Network {
-                    wiring: Wiring::Graph { far: far.0, all, far_latency: far.1 },
-                    rate: near.0,
+                    wiring: Wiring::Graph { far: far.rate, all: all.rate, far_latency: far.longest },
+                    rate: near.rate,
                     count: 1,
-                    latency: near.1,
+                    // What goes round a ring takes each of its steps once.
+                    latency: near.mean,
                     overhead,
                     gap,
                     reduction,
                     buffer: self.buffer("", self.ports()),
+                    paths: self.paths(role, index, turns).map(Arc::new),
                 }
             }
         }
     }
 
     /// Rate at which each rank sends, all its messages together, while all ranks send along an axis to the ranks at the given
-    /// distances over the given lanes (`to`); and the longest latency.
-    fn sends(&self, role: &Role, index: usize, to: &[(u32, u32)]) -> (Rate, Time) {
+    /// distances over the given lanes (`to`), and the latencies of these messages.
+    fn sends(&self, role: &Role, index: usize, to: &[(u32, u32)]) -> Sends {
         let weight: u32 = role.axes[..index].iter().map(|axis| axis.size).product();
         let size = role.axes[index].size;
         let mut flows: BTreeMap<LinkId, u64> = BTreeMap::new();
         let mut path = Vec::new();
-        let mut latency = Time::ZERO;
+        let (mut longest, mut sum, mut messages) = (Time::ZERO, 0u128, 0u128);
         let groups = role.groups().min(ROUTED.div_ceil(role.size().max(1)));
         let positions = (0..groups).flat_map(|g| (0..role.size().min(ROUTED)).map(move |p| (g, p)));
         for ((group, position), &(by, lane)) in positions.flat_map(|at| to.iter().map(move |to| (at, to))) {
@@ -128,14 +153,45 @@ impl<'a> Context<'a> {
             path.clear();
             self.fabric.route(ends[0], ends[1], lane, &mut path);
             let time = path.iter().map(|&link| self.fabric.speed(link).1);
-            latency = latency.max(time.fold(Time::ZERO, Time::saturating_add));
+            let latency = time.fold(Time::ZERO, Time::saturating_add);
+            longest = longest.max(latency);
+            sum += u128::from(latency.0);
+            messages += 1;
             path.iter().for_each(|&link| *flows.entry(link).or_default() += 1);
         }
         let share = |(&link, &flows): (&LinkId, &u64)| {
             let rate = u128::from(self.fabric.speed(link).0.0) * to.len() as u128 / u128::from(flows);
             u64::try_from(rate).unwrap_or(u64::MAX)
         };
-        (Rate(flows.iter().map(share).min().unwrap_or(u64::MAX)), latency)
+        let rate = Rate(flows.iter().map(share).min().unwrap_or(u64::MAX));
+        let mean = Time(u64::try_from(sum / messages.max(1)).unwrap_or(u64::MAX));
+        Sends { rate, longest, mean }
+    }
+
+    /// The paths of trees along an axis; with `turns`, every other chunk of a chain goes backwards. `None` if there are too many ranks to route all messages.
+    fn paths(&self, role: &Role, index: usize, turns: bool) -> Option<Paths> {
+        let weight: u32 = role.axes[..index].iter().map(|axis| axis.size).product();
+        let size = role.axes[index].size;
+        let lines = role.size() / size.max(1);
+        if size < 2 || role.size() > ROUTED {
+            return None;
+        }
+        let groups = role.groups().min(ROUTED / role.size()).max(1);
+        let mut links = Vec::new();
+        // A line of ranks along the axis is a group of its own.
+        let groups = Groups { count: groups * lines, rooted: weight, turns };
+        Some(Paths::new(size, groups, &mut |lane, line, ends, path| {
+            let (group, line) = (line / lines, line % lines);
+            let first = line % weight + line / weight * weight * size;
+            let ends = ends.map(|rank| self.npu(role.rank(group, first + rank * weight)));
+            links.clear();
+            self.fabric.route(ends[0], ends[1], lane, &mut links);
+            let speeds = links.iter().map(|&link| (link, self.fabric.speed(link)));
+            speeds.fold(Time::ZERO, |latency, (link, (rate, time))| {
+                path.push((link.0, rate));
+                latency.saturating_add(time)
+            })
+        }))
     }
 
     /// Bytes that one port of a switch with `ports` ports can hold; `None` if the network drops no packets.

@@ -107,7 +107,7 @@ impl Planner<'_> {
         times
             .into_iter()
             .filter_map(demand)
-            .filter(|demand| !self.own.contains_key(&demand.of.kind))
+            .filter(|demand| !self.own.contains_key(&demand.of.kind) && !self.single.names(&demand.of))
             .collect()
     }
 }

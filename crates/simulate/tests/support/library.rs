@@ -13,6 +13,8 @@ pub(crate) struct Case {
     pub(crate) bytes: u64,
     pub(crate) fabric: Value,
     pub(crate) model: Value,
+    /// The NPU of each rank, where rank `i` is not on NPU `i`.
+    pub(crate) placement: Option<Vec<u32>>,
     /// Algorithms that are combined over dimensions; without them, all of the library, the same in each dimension.
     pub(crate) algorithms: Option<&'static [&'static str]>,
 }
@@ -35,15 +37,18 @@ pub(crate) fn dim(name: &str, shape: &str, size: u32, rate: &str) -> Value {
 
 impl Case {
     pub(crate) fn new(kind: CollectiveKind, bytes: u64, fabric: Value) -> Self {
-        Self { kind, bytes, fabric, model: json!({"model": "analytical"}), algorithms: None }
+        Self { kind, bytes, fabric, model: json!({"model": "analytical"}), placement: None, algorithms: None }
     }
 
     /// The collective by these settings, where they can be run.
     pub(crate) fn run(&self, collectives: &Value) -> Option<Run> {
-        let value = json!({"schema": "syncline/1",
+        let mut value = json!({"schema": "syncline/1",
             "workload": {"source": "collectives", "collectives": [
                 {"kind": self.kind.name(), "bytes": format!("{}B", self.bytes)}]},
             "fabric": self.fabric, "collectives": collectives, "network": self.model});
+        if let Some(npus) = &self.placement {
+            value["placement"] = json!({"npus": npus});
+        }
         let scenario: Scenario = serde_json::from_value(value).unwrap();
         run(&scenario, Control::default()).ok()
     }

@@ -1,0 +1,64 @@
+"""The algorithms that a search holds.
+
+Where a job names no algorithms, the quickest are chosen, and which these are depends on rates, latencies, sizes and
+chunks. A prediction is a sum of what exchanges ask of dimensions, and that is only true for one choice. So a search
+chooses once for certain rates, and measures, optimises and simulates with that choice.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+from syncline import _core
+from syncline.report.quantity import size
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from syncline.config.load import Loaded
+
+Exchanges = tuple[str, str, int]
+"""Group, kind and size in bytes of the exchanges that an entry is for."""
+Held = dict[Exchanges, tuple[str, ...]]
+"""Of a job: the phases of its exchanges, such as ``ring reduce_scatter``, where the job names none."""
+
+
+def chosen(loaded: Loaded) -> Held:
+    """What is chosen for a scenario: the phases of each exchange that has a chosen one."""
+    plans: list[dict[str, Any]] = loaded.placing(lambda: json.loads(_core.show(json.dumps(loaded.resolved), "plan")))
+    return {
+        (plan["group"], plan["kind"], plan["bytes"]): tuple(
+            f"{phase['algorithm']} {phase['kind']}" for phase in plan["phases"]
+        )
+        for plan in plans
+        if any(phase["chosen"] for phase in plan["phases"])
+    }
+
+
+def entries(held: Mapping[Exchanges, tuple[str, ...]]) -> list[dict[str, Any]]:
+    """The same as `collectives.algorithms_of` has it."""
+    return [
+        {"group": group, "collective": kind, "bytes": f"{count}B", "phases": list(phases)}
+        for (group, kind, count), phases in sorted(held.items())
+    ]
+
+
+def described(held: Mapping[Exchanges, tuple[str, ...]]) -> list[str]:
+    """The same in words, exchanges of one group and kind together: ``data all_reduce: ring reduce_scatter + ...``."""
+    by_kind: defaultdict[tuple[str, str], dict[int, tuple[str, ...]]] = defaultdict(dict)
+    for (group, kind, each), phases in held.items():
+        by_kind[group, kind][each] = phases
+    found = []
+    for (group, kind), sizes in sorted(by_kind.items()):
+        runs: list[tuple[int, tuple[str, ...]]] = []
+        for each, phases in sorted(sizes.items()):
+            if runs and runs[-1][1] == phases:
+                runs[-1] = each, phases
+            else:
+                runs.append((each, phases))
+        for at, (most, phases) in enumerate(runs):
+            bound = f" up to {size(most)}" if at + 1 < len(runs) else " above" if at else ""
+            found.append(f"{group} {kind}{bound}: {' + '.join(phases)}")
+    return found
