@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from math import fsum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -74,10 +75,17 @@ class Training:
         """What a node waits for after its last compute: the reductions of the last iteration."""
         return float(sum(layer["exposed_at_end_s"] for layer in self.layers))
 
+    @cached_property
+    def skew_s(self) -> float:
+        """How long compute of a node waits for nodes that come to a collective later, mean over nodes."""
+        ranks = self.result.table("ranks")
+        total = fsum(skew * count for skew, count in zip(ranks["skew_s"], ranks["ranks"], strict=True))
+        return total / self.result.summary.ranks
+
     @property
     def exposed_s(self) -> float:
-        """Exposed communication without that: what holds compute up."""
-        return self.result.summary.exposed_communication_s - self.at_end_s
+        """What holds compute up: exposed communication without what is waited for at the end, and late nodes."""
+        return self.result.summary.exposed_communication_s - self.at_end_s + self.skew_s
 
     @property
     def share(self) -> float:

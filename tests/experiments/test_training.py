@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from statistics import fmean
 from types import SimpleNamespace
 
 import pytest
@@ -18,8 +19,11 @@ COMPUTE_S = 6 * MS
 LAYERS = ("embedding", "bottom0", "bottom1", "top0", "top1", "top2", "top3")
 
 
-def trained(system="flat100", *, exposed=0.0, at_end=0.0, dropped=0, queue=1000, exchange=(0.3, 0.4)):
-    """Two iterations with so much exposed communication, in seconds; ``exchange`` is milliseconds of each way."""
+def trained(system="flat100", *, exposed=0.0, at_end=0.0, dropped=0, queue=1000, exchange=(0.3, 0.4), skew=0.0):
+    """Two iterations with so much exposed communication, in seconds.
+
+    ``exchange`` is milliseconds of each way; one node of four waits for late ones by ``skew``.
+    """
     count = len(LAYERS)
     columns = {
         "layer": list(LAYERS),
@@ -44,6 +48,7 @@ def trained(system="flat100", *, exposed=0.0, at_end=0.0, dropped=0, queue=1000,
         compute_s=COMPUTE_S,
         exposed_communication_s=exposed + at_end,
         iterations=2,
+        ranks=4,
         packets=packets,
         dims=[SimpleNamespace(name="scale_out", bytes=1000)],
     )
@@ -53,7 +58,8 @@ def trained(system="flat100", *, exposed=0.0, at_end=0.0, dropped=0, queue=1000,
         "issue_s": [0.0, 1 * MS, 5 * MS],
         "last_issue_s": [9 * MS, 3 * MS, 5 * MS],
     }
-    tables = {"layers": columns, "links": links, "ports": ports, "collectives": sets}
+    ranks = {"skew_s": [skew, 0.0], "ranks": [1, 3]}
+    tables = {"ranks": ranks, "layers": columns, "links": links, "ports": ports, "collectives": sets}
     return Training(system, SimpleNamespace(summary=summary, table=tables.get))
 
 
@@ -74,10 +80,20 @@ def test_what_is_waited_for_at_the_end_is_told_apart():
     assert run.share == pytest.approx(2 / 8)
     assert run.share_with_end == pytest.approx(6 / 12)
     assert run.iteration_s == pytest.approx(4 * MS)
+    assert trained(exposed=2 * MS, skew=8 * MS).exposed_s == pytest.approx(4 * MS), "late nodes are waited for, too"
     assert training.waits(Draws([run])) == "top0 2 ms"
     assert training.waits(one()) == "none"
     runs = Draws([trained(exposed=wait * MS) for wait in (9, 2, 3)])
     assert training.waits(runs) == "top0 3 ms", "the median of the seeds"
+
+
+def test_compute_and_what_is_waited_for_are_the_whole_of_a_run():
+    (run,) = training.Runs(Runner(quick=True)).training("hier", buffer="64 MB").runs
+    assert run.packets.timeouts
+    assert run.skew_s > 10 * MS, "most nodes wait for those that waited for a time-out"
+    finish = fmean(run.result.table("ranks")["finish_s"])
+    # Nodes begin up to a microsecond late.
+    assert run.compute_s + run.exposed_s + run.at_end_s == pytest.approx(finish, abs=1e-6)
 
 
 def test_all_to_alls_and_what_runs_beside_them_are_those_of_one_iteration():
