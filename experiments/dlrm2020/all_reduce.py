@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from experiments.dlrm2020.apart import SKEW, Draws, seeds, skewed
+from experiments.dlrm2020.apart import SKEW, Draws, medians, starts
 from experiments.harness.experiment import Choice
 from experiments.harness.table import Table
 from syncline.plans import plan, receive, send, wait
@@ -101,7 +101,7 @@ class Grid:
         """Around the switch."""
         self.sizes = _sizes(runner)
         """Sizes of the all-reduce: all, or those that claims are about."""
-        self.starts = [skewed(seed) for seed in seeds(runner)] if runner.usual else [{}]
+        self.starts = starts(runner)
         """Changes to the scenario of each run of a configuration: when nodes begin."""
         self._known: dict[tuple[str, str, int], Draws[Single]] = {}
 
@@ -137,8 +137,8 @@ class Grid:
     def table(self, name: str, title: str, unit: str, value: Callable[[Single], float], *, first: str = "") -> Table:
         """A row for each size: the median of ``value`` of each configuration, in columns that end in ``unit``."""
         columns = [column(algorithm, buffer, unit) for algorithm, buffer in configurations()]
-        many = f"; medians of {counted(len(self.starts), 'seed')}" if len(self.starts) > 1 else ""
-        table = Table(name, f"{title}; {self.nodes} nodes{many}", ("size_bytes", *([first] if first else []), *columns))
+        said = f"{title}; {self.nodes} nodes{medians(len(self.starts))}"
+        table = Table(name, said, ("size_bytes", *([first] if first else []), *columns))
         for size in self.sizes:
             runs = [self[algorithm, buffer, size] for algorithm, buffer in configurations()]
             analytical = [runs[0].runs[0].analytical_s] if first else []

@@ -7,7 +7,7 @@ several runs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -16,8 +16,10 @@ from syncline.report.quantity import counted
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from experiments.harness.claim import Verdict
     from experiments.harness.runner import Runner
 
+K = TypeVar("K")
 T = TypeVar("T")
 
 SKEW = "1us"
@@ -31,9 +33,13 @@ def skewed(seed: int) -> Mapping[str, Any]:
     return {"jitter": {"start": SKEW}, "seed": seed}
 
 
-def seeds(runner: Runner) -> range:
-    """Seeds of runs in which nodes begin apart; a quick run has one."""
-    return range(1 if runner.quick else SEEDS)
+def starts(runner: Runner) -> list[Mapping[str, Any]]:
+    """Changes to the scenario of each run of a configuration: when nodes begin.
+
+    Nodes begin apart, once for each seed; a quick run has one. Under other readings of the paper all begin at once,
+    which is one run.
+    """
+    return [skewed(seed) for seed in range(1 if runner.quick else SEEDS)] if runner.usual else [{}]
 
 
 @dataclass(frozen=True)
@@ -67,3 +73,21 @@ class Draws(Generic[T]):
     def typical(self, value: Callable[[T], float]) -> T:
         """The run whose value is the median, the lower one of two."""
         return sorted(self.runs, key=value)[(len(self.runs) - 1) // 2]
+
+
+def medians(runs: int) -> str:
+    """What a table's title says of so many runs of each configuration; nothing of one."""
+    return f"; medians of {counted(runs, 'seed')}" if runs > 1 else ""
+
+
+def judged(draws: Mapping[K, Draws[T]], judge: Callable[[Mapping[K, Draws[T]]], Sequence[Verdict]]) -> list[Verdict]:
+    """Verdicts on medians, which say in how many seeds their claims hold where seeds disagree with the median."""
+    count = len(next(iter(draws.values())).runs)
+    seeds = [{key: Draws(each.runs[seed : seed + 1]) for key, each in draws.items()} for seed in range(count)]
+    verdicts = []
+    for verdict, *alone in zip(judge(draws), *map(judge, seeds), strict=True):
+        holds = [each.holds for each in alone]
+        agreed = all(each == verdict.holds for each in holds)
+        said = "" if agreed else f"; it holds in {sum(holds)} of {counted(count, 'seed')}"
+        verdicts.append(replace(verdict, measured=verdict.measured + said))
+    return verdicts

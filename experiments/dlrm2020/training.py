@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from math import fsum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.dlrm2020 import apart
-from experiments.dlrm2020.apart import Draws, skewed
+from experiments.dlrm2020.all_reduce import whole
+from experiments.dlrm2020.apart import Draws, medians, starts
 from experiments.harness import plot, rows
 from experiments.harness.experiment import Choice
 from experiments.harness.table import Table
 from syncline.report.quantity import counted, percent, time
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from matplotlib.figure import Figure
 
@@ -74,10 +75,17 @@ class Training:
         """What a node waits for after its last compute: the reductions of the last iteration."""
         return float(sum(layer["exposed_at_end_s"] for layer in self.layers))
 
+    @cached_property
+    def skew_s(self) -> float:
+        """How long compute of a node waits for nodes that come to a collective later, mean over nodes."""
+        ranks = self.result.table("ranks")
+        total = fsum(skew * count for skew, count in zip(ranks["skew_s"], ranks["ranks"], strict=True))
+        return total / self.result.summary.ranks
+
     @property
     def exposed_s(self) -> float:
-        """Exposed communication without that: what holds compute up."""
-        return self.result.summary.exposed_communication_s - self.at_end_s
+        """What holds compute up: exposed communication without what is waited for at the end, and late nodes."""
+        return self.result.summary.exposed_communication_s - self.at_end_s + self.skew_s
 
     @property
     def share(self) -> float:
@@ -107,6 +115,13 @@ class Training:
         """The layers from input to output, with times summed over both iterations."""
         return rows.layers(self.result)
 
+    @cached_property
+    def held_s(self) -> dict[str, float]:
+        """How long compute waits for each layer before its last task."""
+        return {
+            layer["layer"]: float(layer["exposed_communication_s"] - layer["exposed_at_end_s"]) for layer in self.layers
+        }
+
     def of(self, part: str) -> list[dict[str, Any]]:
         """The layers of a part of the model: ``embedding``, ``bottom`` or ``top``."""
         return [layer for layer in self.layers if layer["layer"].rstrip("0123456789") == part]
@@ -134,22 +149,19 @@ class Runs:
         self._runner = runner
         self.nodes = FEW_NODES if runner.quick else NODES
         """Nodes of every system."""
-        self.seeds = apart.seeds(runner)
-        """Seeds of runs whose nodes begin apart."""
+        self.starts = starts(runner)
+        """Changes to the scenario of each run of a configuration: when nodes begin."""
 
     def training(
         self, system: str, changes: Mapping[str, Any] | None = None, *, buffer: str = USUAL_BUFFER
-    ) -> Training:
-        """A system with other values, and so much buffer in its scale-out switch."""
-        return Training(system, self._runner.simulate(*self._settings(system, changes or {}, buffer)))
+    ) -> Draws[Training]:
+        """The runs of a system with other values, and so much buffer in its scale-out switch."""
+        settings = self._each(system, changes, buffer)
+        return Draws([Training(system, self._runner.simulate(*each)) for each in settings])
 
-    def apart(self, system: str, *, buffer: str = USUAL_BUFFER) -> Draws[Training]:
-        """A system whose nodes begin apart, once for each seed."""
-        return Draws([self.training(system, skewed(seed), buffer=buffer) for seed in self.seeds])
-
-    def case(self, system: str, changes: Mapping[str, Any] | None = None, *, buffer: str = USUAL_BUFFER) -> Case:
-        """What that simulates."""
-        return self._runner.case(*self._settings(system, changes or {}, buffer), weight=_WEIGHTS[system])
+    def cases(self, system: str, changes: Mapping[str, Any] | None = None, *, buffer: str = USUAL_BUFFER) -> list[Case]:
+        """What those simulate."""
+        return [self._runner.case(*each, weight=_WEIGHTS[system]) for each in self._each(system, changes, buffer)]
 
     def alone(self, system: str, changes: Mapping[str, Any]) -> Result:
         """Something short on a system, by messages alone."""
@@ -157,9 +169,13 @@ class Runs:
         merged = {key: value for key, value in merged.items() if not key.startswith(("workload.", "network."))}
         return self._runner.simulate(scenario, merged, network="analytical")
 
-    def all(self) -> list[Training]:
+    def all(self) -> dict[str, Draws[Training]]:
         """The four systems with the paper's defaults."""
-        return [self.training(system) for system in SYSTEMS]
+        return {system: self.training(system) for system in SYSTEMS}
+
+    def _each(self, system: str, changes: Mapping[str, Any] | None, buffer: str) -> list[tuple[Path, dict[str, Any]]]:
+        """A system with other values, for each start."""
+        return [self._settings(system, {**(changes or {}), **start}, buffer) for start in self.starts]
 
     def _settings(self, system: str, changes: Mapping[str, Any], buffer: str) -> tuple[Path, dict[str, Any]]:
         scenario, own = SYSTEMS[system]
@@ -173,55 +189,82 @@ class Runs:
 def cases(runner: Runner) -> Sequence[Case]:
     """What Figures 11 to 13 simulate."""
     runs = Runs(runner)
-    return [runs.case(system) for system in SYSTEMS]
+    return [case for system in SYSTEMS for case in runs.cases(system)]
 
 
-def shares(name: str, title: str, *first: str) -> Table:
-    """An empty table of runs; :func:`shared` makes its rows."""
+def share(run: Training) -> float:
+    """The share of exposed communication."""
+    return run.share
+
+
+def share_with_end(run: Training) -> float:
+    """The same with the reductions that a run ends with."""
+    return run.share_with_end
+
+
+def computing(run: Training) -> float:
+    """The part of compute."""
+    return 1 - run.share
+
+
+def iteration(run: Training) -> float:
+    """How long an iteration takes."""
+    return run.iteration_s
+
+
+def compared(
+    title: str, found: Mapping[str, Draws[Training]] | Mapping[tuple[str, str], Draws[Training]], *by: str
+) -> Table:
+    """Compute and exposed communication of runs: a row for each system, or for each of ``by`` on each system."""
+    count = len(next(iter(found.values())).runs)
     said = (
-        f"{title} in two iterations, mean over nodes; the share is of both. At end: what is waited for after the last "
-        "compute, which only the share `with end` holds"
+        f"{title} in two iterations, mean over nodes; the share is of both{medians(count)}. At end: what is waited for "
+        "after the last compute, which only the share `with end` holds"
     )
-    columns = ("exposed_s", "share_fraction", "iteration_s", "at_end_s", "with_end_fraction", "timeouts")
-    return Table(name, said, (*first, *columns))
-
-
-def shared(run: Training) -> tuple[float, ...]:
-    """A row of :func:`shares`, without its first values."""
-    return (run.exposed_s, run.share, run.iteration_s, run.at_end_s, run.share_with_end, run.packets.timeouts)
-
-
-def compared(title: str, by: str, found: Mapping[tuple[str, str], Training]) -> Table:
-    """:func:`shares` of runs by system and ``by``."""
-    table = shares("shares", title, "system", by)
-    for of, run in found.items():
-        table.add(*of, *shared(run))
+    ends = ("least_share_fraction", "most_share_fraction") if count > 1 else ()
+    columns = ("exposed_s", "share_fraction", *ends, "iteration_s", "at_end_s", "with_end_fraction", "timeouts")
+    table = Table("shares", said, ("system", *by, *columns))
+    for of, draws in found.items():
+        spread = (draws.least(share), draws.most(share)) if count > 1 else ()
+        times = draws.median(iteration), draws.median(lambda run: run.at_end_s), draws.median(share_with_end)
+        table.add(
+            *((of,) if isinstance(of, str) else of),
+            *(draws.median(lambda run: run.exposed_s), draws.median(share), *spread, *times),
+            int(draws.median(lambda run: run.packets.timeouts)),
+        )
     return table
 
 
-def lost(runs: Mapping[str, Training]) -> str:
-    """What was lost in some runs, by their names, in a sentence."""
-    losses = {name: run.packets for name, run in runs.items() if run.packets.dropped}
+def lost(runs: Mapping[str, Draws[Training]]) -> str:
+    """What was lost in some runs, by their names, in a sentence: medians, with ranges."""
+    losses = {name: draws for name, draws in runs.items() if draws.most(lambda run: run.packets.dropped)}
     if not losses:
-        return f"No packet is lost in {counted(len(runs), 'run')}."
-    said = (
-        f"{name} {packets.dropped} packets, {packets.retransmissions} sent again, "
-        f"{counted(packets.timeouts, 'time-out')}"
-        for name, packets in losses.items()
-    )
+        return f"No packet is lost in {counted(sum(len(draws.runs) for draws in runs.values()), 'run')}."
+    said = []
+    for name, draws in losses.items():
+        packets = draws.said(lambda run: run.packets.dropped, whole)
+        again = draws.said(lambda run: run.packets.retransmissions, whole)
+        timeouts = draws.said(lambda run: run.packets.timeouts, whole)
+        plural = "" if timeouts == "1" else "s"
+        said.append(f"{name} {packets} packets, {again} sent again, {timeouts} time-out{plural}")
     return f"Lost: {'; '.join(said)}."
 
 
-def named(found: Mapping[tuple[str, str], Training], *systems: str) -> dict[str, Training]:
+def named(found: Mapping[tuple[str, str], Draws[Training]], *systems: str) -> dict[str, Draws[Training]]:
     """Runs by system and another word, by both in one name; those of some systems, or all."""
     return {f"{system} with {word}": run for (system, word), run in found.items() if system in (systems or SYSTEMS)}
 
 
-def waits(run: Training, count: int = 3) -> str:
+def held(layer: str) -> Callable[[Training], float]:
+    """How long compute waits for a layer before its last task."""
+    return lambda run: run.held_s[layer]
+
+
+def waits(draws: Draws[Training], count: int = 3) -> str:
     """The layers that compute waits for most, and for how long in both iterations."""
-    held = {layer["layer"]: layer["exposed_communication_s"] - layer["exposed_at_end_s"] for layer in run.layers}
-    most = [layer for layer in sorted(held, key=lambda layer: -held[layer])[:count] if held[layer] > 0]
-    return ", ".join(f"{layer} {time(held[layer])}" for layer in most) or "none"
+    times = {layer: draws.median(held(layer)) for layer in draws.runs[0].held_s}
+    most = [layer for layer in sorted(times, key=lambda layer: -times[layer])[:count] if times[layer] > 0]
+    return ", ".join(f"{layer} {time(times[layer])}" for layer in most) or "none"
 
 
 def listed(values: Mapping[str, float]) -> str:
@@ -238,15 +281,15 @@ def drawn(table: Table, by: str, label: str) -> Figure:
     systems = list(dict.fromkeys(table.column("system")))
     figure, panels = plot.new(len(systems), height=2.9, sharey=True, squeeze=False)
     for system, axes in zip(systems, panels[0], strict=True):
-        exposed = [100 * share for share in table.column("share_fraction", system=system)]
+        exposed = [100 * each for each in table.column("share_fraction", system=system)]
         at = range(len(exposed))
         parts = [
-            plot.Part("compute", [100 - share for share in exposed], plot.GREY),
+            plot.Part("compute", [100 - each for each in exposed], plot.GREY),
             plot.Part("exposed communication", exposed, plot.ORANGE, "////"),
         ]
         plot.stacked(axes, at, parts)
-        for place, share in zip(at, exposed, strict=True):
-            axes.text(place, 101, f"{share:.1f}", ha="center", va="bottom", fontsize=7)
+        for place, each in zip(at, exposed, strict=True):
+            axes.text(place, 101, f"{each:.1f}", ha="center", va="bottom", fontsize=7)
         axes.set_title(system)
         axes.set_xticks(at, labels=table.column(by, system=system))
         axes.tick_params(axis="x", labelsize=7 if len(exposed) > _FEW_BARS else None)
@@ -261,7 +304,10 @@ def drawn(table: Table, by: str, label: str) -> Figure:
 
 NETWORKS = ("packet",)
 """The network model that has packets."""
+AT_ONCE = Choice("all nodes begin at once", {"jitter.start": "0s"})
+"""The reading that Figures 14 to 16 are judged under as well."""
 CHOICES = (
+    AT_ONCE,
     Choice("chunks of 32 KiB and more", {"collectives.min_chunk": "32KiB"}),
     Choice("flat: all-to-alls in 512 chunks too", {"flat:collectives.chunks_of": {}}),
     Choice("32 chunks under way", {"collectives.outstanding": 32}),
@@ -270,4 +316,4 @@ CHOICES = (
     Choice("input gradient before weight gradient", {"workload.parallel": {"data": "all", "backward": "input_first"}}),
     Choice("packets of 9000 B", {"network.mtu": "9000B"}),
 )
-"""Other readings of what the paper leaves open about training."""
+"""Other readings of what the paper leaves open about training. In all of them nodes begin at once."""

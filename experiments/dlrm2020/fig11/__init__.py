@@ -5,15 +5,16 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from experiments.dlrm2020.apart import Draws, judged, medians
 from experiments.dlrm2020.training import CHOICES, FOLDER, NETWORKS, SYSTEMS, WAYS, Runs, Training, cases, lost
 from experiments.harness import plot
 from experiments.harness.claim import Claim, Verdict
 from experiments.harness.experiment import Experiment, Findings
 from experiments.harness.table import Table
-from syncline.report.quantity import size, time
+from syncline.report.quantity import counted, size, time
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from matplotlib.figure import Figure
 
@@ -53,22 +54,42 @@ REDUCE = Claim(
 def measure(runner: Runner) -> Findings:
     """Raw communication of each layer on each system."""
     runs = Runs(runner).all()
-    raw = Table(
+    return Findings([_raw(runs)], judged(runs, _verdicts))
+
+
+def _verdicts(runs: Mapping[str, Draws[Training]]) -> list[Verdict]:
+    raw = _raw(runs)
+    largest = _largest(runs["hier"].runs[0])
+    return [_first(runs, raw), _lifo(raw), largest, _exchange(raw), _backward(runs, raw), _reduce(runs, raw)]
+
+
+def _raw(runs: Mapping[str, Draws[Training]]) -> Table:
+    draws = list(runs.values())
+    first, count = draws[0].runs[0], len(draws[0].runs)
+    spread = "; most over least: of the seeds, on the system where that is largest" if count > 1 else ""
+    table = Table(
         "raw",
         "Raw communication in two iterations, from issue to result, mean over nodes: all-to-alls of the embedding, "
-        "all-reduces of the others",
-        ("collective", "size_bytes", *(f"{system}_s" for system in SYSTEMS)),
+        f"all-reduces of the others{medians(count)}{spread}",
+        (
+            *("collective", "size_bytes", *(f"{system}_s" for system in runs)),
+            *(["most_over_least_ratio"] if count > 1 else []),
+        ),
     )
+
+    def add(collective: str, size_bytes: int, layer: int, column: str) -> None:
+        def value(run: Training) -> float:
+            return float(run.layers[layer][column])
+
+        ratios = [max(each.most(value) / each.least(value) for each in draws)] if count > 1 else []
+        table.add(collective, size_bytes, *(each.median(value) for each in draws), *ratios)
+
     for way, column in zip(WAYS, ("forward_communication_s", "input_grad_communication_s"), strict=True):
-        first = [run.layers[0] for run in runs]
         # The table of layers has the bytes of both.
-        raw.add(f"embedding {way}", first[0]["collective_bytes"] // 2, *(layer[column] for layer in first))
-    for index in range(1, len(runs[0].layers)):
-        same = [run.layers[index] for run in runs]
-        times = (layer["weight_grad_communication_s"] for layer in same)
-        raw.add(same[0]["layer"], same[0]["collective_bytes"], *times)
-    verdicts = [_first(raw), _lifo(raw), _largest(runs[0]), _exchange(raw), _backward(runs, raw), _reduce(runs, raw)]
-    return Findings([raw], verdicts)
+        add(f"embedding {way}", first.layers[0]["collective_bytes"] // 2, 0, column)
+    for index, layer in enumerate(first.layers[1:], 1):
+        add(layer["layer"], layer["collective_bytes"], index, "weight_grad_communication_s")
+    return table
 
 
 def _tops(raw: Table) -> list[str]:
@@ -80,16 +101,30 @@ def _times(raw: Table, system: str, names: Sequence[str]) -> list[float]:
     return [by[name] for name in names]
 
 
-def _first(raw: Table) -> Verdict:
+def _first(runs: Mapping[str, Draws[Training]], raw: Table) -> Verdict:
     names = _tops(raw)
     last = {system: _times(raw, system, names)[-1] for system in SYSTEMS}
     others = {system: min(_times(raw, system, names[:-1])) for system in SYSTEMS}
+    late = ", ".join(f"{time(draws.median(_lateness(names[-1])))} on {system}" for system, draws in runs.items())
     return FIRST.judged(
         all(10 * last[system] < others[system] for system in SYSTEMS),
         f"{names[-1]}: {', '.join(f'{system} {time(value)}' for system, value in last.items())}",
-        f"It has {size(raw.column('size_bytes', collective=names[-1])[0])}, and nothing is under way yet. The shortest "
-        f"other of the top layers takes {', '.join(f'{time(value)} on {system}' for system, value in others.items())}.",
+        f"It has {size(raw.column('size_bytes', collective=names[-1])[0])}, and nothing is under way yet. Very short "
+        "is less than a tenth of the shortest other of the top layers, which takes "
+        f"{', '.join(f'{time(value)} on {system}' for system, value in others.items())}. No node has the result before "
+        f"the last one issues {names[-1]}: up to {late} after the first.",
     )
+
+
+def _lateness(layer: str) -> Callable[[Training], float]:
+    """How much later than the first node the last one issues the reduction of a layer, in either iteration."""
+
+    def latest(run: Training) -> float:
+        sets = run.result.table("collectives")
+        times = zip(sets["layer"], sets["part"], sets["issue_s"], sets["last_issue_s"], strict=True)
+        return max(float(last - first) for name, part, first, last in times if (name, part) == (layer, "weight grad"))
+
+    return latest
 
 
 def _lifo(raw: Table) -> Verdict:
@@ -139,33 +174,35 @@ def _exchange(raw: Table) -> Verdict:
     )
 
 
-def _backward(runs: Sequence[Training], raw: Table) -> Verdict:
+def _backward(runs: Mapping[str, Draws[Training]], raw: Table) -> Verdict:
     ways = {system: _times(raw, system, [f"embedding {way}" for way in WAYS]) for system in SYSTEMS}
     return BACKWARD.judged(
         all(backward > forward for forward, backward in ways.values()),
         ", ".join(f"{system} {time(back)} against {time(forth)}" for system, (forth, back) in ways.items()),
         "Both go before all-reduces; each waits for chunks that have begun. At the first forward all-to-all nothing is "
-        f"under way, at the backward ones all-reduces of the top layers are. {lost({run.system: run for run in runs})}",
+        f"under way, at the backward ones all-reduces of the top layers are. {lost(runs)}",
     )
 
 
-def _reduce(runs: Sequence[Training], raw: Table) -> Verdict:
+def _reduce(runs: Mapping[str, Draws[Training]], raw: Table) -> Verdict:
     names = [name for name in raw.column("collective") if not name.startswith("embedding")]
     sums = {system: sum(_times(raw, system, names)) for system in SYSTEMS}
     shortest = dict.fromkeys(SYSTEMS, 0)
     for name in names:
         shortest[min(SYSTEMS, key=lambda system: _times(raw, system, [name])[0])] += 1
-    links = ", ".join(
-        f"{run.system} {size(sum(dim.carried_bytes for dim in run.result.summary.dims if dim.name == 'scale_out'))}"
-        for run in runs
-    )
+    layers = [f"{counted(count, 'layer')} on {system}" for system, count in shortest.items() if count]
+    links = ", ".join(f"{system} {size(round(draws.median(_scale_out)))}" for system, draws in runs.items())
     return REDUCE.judged(
         min(sums, key=lambda system: sums[system]) == "hierOpt",
         f"summed over layers: {', '.join(f'{system} {time(value)}' for system, value in sums.items())}; shortest in "
-        f"{', '.join(f'{count} layers on {system}' for system, count in shortest.items() if count)}",
+        f"{', '.join(layers)}",
         f"Bytes on scale-out links: {links}. hierOpt sends an eighth of what flat100 sends, over links of the same "
         "rate; flat800 sends all of it over links of eight times the rate, and has no steps in super-nodes.",
     )
+
+
+def _scale_out(run: Training) -> int:
+    return sum(dim.carried_bytes for dim in run.result.summary.dims if dim.name == "scale_out")
 
 
 def draw(findings: Findings) -> Figure:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from experiments.dlrm2020.training import CHOICES, NETWORKS, SYSTEMS, WAYS, Runs, Training, cases, waits
+from experiments.dlrm2020.apart import Draws, judged, medians
+from experiments.dlrm2020.training import CHOICES, NETWORKS, SYSTEMS, WAYS, Runs, Training, cases, held, waits
 from experiments.harness import plot
 from experiments.harness.claim import Claim, Verdict
 from experiments.harness.experiment import Experiment, Findings
@@ -13,7 +14,7 @@ from experiments.harness.table import Table
 from syncline.report.quantity import size, time
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping
 
     from matplotlib.figure import Figure
 
@@ -36,48 +37,67 @@ EXPOSED = Claim(
 def measure(runner: Runner) -> Findings:
     """Compute and exposed communication of each layer on each system."""
     runs = Runs(runner).all()
-    exposed = Table(
+    return Findings([_held(runs), _beside(runs)], judged(runs, _verdicts))
+
+
+def _verdicts(runs: Mapping[str, Draws[Training]]) -> list[Verdict]:
+    exchanged = runs["hier"].runs[0].layers[0]["collective_bytes"] // len(WAYS)
+    return [_stall(runs, _held(runs)), _exposed(runs, _beside(runs), exchanged)]
+
+
+def _held(runs: Mapping[str, Draws[Training]]) -> Table:
+    first, count = runs["hier"].runs[0], len(runs["hier"].runs)
+    table = Table(
         "exposed",
         "Compute, and communication that compute waits for, in two iterations, mean over nodes; without what is waited "
-        "for after the last compute",
-        ("layer", "compute_s", *(f"{system}_s" for system in SYSTEMS)),
+        f"for after the last compute{medians(count)}",
+        ("layer", "compute_s", *(f"{system}_s" for system in runs)),
     )
-    for index, layer in enumerate(runs[0].layers):
-        exposed.add(layer["layer"], layer["compute_s"], *(held(run.layers[index]) for run in runs))
-    beside = Table(
+    for layer in first.layers:
+        name = layer["layer"]
+        table.add(name, layer["compute_s"], *(draws.median(held(name)) for draws in runs.values()))
+    return table
+
+
+def _beside(runs: Mapping[str, Draws[Training]]) -> Table:
+    table = Table(
         "exchanges",
         "An all-to-all from issue to result, beside the compute of the bottom perceptron that may hide it; means over "
-        "iterations and nodes",
+        f"iterations and nodes{medians(len(runs['hier'].runs))}",
         ("system", *(f"{what}_{way}_s" for way in WAYS for what in ("all_to_all", "bottom"))),
     )
-    for run in runs:
-        beside.add(run.system, *(value for way in WAYS for value in (run.exchange_s(way), run.beside_s(way))))
-    exchanged = runs[0].layers[0]["collective_bytes"] // len(WAYS)
-    return Findings([exposed, beside], [_stall(runs, exposed), _exposed(exposed, beside, exchanged)])
+    for system, draws in runs.items():
+        times = ((draws.median(_exchange(way)), draws.median(_hiding(way))) for way in WAYS)
+        table.add(system, *(value for pair in times for value in pair))
+    return table
 
 
-def held(layer: dict[str, Any]) -> float:
-    """How long compute waits for a layer before its last task."""
-    return float(layer["exposed_communication_s"] - layer["exposed_at_end_s"])
+def _exchange(way: str) -> Callable[[Training], float]:
+    return lambda run: run.exchange_s(way)
 
 
-def _stall(runs: Sequence[Training], exposed: Table) -> Verdict:
+def _hiding(way: str) -> Callable[[Training], float]:
+    return lambda run: run.beside_s(way)
+
+
+def _stall(runs: Mapping[str, Draws[Training]], exposed: Table) -> Verdict:
     names = exposed.column("layer")[1:]
     longest = {}
     for system in SYSTEMS:
         times = exposed.column(f"{system}_s")[1:]
         longest[system] = names[times.index(max(times))] if max(times) > 0 else "none"
-    at_top = {system: exposed.column(f"{system}_s", layer="top0")[0] for system in SYSTEMS}
     return STALL.judged(
         all(layer == "top0" for layer in longest.values()),
-        f"top0: {', '.join(f'{system} {time(value)}' for system, value in at_top.items())}; largest: "
-        f"{', '.join(f'{system} {layer}' for system, layer in longest.items())}",
-        "Compute waits for: " + "; ".join(f"{run.system} {waits(run)}" for run in runs) + ".",
+        f"top0: {_said(runs, 'top0')}; largest: {', '.join(f'{system} {layer}' for system, layer in longest.items())}",
+        "Compute waits for: " + "; ".join(f"{system} {waits(draws)}" for system, draws in runs.items()) + ".",
     )
 
 
-def _exposed(exposed: Table, beside: Table, exchanged: int) -> Verdict:
-    tables = {system: exposed.column(f"{system}_s")[0] for system in SYSTEMS}
+def _said(runs: Mapping[str, Draws[Training]], layer: str) -> str:
+    return ", ".join(f"{system} {draws.said(held(layer), time)}" for system, draws in runs.items())
+
+
+def _exposed(runs: Mapping[str, Draws[Training]], beside: Table, exchanged: int) -> Verdict:
 
     def longer(system: str, way: str) -> bool:
         (raw,), (hiding,) = (beside.column(f"{what}_{way}_s", system=system) for what in ("all_to_all", "bottom"))
@@ -88,9 +108,9 @@ def _exposed(exposed: Table, beside: Table, exchanged: int) -> Verdict:
         f"{system} {' and '.join(way for way in WAYS if longer(system, way)) or 'none'}" for system in SYSTEMS
     )
     return EXPOSED.judged(
-        tables["flat800"] == 0 and all(longer(system, way) for system in others for way in WAYS),
-        f"compute waits for the embedding: {', '.join(f'{system} {time(value)}' for system, value in tables.items())}; "
-        f"longer than what runs beside it: {said}",
+        runs["flat800"].median(held("embedding")) == 0
+        and all(longer(system, way) for system in others for way in WAYS),
+        f"compute waits for the embedding: {_said(runs, 'embedding')}; longer than what runs beside it: {said}",
         "The bottom perceptron computes for "
         f"{time(beside.column('bottom_forward_s')[0])} forward and {time(beside.column('bottom_backward_s')[0])} "
         f"backward. An all-to-all of {size(exchanged)} takes {time(8 * exchanged / 100e9)} at 100 Gb/s and "

@@ -6,7 +6,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from experiments.dlrm2020.all_reduce import near
-from experiments.dlrm2020.training import CHOICES, NETWORKS, Runs, Training, cases, lost, shared, shares, waits
+from experiments.dlrm2020.apart import Draws, judged
+from experiments.dlrm2020.training import (
+    CHOICES,
+    NETWORKS,
+    Runs,
+    Training,
+    cases,
+    compared,
+    iteration,
+    lost,
+    share,
+    share_with_end,
+    waits,
+)
 from experiments.harness import plot
 from experiments.harness.claim import Claim, Verdict
 from experiments.harness.experiment import Experiment, Findings
@@ -44,58 +57,69 @@ SAME = Claim(
 
 def measure(runner: Runner) -> Findings:
     """Shares of exposed communication, and how long an iteration takes."""
-    runs = {run.system: run for run in Runs(runner).all()}
-    table = shares("shares", "Compute and exposed communication", "system")
-    for run in runs.values():
-        table.add(run.system, *shared(run))
-    return Findings([table], [_flat(runs), _faster(runs), _optimal(runs), _same(runs)])
+    runs = Runs(runner).all()
+    return Findings([compared("Compute and exposed communication", runs)], judged(runs, _verdicts))
 
 
-def _why(run: Training) -> str:
-    return f"{run.system} waits for: {waits(run)}."
+def _verdicts(runs: Mapping[str, Draws[Training]]) -> list[Verdict]:
+    return [_flat(runs), _faster(runs), _optimal(runs), _same(runs)]
 
 
-def _flat(runs: Mapping[str, Training]) -> Verdict:
-    run = runs["flat100"]
-    reduced = sum(layer["collective_bytes"] for layer in run.layers[1:])
+def _why(runs: Mapping[str, Draws[Training]], system: str) -> str:
+    return f"{system} waits for: {waits(runs[system])}."
+
+
+def _lost(runs: Mapping[str, Draws[Training]], *systems: str) -> str:
+    return lost({system: runs[system] for system in systems})
+
+
+def _flat(runs: Mapping[str, Draws[Training]]) -> Verdict:
+    draws = runs["flat100"]
+    reduced = sum(layer["collective_bytes"] for layer in draws.runs[0].layers[1:])
     return FLAT.judged(
-        near(run.share, 0.731),
-        f"{percent(run.share)} ({percent(run.share_with_end)} with what is waited for at the end)",
+        near(draws.median(share), 0.731),
+        f"{draws.said(share, percent)}; {draws.said(share_with_end, percent)} with what is waited for at the end",
         f"An iteration reduces {size(reduced)}, which takes {time(2 * 8 * reduced / 100e9)} at 100 Gb/s; of the second "
-        f"one's, {time(run.at_end_s)} are left at the end. {_why(run)} {lost({run.system: run})}",
+        f"one's, {time(draws.median(_at_end))} are left at the end. {_why(runs, 'flat100')} {_lost(runs, 'flat100')}",
     )
 
 
-def _faster(runs: Mapping[str, Training]) -> Verdict:
+def _at_end(run: Training) -> float:
+    return run.at_end_s
+
+
+def _faster(runs: Mapping[str, Draws[Training]]) -> Verdict:
     slow, fast = runs["flat100"], runs["flat800"]
-    ratio = slow.iteration_s / fast.iteration_s
+    ratio = slow.median(iteration) / fast.median(iteration)
     return FASTER.judged(
-        near(fast.share, 0.2) and near(ratio, 2.97),
-        f"{percent(fast.share)} ({percent(fast.share_with_end)} with the end); {ratio:.3g} times as fast",
-        f"An iteration is {time(fast.iteration_s)}, of which compute takes {time(fast.compute_s / 2)}. {_why(fast)} "
-        "What is reduced during back-propagation and the next lookup is not waited for.",
+        near(fast.median(share), 0.2) and near(ratio, 2.97),
+        f"{fast.said(share, percent)}; {fast.said(share_with_end, percent)} with the end; {ratio:.3g} times as fast",
+        f"An iteration is {time(fast.median(iteration))}, of which compute takes {time(fast.runs[0].compute_s / 2)}. "
+        f"{_why(runs, 'flat800')} What is reduced during back-propagation and the next lookup is not waited for. "
+        f"{_lost(runs, 'flat800')}",
     )
 
 
-def _optimal(runs: Mapping[str, Training]) -> Verdict:
+def _optimal(runs: Mapping[str, Draws[Training]]) -> Verdict:
     plain, optimal = runs["hier"], runs["hierOpt"]
-    ratio = plain.iteration_s / optimal.iteration_s
+    ratio = plain.median(iteration) / optimal.median(iteration)
     return OPTIMAL.judged(
-        near(plain.share, 0.732) and near(optimal.share, 0.221) and near(ratio, 2.91),
-        f"{percent(plain.share)}, {percent(optimal.share)} with the optimal one, {ratio:.3g} times as fast",
-        f"hier reduces all of a gradient between super-nodes, hierOpt an eighth. {_why(plain)} {_why(optimal)} "
-        f"{lost({run.system: run for run in (plain, optimal)})}",
+        near(plain.median(share), 0.732) and near(optimal.median(share), 0.221) and near(ratio, 2.91),
+        f"{plain.said(share, percent)}; {optimal.said(share, percent)} with the optimal one, {ratio:.3g} times as fast",
+        "hier reduces all of a gradient between super-nodes, hierOpt an eighth. "
+        f"{_why(runs, 'hier')} {_why(runs, 'hierOpt')} {_lost(runs, 'hier', 'hierOpt')}",
     )
 
 
-def _same(runs: Mapping[str, Training]) -> Verdict:
+def _same(runs: Mapping[str, Draws[Training]]) -> Verdict:
     optimal, fast = runs["hierOpt"], runs["flat800"]
-    ratio = optimal.iteration_s / fast.iteration_s
+    ratio = optimal.median(iteration) / fast.median(iteration)
     return SAME.judged(
         near(ratio, 1),
-        f"hierOpt {time(optimal.iteration_s)}, flat800 {time(fast.iteration_s)} an iteration: {ratio:.3g} times",
-        f"{_why(optimal)} {_why(fast)} What both reduce is an eighth of flat100's for the rate of the link; between "
-        "super-nodes, an all-to-all has the rate of flat100.",
+        f"hierOpt {optimal.said(iteration, time)}, flat800 {fast.said(iteration, time)} an iteration: "
+        f"{ratio:.3g} times",
+        f"{_why(runs, 'hierOpt')} {_why(runs, 'flat800')} What both reduce is an eighth of flat100's for the rate of "
+        "the link; between super-nodes, an all-to-all has the rate of flat100.",
     )
 
 
@@ -103,15 +127,15 @@ def draw(findings: Findings) -> Figure:
     """A stacked bar for each system."""
     table = findings.table("shares")
     figure, axes = plot.new(height=3.0, width=5.0)
-    exposed = [100 * share for share in table.column("share_fraction")]
+    exposed = [100 * each for each in table.column("share_fraction")]
     at = range(len(exposed))
     parts = [
-        plot.Part("compute", [100 - share for share in exposed], plot.GREY),
+        plot.Part("compute", [100 - each for each in exposed], plot.GREY),
         plot.Part("exposed communication", exposed, plot.ORANGE, "////"),
     ]
     plot.stacked(axes, at, parts, width=0.6)
-    for place, share in zip(at, exposed, strict=True):
-        axes.text(place, 101, f"{share:.1f} %", ha="center", va="bottom", fontsize=8)
+    for place, each in zip(at, exposed, strict=True):
+        axes.text(place, 101, f"{each:.1f} %", ha="center", va="bottom", fontsize=8)
     axes.set_xticks(at, labels=table.column("system"))
     axes.set_ylim(0, 110)
     axes.set_yticks(range(0, 101, 20))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.dlrm2020.training import NETWORKS, Runs, Training, compared, drawn, lost, named
+from experiments.dlrm2020.apart import Draws, judged
+from experiments.dlrm2020.training import AT_ONCE, NETWORKS, Runs, Training, compared, drawn, lost, named, share
 from experiments.harness.claim import Claim, Verdict
 from experiments.harness.experiment import Experiment, Findings
 from syncline.report.quantity import percent
@@ -40,14 +41,20 @@ def measure(runner: Runner) -> Findings:
         for system in STUDIED
         for schedule in _schedules()
     }
-    table = compared("Compute and exposed communication; chunks of a set / chunks under way", "schedule", found)
-    return Findings([table], [_varies(found)])
+    title = "Compute and exposed communication, by chunks of a set / chunks under way,"
+    table = compared(title, found, "schedule")
+    return Findings([table], judged(found, lambda each: [_varies(each)]))
 
 
 def simulated(runner: Runner) -> Sequence[Case]:
     """What is simulated."""
     runs = Runs(runner)
-    return [runs.case(system, _changes(system, *schedule)) for system in STUDIED for schedule in _schedules()]
+    return [
+        case
+        for system in STUDIED
+        for schedule in _schedules()
+        for case in runs.cases(system, _changes(system, *schedule))
+    ]
 
 
 def _schedules() -> list[tuple[int, int]]:
@@ -65,9 +72,10 @@ def _changes(system: str, chunks: int, under_way: int) -> dict[str, Any]:
     return changes
 
 
-def _varies(found: Mapping[tuple[str, str], Training]) -> Verdict:
+def _varies(found: Mapping[tuple[str, str], Draws[Training]]) -> Verdict:
     shares_of = {
-        system: {word: run.share for (which, word), run in found.items() if which == system} for system in STUDIED
+        system: {word: draws.median(share) for (which, word), draws in found.items() if which == system}
+        for system in STUDIED
     }
     spread = {system: max(of.values()) - min(of.values()) for system, of in shares_of.items()}
 
@@ -95,6 +103,7 @@ EXPERIMENT = Experiment(
     (VARIES,),
     measure,
     draw,
-    networks=NETWORKS,
-    cases=simulated,
+    (AT_ONCE,),
+    NETWORKS,
+    simulated,
 )
