@@ -7,7 +7,7 @@
 use crate::prepare::{Prepared, prepare};
 use crate::scenario::{Fault, Job, Scenario, Traced, Workload};
 use crate::watch::Watch;
-use crate::{faults, jitter, network, plans, shared_memory, size};
+use crate::{jitter, network, plans, shared_memory, size};
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 use syncline_fabric::{Fabric, Symmetry};
 use syncline_units::{NpuId, Time};
@@ -48,7 +48,7 @@ pub(crate) fn prepare_all(scenario: &Scenario, jobs: &[Job], watch: &Watch<'_>) 
     let mut prepared: Vec<Prepared> = Vec::new();
     for (index, job) in jobs.iter().enumerate() {
         // What ranks do is simulated one by one: jobs differ, and what they share breaks the symmetry of each.
-        let own = Scenario { quotient: false, faults: Vec::new(), ..alone(scenario, job) };
+        let own = Scenario { quotient: false, ..alone(scenario, job) };
         match prepare(&own, watch) {
             Ok(mut found) => {
                 let own = plans::without_use(&found.plans.unused);
@@ -156,7 +156,8 @@ fn joined(
         memory.append(&mut own.memory);
     }
     let first = prepared.remove(0);
-    let (fabric, faults) = faults::apply(&scenario.faults, scenario.seed, workload.ranks, first.fabric)?;
+    // Only links are slow or broken, which is the same for all jobs.
+    let (fabric, faults) = (first.fabric, first.faults);
     connected(&fabric, &shares, &placement).into_result()?;
     let (mut plans, mut compute) = (first.plans, first.compute);
     let mut labels = vec![compute.label()];
