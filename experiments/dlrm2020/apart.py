@@ -25,7 +25,7 @@ T = TypeVar("T")
 SKEW = "1us"
 """How far apart nodes begin, at most."""
 SEEDS = 3
-"""Runs of each configuration."""
+"""Runs of each configuration, where a figure has no other number."""
 
 
 def skewed(seed: int) -> Mapping[str, Any]:
@@ -33,13 +33,13 @@ def skewed(seed: int) -> Mapping[str, Any]:
     return {"jitter": {"start": SKEW}, "seed": seed}
 
 
-def starts(runner: Runner) -> list[Mapping[str, Any]]:
+def starts(runner: Runner, seeds: int = SEEDS) -> list[Mapping[str, Any]]:
     """Changes to the scenario of each run of a configuration: when nodes begin.
 
     Nodes begin apart, once for each seed; a quick run has one. Under other readings of the paper all begin at once,
     which is one run.
     """
-    return [skewed(seed) for seed in range(1 if runner.quick else SEEDS)] if runner.usual else [{}]
+    return [skewed(seed) for seed in range(1 if runner.quick else seeds)] if runner.usual else [{}]
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.dlrm2020.all_reduce import whole
-from experiments.dlrm2020.apart import Draws, medians, starts
+from experiments.dlrm2020.apart import SEEDS, Draws, medians, starts
 from experiments.harness import plot, rows
 from experiments.harness.experiment import Choice
 from experiments.harness.table import Table
@@ -143,13 +143,13 @@ WAYS = ("forward", "backward")
 
 
 class Runs:
-    """Runs of the systems, each simulated when it is asked for."""
+    """Runs of the systems by so many seeds, each simulated when it is asked for."""
 
-    def __init__(self, runner: Runner) -> None:
+    def __init__(self, runner: Runner, seeds: int = SEEDS) -> None:
         self._runner = runner
         self.nodes = FEW_NODES if runner.quick else NODES
         """Nodes of every system."""
-        self.starts = starts(runner)
+        self.starts = starts(runner, seeds)
         """Changes to the scenario of each run of a configuration: when nodes begin."""
 
     def training(
