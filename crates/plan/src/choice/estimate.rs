@@ -321,6 +321,7 @@ mod tests {
             gap: Time::ZERO,
             reduction: None,
             buffer: None,
+            paths: None,
         };
         for ranks in [2u32, 3, DISTANCES, DISTANCES + 1, DISTANCES + 2, 100_000, (1 << 24) - 1, 1 << 24] {
             let bytes = Bytes(u64::from(ranks));
