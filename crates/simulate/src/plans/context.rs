@@ -168,12 +168,14 @@ impl<'a> Context<'a> {
         Sends { rate, longest, mean }
     }
 
-    /// The paths of trees along an axis; with `turns`, every other chunk of a chain goes backwards. `None` if there are too many ranks to route all messages.
+    /// The paths of trees along an axis; with `turns`, every other chunk of a chain goes backwards. `None` if there are too many
+    /// ranks to route all messages, and on dimensions, where the rate of a ring of ranks is only known for both directions
+    /// together and would not compare.
     fn paths(&self, role: &Role, index: usize, turns: bool) -> Option<Paths> {
         let weight: u32 = role.axes[..index].iter().map(|axis| axis.size).product();
         let size = role.axes[index].size;
         let lines = role.size() / size.max(1);
-        if size < 2 || role.size() > ROUTED {
+        if size < 2 || role.size() > ROUTED || !self.fabric.is_graph() {
             return None;
         }
         let groups = role.groups().min(ROUTED / role.size()).max(1);
