@@ -40,10 +40,14 @@ def collective(
 
 
 def busiest_link(result: Result) -> tuple[str, int, float]:
-    """Dimension, bytes, and share of the time in which it was sending, of the link that carried most."""
+    """Dimension, bytes, and share of the time in which it was sending, of the link that carried most.
+
+    With `analytical`, the share is that of the messages that it is the first or last link for.
+    """
     links = result.table("links")
     most = max(range(len(links["carried_bytes"])), key=lambda index: (links["carried_bytes"][index], -index))
-    return links["dimension"][most], links["carried_bytes"][most], links["utilization"][most]
+    busy = links["busy_s"][most] / result.summary.total_time_s
+    return links["dimension"][most], links["carried_bytes"][most], busy
 
 
 def agreement(runner: Runner, cases: Iterable[Case]) -> str:

@@ -128,8 +128,8 @@ class PathPart:
     per_mille: int
     """Its share, in thousandths: those of all parts add up to 1000."""
     saves_s: float
-    """By how much these steps would be shorter if it were twice as fast, with all that is spent on the same tier of links;
-    of latency, bubble, skew and time-outs, if there were none."""
+    """By how much these steps would be shorter if it were twice as fast, with all that is spent on the same tier of
+    links; of latency, bubble, skew and time-outs, if there were none."""
     tier: str = ""
     """The tier of links, of bytes and queueing; else empty."""
 

@@ -50,7 +50,7 @@ def trained(system="flat100", *, exposed=0.0, at_end=0.0, dropped=0, queue=1000,
         iterations=2,
         ranks=4,
         packets=packets,
-        dims=[SimpleNamespace(name="scale_out", bytes=1000)],
+        dims=[SimpleNamespace(name="scale_out", carried_bytes=1000)],
     )
     sets = {
         "layer": ["embedding", "top3", "top3"],
