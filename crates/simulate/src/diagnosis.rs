@@ -42,8 +42,13 @@ pub(crate) enum Bottleneck {
 impl Bottleneck {
     /// What bounds a path of these parts.
     fn of(worth: &Worth<'_>) -> Self {
+        let tier = || worth.most(|part| !part.tier.is_empty());
         match worth.most(|_| true) {
             None => Self::Nothing,
+            // Tiers that are equally busy are worth little alone, and much together.
+            Some(part) if part.tier.is_empty() && worth.of(part) < worth.of_all_links() => {
+                tier().map_or(Self::Part(part.kind), |tier| Self::Tier(tier.tier.clone()))
+            }
             Some(part) if part.tier.is_empty() => Self::Part(part.kind),
             Some(part) => Self::Tier(part.tier.clone()),
         }

@@ -376,4 +376,28 @@ fn of_two_that_are_equally_busy_one_is_worth_little() {
     let said: f64 = said.and_then(|rest| rest.split(' ').next()).expect(&summary.reason).parse().unwrap();
     assert!(gain <= said + 0.1 && said < gain + 5.0, "{gain} {}", summary.reason);
     assert!(summary.reason.contains(&format!("because {other} is busy")), "{}", summary.reason);
+    // Both together are worth what they are said to be.
+    let gain = 100.0 * (1.0 - simulate(&job([160, 40])).summary.step_time_s / summary.step_time_s);
+    let said = summary.reason.split("; twice the rate of all links by about ").nth(1);
+    let said: f64 = said.and_then(|rest| rest.split(' ').next()).expect(&summary.reason).parse().unwrap();
+    assert!((gain - said).abs() < 1.0, "{gain} {}", summary.reason);
+}
+
+/// A job that waits for two tiers alike is bound by them, though neither alone is worth as much as its compute.
+#[test]
+fn tiers_that_are_equally_busy_bound_a_run_together() {
+    let job = |rate: u64| {
+        let dim = |name: &str, rate: u64| json!({"name": name, "shape": "switch", "size": 4, "rate": format!("{rate}GB/s"), "latency": "100ns"});
+        json!({"schema": "syncline/1",
+            "workload": {"source": "layers", "parallel": {"data": "all"}, "types": "fp16", "layers": [
+                {"name": "l", "forward": {"time": "200us"}, "weight_grad": {"time": "400us"}, "parameters": 128_000_000}]},
+            "collectives": {"chunks": 64, "algorithms": by_shape()},
+            "fabric": {"dims": [dim("inner", 4 * rate), dim("outer", rate)]}})
+    };
+    let summary = simulate(&job(20)).summary;
+    assert!(["inner", "outer"].contains(&summary.bottleneck.as_str()), "{}", summary.reason);
+    let faster = simulate(&job(40)).summary.step_time_s;
+    let gain = 1.0 - faster / summary.step_time_s;
+    assert!((0.44..0.45).contains(&gain), "{gain} {}", summary.reason);
+    assert!(summary.reason.contains("; twice the rate of all links by about 4"), "{}", summary.reason);
 }

@@ -13,11 +13,13 @@ use smallvec::SmallVec;
 use syncline_units::Time;
 
 /// Kinds of time that are no tier's bytes.
-const OTHERS: usize = 4;
+const OTHERS: usize = 5;
 const COMPUTE: usize = 0;
 const MEMORY: usize = 1;
 const REDUCTION: usize = 2;
 const LATENCY: usize = 3;
+/// Bytes of all tiers.
+const LINKS: usize = 4;
 
 /// By how much the watched steps would be shorter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -39,11 +41,20 @@ impl Savings {
         Time(u64::try_from(saved).unwrap_or_default())
     }
 
+    /// The same, if bytes take half as long on the links of all tiers.
+    pub fn twice_on_all_links(&self) -> Time {
+        let saved = self.halves.get(LINKS).copied().unwrap_or_default();
+        Time(u64::try_from(saved).unwrap_or_default())
+    }
+
     /// Adds that `length` is spent so.
     pub(super) fn spend(&mut self, spent: Spent, length: u64) {
         if let Some(saved) = index(spent).and_then(|index| self.halves.get_mut(index)) {
             let times = if spent == Spent::Latency { 2 } else { 1 };
             *saved = saved.saturating_add_unsigned(length.saturating_mul(times));
+        }
+        if let (Spent::Bytes(_) | Spent::Queueing(_), Some(saved)) = (spent, self.halves.get_mut(LINKS)) {
+            *saved = saved.saturating_add_unsigned(length);
         }
     }
 
@@ -120,6 +131,7 @@ impl Stretch {
             Work::Messages => {
                 let bytes = self.bytes + self.queueing;
                 saved.others[REDUCTION] = self.reduction as i64;
+                saved.others[LINKS] = bytes as i64;
                 saved.others[LATENCY] = 2 * whole.saturating_sub(bytes + self.reduction) as i64;
                 if self.tier != NO_TIER {
                     (saved.tier, saved.bytes) = (OTHERS + usize::from(self.tier), bytes as i64);

@@ -53,6 +53,11 @@ pub(super) fn reason(
             let busy = percent(limit.busy);
             sentence.push_str(&format!(", because {} is busy {busy} of the time", limit.name));
         }
+        let all = worth.of_all_links();
+        if !part.tier.is_empty() && 2 * all > 3 * worth.of(part) {
+            sentence
+                .push_str(&format!("; twice the rate of all links by about {}", percent(all.div_ceil(2))));
+        }
         sentence.push('.');
     }
     if skew.is_some() {

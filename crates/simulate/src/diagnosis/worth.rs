@@ -79,11 +79,22 @@ impl<'a> Worth<'a> {
             PathKind::Bytes | PathKind::Queueing => tier().map(|tier| Spent::Bytes(tier as u16)),
             PathKind::Bubble | PathKind::Skew | PathKind::Timeout => None,
         };
-        let whole: u64 = self.path.spent.iter().map(|&(_, Time(time))| time).sum();
         match spent {
-            Some(spent) => self.path.saved.twice(spent).0 as f64 / 2.0 / whole.max(1) as f64,
+            Some(spent) => self.path.saved.twice(spent).0 as f64 / 2.0 / self.length().max(1) as f64,
             None => self.by_path(part),
         }
+    }
+
+    /// By how many two-thousandths the run is shorter where all links are twice as fast.
+    pub(super) fn of_all_links(&self) -> u32 {
+        let saved = 1000.0 * self.path.saved.twice_on_all_links().0 as f64 / self.length().max(1) as f64;
+        let compute = self.busy.iter().find(|(name, _)| *name == COMPUTE).map_or(0, |(_, busy)| *busy);
+        (saved.round() as u32).min(2 * (1000 - compute))
+    }
+
+    /// The length of the critical path.
+    fn length(&self) -> u64 {
+        self.path.spent.iter().map(|&(_, Time(time))| time).sum()
     }
 
     /// What makes the worth of `part` smaller than the critical path says.
