@@ -82,7 +82,7 @@ bench-runtime: ## all of what runs for real, beside Gloo and Open MPI where they
 	$(MAKE) --no-print-directory bench-machine bench-executor bench-hub bench-ddp
 
 reference-packet: ## the packet model against ns-3, case by case, over 20 seeds
-	cargo test --quiet --release --locked -p syncline-net-packet --test reference -- --include-ignored --nocapture
+	cargo test --quiet --release --locked -p syncline-net-packet --test all reference:: -- --include-ignored --nocapture
 
 experiments-astra2020: setup ## figures of astra2020 again, claims judged; FIG=9 for one
 	$(BIN)/python -m experiments astra2020 $(FIG)

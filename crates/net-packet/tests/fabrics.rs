@@ -1,12 +1,9 @@
 //! Random networks of switches, with whatever is lost on them: every message comes, and every packet that comes to a
 //! switch leaves it or is dropped there.
 
-#[allow(dead_code)]
-mod support;
-
+use crate::support::Told;
 use proptest::prelude::*;
 use std::collections::VecDeque;
-use support::Told;
 use syncline_net_packet::{Congestion, Layout, Link, Marking, Parameters, Sharing, Simulation, Transport};
 use syncline_units::{Bytes, Rate, Time};
 

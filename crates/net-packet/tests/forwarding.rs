@@ -1,10 +1,7 @@
 //! RDMA at NPUs that forward packets of others: what each gets of the links that they share, against closed forms.
 
-#[allow(dead_code)]
-mod support;
-
+use crate::support::Told;
 use proptest::prelude::*;
-use support::Told;
 use syncline_net_packet::{Congestion, Layout, Link, Parameters, Simulation, Transport};
 use syncline_units::{Rate, Time};
 

@@ -1,10 +1,7 @@
 //! Bytes on the wire, and the times that follow from them, against IEEE 802.3, InfiniBand's annex A17 (RoCEv2) and sums by
 //! hand: 80 ps a byte at 100 Gb/s, two links of 0.5 us, stored whole at the switch between them.
 
-#[allow(dead_code)]
-mod support;
-
-use support::{Star, Told};
+use crate::support::{Star, Told};
 use syncline_net_packet::{Congestion, Framing, Parameters, Transport};
 use syncline_units::{Bytes, Time};
 

@@ -1,10 +1,7 @@
 //! What holds on any network: every message comes once, whatever was lost on the way, and no packet is forgotten.
 
-#[allow(dead_code)]
-mod support;
-
+use crate::support::{Star, Told, eight_share_a_link};
 use proptest::prelude::*;
-use support::{Star, Told, eight_share_a_link};
 use syncline_net_packet::{Congestion, Marking, Parameters, Sharing};
 use syncline_units::{Bytes, Time};
 

@@ -1,10 +1,7 @@
 //! RDMA: what lossless switches promise, and what DCQCN does about queues.
 
-#[allow(dead_code)]
-mod support;
-
+use crate::support::{Star, Told, eight_share_a_link};
 use proptest::prelude::*;
-use support::{Star, Told, eight_share_a_link};
 use syncline_net_packet::{Congestion, Layout, Link, Marking, Parameters, Sharing, Simulation, Transport};
 use syncline_units::{Bytes, Rate, Time};
 

@@ -2,11 +2,8 @@
 //! within 2 %. Where something is, the outcome depends on the order of packets that come at one time, and the one run of
 //! ns-3 is one draw: its time lies in the range of ours over seeds, and what is lost is of the same sort in most of them.
 
-#[allow(dead_code)]
-mod support;
-
+use crate::support::{Order, Plan, Star, all_reduce};
 use std::path::Path;
-use support::{Order, Plan, Star, all_reduce};
 use syncline_net_packet::{Congestion, Framing, Parameters};
 use syncline_units::{Bytes, Time};
 

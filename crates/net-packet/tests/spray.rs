@@ -1,10 +1,7 @@
 //! Packet spraying: the packets of a connection take several ways in turn.
 
-#[allow(dead_code)]
-mod support;
-
+use crate::support::Told;
 use proptest::prelude::*;
-use support::Told;
 use syncline_net_packet::{Congestion, Layout, Link, Parameters, Sharing, Simulation};
 use syncline_units::{Bytes, Rate, Time};
 

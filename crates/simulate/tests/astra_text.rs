@@ -1,9 +1,6 @@
 //! Text workloads of ASTRA-sim 1 on native fabrics: published files and small ones by hand.
 
-#[path = "support/shared.rs"]
-mod shared;
-
-use shared::shared;
+use crate::support::shared::shared;
 use std::path::{Path, PathBuf};
 use syncline_formats::astra1::{Policy, TextWorkload};
 use syncline_simulate::scenario::Scenario;

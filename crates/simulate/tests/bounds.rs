@@ -1,11 +1,8 @@
 //! Bounds of collectives: no run takes less time, and plans known to be optimal reach them.
 
-#[allow(dead_code)]
-mod support;
-
+use crate::support::{cases, simulate};
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use support::{cases, simulate};
 use syncline_timeline::{Data, Timeline};
 
 fn column(timeline: &Timeline, name: &str) -> Vec<f64> {
@@ -184,7 +181,7 @@ fn fabrics() -> impl Strategy<Value = Value> {
             ring.chain(more).filter(|(a, b, ..)| a != b).flat_map(both).collect();
         json!({"graph": {"npus": 6, "switches": 3, "links": links, "routing": {"ecmp": {}}}})
     });
-    let dims = support::dimensions(false, 1..3).prop_map(|dims| json!({"dims": dims}));
+    let dims = crate::support::dimensions(false, 1..3).prop_map(|dims| json!({"dims": dims}));
     prop_oneof![graph, dims, Just(rails()), Just(racks())]
 }
 

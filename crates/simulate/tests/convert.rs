@@ -1,8 +1,6 @@
 //! One file form into another, and back.
 
-#[path = "support/shared.rs"]
-mod shared;
-
+use crate::support::shared::shared;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -186,7 +184,7 @@ fn compute_is_rounded_to_microseconds_with_a_warning() {
 
 #[test]
 fn published_workloads_convert() {
-    let Some(folder) = shared::shared("data/astra1/workload") else { return };
+    let Some(folder) = shared("data/astra1/workload") else { return };
     let mut count = 0;
     for entry in fs::read_dir(folder).unwrap() {
         let input = entry.unwrap().path();

@@ -8,15 +8,12 @@
 //! If another chain is equally long, or the order of events changes, the run takes longer than predicted. Random numbers make
 //! that rare.
 
-#[allow(dead_code, reason = "some of it is for other tests")]
-mod support;
-
+use crate::support::simulate;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use support::simulate;
 use syncline_timeline::{PathKind, Summary};
 
 /// What becomes longer, and by how many millionths.

@@ -1,11 +1,8 @@
 //! Compares the algorithms chosen by default with simulations of every algorithm of the library.
 //!
-//! `cargo test -p syncline-simulate --test defaults -- --ignored` tries every size and number of ranks.
+//! `cargo test -p syncline-simulate --test all defaults:: -- --ignored` tries every size and number of ranks.
 
-#[path = "support/library.rs"]
-mod library;
-
-use library::{Case, dim};
+use crate::support::library::{Case, dim};
 use serde_json::{Value, json};
 use syncline_simulate::{Control, Scenario, run};
 use syncline_units::CollectiveKind;

@@ -1,12 +1,9 @@
 //! The diagnosis holds what it promises: parts of the critical path add up, and what is made faster saves no more than its
 //! part, and saves most where the diagnosis says so.
 
-#[allow(dead_code, reason = "its random scenarios are for other tests")]
-mod support;
-
+use crate::support::simulate;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use support::simulate;
 use syncline_timeline::{PathKind, Summary};
 
 /// What is changed about a job.

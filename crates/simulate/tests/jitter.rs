@@ -1,10 +1,7 @@
 //! Seeded jitter on whole jobs: ranks begin when it says, compute takes what it says, and the same seed gives the same.
 
-#[allow(dead_code)]
-mod support;
-
+use crate::support::simulate;
 use serde_json::{Value, json};
-use support::simulate;
 use syncline_simulate::{Control, Scenario};
 
 /// Training steps on a ring of eight.

@@ -1,12 +1,10 @@
 //! Runs that are stopped: what they keep, and what the clock counts.
 
-mod support;
-
+use crate::support::{cases, scenario as random, simulate};
 use proptest::prelude::*;
 use serde_json::json;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use support::{cases, scenario as random, simulate};
 use syncline_simulate::scenario::Scenario;
 use syncline_simulate::{Control, Progress, run};
 use syncline_timeline::Data;

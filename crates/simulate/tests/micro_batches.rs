@@ -1,10 +1,8 @@
 //! Training steps of several micro-batches: what is done when, what is told, and what is left out.
 
-mod support;
-
+use crate::support::{cases, scenario, simulate};
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use support::{cases, scenario, simulate};
 use syncline_diagnostics::Code;
 use syncline_simulate::{Control, Scenario, run};
 use syncline_timeline::{Data, Timeline};

@@ -1,12 +1,10 @@
 //! What happened when: the critical path has no gaps and leads to what was waited for; slices of time hold what links
 //! carried.
 
-mod support;
-
+use crate::support::{cases, scenario, simulate};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use support::{cases, scenario, simulate};
 use syncline_timeline::{Data, Summary, Table, Timeline, Track};
 use syncline_units::Time;
 

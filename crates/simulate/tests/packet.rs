@@ -1,10 +1,7 @@
 //! The `packet` model on whole jobs: it agrees with the others where nothing is lost or shared, and says what is lost.
 
-#[allow(dead_code)]
-mod support;
-
+use crate::support::simulate;
 use serde_json::{Value, json};
-use support::simulate;
 use syncline_simulate::{Control, Scenario};
 
 fn star(hosts: u32, bytes: &str, network: Value) -> Value {

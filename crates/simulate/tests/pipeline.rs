@@ -1,11 +1,8 @@
 //! Pipelines, ZeRO, recomputation and sequence parallelism: times and bytes against closed forms.
 
-#[allow(dead_code, reason = "its random scenarios are for other tests")]
-mod support;
-
+use crate::support::{cases, simulate};
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use support::{cases, simulate};
 use syncline_diagnostics::Code;
 use syncline_simulate::{Control, Scenario, run};
 use syncline_timeline::{Data, PathKind, Timeline, Track};

@@ -1,10 +1,8 @@
 //! What holds for every scenario, on random ones.
 
-mod support;
-
+use crate::support::{cases, scenario, simulate};
 use proptest::prelude::*;
 use serde_json::json;
-use support::{cases, scenario, simulate};
 use syncline_timeline::{Data, Timeline};
 
 fn floats<'a>(timeline: &'a Timeline, table: &str, column: &str) -> &'a [f64] {

@@ -1,25 +1,19 @@
 //! One rank that stands for many: the same tables and the same answer as with every rank simulated.
 
-#[path = "support/both.rs"]
-mod both;
-mod support;
-#[path = "support/traces.rs"]
-mod traces;
-
-use both::{compare, compare_tracing, even, longer};
+use crate::support::both::{compare, compare_tracing, even, longer};
+use crate::support::traces::traces;
+use crate::support::{cases, models, simulate};
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use support::{cases, models, simulate};
 use syncline_formats::chakra::{CollectiveType, Metadata, Node, write_file};
 use syncline_simulate::Scenario;
-use traces::traces;
 
 /// Most ranks of a random scenario. Each is simulated one by one, too, and exchanges of all with all have the square of them as
 /// messages.
 const MOST_RANKS: u64 = 100;
 
 fn scenario() -> impl Strategy<Value = Value> {
-    support::scenario().prop_filter("few ranks", |value| ranks(value) <= MOST_RANKS)
+    crate::support::scenario().prop_filter("few ranks", |value| ranks(value) <= MOST_RANKS)
 }
 
 /// How often something is repeated: as often as is wanted, but in a large job not more often than all of its ranks do together

@@ -1,17 +1,10 @@
 //! One rank that stands for many on graphs: the same tables and the same answer as with every rank simulated.
 
-#[path = "support/both.rs"]
-mod both;
-#[path = "support/graphs.rs"]
-mod graphs;
-#[allow(dead_code, reason = "some of it is for other tests")]
-mod support;
-
-use both::{compare, even, longer};
-use graphs::graph_scenario;
+use crate::support::both::{compare, even, longer};
+use crate::support::cases;
+use crate::support::graphs::graph_scenario;
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use support::cases;
 use syncline_simulate::{Scenario, check};
 
 /// Whether the scenario can be run: degrees need not suit nodes, and halving-doubling not every collective.

@@ -1,11 +1,8 @@
 //! Which of several ready tasks a rank's compute takes, and where its idle time goes: against a scheduler of a few lines.
 
-#[allow(dead_code, reason = "its random scenarios are for other tests")]
-mod support;
-
+use crate::support::cases;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
-use support::cases;
 use syncline_formats::chakra::{CollectiveType, Metadata, Node, write_file};
 use syncline_simulate::{Control, Run, Scenario, run};
 use syncline_timeline::{Data, Track};

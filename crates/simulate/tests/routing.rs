@@ -1,11 +1,8 @@
 //! Which ways messages take, in every network model: one for all, by a hash of the flow, by the pair, or given.
 
-#[allow(dead_code)]
-mod support;
-
+use crate::support::simulate;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use support::simulate;
 use syncline_simulate::{Control, Scenario, Show, run};
 use syncline_timeline::Data;
 

@@ -1,5 +1,11 @@
 //! Random scenarios, and running them.
 
+pub(crate) mod both;
+pub(crate) mod graphs;
+pub(crate) mod library;
+pub(crate) mod shared;
+pub(crate) mod traces;
+
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::ops::Range;
