@@ -26,14 +26,16 @@ enum Faster {
     Latency,
 }
 
+/// The nodes of a rank, whose compute takes as many microseconds as the function says for each time that is asked for.
+type Nodes = dyn Fn(u32, &dyn Fn(u64) -> u64) -> Vec<Node>;
+
 /// A trace on NPUs of one switch, or of two NPUs with a link each way, at 1 GB/s: a kilobyte takes a microsecond.
 struct Job<'a> {
     ranks: u32,
     shape: &'a str,
     latency_us: u64,
     collectives: Value,
-    /// The nodes of a rank, if compute takes so many microseconds for each that is asked for.
-    nodes: &'a dyn Fn(u32, &dyn Fn(u64) -> u64) -> Vec<Node>,
+    nodes: &'a Nodes,
 }
 
 impl Job<'_> {
@@ -84,7 +86,11 @@ fn compute(id: u64, micros: u64) -> Node {
     Node::compute(id, "compute", micros)
 }
 
-fn two<'a>(nodes: &'a dyn Fn(u32, &dyn Fn(u64) -> u64) -> Vec<Node>) -> Job<'a> {
+fn host(id: u64, micros: u64) -> Node {
+    Node::compute(id, "host", micros).on_cpu()
+}
+
+fn two(nodes: &Nodes) -> Job<'_> {
     Job { ranks: 2, shape: "fully_connected", latency_us: 0, collectives: json!({"chunks": 1}), nodes }
 }
 
@@ -202,7 +208,6 @@ fn stages_share_a_port_with_gradients() {
 /// The host, or memory, and the network one after the other: each has the time that it takes.
 #[test]
 fn waits_for_the_host_and_for_the_network_are_told_apart() {
-    let host = |id, micros| Node::compute(id, "host", micros).on_cpu();
     let first =
         |_, c: &dyn Fn(u64) -> u64| vec![host(1, 5), gather(2, 4).after(&[1]), compute(3, c(2)).after(&[2])];
     let last =
@@ -210,7 +215,7 @@ fn waits_for_the_host_and_for_the_network_are_told_apart() {
     let between = |_, c: &dyn Fn(u64) -> u64| {
         vec![host(1, 2), gather(2, 4).after(&[1]), host(3, 3).after(&[2]), compute(4, c(2)).after(&[3])]
     };
-    for nodes in [&first as &dyn Fn(u32, &dyn Fn(u64) -> u64) -> Vec<Node>, &last, &between] {
+    for nodes in [&first as &Nodes, &last, &between] {
         let summary = two(nodes).saves(11.0, &[(Faster::Links, 2.0), (Faster::Compute, 1.0)]);
         let waits = [summary.exposed_communication_s, summary.exposed_memory_s, summary.idle_s];
         assert_eq!(waits.map(us), [4.0, 5.0, 0.0]);
