@@ -1,23 +1,31 @@
-//! What waits for several things remembers when those that came earlier were there, so that the critical path knows what
-//! would be last if another one came sooner ([`Trail::meet`]).
+//! What waits for several things keeps when the earlier ones happened, so that the critical path knows which one would be
+//! the last after a change ([`Trail::meet`]).
 
 use crate::path::{Moment, Origin, Purpose, Trail};
-use crate::state::{Cause, Iteration, Rank, Resource, Run};
+use crate::state::{Iteration, Rank, Resource, Run, Set};
 use syncline_units::Time;
 
 /// Visits the number of a stretch.
 type Visit<'a> = &'a mut dyn FnMut(&mut u32);
 
 impl Iteration {
-    /// What `task` waited for is over now with stretch `after`: the stretch that it begins after, if that was the last.
+    /// A dependency of `task` has ended now with stretch `after`. Returns the stretch that the task begins after, if this
+    /// was the last one.
     ///
-    /// Compute of the rank itself is not remembered: its compute unit knows when it was done with it.
-    pub(crate) fn meets(&mut self, task: u32, cause: Cause, after: u32, now: Time, trail: &mut Trail) -> u32 {
+    /// A dependency that `is_known` to the unit that runs `task` is not kept: compute that follows compute begins after it anyway.
+    pub(crate) fn meets(
+        &mut self,
+        task: u32,
+        is_known: bool,
+        after: u32,
+        now: Time,
+        trail: &mut Trail,
+    ) -> u32 {
         let known = self.reached.get(&task).copied();
         let after = known.map_or(after, |known| trail.meet(after, now, known));
         if self.waits[task as usize] == 0 {
             self.reached.remove(&task);
-        } else if cause != Cause::Compute || known.is_some() {
+        } else if !is_known || known.is_some() {
             self.reached.insert(task, trail.moment(after, now));
         }
         after
@@ -25,7 +33,7 @@ impl Iteration {
 }
 
 impl Resource {
-    /// A task that has been ready for it since `ready` begins now.
+    /// A task that has been ready since `ready` begins now.
     pub(crate) fn works(&mut self, ready: Moment, of: Purpose, now: Time, trail: &mut Trail, memory: bool) {
         let after = trail.later(self.free, ready).stretch();
         self.stretch = trail.works(&Origin { after, since: now, of }, memory);
@@ -46,12 +54,13 @@ impl Resource {
 }
 
 impl Rank {
-    /// Visits the stretches that it knows.
+    /// Visits the stretches that it refers to.
     pub(crate) fn visit(&mut self, visit: Visit<'_>) {
         self.compute.visit(visit);
         self.memory.visit(visit);
         self.reducing.iter_mut().for_each(&mut *visit);
         visit(self.reducer.stretch_mut());
+        self.schedulers.iter_mut().for_each(|scheduler| visit(scheduler.left_first.stretch_mut()));
         let queues = self.schedulers.iter_mut().flat_map(|scheduler| &mut scheduler.queues);
         let waiting = self.iterations.iter_mut().flat_map(|iteration| iteration.reached.values_mut());
         let moments = queues.map(|queue| &mut queue.freed).chain(waiting);
@@ -63,8 +72,16 @@ impl Rank {
     }
 }
 
+impl Set {
+    /// Visits the stretches that it refers to.
+    pub(crate) fn visit(&mut self, visit: Visit<'_>) {
+        visit(self.issue.stretch_mut());
+        visit(self.reached.stretch_mut());
+    }
+}
+
 impl Run {
-    /// Visits the stretches that it knows.
+    /// Visits the stretches that it refers to.
     pub(crate) fn visit(&mut self, visit: Visit<'_>) {
         visit(&mut self.last_left);
         visit(self.reached.stretch_mut());

@@ -511,7 +511,7 @@ impl<'a, N: Network> Engine<'a, N> {
             visit(&mut self.after);
             self.watched.last.iter_mut().for_each(|(.., stretch)| visit(stretch));
             self.ranks.iter_mut().for_each(|rank| rank.visit(visit));
-            self.sets.slots_mut().for_each(|set| visit(set.reached.stretch_mut()));
+            self.sets.slots_mut().for_each(|set| set.visit(visit));
             self.runs.slots_mut().for_each(|run| run.visit(visit));
             self.messages.slots_mut().for_each(|message| visit(&mut message.after));
             self.leaving.slots_mut().for_each(|(.., stretch)| visit(stretch));

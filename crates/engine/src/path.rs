@@ -1,19 +1,19 @@
-//! The critical path: the chain of work and messages that a run is as long as.
+//! The critical path: the chain of work and messages that takes as long as the run.
 //!
-//! Whatever begins at some time begins because of the event that is handled then: the last thing that it waited for. So
-//! the engine keeps one number, the *stretch* that the present event ends, and everything that begins meanwhile comes
-//! after it. A message that has to wait for a port comes after the message that the port was busy with. Going back from
-//! the task that ended last gives a chain without gaps ([`mod@walk`]); it changes rank where one waited for another.
+//! An event is the last thing that its followers waited for. So the engine keeps one number, the *stretch* of the path that
+//! the current event ends, and everything that begins during the event follows that stretch. A message that waits for a port
+//! follows the message that kept the port busy. Walking back from the task that ended last gives a chain without gaps
+//! ([`mod@walk`]), which changes rank where one rank waited for another.
 //!
-//! On that chain time is compute, memory operations, local reduction, bytes on a tier of links, and latency. The length of
-//! any chain is a lower bound of the time that a run takes, as long as ports serve messages in the same order; so making
-//! one of them faster saves no more than its part of this chain, and saves that until another chain is longer. A small change
-//! saves exactly that, to the picosecond. A large one may reorder messages, which makes the run longer or shorter by a jump.
+//! The chain consists of compute, memory operations, local reduction, bytes on tiers of links, and latency. As long as ports
+//! serve messages in the same order, a run takes at least as long as any of its chains. So a faster part saves at most its
+//! share of this chain, and exactly that until another chain is longer; for a small change to the picosecond. A large change
+//! may reorder messages, and then the run becomes longer or shorter by a jump.
 //!
-//! *Queueing* is what messages wait for others that share a link with them, on top of the time of their own bytes. At the
-//! port where a message leaves its NPU, and behind messages of the same pair of NPUs, the bytes ahead are the sender's own.
+//! *Queueing* is the time that a message waits for messages of other senders on a link, in addition to its own bytes. Where
+//! a message leaves its NPU, and behind messages of the same sender and receiver, the bytes ahead count as the sender's own.
 //!
-//! [`mod@trail`] writes it down, in memory that follows what is alive.
+//! [`mod@trail`] records stretches and drops those that nothing refers to; [`mod@savings`] says what a faster part saves.
 
 mod collect;
 mod savings;
@@ -26,19 +26,19 @@ pub(crate) use walk::Watched;
 
 use syncline_units::Time;
 
-/// Steps of training that are watched: enough to see how one goes over into the next.
+/// Training steps on the path: two, so that it crosses from one into the next.
 const WATCHED_STEPS: u32 = 2;
 
-/// Most micro-batches for which there are two.
+/// Most micro-batches on the path of two steps.
 const WATCHED_MICRO_BATCHES: u32 = 64;
 
-/// Micro-batches whose activity is watched: those of two steps; where they are too many, of one step; and where that has
-/// too many, its first ones.
+/// Micro-batches in the table `activity`: those of two steps; if these are too many, of one; if that has too many, its
+/// first ones.
 pub fn watched(micro_batches: u32) -> u32 {
     watched_by_path(micro_batches).min(WATCHED_MICRO_BATCHES.max(WATCHED_STEPS))
 }
 
-/// Micro-batches that the critical path is of: those of two steps, or where they are too many, of one.
+/// Micro-batches on the critical path: those of two steps, or of one where two have too many.
 pub fn watched_by_path(micro_batches: u32) -> u32 {
     (WATCHED_MICRO_BATCHES / micro_batches).clamp(1, WATCHED_STEPS) * micro_batches
 }
@@ -63,32 +63,32 @@ pub enum Spent {
 /// A part of the critical path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// From when.
+    /// When it begins.
     pub start: Time,
-    /// To when.
+    /// When it ends.
     pub end: Time,
-    /// Which rank: the one that computes, combines, or sends.
+    /// The rank that computes, combines, or sends.
     pub rank: u32,
     /// Its task.
     pub task: u32,
     /// The accounting dimension of a collective's phase.
     pub dim: Option<u16>,
-    /// What for.
+    /// What the time is spent on.
     pub spent: Spent,
 }
 
-/// The critical path of the watched steps.
+/// The critical path of the first steps ([`watched_by_path`]).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CriticalPath {
-    /// In the order of time. Those of micro-batches that were not simulated are left out, and so are the first ones of a
-    /// job that is too large to keep all.
+    /// In the order of time, without those of micro-batches that were not simulated, and without the earliest ones where
+    /// there are too many to keep.
     pub segments: Vec<Segment>,
-    /// All of its time, by what it is spent on, in the order of [`Spent`].
+    /// All of its time, by what it is spent on, sorted by [`Spent`].
     pub spent: Vec<(Spent, Time)>,
-    /// By how much these steps would be shorter, if one of those were.
+    /// How much shorter these steps would be if one kind of time were.
     pub saved: Savings,
     /// Compute of each rank in these steps; like [`Record::ranks`](crate::Record::ranks).
     pub computed: Vec<Time>,
-    /// The rank that it ends on.
+    /// The rank on which it ends.
     pub rank: u32,
 }

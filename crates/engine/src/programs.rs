@@ -310,7 +310,11 @@ impl<N: Network> Engine<'_, N> {
             Some(index) => {
                 let Early { bytes, delay, arrived, .. } = run.early.remove(index);
                 run.tally.network_delay += delay.0;
+                // It is combined after it has come, and after what makes the stream expect it.
+                let event = self.after;
+                self.after = self.calendar.trail.meet(event, self.now, arrived);
                 let there = self.combine(run_id, stream, reduce, bytes);
+                self.after = event;
                 let of = &mut self.runs[run_id].streams[stream as usize].reached;
                 *of = self.calendar.trail.later(*of, arrived);
                 there

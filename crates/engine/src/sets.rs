@@ -52,7 +52,7 @@ impl<'a, N: Network> Engine<'a, N> {
         };
         let reached = self.calendar.trail.moment(self.after, self.now);
         let set = &mut self.sets[id];
-        set.reached = reached;
+        (set.issue, set.reached) = (reached, reached);
         set.issued = Some((at, self.now));
         set.priority = priority;
         if self.job.plans[plan as usize].phases.is_empty() {
@@ -92,6 +92,7 @@ impl<'a, N: Network> Engine<'a, N> {
             next_chunk: 0,
             left: known.chunks.len() as u32,
             begun: 0,
+            issue: Moment::NONE,
             reached: Moment::NONE,
         };
         let id = self.sets.insert(set);
@@ -185,11 +186,17 @@ impl<'a, N: Network> Engine<'a, N> {
     fn admit(&mut self, rank: u32, scheduler: u32) {
         let (threshold, batch) = (self.job.schedule.issue_threshold, self.job.schedule.issue_batch);
         let batch = if batch == 0 { u32::MAX } else { batch };
+        let event = self.after;
         while threshold == 0 || self.scheduler(rank, scheduler).first_phase < threshold {
-            for _ in 0..batch {
-                if !self.issue_next(rank, scheduler) {
-                    return;
-                }
+            let Scheduler { first_phase, left_first, .. } = *self.scheduler(rank, scheduler);
+            if first_phase + 1 == threshold {
+                // One chunk more in its first phase, and none could be issued.
+                self.after = self.calendar.trail.meet(event, self.now, left_first);
+            }
+            let issued = (0..batch).all(|_| self.issue_next(rank, scheduler));
+            self.after = event;
+            if !issued {
+                return;
             }
         }
     }
@@ -310,9 +317,13 @@ impl<'a, N: Network> Engine<'a, N> {
         let record = &mut self.instances[set.instance].record;
         record.ready_wait += u128::from(self.now.saturating_sub(issued).0);
         record.chunks += 1;
-        let (rank, scheduler) = (set.rank, set.scheduler);
+        let (rank, scheduler, issue) = (set.rank, set.scheduler, set.issue);
         self.scheduler(rank, scheduler).first_phase += 1;
+        // What makes room for it may come sooner than its collective is issued.
+        let event = self.after;
+        self.after = self.calendar.trail.meet(event, self.now, issue);
         self.enter_phase(run);
+        self.after = event;
     }
 
     /// Takes a run into the first phase, from the one it is numbered with, that its rank takes part in; ends the chunk
@@ -327,7 +338,10 @@ impl<'a, N: Network> Engine<'a, N> {
         let next =
             (first..phases.len()).find(|&phase| phases[phase].takes_part(position)).unwrap_or(phases.len());
         if first == 0 && next > 0 {
-            self.scheduler(rank, scheduler).first_phase -= 1;
+            let left = self.calendar.trail.moment(self.after, self.now);
+            let scheduler = self.scheduler(rank, scheduler);
+            scheduler.first_phase -= 1;
+            scheduler.left_first = left;
         }
         let run = &mut self.runs[run_id];
         run.phase = next as u8;
@@ -573,8 +587,12 @@ impl<'a, N: Network> Engine<'a, N> {
         state.running[dim] -= 1;
         let own = &mut state.schedulers[scheduler as usize];
         own.queues[queue as usize].running -= 1;
-        own.queues[queue as usize].freed = self.calendar.trail.moment(self.after, self.now);
-        own.first_phase -= u32::from(was_first);
+        let left = self.calendar.trail.moment(self.after, self.now);
+        own.queues[queue as usize].freed = left;
+        if was_first {
+            own.first_phase -= 1;
+            own.left_first = left;
+        }
         let active = &mut self.record.dims[dim];
         active.running -= 1;
         if active.running == 0 {
@@ -583,7 +601,10 @@ impl<'a, N: Network> Engine<'a, N> {
         run.phase += 1;
         run.last_sent = Time::ZERO;
         self.tracer.mark(mark);
+        // Chunks that it makes room for come after it, not after the end of its collective.
+        let event = self.after;
         self.enter_phase(run_id);
+        self.after = event;
         self.fill(rank, scheduler, dim);
         if was_first {
             self.admit(rank, scheduler);

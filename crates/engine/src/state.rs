@@ -11,7 +11,7 @@ use syncline_units::{Extent, Time};
 /// No number.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// What the end of a wait is put down to.
+/// Why a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) enum Cause {
     /// Nothing was waited for.
@@ -25,12 +25,12 @@ pub(crate) enum Cause {
     Memory,
 }
 
-/// A part of the time in which a rank's compute is idle: what it waits for.
+/// A part of the time in which a rank's compute is idle, and the reason.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Piece {
     pub(crate) layer: u32,
-    /// The role of a collective, or the number after the last one.
-    pub(crate) axis: u16,
+    /// The role of a collective; the number of roles for other messages; `None` for a memory operation.
+    pub(crate) axis: Option<u16>,
     /// Waiting for the network.
     pub(crate) exposed: Time,
     /// As much of that as lies before waiting for others.
@@ -47,10 +47,10 @@ impl Piece {
     }
 }
 
-/// What compute has waited for, one after the other, since it is idle.
+/// Why compute has been idle since it became so, in the order of time.
 pub(crate) type Pieces = SmallVec<[Piece; 1]>;
 
-/// What compute had waited for when a communication began.
+/// Why compute had been idle when a communication or memory task began.
 #[derive(Clone, Debug)]
 pub(crate) struct Before {
     /// When it began.
@@ -58,13 +58,14 @@ pub(crate) struct Before {
     pub(crate) pieces: Pieces,
 }
 
-/// A communication of a rank that is over.
+/// A communication or memory task of a rank that has ended.
 #[derive(Clone, Debug)]
 pub(crate) struct Waited {
-    /// When it was over.
+    /// When it ended.
     pub(crate) until: Time,
-    pub(crate) layer: u32,
-    /// What compute has waited for, if it waits for this one.
+    /// As the cause of what begins then.
+    pub(crate) cause: Cause,
+    /// Why compute has been idle, if it waits for this task.
     pub(crate) pieces: Pieces,
 }
 
@@ -185,6 +186,8 @@ pub(crate) struct Scheduler {
     pub(crate) ready: BinaryHeap<Reverse<(u64, u32)>>,
     /// Chunks in their first phase.
     pub(crate) first_phase: u32,
+    /// When a chunk left its first phase last.
+    pub(crate) left_first: Moment,
     pub(crate) queues: Vec<Queue>,
 }
 
@@ -234,9 +237,9 @@ pub(crate) struct Rank {
     /// Communications under way, and since when.
     pub(crate) communicating: u32,
     pub(crate) communicating_since: Time,
-    /// Communications that were over at the same time, as the last ones.
+    /// Communications and memory operations that ended last, all at the same time.
     pub(crate) waited: Vec<Waited>,
-    /// Of communications that began while compute was idle: what it had waited for by then.
+    /// Of communications and memory operations that began while compute was idle: why it had been.
     pub(crate) before: BTreeMap<At, Before>,
     /// What ended the last wait, for the time after the last compute task.
     pub(crate) last_cause: Cause,
@@ -246,11 +249,13 @@ pub(crate) struct Rank {
 }
 
 impl Rank {
-    /// What is over at `now` and was waited for, if `cause` is a communication.
+    /// What ended at `now` and was waited for, if `cause` is a communication or a memory operation.
     pub(crate) fn waited_for(&self, cause: Cause, now: Time) -> Option<&Waited> {
-        let Cause::Communication(layer) = cause else { return None };
+        if matches!(cause, Cause::Start | Cause::Compute) {
+            return None;
+        }
         let over = || self.waited.iter().rev().filter(|waited| waited.until == now);
-        over().find(|waited| waited.layer == layer).or_else(|| over().next())
+        over().find(|waited| waited.cause == cause).or_else(|| over().next())
     }
 }
 
@@ -274,7 +279,9 @@ pub(crate) struct Set {
     pub(crate) left: u32,
     /// Chunks that another rank has begun, as far as this one was told.
     pub(crate) begun: u32,
-    /// When it was issued, and then when a chunk ended last.
+    /// When its task issued it.
+    pub(crate) issue: Moment,
+    /// When its task issued it, and then when a chunk ended last.
     pub(crate) reached: Moment,
 }
 

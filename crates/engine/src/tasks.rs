@@ -55,6 +55,7 @@ impl<'a, N: Network> Engine<'a, N> {
                 self.to_start.push_back(rank);
             }
             TaskKind::Memory(_) => {
+                self.keep_reasons(rank, at, cause);
                 let ready = self.calendar.trail.moment(self.after, self.now);
                 self.ranks[rank as usize].memory.ready.push(Reverse((at, cause, ready)));
                 self.to_start.push_back(rank);
@@ -98,6 +99,8 @@ impl<'a, N: Network> Engine<'a, N> {
         state.last_cause = cause;
         self.record.tasks_done += 1;
         let done = state.tasks_left == 0;
+        let computes = |task: u32| matches!(graph.tasks[task as usize].kind, TaskKind::Compute(_));
+        let has_computed = computes(at.task) && graph.is_done_in(at.task, at.iteration);
         for next in graph.successors(at.task) {
             let iteration = at.iteration + u32::from(next.lag);
             if iteration >= graph.iterations {
@@ -111,7 +114,10 @@ impl<'a, N: Network> Engine<'a, N> {
             let waits = &mut of.waits[next.task as usize];
             *waits -= 1;
             let after = match self.calendar.trail.is_on() {
-                true => of.meets(next.task, cause, self.after, self.now, &mut self.calendar.trail),
+                true => {
+                    let is_known = has_computed && computes(next.task);
+                    of.meets(next.task, is_known, self.after, self.now, &mut self.calendar.trail)
+                }
                 false => START,
             };
             if of.waits[next.task as usize] == 0 {
@@ -220,6 +226,7 @@ impl<'a, N: Network> Engine<'a, N> {
         let class = self.ranks[rank as usize].class;
         let label = Label::Task { class, task: at.task };
         self.tracer.mark(Mark { rank, track: Track::Memory, start, end: self.now, label, bytes: 0 });
+        self.memory_noted(rank, at);
         self.task_done(rank, at, Cause::Memory);
         self.to_start.push_back(rank);
     }

@@ -1,9 +1,9 @@
-//! What idle time of compute is put down to.
+//! Why compute was idle.
 //!
-//! Compute that begins has waited for what ended last of all that it depends on. If that is a communication which itself
-//! began only after compute had become idle, because another one was over, the time up to its begin belongs to that
-//! other one, and so on. So a communication that begins while compute is idle takes along how the time was spent until
-//! then, and adds its own when it is over.
+//! A compute task waits for the last of its dependencies to end. If that is a communication or a memory operation which began
+//! while compute was idle already, because another one had ended, the time before its begin belongs to that other one, and
+//! so on. So each of them that begins while compute is idle keeps the reasons for the idle time so far, and adds itself when
+//! it ends.
 
 use crate::record::{Label, Mark};
 use crate::state::{At, Before, Cause, Piece, Waited, Waits};
@@ -17,15 +17,21 @@ impl<N: Network> Engine<'_, N> {
     /// A collective, send or receive task of `rank` begins because of `cause`.
     pub(crate) fn communication_begins(&mut self, rank: u32, at: At, cause: Cause) {
         let now = self.now;
-        let class = self.ranks[rank as usize].class as usize;
         let state = &mut self.ranks[rank as usize];
         if state.communicating == 0 {
             state.communicating_since = now;
         }
         state.communicating += 1;
+        self.keep_reasons(rank, at, cause);
+    }
+
+    /// A communication or memory task of `rank` begins because of `cause`: if compute is idle, keeps the reasons so far.
+    pub(crate) fn keep_reasons(&mut self, rank: u32, at: At, cause: Cause) {
+        let now = self.now;
+        let state = &mut self.ranks[rank as usize];
         let idle = state.compute.running.is_none() && state.compute.idle_since < now;
         if idle
-            && self.computes[class]
+            && self.computes[state.class as usize]
             && let Some(waited) = state.waited_for(cause, now)
         {
             let before = Before { until: now, pieces: waited.pieces.clone() };
@@ -36,7 +42,8 @@ impl<N: Network> Engine<'_, N> {
     /// A collective, send or receive task of `rank` is done.
     pub(crate) fn communication_done(&mut self, rank: u32, at: At, waits: Waits) {
         let layer = self.task(rank, at.task).layer;
-        self.note(rank, at, layer, waits);
+        let axis = waits.role.unwrap_or(self.job.workload.roles.len() as u16);
+        self.note(rank, at, (Cause::Communication(layer), layer, Some(axis)), waits);
         let state = &mut self.ranks[rank as usize];
         state.communicating -= 1;
         if state.communicating == 0 {
@@ -46,9 +53,21 @@ impl<N: Network> Engine<'_, N> {
         self.task_done(rank, at, Cause::Communication(layer));
     }
 
-    /// Notes how compute of `rank`, if it is idle, has spent its time if it waited for a communication that is over now.
-    fn note(&mut self, rank: u32, at: At, layer: u32, Waits { since, ready, role }: Waits) {
-        let (now, axis) = (self.now, role.unwrap_or(self.job.workload.roles.len() as u16));
+    /// A memory task of `rank` has ended: notes why compute was idle, if it waited for this task.
+    pub(crate) fn memory_noted(&mut self, rank: u32, at: At) {
+        let waits = Waits { since: self.now, ready: Time::ZERO, role: None };
+        self.note(rank, at, (Cause::Memory, NO_LAYER, None), waits);
+    }
+
+    /// Notes why compute of `rank` was idle, if it waited for the task that ends now.
+    fn note(
+        &mut self,
+        rank: u32,
+        at: At,
+        (cause, layer, axis): (Cause, u32, Option<u16>),
+        Waits { since, ready, role }: Waits,
+    ) {
+        let now = self.now;
         let state = &mut self.ranks[rank as usize];
         let before = state.before.remove(&at);
         if state.waited.first().is_some_and(|waited| waited.until < now) {
@@ -77,10 +96,10 @@ impl<N: Network> Engine<'_, N> {
             Some(_) if all.is_zero() => {}
             _ => pieces.push(Piece { layer, axis, exposed, first, bubble, skew }),
         }
-        state.waited.push(Waited { until: now, layer, pieces });
+        state.waited.push(Waited { until: now, cause, pieces });
     }
 
-    /// Books the time in which compute was idle to what ended it.
+    /// Books the time in which compute was idle to its reasons, of which `cause` is the last.
     pub(crate) fn book_idle(&mut self, rank: u32, since: Time, cause: Cause) {
         let idle = self.now.saturating_sub(since);
         if idle.is_zero() {
@@ -88,8 +107,11 @@ impl<N: Network> Engine<'_, N> {
         }
         let state = &mut self.ranks[rank as usize];
         match cause {
-            Cause::Communication(layer) => {
-                let axis = self.job.workload.roles.len() as u16;
+            Cause::Communication(_) | Cause::Memory => {
+                let (layer, axis) = match cause {
+                    Cause::Communication(layer) => (layer, Some(self.job.workload.roles.len() as u16)),
+                    _ => (NO_LAYER, None),
+                };
                 let unknown = Piece { layer, axis, exposed: idle, first: idle, ..Piece::default() };
                 let pieces = state.waited_for(cause, self.now).map(|waited| waited.pieces.clone());
                 let mut start = since;
@@ -98,15 +120,18 @@ impl<N: Network> Engine<'_, N> {
                     start += piece.length();
                 }
             }
-            Cause::Memory => self.record.ranks[rank as usize].exposed_memory += idle,
             Cause::Start | Cause::Compute => {}
         }
     }
 
-    /// Books a part of the time in which compute of `rank` was idle.
+    /// Books a part of the time in which compute of `rank` was idle, for one reason.
     fn book(&mut self, rank: u32, start: Time, piece: &Piece) {
         let Piece { layer, axis, exposed, first, bubble, skew } = *piece;
         let record = &mut self.record.ranks[rank as usize];
+        let Some(axis) = axis else {
+            record.exposed_memory += exposed;
+            return;
+        };
         record.exposed_communication += exposed;
         record.bubble += bubble;
         record.skew += skew;

@@ -53,6 +53,29 @@ struct Passage {
     own: bool,
 }
 
+/// The slowest of the links that a message passes at the same time (analytical).
+#[derive(Clone, Copy, Debug, Default)]
+struct Slowest {
+    tier: u16,
+    /// How long its bytes take there.
+    time: Time,
+    /// How long they take on the slowest link of another tier.
+    others: Time,
+}
+
+impl Slowest {
+    /// One more link, of `tier`, on which the bytes take `time`.
+    #[inline]
+    fn or(self, tier: u16, time: Time) -> Self {
+        let Self { tier: known, time: most, others } = self;
+        match tier == known {
+            true => Self { time: time.max(most), ..self },
+            false if time > most => Self { tier, time, others: most },
+            false => Self { others: others.max(time), ..self },
+        }
+    }
+}
+
 /// A message on a path of several links.
 #[derive(Clone, Debug)]
 struct Travel {
@@ -60,9 +83,9 @@ struct Travel {
     key: u64,
     bytes: Bytes,
     path: Vec<LinkId>,
-    /// Analytical: when the last bit is at the last link if that is idle, and on which tier and how long it takes longest.
+    /// Analytical: when the last bit is at the last link if that is idle, and what holds it back until then.
     tail: Time,
-    slowest: (u16, Time),
+    slowest: Slowest,
     pair: (u32, u32),
     origin: Origin,
 }
@@ -74,7 +97,7 @@ impl Travel {
         bytes: Bytes(0),
         path: Vec::new(),
         tail: Time::ZERO,
-        slowest: (0, Time::ZERO),
+        slowest: Slowest { tier: 0, time: Time::ZERO, others: Time::ZERO },
         pair: (0, 0),
         origin: Origin::UNKNOWN,
     };
@@ -193,7 +216,7 @@ impl<'a> Links<'a> {
         self.activity.book_part(index, recent, (head, head.saturating_add(length)), time);
     }
 
-    fn travel(&mut self, transfer: &Transfer, tail: Time, slowest: (u16, Time), origin: Origin) -> u32 {
+    fn travel(&mut self, transfer: &Transfer, tail: Time, slowest: Slowest, origin: Origin) -> u32 {
         let index = self.free_travels.pop().unwrap_or_else(|| {
             self.travels.push(Travel::UNUSED);
             self.travels.len() as u32 - 1
@@ -236,14 +259,38 @@ impl<'a> Links<'a> {
         let (port, start, time) = self.occupy(now, link, rate, bytes);
         let hop = self.travels[index as usize].path.len() as u32 - 1;
         let passage = Passage { port, comes: now, start, time, pair: (pair.0, pair.1, hop), own: false };
-        let (mut stretch, _) = self.passes(&passage, &origin, &mut calendar.trail);
-        let end = start.saturating_add(time).max(tail);
-        if end > start.saturating_add(time) {
-            stretch = calendar.trail.bytes(&origin, slowest.0, slowest.1);
-        }
+        let (stretch, _) = self.passes(&passage, &origin, &mut calendar.trail);
+        let end = start.saturating_add(time);
+        let stretch =
+            self.both_through(stretch, (port, time, end), (slowest, tail), &origin, &mut calendar.trail);
         calendar.trail.arrives(id, stretch);
-        calendar.deliver(end.saturating_add(latency), id, key);
+        calendar.deliver(end.max(tail).saturating_add(latency), id, key);
         self.free_travels.push(index);
+    }
+
+    /// The stretch that a message ends with once it has passed its last link, which takes `time` until `end` with the end of
+    /// `stretch`, and the slowest link before, which it has passed at `tail` (analytical).
+    #[inline]
+    fn both_through(
+        &self,
+        stretch: u32,
+        (port, time, end): (usize, Time, Time),
+        (slowest, tail): (Slowest, Time),
+        origin: &Origin,
+        trail: &mut Trail,
+    ) -> u32 {
+        // The last link stays the one to wait for if it is slower than others by half, or shrinks with them.
+        let same = slowest.tier == self.ports[port].tier && slowest.time <= time;
+        let other = if same { slowest.others } else { slowest.time };
+        if !trail.is_on() || tail <= end && other.0 <= time.0 / 2 {
+            return stretch;
+        }
+        let before = trail.bytes(origin, slowest.tier, slowest.time);
+        trail.bound_by_others(before, slowest.tier, slowest.time, slowest.others);
+        match tail > end {
+            true => trail.meet(before, tail, trail.moment(stretch, end)),
+            false => trail.meet(stretch, end, trail.moment(before, tail)),
+        }
     }
 
     /// A whole message has come to link `hop` of its path (queued).
@@ -316,7 +363,8 @@ impl Network for Links<'_> {
                     let passage = Passage { port, comes: now, start, time, pair: (from, to, 0), own: true };
                     let (stretch, origin) = self.passes(&passage, &transfer.origin, &mut calendar.trail);
                     calendar.trail.leaves(stretch);
-                    let (mut latency, mut slowest) = (Time::ZERO, (self.ports[port].tier, time));
+                    let mut slowest = Slowest { tier: self.ports[port].tier, time, others: Time::ZERO };
+                    let mut latency = Time::ZERO;
                     let last = self.path.len() - 1;
                     let uneven = last > 1 && self.symmetry.is_uneven_inside();
                     let all =
@@ -326,26 +374,26 @@ impl Network for Links<'_> {
                         let (rate, hop_latency) = self.fabric.speed(link);
                         let time = self.transfer_time(rate, transfer.bytes);
                         let head = start.saturating_add(latency);
-                        if time > slowest.1 {
-                            slowest = (self.tier(link), time);
+                        if hop > 0 {
+                            slowest = slowest.or(self.tier(link), time);
                         }
                         if hop > 0 && uneven {
                             for member in 0..self.symmetry.members() as usize {
                                 let link = self.inside.links[all + member * (last - 1) + hop - 1];
-                                self.pass(link, (head, slowest.1), time, transfer.bytes);
+                                self.pass(link, (head, slowest.time), time, transfer.bytes);
                             }
                         } else if hop > 0 {
-                            self.pass(link, (head, slowest.1), time, transfer.bytes);
+                            self.pass(link, (head, slowest.time), time, transfer.bytes);
                         }
                         latency = latency.saturating_add(hop_latency);
                     }
                     let head = start.saturating_add(latency);
-                    let index = self.travel(transfer, head.saturating_add(slowest.1), slowest, origin);
+                    let index = self.travel(transfer, head.saturating_add(slowest.time), slowest, origin);
                     calendar.call_back(head, transfer.key, index, 0);
                     Sent::At(start.saturating_add(time))
                 }
                 Model::Queued => {
-                    let index = self.travel(transfer, Time::ZERO, (0, Time::ZERO), transfer.origin);
+                    let index = self.travel(transfer, Time::ZERO, Slowest::default(), transfer.origin);
                     Sent::At(self.forward(now, index, 0, calendar))
                 }
             },

@@ -167,6 +167,9 @@ impl<'a> Flows<'a> {
         if !others.is_zero() {
             stretch = trail.queueing(&origin.after(stretch, now), tier, others);
         }
+        let others = self.connections.rate_of_others(connection, tier, self.sharing.whole());
+        let others = others.and_then(|rate| rate.transfer_time(flight.bytes)).unwrap_or_default();
+        trail.bound_by_others(stretch, tier, time, others);
         trail.arrives(flight.id, stretch);
         self.connections.get_mut(flight.connection).last = (stretch, now);
     }

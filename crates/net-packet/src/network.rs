@@ -198,12 +198,15 @@ impl<'a> Packets<'a> {
         let (parts, packet) = (self.fabric.parts(), self.packets[usize::from(set)]);
         let speeds = || ports.iter().map(|&port| (self.fabric.speed(LinkId(port)).0, LinkId(port)));
         let (rate, slowest) = speeds().min_by_key(|&(rate, _)| rate).expect("a way has links");
+        let tier = |link| parts.tier_number(link) as u16;
+        let others = speeds().filter(|&(_, link)| tier(link) != tier(slowest)).map(|(rate, _)| rate).min();
         let takes = |rate: Rate| rate.transfer_time(Bytes(packet.1)).unwrap_or(Time::MAX);
         let all = speeds().map(|(rate, _)| takes(rate)).fold(Time::ZERO, Time::saturating_add);
         let latencies = ports.iter().map(|&port| self.simulation.latency(port));
         Way {
             rate,
-            tier: parts.tier_number(slowest) as u16,
+            tier: tier(slowest),
+            others,
             latency: latencies.fold(Time::ZERO, Time::saturating_add),
             hops: all.saturating_sub(takes(rate)),
             packet,

@@ -13,6 +13,8 @@ pub(crate) struct Way {
     /// Rate and tier of its slowest link.
     pub(crate) rate: Rate,
     pub(crate) tier: u16,
+    /// Rate of the slowest link of another tier.
+    pub(crate) others: Option<Rate>,
     /// Latency of all links and switches.
     pub(crate) latency: Time,
     /// What the links but the slowest take for the last packet.
@@ -28,6 +30,15 @@ impl Way {
         let all = u128::from(bytes.0) * u128::from(wire) / u128::from(payload.max(1));
         let time = self.rate.transfer_time(Bytes(all as u64)).unwrap_or(Time::MAX);
         time.saturating_add(self.hops)
+    }
+
+    /// What takes `bytes` on the slowest link and `taken` altogether ends with `stretch`: links of other tiers need their time
+    /// for it, too.
+    fn bound_by_others(&self, stretch: u32, bytes: Time, taken: Time, trail: &mut Trail) {
+        if let Some(others) = self.others {
+            let time = u128::from(bytes.0) * u128::from(self.rate.0) / u128::from(others.0.max(1));
+            trail.bound_by_others(stretch, self.tier, taken, Time(time as u64));
+        }
     }
 }
 
@@ -78,6 +89,7 @@ impl Trips {
         let bytes = taken.min(trip.bytes);
         let stretch = trail.bytes(&origin, way.tier, bytes);
         let stretch = trail.queueing(&origin.after(stretch, time), way.tier, taken.saturating_sub(bytes));
+        way.bound_by_others(stretch, bytes, taken, trail);
         (trip.bytes, trip.left) = (trip.bytes.saturating_sub(bytes), time);
         trip.origin = trip.origin.after(stretch, time);
         (*last, *until) = (stretch, time);
@@ -96,6 +108,7 @@ impl Trips {
         let stretch = trail.bytes(&trip.origin, way.tier, bytes);
         let stretch =
             trail.queueing(&trip.origin.after(stretch, time), way.tier, taken.saturating_sub(bytes));
+        way.bound_by_others(stretch, bytes, taken, trail);
         trail.arrives(id, stretch);
     }
 

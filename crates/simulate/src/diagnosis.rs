@@ -1,18 +1,18 @@
-//! What bounds the step: the part of the critical path that is worth making faster.
+//! The bottleneck: the part of the critical path that saves most if it is made faster.
 //!
-//! Making something twice as fast shortens the critical path by half of its part, and doing without it by all of that part
-//! ([`syncline_engine::path`]), unless another chain becomes the critical one: the engine follows how much all chains let
-//! be saved ([`Savings`](syncline_engine::path::Savings)). The bottleneck is the part where that is most: of compute, memory
-//! operations, reduction and each tier of links if they were twice as fast, of latency, bubble, skew and time-outs if there
-//! were none. Bytes and queueing of one tier count together: both shrink with the rate of these links. Bubble and skew are
-//! compute of other ranks, so they shrink with the speed of compute.
+//! A part of the critical path that becomes twice as fast saves half of its time, and a part that vanishes all of it
+//! ([`syncline_engine::path`]), until another chain becomes the critical path: the engine predicts that for each kind of time
+//! ([`Savings`](syncline_engine::path::Savings)). Compute, memory operations, reduction and each tier of links count as if
+//! they were twice as fast, latency, bubble, skew and time-outs as if there were none. Bytes and queueing of a tier count
+//! together, because both shrink with the rate of its links. Bubble and skew are compute of other ranks, so they shrink with
+//! the speed of compute.
 //!
-//! A run takes at least as long as each link sends and each rank computes, so a part is worth no more than the rest of the
-//! run beside the busiest of all others.
+//! A run takes at least as long as its busiest link sends and as its busiest rank computes, so a part saves no more than the
+//! time in which the busiest of all others is idle.
 //!
 //! - [`parts`]: what the path is spent on;
 //! - [`axes`]: what the mean rank waits for;
-//! - [`worth`]: by how much the run is shorter without a part;
+//! - [`worth`]: how much shorter the run is with a faster part;
 //! - [`words`]: the sentence.
 
 mod axes;
@@ -28,24 +28,33 @@ use syncline_engine::{Record, Stall};
 use syncline_timeline::{Ended, PathKind, PathPart, Summary};
 use worth::Worth;
 
-/// What bounds a step.
+/// Why a faster part may save more or less than predicted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Doubts {
+    /// Chunks may overtake those of collectives that were issued before.
+    pub(crate) reorders: bool,
+    /// Senders have windows: what waits for an acknowledgement counts as queueing, but is no shorter with faster links.
+    pub(crate) windows: bool,
+}
+
+/// The bottleneck of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Bottleneck {
     /// No time passes.
     Nothing,
     /// Links of a tier.
     Tier(String),
-    /// A part of the critical path that is not spent on links.
+    /// A part of the critical path other than links.
     Part(PathKind),
 }
 
 impl Bottleneck {
-    /// What bounds a path of these parts.
+    /// The bottleneck of a path of these parts.
     fn of(worth: &Worth<'_>) -> Self {
         let tier = || worth.most(|part| !part.tier.is_empty());
         match worth.most(|_| true) {
             None => Self::Nothing,
-            // Tiers that are equally busy are worth little alone, and much together.
+            // Of tiers that are equally busy, each saves little alone, and all together much.
             Some(part) if part.tier.is_empty() && worth.of(part) < worth.of_all_links() => {
                 tier().map_or(Self::Part(part.kind), |tier| Self::Tier(tier.tier.clone()))
             }
@@ -54,7 +63,7 @@ impl Bottleneck {
         }
     }
 
-    /// Whether `part` is what bounds the path.
+    /// Whether `part` belongs to it.
     fn is(&self, part: &PathPart) -> bool {
         match self {
             Self::Nothing => false,
@@ -63,7 +72,7 @@ impl Bottleneck {
         }
     }
 
-    /// The word for it.
+    /// Its name in the summary.
     fn name(&self) -> &str {
         match self {
             Self::Nothing => "nothing",
@@ -73,18 +82,18 @@ impl Bottleneck {
     }
 }
 
-/// Says in the summary what bounds the step, and why. `busy` is the share of the run in which the busiest link of each tier was
-/// sending, as far as the model keeps messages from sharing it.
+/// Puts the critical path, the bottleneck and the sentence into the summary. `busy` is the share of the run in which the
+/// busiest link of each tier was sending, as far as the network model knows it.
 pub(crate) fn diagnose(
     summary: &mut Summary,
-    busy: &[f64],
+    (busy, doubts): (&[f64], Doubts),
     prepared: &Prepared,
     record: &Record,
     stalls: &[Stall],
 ) {
     let lost = loss::Cost::of(stalls, &parts::under_way(&record.path));
     let parts = parts::parts(prepared, &record.path, lost.all());
-    let worth = Worth::new(&parts, summary, busy, prepared, record);
+    let worth = Worth::new(&parts, summary, (busy, doubts), prepared, record);
     let bottleneck = Bottleneck::of(&worth);
     let reason = match bottleneck {
         Bottleneck::Nothing if summary.ended != Ended::Finished => {

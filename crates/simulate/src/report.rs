@@ -1,7 +1,8 @@
 //! From the engine's record to tables and a summary. Every number that a person sees is derived here, once.
 
+use crate::diagnosis::Doubts;
 use crate::prepare::Prepared;
-use crate::scenario::{Network, Scenario, Workload};
+use crate::scenario::{Network, Order, Scenario, Workload};
 use crate::several::Member;
 use crate::unfold::{self, Row};
 use crate::{contention, cost, diagnosis, jitter, loss, moments, overload, tiers, vocabulary, work_rates};
@@ -236,7 +237,11 @@ fn summary(
     let longest =
         |dim| links.iter().filter(|link| link.dim == dim).map(|link| link.busy_s).fold(0.0, f64::max);
     let busy: Vec<f64> = (0..summary.dims.len()).map(|dim| share(longest(dim), total)).collect();
-    diagnosis::diagnose(&mut summary, &busy, prepared, record, stalls);
+    let doubts = Doubts {
+        reorders: scenario.collectives.order != Order::Fifo,
+        windows: matches!(scenario.network, Network::Packet(_)),
+    };
+    diagnosis::diagnose(&mut summary, (&busy, doubts), prepared, record, stalls);
     if summary.dims.iter().any(|dim| dim.name == summary.bottleneck) {
         summary.reason.push_str(&contention::sentence(prepared, contention));
     }

@@ -1,11 +1,11 @@
-//! Dropping stretches that nothing refers to, and those of chains that are too long.
+//! Dropping stretches that nothing refers to, and summing up the begin of chains that are too long.
 
 use super::Spent;
 use super::savings::Savings;
 use super::trail::{START, Stretch, Trail};
 use std::collections::BTreeMap;
 
-/// How long a chain is, by what it is spent on, and what it saves.
+/// How long a chain is by what it is spent on, and what it saves.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Sums {
     pub(super) spent: BTreeMap<Spent, u64>,
@@ -13,7 +13,7 @@ pub(super) struct Sums {
 }
 
 impl Sums {
-    /// Adds those of what lies behind.
+    /// Adds the sums of the chain before.
     pub(super) fn append(&mut self, behind: &Self) {
         for (&spent, &length) in &behind.spent {
             *self.spent.entry(spent).or_default() += length;
@@ -22,22 +22,22 @@ impl Sums {
     }
 }
 
-/// Set in the number of what is no stretch, but the sum of a chain.
+/// Bit of [`Stretch::before`] that says that it is the number of a chain's sums, not of a stretch.
 pub(super) const SUM: u32 = 1 << 31;
 
-/// Stretches that are kept at most: of longer chains, what lies behind is summed up.
+/// Most stretches that are kept; the begin of longer chains is summed up.
 const KEPT: usize = 1 << 19;
 
 /// Visits every reference to a stretch.
 pub(crate) type Visit<'a> = &'a mut dyn FnMut(&mut u32);
 
 impl Trail {
-    /// Drops what `roots`, which visits every reference from outside, does not lead to.
+    /// Drops the stretches that no reference leads to. `roots` visits all references from outside.
     pub(crate) fn collect(&mut self, roots: impl FnMut(Visit<'_>)) {
         self.collect_to(KEPT, roots);
     }
 
-    /// The same, with at most this many earlier stretches kept.
+    /// The same with a given number of stretches that are kept at most.
     fn collect_to(&mut self, kept: usize, mut roots: impl FnMut(Visit<'_>)) {
         let mut live = vec![false; self.stretches.len()];
         let mut messages = std::mem::take(&mut self.messages);
@@ -48,7 +48,7 @@ impl Trail {
         };
         messages.iter_mut().for_each(&mut mark);
         roots(&mut mark);
-        // Whatever a stretch comes after was written before it.
+        // A stretch is recorded after the one before it.
         for stretch in (0..live.len()).rev() {
             if live[stretch]
                 && let Some(before) = live.get_mut(self.stretches[stretch].before as usize)
@@ -62,7 +62,7 @@ impl Trail {
                 roots(visit);
             });
         }
-        // Where each of them goes.
+        // The new number of each.
         let mut moved = vec![START; live.len()];
         let mut next = 0;
         for stretch in (0..live.len()).filter(|&stretch| live[stretch]) {
@@ -82,7 +82,7 @@ impl Trail {
         self.limit = self.limit.max(4 * self.stretches.len());
     }
 
-    /// Sums up what lies behind the younger half of what is alive.
+    /// Sums up the chains before the younger half of the stretches that are alive.
     fn sum_up(&mut self, live: &mut [bool], mut roots: impl FnMut(Visit<'_>)) {
         let alive: Vec<usize> = (0..live.len()).filter(|&stretch| live[stretch]).collect();
         let cut = alive[alive.len() / 2];
@@ -98,7 +98,7 @@ impl Trail {
             need(&mut self.stretches[stretch].before.clone());
         }
         let old = std::mem::take(&mut self.sums);
-        // Of each stretch before the cut, what comes before it.
+        // For each stretch before the cut, the sums of the chain before it.
         let none = || self.no_sums();
         let mut behind: Vec<Sums> = vec![none(); cut];
         for &stretch in alive.iter().filter(|&&stretch| stretch < cut) {

@@ -1,18 +1,19 @@
-//! What a run would save if one kind of time were shorter.
+//! How much shorter a run would be if one kind of time were shorter.
 //!
-//! The critical path tells what a small change does. A large one makes other chains the longest. So each stretch also
-//! knows how much earlier it would begin if all compute took half as long, or all bytes of a tier, or if there were no
-//! latency: what the chain before it saves, but no more than anything else that it waited for saves, plus the time by
-//! which that came earlier ([`Trail::meet`]).
+//! The critical path predicts a small change. After a large one, another chain may be the longest. So each stretch also
+//! keeps how much earlier it would begin if compute, or the bytes of one tier, took half as long, or if there were no
+//! latency. That is what the chain before it saves; but where several chains join, at most what each of the others saves
+//! plus the time by which it was early ([`Trail::meet`]).
 //!
-//! As on the critical path, ports are taken to serve messages in the same order whatever these take.
+//! Like the critical path, this assumes that ports serve messages in the same order after the change. With `lifo` and
+//! `priority` chunks may overtake others after the change, so predictions are worse there.
 
 use super::Spent;
 use super::trail::{NO_TIER, START, Stretch, Trail, Work};
 use smallvec::SmallVec;
 use syncline_units::Time;
 
-/// Kinds of time that are no tier's bytes.
+/// How many kinds of time there are besides the bytes of each tier.
 const OTHERS: usize = 5;
 const COMPUTE: usize = 0;
 const MEMORY: usize = 1;
@@ -21,33 +22,33 @@ const LATENCY: usize = 3;
 /// Bytes of all tiers.
 const LINKS: usize = 4;
 
-/// By how much the watched steps would be shorter.
+/// How much shorter the steps on the critical path would be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Savings {
-    /// In half picoseconds, by kind of time: those above, then tiers.
+    /// In half picoseconds, by kind of time: the constants above, then tiers.
     halves: Vec<i64>,
 }
 
 impl Savings {
-    /// Nothing, of kinds as many as `stride`.
+    /// No savings, for `stride` kinds of time.
     pub(super) fn none(stride: usize) -> Self {
         Self { halves: vec![0; stride] }
     }
 
-    /// Twice the time by which the watched steps are shorter, if what is spent so takes half as long; of latency, if there
-    /// is none. That it is twice as long keeps it exact.
+    /// Twice the time that is saved if this kind takes half as long, or if there is no latency. Doubled, because halves of
+    /// picoseconds are exact.
     pub fn twice(&self, spent: Spent) -> Time {
         let saved = index(spent).and_then(|index| self.halves.get(index)).copied().unwrap_or_default();
         Time(u64::try_from(saved).unwrap_or_default())
     }
 
-    /// The same, if bytes take half as long on the links of all tiers.
+    /// The same if bytes take half as long on the links of all tiers.
     pub fn twice_on_all_links(&self) -> Time {
         let saved = self.halves.get(LINKS).copied().unwrap_or_default();
         Time(u64::try_from(saved).unwrap_or_default())
     }
 
-    /// Adds that `length` is spent so.
+    /// Adds what `length` spent in this way saves.
     pub(super) fn spend(&mut self, spent: Spent, length: u64) {
         if let Some(saved) = index(spent).and_then(|index| self.halves.get_mut(index)) {
             let times = if spent == Spent::Latency { 2 } else { 1 };
@@ -58,12 +59,12 @@ impl Savings {
         }
     }
 
-    /// Adds those of what lies behind.
+    /// Adds the savings of the chain before.
     pub(super) fn append(&mut self, behind: &Self) {
         self.add(&behind.halves, 1);
     }
 
-    /// Adds what something else that was waited for lets be saved less, so many times.
+    /// Adds what a join takes off (`other` is not positive), `times` times.
     pub(super) fn add(&mut self, other: &[i64], times: u64) {
         for (saved, &less) in self.halves.iter_mut().zip(other) {
             *saved = saved.saturating_add(less.saturating_mul(times as i64));
@@ -83,11 +84,11 @@ fn index(spent: Spent) -> Option<usize> {
     })
 }
 
-/// When something was there that others may wait for, and the stretch that ended with it.
+/// When something happened that others may wait for, and the stretch that ended with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Moment {
     stretch: u32,
-    /// Without the time that was left out so far.
+    /// On the trail's clock ([`Trail::clock`]).
     at: u64,
 }
 
@@ -100,7 +101,7 @@ impl Moment {
         self.stretch
     }
 
-    /// Its stretch, to be visited.
+    /// Its stretch, for [`Network::trail`](crate::Network::trail).
     pub fn stretch_mut(&mut self) -> &mut u32 {
         &mut self.stretch
     }
@@ -112,19 +113,23 @@ impl Default for Moment {
     }
 }
 
-/// What a stretch saves until some time, by kind.
+/// What one stretch saves, in half picoseconds, by kind of time.
 struct Saved {
     others: [i64; OTHERS],
-    /// Place of the tier; none has so high a number.
+    /// Index of its tier's bytes; `usize::MAX` without a tier.
     tier: usize,
     bytes: i64,
+}
+
+impl Saved {
+    const NOTHING: Self = Self { others: [0; OTHERS], tier: usize::MAX, bytes: 0 };
 }
 
 impl Stretch {
     #[inline]
     fn saved(&self, until: u64) -> Saved {
         let whole = until.saturating_sub(self.start);
-        let mut saved = Saved { others: [0; OTHERS], tier: usize::MAX, bytes: 0 };
+        let mut saved = Saved::NOTHING;
         match self.work {
             Work::Compute => saved.others[COMPUTE] = whole as i64,
             Work::Memory => saved.others[MEMORY] = whole as i64,
@@ -153,42 +158,44 @@ impl Saved {
     }
 }
 
-/// Of each stretch, by how much earlier it would begin.
+/// How much earlier each stretch would begin.
 #[derive(Debug, Default)]
 pub(super) struct Earlier {
     /// How many kinds of time there are.
     pub(super) stride: usize,
-    /// In half picoseconds, by stretch and kind. What a stretch that goes on saves less than before counts at its begin.
+    /// In half picoseconds, by stretch and kind. What joins take off while a stretch lasts is taken off its begin.
     halves: Vec<i64>,
+    /// The savings before any stretch: none.
+    nothing: Vec<i64>,
 }
 
 impl Earlier {
     pub(super) fn new(tiers: usize) -> Self {
-        Self { stride: OTHERS + tiers, halves: Vec::new() }
+        Self { stride: OTHERS + tiers, halves: Vec::new(), nothing: vec![0; OTHERS + tiers] }
     }
 
-    /// Those of one stretch.
+    /// The savings of one stretch.
     #[inline]
     pub(super) fn of(&self, stretch: u32) -> &[i64] {
         let first = stretch as usize * self.stride;
         self.halves.get(first..first + self.stride).unwrap_or_default()
     }
 
-    /// Of a new stretch the same as of another one.
+    /// Appends a stretch with the savings of another one.
     #[inline]
     pub(super) fn copy(&mut self, stretch: u32) {
         let first = stretch as usize * self.stride;
         self.halves.extend_from_within(first..first + self.stride);
     }
 
-    /// Of a new stretch the same as of another one, and so much more.
+    /// Appends a stretch with the savings of another one, changed by `more`.
     fn copy_with(&mut self, stretch: u32, more: &[i64]) {
         let length = self.halves.len();
         self.copy(stretch);
         self.halves[length..].iter_mut().zip(more).for_each(|(half, more)| *half += more);
     }
 
-    /// Of a new stretch that begins at `start`, after another one.
+    /// Appends a stretch that begins at `start` after another one.
     #[inline]
     pub(super) fn follow(&mut self, stretch: u32, before: &Stretch, start: u64) {
         let length = self.halves.len();
@@ -203,15 +210,22 @@ impl Earlier {
         }
     }
 
-    /// Of a new stretch before which there is none.
+    /// Appends a stretch without one before it.
     #[inline]
     pub(super) fn begin(&mut self) {
         self.halves.resize(self.halves.len() + self.stride, 0);
     }
 
-    /// Stretch `from` becomes stretch `to`, which is not later.
+    /// Moves stretch `from` to the place of stretch `to`, which is not later.
     pub(super) fn move_to(&mut self, from: usize, to: usize) {
         self.halves.copy_within(from * self.stride..(from + 1) * self.stride, to * self.stride);
+    }
+
+    /// Takes `halves` off the savings of stretch `number`, of one kind of time.
+    fn lessen(&mut self, number: u32, kind: usize, halves: i64) {
+        if let Some(half) = self.halves.get_mut(number as usize * self.stride + kind) {
+            *half -= halves;
+        }
     }
 
     pub(super) fn truncate(&mut self, stretches: usize) {
@@ -220,41 +234,53 @@ impl Earlier {
 }
 
 impl Trail {
-    /// That something is there at `time` with the end of `stretch`.
+    /// What happens at `time` with the end of `stretch`.
     #[inline]
     pub fn moment(&self, stretch: u32, time: Time) -> Moment {
         if self.on { Moment { stretch, at: self.clock(time) } } else { Moment::NONE }
     }
 
-    /// When both of two things are there.
+    /// Notes that the message that `stretch` ends with took `time` on links of `tier`, the slowest on its way, and would take
+    /// at least `others` on those of other tiers, however fast that tier were.
+    #[inline]
+    pub fn bound_by_others(&mut self, stretch: u32, tier: u16, time: Time, others: Time) {
+        let twice = others.0.saturating_mul(2);
+        if self.on && stretch != START && tier != NO_TIER && twice > time.0 {
+            // Half of `time` would be saved, but at least `others` of it is left.
+            let less = (others.0 - time.0 / 2).min(time.0 / 2) * 2;
+            self.earlier.lessen(stretch, OTHERS + usize::from(tier), less as i64);
+        }
+    }
+
+    /// When both of two things have happened.
     #[inline]
     pub fn later(&mut self, one: Moment, other: Moment) -> Moment {
         let (first, last) = if other.at < one.at { (other, one) } else { (one, other) };
-        if !self.on || first.stretch == last.stretch || first.stretch == START || last.stretch == START {
+        if !self.on || first.stretch == last.stretch || first == Moment::NONE || last.stretch == START {
             return last;
         }
         Moment { stretch: self.meet_other(last.stretch, last.at, first), at: last.at }
     }
 
-    /// What begins at `now` because `last` has ended, and has waited for `other` as well: a stretch like `last` that saves no
-    /// more than both let it save.
+    /// A join: something begins at `now` because `last` has ended, and has waited for `other` too. Returns `last`, or a copy
+    /// of it that saves no more than `other` allows.
     #[inline]
     pub fn meet(&mut self, last: u32, now: Time, other: Moment) -> u32 {
-        if !self.on || other.stretch == last || other.stretch == START || last == START {
+        if !self.on || other.stretch == last || other == Moment::NONE || last == START {
             return last;
         }
         self.meet_other(last, self.clock(now), other)
     }
 
     fn meet_other(&mut self, last: u32, now: u64, other: Moment) -> u32 {
-        let (Some(stretch), Some(before)) =
-            (self.stretches.get(last as usize), self.stretches.get(other.stretch as usize))
-        else {
-            return last;
-        };
-        let (copy, own, others) = (*stretch, stretch.saved(now), before.saved(other.at));
+        let Some(stretch) = self.stretches.get(last as usize) else { return last };
+        // What begins late without having waited, such as a rank, saves nothing.
+        let before = self.stretches.get(other.stretch as usize);
+        let (copy, own) = (*stretch, stretch.saved(now));
+        let others = before.map_or(Saved::NOTHING, |before| before.saved(other.at));
         let slack = 2 * now.saturating_sub(other.at) as i64;
-        let (here, there) = (self.earlier.of(last), self.earlier.of(other.stretch));
+        let here = self.earlier.of(last);
+        let there = if before.is_some() { self.earlier.of(other.stretch) } else { &self.earlier.nothing };
         let less = |kind: usize| (there[kind] + others.of(kind) + slack) - (here[kind] + own.of(kind));
         let mut least = i64::MAX;
         for kind in 0..OTHERS {
@@ -273,8 +299,8 @@ impl Trail {
         self.stretches.len() as u32 - 1
     }
 
-    /// By how much more a stretch that follows another one saves at its begin than that one does at its end: nothing, or
-    /// less than nothing.
+    /// What joins at the begin of a stretch take off: the savings at its begin less those at the end of the stretch before.
+    /// Never positive.
     pub(super) fn jump(&self, stretch: u32) -> SmallVec<[i64; 12]> {
         let here = &self.stretches[stretch as usize];
         let own = self.earlier.of(stretch).iter();

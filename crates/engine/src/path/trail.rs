@@ -1,20 +1,20 @@
-//! Writing down what came after what, in memory that follows what is alive.
+//! Recording what followed what.
 //!
-//! A stretch holds all messages of a chain that belong to one phase of one collective, as sums: the next message makes a
-//! longer copy. Stretches that nothing refers to any more are dropped from time to time ([`mod@super::collect`]).
+//! A stretch sums up all messages of a chain that belong to one phase of one collective: the next message makes a longer
+//! copy. Stretches that nothing refers to are dropped from time to time ([`mod@super::collect`]).
 
 use super::savings::{Earlier, Moment};
 use syncline_units::Time;
 
-/// No stretch: nothing comes before.
+/// No stretch: the begin of a chain.
 pub const START: u32 = u32::MAX;
 
 /// No dimension.
 const NO_DIM: u16 = u16::MAX;
-/// No tier, or none that is known.
+/// No tier, or an unknown one.
 pub const NO_TIER: u16 = u16::MAX;
 
-/// How many stretches there are before those that nothing needs are dropped for the first time.
+/// How many stretches are recorded before unused ones are dropped for the first time.
 const FEW: usize = 1 << 14;
 
 /// What a stretch is part of.
@@ -22,7 +22,7 @@ const FEW: usize = 1 << 14;
 pub struct Purpose {
     pub(super) rank: u32,
     pub(super) task: u32,
-    /// Tells collectives, and other tasks, apart.
+    /// A number for each collective and each single message; 0 for other tasks.
     visit: u32,
     dim: u16,
 }
@@ -55,7 +55,7 @@ impl Purpose {
     }
 }
 
-/// Where something comes from: the stretch before it, when that ended, and what it is part of itself.
+/// Where a stretch comes from: the one before it, when that ended, and what the stretch itself is part of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Origin {
     pub(crate) after: u32,
@@ -64,33 +64,34 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// Of something that nobody asks for.
+    /// The origin of everything while nothing is recorded.
     pub const UNKNOWN: Self =
         Self { after: START, since: Time::ZERO, of: Purpose { rank: 0, task: 0, visit: 0, dim: NO_DIM } };
 
-    /// The same, after another stretch that ended at `since`.
+    /// The same after another stretch, which ended at `since`.
     #[inline]
     pub fn after(&self, stretch: u32, since: Time) -> Self {
         Self { after: stretch, since, of: self.of }
     }
 
-    /// The same begun later, with everything else.
+    /// Moves it by a time that the engine skips.
     pub fn shift(&mut self, by: Time) {
         self.since = self.since.saturating_add(by);
     }
 
-    /// The stretch before, to be visited ([`Network::trail`](crate::Network::trail)).
+    /// The stretch before, for [`Network::trail`](crate::Network::trail).
     pub fn stretch_mut(&mut self) -> &mut u32 {
         &mut self.after
     }
 }
 
-/// The last message that a port was busy with.
+/// The last message that kept a port busy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tail {
-    /// Its stretch, at whose end the port was free.
+    /// Its stretch, which ends when the port is free.
     pub stretch: u32,
-    /// Sender, receiver, and how many links it had passed before: what one of alike links has of alike messages.
+    /// Sender, receiver, and how many links it had passed before. Hops of alike messages over links of one class share a port;
+    /// the number of links tells them apart.
     pub pair: (u32, u32, u32),
     /// How long it took.
     pub time: Time,
@@ -99,7 +100,7 @@ pub struct Tail {
 }
 
 impl Tail {
-    /// Visits the stretches that it knows.
+    /// Visits the stretches that it refers to.
     pub fn visit(&mut self, visit: &mut dyn FnMut(&mut u32)) {
         visit(&mut self.stretch);
         visit(self.free.stretch_mut());
@@ -117,14 +118,14 @@ impl Default for Tail {
 pub(super) enum Work {
     Compute,
     Memory,
-    /// Messages, and combining them: what is neither of the sums is latency.
+    /// Messages, and combining them. Time in none of the sums is latency.
     Messages,
 }
 
-/// Time that is spent in one go, up to the begin of what comes after it.
+/// A piece of a chain, up to the begin of the stretch after it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stretch {
-    /// When it begins, without the time that was left out so far.
+    /// When it begins, on the trail's clock.
     pub(super) start: u64,
     pub(super) bytes: u64,
     pub(super) queueing: u64,
@@ -135,82 +136,82 @@ pub(super) struct Stretch {
     pub(super) work: Work,
 }
 
-/// Iterations that were not simulated because they are like those before.
+/// Iterations that the engine skipped because they are like those before.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Repeat {
-    /// When, without the time that was left out so far.
+    /// When they were skipped, on the trail's clock.
     pub(super) at: u64,
-    /// How long one of them is.
+    /// Length of one of them.
     pub(super) length: u64,
-    /// How many.
+    /// How many were skipped.
     pub(super) times: u64,
 }
 
-/// Writes stretches down.
+/// Records stretches.
 #[derive(Debug, Default)]
 pub struct Trail {
     pub(super) on: bool,
     pub(super) stretches: Vec<Stretch>,
     pub(super) earlier: Earlier,
-    /// How many there may be before some are dropped.
+    /// How many may be recorded before unused ones are dropped.
     pub(super) limit: usize,
     /// By number of a message: its stretch.
     pub(super) messages: Vec<u32>,
-    /// The stretch at whose end the message that was sent last leaves its NPU.
+    /// The stretch with which the message that was sent last leaves its NPU.
     left: u32,
     visits: u32,
-    /// Time that was left out.
+    /// Simulated time that the engine skipped so far.
     pub(super) skipped: u64,
     pub(super) repeats: Vec<Repeat>,
-    /// What chains that are too long to be kept are spent on, by number and kind of time.
+    /// Sums over the chains before stretches whose chain was too long to keep.
     pub(super) sums: Vec<super::collect::Sums>,
 }
 
 impl Trail {
-    /// One that writes, of a network with so many tiers of links.
+    /// A trail that records, for a network with so many tiers of links.
     pub(crate) fn writing(tiers: usize) -> Self {
         Self { on: true, limit: FEW, left: START, earlier: Earlier::new(tiers), ..Self::default() }
     }
 
-    /// Whether anything is written down.
+    /// Whether it records.
     #[inline]
     pub fn is_on(&self) -> bool {
         self.on
     }
 
-    /// Writes no more.
+    /// Stops recording, and frees the memory.
     pub(crate) fn stop(&mut self) {
         self.on = false;
         (self.stretches, self.messages, self.earlier) = Default::default();
     }
 
-    /// Whether some stretches should be dropped.
+    /// Whether unused stretches should be dropped.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.stretches.len() > self.limit
     }
 
-    /// A number that tells a collective, or a single message, from all others.
+    /// A new number for a collective or a single message.
     #[inline]
     pub(crate) fn visit(&mut self) -> u32 {
         self.visits = self.visits.wrapping_add(1).max(1);
         self.visits
     }
 
-    /// A time without what was left out.
+    /// A time on the trail's clock, which stands still while the engine skips iterations.
     #[inline]
     pub(super) fn clock(&self, time: Time) -> u64 {
         time.0.wrapping_sub(self.skipped)
     }
 
-    /// `times` iterations of `length` are left out at `now`.
+    /// The engine skips `times` iterations of `length` at `now`.
     pub(crate) fn leave_out(&mut self, now: Time, length: Time, times: u32) {
         let at = self.clock(now);
         self.repeats.push(Repeat { at, length: length.0, times: u64::from(times) });
         self.skipped = self.skipped.wrapping_add(length.0.wrapping_mul(u64::from(times)));
     }
 
-    /// A stretch that begins.
+    /// Appends a new stretch.
     #[inline]
     fn begin(&mut self, origin: &Origin, work: Work, tier: u16) -> u32 {
         let (start, before) = (self.clock(origin.since), origin.after);
@@ -223,7 +224,7 @@ impl Trail {
         self.stretches.len() as u32 - 1
     }
 
-    /// A stretch like another one.
+    /// Appends a copy of stretch `number`, changed to `stretch`.
     #[inline]
     fn copy(&mut self, stretch: Stretch, number: u32) -> u32 {
         self.earlier.copy(number);
@@ -231,8 +232,8 @@ impl Trail {
         self.stretches.len() as u32 - 1
     }
 
-    /// What comes next of messages, which `change` adds to: a longer copy of the stretch before, or a new one. Of tiers each
-    /// has its own.
+    /// The next stretch of messages, to which `change` adds: a longer copy of the one before where that belongs to the same phase
+    /// and tier, else a new one.
     #[inline]
     fn messages(&mut self, origin: &Origin, tier: u16, change: impl FnOnce(&mut Stretch)) -> u32 {
         let number = match self.stretches.get(origin.after as usize) {
@@ -277,7 +278,7 @@ impl Trail {
         self.messages(origin, tier, |stretch| stretch.bytes += time.0)
     }
 
-    /// A message waits for messages of others on a link of `tier`, as far as the model knows which.
+    /// A message waits for messages of others on a link of `tier`, or of [`NO_TIER`] where that is unknown.
     #[inline]
     pub fn queueing(&mut self, origin: &Origin, tier: u16, time: Time) -> u32 {
         if !self.on {
@@ -295,7 +296,8 @@ impl Trail {
         self.messages(origin, NO_TIER, |stretch| stretch.reduction += time.0)
     }
 
-    /// What a message comes after that finds a port busy, after it has waited so long: bytes of others are queueing.
+    /// The stretch that a message follows which has waited for a busy port: that of the message before it, whose bytes are
+    /// queueing unless they are the sender's own.
     #[inline]
     pub fn behind(&mut self, tail: &Tail, pair: (u32, u32, u32), own: bool, waited: Time) -> u32 {
         if own || tail.pair == pair {
@@ -307,7 +309,7 @@ impl Trail {
         self.copy(Stretch { bytes, queueing: stretch.queueing + time, ..stretch }, tail.stretch)
     }
 
-    /// The stretch at whose end message `id` is where it was sent to, but for latency.
+    /// Notes the stretch with which message `id` arrives; latency may follow.
     #[inline]
     pub fn arrives(&mut self, id: u32, stretch: u32) {
         if !self.on {
@@ -319,7 +321,7 @@ impl Trail {
         self.messages[id as usize] = stretch;
     }
 
-    /// Message `id` is where it was sent from: it is there at once.
+    /// Message `id` goes from an NPU to itself, in no time.
     pub fn stays(&mut self, origin: &Origin, id: u32) {
         if self.on {
             let stretch = self.messages(origin, NO_TIER, |_| ());
@@ -328,19 +330,19 @@ impl Trail {
         }
     }
 
-    /// Takes the stretch of message `id`, which has arrived.
+    /// Returns the stretch of message `id`, which has arrived, and forgets it.
     #[inline]
     pub(crate) fn take(&mut self, id: u32) -> u32 {
         self.messages.get_mut(id as usize).map_or(START, |stretch| std::mem::replace(stretch, START))
     }
 
-    /// The stretch at whose end the message that is being sent leaves its NPU.
+    /// Notes the stretch with which the message that is being sent leaves its NPU.
     #[inline]
     pub fn leaves(&mut self, stretch: u32) {
         self.left = stretch;
     }
 
-    /// That stretch of the message that was sent last.
+    /// The stretch with which the message that was sent last leaves its NPU.
     #[inline]
     pub(crate) fn left(&self) -> u32 {
         self.left

@@ -1,4 +1,4 @@
-//! Going back over stretches from the end.
+//! Walking back over stretches from the end of a chain.
 
 use super::collect::{SUM, Sums};
 use super::savings::Savings;
@@ -7,21 +7,21 @@ use super::{CriticalPath, Segment, Spent};
 use std::collections::BTreeMap;
 use syncline_units::Time;
 
-/// What is known of the watched steps while they run.
+/// What is noted while the steps on the critical path run.
 #[derive(Debug, Default)]
 pub(crate) struct Watched {
-    /// Iterations that are watched.
+    /// Iterations on the path: the first so many.
     pub(crate) iterations: u32,
-    /// When the watched task that ended last did, its rank, and the stretch that it ended with.
+    /// Of their task that ended last: when it did, its rank, and the stretch that it ended with.
     pub(crate) last: Option<(Time, u32, u32)>,
     /// Compute of each rank.
     pub(crate) computed: Vec<Time>,
-    /// The path, once it is known.
+    /// The path, once all of these iterations are over.
     pub(crate) found: CriticalPath,
 }
 
 impl Watched {
-    /// A watched task of `rank` ends at `now` with this stretch.
+    /// A task of these iterations ends on `rank` at `now` with `stretch`.
     #[inline]
     pub(crate) fn ends(&mut self, now: Time, rank: u32, stretch: u32, trail: &mut Trail) {
         self.last = Some(match self.last {
@@ -46,7 +46,7 @@ impl Watched {
 }
 
 impl Stretch {
-    /// What it is spent on, if what comes after it begins at `end`: lengths that add up to its own, in an order of our own.
+    /// What it is spent on, if the stretch after it begins at `end`. The lengths add up to its own; their order is made up.
     pub(super) fn parts(&self, end: u64) -> [(Spent, u64); 4] {
         let whole = end.saturating_sub(self.start);
         let all = |spent| [(spent, whole), (Spent::Latency, 0), (Spent::Latency, 0), (Spent::Latency, 0)];
@@ -69,7 +69,7 @@ impl Stretch {
     }
 }
 
-/// How much longer what lies from `start` to `end` is with all that was left out.
+/// How much longer the time from `start` to `end` is with all iterations that were skipped.
 fn repeated(repeats: &[Repeat], start: u64, end: u64) -> u64 {
     let again = |repeat: &Repeat| {
         let from = start.max(repeat.at.saturating_sub(repeat.length));
@@ -79,7 +79,7 @@ fn repeated(repeats: &[Repeat], start: u64, end: u64) -> u64 {
 }
 
 impl Trail {
-    /// Adds what a stretch is spent on, with what was left out.
+    /// Adds what a stretch is spent on, skipped iterations included.
     pub(super) fn add(&self, stretch: &Stretch, end: u64, sums: &mut Sums) {
         let mut start = stretch.start;
         for (spent, length) in stretch.parts(end) {
@@ -92,7 +92,7 @@ impl Trail {
         }
     }
 
-    /// Adds by how much less a stretch saves than what it comes after, with what was left out.
+    /// Adds what joins at the begin of a stretch take off, skipped iterations included.
     pub(super) fn add_jump(&self, stretch: u32, sums: &mut Sums) {
         let jump = self.jump(stretch);
         if jump.iter().any(|&less| less != 0) {
@@ -105,12 +105,12 @@ impl Trail {
         }
     }
 
-    /// Of no chain.
+    /// The sums of an empty chain.
     pub(super) fn no_sums(&self) -> Sums {
         Sums { spent: BTreeMap::new(), saved: Savings::none(self.earlier.stride) }
     }
 
-    /// A time with what was left out before it.
+    /// A time on the trail's clock as simulated time.
     fn told(&self, time: u64, ends: bool) -> Time {
         let before = |repeat: &&Repeat| if ends { repeat.at < time } else { repeat.at <= time };
         let skipped =
@@ -146,7 +146,7 @@ impl Trail {
         (segments, sums)
     }
 
-    /// What lies on both sides of something that was left out, last first.
+    /// Calls `tell` for the parts of a time between skips, last first.
     fn told_apart(&self, (start, end): (u64, u64), mut tell: impl FnMut(Time, Time)) {
         let mut until = end;
         for repeat in self.repeats.iter().rev().filter(|repeat| start < repeat.at && repeat.at < end) {

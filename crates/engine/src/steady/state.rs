@@ -110,7 +110,8 @@ impl<N: Network> Writer<'_, '_, N> {
             self.push(self.at(at));
             self.push([self.past(*until), pieces.len() as u64]);
             for &Piece { layer, axis, exposed, first, bubble, skew } in pieces {
-                self.push([u64::from(layer), u64::from(axis), exposed.0, first.0, bubble.0, skew.0]);
+                let axis = axis.map_or(u64::MAX, u64::from);
+                self.push([u64::from(layer), axis, exposed.0, first.0, bubble.0, skew.0]);
             }
         }
         // Lists of any length begin with it, so that two states do not read alike by chance.

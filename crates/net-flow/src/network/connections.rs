@@ -55,8 +55,9 @@ pub(super) struct Connections<'a> {
     symmetry: Symmetry,
     /// Most paths of a connection.
     most: u32,
-    /// By port: its tier.
+    /// By port: its tier, and the rate of its links.
     tiers: Vec<u16>,
+    rates: Vec<Rate>,
     open: BTreeMap<Ends, u32>,
     /// By number.
     list: Vec<Connection>,
@@ -68,11 +69,13 @@ impl<'a> Connections<'a> {
     /// None is open; each may take so many paths.
     pub(super) fn new(fabric: &'a Fabric, symmetry: Symmetry, most: u32) -> Self {
         let (open, list, found) = (BTreeMap::new(), Vec::new(), BTreeMap::new());
-        let (parts, mut tiers) = (fabric.parts(), vec![0; symmetry.ports() as usize]);
+        let (parts, ports) = (fabric.parts(), symmetry.ports() as usize);
+        let (mut tiers, mut rates) = (vec![0; ports], vec![Rate(0); ports]);
         for link in symmetry.links() {
-            tiers[symmetry.port(link) as usize] = parts.tier_number(link) as u16;
+            let port = symmetry.port(link) as usize;
+            (tiers[port], rates[port]) = (parts.tier_number(link) as u16, fabric.speed(link).0);
         }
-        Self { fabric, symmetry, most, tiers, open, list, found }
+        Self { fabric, symmetry, most, tiers, rates, open, list, found }
     }
 
     /// The connection with these ends, if it is open.
@@ -96,6 +99,18 @@ impl<'a> Connections<'a> {
     /// The tier of the links that a port stands for.
     pub(super) fn tier(&self, port: u32) -> u16 {
         self.tiers[port as usize]
+    }
+
+    /// The rate that a connection would have alone if links of `tier` were no limit; `None` where it passes no others. Messages
+    /// are `whole` parts.
+    pub(super) fn rate_of_others(&self, connection: &Connection, tier: u16, whole: u32) -> Option<Rate> {
+        let others = connection.links.iter().filter(|passed| self.tier(passed.port) != tier);
+        let rates = others.map(|passed| {
+            // Of several paths each has its part of the message; no link has more than all of it.
+            let parts = u128::from(passed.parts.clamp(1, whole));
+            Rate((u128::from(self.rates[passed.port as usize].0) * u128::from(whole) / parts) as u64)
+        });
+        rates.min()
     }
 
     /// Stretches of the critical path that connections refer to.

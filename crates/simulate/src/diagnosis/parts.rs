@@ -1,4 +1,4 @@
-//! What the critical path is spent on, in parts that add up.
+//! The parts of the critical path.
 
 use crate::prepare::Prepared;
 use crate::several::Member;
@@ -15,7 +15,7 @@ pub(super) fn under_way(path: &CriticalPath) -> Vec<(Time, Time)> {
     path.segments.iter().filter(messages).map(|segment| (segment.start, segment.end)).collect()
 }
 
-/// The parts, longest first. Of what would be queueing, messages have `stood_still` for so long until time-outs.
+/// The parts, longest first. For `stood_still` of what would be queueing, no packet was sent until a time-out.
 pub(super) fn parts(prepared: &Prepared, path: &CriticalPath, stood_still: Time) -> Vec<PathPart> {
     let fabric = prepared.fabric.parts();
     let name = |tier: u16| fabric.tiers.get(usize::from(tier)).map_or("network", |tier| &tier.name);
@@ -51,20 +51,20 @@ pub(super) fn parts(prepared: &Prepared, path: &CriticalPath, stood_still: Time)
     lengths.into_iter().zip(shares).map(part).collect()
 }
 
-/// Compute on the path, of which ranks compute so long on average; what is more than that of the rank that computes longest
-/// is done by several, one after the other.
+/// Divides compute on the path: as much as the mean rank computes, skew up to the rank that computes longest, and the rest,
+/// which several ranks do one after the other.
 fn compute(prepared: &Prepared, path: &CriticalPath, length: u64) -> [(PathKind, u64); 3] {
     let ranks = ranks_of_job(prepared, path);
     let count = ranks.len().max(1) as u128;
     let all: u128 = ranks.iter().map(|&Time(compute)| u128::from(compute)).sum();
     let (mean, most) = ((all / count) as u64, ranks.iter().map(|&Time(compute)| compute).max().unwrap_or(0));
     let own = length.min(mean);
-    // Without messages from rank to rank nothing is passed on: the ranks that compute longest take turns.
+    // Without messages from rank to rank there are no stages: the ranks that compute longest take turns.
     let skew = if passes_work_on(prepared) { length.min(most) - own } else { length - own };
     [(PathKind::Compute, own), (PathKind::Skew, skew), (PathKind::Bubble, length - own - skew)]
 }
 
-/// What the ranks compute that belong to the same job as the one that the path ends on.
+/// Compute of each rank of the job on whose rank the path ends.
 fn ranks_of_job<'a>(prepared: &Prepared, path: &'a CriticalPath) -> &'a [Time] {
     let has = |part: &&Member| path.rank.wrapping_sub(part.share.first_rank) < part.share.ranks;
     let part = prepared.parts.iter().find(has);
@@ -74,13 +74,13 @@ fn ranks_of_job<'a>(prepared: &Prepared, path: &'a CriticalPath) -> &'a [Time] {
     })
 }
 
-/// Whether ranks send each other messages, as stages of a pipeline do.
+/// Whether ranks send each other messages outside collectives, as stages of a pipeline do.
 pub(super) fn passes_work_on(prepared: &Prepared) -> bool {
     let tasks = prepared.workload.classes.iter().flat_map(|graph| &graph.tasks);
     tasks.into_iter().any(|task| matches!(task.kind, TaskKind::Send { .. }))
 }
 
-/// Lengths as thousandths of their sum, which add up: what is rounded off goes to those that lose most by it.
+/// Lengths as thousandths of their sum. They add up to 1000: those with the largest remainders are rounded up.
 fn shares(lengths: &[u64]) -> Vec<u32> {
     let whole: u128 = lengths.iter().map(|&length| u128::from(length)).sum();
     let scaled = |&length: &u64| u128::from(length) * 1000;

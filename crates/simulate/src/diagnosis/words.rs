@@ -1,4 +1,4 @@
-//! The sentence that says why.
+//! The sentence about the bottleneck.
 
 use super::Bottleneck;
 use super::worth::{Worth, is_relieved_with};
@@ -7,18 +7,21 @@ use std::cmp::Reverse;
 use syncline_engine::Record;
 use syncline_timeline::{PathKind, PathPart, Summary};
 
-/// More than this is most.
+/// The share from which on a sentence says "most".
 const MOST: f64 = 0.5;
 
-/// Thousandths of the path from which skew is worth a word.
+/// Thousandths of the path from which on the sentence mentions skew.
 const MUCH: u32 = 100;
 
-/// Thousandths for people.
+/// Two-thousandths of the run from which on the sentence mentions what another order may save.
+const REORDERED: u32 = 20;
+
+/// Thousandths as a percentage.
 fn percent(per_mille: u32) -> String {
     format!("{}.{} %", per_mille / 10, per_mille % 10)
 }
 
-/// What the path is spent on; and whose waiting it is, where it is not compute.
+/// What the path is spent on, what a faster part saves, and which layers compute waits for.
 pub(super) fn reason(
     parts: &[PathPart],
     worth: &Worth<'_>,
@@ -35,15 +38,21 @@ pub(super) fn reason(
     if let Some(part) = first {
         let saved = |part| percent(worth.of(part).div_ceil(2));
         // At twice the rate of links messages may come in another order.
-        let at_most = match worth.limit(part) {
-            Some(_) => "at most ",
-            None if !part.tier.is_empty() => "about ",
-            None => "",
+        let about = worth.links_by();
+        let by = match worth.limit(part) {
+            Some(_) => "at most ".to_owned(),
+            None if !part.tier.is_empty() => format!("{about} "),
+            None => String::new(),
         };
-        sentence.push_str(&format!(" {} would shorten it by {at_most}{}", remedy(part), saved(part)));
+        sentence.push_str(&format!(" {} would shorten it by {by}{}", remedy(part), saved(part)));
         let best_tier = || worth.most(|part| !part.tier.is_empty() && worth.of(part) > 1);
         if let Some(tier) = best_tier().filter(|_| part.tier.is_empty()) {
-            sentence.push_str(&format!(", twice the rate of {} by about {}", tier.tier, saved(tier)));
+            let reordered = if_reordered(worth, worth.of(tier), Some(&tier.tier));
+            sentence.push_str(&format!(
+                ", twice the rate of {} by about {}{reordered}",
+                tier.tier,
+                saved(tier)
+            ));
         }
         if let Some(skew) = skew.filter(|skew| skew.kind != part.kind) {
             let even = remedy(skew).replacen('T', "t", 1);
@@ -55,8 +64,11 @@ pub(super) fn reason(
         }
         let all = worth.of_all_links();
         if !part.tier.is_empty() && 2 * all > 3 * worth.of(part) {
-            sentence
-                .push_str(&format!("; twice the rate of all links by about {}", percent(all.div_ceil(2))));
+            let reordered = if_reordered(worth, all, None);
+            let all = percent(all.div_ceil(2));
+            sentence.push_str(&format!("; twice the rate of all links by {about} {all}{reordered}"));
+        } else if !part.tier.is_empty() && worth.limit(part).is_none() {
+            sentence.push_str(&if_reordered(worth, worth.of(part), Some(&part.tier)));
         }
         sentence.push('.');
     }
@@ -69,7 +81,18 @@ pub(super) fn reason(
     sentence
 }
 
-/// What makes a part shorter.
+/// What twice the rate of a tier, or of all links, may save at most, where chunks in another order may save much more than
+/// was `predicted` for the same order.
+fn if_reordered(worth: &Worth<'_>, predicted: u32, tier: Option<&str>) -> String {
+    match worth.most_with(|name| worth.is_of(name, tier)) {
+        Some(most) if most > predicted + REORDERED => {
+            format!(", or up to {} if chunks change their order", percent(most.div_ceil(2)))
+        }
+        _ => String::new(),
+    }
+}
+
+/// The change whose effect is predicted for a part.
 fn remedy(part: &PathPart) -> String {
     match part.kind {
         PathKind::Compute => "Twice the speed of compute".to_owned(),
@@ -83,7 +106,7 @@ fn remedy(part: &PathPart) -> String {
     }
 }
 
-/// Parts with their shares, longest first; those of one tier together. What is less than half a thousandth is left out.
+/// Parts with their shares, longest first, those of one tier together, without parts below half a thousandth.
 fn listed(parts: &[PathPart]) -> String {
     let mut told: Vec<(u32, String)> = Vec::new();
     for (number, part) in parts.iter().enumerate().filter(|(_, part)| part.per_mille > 0) {
@@ -111,7 +134,7 @@ fn listed(parts: &[PathPart]) -> String {
     if told.is_empty() { format!("all is {last}") } else { format!("{} and {last}", told.join(", ")) }
 }
 
-/// Which rank computes longest, and how much longer than the mean.
+/// Says which rank computes longest, and how much longer than the mean.
 fn busiest_rank(prepared: &Prepared, record: &Record) -> String {
     let computed = &record.path.computed;
     let Some((class, most)) =
@@ -127,7 +150,7 @@ fn busiest_rank(prepared: &Prepared, record: &Record) -> String {
     }
 }
 
-/// Which layer most of the waiting is for.
+/// Says which layer most of the waiting is for.
 fn blame(summary: &Summary, prepared: &Prepared, record: &Record) -> String {
     let layers = record.layers.iter().enumerate().filter(|(_, layer)| layer.exposed > 0);
     let all: u128 = layers.clone().map(|(_, layer)| layer.exposed).sum();

@@ -1,12 +1,13 @@
-//! By how much a run is shorter once a part of its critical path is.
+//! How much shorter a run is with a faster part of its critical path.
 
+use super::Doubts;
 use crate::prepare::Prepared;
 use syncline_engine::Record;
 use syncline_engine::path::{CriticalPath, Spent};
 use syncline_timeline::{PathKind, PathPart, Summary};
 use syncline_units::Time;
 
-/// What a run spends its time on: the critical path, and how busy everything is that may become critical instead.
+/// What a run spends its time on: its critical path, and how busy the links and ranks are that may become critical instead.
 pub(super) struct Worth<'a> {
     parts: &'a [PathPart],
     path: &'a CriticalPath,
@@ -14,19 +15,20 @@ pub(super) struct Worth<'a> {
     tiers: Vec<String>,
     /// Compute of the rank that computes longest, and the busiest link of each tier, as thousandths of the run.
     busy: Vec<(&'a str, u32)>,
+    doubts: Doubts,
 }
 
-/// Something that keeps a run from becoming shorter than the time for which it is busy.
+/// A link or rank that is busy: the run cannot take less time than that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Limit<'a> {
-    /// A tier of links, or compute.
+    /// Its tier of links, or compute.
     pub(super) name: &'a str,
-    /// Thousandths of the run for which it is busy.
+    /// For how much of the run it is busy, in thousandths.
     pub(super) busy: u32,
 }
 
 impl Limit<'_> {
-    /// The share of the run that is left beside it.
+    /// The share of the run in which it is idle.
     fn leaves(&self) -> f64 {
         1.0 - f64::from(self.busy) / 1000.0
     }
@@ -34,14 +36,14 @@ impl Limit<'_> {
 
 const COMPUTE: &str = "compute";
 
-/// What is so much more than the worth of a part still explains it.
+/// A limit explains what a part saves if it leaves no more than this times as much.
 const NEARLY: f64 = 1.1;
 
 impl<'a> Worth<'a> {
     pub(super) fn new(
         parts: &'a [PathPart],
         summary: &'a Summary,
-        busy: &[f64],
+        (busy, doubts): (&[f64], Doubts),
         prepared: &'a Prepared,
         record: &'a Record,
     ) -> Self {
@@ -52,23 +54,22 @@ impl<'a> Worth<'a> {
             summary.dims.iter().zip(busy).map(|(tier, &busy)| (tier.name.as_str(), thousandths(busy)));
         let busy = [(COMPUTE, thousandths(of_run(compute.as_s())))].into_iter().chain(links).collect();
         let tiers = prepared.fabric.parts().tiers.iter().map(|tier| tier.name.clone()).collect();
-        Self { parts, path: &record.path, tiers, busy }
+        Self { parts, path: &record.path, tiers, busy, doubts }
     }
 
-    /// By how many two-thousandths the run is shorter where `part`, and what is relieved with it, is twice as fast; or where
-    /// it is done without.
+    /// What the run saves where `part` is twice as fast, with all that shrinks with it, or where it vanishes; in
+    /// two-thousandths of the run.
     pub(super) fn of(&self, part: &PathPart) -> u32 {
         (2000.0 * self.share(part)).round() as u32
     }
 
-    /// The same as a share of the run: what other chains of work and messages let be saved of the critical path's part,
-    /// unless something else is busy for longer than the rest.
+    /// The same as a share of the run: what the chains save, but at most the time in which the busiest of all others is idle.
     pub(super) fn share(&self, part: &PathPart) -> f64 {
         let saved = self.saved(part);
         self.busiest_other(part).map_or(saved, |limit| saved.min(limit.leaves()))
     }
 
-    /// What the chains let be saved: of bubble, skew and time-outs, which are not known by chains, all of the path's part.
+    /// What the chains save; of bubble, skew and time-outs, which chains do not know, all of the path's part.
     fn saved(&self, part: &PathPart) -> f64 {
         let tier = || self.tiers.iter().position(|tier| *tier == part.tier);
         let spent = match part.kind {
@@ -85,11 +86,29 @@ impl<'a> Worth<'a> {
         }
     }
 
-    /// By how many two-thousandths the run is shorter where all links are twice as fast.
+    /// What the run saves where all links are twice as fast, in two-thousandths of the run.
     pub(super) fn of_all_links(&self) -> u32 {
         let saved = 1000.0 * self.path.saved.twice_on_all_links().0 as f64 / self.length().max(1) as f64;
         let compute = self.busy.iter().find(|(name, _)| *name == COMPUTE).map_or(0, |(_, busy)| *busy);
         (saved.round() as u32).min(2 * (1000 - compute))
+    }
+
+    /// The most that twice the rate of a tier, or of all, can save if chunks come in another order, in two-thousandths of the
+    /// run: all but the time of what is busy longest then. `None` where they keep their order.
+    pub(super) fn most_with(&self, is_faster: impl Fn(&str) -> bool) -> Option<u32> {
+        let left = |&(name, busy): &(&str, u32)| if is_faster(name) { busy } else { 2 * busy };
+        let longest = self.busy.iter().map(left).max().unwrap_or(0);
+        self.doubts.reorders.then(|| 2000u32.saturating_sub(longest))
+    }
+
+    /// How sure it is what faster links save.
+    pub(super) fn links_by(&self) -> &'static str {
+        if self.doubts.windows { "up to" } else { "about" }
+    }
+
+    /// Whether a name of what is busy is that of links: of all, or of a tier.
+    pub(super) fn is_of(&self, name: &str, tier: Option<&str>) -> bool {
+        name != COMPUTE && tier.is_none_or(|tier| name == tier || self.busy.len() == 2)
     }
 
     /// The length of the critical path.
@@ -97,7 +116,7 @@ impl<'a> Worth<'a> {
         self.path.spent.iter().map(|&(_, Time(time))| time).sum()
     }
 
-    /// What makes the worth of `part` smaller than the critical path says.
+    /// The link or rank because of which `part` saves less than its share of the critical path.
     pub(super) fn limit(&self, part: &PathPart) -> Option<Limit<'a>> {
         let limits = |limit: &Limit<'_>| {
             limit.leaves() < self.by_path(part) && limit.leaves() <= NEARLY * self.saved(part)
@@ -105,10 +124,10 @@ impl<'a> Worth<'a> {
         self.busiest_other(part).filter(limits)
     }
 
-    /// What is busy longest, of what is not faster where `part` is.
+    /// The busiest link or rank that is no faster where `part` is.
     fn busiest_other(&self, part: &PathPart) -> Option<Limit<'a>> {
         let others = self.busy.iter().filter(|(name, _)| match part.kind {
-            // Of one tier alone, the name may be another one.
+            // Where there is only one tier, `part` may call it by another name.
             PathKind::Bytes | PathKind::Queueing => {
                 *name != part.tier && (self.busy.len() > 2 || *name == COMPUTE)
             }
@@ -118,30 +137,29 @@ impl<'a> Worth<'a> {
         others.max_by_key(|(_, busy)| *busy).map(|&(name, busy)| Limit { name, busy })
     }
 
-    /// The part that is worth most. Of equal ones the one with the larger share of the path, then the first.
+    /// The part that saves most; of equal ones, the one with the larger share of the path, then the first.
     pub(super) fn most(&self, among: impl Fn(&PathPart) -> bool) -> Option<&'a PathPart> {
         let parts = self.parts.iter().rev().filter(|part| among(part));
         parts.max_by_key(|part| (self.of(part), (2000.0 * self.by_path(part)).round() as u32))
     }
 
-    /// What the critical path alone says.
+    /// What the critical path alone would save, as a share of it.
     fn by_path(&self, part: &PathPart) -> f64 {
         let shrinks = |other: &&PathPart| is_relieved_with(other, part) || is_compute_of_others(other, part);
-        let share: u32 = self.parts.iter().filter(shrinks).map(|part| part.per_mille).sum();
+        let time: f64 = self.parts.iter().filter(shrinks).map(|part| part.time_s).sum();
+        let share = time / Time(self.length().max(1)).as_s();
         match part.kind {
-            PathKind::Bubble | PathKind::Skew | PathKind::Latency | PathKind::Timeout => {
-                f64::from(share) / 1000.0
-            }
+            PathKind::Bubble | PathKind::Skew | PathKind::Latency | PathKind::Timeout => share,
             PathKind::Compute
             | PathKind::Memory
             | PathKind::Reduction
             | PathKind::Bytes
-            | PathKind::Queueing => f64::from(share) / 2000.0,
+            | PathKind::Queueing => share / 2.0,
         }
     }
 }
 
-/// Whether what makes one part shorter makes the other one shorter, too.
+/// Whether both parts shrink together.
 pub(super) fn is_relieved_with(part: &PathPart, other: &PathPart) -> bool {
     part.tier == other.tier && (!part.tier.is_empty() || part.kind == other.kind)
 }
