@@ -29,6 +29,7 @@ mod quotient_graphs;
 mod ready_tasks;
 mod recommendation;
 mod routing;
+mod savings;
 mod scheduling;
 mod several_jobs;
 mod support;
