@@ -60,7 +60,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.torch_suite", description=__doc__)
     parser.add_argument("names", nargs="*", help="tests to run, by parts of their names; all without any")
     parser.add_argument("--from", dest="file", type=Path, help="a file with a name of a test in each line")
-    parser.add_argument("--logs", type=Path, default=Path(tempfile.gettempdir()) / "torch-suite", help="folder for logs")
+    parser.add_argument(
+        "--logs", type=Path, default=Path(tempfile.gettempdir()) / "torch-suite", help="folder for logs"
+    )
     parser.add_argument("--timeout", type=int, default=100, help="seconds that a test may take")
     parser.add_argument("--all", action="store_true", help="show tests that agree, too")
     chosen = parser.parse_args()
