@@ -6,6 +6,7 @@ import os
 import unittest
 
 import torch
+import torch.distributed as dist
 from torch.testing._internal import common_distributed
 
 from tests.torch_suite import cpu
@@ -14,19 +15,37 @@ TABLES = ["PROFILING_SUPPORTED_BACKENDS", "CUDA_PROFILING_SUPPORTED_BACKENDS", "
 """Lists of backends that the tests look at while they run."""
 
 
+class Widened(str):
+    """The name of a backend that is also taken for Gloo."""
+
+    __slots__ = ()
+
+    def __eq__(self, other):
+        return other == "gloo" or str.__eq__(self, other)
+
+    def __ne__(self, other):
+        return not self == other
+
+    __hash__ = str.__hash__
+
+
 def widened(backend: str) -> type[unittest.TestCase]:
     """The tests, to be run over a backend.
 
-    Gates look at ``BACKEND`` while the module is imported, so it says "gloo" then, and the backend's name afterwards.
+    Gates look at ``BACKEND`` while the module is imported, so it says "gloo" then; afterwards it is the backend's name,
+    which is equal to "gloo", too.
     """
     os.environ["BACKEND"] = "gloo"
     cpu.gates()
+    # It registers itself; ranks are copies of this process, and do not import it again.
+    dist.Backend._ensure_backend_registered(backend)
     for feature in common_distributed.DistTestCases.backend_feature.values():
         if "gloo" in feature:
             feature.add(backend)
     from torch.testing._internal.distributed import distributed_test
 
-    os.environ["BACKEND"] = distributed_test.BACKEND = backend
+    os.environ["BACKEND"] = backend
+    distributed_test.BACKEND = Widened(backend)
     for name in TABLES:
         table = getattr(distributed_test, name, [])
         if "gloo" in table and backend not in table:
@@ -41,8 +60,6 @@ def widened(backend: str) -> type[unittest.TestCase]:
         @classmethod
         def _run(cls, rank, *arguments, **more):
             cpu.ranks()
-            if backend == "syncline":
-                import syncline.torch  # noqa: F401
             super()._run(rank, *arguments, **more)
 
     return Suite

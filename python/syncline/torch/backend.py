@@ -1,6 +1,6 @@
 """What ``torch.distributed`` asks of a backend, done by plans (what all ranks know of) and messages (the rest).
 
-PyTorch 2.15 calls ``all_gather_single``, ``reduce_scatter_single`` and ``all_to_all_single``; their older names are
+PyTorch calls ``all_gather_single``, ``reduce_scatter_single`` and ``all_to_all_single``; their older names are
 here, too.
 """
 
@@ -17,7 +17,7 @@ from syncline.runtime.memory import refusal
 from syncline.torch.device import Local
 from syncline.torch.elements import check, memory, raw, reducing
 from syncline.torch.failures import closed, late
-from syncline.torch.profiling import profiling, trace
+from syncline.torch.profiling import Span, profiling
 from syncline.torch.queue import Queue
 from syncline.torch.sparse import Sparse
 from syncline.torch.tracing import untraced
@@ -105,7 +105,7 @@ class Backend(_distributed_c10d.Backend):
         # Whoever sends and receives has no options.
         work.handed_out = opts is None or getattr(opts, "asyncOp", True)
         if profiling():
-            trace(f"{NAME}:{what}", places, work)
+            work.span = Span(f"{NAME}:{what}", places)
         queue.put(work)
         return work
 
@@ -501,7 +501,11 @@ class Backend(_distributed_c10d.Backend):
         if self.rank() != 0:
             self.messenger.send(raw(word), 0, BARRIER)
             if not self.messenger.receive(raw(word), 0, BARRIER).wait(seconds):
-                raise late(f"monitored_barrier: rank 0 has not answered rank {self.rank()} within {seconds:.3f} s")
+                # In Gloo's words: people search logs for them.
+                raise late(
+                    f"Rank {self.rank()} successfully reached monitoredBarrier, but received errors while waiting for "
+                    f"send/recv from rank 0: timed out after {seconds:.3f} s; rank 0 says which rank is missing"
+                )
             return
         words = {rank: torch.zeros(1, dtype=torch.uint8) for rank in range(1, self.size())}
         heard = {rank: self.messenger.receive(raw(word), rank, BARRIER) for rank, word in words.items()}
@@ -515,8 +519,9 @@ class Backend(_distributed_c10d.Backend):
                     break
         if missing:
             names = ", ".join(str(rank) for rank in missing)
-            plural = "ranks" if len(missing) > 1 else "rank"
-            raise late(f"monitored_barrier: {plural} {names} did not come within {seconds:.3f} s")
+            plural = "Ranks" if len(missing) > 1 else "Rank"
+            failed = f"{plural} {names} failed to pass monitoredBarrier within {seconds:.3f} s"
+            raise late(f"Rank 0 timed out in monitoredBarrier: {failed}")
         for rank in heard:
             self.messenger.send(raw(word), rank, BARRIER).wait(seconds)
 

@@ -6,6 +6,7 @@ import torch.distributed as dist
 
 from syncline.errors import Diagnostic, SynclineError
 
+# A timeout of PyTorch becomes the deadline of the runtime, which calls it so nowhere.
 LATE = ("has not begun operation", "was not through", "has not sent", "has sent", "has not asked for")
 """What the runtime says of operations that a deadline ended."""
 
@@ -30,10 +31,8 @@ def failure(error: SynclineError) -> BackendError:
 
 
 def late(message: str) -> BackendError:
-    """Something that took too long."""
-    return BackendError(
-        [{"code": "SL1202", "severity": "error", "message": f"a timeout ended the operation: {message}"}], 6
-    )
+    """Something that took too long, as ``message`` says."""
+    return BackendError([{"code": "SL1202", "severity": "error", "message": message}], 6)
 
 
 def closed() -> BackendError:

@@ -2,24 +2,44 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING
 
 import torch
+
+from syncline.torch.callbacks import POOL
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from syncline.torch.device import Local
-    from syncline.torch.work import Work
 
 
 def profiling() -> bool:
     """Whether a profiler is recording on this thread."""
-    return torch._C._autograd._profiler_enabled()  # noqa: SLF001 - the only way to ask
+    return bool(torch._C._autograd._profiler_enabled())  # noqa: SLF001 - there is no public name
 
 
-def trace(name: str, places: Sequence[Local], work: Work) -> None:
-    """Has an operation recorded under a name, with the shapes of what it reads."""
-    tensors = [tensor for place in places if place.reads for tensor in place.tensors]
-    handle = torch.autograd._record_function_with_args_enter(name, *tensors)
-    torch.ops.profiler._call_end_callbacks_on_jit_fut(handle, work.get_future())
+class Span:
+    """An operation in a trace, under a name and with the shapes of what it reads, or else of what it writes.
+
+    It ends on another thread, and is so known to PyTorch as asynchronous: the caller's other work may be beside it.
+    """
+
+    def __init__(self, name: str, places: Sequence[Local]) -> None:
+        shown = [place for place in places if place.reads] or places
+        tensors = [tensor for place in shown for tensor in place.tensors]
+        self._handle = torch.autograd._record_function_with_args_enter(name, *tensors)  # noqa: SLF001 - as above
+        self._over = threading.Event()
+
+    def end(self) -> None:
+        """The operation is over."""
+        POOL.put(self._exit)
+
+    def _exit(self) -> None:
+        torch.autograd._record_function_with_args_exit(self._handle)  # noqa: SLF001 - as above
+        self._over.set()
+
+    def wait(self) -> None:
+        """Waits until the end is in the trace."""
+        self._over.wait()

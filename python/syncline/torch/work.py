@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from syncline.runtime.communicator import Pending
     from syncline.runtime.messenger import Transfer
     from syncline.torch.device import Local
+    from syncline.torch.profiling import Span
     from syncline.torch.queue import Queue
 
 
@@ -76,6 +77,8 @@ class Work(dist.Work):  # type: ignore[misc]  # the base is not known without Py
         self._ending = False
         self.handed_out = False
         """Whether Python code got it, to wait for it later."""
+        self.span: Span | None = None
+        """Its place in a profiler's trace, if there is one."""
         self._telling = False
         # There is nothing to copy or to multiply.
         self._plain = after is None and last is None and all(place.direct for place in self.places)
@@ -167,6 +170,8 @@ class Work(dist.Work):  # type: ignore[misc]  # the base is not known without Py
             self._ended = True
             if self._over is not None:
                 self._over.set()
+        if self.span is not None:
+            self.span.end()
         self._queue.over(self)
         if future is not None and not here:
             POOL.put(self._tell)
@@ -214,7 +219,9 @@ class Work(dist.Work):  # type: ignore[misc]  # the base is not known without Py
         if seconds is None:
             self._help(here=True)
         if not self._await(seconds):
-            raise late(f"{self.what} was not complete after {seconds:.3f} s")
+            raise late(f"{self.what} was not complete within its timeout of {seconds:.3f} s")
+        if self.span is not None:
+            self.span.wait()
         if self._future is not None:
             self._tell()
             # Another thread may be about to complete it: whoever has waited finds it complete.
