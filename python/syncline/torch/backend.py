@@ -96,6 +96,7 @@ class Backend(_distributed_c10d.Backend):
         after: float | int | None = None,
         last: Callable[[], None] | None = None,
         queue: Queue | None = None,
+        title: str | None = None,
     ) -> Work:
         queue = queue or self._queue
         limit = getattr(opts, "timeout", None)
@@ -105,7 +106,7 @@ class Backend(_distributed_c10d.Backend):
         # Whoever sends and receives has no options.
         work.handed_out = opts is None or getattr(opts, "asyncOp", True)
         if profiling():
-            work.span = Span(f"{NAME}:{what}", places)
+            work.span = Span(f"{NAME}:{title or what}", places)
         queue.put(work)
         return work
 
@@ -472,7 +473,9 @@ class Backend(_distributed_c10d.Backend):
         def begin() -> list[Transfer]:
             return [self.messenger.receive(raw(place.host), source, tag)]
 
-        return self._run("recv", [place], begin, targets, queue=self._receives)
+        # As Gloo calls it in traces.
+        title = "recvAnySource" if source is None else "recv"
+        return self._run("recv", [place], begin, targets, queue=self._receives, title=title)
 
     def recv_anysource(self, tensors: Tensors, tag: int = 0) -> Work:
         """Receives a tensor of that tag from any rank."""
