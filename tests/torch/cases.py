@@ -432,7 +432,10 @@ def late():
         time.sleep(9)
         os._exit(0)
     began = time.monotonic()
-    refused(lambda: dist.monitored_barrier(timeout=timedelta(seconds=1)), "Rank 1 failed to pass monitoredBarrier within 1.000 s")
+    refused(
+        lambda: dist.monitored_barrier(timeout=timedelta(seconds=1)),
+        "Rank 1 failed to pass monitoredBarrier within 1.000 s",
+    )
     refused(lambda: dist.recv(torch.ones(4), 1), "rank 1 has not sent", "recv of 16 bytes from rank 1, tag 0")
     work = dist.all_reduce(torch.ones(4), async_op=True)
     refused(lambda: work.wait(timedelta(seconds=0.2)), "all_reduce was not complete within its timeout of 0.200 s")

@@ -40,7 +40,7 @@ def coalesced():
 
 def nested():
     """Callbacks of futures wait for operations whose callbacks wait, four deep, several at a time."""
-    rank, world = begin()
+    _, world = begin()
 
     def down(depth):
         def callback(future):
@@ -68,7 +68,7 @@ def nested():
     later.set()
     same(future.wait(), torch.full((1,), 2.0 * world))
     # Many operations make few threads, and these end.
-    for number in range(200):
+    for _ in range(200):
         dist.all_reduce(torch.ones(1), async_op=True).get_future().then(lambda _: None).wait()
     most = callbacks.POOL.threads
     assert most <= 8, most
@@ -84,7 +84,7 @@ def nested():
     broken = dist.all_reduce(torch.ones(1), async_op=True).get_future().then(bad)
     try:
         broken.wait()
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - PyTorch raises what it likes
         assert "a mistake of the user's" in str(error), error
     else:
         raise AssertionError("the error was lost")
@@ -147,7 +147,7 @@ def held():
 
 def errors():
     """Errors are those that PyTorch's users catch; what took too long says "timeout"."""
-    rank, world = begin(seconds=3)
+    rank, _ = begin(seconds=3)
     for call in (
         lambda: dist.all_reduce(torch.ones(2).to(torch.float8_e4m3fn)),
         lambda: dist.all_gather_into_tensor(torch.empty(5), torch.empty(2)),
@@ -165,7 +165,7 @@ def errors():
         os._exit(0)
     began = time.monotonic()
     waits = [
-        (lambda: dist.monitored_barrier(timeout=timedelta(0)), "Rank 0 timed out in monitoredBarrier: Rank 1 failed to pass"),
+        (lambda: dist.monitored_barrier(timeout=timedelta(0)), "Rank 1 failed to pass monitoredBarrier within 0.000 s"),
         (lambda: dist.all_reduce(torch.ones(1), async_op=True).wait(timedelta(seconds=0.1)), "its timeout of 0.100 s"),
         (lambda: dist.recv(torch.ones(4), 1), "rank 1 has not sent"),
         (lambda: dist.all_reduce(torch.ones(4)), "rank 1 has not begun operation"),
@@ -184,7 +184,7 @@ def errors():
 
 def barrier_at_once():
     """A monitored barrier without time passes where all ranks are there already."""
-    rank, world = begin()
+    rank, _ = begin()
     if rank:
         dist.monitored_barrier(timeout=timedelta(seconds=20))
     else:
@@ -276,7 +276,7 @@ def names():
 
 def traced():
     """Traces show operations, with their shapes, for as long as they take."""
-    rank, world = begin()
+    _, world = begin()
     with torch.profiler.profile(record_shapes=True) as profiler:
         tensor = torch.ones(3, 4)
         dist.all_reduce(tensor)

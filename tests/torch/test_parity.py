@@ -1,4 +1,4 @@
-"""What PyTorch's users know from other backends: nested callbacks, errors, sparse tensors, splits, traces, compilers."""
+"""What PyTorch's users know from other backends: nested callbacks, errors, sparse sums, splits, traces, compilers."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """Threads that complete futures, and so run what users have attached to them.
 
 A callback may wait for another operation. So it must not run on the thread that notices the end of operations
-(:mod:`syncline.runtime.completions`): that thread has to complete the operation that the callback waits for. Futures are
-completed here, each by an idle thread, or by a new one where all are busy; so callbacks may wait for operations whose
-callbacks wait, at any depth. Callbacks start in the order in which their operations ended. Threads end once they have
-been idle for :data:`IDLE_S`.
+(:mod:`syncline.runtime.completions`): that thread has to complete the operation that the callback waits for. Futures
+are completed here, each by an idle thread, or by a new one where all are busy; so callbacks may wait for operations
+whose callbacks wait, at any depth. Callbacks start in the order in which their operations ended. Threads end once
+they have been idle for :data:`IDLE_S`.
 """
 
 from __future__ import annotations

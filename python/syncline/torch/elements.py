@@ -50,7 +50,7 @@ class Reducing:
     before: float | torch.Tensor | None = None
     """What contributions are multiplied with, if anything."""
     after: float | int | None = None
-    """What results are multiplied with, if it is a float; what they are divided by, towards zero, if it is an integer."""
+    """What results are multiplied with (a float), or divided by, towards zero (an integer)."""
 
 
 def reducing(what: str, op: Any, dtype: torch.dtype, world: int) -> Reducing:

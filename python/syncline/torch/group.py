@@ -113,8 +113,8 @@ class Group(dist.ProcessGroup):  # type: ignore[misc]  # the base is not known w
             global_ranks_in_group=[whole[rank] for rank in ranks],
         )
         group = create(asked, opts)
-        group._set_group_name(name)
-        group._set_group_desc(group_desc or f"{self.group_desc}:split:{self._splits}")
+        group._set_group_name(name)  # noqa: SLF001 - there is no public way
+        group._set_group_desc(group_desc or f"{self.group_desc}:split:{self._splits}")  # noqa: SLF001
         return group
 
 

@@ -1,7 +1,7 @@
 """Keeps ``torch.compile`` out of the backend: operations are calls in its graphs, or between two of them.
 
-PyTorch's own backends are written in C++, which the compiler cannot trace. Here it would find Python, trace the threads and
-locks in it, and fail.
+PyTorch's own backends are written in C++, which the compiler cannot trace. Here it would find Python, trace the
+threads and locks in it, and fail.
 """
 
 from __future__ import annotations
