@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUST := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: help setup demo test test-rust test-python test-random test-slow test-torch bench bench-ddp bench-executor bench-flow bench-hub bench-machine bench-packet bench-runtime bench-sum bench-transports reference-packet experiments-astra2020 experiments-dlrm2020 experiments-hier2021 experiments-luo2020 lint wheel web schema transcripts clean
+.PHONY: help setup demo test test-rust test-python test-random test-slow test-torch test-torch-suite test-torch-versions bench bench-ddp bench-executor bench-flow bench-hub bench-machine bench-packet bench-runtime bench-sum bench-transports reference-packet experiments-astra2020 experiments-dlrm2020 experiments-hier2021 experiments-luo2020 lint wheel web schema transcripts clean
 .DEFAULT_GOAL := help
 
 help: ## list the commands
@@ -44,6 +44,22 @@ test-slow: setup ## experiments that take minutes
 test-torch: setup ## the tests that need PyTorch; installs the extra `torch` into .venv first
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check "syncline[torch]"
 	$(BIN)/python -m pytest -q -m "not slow" tests/torch tests/models tests/cli/test_profile.py tests/docs
+
+test-torch-suite: setup ## PyTorch's own tests of process groups over Gloo and syncline; ARGS="test_broadcast" for some
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check "syncline[torch]" numpy expecttest
+	$(BIN)/python -m tests.torch_suite $(ARGS)
+
+# The oldest PyTorch that works, and the newest.
+TORCHES := 2.14.1 2.15.0
+TORCH := $(VENV)/torch
+
+test-torch-versions: setup ## what CI runs of the PyTorch tests, on the oldest PyTorch that works and on the newest
+	.ci/torch $(BIN)/python $(TORCH) $(TORCHES)
+	for version in $(TORCHES); do \
+	  export PYTHONPATH=$(abspath $(TORCH))/$$version:$(abspath $(TORCH))/needs SYNCLINE_REQUIRES="torch $$SYNCLINE_REQUIRES"; \
+	  $(BIN)/python -m tests.torch_suite --from tests/torch_suite/selection.txt || exit; \
+	  $(BIN)/python -m pytest -q tests/torch/test_parity.py || exit; \
+	done
 
 bench: setup ## speed of the engines, time to start; CONTRIBUTING says how to read it
 	cargo bench --quiet --locked -p syncline-simulate --bench messages

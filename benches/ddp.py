@@ -2,12 +2,13 @@
 
 Four hosts in two racks, 1 Gb/s to each host and between the racks. Ranks are numbered so that neighbours are in
 different racks, as a scheduler may have it: a ring crosses the core at every step. Gloo has no choice; syncline is told
-the racks. Needs root (network namespaces), and PyTorch where syncline is.
+the racks. Needs root (network namespaces) and a Python that has PyTorch.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import statistics
 import sys
 import tempfile
@@ -19,12 +20,16 @@ from emulated import TESTBED, may
 from emulated import name as bed_name
 from peers import ROUNDS, answer, arguments, asked, done
 
+import syncline
+
 SPEC = """\
 schema: syncline-testbed/1
 name: {name}
 fabric:
   leaf_spine: {{ leaves: 2, hosts_per_leaf: 2, spines: 1, rate: 1Gb/s, uplink_rate: 1Gb/s }}
 """
+PACKAGE = Path(syncline.__file__).parents[1]
+"""Where syncline is."""
 ALTERNATING = "0,2,1,3"
 RACKS = "0 2\n1 3\n"
 """Ranks of each rack, in this order."""
@@ -107,7 +112,9 @@ def rank(backend: str, name: str, racks: str) -> None:
 def measure(python: str, bed: str, backend: str, name: str, racks: str) -> dict[str, Any]:
     """Seconds of each step, of steps that only compute, and samples of a step."""
     program = [python, "-W", "ignore", __file__, "--rank", backend, name, racks]
-    return answer(done([*TESTBED, "run", bed, "--hosts", ALTERNATING, "--", *program]))
+    # The other Python need not have syncline.
+    environment = {**os.environ, "PYTHONPATH": f"{PACKAGE}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
+    return answer(done([*TESTBED, "run", bed, "--hosts", ALTERNATING, "--", *program], environment))
 
 
 def main(given: list[str]) -> None:

@@ -17,7 +17,8 @@ from pathlib import Path
 
 from emulated import may, measure, measure_mpi
 from emulated import name as bed_name
-from peers import ROUNDS, Times, arguments, asked, cost, gloo, timed, with_mpi
+from peers import GLOO, ROUNDS, Times, arguments, asked, cost, with_mpi
+from timing import timed
 
 from syncline.testbed.layout import PAYLOAD
 
@@ -114,7 +115,7 @@ def main(given: list[str]) -> None:
                 program = [sys.executable, __file__, "--rank", case.plan, str(case.nbytes), str(racks)]
                 ours += measure(str(bed), program, WORST)
                 for what in theirs:
-                    program = [str(python), "-W", "ignore", __file__, "--ring", str(case.nbytes)]
+                    program = [str(python), "-W", "ignore", GLOO, str(case.nbytes)]
                     theirs[what] += measure(str(bed), program, orders[what])
                 if mpi:
                     others += measure_mpi(str(bed), called, mpi, case.nbytes, WORST)
@@ -125,7 +126,5 @@ def main(given: list[str]) -> None:
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--rank"]:
         rank(sys.argv[2], int(sys.argv[3]), sys.argv[4])
-    elif sys.argv[1:2] == ["--ring"]:
-        gloo(int(sys.argv[2]))
     else:
         main(sys.argv[1:])

@@ -17,7 +17,8 @@ from pathlib import Path
 
 from emulated import may, measure
 from emulated import name as bed_name
-from peers import ROUNDS, Times, arguments, asked, cost, gloo, timed
+from peers import GLOO, ROUNDS, Times, arguments, asked, cost
+from timing import timed
 
 from syncline.testbed.layout import PAYLOAD
 
@@ -82,7 +83,7 @@ def main(given: list[str]) -> None:
             for _ in range(ROUNDS):
                 ours += measure(str(bed), [sys.executable, __file__, "--hub", str(nbytes)], f"0-{WORKERS}")
                 if python:
-                    program = [python, "-W", "ignore", __file__, "--ring", str(nbytes)]
+                    program = [python, "-W", "ignore", GLOO, str(nbytes)]
                     theirs += measure(str(bed), program, f"0-{WORKERS - 1}")
             # A hub's vectors are sent twice each, a ring's 1.75 times.
             median, vectors = statistics.median(ours.seconds), WORKERS * nbytes
@@ -102,7 +103,5 @@ def main(given: list[str]) -> None:
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--hub"]:
         hub(int(sys.argv[2]))
-    elif sys.argv[1:2] == ["--ring"]:
-        gloo(int(sys.argv[2]))
     else:
         main(sys.argv[1:])

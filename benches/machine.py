@@ -16,7 +16,8 @@ import tempfile
 from array import array
 from pathlib import Path
 
-from peers import MPI, ROUNDS, Times, arguments, asked, cost, done, gloo, mpi_arguments, timed, told, with_mpi
+from peers import GLOO, MPI, ROUNDS, Times, arguments, asked, cost, done, mpi_arguments, told, with_mpi
+from timing import timed
 
 RANKS = 4
 CONGESTIONS = ["reno", "bbr"]
@@ -84,7 +85,7 @@ def main(given: list[str]) -> None:
                 found["shared memory"] += measure([*own, "shared"], controls[0])
                 found["TCP"] += measure([*own, "tcp"], controls[0])
                 for congestion in controls if python else ():
-                    times = measure([str(python), "-W", "ignore", __file__, "--ring", str(nbytes)], congestion)
+                    times = measure([str(python), "-W", "ignore", GLOO, str(nbytes)], congestion)
                     what = f"Gloo, {congestion}"
                     found[what] = found.get(what, Times()) + times
                 if mpi:
@@ -116,7 +117,5 @@ def line(name: str, what: str, times: Times, all_found: dict[str, Times]) -> str
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--rank"]:
         rank(int(sys.argv[2]), sys.argv[3])
-    elif sys.argv[1:2] == ["--ring"]:
-        gloo(int(sys.argv[2]))
     else:
         main(sys.argv[1:])

@@ -11,21 +11,20 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from syncline.testbed.check import busy_s
+from timing import WARM_UP, repeats
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
-WARM_UP = 3
-"""Exchanges that are not timed: connections are open then, and their windows, too."""
 ROUNDS = int(os.environ.get("ROUNDS", "3"))
 """How often all of them are measured in turn."""
+GLOO = str(Path(__file__).parent / "gloo.py")
+"""The program of Gloo's ranks."""
 MPI_SOURCE = Path(__file__).parent / "mpi" / "allreduce.c"
 MPI = ["--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"]
 """More ranks than cores, which let each other run."""
@@ -42,35 +41,6 @@ class Times:
 
     def __add__(self, other: Times) -> Times:
         return Times(self.seconds + other.seconds, self.core_s + other.core_s)
-
-
-def repeats(nbytes: int) -> int:
-    """Exchanges that are timed."""
-    return 5 if nbytes > 1 << 22 else 40
-
-
-def timed(exchange: Callable[[], object], nbytes: int, *, first: bool) -> None:
-    """Makes exchanges; the ``first`` process prints what they took."""
-    seconds, before = [], 0.0
-    for step in range(WARM_UP + repeats(nbytes)):
-        before = busy_s() if step == WARM_UP else before
-        began = time.perf_counter()
-        exchange()
-        seconds += [time.perf_counter() - began] if step >= WARM_UP else []
-    if first:
-        sys.stdout.write(json.dumps({"seconds": seconds, "core_s": busy_s() - before}) + "\n")
-
-
-def gloo(nbytes: int) -> None:
-    """One of Gloo's ranks."""
-    import torch
-    import torch.distributed as dist
-
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo")
-    vector = torch.ones(nbytes // 4)
-    timed(lambda: dist.all_reduce(vector), nbytes, first=dist.get_rank() == 0)
-    dist.destroy_process_group()
 
 
 def answer(output: str) -> dict[str, Any]:

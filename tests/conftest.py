@@ -20,6 +20,21 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 ROOT = Path(__file__).parent.parent
 
+REQUIRABLE = {"torch": "PyTorch is not installed", "namespaces": "no testbed on this machine"}
+"""What ``SYNCLINE_REQUIRES`` may name: why tests skip themselves where that is not there."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """A test that skips itself for want of what ``SYNCLINE_REQUIRES`` names has failed."""
+    report = yield
+    required = [REQUIRABLE[name] for name in os.environ.get("SYNCLINE_REQUIRES", "").split()]
+    if report.skipped and any(why in str(report.longrepr) for why in required):
+        report.outcome = "failed"
+        report.longrepr = f"{item.nodeid} was skipped, but SYNCLINE_REQUIRES names what it needs: {report.longrepr}"
+    return report
+
+
 RING = """\
 schema: syncline/1
 name: ring

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from syncline import SynclineError, _core
-from syncline.testbed.check import busy_s
+from syncline.testbed.cores import busy_s
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, requires
 
 @cache
 def install(extra: str) -> str:
-    """The command that installs what an extra of ``pyproject.toml`` needs, such as ``pip install "torch>=2.15"``.
+    """The command that installs what an extra of ``pyproject.toml`` needs, such as ``pip install "torch>=2.14"``.
 
     It names the packages themselves, so it works however ``syncline`` was installed, from a checkout too. Where nothing
     is known of the extra, its name stands for its package.

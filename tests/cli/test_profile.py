@@ -188,4 +188,4 @@ def test_without_pytorch(command: str, cli: Cli) -> None:
     done = cli(command, *arguments, PYTHONPATH=str(cli.folder))
     assert done.returncode == (2 if command == "profile" else 1)
     assert "error[SL0902]: PyTorch is not installed" in done.stderr
-    assert 'pip install "torch>=2.15"' in " ".join(done.stderr.split())
+    assert 'pip install "torch>=2.14"' in " ".join(done.stderr.split())

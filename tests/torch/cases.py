@@ -99,9 +99,9 @@ def reductions():
     dist.reduce_scatter_tensor(block, source, op=dist._make_nccl_premul_sum(torch.tensor(2.0)))
     same(block, torch.tensor([float(world * (world - 1))]))
     same(source, torch.full((world,), float(rank)))
-    refused(lambda: dist.all_reduce(torch.ones(2, dtype=torch.int32), op=dist.ReduceOp.AVG), "avg of int32")
+    refused(lambda: dist.all_reduce(torch.ones(2, dtype=torch.bool), op=dist.ReduceOp.AVG), "avg of bool")
     refused(lambda: dist.all_reduce(torch.ones(2).to(torch.float8_e4m3fn)), "float8_e4m3fn", "bfloat16")
-    refused(lambda: dist.all_reduce(torch.ones(2, 2).to_sparse()), "sparse_coo")
+    refused(lambda: dist.broadcast(torch.ones(2, 2).to_sparse(), 0), "sparse_coo")
 
 
 def movements():
@@ -432,10 +432,13 @@ def late():
         time.sleep(9)
         os._exit(0)
     began = time.monotonic()
-    refused(lambda: dist.monitored_barrier(timeout=timedelta(seconds=1)), "rank 1 did not come within 1.000 s")
+    refused(
+        lambda: dist.monitored_barrier(timeout=timedelta(seconds=1)),
+        "Rank 1 failed to pass monitoredBarrier within 1.000 s",
+    )
     refused(lambda: dist.recv(torch.ones(4), 1), "rank 1 has not sent", "recv of 16 bytes from rank 1, tag 0")
     work = dist.all_reduce(torch.ones(4), async_op=True)
-    refused(lambda: work.wait(timedelta(seconds=0.2)), "all_reduce was not through after 0.200 s")
+    refused(lambda: work.wait(timedelta(seconds=0.2)), "all_reduce was not complete within its timeout of 0.200 s")
     refused(work.wait, "rank 1 has not begun operation 2", "all_reduce of 4 f32 (sum), 16 bytes")
     assert 3 <= time.monotonic() - began < 20
     assert not work.is_success() and isinstance(work.exception(), SynclineError)

@@ -19,9 +19,9 @@ def test_nothing_but_its_own_package_imports_pytorch():
 
 @pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed")
 def test_a_pytorch_that_is_too_old_is_told():
-    program = "import importlib.metadata as m\nm.version = lambda name: '2.14.1+cpu'\nimport syncline.torch\n"
+    program = "import importlib.metadata as m\nm.version = lambda name: '2.13.1+cpu'\nimport syncline.torch\n"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert "needs PyTorch 2.15 or newer, and this is 2.14.1+cpu" in done.stderr.splitlines()[-1]
+    assert "needs PyTorch 2.14 or newer, and this is 2.13.1+cpu" in done.stderr.splitlines()[-1]
 
 
 def test_without_pytorch_its_own_package_says_how_to_get_it():
@@ -32,4 +32,4 @@ def test_without_pytorch_its_own_package_says_how_to_get_it():
         "import syncline.torch\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert 'pip install "torch>=2.15"' in done.stderr.splitlines()[-1]
+    assert 'pip install "torch>=2.14"' in done.stderr.splitlines()[-1]

@@ -20,6 +20,7 @@ from syncline.report.quantity import counted, duration, size
 from syncline.report.quantity import time as shown_time
 from syncline.testbed import guardian
 from syncline.testbed.commands import LEAST_BURST
+from syncline.testbed.cores import busy_s
 from syncline.testbed.flows import Flow, alone, latency_s, pairs, patterns, queueing_s, shares
 
 if TYPE_CHECKING:
@@ -276,13 +277,6 @@ def _try(layout: Layout, flows: list[Flow], settle_s: float, seconds: float) -> 
         _tell(each, f"{begin} {begin + seconds}\n")
     found = [8 * json.loads(finish(each, settle_s + seconds + PATIENCE_S))[0] for each in running]
     return found, (busy_s() - busy) / (time.monotonic() - began)
-
-
-def busy_s() -> float:
-    """Seconds that all cores together were not idle."""
-    fields = Path("/proc/stat").read_text("ascii").split("\n", 1)[0].split()[1:9]
-    user, nice, system, _, _, irq, soft, _ = (int(each) for each in fields)
-    return (user + nice + system + irq + soft) / os.sysconf("SC_CLK_TCK")
 
 
 def _probe(layout: Layout, what: str, flow: Flow, *rest: str) -> subprocess.Popen[str]:

@@ -35,9 +35,9 @@ from syncline.extras import install
 
 if find_spec("torch") is None:
     raise ImportError(f"syncline.torch needs PyTorch, which is not installed: {install('torch')}")
-# Before 2.15, PyTorch had no backends that are written in Python.
-if [int(part) for part in version("torch").split(".")[:2]] < [2, 15]:
-    raise ImportError(f"syncline.torch needs PyTorch 2.15 or newer, and this is {version('torch')}: {install('torch')}")
+# Before 2.14, PyTorch had no backends that are written in Python.
+if [int(part) for part in version("torch").split(".")[:2]] < [2, 14]:
+    raise ImportError(f"syncline.torch needs PyTorch 2.14 or newer, and this is {version('torch')}: {install('torch')}")
 
 from syncline.torch.ddp import hook, join, vectors
 from syncline.torch.elastic import Elastic

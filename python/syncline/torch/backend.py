@@ -1,6 +1,6 @@
 """What ``torch.distributed`` asks of a backend, done by plans (what all ranks know of) and messages (the rest).
 
-PyTorch 2.15 calls ``all_gather_single``, ``reduce_scatter_single`` and ``all_to_all_single``; their older names are
+PyTorch calls ``all_gather_single``, ``reduce_scatter_single`` and ``all_to_all_single``; their older names are
 here, too.
 """
 
@@ -16,8 +16,12 @@ from torch._C import _distributed_c10d
 from syncline.runtime.memory import refusal
 from syncline.torch.device import Local
 from syncline.torch.elements import check, memory, raw, reducing
+from syncline.torch.failures import closed, late
+from syncline.torch.profiling import Span, profiling
 from syncline.torch.queue import Queue
-from syncline.torch.work import Work, late
+from syncline.torch.sparse import Sparse
+from syncline.torch.tracing import untraced
+from syncline.torch.work import Work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -34,6 +38,9 @@ NAME = "syncline"
 
 KINDS = {"all_to_all": 1, "gather": 2, "scatter": 3, "monitored_barrier": 4}
 """Collectives that are made of messages, by the tag of these."""
+
+GRACE_S = 0.1
+"""The least that a monitored barrier waits: so long it may take to notice ranks that are there."""
 
 BARRIER = 2**62
 """The tag of messages of a monitored barrier."""
@@ -61,6 +68,7 @@ def _no(self: Any) -> bool:
     return False
 
 
+@untraced
 class Backend(_distributed_c10d.Backend):
     """The collectives of one group."""
 
@@ -85,14 +93,20 @@ class Backend(_distributed_c10d.Backend):
         results: Sequence[torch.Tensor],
         opts: Any = None,
         *,
-        after: float | None = None,
+        after: float | int | None = None,
+        last: Callable[[], None] | None = None,
         queue: Queue | None = None,
+        title: str | None = None,
     ) -> Work:
         queue = queue or self._queue
         limit = getattr(opts, "timeout", None)
         if limit is None or limit.total_seconds() <= 0:
             limit = self._limit
-        work = Work(what, queue, places, begin, results, after=after, limit=limit)
+        work = Work(what, queue, places, begin, results, after=after, limit=limit, last=last)
+        # Whoever sends and receives has no options.
+        work.handed_out = opts is None or getattr(opts, "asyncOp", True)
+        if profiling():
+            work.span = Span(f"{NAME}:{title or what}", places)
         queue.put(work)
         return work
 
@@ -113,6 +127,8 @@ class Backend(_distributed_c10d.Backend):
         tensors = _list(tensors)
         if not hasattr(opts, "reduceOp"):
             opts = _options(dist.AllreduceOptions(), reduceOp=more.get("op", opts), timeout=more.get("timeout"))
+        if any(tensor.layout == torch.sparse_coo for tensor in tensors):
+            return self.allreduce_sparse(tensors, opts)
         self._check("all_reduce", tensors)
         how = reducing("all_reduce", opts.reduceOp, tensors[0].dtype, self.size())
         place = Local(tensors, reads=True, writes=True, factor=how.before)
@@ -125,6 +141,27 @@ class Backend(_distributed_c10d.Backend):
     def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> Work:
         """Combines several tensors at once, as if they were one."""
         return self.allreduce(tensors, opts)
+
+    def allreduce_sparse(self, tensors: Tensors, opts: Any = None) -> Work:
+        """Sums a sparse tensor of all ranks, in place.
+
+        How many elements each rank has is exchanged first, and waited for. Then every rank gets those of all.
+        """
+        (tensor,) = _list(tensors)
+        sparse = Sparse(tensor, self.size(), opts.reduceOp if hasattr(opts, "reduceOp") else dist.ReduceOp.SUM)
+        self.all_gather_single(sparse.counts, sparse.count, opts).wait()
+        rooms = sparse.rooms(self.rank())
+        places = [
+            Local([room], reads=rank == self.rank(), writes=rank != self.rank())
+            for rank, pair in enumerate(rooms)
+            for room in pair
+        ]
+
+        def begin() -> list[Pending]:
+            broadcast = self.communicator.broadcast
+            return [broadcast(memory(place.host), number // 2) for number, place in enumerate(places)]
+
+        return self._run("all_reduce", places, begin, [tensor], opts, last=sparse.sum)
 
     def reduce(self, tensors: Tensors, opts: Any = None, op: Any = None, **more: Any) -> Work:
         """Combines the tensors of all ranks at one; those of others stay as they are."""
@@ -219,24 +256,30 @@ class Backend(_distributed_c10d.Backend):
         return self._run("all_gather", [each for pair in places for each in pair], begin, _list(outputs), opts)
 
     def allgather_coalesced(self, output_lists: Any, inputs: Tensors, opts: Any = None) -> Work:
-        """Gives all ranks several tensors of all; ``output_lists`` has a list for each tensor of the input."""
+        """Gives all ranks several tensors of all; ``output_lists`` has a list for each rank, with all its tensors."""
         rooms = [list(each) for each in output_lists]
         sources = _list(inputs)
+        if len(rooms) != self.size() or any(len(room) != len(sources) for room in rooms):
+            found = f"lists of {', '.join(str(len(room)) for room in rooms)} tensors"
+            allowed = f"{self.size()} lists of {len(sources)}"
+            raise refusal(
+                "all_gather_coalesced needs a list for each rank, with as many tensors as the input", found, allowed
+            )
         places = []
-        for targets, source in zip(rooms, sources, strict=True):
-            self._blocks("all_gather", targets, "a tensor")
-            self._check("all_gather", targets, [source])
+        for number, source in enumerate(sources):
+            targets = [room[number] for room in rooms]
+            self._check("all_gather_coalesced", targets, [source])
             if any(target.numel() != source.numel() for target in targets):
-                found = f"{_shapes([source])}, to be put into {_shapes(targets)}"
-                raise refusal("all_gather has no room for the tensors", found, "as many elements")
+                found = f"tensor {number} is {_shapes([source])}, to be put into {_shapes(targets)}"
+                raise refusal("all_gather_coalesced has no room for the tensors", found, "as many elements")
             places.append((Local([source], reads=True, writes=False), Local(targets, reads=False, writes=True)))
 
         def begin() -> list[Pending]:
             gather = self.communicator.all_gather
             return [gather(memory(source.host), memory(target.host)) for source, target in places]
 
-        flat = [tensor for targets in rooms for tensor in targets]
-        return self._run("all_gather", [each for pair in places for each in pair], begin, flat, opts)
+        flat = [tensor for room in rooms for tensor in room]
+        return self._run("all_gather_coalesced", [each for pair in places for each in pair], begin, flat, opts)
 
     def reduce_scatter(self, outputs: Tensors, inputs: Any, opts: Any = None, **more: Any) -> Work:
         """Combines the tensors of all ranks for each rank, which may differ in size; each rank gets its own."""
@@ -430,7 +473,9 @@ class Backend(_distributed_c10d.Backend):
         def begin() -> list[Transfer]:
             return [self.messenger.receive(raw(place.host), source, tag)]
 
-        return self._run("recv", [place], begin, targets, queue=self._receives)
+        # As Gloo calls it in traces.
+        title = "recvAnySource" if source is None else "recv"
+        return self._run("recv", [place], begin, targets, queue=self._receives, title=title)
 
     def recv_anysource(self, tensors: Tensors, tag: int = 0) -> Work:
         """Receives a tensor of that tag from any rank."""
@@ -444,8 +489,13 @@ class Backend(_distributed_c10d.Backend):
         return self._run("barrier", [], lambda: [self.communicator.barrier()], [], opts)
 
     def monitored_barrier(self, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> None:  # noqa: FBT001, FBT002 - as PyTorch calls it
-        """Returns once every rank has come; rank 0 says who has not, all of them with ``wait_all_ranks``."""
-        seconds = (timeout or self._timeout).total_seconds()
+        """Returns once every rank has come; rank 0 says who has not, all of them with ``wait_all_ranks``.
+
+        Without a ``timeout``, or with less than none, it is the group's; with 0 all ranks have to be there already.
+        """
+        if timeout is None or timeout.total_seconds() < 0:
+            timeout = self._timeout
+        seconds = timeout.total_seconds()
         self.barrier_of_messages(seconds, all_missing=wait_all_ranks)
 
     def barrier_of_messages(self, seconds: float, *, all_missing: bool) -> None:
@@ -454,11 +504,16 @@ class Backend(_distributed_c10d.Backend):
         if self.rank() != 0:
             self.messenger.send(raw(word), 0, BARRIER)
             if not self.messenger.receive(raw(word), 0, BARRIER).wait(seconds):
-                raise late(f"monitored_barrier: rank 0 has not answered rank {self.rank()} within {seconds:.3f} s")
+                # In Gloo's words: people search logs for them.
+                raise late(
+                    f"Rank {self.rank()} successfully reached monitoredBarrier, but received errors while waiting for "
+                    f"send/recv from rank 0: timed out after {seconds:.3f} s; rank 0 says which rank is missing"
+                )
             return
         words = {rank: torch.zeros(1, dtype=torch.uint8) for rank in range(1, self.size())}
         heard = {rank: self.messenger.receive(raw(word), rank, BARRIER) for rank, word in words.items()}
-        deadline = _deadline(seconds)
+        # What has come already needs a moment to be noticed.
+        deadline = _deadline(max(seconds, GRACE_S))
         missing = []
         for rank, each in heard.items():
             if not each.wait(max(deadline(), 0.0)):
@@ -467,8 +522,9 @@ class Backend(_distributed_c10d.Backend):
                     break
         if missing:
             names = ", ".join(str(rank) for rank in missing)
-            plural = "ranks" if len(missing) > 1 else "rank"
-            raise late(f"monitored_barrier: {plural} {names} did not come within {seconds:.3f} s")
+            plural = "Ranks" if len(missing) > 1 else "Rank"
+            failed = f"{plural} {names} failed to pass monitoredBarrier within {seconds:.3f} s"
+            raise late(f"Rank 0 timed out in monitoredBarrier: {failed}")
         for rank in heard:
             self.messenger.send(raw(word), rank, BARRIER).wait(seconds)
 
@@ -477,6 +533,11 @@ class Backend(_distributed_c10d.Backend):
     def getBackendName(self) -> str:  # noqa: N802 - PyTorch's name
         """The backend's name."""
         return NAME
+
+    @property
+    def timeout(self) -> timedelta:
+        """How long operations may take."""
+        return self._timeout
 
     @property
     def options(self) -> Any:
@@ -491,12 +552,18 @@ class Backend(_distributed_c10d.Backend):
         """Leaves the group. What is under way fails."""
         self.communicator.close()
         self.messenger.close()
-        closed = late("the group is closed")
         for queue in (self._queue, self._sends, self._receives):
-            queue.close(closed)
+            queue.close(closed())
 
+    def eager_connect_single_device(self, device: torch.device) -> None:
+        """Does nothing: ranks are connected already."""
+
+    def perform_nocolor_split(self, device: torch.device) -> None:
+        """Does nothing: ranks that are in no part of a group have no part in splitting it."""
+
+    supports_splitting = True
     # The base asks itself whether it is overridden, and asks again.
-    supports_splitting = supports_coalescing = supports_shrinking = supports_reconfigure = property(_no)
+    supports_coalescing = supports_shrinking = supports_reconfigure = property(_no)
     supports_window = supports_abort_hooks = _supports_time_estimate = property(_no)
     _set_default_timeout = set_timeout
     abort = close = shutdown

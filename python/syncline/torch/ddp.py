@@ -148,13 +148,13 @@ class Bucket(Work):
     ) -> None:
         super().__init__(f"bucket {index}", queue, [place], begin, [buffer])
 
-    def end(self, error: Exception | None) -> None:
+    def end(self, error: Exception | None, *, here: bool = False) -> None:
         """It is over; errors say which bucket it was."""
         if isinstance(error, SynclineError):
             first = error.diagnostics[0].copy()
             first["message"] += f", {self.what}"
             error = SynclineError([first, *error.diagnostics[1:]], error.exit_status)
-        super().end(error)
+        super().end(error, here=here)
 
     def value(self) -> Any:
         """What the future is of."""

@@ -126,9 +126,11 @@ class Local:
         if self._copied is not None:
             self._copied.synchronize()
 
-    def finish(self, factor: float | None = None) -> None:
-        """Multiplies what has come with ``factor``, and copies it to the tensors."""
-        if factor is not None and self.host.numel():
+    def finish(self, factor: float | int | None = None) -> None:
+        """Multiplies what has come with ``factor``, or divides it by an integer, and copies it to the tensors."""
+        if isinstance(factor, int):
+            self.host.div_(factor, rounding_mode="trunc")
+        elif factor is not None and self.host.numel():
             self.host.mul_(factor)
         if self.direct or not self.writes:
             return

@@ -49,8 +49,8 @@ class Reducing:
     """Its name in plans."""
     before: float | torch.Tensor | None = None
     """What contributions are multiplied with, if anything."""
-    after: float | None = None
-    """What results are multiplied with, if anything."""
+    after: float | int | None = None
+    """What results are multiplied with (a float), or divided by, towards zero (an integer)."""
 
 
 def reducing(what: str, op: Any, dtype: torch.dtype, world: int) -> Reducing:
@@ -86,13 +86,18 @@ def _reducing(what: str, op: Any, kind: Any, dtype: torch.dtype, world: int) -> 
     if reduction.startswith("bit") and dtype.is_floating_point:
         found = f"{name} of {str(dtype).removeprefix('torch.')}"
         raise refusal(f"{what} combines bits of integers and bool only", found, "an integer, uint8, bool")
-    if kind in (dist.ReduceOp.AVG, dist.ReduceOp.PREMUL_SUM) and not (dtype.is_floating_point or dtype.is_complex):
+    fractions = dtype.is_floating_point or dtype.is_complex
+    if (kind == dist.ReduceOp.PREMUL_SUM and not fractions) or (kind == dist.ReduceOp.AVG and dtype == torch.bool):
         found = f"{name} of {str(dtype).removeprefix('torch.')}"
-        raise refusal(f"{what} gives no fractions of integers", found, "floats, or sum")
+        raise refusal(
+            f"{what} gives no fractions of {'bool' if dtype == torch.bool else 'integers'}", found, "floats, or sum"
+        )
     if kind == dist.ReduceOp.PREMUL_SUM:
         # The factor is told nowhere else.
         return Reducing(reduction, before=op.__getstate__()[1])
-    return Reducing(reduction, after=1.0 / world if kind == dist.ReduceOp.AVG else None)
+    if kind == dist.ReduceOp.AVG:
+        return Reducing(reduction, after=1.0 / world if fractions else world)
+    return Reducing(reduction)
 
 
 def memory(tensor: torch.Tensor) -> Memory:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
 
+from syncline.errors import SynclineError
 from syncline.runtime import leaving
 from syncline.runtime.communicator import Communicator
 from syncline.runtime.memory import refusal
@@ -15,11 +17,14 @@ from syncline.runtime.messenger import Messenger
 from syncline.runtime.racks import of_ranks
 from syncline.runtime.settings import Pace
 from syncline.torch.backend import NAME, Backend
+from syncline.torch.failures import failure
 from syncline.torch.rendezvous import StoreRendezvous, interfaces
 from syncline.torch.settings import Options
+from syncline.torch.tracing import untraced
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import timedelta
 
 ADDRESS_BYTES = 64
 """Room for the address at which a rank takes messages."""
@@ -36,6 +41,7 @@ FORWARDED = [
     "allgather_into_tensor_coalesced",
     "allreduce",
     "allreduce_coalesced",
+    "allreduce_sparse",
     "alltoall",
     "alltoall_base",
     "barrier",
@@ -70,15 +76,54 @@ class Group(dist.ProcessGroup):  # type: ignore[misc]  # the base is not known w
     def __init__(self, store: dist.Store, backend: Backend) -> None:
         super().__init__(store, backend.rank(), backend.size())
         self.backend = backend
+        self._splits = 0
         custom = dist.ProcessGroup.BackendType.CUSTOM
         self._set_default_backend(custom)
         for device in ("cpu", "cuda") if torch.cuda.is_available() else ("cpu",):
             self._register_backend(torch.device(device), custom, backend)
 
+    def name(self) -> str:
+        """The backend's name."""
+        return NAME
+
+    getBackendName = _get_backend_name = name  # noqa: N815 - PyTorch's name
+
+    def split_group(
+        self,
+        ranks: Sequence[int],
+        timeout: timedelta | None = None,
+        opts: Any = None,
+        group_name: str | None = None,
+        group_desc: str | None = None,
+        device_types: Sequence[torch.device] | None = None,
+    ) -> Group | None:
+        """The group of some of this group's ranks, made by these together; nothing for other ranks."""
+        del device_types  # A group has one backend for all its devices.
+        if self.backend.rank() not in ranks:
+            return None
+        self._splits += 1
+        name = group_name or f"{self.group_name}:split:{self._splits}"
+        whole = dist.get_process_group_ranks(self)
+        asked = SimpleNamespace(
+            store=dist.PrefixStore(f"{name}/", self.get_group_store()),
+            group_rank=list(ranks).index(self.backend.rank()),
+            group_size=len(ranks),
+            timeout=timeout or self.backend.timeout,
+            group_id=name,
+            global_ranks_in_group=[whole[rank] for rank in ranks],
+        )
+        group = create(asked, opts)
+        group._set_group_name(name)  # noqa: SLF001 - there is no public way
+        group._set_group_desc(group_desc or f"{self.group_desc}:split:{self._splits}")  # noqa: SLF001
+        return group
+
 
 def _forward(name: str) -> Any:
     def method(self: Group, *args: Any, **more: Any) -> Any:
-        return getattr(self.backend, name)(*args, **more)
+        try:
+            return getattr(self.backend, name)(*args, **more)
+        except SynclineError as error:
+            raise failure(error) from error.__cause__
 
     method.__name__ = method.__qualname__ = name
     method.__doc__ = getattr(Backend, name).__doc__
@@ -87,6 +132,7 @@ def _forward(name: str) -> Any:
 
 for _name in FORWARDED:
     setattr(Group, _name, _forward(_name))
+untraced(Group)
 
 _first: Options | None = None
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import collections
 import threading
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
 
 from syncline.errors import Diagnostic, SynclineError
+from syncline.torch.callbacks import POOL
+from syncline.torch.failures import BackendError, failure, late
+from syncline.torch.tracing import untraced
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -18,13 +22,25 @@ if TYPE_CHECKING:
     from syncline.runtime.communicator import Pending
     from syncline.runtime.messenger import Transfer
     from syncline.torch.device import Local
+    from syncline.torch.profiling import Span
     from syncline.torch.queue import Queue
 
 
 DIFFER = "asks for"
 """What an error says where ranks ask for different things."""
 
+SMALL = 1024
+"""Most bytes of results that :data:`_HANDED_OUT` keeps for a work."""
 
+_HANDED_OUT: collections.deque[Work] = collections.deque(maxlen=256)
+"""The latest asynchronous works that no Python code holds any more.
+
+PyTorch's C++ may still hold such a work (DDP's uneven inputs, for one): it asks the Python object for everything, but
+does not keep it alive, and does not tell that it holds one. So the latest are kept, without large results.
+"""
+
+
+@untraced
 class Work(dist.Work):  # type: ignore[misc]  # the base is not known without PyTorch
     """An operation under way. Its tensors may not be touched until it has been waited for."""
 
@@ -36,8 +52,9 @@ class Work(dist.Work):  # type: ignore[misc]  # the base is not known without Py
         begin: Callable[[], Sequence[Pending | Transfer]],
         results: Sequence[torch.Tensor],
         *,
-        after: float | None = None,
+        after: float | int | None = None,
         limit: timedelta | None = None,
+        last: Callable[[], None] | None = None,
     ) -> None:
         super().__init__()
         self.what = what
@@ -47,6 +64,7 @@ class Work(dist.Work):  # type: ignore[misc]  # the base is not known without Py
         self._results = list(results)
         self._after = after
         self._limit = limit
+        self._last = last
         self._lock = threading.Lock()
         self._over: threading.Event | None = None
         self._ended = False
@@ -57,8 +75,13 @@ class Work(dist.Work):  # type: ignore[misc]  # the base is not known without Py
         self._left = 0
         self._watched = False
         self._ending = False
+        self.handed_out = False
+        """Whether Python code got it, to wait for it later."""
+        self.span: Span | None = None
+        """Its place in a profiler's trace, if there is one."""
+        self._telling = False
         # There is nothing to copy or to multiply.
-        self._plain = after is None and all(place.direct for place in self.places)
+        self._plain = after is None and last is None and all(place.direct for place in self.places)
 
     def _inference(self) -> bool:
         """Whether there are tensors of inference mode, which can only be written in it."""
@@ -116,7 +139,7 @@ class Work(dist.Work):  # type: ignore[misc]  # the base is not known without Py
     def look(self) -> None:
         """Ends it, if it is over and nobody has noticed."""
         if not self._watched and self._parts and all(part.done() for part in self._parts):
-            self._help()
+            self._help(here=False)
 
     def _part_over(self, error: SynclineError | None) -> None:
         with self._lock:
@@ -126,8 +149,8 @@ class Work(dist.Work):  # type: ignore[misc]  # the base is not known without Py
                 return
         self.end(self._error)
 
-    def end(self, error: Exception | None) -> None:
-        """It is over. Only the first end counts."""
+    def end(self, error: Exception | None, *, here: bool = False) -> None:
+        """It is over. Only the first end counts. With ``here`` the caller completes the future itself."""
         with self._lock:
             if self._ending:
                 return
@@ -137,6 +160,8 @@ class Work(dist.Work):  # type: ignore[misc]  # the base is not known without Py
                 with self._mode():
                     for place in self.places:
                         place.finish(self._after if place.writes else None)
+                    if self._last is not None:
+                        self._last()
             except Exception as raised:  # noqa: BLE001 - it is told to whoever waits
                 error = raised
         with self._lock:
@@ -145,24 +170,37 @@ class Work(dist.Work):  # type: ignore[misc]  # the base is not known without Py
             self._ended = True
             if self._over is not None:
                 self._over.set()
+        if self.span is not None:
+            self.span.end()
         self._queue.over(self)
-        if future is not None:
-            self._tell(future)
+        if future is not None and not here:
+            POOL.put(self._tell)
 
     def _shaped(self, error: Exception | None) -> Exception | None:
-        """The error; where ranks ask for different things, with this rank's shapes, of which plans know nothing."""
-        if not isinstance(error, SynclineError) or not any(DIFFER in each["message"] for each in error.diagnostics):
+        """The error as PyTorch gets it.
+
+        Where ranks ask for different things it has this rank's shapes, of which plans know nothing.
+        """
+        if not isinstance(error, SynclineError):
+            return error
+        error = failure(error)
+        if not any(DIFFER in each["message"] for each in error.diagnostics):
             return error
         shapes = ", ".join(str(tuple(tensor.shape)) for place in self.places for tensor in place.tensors)
         own = f"{self.what} of this rank: {shapes}"
         told: list[Diagnostic] = [{**each, "notes": [*each.get("notes", []), own]} for each in error.diagnostics]
-        return SynclineError(told, error.exit_status)
+        return BackendError(told, error.exit_status)
 
-    def _tell(self, future: Any) -> None:
+    def _tell(self) -> None:
+        """Completes the future, and runs what was attached to it, unless another thread does."""
+        with self._lock:
+            known, self._telling = self._telling, True
+        if known:
+            return
         if self._error is None:
             for place in self.places:
                 place.join()
-        future.set_result(None if self._error is not None else self.value())
+        self._future.set_result(None if self._error is not None else self.value())
 
     def value(self) -> Any:
         """What the future is of."""
@@ -179,14 +217,33 @@ class Work(dist.Work):  # type: ignore[misc]  # the base is not known without Py
                 seconds = limit.total_seconds()
                 break
         if seconds is None:
-            self._help()
+            self._help(here=True)
         if not self._await(seconds):
-            raise late(f"{self.what} was not through after {seconds:.3f} s")
+            raise late(f"{self.what} was not complete within its timeout of {seconds:.3f} s")
+        if self.span is not None:
+            self.span.wait()
+        if self._future is not None:
+            self._tell()
+            # Another thread may be about to complete it: whoever has waited finds it complete.
+            if not self._told.done():
+                with suppress(RuntimeError):
+                    self._told.wait()
         if self._error is not None:
             raise self._error
         for place in self.places:
             place.join()
         return True
+
+    def __del__(self) -> None:
+        if not getattr(self, "_ended", False) or not self.handed_out:
+            return
+        # What was worked on is released.
+        self.places, self._parts, self._begin, self._last = [], (), tuple, None
+        self._future = self._told = None
+        self._telling = False
+        if sum(tensor.numel() * tensor.element_size() for tensor in self._results) > SMALL:
+            self._results = []
+        _HANDED_OUT.append(self)
 
     def _await(self, seconds: float | None) -> bool:
         """Waits until it has ended, and says whether it has."""
@@ -198,7 +255,7 @@ class Work(dist.Work):  # type: ignore[misc]  # the base is not known without Py
         self.watch()
         return over.wait(seconds)
 
-    def _help(self) -> None:
+    def _help(self, *, here: bool) -> None:
         """Ends it here, if it has begun: that is sooner than on the thread of callbacks."""
         error: Exception | None = None
         for part in self._parts:
@@ -207,7 +264,7 @@ class Work(dist.Work):  # type: ignore[misc]  # the base is not known without Py
             except SynclineError as raised:
                 error = error or raised
         if self._parts:
-            self.end(error)
+            self.end(error, here=here)
 
     def synchronize(self) -> None:
         """Waits until it is over."""
@@ -243,10 +300,9 @@ class Work(dist.Work):  # type: ignore[misc]  # the base is not known without Py
                 # An error that a future of Python's is given is a value to C++, which takes it for tensors.
                 self._told = self._future.then(self._value)
             over = self._ended
-            future = self._future
         self.watch()
         if over and not known:
-            self._tell(future)
+            self._tell()
         return self._told
 
     def _value(self, future: Any) -> Any:
@@ -263,8 +319,3 @@ class Work(dist.Work):  # type: ignore[misc]  # the base is not known without Py
         return int(peers[0])
 
     _source_rank = source_rank
-
-
-def late(message: str) -> SynclineError:
-    """Something that takes too long."""
-    return SynclineError([{"code": "SL1202", "severity": "error", "message": message}], 6)

@@ -1,0 +1,30 @@
+"""Keeps ``torch.compile`` out of the backend: operations are calls in its graphs, or between two of them.
+
+PyTorch's own backends are written in C++, which the compiler cannot trace. Here it would find Python, trace the
+threads and locks in it, and fail.
+"""
+
+from __future__ import annotations
+
+import types
+from typing import TypeVar
+
+Class = TypeVar("Class", bound=type)
+
+REASON = "operations of syncline are not traced"
+
+
+def untraced(cls: Class) -> Class:
+    """Has the compiler run the methods of a class as they are, with all that they call."""
+    # Part of PyTorch's C code: `torch._dynamo` itself takes seconds to import, and is not needed without a compiler.
+    from torch._C._dynamo import eval_frame
+
+    skip = eval_frame._FrameAction.SKIP  # noqa: SLF001 - there is no public name
+    strategy = eval_frame._FrameExecStrategy(skip, skip)  # noqa: SLF001
+    for member in vars(cls).values():
+        found = member.fget if isinstance(member, property) else member
+        if isinstance(found, types.FunctionType):
+            found._torchdynamo_disable = True  # type: ignore[attr-defined]  # noqa: SLF001 - as torch.compiler.disable does
+            found._torchdynamo_disable_msg = REASON  # type: ignore[attr-defined]  # noqa: SLF001
+            eval_frame.set_code_exec_strategy(found.__code__, strategy)
+    return cls

@@ -1,0 +1,44 @@
+"""What PyTorch's users know from other backends: nested callbacks, errors, sparse sums, splits, traces, compilers."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from importlib.util import find_spec
+
+import pytest
+
+from tests.torch.ranks import end, run, start
+
+pytestmark = pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed")
+
+TORCH = [int(part) for part in version("torch").split(".")[:2]] if find_spec("torch") else []
+
+CASES = ["coalesced", "nested", "order", "held", "averages", "sparse", "names", "traced", "barrier_at_once"]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_two_ranks(case):
+    run(2, case, cases="parity_cases")
+
+
+@pytest.mark.parametrize("case", ["coalesced", "averages", "sparse"])
+def test_three_ranks(case):
+    run(3, case, cases="parity_cases")
+
+
+def test_power_sgd():
+    run(2, "power", cases="parity_cases")
+
+
+@pytest.mark.skipif(find_spec("torch") and TORCH < [2, 15], reason="PyTorch splits groups on GPUs alone before 2.15")
+def test_split_groups():
+    run(4, "split", cases="parity_cases")
+
+
+def test_errors():
+    answers = end(start(2, "errors", cases="parity_cases"))
+    assert [status for status, _, _ in answers] == [0, 0], answers
+
+
+def test_compiled():
+    run(2, "compiled", cases="parity_cases")
