@@ -91,7 +91,9 @@ class Run:
 class Communicator:
     @staticmethod
     def join(
-        member: str, key: bytes | Certificates | None = None, announce: Callable[[list[str]], None] | None = None,
+        member: str,
+        key: bytes | Certificates | None = None,
+        announce: Callable[[list[str]], None] | None = None,
         notice: Callable[[str], None] | None = None,
     ) -> Communicator: ...
     @property

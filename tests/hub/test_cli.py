@@ -143,7 +143,7 @@ def test_whoever_is_refused_is_told_of(tmp_path):
 
 def test_jobs_have_the_memory_that_the_hub_is_given():
     with served("--cores", "2", "--memory", "1MB") as (_, address):
-        # A value, and the sums of two steps, of seven chunks of 32 KiB or eight; and four chunks for the rank at each core.
+        # A value, and the sums of two steps, of seven chunks of 32 KiB or eight; and four for the rank at each core.
         with Hub.join(address, {"w": ("f32", 57_344)}, rank=0, world=1, job="fits"):
             (job,) = hub_status(address)["jobs"]
             assert (3 * 7 + 2 * 4) * 32_768 <= job["memory"] <= 1_000_000

@@ -1,4 +1,4 @@
-"""A rank that forks a process, and says how that went in lines of JSON. Usage: forking.py {"child": "ends" or "stays"}."""
+"""A rank that forks a process, and says how that went, as JSON. Usage: forking.py {"child": "ends" or "stays"}."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ def test_a_connection_that_breaks_between_two_that_live_is_at_fault_itself(cli, 
 
 @pytest.mark.parametrize("both", [True, False])
 def test_a_connection_that_breaks_to_the_coordinators_host_is_at_fault_itself(cli, bed, both):
-    """Fault: nothing goes through between a host and rank 0's, one way or both -> all others name that link within 2 s"""
+    """Fault: nothing goes through between rank 0's host and another, one way or both -> others name that link in 2 s"""
     running = start(cli, bed)
     steps(running, 4)
     cut(cli, bed, 0, 2, both=both)

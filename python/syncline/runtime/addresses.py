@@ -53,10 +53,9 @@ def resolve_all(address: str, default: int) -> list[tuple[str, int]]:
 
 
 def listening(address: str, default: int, interfaces: Sequence[Interface], own: str | None) -> list[tuple[str, int]]:
-    """Where rank 0 listens, whom others look for at ``address``: at ``own``, where that is said, or at all addresses of
-    ``address``.
+    """Where rank 0 listens: at ``own``, where that is said, or at all of ``address``, where others look for it.
 
-    A name that means this machine alone here (``127.0.1.1``, as some systems write it into ``/etc/hosts``) means another
+    A name that means this machine alone here (``127.0.1.1``, as some systems have it in ``/etc/hosts``) means another
     of its addresses elsewhere: then rank 0 listens at its interfaces, too.
     """
     if own is not None:
@@ -84,7 +83,7 @@ def is_loopback(address: str) -> bool:
 
 
 def toward(host: str) -> str | None:
-    """The address from which this host reaches another; none where it does not, or only from one that is valid on a link.
+    """The address from which this host reaches another; none where it does not, or only from one of a single link.
 
     A name that means this machine alone here may mean another of its addresses elsewhere: then it is the address from
     which this host reaches networks beyond, where there is one.

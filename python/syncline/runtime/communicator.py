@@ -157,12 +157,14 @@ class Communicator:
         """Joins the ranks of a job; returns once all are there and joined.
 
         ``rank`` and ``world`` are those of the environment (``RANK``, ``WORLD_SIZE``) where they are not given. Rank 0
-        coordinates at ``coordinator`` (``MASTER_ADDR``, port 29410): the others try all addresses of that name, and rank
-        0 listens at all that it has of them, or at ``listen`` (``SYNCLINE_LISTEN``). ``interfaces`` are this host's
-        addresses, which lanes take in turn (``SYNCLINE_ADDRESSES``, or this machine alone): each listens at its own and
-        connects from it; ``ADDRESS@LISTEN`` is one that others find at another address. ``ports`` (``SYNCLINE_PORTS``,
-        such as ``29500-29599``) are those that it may listen at, where that is not any. The first of ``rules`` that fits says which
-        plan runs a collective; if none fits, the quickest plan on ``network`` does. ``order`` has the ranks
+        coordinates at ``coordinator`` (``MASTER_ADDR``, port 29410): the others try all addresses of that name, and
+        rank 0 listens at all that it has of them, or at ``listen`` (``SYNCLINE_LISTEN``). ``interfaces`` are this
+        host's addresses, which lanes take in turn (``SYNCLINE_ADDRESSES``, or this machine alone): each listens at its
+        own and connects from it; ``ADDRESS@LISTEN`` is one that others find at another address. ``ports``
+        (``SYNCLINE_PORTS``, such as ``29500-29599``) are those that it may listen at, where that is not any.
+
+        The first of ``rules`` that fits says which plan runs a collective; if none fits, the quickest plan on
+        ``network`` does. ``order`` has the ranks
         in the order in which plans count them: neighbours of a ring, members of a group. ``racks`` says instead which
         rack each rank is in, as a list or as a file with a line for each rack, its ranks: those of a rack are counted
         side by side, and are the groups of the plan ``two_level`` where its rule gives no size. ``congestion`` names
