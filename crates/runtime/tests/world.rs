@@ -451,6 +451,7 @@ impl World {
                     Process::Rank(rank) => {
                         rank.pulse.leave(peer as usize);
                         if rank.verdict.is_none() {
+                            let trouble = rank.lane.reason(peer, trouble);
                             let closed = rank.trouble(peer, trouble, now);
                             closed.into_iter().for_each(|peer| self.network.hang_up((place, peer)));
                         }

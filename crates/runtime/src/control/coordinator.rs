@@ -289,6 +289,11 @@ impl Coordinator {
         if let Some((_, peer, trouble)) = inquest.reports.iter().find(|&&(_, peer, _)| gone(peer)) {
             return (Blame::Rank(*peer), trouble.clone());
         }
+        // Whoever knows that it was its own doing says so; what others make of it follows from that.
+        let own = inquest.reports.iter().find(|(_, _, trouble)| trouble.kind == Kind::Changed);
+        if let Some((reporter, _, trouble)) = own {
+            return (Blame::Rank(*reporter), trouble.clone());
+        }
         reports.extend(inquest.reports.iter().cloned());
         // A rank that does not believe another closes their connection: what it says of it counts, not what follows.
         let most = reports.iter().map(|(_, _, trouble)| telling(trouble.kind)).max();
@@ -328,6 +333,7 @@ impl Coordinator {
 /// How much a kind of trouble says about what happened.
 const fn telling(kind: Kind) -> u32 {
     match kind {
+        Kind::Changed => 5,
         Kind::Differs => 4,
         Kind::Corrupt => 3,
         Kind::Left => 2,
@@ -518,6 +524,17 @@ mod tests {
     }
 
     #[test]
+    fn whoever_has_changed_what_it_sent_is_at_fault_itself() {
+        let mut four = coordinator(4);
+        let corrupt =
+            Trouble { kind: Kind::Corrupt, what: "sent a frame that changed on its way".to_owned() };
+        four.heard(3, Up::Trouble { peer: 1, trouble: corrupt }, ms(10));
+        four.heard(1, Up::Trouble { peer: 3, trouble: Trouble::changed(7, 2) }, ms(15));
+        assert_eq!(run(&mut four, &[0, 1, 2, 3], 20, 5000).unwrap().0, Blame::Rank(1));
+        assert!(four.verdict().unwrap().1.what.contains("operation 7, chunk 2"), "{:?}", four.verdict());
+    }
+
+    #[test]
     fn nonsense_is_the_fault_of_who_says_it() {
         let mut two = coordinator(2);
         two.heard(1, Up::Trouble { peer: 7, trouble: Trouble::left() }, ms(10));
@@ -549,7 +566,7 @@ mod tests {
                 verdict = verdict.or(four.verdict().cloned());
                 // Each may say one thing of each kind of each other.
                 let reports = four.inquest.as_ref().map_or(0, |inquest| inquest.reports.len());
-                prop_assert!(reports <= 4 * 3 * 6, "{reports}");
+                prop_assert!(reports <= 4 * 3 * 7, "{reports}");
             }
         }
     }

@@ -51,6 +51,7 @@ impl Judge {
     pub fn trouble(&mut self, peer: u32, trouble: Trouble, cut_off: bool, now: Duration) -> Option<Act> {
         let blame = match trouble.kind {
             Kind::Silent | Kind::Corrupt => Blame::link(self.us, peer),
+            Kind::Changed => Blame::Rank(self.us),
             _ => Blame::Rank(peer),
         };
         if !self.court {

@@ -242,9 +242,16 @@ pub(crate) mod tests {
 
     fn troubles() -> impl Strategy<Value = Trouble> {
         use crate::fault::Kind;
-        let kinds =
-            [Kind::Closed, Kind::Left, Kind::Silent, Kind::Corrupt, Kind::Differs, Kind::Deadline].to_vec();
-        (prop::sample::select(kinds), ".{0,20}").prop_map(|(kind, what)| Trouble { kind, what })
+        let kinds = [
+            Kind::Closed,
+            Kind::Left,
+            Kind::Silent,
+            Kind::Corrupt,
+            Kind::Changed,
+            Kind::Differs,
+            Kind::Deadline,
+        ];
+        (prop::sample::select(kinds.to_vec()), ".{0,20}").prop_map(|(kind, what)| Trouble { kind, what })
     }
 
     fn hears() -> impl Strategy<Value = Vec<u32>> {
