@@ -10,6 +10,7 @@ from tests.docs.pages import ROOT
 PLACES = {
     "tests/runtime/test_faults.py": ("Ranks", "processes"),
     "tests/runtime/test_partitions.py": ("Ranks", "an emulated cluster"),
+    "tests/runtime/test_forks.py": ("Ranks", "processes"),
     "crates/runtime/tests/executor.rs": ("Ranks", "threads, real sockets"),
     "crates/runtime/tests/world.rs": ("Ranks", "whole jobs in one thread and virtual time"),
     "crates/runtime/tests/lanes.rs": ("Ranks", "lanes without sockets"),
@@ -27,8 +28,8 @@ PLACES = {
 RANDOM = ", many random cases"
 """What a test of properties adds to that: it is given what it tries, where others try what is written in them."""
 
-SKIPPED = {"needs_namespaces": "by root", 'importorskip("torch"': "where PyTorch is installed"}
-"""What a file has whose tests are skipped elsewhere, and where they run."""
+SKIPPED = {"needs_namespaces": "root", 'importorskip("torch"': "PyTorch"}
+"""What a file has whose tests are skipped on some machines, and what these lack."""
 
 IGNORED = re.compile(r'#\[ignore = "[^"]*(make [a-z-]+)"\]\s*fn (\w+)')
 """Tests that are run by a command of their own, and that."""
@@ -54,8 +55,8 @@ def read(part: str) -> list[Fault]:
         if of != part:
             continue
         text = (ROOT / file).read_text("utf-8")
-        tried += "".join(f" ({where} alone)" for marker, where in SKIPPED.items() if marker in text)
-        own = {test: f" (`{command}` alone)" for command, test in IGNORED.findall(text)}
+        tried += "".join(f" (skipped without {what})" for marker, what in SKIPPED.items() if marker in text)
+        own = {test: f" (`{command}`)" for command, test in IGNORED.findall(text)}
         if file.endswith(".py"):
             lines = [(what, follows, test, tried) for test, what, follows in PYTHON.findall(text)]
         else:

@@ -17,7 +17,7 @@ def test_a_child_ends_and_says_what_it_may_not_use():
     with job(2, json.dumps({"child": "ends"}), worker=WORKER) as running:
         for rank in range(2):
             assert running.until(rank, "child") == 0
-            assert "process that this one was forked from" in running.outcome(rank)["used"]
+            assert "process that this one was forked from" in running.until(rank, "used")
 
 
 def test_a_child_keeps_no_connection_of_its_parent_open():

@@ -37,14 +37,14 @@ def test_lanes_share_a_hosts_interfaces(cli):
     """Two lanes of three hosts with two interfaces each: half of what a host sends goes through each."""
     with bed(cli, NICS.replace("name: nics", "name: {name}")) as name:
         before = [[sent(name, number, nic) for nic in ("eth0", "eth1")] for number in range(3)]
-        running = start(cli, name, pace={"lanes": 2}, elements=100_000, steps=20)
+        running = start(cli, name, pace={"lanes": 2}, elements=1_000_000, steps=4)
         said = outcomes(running)
-        assert all(each == {"done": 20} for each in said.values()), said
+        assert all(each == {"done": 4} for each in said.values()), said
         # A ring of three ranks: each sends 4/3 of a vector in a step.
-        half = 20 * 400_000 * 4 / 3 / 2
+        half = 4 * 4_000_000 * 4 / 3 / 2
         for number in range(3):
             more = [sent(name, number, nic) - each for nic, each in zip(("eth0", "eth1"), before[number], strict=True)]
-            assert all(half < each < 1.5 * half for each in more), (number, more, half)
+            assert all(0.9 * half < each < 1.25 * half for each in more), (number, more, half)
 
 
 def test_a_lane_whose_interface_leads_nowhere_goes_through_another(cli):
