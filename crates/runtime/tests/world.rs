@@ -495,13 +495,16 @@ enum Happens {
     Mishap(Mishap),
 }
 
+/// Ranks that do not hear a verdict, and whom they name: nobody, where they are no more.
+type Apart = Vec<(u32, Option<Blame>)>;
+
 /// What is to follow.
 #[derive(Debug)]
 struct Follows {
     blame: Blame,
     kinds: &'static [Kind],
     /// Ranks that do not hear the verdict, and whom they name: nobody, where they are no more.
-    apart: Vec<(u32, Option<Blame>)>,
+    apart: Apart,
 }
 
 impl Happens {
@@ -514,7 +517,7 @@ impl Happens {
         let rank_0 = |rank: u32| if rank == 0 { Coordinator } else { Rank(rank) };
         let lose_it = || others(0).map(|rank| (rank, Some(Coordinator))).collect();
         let (silent, closed) = (&[Kind::Silent], &[Kind::Closed]);
-        let (blame, kinds, apart): (Blame, &[Kind], Vec<(u32, Option<Blame>)>) = match self {
+        let (blame, kinds, apart): (Blame, &[Kind], Apart) = match self {
             Self::Killed(rank) => {
                 world.places(rank).for_each(|place| world.network.kill(place as usize));
                 (rank_0(rank), closed, vec![(rank, None)])
