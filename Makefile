@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUST := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: help setup demo test test-rust test-python test-random test-slow test-torch test-torch-suite test-torch-versions bench bench-ddp bench-executor bench-flow bench-hub bench-machine bench-packet bench-runtime bench-sum bench-transports reference-packet experiments-astra2020 experiments-dlrm2020 experiments-hier2021 experiments-luo2020 lint wheel web schema transcripts clean
+.PHONY: help setup demo test test-rust test-python test-random test-slow test-torch test-torch-suite test-torch-versions test-worlds bench bench-ddp bench-executor bench-flow bench-hub bench-machine bench-packet bench-runtime bench-sum bench-transports reference-packet experiments-astra2020 experiments-dlrm2020 experiments-hier2021 experiments-luo2020 lint wheel web schema transcripts clean
 .DEFAULT_GOAL := help
 
 help: ## list the commands
@@ -34,6 +34,9 @@ test-rust: $(VENV)/.tools
 
 test-random: ## property tests on cases that were never seen before; CASES=10000 for more of them
 	PROPTEST_CASES=$(or $(CASES),2000) cargo test --workspace --locked --quiet --release
+
+test-worlds: ## faults of jobs of 256 ranks in virtual time, which all other tests leave out
+	cargo test --quiet --release --locked -p syncline-runtime --test world -- --ignored
 
 test-python: setup
 	$(BIN)/python -m pytest -q -m "not slow" -n auto --dist loadfile

@@ -91,7 +91,10 @@ class Run:
 class Communicator:
     @staticmethod
     def join(
-        member: str, key: bytes | Certificates | None = None, announce: Callable[[str], None] | None = None
+        member: str,
+        key: bytes | Certificates | None = None,
+        announce: Callable[[list[str]], None] | None = None,
+        notice: Callable[[str], None] | None = None,
     ) -> Communicator: ...
     @property
     def rank(self) -> int: ...
@@ -151,6 +154,7 @@ def two_levels(
 ) -> tuple[bool, float, float]: ...
 def next_completion() -> tuple[Callable[[SynclineError | None], None], SynclineError | None] | None: ...
 def stop_completions() -> None: ...
+def forked() -> None: ...
 
 class Certificates:
     @staticmethod

@@ -17,6 +17,7 @@ import pytest
 
 from syncline.errors import SynclineError
 from syncline.hub import Hub, Service
+from syncline.hub import status as hub_status
 from tests.runtime.jobs import free_port
 
 COMMAND = [sys.executable, "-m", "syncline", "hub"]
@@ -142,16 +143,17 @@ def test_whoever_is_refused_is_told_of(tmp_path):
 
 def test_jobs_have_the_memory_that_the_hub_is_given():
     with served("--cores", "2", "--memory", "1MB") as (_, address):
-        # A value, and the sums of two steps: ten chunks of 32 KiB each, or eleven.
-        with Hub.join(address, {"w": ("f32", 81_920)}, rank=0, world=1, job="fits"):
-            pass
+        # A value, and the sums of two steps, of seven chunks of 32 KiB or eight; and four for the rank at each core.
+        with Hub.join(address, {"w": ("f32", 57_344)}, rank=0, world=1, job="fits"):
+            (job,) = hub_status(address)["jobs"]
+            assert (3 * 7 + 2 * 4) * 32_768 <= job["memory"] <= 1_000_000
         with pytest.raises(SynclineError, match=r"job `large` needs 0\.001 GB of the hub's memory"):
-            Hub.join(address, {"w": ("f32", 83_000)}, rank=0, world=1, job="large", wait_s=60.0)
+            Hub.join(address, {"w": ("f32", 58_000)}, rank=0, world=1, job="large", wait_s=60.0)
 
 
 def test_a_job_waits_for_memory_that_others_have():
     with served("--cores", "2", "--memory", "1MB") as (process, address):
-        one = {"w": ("f32", 81_920)}
+        one = {"w": ("f32", 57_344)}
         with concurrent.futures.ThreadPoolExecutor() as threads:
             with Hub.join(address, one, rank=0, world=1, job="first"):
                 second = threads.submit(Hub.join, address, one, rank=0, world=1, job="second", wait_s=60.0)
@@ -210,6 +212,7 @@ def test_prometheus_is_told():
         (["serve", "--congestion", "cubik"], 2, "did you mean `cubic`?"),
         (["serve", "--listen", ""], 2, "an address names a host"),
         (["serve", "--memory", "lots"], 2, "`--memory`, found `lots`"),
+        (["serve", "--memory", "0GB"], 2, "a hub needs memory for jobs"),
         (["status", "foo:bar"], 2, "this is no port"),
         (["status", "foo:70000"], 2, "this is no port"),
         (["serve", "--port", "70000"], 2, "less than or equal to 65535"),

@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+import json
+import re
+import socket
+
 import pytest
 
 from syncline.errors import SynclineError
-from syncline.runtime.addresses import resolve, with_port
+from syncline.runtime import Communicator
+from syncline.runtime import addresses as module
+from syncline.runtime.addresses import (
+    Interface,
+    listening,
+    port_range,
+    resolve,
+    resolve_all,
+    toward,
+    with_port,
+)
+from tests.runtime.jobs import free_port, job
 
 
 @pytest.mark.parametrize(
@@ -47,3 +62,77 @@ def test_what_is_no_address_is_told(text, message, found):
     assert problem["message"] == message
     assert problem["found"].startswith(found)
     assert len(problem["found"]) < 200
+
+
+@pytest.fixture
+def hosts(monkeypatch):
+    """Names, and what they mean here, as ``/etc/hosts`` says it."""
+    names = {}
+    original = socket.getaddrinfo
+
+    def getaddrinfo(host, port, **options):
+        found = [original(each, port, **options) for each in names.get(host, [host])]
+        return [each for several in found for each in several]
+
+    monkeypatch.setattr(module.socket, "getaddrinfo", getaddrinfo)
+    return names
+
+
+def test_all_addresses_of_a_name_are_found(hosts):
+    hosts["node"] = ["127.0.0.9", "::1", "127.0.0.9"]
+    assert resolve_all("node:5", 7) == [("127.0.0.9", 5), ("::1", 5)]
+
+
+def test_a_name_that_means_loopback_here_means_an_interface_elsewhere(hosts):
+    hosts.update({"node": ["127.0.1.1"], "localhost": ["127.0.0.1"], "other": ["10.0.0.9"]})
+    own = [Interface("10.0.0.7", "10.0.0.7"), Interface("203.0.113.7", "10.0.1.7")]
+    assert listening("node:5", 7, own, None) == [("10.0.0.7", 5), ("10.0.1.7", 5), ("127.0.1.1", 5)]
+    # On one machine it is what it means; so are addresses, and names that mean something else.
+    assert listening("node", 7, [Interface("127.0.0.1", "127.0.0.1")], None) == [("127.0.1.1", 7)]
+    for host, found in (("127.0.1.1", "127.0.1.1"), ("localhost", "127.0.0.1"), ("other", "10.0.0.9")):
+        assert listening(host, 7, own, None) == [(found, 7)]
+    assert listening("node:5", 7, own, "0.0.0.0") == [("0.0.0.0", 7)]
+
+
+def test_the_address_toward_a_name_that_means_loopback_is_the_one_to_the_outside(hosts, monkeypatch):
+    hosts["node"] = ["127.0.1.1"]
+    ways = {"node": ["127.0.0.1"], "127.0.1.1": ["127.0.0.1"], "192.0.2.1": ["10.0.0.7"]}
+    monkeypatch.setattr(module, "_sources", lambda host: ways.get(host, []))
+    assert toward("node") == "10.0.0.7"
+    assert toward("127.0.1.1") == "127.0.0.1"
+    ways.pop("192.0.2.1")
+    assert toward("node") == "127.0.0.1"
+    assert toward("nowhere") is None
+
+
+def test_an_interface_may_be_found_at_another_address():
+    assert Interface.read("10.0.0.7") == Interface("10.0.0.7", "10.0.0.7")
+    assert Interface.read(" 203.0.113.7@10.0.0.7") == Interface("203.0.113.7", "10.0.0.7")
+    for wrong in ("node", "10.0.0.7@", "@10.0.0.7", "10.0.0.7@node"):
+        with pytest.raises(SynclineError, match="an interface is an address of this host"):
+            Interface.read(wrong)
+
+
+def test_a_range_of_ports_is_read():
+    assert [port_range(each) for each in (None, "29500-29599", "80")] == [None, (29500, 29599), (80, 80)]
+    for wrong in ("", "-", "5-", "9-5", "0-5", "1-65536", "a-b"):
+        with pytest.raises(SynclineError, match="this is no range of ports"):
+            port_range(wrong)
+
+
+def test_rank_0_listens_elsewhere_than_others_look_for_it_and_at_ports_that_it_may():
+    port, first = free_port(), 21_000
+    options = {"SYNCLINE_PORTS": f"{first}-{first + 200}", "SYNCLINE_LISTEN": f"0.0.0.0:{port}"}
+    settings = json.dumps({"steps": 3, "coordinator": f"127.0.0.1:{port}", "insecure": True, "shared_memory": False})
+    with job(2, settings, **options) as running:
+        assert [running.outcome(rank) for rank in range(2)] == [{"done": 3}] * 2
+    with pytest.raises(SynclineError, match="rank 0 alone listens for the others"):
+        Communicator.join(1, 2, "127.0.0.1:5", listen="127.0.0.1")
+
+
+def test_a_rank_that_is_alone_says_for_whom_it_waits():
+    with job(3, json.dumps({"wait_s": 6}), ranks=[0, 1]) as running:
+        for rank in (0, 1):
+            out, err = running.processes[rank].communicate(timeout=30)
+            assert re.search(rf"^rank {rank} waits for rank 2 \(3 s so far\)$", err, re.M), err
+            assert "rank 2 did not come within 6 s" in out

@@ -112,6 +112,24 @@ def test_a_connection_that_breaks_between_two_that_live_is_at_fault_itself(cli, 
     since.found(*(each["at"] for each in said.values()))
 
 
+@pytest.mark.parametrize("both", [True, False])
+def test_a_connection_that_breaks_to_the_coordinators_host_is_at_fault_itself(cli, bed, both):
+    """Fault: nothing goes through between rank 0's host and another, one way or both -> others name that link in 2 s"""
+    running = start(cli, bed)
+    steps(running, 4)
+    cut(cli, bed, 0, 2, both=both)
+    since = Since.now()
+    said = outcomes(running)
+    messages = {said[rank]["error"]["message"].partition(" (")[0] for rank in (0, 1, 3)}
+    assert len(messages) == 1, messages
+    assert messages.pop().startswith("the link between rank 0 and rank 2"), said
+    # It hears nothing of what the coordinator decides, and says what it knows.
+    assert said[2]["error"]["message"].startswith("the coordinator gave no sign of life for"), said[2]
+    assert "nor did rank 0, where it is: other ranks do" in said[2]["error"]["message"], said[2]
+    assert all(each["intact"] for each in said.values()), said
+    since.found(*(each["at"] for each in said.values()))
+
+
 def test_a_cut_that_heals_soon_is_waited_for(cli, bed):
     """Fault: nothing goes through between two hosts for 0.3 s -> it is waited for"""
     running = start(cli, bed, steps=400)

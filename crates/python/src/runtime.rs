@@ -35,10 +35,16 @@ use syncline_runtime::memory::Region;
 use syncline_runtime::operation::{Association, Operation};
 use syncline_runtime::pulse::Patience;
 use syncline_runtime::racks::Racks;
-use syncline_runtime::session::{Absence, Place, Session, join_with};
+use syncline_runtime::session::{Absence, Hooks, Interface, Place, Session, join_with};
 use syncline_runtime::shape::{Book, Rule};
 use syncline_runtime::sum::{Element, Reduction};
 use syncline_units::{Bytes, CollectiveKind, Rate, Time};
+
+/// This process was just forked: it closes what it has of its parent's connections.
+#[pyfunction]
+pub(crate) fn forked() {
+    syncline_runtime::forks::abandon();
+}
 
 /// What a member is told when it joins, as JSON; `syncline.runtime` writes it and says what each means.
 #[derive(Deserialize)]
@@ -47,8 +53,10 @@ struct Member {
     rank: u32,
     world: u32,
     job: String,
-    coordinator: SocketAddr,
-    interfaces: Vec<IpAddr>,
+    coordinator: Vec<SocketAddr>,
+    /// Addresses at which others find this host, and those at which it listens.
+    interfaces: Vec<(IpAddr, IpAddr)>,
+    ports: Option<(u16, u16)>,
     wait_s: f64,
     shared_memory: bool,
     pin: bool,
@@ -218,12 +226,13 @@ impl Communicator {
     /// Joins the members of a job; returns once all are joined. Rank 0 calls `announce` with the address at which it
     /// coordinates, before it waits for the others.
     #[staticmethod]
-    #[pyo3(signature = (member, key=None, announce=None))]
+    #[pyo3(signature = (member, key=None, announce=None, notice=None))]
     fn join(
         py: Python<'_>,
         member: &str,
         key: Option<Secret>,
         announce: Option<Py<PyAny>>,
+        notice: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
         let member: Member = read(member)?;
         let (rank, world) = (member.rank, member.world);
@@ -234,9 +243,10 @@ impl Communicator {
             )));
         }
         let raised = Raised::default();
-        let mut announced = |address: SocketAddr| {
+        let mut announced = |addresses: &[SocketAddr]| {
             let Some(announce) = &announce else { return Ok(()) };
-            let said = Python::attach(|py| announce.call1(py, (address.to_string(),)).map(drop));
+            let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+            let said = Python::attach(|py| announce.call1(py, (addresses,)).map(drop));
             said.map_err(|error| {
                 raised.put(error);
                 Absence {
@@ -254,7 +264,12 @@ impl Communicator {
                 job: member.job,
                 trust: trust(key),
                 coordinator: member.coordinator,
-                interfaces: member.interfaces,
+                interfaces: member
+                    .interfaces
+                    .into_iter()
+                    .map(|(told, listen)| Interface { listen, told })
+                    .collect(),
+                ports: member.ports,
                 wait: seconds("wait_s", member.wait_s)?,
                 shared_memory: member.shared_memory,
                 pin: member.pin,
@@ -277,7 +292,17 @@ impl Communicator {
                 left_out.clear();
                 plans.book(seat, ranks, &mut left_out)
             };
-            let session = join_with(&place, &mut books, settings, &mut announced, &mut raised.wanted());
+            let hooks = Hooks {
+                announce: &mut announced,
+                wanted: &mut raised.wanted(),
+                notice: &mut |what| {
+                    // What is raised there is nobody's business here.
+                    _ = notice
+                        .as_ref()
+                        .map(|notice| Python::attach(|py| notice.call1(py, (what,)).map(drop)));
+                },
+            };
+            let session = join_with(&place, &mut books, settings, hooks);
             Ok(Self::new(session.map_err(absent)?, left_out))
         });
         raised.or(joined)

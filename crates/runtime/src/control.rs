@@ -7,14 +7,17 @@
 //!
 //! - [`message`]: what is said;
 //! - [`coordinator`], [`member`]: the two sides;
+//! - [`judge`]: what a member makes of trouble;
 //! - [`admission`]: who may come in; [`assembly`]: who takes part in the next epoch.
 
 pub mod admission;
 pub mod assembly;
 pub mod coordinator;
+pub mod judge;
 pub mod member;
 pub mod message;
 
 pub use assembly::Assembly;
 pub use coordinator::Coordinator;
+pub use judge::Judge;
 pub use member::Member;

@@ -19,10 +19,10 @@ use crate::transport::Connection;
 use crate::transport::bell::Bell;
 use monitor::Monitor;
 use pending::{Completion, Pending};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use syncline_diagnostics::{Code, Diagnostic};
@@ -84,12 +84,21 @@ impl Verdicts {
 pub(crate) struct Gauge {
     begun: AtomicU64,
     over: AtomicU64,
+    /// What lanes hear, and what their peers are called.
+    ears: OnceLock<(Vec<Arc<Bell>>, Arc<Book>)>,
 }
 
 impl Gauge {
     /// Operations begun, and those that are over.
     pub(crate) fn read(&self) -> Progress {
         Progress { begun: self.begun.load(Ordering::Relaxed), over: self.over.load(Ordering::Relaxed) }
+    }
+
+    /// Ranks from which something has come of late, on some lane.
+    pub(crate) fn hears(&self) -> Vec<u32> {
+        let Some((bells, book)) = self.ears.get() else { return Vec::new() };
+        let heard: BTreeSet<u32> = bells.iter().flat_map(|bell| bell.hears()).collect();
+        heard.into_iter().map(|peer| book.name(peer)).collect()
     }
 }
 
@@ -212,6 +221,8 @@ impl Communicator {
         }
         let shared = Arc::new(Mutex::new(Shared::default()));
         let gauge = Arc::new(Gauge::default());
+        let bells = lanes.0.iter().map(|lane| Arc::clone(&lane.bell)).collect();
+        _ = gauge.ears.set((bells, Arc::clone(&book)));
         let watched = lanes.0.iter().map(|lane| (lane.commands.clone(), Arc::clone(&lane.bell))).collect();
         let court = court(Verdicts(reports), Arc::clone(&gauge))?;
         let known = (Arc::clone(&book), settings);

@@ -115,6 +115,8 @@ pub enum Kind {
     Silent,
     /// What came cannot be believed.
     Corrupt,
+    /// Memory that was being sent has changed under it.
+    Changed,
     /// Ranks ask for different things.
     Differs,
     /// An operation takes too long.
@@ -153,6 +155,15 @@ impl Trouble {
     pub(crate) fn bug() -> Self {
         let what = "failed, which is a bug of syncline: please report it".to_owned();
         Self { kind: Kind::Closed, what }
+    }
+
+    /// The memory of an operation has changed while it was being sent: whoever is at fault wrote to it before it was over.
+    pub fn changed(sequence: u64, chunk: u32) -> Self {
+        let what = format!(
+            "changed the memory of an operation that was under way, while it was being sent (operation {sequence}, chunk {chunk}): \
+             wait for the operation first"
+        );
+        Self { kind: Kind::Changed, what }
     }
 
     /// An operation is not through after so long.

@@ -10,14 +10,14 @@
 mod chunk;
 mod early;
 
-use crate::fault::Broken;
+use crate::fault::{self, Broken, Trouble};
 use crate::link::{Event, Landing, Link, Owner};
 use crate::machine::Machine;
 use crate::memory::{Buffer, Pool, Region};
 use crate::operation::Asked;
 use crate::script::Act;
 use crate::shape::{Book, Shape};
-use crate::wire::{Header, Kind};
+use crate::wire::{Digest, Header, Kind};
 use chunk::{Chunk, Kick};
 use early::Early;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -201,6 +201,20 @@ impl Lane {
                 })
             })
         })
+    }
+
+    /// What a lost connection is really about: a peer may have ended it because what came was not what had been promised, and
+    /// that because somebody has written to memory of an operation under way while it was being sent.
+    pub fn reason(&self, rank: u32, trouble: Trouble) -> Trouble {
+        let changed = || {
+            self.links[rank as usize].trail().find_map(|((sequence, number, step), digest)| {
+                let running = self.jobs.get(&sequence)?.job.as_ref()?;
+                let sent = running.chunks.get(&number)?.untouched(&running.job.shape, step)?;
+                (Digest::of(sent.bytes()) != digest).then(|| Trouble::changed(sequence, number))
+            })
+        };
+        let changed = if trouble.kind == fault::Kind::Closed { changed() } else { None };
+        changed.unwrap_or(trouble)
     }
 
     fn sign(&mut self, rank: u32, kind: Kind) {

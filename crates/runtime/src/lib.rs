@@ -12,7 +12,8 @@
 //! - [`hub`]: a server that sums for workers; [`machine`]: what all that talk to peers have in common;
 //! - [`transport`]: what carries bytes between lanes;
 //! - [`executor`]: lanes on threads and sockets, `affinity`: each on a CPU of its own; [`session`]: members that meet over TCP;
-//! - [`handshake`]: who speaks; [`certificates`]: who may; [`pulse`]: signs of life; [`control`]: members and their coordinator; [`fault`]: what goes wrong, and who is at fault.
+//! - [`handshake`]: who speaks; [`certificates`]: who may; [`pulse`]: signs of life; [`control`]: members and their coordinator; [`fault`]: what goes wrong, and who is at fault;
+//!   [`forks`]: processes that are forked.
 
 mod affinity;
 pub mod certificates;
@@ -20,6 +21,7 @@ pub mod control;
 pub mod cut;
 pub mod executor;
 pub mod fault;
+pub mod forks;
 pub mod handshake;
 pub mod hub;
 pub mod lane;

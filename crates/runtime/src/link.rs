@@ -21,6 +21,9 @@ const GATHERED: usize = 256 << 10;
 /// Whose message it was: job, chunk and step.
 pub(crate) type Owner = (u64, u32, u32);
 
+/// Messages of which it is remembered what was sent: as many as may be on their way.
+const REMEMBERED: usize = 1 << 10;
+
 /// A frame that waits to be written.
 #[derive(Debug)]
 struct Outgoing {
@@ -39,15 +42,17 @@ impl Outgoing {
         self.head_length + self.payload.len()
     }
 
-    /// Gives a message its checksum, if it has none.
-    fn close(&mut self, checked: bool) {
+    /// Gives a message its checksum, if it has none: whose it is, and what is sent.
+    fn close(&mut self, checked: bool) -> Option<(Owner, Digest)> {
         if let Some((header, digest)) = self.open.take() {
             let digest = match checked {
                 true => digest.unwrap_or_else(|| Digest::of(self.payload.bytes())),
                 false => Digest::NOTHING,
             };
             self.head[..HEADER].copy_from_slice(&header.encode_with(self.place, digest));
+            return self.owner.zip(checked.then_some(digest));
         }
+        None
     }
 }
 
@@ -122,6 +127,8 @@ pub(crate) struct Link {
     come: u32,
     /// Whether messages' payloads are summed, too, or headers alone.
     checked: bool,
+    /// What was sent of late, as it was when it got its checksum.
+    trail: VecDeque<(Owner, Digest)>,
 }
 
 impl Default for Link {
@@ -134,6 +141,7 @@ impl Default for Link {
             queued: 0,
             come: 0,
             checked: true,
+            trail: VecDeque::new(),
         }
     }
 }
@@ -183,6 +191,12 @@ impl Link {
         self.outgoing.push_back(frame);
     }
 
+    /// Messages that were sent of late, or are about to be, and what their payloads were when they got their checksums. None
+    /// where payloads have no checksums.
+    pub(crate) fn trail(&self) -> impl Iterator<Item = (Owner, Digest)> {
+        self.trail.iter().copied()
+    }
+
     /// Bytes that wait to be written.
     pub(crate) fn waiting(&self) -> usize {
         self.waiting
@@ -197,7 +211,18 @@ impl Link {
                 bytes += frame.len();
                 more
             });
-        let frames = frames.map(|frame| frame.close(self.checked)).count();
+        let closed = frames.map(|frame| frame.close(self.checked));
+        let (trail, mut count) = (&mut self.trail, 0);
+        for sent in closed {
+            count += 1;
+            if let Some(sent) = sent {
+                if trail.len() == REMEMBERED {
+                    trail.pop_front();
+                }
+                trail.push_back(sent);
+            }
+        }
+        let frames = count;
         let mut skip = self.written;
         for frame in self.outgoing.iter().take(frames) {
             let head = skip.min(frame.head_length);

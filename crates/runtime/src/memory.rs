@@ -1,6 +1,6 @@
 //! Memory that lanes work on: parts of a caller's tensors, and buffers of our own.
 //!
-//! This, `transport/ring.rs`, `transport/queued.rs` and `sum/x86.rs` are the rooms of the crate with `unsafe` code. A [`Region`] is a run of bytes that somebody else owns. Many
+//! This, `forks.rs`, `transport/ring.rs`, `transport/queued.rs` and `sum/x86.rs` are the rooms of the crate with `unsafe` code. A [`Region`] is a run of bytes that somebody else owns. Many
 //! regions of one tensor are read and written by several threads at once, each by one: a chunk belongs to one lane, and a
 //! lane to one thread. Within a lane no reference to a region's bytes outlives the function that took it.
 
@@ -197,17 +197,33 @@ impl fmt::Debug for Buffer {
 }
 
 /// Buffers that are used again and again: an iteration after the first allocates nothing.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Pool {
     /// By capacity in bytes, a power of two.
     unused: std::collections::BTreeMap<usize, Vec<Buffer>>,
     held: usize,
+    /// Bytes of buffers that were taken and have not come back.
+    taken: usize,
+    /// Most bytes of both: beyond it nothing is kept to be used again.
+    most: usize,
+}
+
+impl Default for Pool {
+    fn default() -> Self {
+        Self::of(usize::MAX)
+    }
 }
 
 impl Pool {
+    /// A pool that keeps no buffer where that would make more than `most` bytes, those that are in use included.
+    pub fn of(most: usize) -> Self {
+        Self { unused: std::collections::BTreeMap::new(), held: 0, taken: 0, most }
+    }
+
     /// A buffer of `length` bytes; what is in it is of no meaning.
     pub fn take(&mut self, length: usize) -> Buffer {
         let capacity = Self::capacity(length);
+        self.taken = self.taken.saturating_add(capacity);
         match self.unused.get_mut(&capacity).and_then(Vec::pop) {
             Some(mut buffer) => {
                 self.held -= capacity;
@@ -215,6 +231,9 @@ impl Pool {
                 buffer
             }
             None => {
+                while self.held > 0 && self.held.saturating_add(self.taken) > self.most {
+                    self.drop_one();
+                }
                 let mut buffer = Buffer::new(capacity);
                 buffer.length = length;
                 buffer
@@ -227,14 +246,28 @@ impl Pool {
         length.next_power_of_two().max(64)
     }
 
+    /// Lets go of the largest buffer that waits to be used again.
+    fn drop_one(&mut self) {
+        if let Some(mut largest) = self.unused.last_entry() {
+            self.held -= largest.get_mut().pop().map_or(0, |buffer| buffer.lines.len() * 64);
+            if largest.get().is_empty() {
+                largest.remove();
+            }
+        }
+    }
+
     /// Lets go of what waits to be used again.
     pub fn clear(&mut self) {
-        *self = Self::default();
+        (self.unused, self.held) = (std::collections::BTreeMap::new(), 0);
     }
 
     /// Takes a buffer back.
     pub fn give(&mut self, buffer: Buffer) {
         let capacity = buffer.lines.len() * 64;
+        self.taken = self.taken.saturating_sub(capacity);
+        if self.held.saturating_add(self.taken).saturating_add(capacity) > self.most {
+            return;
+        }
         self.held += capacity;
         self.unused.entry(capacity).or_default().push(buffer);
     }
@@ -274,6 +307,22 @@ mod tests {
         pool.give(again);
         pool.clear();
         assert_eq!(pool.held(), 0);
+    }
+
+    #[test]
+    fn a_pool_keeps_no_more_than_it_may() {
+        let mut pool = Pool::of(4096);
+        let four: Vec<Buffer> = (0..4).map(|_| pool.take(1024)).collect();
+        let large = pool.take(2048);
+        four.into_iter().for_each(|buffer| pool.give(buffer));
+        assert_eq!(pool.held(), 2048, "the large one is in use");
+        // What is new makes room for itself.
+        let other = pool.take(512);
+        assert_eq!(pool.held(), 1024);
+        pool.give(other);
+        pool.give(large);
+        assert_eq!(pool.held(), 1024 + 512 + 2048);
+        assert_eq!((pool.take(2000).as_slice().len(), pool.held()), (2000, 1024 + 512));
     }
 
     #[test]

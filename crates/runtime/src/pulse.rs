@@ -50,6 +50,8 @@ pub struct Look {
     pub told: bool,
     /// Whether the machine hears nobody, of two peers or more.
     pub cut_off: bool,
+    /// Peers from which something has come of late.
+    pub hears: Vec<u32>,
     /// Peers that are lost, and why.
     pub lost: Vec<(u32, Trouble)>,
 }
@@ -149,6 +151,9 @@ impl Pulse {
         }
         let silent = self.silent(now);
         let cut_off = self.cut_off(now, None);
+        let hears =
+            peers.iter().copied().filter(|&peer| machine.reads(peer) && self.hears(peer as usize, now));
+        let hears = hears.collect();
         let mut lost: Vec<(u32, Trouble)> =
             silent.into_iter().map(|(peer, silence)| (peer as u32, Trouble::silent(silence))).collect();
         for &peer in peers {
@@ -160,19 +165,25 @@ impl Pulse {
             }
         }
         lost.iter().for_each(|&(peer, _)| self.leave(peer as usize));
-        Look { told: !due.is_empty(), cut_off, lost }
+        Look { told: !due.is_empty(), cut_off, hears, lost }
     }
 
     /// Whether all of two or more peers, but for `but`, have been silent for about as long as is too long: then it is not some of
     /// them that are cut off, but this one, or all are gone. Signs come an interval apart, so that not all are found silent at once.
     pub fn cut_off(&self, now: Duration, but: Option<usize>) -> bool {
-        let most = self.patience.silence.saturating_sub(2 * self.patience.interval);
         let mut peers = 0;
-        let mut others = self.heard.iter().filter(|&(&peer, _)| Some(peer) != but);
-        others.all(|(_, &heard)| {
+        let mut others = self.heard.keys().filter(|&&peer| Some(peer) != but);
+        others.all(|&peer| {
             peers += 1;
-            now.saturating_sub(heard) > most
+            !self.hears(peer, now)
         }) && peers >= 2
+    }
+
+    /// Whether something has come from a peer of late: where one is found silent for too long, all who still hear it have heard
+    /// it since its signs of life stopped to come there, which are an interval apart.
+    pub fn hears(&self, peer: usize, now: Duration) -> bool {
+        let most = self.patience.silence.saturating_sub(2 * self.patience.interval);
+        self.heard.get(&peer).is_some_and(|&heard| now.saturating_sub(heard) <= most)
     }
 
     /// How often others show that they live, and how long they are waited for.
@@ -197,18 +208,18 @@ mod tests {
     #[test]
     fn whoever_was_not_listened_to_is_not_watched_for_that() {
         use crate::hub::optimizer::Optimizers;
-        use crate::hub::shard::{Shard, Who};
+        use crate::hub::shard::{Bounds, Shard, Who};
         use crate::hub::terms::Terms;
         let terms = r#"{"workers": 1, "keys": [{"name": "w", "element": "f32", "elements": 9}]}"#;
         let terms: Terms = serde_json::from_str(terms).unwrap();
-        let mut shard = Shard::new(1 << 20);
+        let mut shard = Shard::default();
         shard.open(1, std::sync::Arc::new(terms.contract(&Optimizers::default()).unwrap()), 0);
         assert!(shard.attach(7, 1, Who::Worker(0)));
         let mut pulse = Pulse::new(Patience::default(), ms(0));
         pulse.join(7, ms(0));
         // Nothing is read of a job before its chunks are known; then of a worker that waits for others and says nothing yet.
         assert!(!shard.reads(7) && pulse.look(&mut shard, &[7], ms(100)).lost.is_empty());
-        shard.lay(1, &[0], None);
+        shard.lay(1, vec![0], None, Bounds { ahead: 1 << 20, most: 1 << 20 });
         assert!(shard.reads(7));
         for now in (200..5000).step_by(100) {
             assert_eq!(pulse.look(&mut shard, &[7], ms(now)).lost, []);

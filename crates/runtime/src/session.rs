@@ -19,7 +19,7 @@ use crate::affinity;
 use crate::executor::{Communicator, Settings};
 use crate::shape::Book;
 use meeting::Listeners;
-pub use place::{Absence, Place};
+pub use place::{Absence, Interface, Place};
 use post::{Meet, Post, Watch};
 use std::net::SocketAddr;
 use std::ops::Deref;
@@ -28,6 +28,26 @@ use std::time::Duration;
 
 /// Asked now and then: an error where the member is not to go on.
 type Wanted<'a> = dyn FnMut() -> Result<(), Absence> + 'a;
+
+/// Told what a member waits for, where that takes long.
+type Notice<'a> = dyn FnMut(&str) + 'a;
+
+/// What is called while a member joins.
+pub struct Hooks<'a> {
+    /// Told at which addresses rank 0 really listens, before it waits for anybody: where the coordinator's port is 0 it takes one
+    /// that is free, and others have to learn it.
+    pub announce: &'a mut dyn FnMut(&[SocketAddr]) -> Result<(), Absence>,
+    /// Whether the member is to go on; asked about every 50 ms.
+    pub wanted: &'a mut dyn FnMut() -> bool,
+    /// Told whom a member waits for after three seconds, and now and then again.
+    pub notice: &'a mut dyn FnMut(&str),
+}
+
+impl std::fmt::Debug for Hooks<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Hooks")
+    }
+}
 
 /// Makes the book of an epoch: of this member's place among the ranks that take part, and those ranks, in their order.
 pub type Books<'a> = dyn FnMut(u32, &[u32]) -> syncline_diagnostics::Result<Book> + 'a;
@@ -63,22 +83,21 @@ impl Deref for Session {
 /// # Errors
 /// Where not all come in time, one is refused, or a connection cannot be made: who, and why.
 pub fn join(place: &Place, books: &mut Books<'_>, settings: Settings) -> Result<Session, Absence> {
-    join_with(place, books, settings, &mut |_| Ok(()), &mut || true)
+    let (announce, wanted, notice) = (&mut |_: &[SocketAddr]| Ok(()), &mut || true, &mut |_: &str| {});
+    join_with(place, books, settings, Hooks { announce, wanted, notice })
 }
 
-/// As [`join`]. Where the coordinator's port is 0, rank 0 takes one that is free: `announce` has to tell the others at which
-/// address it really listens, and is called before rank 0 waits for anybody. Members go on as long as `wanted` says so, which is
-/// asked about every 50 ms.
+/// As [`join`], and calls hooks meanwhile.
 ///
 /// # Errors
-/// As [`join`]; what `announce` says; and where the member is not wanted any more.
+/// As [`join`]; what [`Hooks::announce`] says; and where the member is not wanted any more.
 pub fn join_with(
     place: &Place,
     books: &mut Books<'_>,
     settings: Settings,
-    announce: &mut dyn FnMut(SocketAddr) -> Result<(), Absence>,
-    wanted: &mut dyn FnMut() -> bool,
+    hooks: Hooks<'_>,
 ) -> Result<Session, Absence> {
+    let Hooks { announce, wanted, notice } = hooks;
     place.check(settings)?;
     let mut place = place.clone();
     // What is invalid for all ranks is said before anybody is called.
@@ -87,10 +106,10 @@ pub fn join_with(
     let mut wanted = wishes(&place, wanted);
     let hall = (place.rank == 0).then(|| hall::open(&place, settings)).transpose()?;
     if let Some(hall) = &hall {
-        place.coordinator = hall.address();
-        announce(hall.address())?;
+        place.coordinator = hall.addresses().to_vec();
+        announce(hall.addresses())?;
     }
-    let (post, meet, listeners) = post::enter(&place, settings, &mut wanted)?;
+    let (post, meet, listeners) = post::enter(&place, settings, &mut wanted, notice)?;
     match begin(&place, books, (post, meet, listeners), &mut wanted) {
         Ok(begun) => begun.session(place, settings, hall),
         Err((post, absence)) if place.elastic && post.may_go_on() => {

@@ -11,7 +11,7 @@ use syncline_runtime::fault::Broken;
 use syncline_runtime::hub::assignment::Cores;
 use syncline_runtime::hub::client::{Client, Order, Routes, Wish};
 use syncline_runtime::hub::optimizer::Optimizers;
-use syncline_runtime::hub::shard::{Joined, Queue, Shard, Which, Who};
+use syncline_runtime::hub::shard::{Bounds, Joined, Queue, Shard, Which, Who};
 use syncline_runtime::hub::terms::{Contract, Terms};
 use syncline_runtime::machine::Machine;
 use syncline_runtime::memory::{Buffer, Region};
@@ -123,10 +123,11 @@ impl World {
         let cores = routes.cores();
         let count = racks.as_ref().map_or(1, |racks| racks.0);
         for (rack, core) in (0..count).flat_map(|rack| (0..cores).map(move |core| (rack, core))) {
-            let mut shard = Shard::new(1 << 20);
+            let mut shard = Shard::default();
             shard.open(JOB, Arc::clone(&contract), EPOCH);
             let way = routes.way(core);
-            shard.lay(JOB, &routes.shares(way.hub)[way.core as usize], racks.as_ref().map(|_| rack));
+            let share = routes.shares(way.hub).swap_remove(way.core as usize);
+            shard.lay(JOB, share, racks.as_ref().map(|_| rack), Bounds { ahead: 1 << 20, most: 1 << 20 });
             parties.push(Party::Shard(shard));
         }
         let all = workers as usize;
@@ -173,6 +174,14 @@ impl World {
             Party::Shard(shard) => shard,
             Party::Client(_) => panic!("no shard"),
         }
+    }
+
+    /// Who waits for whom at the first core.
+    fn queue(&mut self, key: u32, step: u64) -> Queue {
+        let shard = self.shard(0);
+        shard.question(JOB, 0, key, step);
+        while shard.sweep() {}
+        shard.answers().remove(0).2
     }
 
     fn client(&mut self, worker: u32) -> &mut Client {
@@ -723,19 +732,19 @@ fn who_holds_others_up_is_known() {
     let one = [Cores { cores: 1, interfaces: 1 }];
     let mut world = World::new(terms(4, &[4, 4], ""), &one, 1);
     let mut vectors: Vec<Buffer> = (0..3).map(|_| buffer(&[1.0; 4])).collect();
-    assert_eq!(world.shard(0).queue(JOB, 1, 1), Queue::default());
+    assert_eq!(world.queue(1, 1), Queue::default());
     // Ranks 0 and 2 wait at one vector, and rank 3 at the other: rank 1 holds up all, and so does each who waits.
     for ((worker, key), vector) in [(0, 1), (2, 1), (3, 0)].into_iter().zip(&mut vectors) {
         world.order(worker, key, Wish::PushPull, vector, false);
     }
     world.run(u64::MAX).unwrap();
-    let Queue { held_up, waiting } = world.shard(0).queue(JOB, 1, 1);
+    let Queue { held_up, waiting } = world.queue(1, 1);
     let held_up = held_up.unwrap();
     assert_eq!((held_up.step, held_up.missing), (1, vec![1, 3]));
     assert_eq!(waiting, [0, 2, 3].into());
     // What is over, or has not been asked for, holds up nobody.
-    assert_eq!(world.shard(0).queue(JOB, 1, 0).held_up, None);
-    assert_eq!(world.shard(0).queue(JOB, 2, 1).held_up, None);
+    assert_eq!(world.queue(1, 0).held_up, None);
+    assert_eq!(world.queue(2, 1).held_up, None);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use std::time::Duration;
 use syncline_plan::custom::{Custom, PlanFile};
 use syncline_plan::registry::ENTRIES;
 use syncline_plan::{Algorithm, by_name};
-use syncline_runtime::fault::Broken;
+use syncline_runtime::fault::{Broken, Kind, Trouble};
 use syncline_runtime::lane::{Job, Lane, Pace};
 use syncline_runtime::machine::Machine;
 use syncline_runtime::memory::{Buffer, Region};
@@ -664,6 +664,36 @@ fn frames_of_another_epoch_are_refused() {
     let (place, peer, broken) = network.run().unwrap_err();
     assert_eq!((place, peer), (1, 0));
     assert!(broken.to_string().contains("of epoch 7, and this is epoch 8"), "{broken}");
+}
+
+/// Fault: a rank writes to memory of an operation under way while it is being sent -> the receiver does not believe it, and the sender knows that it was its own doing
+#[test]
+fn memory_that_changes_while_it_is_sent_is_told_from_a_bad_link() {
+    let operation = all_reduce(1000, Element::I32, Association::Arrival);
+    for (plan, changes) in [("ring", true), ("direct", true), ("ring", false), ("direct", false)] {
+        let (lanes, shapes) = lanes_of(plan, 2, &operation, 4096);
+        let mut buffers: Vec<Buffer> = (0..2).map(|_| Buffer::new(4000)).collect();
+        let mut network = Memory::mesh(lanes, 3, 8);
+        for rank in 0..2 {
+            let region = buffers[rank].region();
+            let shape = Arc::clone(&shapes[rank]);
+            let job = Job { sequence: 1, shape, input: region, output: region, keep: true };
+            network.machine(rank).start(Arc::new(job)).unwrap();
+        }
+        // Some of the first frames is on its way, and most of it is not.
+        (0..60).for_each(|_| assert!(network.step().unwrap()));
+        match changes {
+            true => buffers[0].as_mut_slice().iter_mut().for_each(|byte| *byte ^= 0x5a),
+            false => _ = network.mishap_on(Mishap::Flip, |from, _| from.0 == 0).unwrap(),
+        }
+        let (place, peer, _) = network.run().unwrap_err();
+        assert_eq!((place, peer), (1, 0));
+        let closed = Trouble::closed("end of file");
+        let reason = network.machine(0).reason(1, closed.clone());
+        let kind = if changes { Kind::Changed } else { Kind::Closed };
+        assert_eq!(reason.kind, kind, "{plan}: {reason}");
+        assert_eq!(network.machine(1).reason(0, closed.clone()), closed);
+    }
 }
 
 #[test]

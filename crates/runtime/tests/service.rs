@@ -5,6 +5,7 @@ mod lending;
 use lending::Lent;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use syncline_runtime::fault::{Blame, Fault, Kind};
 use syncline_runtime::handshake::{Initiator, Key, Next, Role, Trust};
@@ -24,6 +25,10 @@ fn patience() -> Patience {
 }
 
 fn serve(cores: u32, interfaces: usize, trust: Trust) -> Service {
+    serve_with(cores, interfaces, trust, Limits { jobs: 3, memory: 1 << 30, ahead: 16 << 20 })
+}
+
+fn serve_with(cores: u32, interfaces: usize, trust: Trust, limits: Limits) -> Service {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let setup = Setup {
         interfaces: vec![address; interfaces],
@@ -31,8 +36,7 @@ fn serve(cores: u32, interfaces: usize, trust: Trust) -> Service {
         pin: false,
         trust,
         patience: patience(),
-        ahead: 16 << 20,
-        limits: Limits { jobs: 3, memory: 1 << 30 },
+        limits,
         optimizers: Optimizers::default(),
         congestion: None,
     };
@@ -130,6 +134,87 @@ fn vectors_are_summed_on_cores_of_several_hubs() {
         let (a, b) = (one.status(), two.status());
         assert_eq!((a.lost, b.lost), (0, 0));
     }
+}
+
+#[test]
+fn exchanges_do_not_work_on_the_same_memory_at_once() {
+    let hub = serve(1, 1, Trust::Everybody);
+    let mut workers = all(&[&hub], 2, &terms(2, &[1000, 1000], ""));
+    let (second, first) = (workers.pop().unwrap(), workers.pop().unwrap());
+    let mut buffer = vector(1.0, 1500);
+    let whole = buffer.region();
+    let (one, other) = (whole.part(0..4000), whole.part(2000..6000));
+    let pulled = first.begin(0, Wish::PushPull, one, one, true).unwrap();
+    for (wish, input, output) in
+        [(Wish::PushPull, one, one), (Wish::Push, other, Region::EMPTY), (Wish::Pull, Region::EMPTY, other)]
+    {
+        let refused = first.begin(1, wish, input, output, true).unwrap_err().to_string();
+        assert!(refused.contains("is in use by push_pull of `k0` (exchange 1)"), "{refused}");
+    }
+    let mut theirs = vector(3.0, 1000);
+    exchange(&second, 0, Wish::PushPull, &mut theirs).unwrap();
+    assert_eq!(pulled.pending.wait(LONG), Some(Ok(())));
+    // Both may read, and what is over holds up nobody.
+    let pushes = [0, 1].map(|key| first.begin(key, Wish::Push, one, Region::EMPTY, true).unwrap());
+    for (key, push) in (0..).zip(pushes) {
+        exchange(&second, key, Wish::Push, &mut theirs).unwrap();
+        assert_eq!(push.pending.wait(LONG), Some(Ok(())));
+    }
+    assert_eq!(values(&buffer)[..1000], [2.0; 1000]);
+}
+
+/// A job of many chunks, of 64 bytes each.
+fn many(chunks: u64) -> Terms {
+    let text = format!(
+        "{{\"workers\": 2, \"chunk\": 64, \"keys\": [{{\"name\": \"w\", \"element\": \"f32\", \"elements\": {}}}]}}",
+        chunks * 16
+    );
+    serde_json::from_str(&text).unwrap()
+}
+
+/// Fault: a job of four million chunks comes and goes -> other jobs on the hub never notice
+#[test]
+fn a_job_of_millions_of_chunks_holds_up_no_other() {
+    let limits = Limits { jobs: 3, memory: 64 << 30, ahead: 1 << 20 };
+    let hub = serve_with(1, 1, Trust::Everybody, limits);
+    let (over, large) = (AtomicBool::new(false), many(1 << 22));
+    let workers = all(&[&hub], 2, &terms(2, &[1000], ""));
+    std::thread::scope(|scope| {
+        let quick = scope.spawn(|| {
+            each(workers, |_, hub| {
+                let mut steps = 0;
+                loop {
+                    // The first says when all are through: a step later, so that nobody waits for one that is gone.
+                    let last = if hub.rank() == 0 && over.load(Ordering::Relaxed) { 1.0 } else { 0.0 };
+                    let mut buffer = vector(last, 1000);
+                    exchange(&hub, 0, Wish::PushPull, &mut buffer).unwrap();
+                    steps += 1;
+                    if values(&buffer)[0] > 0.0 {
+                        return steps;
+                    }
+                }
+            })
+        });
+        // Workers of the large job come in threads of this process, and take their time to find who has which chunk.
+        let large: Vec<_> = (0..2)
+            .map(|rank| {
+                let mut place = place(&[&hub], rank);
+                place.job = "large".to_owned();
+                place.wait = Duration::from_secs(120);
+                let large = large.clone();
+                scope.spawn(move || enter(&place, large).unwrap())
+            })
+            .collect();
+        let mut large: Vec<Hub> = large.into_iter().map(|thread| thread.join().unwrap()).collect();
+        // One is lost, and the job ends.
+        drop(large.pop());
+        drop(large);
+        std::thread::sleep(Duration::from_millis(500));
+        over.store(true, Ordering::Relaxed);
+        let steps = quick.join().unwrap();
+        assert!(steps.iter().all(|&steps| steps > 100), "{steps:?}");
+    });
+    assert_eq!(hub.status().lost, 0);
 }
 
 #[test]

@@ -15,7 +15,7 @@ use syncline_runtime::handshake::{Acceptor, Key, Next, Trust};
 use syncline_runtime::lane::Pace;
 use syncline_runtime::memory::{Buffer, Region};
 use syncline_runtime::operation::Operation;
-use syncline_runtime::session::{Absence, Place, Session, join, join_with};
+use syncline_runtime::session::{Absence, Hooks, Interface, Place, Session, join, join_with};
 use syncline_units::CollectiveKind;
 
 fn meet(world: u32, settings: Settings) -> Vec<Session> {
@@ -40,7 +40,7 @@ fn members_on_one_machine_share_memory_unless_one_will_not() {
     let other = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
     let places = [
         place(0, 3, port),
-        Place { interfaces: vec![other], ..place(1, 3, port) },
+        Place { interfaces: vec![other.into()], ..place(1, 3, port) },
         Place { shared_memory: false, ..place(2, 3, port) },
     ];
     let members = members::meet(places.into(), settings());
@@ -52,11 +52,12 @@ fn members_on_one_machine_share_memory_unless_one_will_not() {
 fn the_first_rank_takes_a_free_port_and_says_which() {
     let (tell, told) = std::sync::mpsc::channel();
     let first = thread::spawn(move || {
-        let mut announce = |address| {
-            tell.send(address).unwrap();
+        let announce = &mut |addresses: &[SocketAddr]| {
+            tell.send(addresses[0]).unwrap();
             Ok(())
         };
-        join_with(&place(0, 2, 0), &mut book, settings(), &mut announce, &mut || true)
+        let hooks = Hooks { announce, wanted: &mut || true, notice: &mut |_| {} };
+        join_with(&place(0, 2, 0), &mut book, settings(), hooks)
     });
     let address: SocketAddr = told.recv_timeout(WAIT).unwrap();
     assert_ne!(address.port(), 0);
@@ -66,11 +67,90 @@ fn the_first_rank_takes_a_free_port_and_says_which() {
 
 #[test]
 fn whoever_cannot_announce_waits_for_nobody_and_others_need_a_port() {
-    let mut announce = |_| Err(Absence { why: "nobody listens".to_owned(), nonsense: false });
-    let refused = join_with(&place(0, 2, 0), &mut book, settings(), &mut announce, &mut || true);
+    let announce = &mut |_: &[SocketAddr]| Err(Absence { why: "nobody listens".to_owned(), nonsense: false });
+    let hooks = Hooks { announce, wanted: &mut || true, notice: &mut |_| {} };
+    let refused = join_with(&place(0, 2, 0), &mut book, settings(), hooks);
     assert_eq!(refused.unwrap_err().why, "nobody listens");
     let lost = join(&place(1, 2, 0), &mut book, settings()).unwrap_err();
     assert!(lost.nonsense && lost.why.contains("only rank 0 may take any port"), "{}", lost.why);
+}
+
+/// What a member says while it waits, until it has waited for so long in all.
+fn said(place: &Place, most: Duration) -> Vec<(f64, String)> {
+    let (began, mut said) = (Instant::now(), Vec::new());
+    let notice = &mut |what: &str| said.push((began.elapsed().as_secs_f64(), what.to_owned()));
+    let hooks = Hooks { announce: &mut |_| Ok(()), wanted: &mut || began.elapsed() < most, notice };
+    join_with(place, &mut book, settings(), hooks).unwrap_err();
+    said
+}
+
+/// Fault: some ranks do not come, or rank 0 does not -> those who wait say for whom after 3 s, and again later
+#[test]
+fn whoever_waits_says_for_whom_within_seconds() {
+    let port = free_port();
+    let waits = Duration::from_secs(8);
+    let others = [0, 2].map(|rank| thread::spawn(move || said(&place(rank, 4, port), waits)));
+    let alone = said(&place(1, 2, free_port()), waits);
+    assert!(alone[0].1.contains("rank 1 has not reached rank 0 at 127.0.0.1:"), "{alone:?}");
+    assert!(alone[0].1.contains("refused") && alone.len() == 2 && alone[0].0 < 5.0, "{alone:?}");
+    for (rank, said) in [0, 2].into_iter().zip(others.map(|other| other.join().unwrap())) {
+        assert!(said[0].1.starts_with(&format!("rank {rank} waits for ranks 1, 3 (")), "{said:?}");
+        assert!(said[0].0 < 5.0 && said.len() == 2, "{said:?}");
+    }
+}
+
+#[test]
+fn all_addresses_of_the_coordinator_are_tried() {
+    let (port, other) = (free_port(), IpAddr::V4(Ipv4Addr::new(127, 0, 0, 3)));
+    let nobody = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(127, 0, 0, 9)), port);
+    // An address that this host has not is none of those at which rank 0 listens.
+    let elsewhere = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), port);
+    let here = SocketAddr::new(other, port);
+    let places = [vec![elsewhere, here], vec![nobody, here], vec![here]];
+    let places =
+        (0u32..).zip(places).map(|(rank, coordinator)| Place { coordinator, ..place(rank, 3, port) });
+    assert_eq!(members::meet(places.collect(), settings()).len(), 3);
+    let places = [0, 1].map(|rank| Place { coordinator: vec![elsewhere], ..place(rank, 2, port) });
+    let absence = join(&places[0], &mut book, settings()).unwrap_err();
+    assert!(absence.why.contains("cannot listen on 192.0.2.1"), "{absence}");
+}
+
+#[test]
+fn members_listen_at_the_ports_that_they_are_given_and_at_the_addresses_that_they_say() {
+    // Three members with two lanes each, and the coordinator.
+    let first = 20_000 + (std::process::id() % 20_000) as u16;
+    let told = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    let any = Interface { listen: IpAddr::V4(Ipv4Addr::UNSPECIFIED), told };
+    let ports = move |count: u16| Some((first, first + count - 1));
+    let of = move |rank, port, count| Place {
+        ports: ports(count),
+        interfaces: vec![any],
+        shared_memory: false,
+        ..place(rank, 3, port)
+    };
+    let (tell, told) = std::sync::mpsc::channel();
+    let zero = thread::spawn(move || {
+        let announce = &mut |addresses: &[SocketAddr]| {
+            tell.send(addresses[0].port()).unwrap();
+            Ok(())
+        };
+        let hooks = Hooks { announce, wanted: &mut || true, notice: &mut |_| {} };
+        join_with(&of(0, 0, 40), &mut book, settings(), hooks)
+    });
+    let port = told.recv_timeout(WAIT).unwrap();
+    assert!((first..first + 40).contains(&port), "{port}");
+    let others = [1, 2].map(|rank| enter(of(rank, port, 40), settings()));
+    let all: Vec<Session> = others
+        .into_iter()
+        .map(|other| other.join().unwrap().unwrap())
+        .chain([zero.join().unwrap().unwrap()])
+        .collect();
+    assert!(transports(&all).iter().all(|words| *words == "TCP"));
+    drop(all);
+    let taken = TcpListener::bind((Ipv4Addr::UNSPECIFIED, first)).unwrap();
+    let absence = join(&of(1, port, 1), &mut book, settings()).unwrap_err();
+    assert!(absence.why.contains(&format!("none of the ports {first} to {first} is free")), "{absence}");
+    drop(taken);
 }
 
 #[test]
@@ -403,7 +483,7 @@ fn whoever_is_silent_for_longest_makes_room() {
 fn what_makes_no_sense_is_told_before_anybody_is_called() {
     let alone = |place: Place| join(&place, &mut book, settings()).unwrap_err();
     let any = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-    let absence = alone(Place { interfaces: vec![any], ..place(0, 2, free_port()) });
+    let absence = alone(Place { interfaces: vec![any.into()], ..place(0, 2, free_port()) });
     assert!(absence.nonsense && absence.why.contains("name those that they reach it at"), "{absence}");
     let congestion = Some("no-such-thing".to_owned());
     let absence = alone(Place { congestion, ..place(0, 2, free_port()) });
@@ -419,8 +499,8 @@ fn joining_ends_when_it_is_not_wanted_any_more() {
             asked < 10
         };
         let began = Instant::now();
-        let absence =
-            join_with(&place(rank, world, free_port()), &mut book, settings(), &mut |_| Ok(()), &mut wanted);
+        let hooks = Hooks { announce: &mut |_| Ok(()), wanted: &mut wanted, notice: &mut |_| {} };
+        let absence = join_with(&place(rank, world, free_port()), &mut book, settings(), hooks);
         let why = absence.unwrap_err().why;
         assert!(why.contains("told to give up"), "{why}");
         assert!(began.elapsed() < Duration::from_secs(3));

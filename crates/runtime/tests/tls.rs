@@ -159,8 +159,7 @@ fn serve(cores: u32, interfaces: usize, trust: &Trust) -> Service {
         pin: false,
         trust: trust.clone(),
         patience: patience(),
-        ahead: 16 << 20,
-        limits: Limits { jobs: 3, memory: 1 << 30 },
+        limits: Limits { jobs: 3, memory: 1 << 30, ahead: 16 << 20 },
         optimizers: Optimizers::default(),
         congestion: None,
     };

@@ -347,7 +347,7 @@ def serve(
     congestion: Annotated[str | None, typer.Option(metavar="NAME", help="TCP's congestion control: cubic.")] = None,
     most_jobs: Annotated[int, typer.Option("--max-jobs", min=1, help="Most jobs at once.")] = 64,
     memory: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="Memory that jobs may need together; else all of the machine's.")
+        str | None, typer.Option(metavar="SIZE", help="Memory that jobs may take together; else half of the machine's.")
     ] = None,
     metrics: Annotated[
         str | None, typer.Option(metavar="ADDRESS:PORT", help="Tell Prometheus there how it is.")

@@ -39,9 +39,14 @@ def serve(
 ) -> int:
     """Serves until it is told to end; gives the exit status."""
     from syncline.hub import Service
+    from syncline.hub.service import LEAST_MEMORY
 
     if options["memory"] is not None:
-        options["memory"] = _bytes("--memory", options["memory"])
+        text = options["memory"]
+        options["memory"] = _bytes("--memory", text)
+        if options["memory"] < LEAST_MEMORY:
+            allowed = f"at least {LEAST_MEMORY // 1024} KiB"
+            refuse(error("SL0102", "a hub needs memory for jobs", key="--memory", found=text, allowed=allowed))
     with Service(listen, port=port, cores=cores, **options) as service:
         asked: list[float] = []
 

@@ -44,6 +44,9 @@ class _Collector:
             return
         yield GaugeMetricFamily("syncline_hub_uptime_seconds", "Since the hub began.", value=status["uptime_s"])
         yield GaugeMetricFamily("syncline_hub_jobs", "Jobs.", value=len(status["jobs"]))
+        yield GaugeMetricFamily("syncline_hub_memory_bytes", "What jobs may take.", value=status["memory"])
+        taken = sum(job["memory"] for job in status["jobs"])
+        yield GaugeMetricFamily("syncline_hub_memory_taken_bytes", "What jobs take at most.", value=taken)
         yield GaugeMetricFamily("syncline_hub_draining", "Takes no new jobs.", value=int(status["draining"]))
         yield CounterMetricFamily("syncline_hub_connections_refused", "Refused.", value=status["refused"])
         yield CounterMetricFamily("syncline_hub_ranks_lost", "Ranks that were lost.", value=status["lost"])

@@ -18,7 +18,9 @@ def overview(status: dict[str, Any]) -> list[RenderableType]:
     addresses = ", ".join(status["interfaces"])
     draining = ", takes no new jobs" if status["draining"] else ""
     head = f"hub at {addresses}: {status['cores']} cores, up {duration(status['uptime_s'])}{draining}"
+    held = _bytes(sum(job["memory"] for job in status["jobs"]))
     counts = f"{status['lost']} ranks lost, {status['refused']} connections refused"
+    counts += f", {held} of {_bytes(status['memory'])} of memory in use by jobs at most"
     if not status["jobs"]:
         return [head, counts, "no jobs"]
     table = Table(box=None, pad_edge=False, header_style="bold")

@@ -25,6 +25,10 @@ PORT = 29_420
 """Where a hub listens, unless told otherwise."""
 
 
+LEAST_MEMORY = 1 << 16
+"""Least bytes of memory for jobs: a job of one small chunk, a rank and a core."""
+
+
 def available_memory() -> int:
     """Bytes of the machine's memory, or of the control group's where that has less."""
     found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -57,11 +61,12 @@ class Service:
         """Begins to serve at ``listen``, an address of each interface, at ``port`` unless it names one (0: any).
 
         ``cores`` threads sum, each with the chunks of its own (as many as this machine has; core ``c`` is reached
-        through interface ``c mod interfaces``). With ``pin`` each has a CPU of its own: on a host that only serves. A
-        worker may be ``ahead`` bytes ahead of others at each. Jobs that need more than ``memory`` bytes together are
-        refused (the machine's, without it): three times their vectors (in order, twice each rank's and once more), what
-        optimizers remember, and with policy ``wait`` once more. Whoever gives no sign of life for ``silence_s`` is
-        lost.
+        through interface ``c mod interfaces``). With ``pin`` each has a CPU of its own: on a host that only serves.
+        Jobs together take at most ``memory`` bytes (half of the machine's, without it), and those that need more are
+        refused: three times their vectors (in order, twice each rank's and once more), what optimizers remember, with
+        policy ``wait`` once more, and for each rank at each core four chunks. A rank may be up to ``ahead`` bytes
+        ahead of others at a core, and as many behind with what it reads; it is less where the memory that is left
+        allows less. Whoever gives no sign of life for ``silence_s`` is lost.
 
         Beyond this machine hub and workers show each other certificates of the job's CA (``tls``: a folder that
         ``syncline hub certs`` made, or :class:`~syncline.runtime.Certificates`), or prove that they share the key in
@@ -70,6 +75,8 @@ class Service:
         Raises ``SynclineError`` where an address cannot be had, or what is given is invalid.
         """
         congestions.check(congestion)
+        if memory is not None and memory < LEAST_MEMORY:
+            raise refusal("a hub needs memory for jobs", f"memory={memory}", f"at least {LEAST_MEMORY} bytes")
         found = [resolve(each, port) for each in listen]
         key = trust.secret(key_file, tls, names=("hub",))
         trust.check([host for host, _ in found], key, insecure=insecure)
@@ -79,7 +86,7 @@ class Service:
             "pin": pin,
             "ahead": ahead,
             "most_jobs": most_jobs,
-            "memory": available_memory() if memory is None else memory,
+            "memory": available_memory() // 2 if memory is None else memory,
             "congestion": congestion,
             "interval_s": interval_s,
             "silence_s": silence_s,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import secrets
 import time
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 from syncline import _core
 from syncline.runtime import completions, congestions, leaving, trust
 from syncline.runtime import rendezvous as meeting
-from syncline.runtime.addresses import resolve, setting, with_port
+from syncline.runtime.addresses import Interface, at_port, listening, port_range, resolve_all, setting, with_port
 from syncline.runtime.memory import NOTHING, Memory, memory, refusal
 from syncline.runtime.racks import BY_RACK, by_rack, check, of_ranks
 from syncline.runtime.settings import Network, Pace, Rule
@@ -31,6 +32,20 @@ if TYPE_CHECKING:
 
 PORT = 29_410
 """Where rank 0 listens for the others, unless told otherwise."""
+
+
+LOG = logging.getLogger("syncline")
+
+
+def _announced(announce: Callable[[str], None] | None, known: str) -> Callable[[list[str]], None] | None:
+    """Announces where others find rank 0: at the host that they know it by, with the port that it has."""
+    if announce is None:
+        return None
+
+    def call(addresses: list[str]) -> None:
+        announce(at_port(known, int(addresses[0].rpartition(":")[2])))
+
+    return call
 
 
 @dataclass(frozen=True)
@@ -123,6 +138,8 @@ class Communicator:
         announce: Callable[[str], None] | None = None,
         job: str = "job",
         interfaces: Sequence[str] | None = None,
+        listen: str | None = None,
+        ports: str | None = None,
         key_file: str | Path | None = None,
         tls: Certificates | str | Path | None = None,
         insecure: bool = False,
@@ -140,9 +157,14 @@ class Communicator:
         """Joins the ranks of a job; returns once all are there and joined.
 
         ``rank`` and ``world`` are those of the environment (``RANK``, ``WORLD_SIZE``) where they are not given. Rank 0
-        coordinates at ``coordinator`` (``MASTER_ADDR``, port 29410). ``interfaces`` are this host's addresses, which
-        lanes take in turn (``SYNCLINE_ADDRESSES``, or this machine alone). The first of ``rules`` that fits says which
-        plan runs a collective; if none fits, the quickest plan on ``network`` does. ``order`` has the ranks
+        coordinates at ``coordinator`` (``MASTER_ADDR``, port 29410): the others try all addresses of that name, and
+        rank 0 listens at all that it has of them, or at ``listen`` (``SYNCLINE_LISTEN``). ``interfaces`` are this
+        host's addresses, which lanes take in turn (``SYNCLINE_ADDRESSES``, or this machine alone): each listens at its
+        own and connects from it; ``ADDRESS@LISTEN`` is one that others find at another address. ``ports``
+        (``SYNCLINE_PORTS``, such as ``29500-29599``) are those that it may listen at, where that is not any.
+
+        The first of ``rules`` that fits says which plan runs a collective; if none fits, the quickest plan on
+        ``network`` does. ``order`` has the ranks
         in the order in which plans count them: neighbours of a ring, members of a group. ``racks`` says instead which
         rack each rank is in, as a list or as a file with a line for each rack, its ranks: those of a rack are counted
         side by side, and are the groups of the plan ``two_level`` where its rule gives no size. ``congestion`` names
@@ -169,6 +191,8 @@ class Communicator:
         A job that is ``elastic`` goes on where ranks are lost, and takes them back: :meth:`renew`. All ranks say so.
         One that joins it late waits until the others begin a new epoch with it; :attr:`ranks` says who takes part.
 
+        A rank that waits for others for more than three seconds says so, and for whom, to the logger ``syncline``.
+
         Raises ``SynclineError`` where members do not meet (SL1201, exit status 6), or what is given is invalid.
         """
         environment = os.environ
@@ -176,6 +200,9 @@ class Communicator:
         world = setting(environment, "WORLD_SIZE", world)
         own = environment.get("SYNCLINE_ADDRESSES", "127.0.0.1")
         interfaces = [each for each in (own.split(",") if interfaces is None else interfaces) if each]
+        found_at = [Interface.read(each) for each in interfaces]
+        listen = environment.get("SYNCLINE_LISTEN") if listen is None and rank == 0 else listen
+        allowed_ports = port_range(environment.get("SYNCLINE_PORTS") if ports is None else ports)
         congestions.check(congestion)
         told = Told(rules, order, None if racks is None else of_ranks(racks, world), network or Network())
         plans = told.plain(world)
@@ -191,19 +218,28 @@ class Communicator:
                 if rank == 0:
                     shared = secrets.token_bytes(trust.KEY_BYTES)
                     announce = stack.enter_context(meeting.Answers(rendezvous, world, shared)).begin
-                    coordinator = coordinator or with_port(interfaces[0] if interfaces else "127.0.0.1", 0)
+                    first = found_at[0] if found_at else Interface("127.0.0.1", "127.0.0.1")
+                    listen = listen or (None if coordinator else with_port(first.listen, 0))
+                    coordinator = coordinator or with_port(first.told, 0)
                 else:
                     began = time.monotonic()
                     coordinator, shared = meeting.look(rendezvous, rank, wait_s)
                     wait_s = max(wait_s - (time.monotonic() - began), 1.0)
                 key = key or shared
-            host, port = resolve(coordinator or environment.get("MASTER_ADDR", "127.0.0.1"), PORT)
+            known = coordinator or environment.get("MASTER_ADDR", "127.0.0.1")
+            if rank == 0:
+                where = listening(known, PORT, found_at, listen)
+            elif listen is not None:
+                raise refusal("rank 0 alone listens for the others", f"rank={rank}, listen={listen}", "interfaces")
+            else:
+                where = resolve_all(known, PORT)
             member = {
                 "rank": rank,
                 "world": world,
                 "job": job,
-                "coordinator": with_port(host, port),
-                "interfaces": interfaces,
+                "coordinator": [with_port(host, port) for host, port in where],
+                "interfaces": [(each.told, each.listen) for each in found_at],
+                "ports": allowed_ports,
                 "wait_s": wait_s,
                 "shared_memory": shared_memory,
                 "pin": pin,
@@ -213,8 +249,10 @@ class Communicator:
                 **asdict(pace or Pace()),
             }
             try:
-                trust.check([*interfaces, host], key, insecure=insecure)
-                core = _core.Communicator.join(json.dumps(member, allow_nan=False), key, announce)
+                hosts = [host for host, _ in where]
+                trust.check([*(each.listen for each in found_at), *hosts], key, insecure=insecure)
+                told_where = _announced(announce, known)
+                core = _core.Communicator.join(json.dumps(member, allow_nan=False), key, told_where, LOG.warning)
             except ValueError as error:
                 raise refusal("what the rank is told is invalid", str(error), "see Communicator.join") from None
         if rendezvous is not None and rank != 0:
@@ -223,7 +261,7 @@ class Communicator:
             except Exception as error:
                 core.close()
                 raise meeting.failure(f"rank {rank} cannot wipe its key from the rendezvous: {error}") from error
-        return cls(core, Place(job, interfaces, shared, (pace or Pace()).deadline_s), told, world)
+        return cls(core, Place(job, [each.told for each in found_at], shared, (pace or Pace()).deadline_s), told, world)
 
     @property
     def rank(self) -> int:

@@ -49,6 +49,12 @@ def begin() -> None:
             _thread.start()
 
 
+def forked() -> None:
+    """A process that was just forked has no thread for callbacks, and calls none of its parent's."""
+    global _lock, _thread
+    _lock, _thread = threading.Lock(), None
+
+
 def end() -> None:
     """Calls what is left to be called, and ends. A callback that does not return is not waited for long."""
     global _stopped

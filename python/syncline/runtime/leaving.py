@@ -1,11 +1,17 @@
-"""A process that ends says goodbye, so that peers that need it no more do not take it for dead."""
+"""A process that ends says goodbye, so that peers that need it no more do not take it for dead.
+
+One that was forked says nothing: it has no part in what its parent runs, and closes what it has of its connections, so
+that peers find at once that the parent ends.
+"""
 
 from __future__ import annotations
 
 import atexit
+import os
 import weakref
 from typing import Protocol
 
+from syncline import _core
 from syncline.runtime import completions
 
 
@@ -22,6 +28,17 @@ _OPEN: weakref.WeakSet[Closes] = weakref.WeakSet()
 def remember(member: Closes) -> None:
     """Has something closed when the process ends, if it is still there."""
     _OPEN.add(member)
+
+
+def _forked() -> None:
+    global _OPEN
+    # Another thread may have been changing it.
+    _OPEN = weakref.WeakSet()
+    completions.forked()
+    _core.forked()
+
+
+os.register_at_fork(after_in_child=_forked)
 
 
 @atexit.register

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
-import socket
 import time
 from typing import TYPE_CHECKING
 
 import torch.distributed as dist
 
+from syncline.runtime.addresses import toward
 from syncline.runtime.rendezvous import PAUSE_S
 
 if TYPE_CHECKING:
@@ -59,20 +58,4 @@ def interfaces(store: dist.Store | None, given: Sequence[str] | None) -> list[st
     if own is not None:
         return [each for each in own.split(",") if each]
     host = _host(store)
-    if host is None:
-        return ["127.0.0.1"]
-    try:
-        found = socket.getaddrinfo(host, 9, type=socket.SOCK_DGRAM)
-    except OSError:
-        return ["127.0.0.1"]
-    for family, kind, _, _, address in found:
-        # Nothing is sent: the system says which of its addresses it would send from.
-        try:
-            with socket.socket(family, kind) as probe:
-                probe.connect(address)
-                own = str(probe.getsockname()[0])
-        except OSError:
-            continue
-        if not ipaddress.ip_address(own.partition("%")[0]).is_link_local:
-            return [own]
-    return ["127.0.0.1"]
+    return [(None if host is None else toward(host)) or "127.0.0.1"]

@@ -1,7 +1,7 @@
 //! Parameter hubs, for Python: workers that join at them, and hubs that serve.
 
 use super::certificates::{Secret, trust};
-use super::operations::{Begun, Operations};
+use super::operations::{Begun, Operations, Own};
 use super::raised::Raised;
 use super::{Pending, absent, error, read, region, seconds};
 use crate::errors::{detached, to_python};
@@ -139,12 +139,12 @@ impl Hub {
 /// A hub that serves, as `syncline.hub.Service` has it.
 #[pyclass(frozen, module = "syncline._core")]
 pub(crate) struct HubService {
-    inner: Mutex<Option<Service>>,
+    inner: Own<Mutex<Option<Service>>>,
 }
 
 impl HubService {
     fn ask<R>(&self, question: impl FnOnce(&Service) -> R) -> Option<R> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(question)
+        self.inner.get()?.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(question)
     }
 }
 
@@ -165,8 +165,7 @@ impl HubService {
                     interval: seconds("interval_s", plan.interval_s)?,
                     silence: seconds("silence_s", plan.silence_s)?,
                 },
-                ahead: plan.ahead,
-                limits: Limits { jobs: plan.most_jobs, memory: plan.memory },
+                limits: Limits { jobs: plan.most_jobs, memory: plan.memory, ahead: plan.ahead },
                 optimizers: Optimizers::default(),
                 congestion: plan.congestion,
             };
@@ -180,7 +179,7 @@ impl HubService {
                 Diagnostic::error(Code::NoMeeting, format!("the hub {why}")).help(remedy).into()
             })
         })?;
-        Ok(Self { inner: Mutex::new(Some(service)) })
+        Ok(Self { inner: Own::new(Mutex::new(Some(service))) })
     }
 
     /// Where it listens, by interface; nothing once it is closed.
@@ -213,7 +212,8 @@ impl HubService {
 
     /// Ends at once.
     fn close(&self, py: Python<'_>) {
-        let service = self.inner.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(inner) = self.inner.get() else { return };
+        let service = inner.lock().unwrap_or_else(PoisonError::into_inner).take();
         py.detach(|| drop(service));
     }
 }

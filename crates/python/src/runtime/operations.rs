@@ -39,26 +39,59 @@ impl Held {
     }
 }
 
+/// What runs operations, and those that are under way.
+type Running<T> = (Option<T>, Vec<Arc<Held>>);
+
 /// Something that runs operations, such as a communicator, until it is closed.
 pub(crate) struct Operations<T> {
     /// What it is called.
     name: &'static str,
-    inner: Mutex<(Option<T>, Vec<Arc<Held>>)>,
+    inner: Own<Mutex<Running<T>>>,
+}
+
+/// Something with threads, of the process that made it: one that was forked has none of them, and neither waits for them nor
+/// drops what they work on.
+pub(crate) struct Own<T> {
+    process: u32,
+    inner: Option<T>,
+}
+
+impl<T> Own<T> {
+    pub(crate) fn new(inner: T) -> Self {
+        Self { process: std::process::id(), inner: Some(inner) }
+    }
+
+    /// It, in the process that made it.
+    pub(crate) fn get(&self) -> Option<&T> {
+        self.inner.as_ref().filter(|_| self.process == std::process::id())
+    }
+}
+
+impl<T> Drop for Own<T> {
+    fn drop(&mut self) {
+        if self.process != std::process::id() {
+            std::mem::forget(self.inner.take());
+        }
+    }
 }
 
 impl<T: Send> Operations<T> {
     pub(crate) fn new(name: &'static str, runs: T) -> Self {
-        Self { name, inner: Mutex::new((Some(runs), Vec::new())) }
+        Self { name, inner: Own::new(Mutex::new((Some(runs), Vec::new()))) }
     }
 
     /// What it says, unless it is closed.
     pub(crate) fn ask<R>(&self, question: impl FnOnce(&T) -> R) -> Option<R> {
-        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let inner = self.inner.get()?.lock().unwrap_or_else(PoisonError::into_inner);
         inner.0.as_ref().map(question)
     }
 
-    /// That it is closed.
+    /// That it is closed, or another process's.
     pub(crate) fn closed(&self) -> PyErr {
+        if self.inner.get().is_none() {
+            let what = format!("the {} is of the process that this one was forked from", self.name);
+            return PyValueError::new_err(what);
+        }
         PyValueError::new_err(format!("the {} is closed", self.name))
     }
 
@@ -70,7 +103,8 @@ impl<T: Send> Operations<T> {
         begin: impl FnOnce(&T) -> syncline_diagnostics::Result<Begun>,
     ) -> PyResult<Pending> {
         // No Python code runs while the lock is held: another thread may wait for it with the interpreter's.
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(inner) = self.inner.get() else { return Err(self.closed()) };
+        let mut inner = inner.lock().unwrap_or_else(PoisonError::into_inner);
         let (over, under_way): (Vec<_>, Vec<_>) = std::mem::take(&mut inner.1)
             .into_iter()
             .partition(|held| held.begun.pending().outcome().is_some());
@@ -95,12 +129,13 @@ impl<T: Send> Operations<T> {
 
     /// Gives away what runs operations, unless it is closed. To be closed once what is under way is over.
     pub(crate) fn take(&self) -> Option<T> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner).0.take()
+        self.inner.get()?.lock().unwrap_or_else(PoisonError::into_inner).0.take()
     }
 
     /// Ends: what is under way fails, and memory is free again.
     pub(crate) fn close(&self, py: Python<'_>) {
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(inner) = self.inner.get() else { return };
+        let mut inner = inner.lock().unwrap_or_else(PoisonError::into_inner);
         let (runs, under_way) = (inner.0.take(), std::mem::take(&mut inner.1));
         drop(inner);
         py.detach(|| drop(runs));

@@ -9,12 +9,17 @@ use std::time::Duration;
 pub enum Step {
     /// It begins: its number, who takes part, and where each listens.
     Begin(u16, Vec<(u32, Listens)>),
+    /// The job cannot begin yet: these ranks have not come so far.
+    Awaited(Vec<u32>),
     /// The job cannot begin: these ranks did not come in time.
     Missing(Vec<u32>),
     /// These ranks of the last epoch did not ask for the next one in time. It begins without them once they are
     /// [forgotten](Assembly::forget).
     Slow(Vec<u32>),
 }
+
+/// How long ranks that have come wait before they are told for whom; then twice as long, and so on.
+pub const LONELY: Duration = Duration::from_secs(3);
 
 /// Gathers ranks for epoch after epoch. The first begins once all ranks of the job are there. Every later one begins once all
 /// who are there have asked for it; ranks that were lost are waited for as long as somebody wants that. Times count from any
@@ -30,13 +35,15 @@ pub struct Assembly {
     /// Ranks of the last epoch that have asked for the next one: when, and how long they would wait for lost ranks.
     asked: BTreeMap<u32, (Duration, Duration)>,
     absent: bool,
+    /// When to say next for whom others wait.
+    told: Duration,
 }
 
 impl Assembly {
     /// Of a job of `world` ranks, which come within `wait`.
     pub fn new(world: u32, wait: Duration) -> Self {
         let (ready, asked) = (BTreeMap::new(), BTreeMap::new());
-        Self { world, wait, next: 0, begun: false, ready, asked, absent: false }
+        Self { world, wait, next: 0, begun: false, ready, asked, absent: false, told: LONELY }
     }
 
     /// Whether the first epoch has begun.
@@ -78,11 +85,15 @@ impl Assembly {
             if complete {
                 return Some(self.begin());
             }
+            let missing =
+                |assembly: &Self| (0..assembly.world).filter(|rank| !assembly.waits(*rank)).collect();
             if now > self.wait && !self.absent {
                 self.absent = true;
-                return Some(Step::Missing((0..self.world).filter(|rank| !self.waits(*rank)).collect()));
+                return Some(Step::Missing(missing(self)));
             }
-            return None;
+            let tells = now >= self.told && !self.absent;
+            self.told = if tells { 2 * now } else { self.told };
+            return tells.then(|| Step::Awaited(missing(self)));
         }
         let first = self.asked.values().map(|&(asked, _)| asked).min()?;
         let patience = self.asked.values().map(|&(_, patience)| patience).max()?;
@@ -136,7 +147,12 @@ mod tests {
         let mut assembly = Assembly::new(3, WAIT);
         assembly.come(0, listens());
         assembly.come(2, listens());
-        assert_eq!(assembly.step(&[0, 2], s(10)), None);
+        assert_eq!(assembly.step(&[0, 2], s(2)), None);
+        // Whoever waits is soon told for whom, and now and then again.
+        for (now, told) in [(3, true), (4, false), (5, false), (6, true), (10, false)] {
+            let awaited = told.then(|| Step::Awaited(vec![1]));
+            assert_eq!(assembly.step(&[0, 2], s(now)), awaited, "{now}");
+        }
         assert_eq!(assembly.step(&[0, 2], s(11)), Some(Step::Missing(vec![1])));
         assert_eq!(assembly.step(&[0, 2], s(12)), None);
     }

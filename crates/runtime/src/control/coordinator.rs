@@ -37,9 +37,33 @@ struct Inquest {
     call: u64,
     /// Who reported what of whom.
     reports: Vec<(u32, u32, Trouble)>,
+    /// Members that the coordinator does not hear, or that do not hear it, and why.
+    doubts: BTreeMap<u32, Trouble>,
     /// An operation that takes too long.
     late: Option<(u64, Trouble)>,
-    answers: BTreeMap<u32, Progress>,
+    answers: BTreeMap<u32, Answer>,
+}
+
+/// What a member has answered to a roll call, or said when it gave up.
+#[derive(Debug, Default)]
+struct Answer {
+    progress: Progress,
+    /// Ranks from which something has come to it of late.
+    hears: Vec<u32>,
+}
+
+impl Inquest {
+    /// Whether some other member hears this one.
+    fn heard(&self, member: u32) -> bool {
+        self.answers.iter().any(|(&other, answer)| other != member && answer.hears.contains(&member))
+    }
+
+    /// Whether a member may be unable to answer: somebody does not hear it.
+    fn doubted(&self, member: u32) -> bool {
+        let silent =
+            |(_, peer, trouble): &(u32, u32, Trouble)| *peer == member && trouble.kind == Kind::Silent;
+        self.doubts.contains_key(&member) || self.reports.iter().any(silent)
+    }
 }
 
 impl Coordinator {
@@ -88,17 +112,27 @@ impl Coordinator {
                 self.decide(Blame::Rank(member), Trouble { kind: Kind::Corrupt, what });
             }
             Up::Late { sequence, trouble } => _ = self.open(now).late.get_or_insert((sequence, trouble)),
-            Up::Here { call, progress } => {
+            Up::Here { call, progress, hears } => {
                 if let Some(inquest) = self.inquest.as_mut().filter(|inquest| inquest.call == call) {
-                    inquest.answers.insert(member, progress);
+                    inquest.answers.insert(member, Answer { progress, hears });
                 }
+            }
+            Up::Deaf { hears, trouble } => {
+                // With two members nobody else can be heard.
+                let cut_off = hears.is_empty() && self.members.len() > 2;
+                let trouble = if cut_off { Trouble::cut_off() } else { trouble };
+                let answer = Answer { hears, ..Answer::default() };
+                self.open(now).answers.insert(member, answer);
+                self.doubt(member, trouble, now);
             }
         }
     }
 
     /// A member's connection is closed: how the system says it.
     pub fn closed(&mut self, member: u32, how: &str) {
-        if self.has(member) {
+        // Whoever gives up because it does not hear the coordinator has said so, and goes.
+        let doubted = self.inquest.as_ref().is_some_and(|inquest| inquest.doubts.contains_key(&member));
+        if self.has(member) && !doubted {
             self.lose(member, Trouble::closed(how));
         }
     }
@@ -133,21 +167,23 @@ impl Coordinator {
             self.decide(Blame::Rank(0), Trouble::cut_off());
         }
         for (member, silence) in silent {
-            self.lose(member as u32, Trouble::silent(silence));
+            self.doubt(member as u32, Trouble::silent(silence), now);
         }
         for member in self.pulse.due(now) {
             self.out.push((member as u32, Down::Alive));
         }
         let Some(inquest) = &self.inquest else { return };
-        let here = self.members.values().filter(|&&state| state == State::Here).count();
+        let here = self.members.iter().filter(|&(_, &state)| state == State::Here);
+        let answered = here
+            .filter(|&(&member, _)| !inquest.doubted(member))
+            .all(|(member, _)| inquest.answers.contains_key(member));
         // An answer of everybody does not end it: a report of another may be on its way.
         let waited = now.saturating_sub(inquest.opened);
         // Silence is found by one after the other: what it has in common is seen once all have.
         let silence = inquest.reports.iter().any(|(_, _, trouble)| trouble.kind == Kind::Silent);
-        let least = if silence { GRACE / 2 } else { GRACE / 4 };
-        if waited >= GRACE || (waited >= least && inquest.answers.len() >= here) {
-            let inquest = self.inquest.take().expect("there is one");
-            let (blame, trouble) = self.conclude(&inquest);
+        let least = if silence || !inquest.doubts.is_empty() { GRACE / 2 } else { GRACE / 4 };
+        if waited >= GRACE || (waited >= least && answered) {
+            let (blame, trouble) = self.conclude(inquest);
             self.decide(blame, trouble);
         }
     }
@@ -183,6 +219,7 @@ impl Coordinator {
                 opened: now,
                 call,
                 reports: Vec::new(),
+                doubts: BTreeMap::new(),
                 late: None,
                 answers: BTreeMap::new(),
             });
@@ -190,22 +227,40 @@ impl Coordinator {
         self.inquest.as_mut().expect("opened above")
     }
 
-    /// A member that the coordinator itself has lost is at fault, whatever others report.
+    /// Nothing goes through between the coordinator and a member, one way or both. Others may still hear it, which they say.
+    fn doubt(&mut self, member: u32, trouble: Trouble, now: Duration) {
+        if self.verdict.is_some() {
+            return self.lose(member, trouble);
+        }
+        self.open(now).doubts.entry(member).or_insert(trouble);
+        self.pulse.leave(member as usize);
+    }
+
+    /// A member whose connection is closed, or that makes no sense, is at fault, whatever others report.
     fn lose(&mut self, member: u32, trouble: Trouble) {
         // It is told, too, if it can still hear.
         self.decide(Blame::Rank(member), trouble);
+        self.forget(member);
+    }
+
+    fn forget(&mut self, member: u32) {
+        if !self.has(member) {
+            return;
+        }
         self.members.insert(member, State::Lost);
         self.lost.push(member);
         self.pulse.leave(member as usize);
     }
 
     fn decide(&mut self, blame: Blame, trouble: Trouble) {
-        self.inquest = None;
-        if self.verdict.is_some() {
-            return;
+        let inquest = self.inquest.take();
+        if self.verdict.is_none() {
+            self.verdict = Some((blame, trouble.clone()));
+            self.tell(&Down::Verdict { blame, trouble });
         }
-        self.verdict = Some((blame, trouble.clone()));
-        self.tell(&Down::Verdict { blame, trouble });
+        // Nothing more can be heard from those, or said to them.
+        let doubted = inquest.into_iter().flat_map(|inquest| inquest.doubts.into_keys());
+        doubted.for_each(|member| self.forget(member));
     }
 
     fn tell(&mut self, message: &Down) {
@@ -216,15 +271,34 @@ impl Coordinator {
     /// Who is at fault, as far as reports and answers tell.
     fn conclude(&self, inquest: &Inquest) -> (Blame, Trouble) {
         let missing = |member: u32| self.has(member) && !inquest.answers.contains_key(&member);
-        // Whoever is reported and does not answer is stopped, or cut off.
-        if let Some((_, peer, trouble)) = inquest.reports.iter().find(|&&(_, peer, _)| missing(peer)) {
+        // Whoever hears nobody, or is heard by nobody, is cut off. Where others hear it, nothing goes through between it and the
+        // coordinator, which is where rank 0 is.
+        let mut reports = Vec::new();
+        for (&member, trouble) in &inquest.doubts {
+            let alone = match inquest.answers.get(&member) {
+                Some(answer) => answer.hears.is_empty() && self.members.len() > 2,
+                None => !inquest.heard(member),
+            };
+            if member == 0 || alone {
+                return (Blame::Rank(member), trouble.clone());
+            }
+            reports.push((0, member, trouble.clone()));
+        }
+        // Whoever is reported, does not answer and is not heard by others is stopped, or cut off.
+        let gone = |peer: u32| missing(peer) && !inquest.heard(peer);
+        if let Some((_, peer, trouble)) = inquest.reports.iter().find(|&&(_, peer, _)| gone(peer)) {
             return (Blame::Rank(*peer), trouble.clone());
         }
+        // Whoever knows that it was its own doing says so; what others make of it follows from that.
+        let own = inquest.reports.iter().find(|(_, _, trouble)| trouble.kind == Kind::Changed);
+        if let Some((reporter, _, trouble)) = own {
+            return (Blame::Rank(*reporter), trouble.clone());
+        }
+        reports.extend(inquest.reports.iter().cloned());
         // A rank that does not believe another closes their connection: what it says of it counts, not what follows.
-        let most = inquest.reports.iter().map(|(_, _, trouble)| telling(trouble.kind)).max();
-        let reports: Vec<&(u32, u32, Trouble)> =
-            inquest.reports.iter().filter(|(_, _, trouble)| Some(telling(trouble.kind)) == most).collect();
-        let pairs: BTreeSet<(u32, u32)> = reports.iter().map(|&&(a, b, _)| (a.min(b), a.max(b))).collect();
+        let most = reports.iter().map(|(_, _, trouble)| telling(trouble.kind)).max();
+        reports.retain(|(_, _, trouble)| Some(telling(trouble.kind)) == most);
+        let pairs: BTreeSet<(u32, u32)> = reports.iter().map(|&(a, b, _)| (a.min(b), a.max(b))).collect();
         let common: Vec<u32> = (self.members.keys().copied())
             .filter(|&member| pairs.iter().all(|&(a, b)| a == member || b == member))
             .collect();
@@ -242,7 +316,8 @@ impl Coordinator {
         }
         let (sequence, trouble) = inquest.late.clone().unwrap_or((0, Trouble::deadline(Duration::ZERO)));
         let behind = self.members.keys().copied().find(|&member| {
-            missing(member) || inquest.answers.get(&member).is_some_and(|progress| progress.begun < sequence)
+            let begun = |answer: &Answer| answer.progress.begun;
+            missing(member) || inquest.answers.get(&member).is_some_and(|answer| begun(answer) < sequence)
         });
         match behind {
             Some(rank) if missing(rank) => (Blame::Rank(rank), trouble),
@@ -258,6 +333,7 @@ impl Coordinator {
 /// How much a kind of trouble says about what happened.
 const fn telling(kind: Kind) -> u32 {
     match kind {
+        Kind::Changed => 5,
         Kind::Differs => 4,
         Kind::Corrupt => 3,
         Kind::Left => 2,
@@ -282,13 +358,24 @@ mod tests {
 
     /// Lets time pass; members that answer are heard. Who is at fault, and when that was decided.
     fn run(coordinator: &mut Coordinator, answering: &[u32], from: u64, to: u64) -> Option<(Blame, u64)> {
+        hearing(coordinator, answering, |_| answering.to_vec(), (from, to))
+    }
+
+    /// The same; `heard` says whom a member hears.
+    fn hearing(
+        coordinator: &mut Coordinator,
+        answering: &[u32],
+        heard: impl Fn(u32) -> Vec<u32>,
+        (from, to): (u64, u64),
+    ) -> Option<(Blame, u64)> {
         for now in (from..to).step_by(50) {
             for (member, message) in coordinator.say() {
                 if let Down::Roll { call } = message
                     && answering.contains(&member)
                 {
                     let progress = Progress { begun: u64::from(member), over: 0 };
-                    coordinator.heard(member, Up::Here { call, progress }, ms(now));
+                    let hears = heard(member);
+                    coordinator.heard(member, Up::Here { call, progress, hears }, ms(now));
                 }
             }
             answering.iter().for_each(|&member| coordinator.heard(member, Up::Alive, ms(now)));
@@ -338,6 +425,46 @@ mod tests {
         assert_eq!(blame, Blame::Rank(0));
         assert!(when <= 2000, "{when}");
         assert_eq!(run(&mut coordinator(2), &[0], 0, 10_000).unwrap().0, Blame::Rank(1));
+    }
+
+    #[test]
+    fn whoever_others_hear_is_cut_off_from_the_coordinator_alone() {
+        // Rank 2 does not reach rank 0's host: ranks 1 and 3 hear it.
+        let mut four = coordinator(4);
+        let heard = |member| if member == 0 { vec![1, 3] } else { vec![0, 2] };
+        let (blame, when) = hearing(&mut four, &[0, 1, 3], heard, (0, 10_000)).unwrap();
+        assert_eq!(blame, Blame::Link(0, 2));
+        assert!(when <= 2000, "{when}");
+        assert_eq!((four.has(2), four.lost()), (false, vec![2]), "nothing can be said to it");
+        // Nothing of what rank 0's host sends reaches rank 2, which gives up, and says so.
+        for (hears, blame, kind) in
+            [(vec![1, 3], Blame::Link(0, 2), "no sign of life"), (vec![], Blame::Rank(2), "hears nobody")]
+        {
+            let mut four = coordinator(4);
+            four.heard(2, Up::Deaf { hears, trouble: Trouble::silent(ms(1600)) }, ms(100));
+            four.closed(2, "end of file");
+            assert_eq!(four.verdict(), None, "its end is no news");
+            let (found, when) = hearing(&mut four, &[0, 1, 3], |_| vec![0, 1, 3], (100, 5000)).unwrap();
+            assert_eq!(found, blame);
+            assert!(when <= 500 && four.verdict().unwrap().1.what.contains(kind), "{:?}", four.verdict());
+        }
+    }
+
+    #[test]
+    fn whoever_does_not_reach_anybody_from_the_coordinator_is_its_rank() {
+        let mut four = coordinator(4);
+        for member in 1..4 {
+            let hears = (1..4).filter(|&other| other != member).collect();
+            four.heard(member, Up::Deaf { hears, trouble: Trouble::silent(ms(1600)) }, ms(100));
+        }
+        assert_eq!(run(&mut four, &[0], 100, 5000).unwrap().0, Blame::Rank(0));
+    }
+
+    #[test]
+    fn of_two_that_do_not_hear_each_other_nobody_knows_more() {
+        let mut two = coordinator(2);
+        two.heard(1, Up::Deaf { hears: vec![], trouble: Trouble::silent(ms(1600)) }, ms(100));
+        assert_eq!(run(&mut two, &[0], 100, 5000).unwrap().0, Blame::Link(0, 1));
     }
 
     #[test]
@@ -397,6 +524,17 @@ mod tests {
     }
 
     #[test]
+    fn whoever_has_changed_what_it_sent_is_at_fault_itself() {
+        let mut four = coordinator(4);
+        let corrupt =
+            Trouble { kind: Kind::Corrupt, what: "sent a frame that changed on its way".to_owned() };
+        four.heard(3, Up::Trouble { peer: 1, trouble: corrupt }, ms(10));
+        four.heard(1, Up::Trouble { peer: 3, trouble: Trouble::changed(7, 2) }, ms(15));
+        assert_eq!(run(&mut four, &[0, 1, 2, 3], 20, 5000).unwrap().0, Blame::Rank(1));
+        assert!(four.verdict().unwrap().1.what.contains("operation 7, chunk 2"), "{:?}", four.verdict());
+    }
+
+    #[test]
     fn nonsense_is_the_fault_of_who_says_it() {
         let mut two = coordinator(2);
         two.heard(1, Up::Trouble { peer: 7, trouble: Trouble::left() }, ms(10));
@@ -428,7 +566,7 @@ mod tests {
                 verdict = verdict.or(four.verdict().cloned());
                 // Each may say one thing of each kind of each other.
                 let reports = four.inquest.as_ref().map_or(0, |inquest| inquest.reports.len());
-                prop_assert!(reports <= 4 * 3 * 6, "{reports}");
+                prop_assert!(reports <= 4 * 3 * 7, "{reports}");
             }
         }
     }

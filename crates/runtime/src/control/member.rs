@@ -14,6 +14,8 @@ pub struct Member {
     verdict: Option<(Blame, Trouble)>,
     /// Ranks that wait for the next epoch.
     waiting: Vec<u32>,
+    /// Ranks from which something has come of late.
+    hears: Vec<u32>,
     /// Why this member takes no part any more.
     dismissed: Option<String>,
     out: Vec<Up>,
@@ -25,7 +27,13 @@ impl Member {
         let mut pulse = Pulse::new(patience, now);
         pulse.join(0, now);
         pulse.heard(0, now);
-        Self { pulse, alone: false, verdict: None, waiting: Vec::new(), dismissed: None, out: Vec::new() }
+        let (waiting, hears, out) = (Vec::new(), Vec::new(), Vec::new());
+        Self { pulse, alone: false, verdict: None, waiting, hears, dismissed: None, out }
+    }
+
+    /// From which ranks something has come of late, on connections to them. To be told before what the coordinator says.
+    pub fn hears(&mut self, ranks: Vec<u32>) {
+        self.hears = ranks;
     }
 
     /// Something is wrong with a peer. The coordinator will decide.
@@ -47,7 +55,7 @@ impl Member {
     pub fn heard(&mut self, message: Down, progress: Progress, now: Duration) {
         self.pulse.heard(0, now);
         match message {
-            Down::Alive | Down::Meet { .. } | Down::Begun => {}
+            Down::Alive | Down::Meet { .. } | Down::Begun | Down::Missing { .. } => {}
             Down::Waiting { ranks } => self.waiting = ranks,
             Down::Dismissed { why } => {
                 self.lost(Trouble { kind: Kind::Closed, what: format!("says that this rank {why}") });
@@ -57,7 +65,9 @@ impl Member {
                 self.alone = true;
                 self.pulse.leave(0);
             }
-            Down::Roll { call } => self.out.push(Up::Here { call, progress }),
+            Down::Roll { call } => {
+                self.out.push(Up::Here { call, progress, hears: self.hears.clone() });
+            }
             Down::Verdict { blame, trouble } => _ = self.verdict.get_or_insert((blame, trouble)),
         }
     }
@@ -73,7 +83,13 @@ impl Member {
     /// Time has passed. To be told about every [`Member::interval`], after what came in has been heard.
     pub fn tick(&mut self, now: Duration) {
         if let Some(&(_, silence)) = self.pulse.silent(now).first() {
-            self.lost(Trouble::silent(silence));
+            let mut trouble = Trouble::silent(silence);
+            // It may hear us, where we do not hear it.
+            self.out.push(Up::Deaf { hears: self.hears.clone(), trouble: trouble.clone() });
+            if !self.hears.is_empty() && !self.hears.contains(&0) {
+                trouble.what.push_str(", nor did rank 0, where it is: other ranks do");
+            }
+            self.lost(trouble);
         }
         if !self.pulse.due(now).is_empty() {
             self.out.push(Up::Alive);
@@ -132,6 +148,23 @@ mod tests {
     }
 
     #[test]
+    fn whoever_does_not_hear_the_coordinator_says_whom_it_hears() {
+        for (hears, what) in [(vec![0, 2], false), (vec![2], true), (vec![], false)] {
+            let mut member = Member::new(Patience::default(), ms(0));
+            member.hears(hears.clone());
+            (0..4000).step_by(100).for_each(|now| member.tick(ms(now)));
+            let (blame, trouble) = member.verdict().cloned().unwrap();
+            assert_eq!((blame, trouble.what.contains("nor did rank 0")), (Blame::Coordinator, what));
+            let said = member.say();
+            let deaf = said.iter().filter_map(|up| match up {
+                Up::Deaf { hears, .. } => Some(hears.clone()),
+                _ => None,
+            });
+            assert_eq!(deaf.collect::<Vec<_>>(), [hears]);
+        }
+    }
+
+    #[test]
     fn the_first_verdict_counts() {
         let mut member = Member::new(Patience::default(), ms(0));
         let trouble = Trouble::left();
@@ -158,6 +191,9 @@ mod tests {
         let mut member = Member::new(Patience::default(), ms(0));
         let progress = Progress { begun: 5, over: 4 };
         member.heard(Down::Roll { call: 9 }, progress, ms(1));
-        assert_eq!(member.say(), [Up::Here { call: 9, progress }]);
+        assert_eq!(member.say(), [Up::Here { call: 9, progress, hears: vec![] }]);
+        member.hears(vec![1, 2]);
+        member.heard(Down::Roll { call: 10 }, progress, ms(1));
+        assert_eq!(member.say(), [Up::Here { call: 10, progress, hears: vec![1, 2] }]);
     }
 }

@@ -60,6 +60,16 @@ pub enum Up {
         call: u64,
         /// How far the member is.
         progress: Progress,
+        /// Ranks from which something has come of late.
+        hears: Vec<u32>,
+    },
+    /// The member does not hear the coordinator any more, and gives up. Where the coordinator hears that, nothing goes through
+    /// from the coordinator to the member.
+    Deaf {
+        /// Ranks from which something has come of late.
+        hears: Vec<u32>,
+        /// The coordinator's silence.
+        trouble: Trouble,
     },
     /// The member has ended this epoch, asks for the next one, and listens here then. It would wait so long, in milliseconds,
     /// for ranks that were lost.
@@ -86,6 +96,11 @@ pub enum Down {
     },
     /// The job has begun, and whoever hears this waits for its next epoch.
     Begun,
+    /// The job cannot begin yet: these ranks have not come.
+    Missing {
+        /// Which.
+        ranks: Vec<u32>,
+    },
     /// These ranks wait for the next epoch.
     Waiting {
         /// Which.
@@ -199,7 +214,8 @@ pub(crate) mod tests {
             Up::Alive,
             Up::Trouble { peer: 3, trouble: trouble.clone() },
             Up::Late { sequence: 1 << 40, trouble },
-            Up::Here { call: 2, progress: Progress { begun: 7, over: 6 } },
+            Up::Here { call: 2, progress: Progress { begun: 7, over: 6 }, hears: vec![0, 3] },
+            Up::Deaf { hears: Vec::new(), trouble: Trouble::left() },
             Up::Leave,
         ];
         let mut decoder = Decoder::new(LONGEST);
@@ -226,9 +242,20 @@ pub(crate) mod tests {
 
     fn troubles() -> impl Strategy<Value = Trouble> {
         use crate::fault::Kind;
-        let kinds =
-            [Kind::Closed, Kind::Left, Kind::Silent, Kind::Corrupt, Kind::Differs, Kind::Deadline].to_vec();
-        (prop::sample::select(kinds), ".{0,20}").prop_map(|(kind, what)| Trouble { kind, what })
+        let kinds = [
+            Kind::Closed,
+            Kind::Left,
+            Kind::Silent,
+            Kind::Corrupt,
+            Kind::Changed,
+            Kind::Differs,
+            Kind::Deadline,
+        ];
+        (prop::sample::select(kinds.to_vec()), ".{0,20}").prop_map(|(kind, what)| Trouble { kind, what })
+    }
+
+    fn hears() -> impl Strategy<Value = Vec<u32>> {
+        prop::collection::vec(0..6u32, 0..6)
     }
 
     /// Anything that a member may say, of ranks that there are and some that there are not.
@@ -243,7 +270,12 @@ pub(crate) mod tests {
             Just(Up::Leave),
             (0..6u32, troubles()).prop_map(|(peer, trouble)| Up::Trouble { peer, trouble }),
             (0..5u64, troubles()).prop_map(|(sequence, trouble)| Up::Late { sequence, trouble }),
-            (0..4u64, progress).prop_map(|(call, progress)| Up::Here { call, progress }),
+            (0..4u64, progress, hears()).prop_map(|(call, progress, hears)| Up::Here {
+                call,
+                progress,
+                hears
+            }),
+            (hears(), troubles()).prop_map(|(hears, trouble)| Up::Deaf { hears, trouble }),
         ]
     }
 

@@ -2,8 +2,8 @@
 
 use super::worker::{Command, Report};
 use super::{Court, Gauge, Settings, Shared, UnderWay, lock};
-use crate::fault::{Blame, Fault, Kind, Trouble};
-use crate::pulse::Patience;
+use crate::control::judge::{Act, Judge};
+use crate::fault::{Blame, Fault, Trouble};
 use crate::shape::Book;
 use crate::transport::bell::Bell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,16 +18,12 @@ pub(super) struct Monitor {
     shared: Arc<Mutex<Shared>>,
     gauge: Arc<Gauge>,
     book: Arc<Book>,
-    deadline: Duration,
-    patience: Patience,
     court: Option<Box<dyn Court>>,
-    /// What the court has been told first, and when: it has to decide.
-    reported: Option<(Instant, Blame, Trouble)>,
+    judge: Judge,
+    started: Instant,
     /// Lanes that have given up, and whose threads have ended.
     aborted: usize,
     stopped: usize,
-    /// The oldest operation under way, and since when it is that: one behind the other has its time.
-    oldest: (Option<u64>, Instant),
 }
 
 impl Monitor {
@@ -39,22 +35,10 @@ impl Monitor {
         (shared, gauge): (Arc<Mutex<Shared>>, Arc<Gauge>),
         court: Option<Box<dyn Court>>,
     ) -> Self {
-        let (deadline, patience) = (settings.deadline, settings.patience);
-        let (reported, aborted, stopped, oldest) = (None, 0, 0, (None, Instant::now()));
-        Self {
-            reports,
-            lanes,
-            shared,
-            gauge,
-            book,
-            deadline,
-            patience,
-            court,
-            reported,
-            aborted,
-            stopped,
-            oldest,
-        }
+        let us = book.name(book.member());
+        let judge = Judge::new(us, court.is_some(), settings.deadline, settings.patience);
+        let (started, aborted, stopped) = (Instant::now(), 0, 0);
+        Self { reports, lanes, shared, gauge, book, court, judge, started, aborted, stopped }
     }
 
     /// Watches until all lanes have ended. Where that fails, which is a bug, nobody waits for ever: what is under way ends as
@@ -66,6 +50,9 @@ impl Monitor {
         }
         // Whoever judges may be what failed.
         self.court = None;
+        self.judge.alone();
+        self.verdict(Blame::Rank(self.us()), Trouble::bug());
+        // It may have failed between a decision and what follows from it.
         self.abort(Blame::Rank(self.us()), Trouble::bug());
         if !goes_well(&mut self) {
             self.end();
@@ -78,8 +65,8 @@ impl Monitor {
         while self.stopped < self.lanes.len() {
             match self.reports.recv_timeout(GLANCE) {
                 Ok(Report::Trouble(rank, trouble)) => self.trouble(rank, trouble),
-                Ok(Report::Verdict(blame, trouble)) => self.abort(blame, trouble),
-                Ok(Report::Failed(trouble)) => self.abort(Blame::Rank(self.us()), trouble),
+                Ok(Report::Verdict(blame, trouble)) => self.verdict(blame, trouble),
+                Ok(Report::Failed(trouble)) => self.verdict(Blame::Rank(self.us()), trouble),
                 Ok(Report::Aborted) => self.gave_up(),
                 Ok(Report::Stopped { aborted }) => {
                     self.stopped += 1;
@@ -108,68 +95,49 @@ impl Monitor {
         }
     }
 
+    /// Whether this member hears nobody, of two or more.
+    fn cut_off(&self) -> bool {
+        self.lanes.iter().all(|(_, bell)| bell.cut_off())
+    }
+
     /// Looks for what takes too long.
     fn look(&mut self) {
-        if let Some((since, blame, trouble)) = &self.reported {
-            // The court itself would have been found silent by now.
-            if since.elapsed() > 2 * self.patience.silence {
-                let (blame, trouble) = (*blame, trouble.clone());
-                self.abort(blame, trouble);
-            }
-            return;
-        }
         let mut shared = lock(&self.shared);
         shared.prune(&self.gauge);
-        let first = shared.under_way.first_key_value().map(|(&sequence, _)| sequence);
-        let failed = shared.failed.is_some();
+        let oldest = shared.under_way.first_key_value().map(|(&sequence, _)| sequence);
         drop(shared);
-        if self.oldest.0 != first {
-            self.oldest = (first, Instant::now());
-        }
-        let oldest = first.map(|sequence| (sequence, self.oldest.1.elapsed()));
-        if let Some((sequence, elapsed)) = oldest.filter(|&(_, elapsed)| elapsed > self.deadline && !failed) {
-            let trouble = Trouble::deadline(elapsed);
-            match &self.court {
-                Some(court) => {
-                    court.late(sequence, elapsed);
-                    self.reported = Some((Instant::now(), Blame::Nobody, trouble));
-                }
-                None => self.abort(Blame::Nobody, trouble),
-            }
-        }
+        let act = self.judge.look(oldest, self.cut_off(), self.started.elapsed());
+        self.act(act);
     }
 
     fn trouble(&mut self, rank: u32, trouble: Trouble) {
         let rank = self.book.name(rank);
-        let blame = match trouble.kind {
-            Kind::Silent | Kind::Corrupt => Blame::link(self.us(), rank),
-            _ => Blame::Rank(rank),
-        };
-        match &self.court {
-            Some(court) => {
-                court.report(rank, trouble.clone());
-                self.reported.get_or_insert((Instant::now(), blame, trouble));
-            }
-            None => self.abort(blame, trouble),
+        let act = self.judge.trouble(rank, trouble, self.cut_off(), self.started.elapsed());
+        self.act(act);
+    }
+
+    fn verdict(&mut self, blame: Blame, trouble: Trouble) {
+        let act = self.judge.verdict(blame, trouble, self.cut_off());
+        self.act(act);
+    }
+
+    fn act(&self, act: Option<Act>) {
+        match (act, &self.court) {
+            (Some(Act::Report(rank, trouble)), Some(court)) => court.report(rank, trouble),
+            (Some(Act::Late(sequence, elapsed)), Some(court)) => court.late(sequence, elapsed),
+            (Some(Act::Abort(blame, trouble)), _) => self.abort(blame, trouble),
+            _ => {}
         }
     }
 
-    /// The first fault counts. Operations end once inputs are as they were.
-    fn abort(&mut self, blame: Blame, trouble: Trouble) {
-        // Whoever hears nobody else has no reason to say that it is their fault.
-        let guess = self.court.is_none() || blame == Blame::Coordinator;
-        let silent = guess && trouble.kind == Kind::Silent;
-        let (blame, trouble) = match silent && self.lanes.iter().all(|(_, bell)| bell.cut_off()) {
-            true => (Blame::Rank(self.us()), Trouble::cut_off()),
-            false => (blame, trouble),
-        };
+    /// Operations end once inputs are as they were.
+    fn abort(&self, blame: Blame, trouble: Trouble) {
         let mut shared = lock(&self.shared);
         if shared.failed.is_some() {
             return;
         }
         shared.failed = Some(Arc::new(Fault { blame, trouble, during: None }));
         drop(shared);
-        self.reported = None;
         for (commands, bell) in &self.lanes {
             if commands.send(Command::Abort).is_ok() {
                 bell.ring();

@@ -189,6 +189,7 @@ impl Worker {
 
     /// A connection is gone. Whoever leaves is missed only where it is needed.
     fn lose(&mut self, rank: u32, trouble: Trouble) {
+        let trouble = self.lane.reason(rank, trouble);
         if trouble.kind != Kind::Left || self.lane.needs(rank) {
             _ = self.reports.send(Report::Trouble(rank, trouble.clone()));
         }

@@ -1,6 +1,6 @@
 //! The thread of a hub's core, and what others have of it.
 
-use super::shard::{Counters, Joined, Queue, Shard, Which, Who};
+use super::shard::{Bounds, Counters, Joined, Queue, Shard, Which, Who};
 use super::terms::Contract;
 use crate::affinity;
 use crate::fault::{Kind, Trouble};
@@ -21,8 +21,8 @@ use std::time::{Duration, Instant};
 pub(super) enum Command {
     /// A job begins under a number.
     Open(u32, Arc<Contract>, u16),
-    /// Which of a job's chunks are this core's, and which rack it is in, where there are some.
-    Lay(u32, Vec<u32>, Option<u32>),
+    /// Which of a job's chunks are this core's, which rack it is in, where there are some, and what it may take.
+    Lay(u32, Vec<u32>, Option<u32>, Bounds),
     /// A job ends.
     Close(u32),
     /// Workers are through with a job: it ends once other racks have what they are owed.
@@ -95,6 +95,7 @@ struct Core {
     number: u32,
     shard: Shard,
     wires: Wires,
+    bell: Arc<Bell>,
     commands: Receiver<Command>,
     reports: Sender<Report>,
     /// Wakes whoever hears reports.
@@ -110,7 +111,6 @@ impl Core {
     /// A core, and what wakes it after a command.
     fn new(
         number: u32,
-        ahead: usize,
         patience: Patience,
         commands: Receiver<Command>,
         (reports, hall): (Sender<Report>, Arc<Waker>),
@@ -120,7 +120,8 @@ impl Core {
         Ok((
             Self {
                 number,
-                shard: Shard::new(ahead),
+                shard: Shard::default(),
+                bell: Arc::clone(&bell),
                 wires,
                 commands,
                 reports,
@@ -158,6 +159,10 @@ impl Core {
                     self.report(Report::Lost(job, who, trouble));
                 }
             }
+            // Chunks may be millions: connections of other jobs have their turn in between.
+            if self.shard.sweep() {
+                self.bell.ring();
+            }
             self.tell();
             self.retire();
             if self.published.elapsed() >= GLANCE {
@@ -182,6 +187,9 @@ impl Core {
         }
         for joined in self.shard.joined() {
             self.report(Report::Joined(self.number, joined));
+        }
+        for (job, worker, queue) in self.shard.answers() {
+            self.report(Report::HeldUp(job, worker, queue));
         }
         for (job, rack) in self.shard.deserted() {
             self.report(Report::Lost(job, Who::Rack(rack), Trouble::left()));
@@ -214,7 +222,7 @@ impl Core {
         loop {
             match self.commands.try_recv() {
                 Ok(Command::Open(job, contract, epoch)) => self.shard.open(job, contract, epoch),
-                Ok(Command::Lay(job, chunks, rack)) => self.shard.lay(job, &chunks, rack),
+                Ok(Command::Lay(job, chunks, rack, bounds)) => self.shard.lay(job, chunks, rack, bounds),
                 Ok(Command::Close(job)) => {
                     for connection in self.shard.close(job) {
                         self.wires.remove(connection);
@@ -241,15 +249,9 @@ impl Core {
                     self.cut(job, worker);
                     self.shard.lose(job, worker);
                 }
-                Ok(Command::Resume(job, worker, which)) => {
-                    self.shard.resume(job, worker, which);
-                    self.tell();
-                }
+                Ok(Command::Resume(job, worker, which)) => self.shard.resume(job, worker, which),
                 Ok(Command::Expect(job, worker, which)) => self.shard.expect(job, worker, which),
-                Ok(Command::HeldUp(job, worker, key, step)) => {
-                    let queue = self.shard.queue(job, key, step);
-                    self.report(Report::HeldUp(job, worker, queue));
-                }
+                Ok(Command::HeldUp(job, worker, key, step)) => self.shard.question(job, worker, key, step),
                 Err(TryRecvError::Empty) => return true,
                 Err(TryRecvError::Disconnected) => return false,
             }
@@ -270,14 +272,13 @@ impl Handle {
     /// A core on a thread of its own; on one CPU, if that is given.
     pub(super) fn spawn(
         number: u32,
-        ahead: usize,
         patience: Patience,
         tell: (Sender<Report>, Arc<Waker>),
         cpu: Option<usize>,
     ) -> io::Result<Self> {
         let (commands, obey) = channel();
         let board = Board::default();
-        let (core, bell) = Core::new(number, ahead, patience, obey, tell, Arc::clone(&board))?;
+        let (core, bell) = Core::new(number, patience, obey, tell, Arc::clone(&board))?;
         let thread = std::thread::Builder::new().name(format!("core {number}"));
         let thread = thread.spawn(move || core.run(cpu))?;
         Ok(Self { commands: Some(commands), bell, board, thread: Some(thread) })

@@ -41,7 +41,8 @@ impl Crossing {
             let role = Role::Rack { rack: self.rack, core };
             let made = loop {
                 let trust = (&self.trust, self.name.as_str());
-                let reached = Greeting::reach(address, trust, &role, deadline, &mut stop);
+                let reached =
+                    Greeting::reach(&[address], trust, &role, deadline, &mut stop).map_err(|shut| shut.why);
                 // The job may not have begun there yet.
                 if reached.is_ok() || Instant::now() > deadline || stop().is_err() {
                     break reached;

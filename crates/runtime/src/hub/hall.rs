@@ -1,15 +1,17 @@
 //! The thread of a hub that lets workers in, keeps the register, and tells cores what to do.
 
+use super::assignment::Cores;
 use super::core::{Command, Handle, Report};
 use super::crossing::{Crossed, Crossing};
 use super::events::{Event, Events as Journal};
 use super::message::Up;
-use super::register::{Act, Register};
+use super::register::{Act, Register, Room, Shares};
 use super::serve::Setup;
-use super::shard::{Counters, Who};
+use super::shard::{Bounds, Counters, Who};
 use super::status::{JobStatus, Status};
 use super::terms::Contract;
 use crate::fault::{Kind, Trouble};
+use crate::forks::Watcher;
 use crate::handshake::{Hello, Role};
 use crate::session::greeting::{self, MOST};
 use crate::session::line::Line;
@@ -17,7 +19,7 @@ use crate::session::porch::Porch;
 use crate::transport::congestion;
 use crate::transport::socket::{Socket, Stream};
 use mio::net::TcpListener;
-use mio::{Events, Interest, Poll, Token, Waker};
+use mio::{Events, Interest, Token, Waker};
 use socket2::SockRef;
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
@@ -37,6 +39,9 @@ const LEAVING: Duration = Duration::from_secs(1);
 
 /// When a hub is to end: never, at once, or in so many milliseconds at most, once its jobs are over.
 pub(super) const NEVER: u64 = u64::MAX;
+
+/// Which core has which chunk of a job, by the job's number.
+type Planned = (u32, Shares);
 
 /// What others see of the hall, and tell it.
 #[derive(Clone, Debug)]
@@ -64,7 +69,7 @@ impl Drop for Farewell {
 /// The thread that lets workers in.
 pub(super) struct Hall {
     setup: Setup,
-    poll: Poll,
+    poll: Watcher,
     listeners: Vec<TcpListener>,
     porch: Porch,
     /// Guests, and whether they go once they have been told everything.
@@ -74,6 +79,8 @@ pub(super) struct Hall {
     cores: Vec<Handle>,
     reports: Receiver<Report>,
     crossings: (Sender<Crossed>, Receiver<Crossed>),
+    /// Which core has which chunk of a job, by the job's number.
+    plans: (Sender<Planned>, Receiver<Planned>),
     /// Jobs that look for hubs of other racks, and whether they are over.
     bridging: BTreeMap<u32, Arc<AtomicBool>>,
     window: Window,
@@ -96,7 +103,7 @@ impl Hall {
     /// A sentence: an address that cannot be had, or cores that the system gives no threads for.
     pub(super) fn open(setup: Setup, cpus: &[usize]) -> Result<(Self, Vec<SocketAddr>, Window), String> {
         let fault = |error: io::Error| format!("cannot begin: {error}");
-        let poll = Poll::new().map_err(fault)?;
+        let poll = Watcher::new().map_err(fault)?;
         let waker = Arc::new(Waker::new(poll.registry(), WAKE).map_err(fault)?);
         let mut listeners = Vec::new();
         let mut interfaces = Vec::new();
@@ -117,7 +124,7 @@ impl Hall {
         for number in 0..setup.cores {
             let tell = (report.clone(), Arc::clone(&waker));
             let cpu = cpus.get(number as usize).copied();
-            cores.push(Handle::spawn(number, setup.ahead, setup.patience, tell, cpu).map_err(fault)?);
+            cores.push(Handle::spawn(number, setup.patience, tell, cpu).map_err(fault)?);
         }
         let register = Register::new(
             setup.cores,
@@ -139,6 +146,7 @@ impl Hall {
             cores,
             reports,
             crossings: channel(),
+            plans: channel(),
             bridging: BTreeMap::new(),
             window: window.clone(),
             interfaces: interfaces.clone(),
@@ -173,6 +181,9 @@ impl Hall {
             self.listen();
             self.cross();
             let sound = self.hear();
+            while let Ok((job, shares)) = self.plans.1.try_recv() {
+                self.register.planned(job, shares);
+            }
             self.register.tick(self.started.elapsed());
             self.act();
             let most = self.window.ends.load(Ordering::Relaxed);
@@ -269,6 +280,19 @@ impl Hall {
         _ = socket.unwatch(self.poll.registry());
         let connection = Box::new(Stream::new(socket));
         self.cores[core as usize].tell(Command::Attach(job, who, number, connection));
+    }
+
+    /// Finds out which core has which chunk of a job, on a thread of its own: chunks may be millions, and other jobs go on.
+    fn plan(&self, job: u32, contract: Arc<Contract>, hubs: Vec<Cores>, hub: u32) {
+        let (tell, waker) = (self.plans.0.clone(), Arc::clone(&self.window.waker));
+        let find = move || {
+            // Nobody listens where the hub is ending.
+            if tell.send((job, Shares::new(&contract, &hubs, hub))).is_ok() {
+                _ = waker.wake();
+            }
+        };
+        // Where the system gives no thread, ranks are told when their time is up.
+        _ = std::thread::Builder::new().name("plan".to_owned()).spawn(find);
     }
 
     /// Connects the cores of a job with those of the hubs of lower racks, on a thread of its own: they may not be there yet.
@@ -376,10 +400,11 @@ impl Hall {
                     self.cores.iter().for_each(tell);
                 }
                 Act::Bridge(job, name, contract, rack, hub) => self.bridge(job, name, &contract, rack, hub),
-                Act::Lay(job, shares) => {
+                Act::Plan(job, contract, hubs, hub) => self.plan(job, contract, hubs, hub),
+                Act::Lay(job, shares, Room { cores, ahead, .. }) => {
                     let rack = self.register.rack(job);
-                    for (share, handle) in shares.into_iter().zip(&self.cores) {
-                        handle.tell(Command::Lay(job, share, rack));
+                    for ((share, most), handle) in shares.into_iter().zip(cores).zip(&self.cores) {
+                        handle.tell(Command::Lay(job, share, rack, Bounds { ahead, most }));
                     }
                 }
                 Act::Close(job) => {
@@ -450,11 +475,13 @@ impl Hall {
                 bytes_out: counters.iter().map(|core| core.bytes_out).collect(),
                 pushes: counters.iter().map(|core| core.pushes).sum(),
                 steps: counters.iter().map(|core| core.steps).sum(),
+                memory: standing.memory,
             }
         });
         let status = Status {
             uptime_s: self.started.elapsed().as_secs(),
             cores: self.setup.cores,
+            memory: self.setup.limits.memory,
             interfaces: self.interfaces.clone(),
             draining,
             refused: self.porch.refused,

@@ -71,6 +71,27 @@ struct Told {
     newest: u64,
     /// How often each vector has been pushed.
     steps: Vec<u64>,
+    /// Exchanges under way, and the memory that they work on.
+    under_way: Vec<Working>,
+}
+
+/// An exchange under way, and the memory that it works on.
+#[derive(Debug)]
+struct Working {
+    sequence: u64,
+    wish: Wish,
+    key: u32,
+    input: Region,
+    output: Region,
+    completion: Arc<Completion>,
+}
+
+impl Working {
+    /// Whether another exchange would read what this one writes, or write what it works on.
+    fn disturbs(&self, input: Region, output: Region) -> bool {
+        let clash = |a: Region, b: Region| !a.is_empty() && !b.is_empty() && a.overlaps(b);
+        clash(self.output, input) || clash(self.output, output) || clash(self.input, output)
+    }
 }
 
 /// An exchange under way.
@@ -177,7 +198,16 @@ fn attempt(
         met.push(found);
     }
     let hubs: Vec<Cores> = met.iter().map(|hub| hub.cores).collect();
-    let routes = Arc::new(Routes::new(contract, &hubs));
+    // Chunks may be millions: hubs hear meanwhile that this worker lives.
+    let routes = std::thread::scope(|scope| {
+        let finding = scope.spawn(|| Routes::new(contract, &hubs));
+        while !finding.is_finished() {
+            vigil.stay(&mut met, place, stop).map_err(|what| Setback::Unmet(here(what)))?;
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        finding.join().map_err(|_| Setback::from(here("failed, which is a bug of syncline".to_owned())))
+    })?;
+    let routes = Arc::new(routes);
     let epochs = met.iter().map(|hub| hub.epoch).collect();
     let mut client = Client::new(Arc::clone(contract), Arc::clone(&routes), epochs);
     let (mut wires, bell) = Wires::new(place.patience).map_err(|error| here(error.to_string()))?;
@@ -197,7 +227,8 @@ fn attempt(
         let role = Role::Core { rank: place.rank, number, ticket, core: way.core };
         let trust = (&place.trust, place.job.as_str());
         let socket =
-            Greeting::reach(address, trust, &role, deadline, &mut || vigil.stay(&mut met, place, stop))
+            Greeting::reach(&[address], trust, &role, deadline, &mut || vigil.stay(&mut met, place, stop))
+                .map_err(|shut| shut.why)
                 .and_then(|socket| prepare(socket, place.congestion.as_deref()))
                 .map_err(|what| {
                     here(format!("cannot reach core {} of the hub {address}: {what}", way.core))
@@ -219,7 +250,7 @@ fn attempt(
         .map_err(|error| here(format!("cannot wait: {error}")))?;
     let thread = std::thread::Builder::new().name("desk".to_owned()).spawn(|| desk.run());
     let thread = Some(thread.map_err(|error| here(format!("starts no thread: {error}")))?);
-    let told = Mutex::new(Told { commands, newest: 0, steps });
+    let told = Mutex::new(Told { commands, newest: 0, steps, under_way: Vec::new() });
     Ok(Hub { contract: Arc::clone(contract), rank: place.rank, told, failed, fresh, bell, thread })
 }
 
@@ -330,7 +361,7 @@ fn meet(
     let mut before: Option<String> = None;
     loop {
         let trust = (&place.trust, place.job.as_str());
-        let socket = Greeting::reach(address, trust, &role, deadline, stop);
+        let socket = Greeting::reach(&[address], trust, &role, deadline, stop).map_err(|shut| shut.why);
         // Why it was refused says more than that time was up then.
         let mut line = Line::new(socket.map_err(|why| before.take().unwrap_or(why))?);
         line.say(open);
@@ -500,7 +531,8 @@ impl Hub {
     /// the same memory; either is empty where there is none. With `keep`, the input is as it was if the exchange fails.
     ///
     /// # Errors
-    /// Where there is no such vector, or memory has another length. Nothing has begun then. Everything that happens later is
+    /// Where there is no such vector, memory has another length, or an exchange that is under way works on the same memory (both
+    /// may read it). Nothing has begun then. Everything that happens later is
     /// the exchange's outcome.
     pub fn begin(
         &self,
@@ -540,8 +572,21 @@ impl Hub {
             contributors: Arc::new(AtomicU16::new(u16::MAX)),
         };
         let mut told = self.lock();
+        told.under_way.retain(|other| !other.completion.over());
+        if let Some(other) = told.under_way.iter().find(|other| other.disturbs(input, output)) {
+            let Working { sequence, wish: theirs, key, .. } = other;
+            let (ours, theirs) = (wish.name(), theirs.name());
+            let message = format!(
+                "memory of {ours} of `{}` is in use by {theirs} of `{}` (exchange {sequence})",
+                vector.name, keys[*key as usize].name
+            );
+            let help = format!("wait for exchange {sequence} before this one begins");
+            return Err(Diagnostic::error(Code::BadValue, message).help(help).into());
+        }
         told.newest += 1;
         let sequence = told.newest;
+        let working = Working { sequence, wish, key, input, output, completion: Arc::clone(&completion) };
+        told.under_way.push(working);
         if matches!(wish, Wish::Push | Wish::PushPull) {
             told.steps[key as usize] += 1;
         }

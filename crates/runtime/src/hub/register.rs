@@ -11,6 +11,7 @@ use super::optimizer::Optimizers;
 use super::shard::{HeldUp, Joined, Queue, Which};
 use super::terms::{Contract, Pace, Policy};
 use crate::fault::{Blame, Kind, Trouble};
+use crate::memory::Pool;
 use crate::pulse::{Patience, Pulse};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -24,8 +25,73 @@ use std::time::Duration;
 pub struct Limits {
     /// Most jobs at once.
     pub jobs: usize,
-    /// Most bytes of memory that they need together ([`Contract::needs`]).
+    /// Most bytes of memory that they take together ([`Contract::needs`], and what their workers may be ahead).
     pub memory: u64,
+    /// Most bytes that a worker may be ahead of others at each core, before no more is read from it. Where the hub has not
+    /// the memory for that, it is less.
+    pub ahead: usize,
+}
+
+/// Which of a job's chunks each core of a hub has, and what they take.
+#[derive(Clone, Debug)]
+pub struct Shares {
+    /// By core.
+    pub chunks: Vec<Vec<u32>>,
+    /// Bytes of memory that they need ([`Contract::needs`]), by core.
+    pub needs: Vec<u64>,
+    /// Bytes of the largest chunk, as memory is given.
+    pub largest: u64,
+}
+
+/// What a job may take of a hub's memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Bytes in all.
+    pub bytes: u64,
+    /// Bytes of buffers, by core: those beyond what is in use are not kept.
+    pub cores: Vec<usize>,
+    /// Bytes that a worker may be ahead of others at a core.
+    pub ahead: usize,
+}
+
+impl Shares {
+    /// Of a hub, by its place among those of the job (in its rack). Takes a while where chunks are many.
+    pub fn new(contract: &Contract, hubs: &[Cores], hub: u32) -> Self {
+        let chunks = Routes::new(contract, hubs).shares(hub);
+        let largest =
+            chunks.iter().flatten().map(|&chunk| contract.catalogue.bytes(chunk)).max().unwrap_or(0);
+        let needs = chunks.iter().map(|chunks| contract.needs(chunks)).collect();
+        Self { needs, largest: Pool::capacity(largest as usize) as u64, chunks }
+    }
+
+    /// What a hub lets a job of `workers` take of `free` bytes. A worker may be at least a chunk ahead at each core, and at most
+    /// `most` bytes; it takes as much again where it does not read what it asked for, and a chunk on its way each time. Jobs that
+    /// come later have half of what is left.
+    ///
+    /// # Errors
+    /// How many bytes it needs, where that is too much.
+    pub fn fit(&self, workers: u64, free: u64, most: usize) -> Result<Room, u64> {
+        let each = |ahead: u64| workers.saturating_mul(2 * ahead.saturating_add(self.largest));
+        let all = |ahead: u64| {
+            let needs = self.needs.iter().copied().fold(0, u64::saturating_add);
+            needs.saturating_add(each(ahead).saturating_mul(self.needs.len() as u64))
+        };
+        let least = all(self.largest);
+        let Some(spare) = free.checked_sub(least) else { return Err(least) };
+        let ways = 2 * workers.max(1) * self.needs.len().max(1) as u64;
+        let ahead = (self.largest + spare / 2 / ways).min((most as u64).max(self.largest));
+        let core = |needs: &u64| usize::try_from(needs.saturating_add(each(ahead))).unwrap_or(usize::MAX);
+        let cores = self.needs.iter().map(core).collect();
+        Ok(Room { bytes: all(ahead), cores, ahead: usize::try_from(ahead).unwrap_or(usize::MAX) })
+    }
+}
+
+/// Workers that are ready, while it is found out which core has which chunk.
+#[derive(Debug)]
+struct Planning {
+    layout: (Vec<Cores>, u32),
+    /// Guests, and which workers they are.
+    ready: Vec<(u32, u32)>,
 }
 
 /// Most characters of what a worker says has happened.
@@ -52,8 +118,10 @@ pub enum Act {
     Dismiss(u32),
     /// Begin a job on all cores.
     Open(u32, Arc<Contract>, u16),
-    /// Give each core its chunks of a job.
-    Lay(u32, Vec<Vec<u32>>),
+    /// Find out which core has which chunk of a job, and say so ([`Register::planned`]): its hubs, and which of them this is.
+    Plan(u32, Arc<Contract>, Vec<Cores>, u32),
+    /// Give each core its chunks of a job, and say what the job may take there.
+    Lay(u32, Vec<Vec<u32>>, Room),
     /// Connect a job's cores with those of the hubs of lower racks: which rack this is, and which of its hubs.
     Bridge(u32, String, Arc<Contract>, u32, u32),
     /// End it.
@@ -138,6 +206,8 @@ struct Job {
     tickets: Vec<u64>,
     /// Its hubs, and which of them this is.
     layout: Option<(Vec<Cores>, u32)>,
+    /// Until that is known.
+    planning: Option<Planning>,
     /// Bytes of this hub's memory that it may take, once its chunks are known.
     needs: u64,
     /// The rack that this hub is in, where there are some.
@@ -201,6 +271,8 @@ pub struct Standing {
     pub chunks: u32,
     /// How far each worker is.
     pub workers: Vec<&'static str>,
+    /// Bytes of the hub's memory that it may take.
+    pub memory: u64,
 }
 
 impl Register {
@@ -416,6 +488,7 @@ impl Register {
             keys: job.contract.catalogue.keys().len(),
             chunks: job.contract.catalogue.chunks(),
             workers: job.workers.iter().map(State::name).collect(),
+            memory: job.needs,
         };
         self.jobs.iter().map(standing).collect()
     }
@@ -499,6 +572,7 @@ impl Register {
                 epoch,
                 tickets: vec![0; workers],
                 layout: None,
+                planning: None,
                 needs: 0,
                 rack,
                 begun: false,
@@ -569,38 +643,75 @@ impl Register {
             self.refuse(guest, "the hubs are others than there are", true);
             return self.gone(guest, name, worker, State::Left);
         }
-        let (mut shares, mut needs) = (Vec::new(), 0);
-        if job.layout.is_none() {
-            shares = Routes::new(&job.contract, hubs).shares(*hub);
-            needs = job.contract.needs(shares.iter().flatten());
-            let others = self.jobs.values().map(|job| job.needs).fold(0, u64::saturating_add);
-            if needs > self.limits.memory.saturating_sub(others) {
+        let known = job.layout.as_ref().or(job.planning.as_ref().map(|planning| &planning.layout));
+        if known.is_some_and(|known| *known != layout) {
+            self.refuse(guest, format!("job `{name}` has other hubs, or in another order"), true);
+            return self.gone(guest, name, worker, State::Left);
+        }
+        match &mut job.planning {
+            _ if job.layout.is_some() => self.enlist(guest, name, worker),
+            Some(planning) => planning.ready.push((guest, worker)),
+            None => {
+                let plan = Act::Plan(job.number, Arc::clone(&job.contract), layout.0.clone(), layout.1);
+                job.planning = Some(Planning { layout, ready: vec![(guest, worker)] });
+                self.acts.push(plan);
+            }
+        }
+    }
+
+    /// It is known which core has which chunk of a job.
+    pub fn planned(&mut self, number: u32, shares: Shares) {
+        // A job may have ended meanwhile.
+        let Some((name, job)) = self.jobs.iter_mut().find(|(_, known)| known.number == number) else {
+            return;
+        };
+        let Some(Planning { layout, ready }) = job.planning.take() else { return };
+        let name = name.clone();
+        let here = job.workers.iter().filter(|state| **state != State::Elsewhere).count() as u64;
+        let others = self.jobs.values().map(|job| job.needs).fold(0, u64::saturating_add);
+        let fit = shares.fit(here, self.limits.memory.saturating_sub(others), self.limits.ahead);
+        let room = match fit {
+            Ok(room) => room,
+            Err(needs) => {
                 let [needs_gb, others_gb, most_gb] =
                     [needs, others, self.limits.memory].map(|bytes| bytes as f64 / 1e9);
                 let why = format!(
                     "job `{name}` needs {needs_gb:.3} GB of the hub's memory, where other jobs have {others_gb:.3} GB of \
                      {most_gb:.3} GB: let it have more (--memory), or take more hubs"
                 );
-                self.refuse(guest, why, needs > self.limits.memory);
-                return self.gone(guest, name, worker, State::Left);
-            }
-        }
-        let Some(job) = self.jobs.get_mut(name) else { return };
-        match &job.layout {
-            None => {
-                self.acts.push(Act::Lay(job.number, shares));
-                if let Some(rack) = job.rack {
-                    let contract = Arc::clone(&job.contract);
-                    self.acts.push(Act::Bridge(job.number, name.to_owned(), contract, rack, *hub));
+                for (guest, worker) in ready {
+                    // Others may have gone meanwhile, and come again.
+                    if self.holds(&name, worker, guest) {
+                        self.refuse(guest, why.clone(), needs > self.limits.memory);
+                        self.gone(guest, &name, worker, State::Left);
+                    }
                 }
-                (job.layout, job.needs) = (Some(layout), needs);
+                return;
             }
-            Some(known) if *known != layout => {
-                self.refuse(guest, format!("job `{name}` has other hubs, or in another order"), true);
-                return self.gone(guest, name, worker, State::Left);
-            }
-            Some(_) => {}
+        };
+        let Some(job) = self.jobs.get_mut(&name) else { return };
+        let needs = room.bytes;
+        self.acts.push(Act::Lay(number, shares.chunks, room));
+        if let Some(rack) = job.rack {
+            let contract = Arc::clone(&job.contract);
+            self.acts.push(Act::Bridge(number, name.clone(), contract, rack, layout.1));
         }
+        (job.layout, job.needs) = (Some(layout), needs);
+        for (guest, worker) in ready {
+            if self.holds(&name, worker, guest) {
+                self.enlist(guest, &name, worker);
+            }
+        }
+    }
+
+    /// Whether a guest is about to connect as a job's worker.
+    fn holds(&self, name: &str, worker: u32, guest: u32) -> bool {
+        self.jobs.get(name).is_some_and(|job| job.workers[worker as usize] == State::Joining(guest))
+    }
+
+    /// A worker is connected, and waits.
+    fn enlist(&mut self, guest: u32, name: &str, worker: u32) {
+        let Some(job) = self.jobs.get_mut(name) else { return };
         job.workers[worker as usize] = State::Ready(guest);
         if !job.begun {
             if job.workers.iter().all(|state| matches!(state, State::Ready(_) | State::Elsewhere)) {
@@ -899,11 +1010,15 @@ mod tests {
     struct Hub(Register);
 
     impl Hub {
+        const HUBS: [Cores; 1] = [Cores { cores: 2, interfaces: 1 }];
+
         fn new() -> Self {
             let interfaces = vec!["127.0.0.1:1".parse().unwrap()];
             // Enough for one job of [`terms`], and for no more.
             let one = terms(2, "wait").contract(&Optimizers::default()).unwrap();
-            let limits = Limits { jobs: 4, memory: one.needs([&0]) };
+            let shares = Shares::new(&one, &Self::HUBS, 0);
+            let memory = shares.fit(2, 0, 0).unwrap_err();
+            let limits = Limits { jobs: 4, memory, ahead: 1 << 20 };
             Self(Register::new(2, interfaces, Optimizers::default(), limits, Patience::default()))
         }
 
@@ -916,8 +1031,20 @@ mod tests {
         }
 
         fn ready(&mut self, guest: u32) {
-            let hubs = vec![Cores { cores: 2, interfaces: 1 }];
-            self.0.heard(guest, Up::Ready { hubs, hub: 0 }, 0, NOW);
+            self.0.heard(guest, Up::Ready { hubs: Self::HUBS.to_vec(), hub: 0 }, 0, NOW);
+            self.plan();
+        }
+
+        /// It is found out which core has which chunk, wherever that is asked.
+        fn plan(&mut self) {
+            let acts = self.0.acts();
+            for act in &acts {
+                if let Act::Plan(number, contract, hubs, hub) = act {
+                    self.0.planned(*number, Shares::new(contract, hubs, *hub));
+                }
+            }
+            let more = self.0.acts();
+            self.0.acts.extend(acts.into_iter().chain(more));
         }
 
         /// What a guest is told.
@@ -953,6 +1080,27 @@ mod tests {
                 self.0.joined(core, joined);
             }
         }
+    }
+
+    #[test]
+    fn a_job_takes_no_more_than_it_is_given() {
+        // 64 ranks, and vectors of 100 MB in chunks of 32 KiB at 8 cores, on a host of 16 GB whose hub has half of that.
+        let text = r#"{"workers": 64, "keys": [{"name": "w", "element": "f32", "elements": 25000000}]}"#;
+        let terms: super::super::terms::Terms = serde_json::from_str(text).unwrap();
+        let contract = terms.contract(&Optimizers::default()).unwrap();
+        let shares = Shares::new(&contract, &[Cores { cores: 8, interfaces: 1 }], 0);
+        let room = shares.fit(64, 8_000_000_000, 64 << 20).unwrap();
+        assert!(room.bytes < 8_000_000_000 && room.ahead > 1 << 20, "{room:?}");
+        // By hand: three vectors; at 8 cores for each of 64 ranks what it may be ahead and behind, and two chunks on their way.
+        let counted = 3 * 100_000_000 + 64 * 8 * 2 * (room.ahead as u64 + 32_768);
+        // What is known of each rank comes besides, and chunks of the vector's end count as the next power of two.
+        assert!((counted..counted + 20_000_000).contains(&room.bytes), "{counted} {room:?}");
+        assert_eq!(room.cores.iter().map(|&core| core as u64).sum::<u64>(), room.bytes);
+        // With memory without end it is what the hub was told; with too little, the job is refused.
+        assert_eq!(shares.fit(64, u64::MAX, 64 << 20).unwrap().ahead, 64 << 20);
+        let least = shares.fit(64, 0, 64 << 20).unwrap_err();
+        assert_eq!(shares.fit(64, least, 64 << 20).unwrap().bytes, least);
+        assert_eq!(shares.fit(64, least - 1, 64 << 20), Err(least));
     }
 
     #[test]
@@ -1054,6 +1202,7 @@ mod tests {
     #[test]
     fn whoever_is_asked_about_newcomers_may_go() {
         let mut hub = Hub::new();
+        hub.0.limits.memory = u64::MAX;
         for guest in 0..3 {
             hub.open(guest, guest, &terms(3, "shrink"));
             hub.ready(guest);
@@ -1158,6 +1307,7 @@ mod tests {
             hub.open(guest, guest, &terms(3, policy));
             let hubs = vec![Cores { cores: 2, interfaces: 1 }; 2];
             hub.0.heard(guest, Up::Ready { hubs, hub: 0 }, 0, NOW);
+            hub.plan();
         }
         hub.0.acts();
         hub
@@ -1264,6 +1414,7 @@ mod tests {
         hub.open(0, 0, &made_up);
         let hubs = vec![Cores { cores: 2, interfaces: 1 }; 2];
         hub.0.heard(0, Up::Ready { hubs, hub: 1 }, 0, NOW);
+        hub.plan();
         let acts = hub.0.acts();
         assert!(matches!(Hub::told(&acts, 0).last(), Some(Down::Refused { .. })), "{acts:?}");
         assert!(hub.0.standings().is_empty());

@@ -27,8 +27,6 @@ pub struct Setup {
     pub trust: Trust,
     /// Signs of life.
     pub patience: Patience,
-    /// Bytes that a worker may be ahead of others, at each core, before no more is read from it.
-    pub ahead: usize,
     /// How much it takes on.
     pub limits: Limits,
     /// What it does with gradients.
@@ -60,6 +58,9 @@ impl Service {
                 "{interfaces} interfaces for {} cores: 1 to as many are allowed",
                 setup.cores
             ));
+        }
+        if setup.limits.memory == 0 {
+            return Err("0 bytes of memory for jobs: no job needs so little".to_owned());
         }
         let cpus = if setup.pin { affinity::allowed() } else { Vec::new() };
         if setup.pin && cpus.len() < setup.cores as usize {

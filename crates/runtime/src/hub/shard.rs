@@ -10,7 +10,7 @@ use crate::link::{Event, Landing, Link};
 use crate::machine::Machine;
 use crate::memory::{Buffer, Pool, Region};
 use crate::wire::{Digest, Header, Kind};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::IoSlice;
 use std::sync::Arc;
 
@@ -90,6 +90,15 @@ pub enum Who {
     Rack(u32),
 }
 
+/// What a job may take of a core's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Bytes that a worker may be ahead of others before no more is read from it.
+    pub ahead: usize,
+    /// Bytes of buffers: those beyond what is in use are not kept.
+    pub most: usize,
+}
+
 /// A connection.
 #[derive(Debug)]
 struct Seat {
@@ -110,14 +119,38 @@ struct Path {
     left: bool,
 }
 
+/// Something that concerns all chunks of a job. They may be millions, so it is done a part at a time, and nothing is read of the
+/// job meanwhile: other jobs on the core notice nothing.
+#[derive(Debug)]
+enum Sweep {
+    /// These chunks are this core's; those before the index are there already.
+    Lay(Vec<u32>, usize),
+    /// A worker's connection is gone.
+    Detach(u32),
+    /// A worker is lost: others may go on without it.
+    Lose,
+    /// A worker takes up where it was.
+    Resume(u32, Which, BTreeMap<u32, u64>),
+    /// Who holds up a worker, at a step of a vector?
+    Question { worker: u32, key: u32, step: u64, queue: Queue },
+}
+
+/// Most chunks that are seen to at a time: about a millisecond's work.
+const PART: usize = 1 << 11;
+
 /// A job's chunks on this core.
 #[derive(Debug)]
 struct Job {
     contract: Arc<Contract>,
     epoch: u16,
     slots: BTreeMap<u32, Slot>,
+    /// What is to be done with all chunks, and the first chunk that is still to be seen to.
+    sweeps: VecDeque<(Sweep, u32)>,
     /// Whether it is known which chunks are this core's: until then nothing is read of the job.
     laid: bool,
+    /// Bytes that a worker may be ahead before no more is read from it.
+    ahead: usize,
+    pool: Pool,
     /// Whether this rack is through with it: what other racks are owed still goes to them.
     retiring: bool,
     /// Where there are hubs in other racks.
@@ -150,47 +183,31 @@ impl Leaving {
         self.buffers.insert(self.ticket, buffer);
     }
 
-    /// A buffer is written, or will not be; it may be used again once nobody else has it.
-    fn release(&mut self, ticket: u64, pool: &mut Pool) {
-        if let Some(Ok(buffer)) = self.buffers.remove(&ticket).map(Arc::try_unwrap) {
-            pool.give(buffer);
-        }
+    /// A buffer is written, or will not be: it, where nobody else has it any more.
+    fn release(&mut self, ticket: u64) -> Option<Buffer> {
+        self.buffers.remove(&ticket).and_then(|buffer| Arc::try_unwrap(buffer).ok())
     }
 }
 
 /// One core's chunks.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Shard {
-    /// Bytes that a worker may be ahead before no more is read from it.
-    ahead: usize,
     jobs: BTreeMap<u32, Job>,
     /// What was moved for jobs that have ended.
     ended: Counters,
     seats: BTreeMap<u32, Seat>,
-    pool: Pool,
     leaving: Leaving,
     /// Jobs that somebody who is gone holds up.
     missed: BTreeSet<(u32, u32)>,
     joined: Vec<Joined>,
     deserted: Vec<(u32, u32)>,
+    /// Who waits for whom, as it was asked: of which job, and which worker asked.
+    answers: Vec<(u32, u32, Queue)>,
+    /// Chunks of jobs that are over: to let go of them takes time, too.
+    graves: Vec<BTreeMap<u32, Slot>>,
 }
 
 impl Shard {
-    /// A core without jobs, that reads no more from a worker that is `ahead` bytes ahead of others.
-    pub fn new(ahead: usize) -> Self {
-        Self {
-            ahead,
-            jobs: BTreeMap::new(),
-            ended: Counters::default(),
-            seats: BTreeMap::new(),
-            pool: Pool::default(),
-            leaving: Leaving::default(),
-            missed: BTreeSet::new(),
-            joined: Vec::new(),
-            deserted: Vec::new(),
-        }
-    }
-
     /// Begins a job under a number.
     pub fn open(&mut self, number: u32, contract: Arc<Contract>, epoch: u16) {
         let workers = contract.terms.workers as usize;
@@ -198,7 +215,10 @@ impl Shard {
             contract,
             epoch,
             slots: BTreeMap::new(),
+            sweeps: VecDeque::new(),
             laid: false,
+            ahead: 0,
+            pool: Pool::default(),
             retiring: false,
             bridge: None,
             racks: Vec::new(),
@@ -212,8 +232,9 @@ impl Shard {
         self.jobs.insert(number, job);
     }
 
-    /// Says which of a job's chunks are this core's, before any of them comes; and in which rack it is, where there are some.
-    pub fn lay(&mut self, number: u32, chunks: &[u32], rack: Option<u32>) {
+    /// Says which of a job's chunks are this core's, before any of them comes; in which rack it is, where there are some; and
+    /// what it may take.
+    pub fn lay(&mut self, number: u32, chunks: Vec<u32>, rack: Option<u32>, bounds: Bounds) {
         let Some(job) = self.jobs.get_mut(&number) else { return };
         if let (Some(racks), Some(rack)) = (&job.contract.terms.racks, rack) {
             let all = racks.hubs.len();
@@ -223,8 +244,89 @@ impl Shard {
                 *here = of == rack;
             }
         }
-        job.slots = chunks.iter().map(|&chunk| (chunk, Slot::new(&job.contract, chunk))).collect();
-        job.laid = true;
+        job.ahead = bounds.ahead;
+        job.pool = Pool::of(bounds.most);
+        job.sweeps.push_back((Sweep::Lay(chunks, 0), 0));
+        self.part(number);
+    }
+
+    /// Goes on with what concerns all chunks of a job; whether there is more to do.
+    pub fn sweep(&mut self) -> bool {
+        if let Some(grave) = self.graves.last_mut() {
+            (0..PART).for_each(|_| drop(grave.pop_first()));
+            if grave.is_empty() {
+                self.graves.pop();
+            }
+        }
+        let jobs: Vec<u32> =
+            self.jobs.iter().filter(|(_, job)| !job.sweeps.is_empty()).map(|(&number, _)| number).collect();
+        jobs.into_iter().for_each(|job| self.part(job));
+        !self.graves.is_empty() || self.jobs.values().any(|job| !job.sweeps.is_empty())
+    }
+
+    /// Does a part of what concerns all chunks of a job.
+    fn part(&mut self, number: u32) {
+        let Some(job) = self.jobs.get_mut(&number) else { return };
+        let Some((mut sweep, first)) = job.sweeps.pop_front() else { return };
+        let chunks: Vec<u32> = match &sweep {
+            Sweep::Lay(..) => Vec::new(),
+            _ => job.slots.range(first..).take(PART).map(|(&chunk, _)| chunk).collect(),
+        };
+        let mut next = chunks.last().filter(|_| chunks.len() == PART).map(|last| last + 1);
+        match &mut sweep {
+            Sweep::Lay(chunks, done) => {
+                let more = &chunks[*done..(*done + PART).min(chunks.len())];
+                job.slots.extend(more.iter().map(|&chunk| (chunk, Slot::new(&job.contract, chunk))));
+                *done += more.len();
+                job.laid = *done == chunks.len();
+                next = (!job.laid).then_some(0);
+            }
+            Sweep::Detach(worker) => {
+                job.slots.range_mut(first..).take(PART).for_each(|(_, slot)| slot.lose(*worker));
+            }
+            Sweep::Lose => {
+                for chunk in chunks {
+                    self.with(number, chunk, |slot, setting| slot.settle(setting));
+                }
+            }
+            Sweep::Resume(worker, which, steps) => {
+                for (&chunk, slot) in job.slots.range_mut(first..).take(PART) {
+                    slot.resume(*worker);
+                    let key = job.contract.catalogue.piece(chunk).key;
+                    let least: &mut u64 = steps.entry(key).or_insert(u64::MAX);
+                    *least = slot.pushed(*worker).min(*least);
+                }
+                if next.is_none() {
+                    let (worker, which, steps) = (*worker, *which, std::mem::take(steps));
+                    self.joined.push(Joined { job: number, worker, which, steps });
+                }
+            }
+            Sweep::Question { worker, key, step, queue } => {
+                for (&chunk, slot) in job.slots.range(first..).take(PART) {
+                    let asked = job.contract.catalogue.piece(chunk).key == *key && slot.version() < *step;
+                    if asked && queue.held_up.is_none() {
+                        let held_up = slot.held_up(&job.here).filter(|(_, missing)| !missing.is_empty());
+                        queue.held_up = held_up.map(|(step, missing)| HeldUp { chunk, step, missing });
+                    }
+                    queue.waiting.extend(slot.waiting(&job.here));
+                }
+                if next.is_none() {
+                    self.answers.push((number, *worker, std::mem::take(queue)));
+                }
+            }
+        }
+        if let (Some(next), Some(job)) = (next, self.jobs.get_mut(&number)) {
+            job.sweeps.push_front((sweep, next));
+        }
+    }
+
+    /// Has something done with all chunks of a job: at once, where they are few.
+    fn sweep_all(&mut self, number: u32, sweep: Sweep) {
+        let Some(job) = self.jobs.get_mut(&number) else { return };
+        job.sweeps.push_back((sweep, 0));
+        if job.sweeps.len() == 1 {
+            self.part(number);
+        }
     }
 
     /// Workers are through with a job. It ends once other racks have what they are owed ([`Shard::retired`]); connections of
@@ -262,12 +364,11 @@ impl Shard {
     pub fn close(&mut self, job: u32) -> Vec<u32> {
         if let Some(ended) = self.jobs.remove(&job) {
             self.ended = self.ended.with(ended.counters);
+            self.graves.push(ended.slots);
         }
         let own = self.seats.iter().filter(|(_, seat)| seat.job == job);
         let own: Vec<u32> = own.map(|(&connection, _)| connection).collect();
         own.iter().for_each(|&connection| _ = self.detach(connection));
-        // Other jobs have buffers of other sizes, as a rule.
-        self.pool.clear();
         own
     }
 
@@ -304,9 +405,8 @@ impl Shard {
     /// A connection is gone: of which job, and whose it was.
     pub fn detach(&mut self, connection: u32) -> Option<(u32, Who)> {
         let mut seat = self.seats.remove(&connection)?;
-        for (ticket, ..) in seat.link.abandon() {
-            self.leaving.release(ticket, &mut self.pool);
-        }
+        let abandoned = seat.link.abandon();
+        self.release(seat.job, abandoned.into_iter().map(|(ticket, ..)| ticket));
         if let Some(job) = self.jobs.get_mut(&seat.job) {
             let place = match seat.who {
                 Who::Worker(worker) => &mut job.seats[worker as usize],
@@ -317,8 +417,8 @@ impl Shard {
             };
             if *place == Some(connection) {
                 *place = None;
-                if let Who::Worker(worker) = seat.who {
-                    job.slots.values_mut().for_each(|slot| slot.lose(worker));
+                if let (Who::Worker(worker), false) = (seat.who, job.retiring) {
+                    self.sweep_all(seat.job, Sweep::Detach(worker));
                 }
             }
         }
@@ -331,10 +431,7 @@ impl Shard {
         known.gone.insert(worker);
         known.expected.remove(&worker);
         known.here[worker as usize] = known.contract.terms.policy != Policy::Shrink;
-        let chunks: Vec<u32> = known.slots.keys().copied().collect();
-        for chunk in chunks {
-            self.with(job, chunk, |slot, setting| slot.settle(setting));
-        }
+        self.sweep_all(job, Sweep::Lose);
     }
 
     /// A worker that was lost is there again, and takes up where it was: it owes the steps that it has not pushed.
@@ -343,8 +440,7 @@ impl Shard {
         known.resumed.insert(worker);
         known.gone.remove(&worker);
         known.here[worker as usize] = true;
-        known.slots.values_mut().for_each(|slot| slot.resume(worker));
-        self.join(job, worker, which);
+        self.sweep_all(job, Sweep::Resume(worker, which, BTreeMap::new()));
     }
 
     /// A worker that was lost is there again, and another one is going to say from when on it is part of the job.
@@ -370,6 +466,15 @@ impl Shard {
         std::mem::take(&mut self.joined)
     }
 
+    /// Buffers of a job are written, or will not be: they may be used again.
+    fn release(&mut self, job: u32, tickets: impl Iterator<Item = u64>) {
+        let buffers = tickets.filter_map(|ticket| self.leaving.release(ticket));
+        match self.jobs.get_mut(&job) {
+            Some(job) => buffers.for_each(|buffer| job.pool.give(buffer)),
+            None => buffers.for_each(drop),
+        }
+    }
+
     fn sign(&mut self, connection: u32, kind: Kind) {
         let Some(seat) = self.seats.get_mut(&connection) else { return };
         let Some(job) = self.jobs.get(&seat.job) else { return };
@@ -378,16 +483,14 @@ impl Shard {
     }
 
     /// Who waits for whom: the first chunk of a vector that some wait for and others have not pushed, if the step that is open
-    /// is none after `step`.
-    pub fn queue(&self, job: u32, key: u32, step: u64) -> Queue {
-        let Some(known) = self.jobs.get(&job) else { return Queue::default() };
-        let own = known.slots.iter().filter(|(chunk, _)| known.contract.catalogue.piece(**chunk).key == key);
-        let held_up = own.filter(|(_, slot)| slot.version() < step).find_map(|(&chunk, slot)| {
-            let (step, missing) = slot.held_up(&known.here)?;
-            (!missing.is_empty()).then_some(HeldUp { chunk, step, missing })
-        });
-        let waiting = known.slots.values().flat_map(|slot| slot.waiting(&known.here)).collect();
-        Queue { held_up, waiting }
+    /// is none after `step`. A worker asks; [`Shard::answers`] has the answer.
+    pub fn question(&mut self, job: u32, worker: u32, key: u32, step: u64) {
+        self.sweep_all(job, Sweep::Question { worker, key, step, queue: Queue::default() });
+    }
+
+    /// Answers to what was asked: of which job, and which worker asked.
+    pub fn answers(&mut self) -> Vec<(u32, u32, Queue)> {
+        std::mem::take(&mut self.answers)
     }
 
     /// A job that cannot go on without a worker that is gone: both. Only under [`Policy::Fail`].
@@ -424,7 +527,7 @@ impl Shard {
         let mut setting = Setting {
             contract: &known.contract,
             here: &known.here,
-            pool: &mut self.pool,
+            pool: &mut known.pool,
             answers: &mut answers,
             caught_up: &mut caught_up,
             bridge: known.bridge.as_ref().map(|_| &mut summed),
@@ -471,7 +574,7 @@ impl Shard {
         let known = self.jobs.get_mut(&job)?;
         let (slot, bridge) = (known.slots.get(&chunk)?, known.bridge.as_mut()?);
         let (element, step) = (slot.element(), slot.version() + 1);
-        let mut tools = Tools { element, reduction: known.contract.reduction, pool: &mut self.pool };
+        let mut tools = Tools { element, reduction: known.contract.reduction, pool: &mut known.pool };
         let (mut concluded, mut sends) = (None, Vec::new());
         for done in act(bridge, &mut tools) {
             match done {
@@ -518,8 +621,8 @@ impl Shard {
             Event::Header(header) => {
                 let (length, landing) = match header.kind {
                     Kind::Heartbeat | Kind::Leave => (0, Landing::Nothing),
-                    Kind::Begin => (NOTICE, Landing::Aside(self.pool.take(NOTICE))),
-                    Kind::Message(verb) => landing(job, worker, verb, header, &mut self.pool)?,
+                    Kind::Begin => (NOTICE, Landing::Aside(job.pool.take(NOTICE))),
+                    Kind::Message(verb) => landing(job, worker, verb, header)?,
                 };
                 seat.link.land(length, landing);
                 Ok(())
@@ -531,7 +634,7 @@ impl Shard {
                 }
                 (Kind::Begin, Landing::Aside(buffer)) => {
                     let notice = buffer.as_slice().try_into().ok().and_then(Notice::decode);
-                    self.pool.give(buffer);
+                    job.pool.give(buffer);
                     let notice = notice.ok_or(Broken::Unknown(header))?;
                     self.noticed(number, worker, notice, header)
                 }
@@ -566,7 +669,7 @@ impl Shard {
                         if !awaited && !given {
                             return Err(Broken::Unknown(header));
                         }
-                        (slot.bytes(), Landing::Aside(self.pool.take(slot.bytes())))
+                        (slot.bytes(), Landing::Aside(job.pool.take(slot.bytes())))
                     }
                 };
                 seat.link.land(length, landing);
@@ -690,15 +793,9 @@ impl Shard {
 }
 
 /// Where goes what a worker is about to send of a chunk, and how long it is.
-fn landing(
-    job: &Job,
-    worker: u32,
-    verb: u16,
-    header: Header,
-    pool: &mut Pool,
-) -> Result<(usize, Landing), Broken> {
+fn landing(job: &mut Job, worker: u32, verb: u16, header: Header) -> Result<(usize, Landing), Broken> {
     let slot = job.slots.get(&header.chunk).ok_or(Broken::Unknown(header))?;
-    let mut aside = || (slot.bytes(), Landing::Aside(pool.take(slot.bytes())));
+    let mut aside = || (slot.bytes(), Landing::Aside(job.pool.take(slot.bytes())));
     match Verb::of(verb).ok_or(Broken::Unknown(header))? {
         Verb::Pull if slot.owes_answers(worker) => Err(Broken::Unknown(header)),
         Verb::Pull => Ok((0, Landing::Nothing)),
@@ -734,21 +831,22 @@ impl Machine for Shard {
         let Some(seat) = self.seats.get_mut(&peer) else { return };
         let mut done = Vec::new();
         seat.link.sent(bytes, &mut done);
-        for (ticket, ..) in done {
-            self.leaving.release(ticket, &mut self.pool);
-        }
+        let job = seat.job;
+        self.release(job, done.into_iter().map(|(ticket, ..)| ticket));
     }
 
     /// Not while it is too far ahead, nor before it is part of the job, nor before its chunks are known here.
     fn reads(&self, peer: u32) -> bool {
         let Some(seat) = self.seats.get(&peer) else { return false };
+        let Some(job) = self.jobs.get(&seat.job).filter(|job| job.laid && job.sweeps.is_empty()) else {
+            return false;
+        };
         // Whoever does not read what it asked for is not read either.
-        if seat.link.waiting() > self.ahead {
+        if seat.link.waiting() > job.ahead {
             return false;
         }
         let Who::Worker(worker) = seat.who else { return true };
-        let here = self.jobs.get(&seat.job).is_some_and(|job| job.laid && job.here[worker as usize]);
-        here && seat.ahead <= self.ahead
+        job.here[worker as usize] && seat.ahead <= job.ahead
     }
 
     fn coming(&self, peer: u32) -> Option<(u32, usize)> {

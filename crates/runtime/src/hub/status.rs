@@ -1,7 +1,7 @@
 //! How a hub is, and how to ask one that is elsewhere.
 
 use super::shard::Counters;
-use crate::handshake::{Role, Trust};
+use crate::handshake::{Role, Shut, Trust};
 use crate::session::greeting::Greeting;
 use crate::session::line::Line;
 use serde::{Deserialize, Serialize};
@@ -15,6 +15,9 @@ pub struct Status {
     pub uptime_s: u64,
     /// Threads that sum.
     pub cores: u32,
+    /// Bytes of memory that its jobs may take together.
+    #[serde(default)]
+    pub memory: u64,
     /// Where it listens.
     pub interfaces: Vec<SocketAddr>,
     /// Whether it takes no new jobs, and ends once there are none.
@@ -54,6 +57,9 @@ pub struct JobStatus {
     pub pushes: u64,
     /// Steps of chunks that were completed.
     pub steps: u64,
+    /// Bytes of the hub's memory that it may take, once its chunks are known there.
+    #[serde(default)]
+    pub memory: u64,
 }
 
 /// How a hub elsewhere is; `stop` is asked now and then whether to give up.
@@ -67,8 +73,8 @@ pub fn ask(
     stop: &mut dyn FnMut() -> Result<(), String>,
 ) -> Result<Status, String> {
     let deadline = Instant::now() + wait;
-    let cannot = |why: String| format!("cannot be asked: {why}");
-    let socket = Greeting::reach(address, (trust, ""), &Role::Visitor, deadline, stop).map_err(cannot)?;
+    let cannot = |shut: Shut| format!("cannot be asked: {}", shut.why);
+    let socket = Greeting::reach(&[address], (trust, ""), &Role::Visitor, deadline, stop).map_err(cannot)?;
     let mut line = Line::new(socket);
     loop {
         let closed = line.read().err();

@@ -337,6 +337,31 @@ impl Chunk {
         }
     }
 
+    /// What a step sends, where nothing that may come after it has been written there: then it is what was sent, unless
+    /// somebody else has written to it.
+    pub(super) fn untouched(&self, shape: &Shape, send: u32) -> Option<Region> {
+        let steps = shape.script.steps();
+        let Act::Send { part, .. } = steps[send as usize].act else { return None };
+        let sent = self.region(shape, part);
+        let (mut later, mut seen) = (vec![send], vec![false; steps.len()]);
+        while let Some(step) = later.pop() {
+            if std::mem::replace(&mut seen[step as usize], true) {
+                continue;
+            }
+            later.extend(shape.script.followers(step));
+            let written = match steps[step as usize].act {
+                Act::Receive { part, .. } => self.region(shape, part),
+                Act::Copy { to, .. } => self.region(shape, to),
+                _ => continue,
+            };
+            let begun = !matches!(self.state[step as usize], State::Waiting | State::Posted);
+            if begun && written.overlaps(sent) {
+                return None;
+            }
+        }
+        Some(sent)
+    }
+
     /// Where a part of a buffer lies.
     fn region(&self, shape: &Shape, part: Part) -> Region {
         let Extent { start, end } = shape.script.extent(part, self.elements);

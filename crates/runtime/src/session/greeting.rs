@@ -5,6 +5,7 @@ use crate::handshake::{Acceptor, Hello, Initiator, Next, Nonce, Refusal, Role, S
 use crate::transport::socket::Socket;
 use crate::transport::tls::{Secured, disbelief};
 use mio::net::TcpStream;
+use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -62,20 +63,26 @@ impl Greeting {
         Ok(Self { socket, began, heard: began, side, own, out, last: None })
     }
 
-    /// Goes to an address as `role`, again and again until it is let in; `stop` is asked now and then whether to give up.
+    /// Goes to one address after the other as `role`, again and again until it is let in; `stop` is asked now and then whether to
+    /// give up.
     ///
     /// # Errors
-    /// A clause: why it is not let in, for good or until the deadline.
+    /// Why it is not let in, for good or until the deadline.
     pub(crate) fn reach(
-        address: SocketAddr,
+        addresses: &[SocketAddr],
         (trust, job): (&Trust, &str),
         role: &Role,
         deadline: Instant,
         stop: &mut dyn FnMut() -> Result<(), String>,
-    ) -> Result<Socket, String> {
+    ) -> Result<Socket, Shut> {
         const AGAIN: Duration = Duration::from_millis(50);
+        let mut next = addresses.iter().cycle();
+        // Why not, at each address.
+        let mut whys: BTreeMap<SocketAddr, String> = BTreeMap::new();
+        let given_up = |why: String| Shut { why, lasts: true };
         loop {
-            stop()?;
+            stop().map_err(given_up)?;
+            let Some(&address) = next.next() else { return Err(given_up("has no address".to_owned())) };
             let why = match std::net::TcpStream::connect_timeout(&address, Duration::from_millis(500)) {
                 Err(error) => error.to_string(),
                 Ok(stream) => {
@@ -86,23 +93,31 @@ impl Greeting {
                     loop {
                         match greeting.go_on(|_| Ok(())) {
                             Ok(true) => return Ok(greeting.socket),
-                            Err(shut) if shut.lasts => return Err(shut.why),
+                            Err(shut) if shut.lasts => return Err(shut),
                             Err(shut) => break shut.why,
                             Ok(false) if Instant::now() > deadline || greeting.began.elapsed() > LONGEST => {
                                 break "it does not answer".to_owned();
                             }
                             Ok(false) => {
-                                stop()?;
+                                stop().map_err(given_up)?;
                                 std::thread::sleep(Duration::from_millis(1));
                             }
                         }
                     }
                 }
             };
-            if Instant::now() > deadline {
-                return Err(why);
+            whys.insert(address, why);
+            let all = whys.len() == addresses.len();
+            if Instant::now() > deadline && all {
+                let each = whys.iter().map(|(address, why)| format!("{address}: {why}"));
+                return Err(match addresses.len() {
+                    1 => whys.into_values().collect::<String>().into(),
+                    _ => each.collect::<Vec<_>>().join("; ").into(),
+                });
             }
-            std::thread::sleep(AGAIN);
+            if all {
+                std::thread::sleep(AGAIN);
+            }
         }
     }
 

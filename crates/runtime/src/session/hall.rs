@@ -10,10 +10,11 @@ use crate::control::message::{Down, Listens, Up};
 use crate::control::{Assembly, Coordinator};
 use crate::executor::Settings;
 use crate::fault::{Blame, Kind, Trouble};
+use crate::forks::Watcher;
 use crate::handshake::{Hello, Role};
 use crate::pulse::{Patience, Pulse};
 use mio::net::TcpListener;
-use mio::{Events, Interest, Poll, Token, Waker};
+use mio::{Events, Interest, Token, Waker};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -33,14 +34,14 @@ const LEAVING: Duration = Duration::from_secs(2);
 pub(super) struct Hall {
     closing: Arc<AtomicBool>,
     waker: Waker,
-    address: SocketAddr,
+    addresses: Vec<SocketAddr>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Hall {
     /// Where it listens.
-    pub(super) const fn address(&self) -> SocketAddr {
-        self.address
+    pub(super) fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
     }
 }
 
@@ -54,16 +55,40 @@ impl Drop for Hall {
     }
 }
 
+/// Listeners at all of the coordinator's addresses that this host has, with one port.
+///
+/// # Errors
+/// A clause: why there is none.
+fn bind(place: &Place) -> Result<Vec<TcpListener>, String> {
+    let listen = |address: SocketAddr, port: u16| TcpListener::bind(SocketAddr::new(address.ip(), port));
+    let [first, others @ ..] = &place.coordinator[..] else { return Err("has no address".to_owned()) };
+    let (mut whys, mut found): (Vec<String>, Vec<TcpListener>) = (Vec::new(), Vec::new());
+    for &address in [first].into_iter().chain(others) {
+        // All have the port of the first.
+        let known = found.first().and_then(|listener| listener.local_addr().ok()).map(|known| known.port());
+        let bound = match known.or((address.port() > 0).then_some(address.port())) {
+            Some(port) => listen(address, port).map_err(|error| error.to_string()),
+            None => place.listen(address.ip(), 0),
+        };
+        match bound {
+            Ok(listener) => found.push(listener),
+            Err(why) => whys.push(format!("cannot listen on {address}, where others look for it: {why}")),
+        }
+    }
+    if found.is_empty() { Err(whys.join("; ")) } else { Ok(found) }
+}
+
 /// Listens where members look for the coordinator.
 pub(super) fn open(place: &Place, settings: Settings) -> Result<Hall, Absence> {
     let fault = |what: String| Absence::here(place.rank, &what);
-    let address = place.coordinator;
-    let mut listener = TcpListener::bind(address)
-        .map_err(|error| fault(format!("cannot listen on {address}, where others look for it: {error}")))?;
-    let address = listener.local_addr().map_err(|error| fault(error.to_string()))?;
-    let poll = Poll::new().map_err(|error| fault(format!("cannot wait: {error}")))?;
-    let registered = poll.registry().register(&mut listener, LISTENER, Interest::READABLE);
-    registered.map_err(|error| fault(format!("cannot wait: {error}")))?;
+    let mut listeners = bind(place).map_err(fault)?;
+    let addresses: Vec<SocketAddr> =
+        listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect();
+    let poll = Watcher::new().map_err(|error| fault(format!("cannot wait: {error}")))?;
+    for listener in &mut listeners {
+        let registered = poll.registry().register(listener, LISTENER, Interest::READABLE);
+        registered.map_err(|error| fault(format!("cannot wait: {error}")))?;
+    }
     let waker = Waker::new(poll.registry(), CLOSE).map_err(|error| fault(format!("cannot wait: {error}")))?;
     let closing = Arc::new(AtomicBool::new(false));
     let door = Door {
@@ -71,7 +96,7 @@ pub(super) fn open(place: &Place, settings: Settings) -> Result<Hall, Absence> {
         lanes: settings.pace.lanes,
         patience: settings.patience,
         closing: Arc::clone(&closing),
-        listener,
+        listeners,
         poll,
         porch: Porch::default(),
         guests: BTreeMap::new(),
@@ -85,7 +110,7 @@ pub(super) fn open(place: &Place, settings: Settings) -> Result<Hall, Absence> {
         .name("coordinator".to_owned())
         .spawn(|| door.run())
         .map_err(|error| fault(format!("starts no thread: {error}")))?;
-    Ok(Hall { closing, waker, address, thread: Some(thread) })
+    Ok(Hall { closing, waker, addresses, thread: Some(thread) })
 }
 
 struct Door {
@@ -93,8 +118,8 @@ struct Door {
     lanes: u32,
     patience: Patience,
     closing: Arc<AtomicBool>,
-    listener: TcpListener,
-    poll: Poll,
+    listeners: Vec<TcpListener>,
+    poll: Watcher,
     porch: Porch,
     /// Members that are there, by rank.
     guests: BTreeMap<u32, Line>,
@@ -138,12 +163,15 @@ impl Door {
 
     /// Lets some come who connect; whether there may be more. Those who are here are heard in between, however many come.
     fn accept(&mut self) -> bool {
-        let come = std::iter::from_fn(|| self.listener.accept().ok()).take(MOST);
-        come.map(|(stream, _)| {
-            self.porch.come(stream, &self.place.trust, Some(&self.place.job), self.poll.registry());
-        })
-        .count()
-            == MOST
+        let mut more = false;
+        for listener in &self.listeners {
+            let come = std::iter::from_fn(|| listener.accept().ok()).take(MOST);
+            let come = come.map(|(stream, _)| {
+                self.porch.come(stream, &self.place.trust, Some(&self.place.job), self.poll.registry());
+            });
+            more |= come.count() == MOST;
+        }
+        more
     }
 
     /// Goes on with handshakes.
@@ -280,6 +308,7 @@ impl Door {
                 self.told.clear();
                 self.tell(&ranks, &Down::Meet { epoch, members });
             }
+            Some(Step::Awaited(ranks)) => self.tell(&here, &Down::Missing { ranks }),
             Some(Step::Missing(missing)) => {
                 let others = missing[1..].iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
                 let seconds = self.place.wait.as_secs_f64();

@@ -3,21 +3,22 @@
 use super::Wanted;
 use super::greeting::{self, Greeting};
 use super::near::{self, Agreement};
-use super::place::{Absence, Place};
+use super::place::{Absence, Interface, Place};
 use super::post::{Meet, Post};
 use crate::affinity;
 use crate::control::admission::Lanes;
 use crate::control::message::Listens;
 use crate::fault::{Kind, Trouble};
+use crate::forks::Watcher;
 use crate::handshake::{Hello, Role};
 use crate::transport::Connection;
 use crate::transport::congestion;
 use crate::transport::socket::{Socket, Stream};
 use mio::net::{TcpListener, TcpStream, UnixListener};
-use mio::{Events, Interest, Poll, Token};
-use socket2::SockRef;
+use mio::{Events, Interest, Token};
+use socket2::{Domain, Protocol, SockRef, Type};
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
 /// Sets what connections between members have in common.
@@ -43,17 +44,32 @@ pub(super) fn listen(place: &Place, lanes: u32) -> Result<Listeners, Absence> {
     let fault = |what: String| Absence::here(place.rank, &what);
     let (listeners, addresses) = (0..lanes as usize)
         .map(|lane| {
-            let interface = place.interfaces[lane % place.interfaces.len()];
-            let listener = TcpListener::bind(SocketAddr::new(interface, 0))
-                .map_err(|error| fault(format!("cannot listen on {interface}: {error}")))?;
+            let Interface { listen, told } = place.interfaces[lane % place.interfaces.len()];
+            let listener = place
+                .listen(listen, lane as u32)
+                .map_err(|why| fault(format!("cannot listen on {listen}: {why}")))?;
             let address = listener.local_addr().map_err(|error| fault(error.to_string()))?;
-            Ok((listener, address))
+            Ok((listener, SocketAddr::new(told, address.port())))
         })
         .collect::<Result<(Vec<_>, Vec<_>), Absence>>()?;
     // Without a door others come over TCP, and say so.
     let (door, name) = place.shared_memory.then(|| near::open().ok()).flatten().unzip();
     let listens = Listens { lanes: addresses, door: name, machine: affinity::machine() };
     Ok(Listeners { lanes: listeners, door, listens })
+}
+
+/// What a connection says that is being made.
+const IN_PROGRESS: i32 = rustix::io::Errno::INPROGRESS.raw_os_error();
+
+/// Connects from an address of this host.
+fn dial_from(own: IpAddr, to: SocketAddr) -> std::io::Result<TcpStream> {
+    let socket = socket2::Socket::new(Domain::for_address(to), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&SocketAddr::new(own, 0).into())?;
+    match socket.connect(&to.into()) {
+        Err(error) if error.raw_os_error() != Some(IN_PROGRESS) => Err(error),
+        _ => Ok(TcpStream::from_std(socket.into())),
+    }
 }
 
 /// The token of all listeners; handshakes have their number.
@@ -134,7 +150,7 @@ struct Meeting<'a> {
     place: &'a Place,
     meet: &'a Meet,
     listeners: Listeners,
-    poll: Poll,
+    poll: Watcher,
     /// And with whom, where this member connects.
     stages: BTreeMap<usize, (Stage, Option<With>)>,
     next: usize,
@@ -142,6 +158,8 @@ struct Meeting<'a> {
     wanted: Vec<(With, Instant)>,
     /// Lanes of members that have come.
     come: Vec<With>,
+    /// How often a connection was tried in vain.
+    tries: BTreeMap<With, u32>,
     /// What went wrong last with each member.
     troubles: BTreeMap<u32, String>,
     /// Why memory is not shared with a member that is near.
@@ -151,7 +169,7 @@ struct Meeting<'a> {
 impl<'a> Meeting<'a> {
     fn new(place: &'a Place, meet: &'a Meet, mut listeners: Listeners) -> Result<Self, Absence> {
         let fault = |error: std::io::Error| Absence::here(place.rank, &format!("cannot wait: {error}"));
-        let poll = Poll::new().map_err(fault)?;
+        let poll = Watcher::new().map_err(fault)?;
         for listener in &mut listeners.lanes {
             poll.registry().register(listener, LISTENERS, Interest::READABLE).map_err(fault)?;
         }
@@ -171,6 +189,7 @@ impl<'a> Meeting<'a> {
             next: 0,
             wanted,
             come: Vec::new(),
+            tries: BTreeMap::new(),
             troubles: BTreeMap::new(),
             barred: BTreeMap::new(),
         };
@@ -214,7 +233,7 @@ impl<'a> Meeting<'a> {
             });
             let Some(listens) = self.meet.listens(rank) else { continue };
             let socket =
-                near.map_or_else(|| TcpStream::connect(listens.lanes[lane as usize]).map(Socket::Tcp), Ok);
+                near.map_or_else(|| self.dial(with, listens.lanes[lane as usize]).map(Socket::Tcp), Ok);
             let greeting = socket
                 .map_err(|error| error.to_string())
                 .and_then(|socket| Greeting::begin(socket, self.place.trust.clone(), &self.place.job, role));
@@ -222,6 +241,18 @@ impl<'a> Meeting<'a> {
                 Ok(greeting) => self.add(greeting, Some(with)),
                 Err(why) => self.again(with, why),
             }
+        }
+    }
+
+    /// Connects from the interface that the lane is to use; where that came to nothing, from any, and in turn.
+    fn dial(&self, with: With, to: SocketAddr) -> std::io::Result<TcpStream> {
+        let interfaces = &self.place.interfaces;
+        let own = interfaces[with.1 as usize % interfaces.len()].listen;
+        let fits = own.is_ipv4() == to.is_ipv4() && own.is_loopback() == to.ip().is_loopback();
+        let tries = self.tries.get(&with).copied().unwrap_or(0);
+        match own.is_unspecified() || !fits || tries % 2 == 1 {
+            true => TcpStream::connect(to),
+            false => dial_from(own, to),
         }
     }
 
@@ -234,6 +265,7 @@ impl<'a> Meeting<'a> {
     fn again(&mut self, with: With, why: String) {
         const LATER: Duration = Duration::from_millis(100);
         self.troubles.insert(with.0, why);
+        *self.tries.entry(with).or_default() += 1;
         self.wanted.push((with, Instant::now() + LATER));
     }
 
@@ -401,5 +433,22 @@ impl<'a> Meeting<'a> {
             (None, Some((rank, _))) => _ = self.troubles.insert(rank, why),
             (None, None) => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn whoever_connects_comes_from_the_interface_that_it_is_to_use() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let own: IpAddr = "127.0.0.2".parse().unwrap();
+        let stream = dial_from(own, listener.local_addr().unwrap()).unwrap();
+        assert_eq!(listener.accept().unwrap().1.ip(), own);
+        drop(stream);
+        // An address that this host has not.
+        assert!(dial_from("192.0.2.1".parse().unwrap(), listener.local_addr().unwrap()).is_err());
     }
 }

@@ -3,7 +3,9 @@
 use crate::executor::Settings;
 use crate::handshake::Trust;
 use crate::transport::congestion;
+use mio::net::TcpListener;
 use std::fmt;
+use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
@@ -18,10 +20,13 @@ pub struct Place {
     pub job: String,
     /// How members know each other.
     pub trust: Trust,
-    /// Where rank 0 listens as coordinator. For rank 0 itself port 0 is any that is free.
-    pub coordinator: SocketAddr,
-    /// Where this member listens: an address of each interface. Lanes take them in turn.
-    pub interfaces: Vec<IpAddr>,
+    /// Where rank 0 is found as coordinator, at one of these addresses. Rank 0 itself listens at all of them that it has; port 0
+    /// is any that is free (of [`Place::ports`]) there.
+    pub coordinator: Vec<SocketAddr>,
+    /// Where this member listens: its interfaces, which lanes take in turn.
+    pub interfaces: Vec<Interface>,
+    /// Ports at which to listen, where others can reach no other: the first to the last. Any that is free, without.
+    pub ports: Option<(u16, u16)>,
     /// How long to wait until all are there.
     pub wait: Duration,
     /// Whether to share memory with members on this machine: with those that listen at the same address, or that are as this
@@ -34,6 +39,21 @@ pub struct Place {
     pub elastic: bool,
     /// The congestion control of connections between members (`cubic`, `reno`); the system's where it is absent.
     pub congestion: Option<String>,
+}
+
+/// An interface of a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// The address at which it listens, and from which it connects: all of the host's, where it is unspecified.
+    pub listen: IpAddr,
+    /// The address at which others find it.
+    pub told: IpAddr,
+}
+
+impl From<IpAddr> for Interface {
+    fn from(address: IpAddr) -> Self {
+        Self { listen: address, told: address }
+    }
 }
 
 /// Most lanes of a member.
@@ -50,18 +70,27 @@ impl Place {
         if self.interfaces.is_empty() {
             return fault("has no interface to listen on".to_owned());
         }
-        if self.coordinator.port() == 0 && self.rank != 0 {
+        if self.coordinator.is_empty() {
+            return fault("has no address at which the coordinator is found".to_owned());
+        }
+        if let Some((first, last)) = self.ports
+            && (first == 0 || first > last)
+        {
+            return fault(format!("cannot listen at ports {first} to {last}: 1 to 65535 are ports"));
+        }
+        if self.coordinator.iter().any(|address| address.port() == 0) && self.rank != 0 {
             return fault(
                 "cannot look for the coordinator at port 0: only rank 0 may take any port".to_owned(),
             );
         }
-        if let Some(any) = self.interfaces.iter().find(|address| address.is_unspecified()) {
+        let told = self.interfaces.iter().map(|interface| interface.told);
+        if let Some(any) = told.clone().find(IpAddr::is_unspecified) {
             return fault(format!(
                 "cannot tell others to find it at {any}, which is every address: name those that they reach it at"
             ));
         }
         if let Some(name) = &self.congestion
-            && let Err(why) = congestion::check(name, SocketAddr::new(self.interfaces[0], 0))
+            && let Err(why) = congestion::check(name, SocketAddr::new(self.interfaces[0].listen, 0))
         {
             return fault(why);
         }
@@ -79,6 +108,26 @@ impl Place {
             ));
         }
         Ok(())
+    }
+
+    /// Listens on an address, at a port that this member may have; members of one host begin to look at different ones.
+    ///
+    /// # Errors
+    /// A clause: why it cannot.
+    pub(crate) fn listen(&self, address: IpAddr, turn: u32) -> Result<TcpListener, String> {
+        let bind = |port| TcpListener::bind(SocketAddr::new(address, port));
+        let Some((first, last)) = self.ports else { return bind(0).map_err(|error| error.to_string()) };
+        let count = u32::from(last - first) + 1;
+        let mut taken = None;
+        for port in (0..count).map(|more| first + ((self.rank + turn + more) % count) as u16) {
+            match bind(port) {
+                Ok(listener) => return Ok(listener),
+                Err(error) if error.kind() == ErrorKind::AddrInUse => taken = Some(error),
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+        let error = taken.map_or(String::new(), |error| error.to_string());
+        Err(format!("none of the ports {first} to {last} is free ({error}): give more of them"))
     }
 }
 

@@ -1,20 +1,23 @@
 //! A member's connection to the coordinator, and the thread that keeps it.
 
-use super::Wanted;
 use super::greeting::Greeting;
 use super::hall::Hall;
 use super::line::Line;
 use super::meeting::{self, Listeners};
 use super::place::{Absence, Place};
+use super::{Notice, Wanted};
 use crate::control::Member;
+use crate::control::assembly::LONELY;
 use crate::control::message::{Down, Listens, Progress, Up};
 use crate::executor::{Court, Gauge, Settings, Verdicts};
 use crate::fault::{Blame, Kind, Trouble};
+use crate::forks::Watcher;
 use crate::handshake::Role;
 use crate::pulse::{Patience, Pulse};
 use crate::transport::socket::Socket;
-use mio::{Events, Poll, Token, Waker};
+use mio::{Events, Token, Waker};
 use std::io::ErrorKind;
+use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -56,7 +59,7 @@ impl Meet {
 /// A member's connection to the coordinator.
 pub(super) struct Post {
     line: Line,
-    poll: Poll,
+    poll: Watcher,
     waker: Arc<Waker>,
     /// Signs of life before the thread gives them: to the coordinator, and of it.
     pulse: Pulse,
@@ -72,16 +75,28 @@ pub(super) fn enter(
     place: &Place,
     settings: Settings,
     wanted: &mut Wanted<'_>,
+    notice: &mut Notice<'_>,
 ) -> Result<(Post, Meet, Listeners), Absence> {
     let deadline = Instant::now() + place.wait;
     let listeners = meeting::listen(place, settings.pace.lanes)?;
     loop {
-        let mut post = Post::connect(place, settings, deadline, wanted)?;
+        let mut post = Post::connect(place, settings, deadline, wanted, notice)?;
         post.line.say(&Up::Listens(listeners.listens.clone()));
         // Whoever was cut off before a word was said tries again, and may be told why.
-        if let Some(meet) = post.gather(place, settings, Some(deadline), wanted)? {
+        if let Some(meet) = post.gather(place, settings, Some(deadline), (&mut *wanted, notice))? {
             return Ok((post, meet, listeners));
         }
+    }
+}
+
+/// Ranks, as a sentence has them: some of them, where they are many.
+fn named(ranks: &[u32]) -> String {
+    const MOST: usize = 8;
+    let some: Vec<String> = ranks.iter().take(MOST).map(u32::to_string).collect();
+    match ranks.len() {
+        1 => format!("rank {}", some[0]),
+        many if many > MOST => format!("{many} ranks, such as {}", some.join(", ")),
+        _ => format!("ranks {}", some.join(", ")),
     }
 }
 
@@ -89,8 +104,15 @@ pub(super) fn enter(
 const AGAIN: Duration = Duration::from_millis(100);
 
 /// Connects to the coordinator, again and again until it is there.
-fn greet(place: &Place, lanes: u32, deadline: Instant, wanted: &mut Wanted<'_>) -> Result<Socket, Absence> {
+fn greet(
+    place: &Place,
+    lanes: u32,
+    deadline: Instant,
+    wanted: &mut Wanted<'_>,
+    notice: &mut Notice<'_>,
+) -> Result<Socket, Absence> {
     let role = Role::Member { rank: place.rank, world: place.world, lanes };
+    let addresses = place.coordinator.iter().map(SocketAddr::to_string).collect::<Vec<_>>().join(", ");
     let mut unwanted = None;
     let mut stop = || {
         wanted().map_err(|absence| {
@@ -99,13 +121,25 @@ fn greet(place: &Place, lanes: u32, deadline: Instant, wanted: &mut Wanted<'_>) 
             why
         })
     };
-    let reached = Greeting::reach(place.coordinator, (&place.trust, &place.job), &role, deadline, &mut stop);
-    reached.map_err(|why| {
-        unwanted.unwrap_or_else(|| {
-            let what = format!("cannot join at the coordinator {}: {why}", place.coordinator);
-            Absence::here(place.rank, &what)
-        })
-    })
+    let (began, mut wait) = (Instant::now(), LONELY);
+    loop {
+        let until = deadline.min(began + wait);
+        let trust = (&place.trust, place.job.as_str());
+        let shut = match Greeting::reach(&place.coordinator, trust, &role, until, &mut stop) {
+            Ok(socket) => return Ok(socket),
+            Err(shut) => shut,
+        };
+        if shut.lasts || Instant::now() >= deadline {
+            let what = format!("cannot join at the coordinator {addresses}: {}", shut.why);
+            return Err(unwanted.unwrap_or_else(|| Absence::here(place.rank, &what)));
+        }
+        let waited = began.elapsed().as_secs_f64();
+        notice(&format!(
+            "rank {} has not reached rank 0 at {addresses} for {waited:.0} s: {}",
+            place.rank, shut.why
+        ));
+        wait *= 2;
+    }
 }
 
 impl Post {
@@ -115,10 +149,11 @@ impl Post {
         settings: Settings,
         deadline: Instant,
         wanted: &mut Wanted<'_>,
+        notice: &mut Notice<'_>,
     ) -> Result<Self, Absence> {
         let fault = |error: std::io::Error| Absence::here(place.rank, &format!("cannot wait: {error}"));
-        let mut socket = greet(place, settings.pace.lanes, deadline, wanted)?;
-        let poll = Poll::new().map_err(fault)?;
+        let mut socket = greet(place, settings.pace.lanes, deadline, wanted, notice)?;
+        let poll = Watcher::new().map_err(fault)?;
         socket.watch(poll.registry(), COORDINATOR).map_err(fault)?;
         let waker = Arc::new(Waker::new(poll.registry(), TOLD).map_err(fault)?);
         let mut pulse = Pulse::new(settings.patience, Duration::ZERO);
@@ -142,7 +177,7 @@ impl Post {
         let listeners = meeting::listen(place, settings.pace.lanes)?;
         let patience_ms = patience.as_millis() as u64;
         self.line.say(&Up::Again { listens: listeners.listens.clone(), patience_ms });
-        match self.gather(place, settings, None, wanted)? {
+        match self.gather(place, settings, None, (wanted, &mut |_| {}))? {
             Some(meet) => Ok((meet, listeners)),
             None => Err(Absence::here(place.rank, "was cut off by the coordinator")),
         }
@@ -155,7 +190,7 @@ impl Post {
         place: &Place,
         settings: Settings,
         deadline: Option<Instant>,
-        wanted: &mut Wanted<'_>,
+        (wanted, notice): (&mut Wanted<'_>, &mut Notice<'_>),
     ) -> Result<Option<Meet>, Absence> {
         let (lanes, first) = (settings.pace.lanes, deadline.is_some());
         let past = |more: Duration| deadline.is_some_and(|deadline| Instant::now() > deadline + more);
@@ -189,6 +224,14 @@ impl Post {
                 Some(Down::Dismissed { why }) => return Err(fault(why)),
                 Some(Down::Leave) => return Err(lost("left before all had come".to_owned())),
                 Some(Down::Begun) => begun = true,
+                Some(Down::Missing { ranks }) => {
+                    let waited = began.elapsed().as_secs_f64();
+                    notice(&format!(
+                        "rank {} waits for {} ({waited:.0} s so far)",
+                        place.rank,
+                        named(&ranks)
+                    ));
+                }
                 // What is still said of an epoch that is over.
                 Some(Down::Alive | Down::Roll { .. } | Down::Verdict { .. } | Down::Waiting { .. }) => {}
                 None => {
@@ -259,7 +302,7 @@ impl Post {
             heard = true;
             match message {
                 Down::Roll { call } => {
-                    self.line.say(&Up::Here { call, progress: Progress { begun: 0, over: 0 } });
+                    self.line.say(&Up::Here { call, progress: Progress::default(), hears: Vec::new() });
                 }
                 Down::Verdict { blame, trouble } => {
                     self.verdict = Some(blame);
@@ -267,7 +310,11 @@ impl Post {
                 }
                 Down::Leave => return Err(lost("left before all had met".to_owned())),
                 Down::Dismissed { why } => return Err(Absence::here(place.rank, &why)),
-                Down::Alive | Down::Meet { .. } | Down::Begun | Down::Waiting { .. } => {}
+                Down::Alive
+                | Down::Meet { .. }
+                | Down::Begun
+                | Down::Missing { .. }
+                | Down::Waiting { .. } => {}
             }
         }
         let silence = self.silence(heard).map(|trouble| trouble.what);
@@ -413,6 +460,7 @@ impl Keeper {
                     }
                 }
             }
+            member.hears(self.gauge.hears());
             let mut lost = self.post.line.read().err().map(|how| Trouble::closed(&how));
             loop {
                 match self.post.line.message::<Down>() {

@@ -3,6 +3,7 @@
 use mio::{Registry, Token, Waker};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::{Mutex, PoisonError};
 
 /// Wakes a thread that has been told something; costs next to nothing where the thread is awake.
 #[derive(Debug)]
@@ -13,13 +14,16 @@ pub(crate) struct Bell {
     asleep: AtomicBool,
     /// Whether the thread hears nobody, of two or more: this member is cut off.
     cut_off: AtomicBool,
+    /// Peers from which something has come of late.
+    hears: Mutex<Vec<u32>>,
 }
 
 impl Bell {
     /// A bell of the thread that waits on the registry's poll, which tells of it under `token`.
     pub(super) fn new(registry: &Registry, token: Token) -> io::Result<Self> {
         let off = || AtomicBool::new(false);
-        Ok(Self { waker: Waker::new(registry, token)?, rung: off(), asleep: off(), cut_off: off() })
+        let (rung, asleep, cut_off, hears) = (off(), off(), off(), Mutex::default());
+        Ok(Self { waker: Waker::new(registry, token)?, rung, asleep, cut_off, hears })
     }
 
     /// The thread sees what it was told before this, soon: it is woken where it sleeps.
@@ -40,6 +44,15 @@ impl Bell {
 
     pub(super) fn set_cut_off(&self, cut_off: bool) {
         self.cut_off.store(cut_off, Ordering::Relaxed);
+    }
+
+    /// Peers from which something has come of late.
+    pub(crate) fn hears(&self) -> Vec<u32> {
+        self.hears.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn set_hears(&self, peers: Vec<u32>) {
+        *self.hears.lock().unwrap_or_else(PoisonError::into_inner) = peers;
     }
 
     /// Whether it was rung, and nobody has looked since.

@@ -6,16 +6,17 @@
 
 use crate::fault::Broken;
 use crate::machine::Machine;
+use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::time::Duration;
 
 /// Most bytes that a cable holds on their way in one direction.
 const CAPACITY: usize = 1 << 16;
 
-/// How often bytes of a cable may move in a turn, about.
+/// How often bytes of a cable may move in a turn, each way.
 const MOVES: usize = 4;
 
 /// How much time a turn takes.
@@ -78,6 +79,9 @@ impl Cable {
     }
 }
 
+/// Bytes that may move: which cable's, from which of its ends, and whether they are written or read.
+type Move = (usize, usize, bool);
+
 /// What can happen to bytes that are on their way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mishap {
@@ -128,6 +132,8 @@ fn insert(bytes: &mut VecDeque<u8>, at: usize, more: Vec<u8>) {
 pub struct Memory<M> {
     machines: Vec<M>,
     cables: Vec<Cable>,
+    /// Cables by their ends; nothing, where cables were added or taken away since.
+    ends: Option<BTreeMap<End, Vec<usize>>>,
     paces: Vec<Pace>,
     turns: u64,
     random: ChaCha8Rng,
@@ -143,7 +149,7 @@ impl<M: Machine> Memory<M> {
     pub fn new(machines: Vec<M>, cables: &[[End; 2]], seed: u64, piece: usize) -> Self {
         let cables = cables.iter().map(|&ends| Cable::new(ends)).collect();
         let (paces, random) = (vec![Pace::OneOf(1); machines.len()], ChaCha8Rng::seed_from_u64(seed));
-        Self { machines, cables, paces, turns: 0, random, piece: piece.max(1) }
+        Self { machines, cables, ends: None, paces, turns: 0, random, piece: piece.max(1) }
     }
 
     /// Joins machines of one kind pairwise: each knows the others by their places.
@@ -156,11 +162,13 @@ impl<M: Machine> Memory<M> {
 
     /// One more cable.
     pub fn join(&mut self, ends: [End; 2]) {
+        self.ends = None;
         self.cables.push(Cable::new(ends));
     }
 
     /// Takes away all cables of a machine, with the bytes that are on their way. Whom they led to.
     pub fn cut(&mut self, machine: usize) -> Vec<End> {
+        self.ends = None;
         let gone = self.cables.extract_if(.., |cable| cable.ends.iter().any(|end| end.0 == machine));
         gone.flat_map(|cable| cable.ends).filter(|end| end.0 != machine).collect()
     }
@@ -174,14 +182,32 @@ impl<M: Machine> Memory<M> {
 
     /// Ends a cable at one end: what was sent from there arrives, and then the other end is told.
     pub fn hang_up(&mut self, end: End) {
-        for cable in &mut self.cables {
-            if let Some(side) = cable.ends.iter().position(|each| *each == end) {
-                cable.pipes[side].ended = true;
-                // Nobody reads what is still to come.
-                cable.pipes[1 - side].bytes.clear();
-                cable.pipes[1 - side].cut = true;
-            }
+        for (cable, side) in self.at(end) {
+            cable.pipes[side].ended = true;
+            // Nobody reads what is still to come.
+            cable.pipes[1 - side].bytes.clear();
+            cable.pipes[1 - side].cut = true;
         }
+    }
+
+    /// The cables that an end is one of, and which.
+    fn at(&mut self, end: End) -> impl Iterator<Item = (&mut Cable, usize)> {
+        let ends = self.ends.get_or_insert_with(|| {
+            let mut ends: BTreeMap<End, Vec<usize>> = BTreeMap::new();
+            for (number, cable) in self.cables.iter().enumerate() {
+                cable.ends.iter().for_each(|&end| ends.entry(end).or_default().push(number));
+            }
+            ends
+        });
+        let numbers = ends.get(&end).map_or(&[][..], Vec::as_slice);
+        let mut cables = self.cables.iter_mut();
+        let mut next = 0;
+        numbers.iter().filter_map(move |&number| {
+            let cable = cables.nth(number - next)?;
+            next = number + 1;
+            let side = cable.ends.iter().position(|each| *each == end)?;
+            Some((cable, side))
+        })
     }
 
     /// Resets a cable: some of the bytes that are on their way, or all of them, never arrive, and both ends are told.
@@ -195,10 +221,8 @@ impl<M: Machine> Memory<M> {
 
     /// Whether nothing goes through from an end of a cable, from now on: bytes wait there until that is over.
     pub fn block(&mut self, from: End, blocked: bool) {
-        for cable in &mut self.cables {
-            if let Some(side) = cable.ends.iter().position(|each| *each == from) {
-                cable.pipes[side].cut = blocked;
-            }
+        for (cable, side) in self.at(from) {
+            cable.pipes[side].cut = blocked;
         }
     }
 
@@ -282,25 +306,37 @@ impl<M: Machine> Memory<M> {
     /// # Errors
     /// Where a machine cannot believe what it got.
     pub fn step(&mut self) -> Result<bool, Disbelief> {
-        let mut able = Vec::new();
-        for (number, cable) in self.cables.iter().enumerate() {
-            for side in 0..2 {
-                let (from, to) = (cable.ends[side], cable.ends[1 - side]);
-                let pipe = &cable.pipes[side];
-                let room = pipe.bytes.len() < CAPACITY && !pipe.ended;
-                if room && self.runs(from.0) && self.machines[from.0].waiting(from.1) > 0 {
-                    able.push((number, side, true));
-                }
-                let some = !pipe.bytes.is_empty() && !pipe.cut;
-                if some && self.runs(to.0) && self.machines[to.0].reads(to.1) {
-                    able.push((number, side, false));
-                }
-            }
-        }
+        let able = self.able(0..self.cables.len());
         if able.is_empty() {
             return Ok(false);
         }
-        let (number, side, write) = able[self.random.random_range(0..able.len())];
+        let chosen = able[self.random.random_range(0..able.len())];
+        self.go(chosen)?;
+        Ok(true)
+    }
+
+    /// What can move now on cables.
+    fn able(&self, cables: impl Iterator<Item = usize>) -> Vec<Move> {
+        let all = cables
+            .flat_map(|cable| [(cable, 0, true), (cable, 0, false), (cable, 1, true), (cable, 1, false)]);
+        all.filter(|&each| self.can(each)).collect()
+    }
+
+    /// Whether bytes can move.
+    fn can(&self, (number, side, write): Move) -> bool {
+        let cable = &self.cables[number];
+        let (from, to, pipe) = (cable.ends[side], cable.ends[1 - side], &cable.pipes[side]);
+        if write {
+            let room = pipe.bytes.len() < CAPACITY && !pipe.ended;
+            room && self.runs(from.0) && self.machines[from.0].waiting(from.1) > 0
+        } else {
+            let some = !pipe.bytes.is_empty() && !pipe.cut;
+            some && self.runs(to.0) && self.machines[to.0].reads(to.1)
+        }
+    }
+
+    /// Moves some bytes that can move.
+    fn go(&mut self, (number, side, write): Move) -> Result<(), Disbelief> {
         let most = self.random.random_range(1..=self.piece);
         let cable = &mut self.cables[number];
         let (from, to) = (cable.ends[side], cable.ends[1 - side]);
@@ -319,7 +355,7 @@ impl<M: Machine> Memory<M> {
                 pipe.push(&slice[..slice.len().min(room)]);
             }
             machine.sent(from.1, pipe.written() - before);
-            return Ok(true);
+            return Ok(());
         }
         let machine = &mut self.machines[to.0];
         let disbelief = |broken| (to.0, to.1, broken);
@@ -331,7 +367,7 @@ impl<M: Machine> Memory<M> {
             let bytes = pipe.pull(most);
             machine.received(to.1, &bytes).map_err(disbelief)?;
         }
-        Ok(true)
+        Ok(())
     }
 
     /// Moves bytes until none are left to be moved.
@@ -343,19 +379,26 @@ impl<M: Machine> Memory<M> {
         Ok(())
     }
 
-    /// Lets the time of one turn pass, in which some bytes move. What happened to machines, which go on.
+    /// Lets the time of one turn pass, in which some bytes move: on cables that have some when the turn begins, in an order that
+    /// is drawn. What happened to machines, which go on.
     pub fn turn(&mut self) -> Vec<Event> {
         self.turns += 1;
         let mut events = Vec::new();
-        for _ in 0..MOVES * self.cables.len() {
-            match self.step() {
-                Ok(true) => {}
-                Ok(false) => break,
-                Err((place, peer, broken)) => {
+        let mut able = self.able(0..self.cables.len());
+        let active: BTreeSet<usize> = able.iter().map(|&(cable, ..)| cable).collect();
+        for _ in 0..MOVES {
+            able.shuffle(&mut self.random);
+            for &each in &able {
+                // What moved before may have changed that.
+                if !self.can(each) {
+                    continue;
+                }
+                if let Err((place, peer, broken)) = self.go(each) {
                     self.hang_up((place, peer));
                     events.push(Event::Disbelieved((place, peer, broken)));
                 }
             }
+            able = self.able(active.iter().copied());
         }
         let mut told = Vec::new();
         for cable in &self.cables {
@@ -369,7 +412,11 @@ impl<M: Machine> Memory<M> {
         events.extend(told.iter().map(|&end| Event::Ended(end)));
         // Whoever knows that the other end is gone hears nothing more of it.
         told.into_iter().for_each(|end| self.hang_up(end));
+        let before = self.cables.len();
         self.cables.retain(|cable| !cable.pipes.iter().all(|pipe| pipe.ended && pipe.cut));
+        if self.cables.len() < before {
+            self.ends = None;
+        }
         events
     }
 }

@@ -4,10 +4,11 @@ use super::bell::Bell;
 use super::parting::{Parting, ended};
 use super::{Connection, Halt, Intake};
 use crate::fault::{Kind, Trouble};
+use crate::forks::Watcher;
 use crate::machine::Machine;
 use crate::memory::Region;
 use crate::pulse::{Patience, Pulse};
-use mio::{Events, Poll, Registry, Token};
+use mio::{Events, Registry, Token};
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::sync::Arc;
@@ -31,7 +32,7 @@ const COMMANDS: Token = Token(usize::MAX);
 /// A thread's connections, by peer. The thread works in turns: it [waits](Wires::wait), looks what it was told, and
 /// [works](Wires::work).
 pub(crate) struct Wires {
-    poll: Poll,
+    poll: Watcher,
     events: Events,
     bell: Arc<Bell>,
     connections: BTreeMap<u32, Connection>,
@@ -81,7 +82,7 @@ impl<M: Machine> Intake for Reception<'_, M> {
 impl Wires {
     /// No connections yet, and what wakes the thread that waits for them.
     pub(crate) fn new(patience: Patience) -> io::Result<(Self, Arc<Bell>)> {
-        let poll = Poll::new()?;
+        let poll = Watcher::new()?;
         let bell = Arc::new(Bell::new(poll.registry(), COMMANDS)?);
         let wires = Self {
             poll,
@@ -273,6 +274,7 @@ impl Wires {
         if look.cut_off {
             self.bell.set_cut_off(true);
         }
+        self.bell.set_hears(look.hears);
         look.lost.iter().for_each(|&(peer, _)| self.remove(peer));
         lost.extend(look.lost);
     }

@@ -1,0 +1,165 @@
+//! What a member makes of trouble: it tells the coordinator, and decides for itself where there is none, or it does not answer.
+
+use crate::fault::{Blame, Kind, Trouble};
+use crate::pulse::Patience;
+use std::time::Duration;
+
+/// What a member does about trouble.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Act {
+    /// Tell the coordinator that something is wrong with a peer.
+    Report(u32, Trouble),
+    /// Tell the coordinator that an operation takes too long.
+    Late(u64, Duration),
+    /// Give up what is under way: who is at fault, and what happened.
+    Abort(Blame, Trouble),
+}
+
+/// One member's rules. No lanes, clocks or threads: times count from any one moment.
+#[derive(Clone, Debug)]
+pub struct Judge {
+    us: u32,
+    /// Whether there is a coordinator that decides.
+    court: bool,
+    deadline: Duration,
+    patience: Patience,
+    /// What the coordinator has been told first, and when: it has to decide.
+    reported: Option<(Duration, Blame, Trouble)>,
+    /// The oldest operation under way, and since when it is that: one behind the other has its time.
+    oldest: (Option<u64>, Duration),
+    decided: bool,
+}
+
+impl Judge {
+    /// Of a member that goes by this name, with or without a coordinator. An operation may take as long as `deadline`.
+    pub const fn new(us: u32, court: bool, deadline: Duration, patience: Patience) -> Self {
+        let oldest = (None, Duration::ZERO);
+        Self { us, court, deadline, patience, reported: None, oldest, decided: false }
+    }
+
+    /// Whether it is decided who is at fault: the first decision counts.
+    pub const fn decided(&self) -> bool {
+        self.decided
+    }
+
+    /// Decides for itself from now on.
+    pub const fn alone(&mut self) {
+        self.court = false;
+    }
+
+    /// Something is wrong with a peer, by its name. `cut_off` is whether this member hears nobody, of two or more.
+    pub fn trouble(&mut self, peer: u32, trouble: Trouble, cut_off: bool, now: Duration) -> Option<Act> {
+        let blame = match trouble.kind {
+            Kind::Silent | Kind::Corrupt => Blame::link(self.us, peer),
+            Kind::Changed => Blame::Rank(self.us),
+            _ => Blame::Rank(peer),
+        };
+        if !self.court {
+            return self.decide(blame, trouble, cut_off);
+        }
+        self.reported.get_or_insert_with(|| (now, blame, trouble.clone()));
+        Some(Act::Report(peer, trouble))
+    }
+
+    /// The coordinator has decided, or is lost; or this member itself cannot go on.
+    pub fn verdict(&mut self, blame: Blame, trouble: Trouble, cut_off: bool) -> Option<Act> {
+        self.decide(blame, trouble, cut_off)
+    }
+
+    /// Time has passed: whether something takes too long. `oldest` is the first operation under way.
+    pub fn look(&mut self, oldest: Option<u64>, cut_off: bool, now: Duration) -> Option<Act> {
+        if self.decided {
+            return None;
+        }
+        if let Some((since, blame, trouble)) = &self.reported {
+            // The coordinator itself would have been found silent by now.
+            let overdue = now.saturating_sub(*since) > 2 * self.patience.silence;
+            let (blame, trouble) = (*blame, trouble.clone());
+            return if overdue { self.decide(blame, trouble, cut_off) } else { None };
+        }
+        if self.oldest.0 != oldest {
+            self.oldest = (oldest, now);
+        }
+        let elapsed = now.saturating_sub(self.oldest.1);
+        let sequence = oldest.filter(|_| elapsed > self.deadline)?;
+        let trouble = Trouble::deadline(elapsed);
+        if !self.court {
+            return self.decide(Blame::Nobody, trouble, cut_off);
+        }
+        self.reported = Some((now, Blame::Nobody, trouble));
+        Some(Act::Late(sequence, elapsed))
+    }
+
+    fn decide(&mut self, blame: Blame, trouble: Trouble, cut_off: bool) -> Option<Act> {
+        if std::mem::replace(&mut self.decided, true) {
+            return None;
+        }
+        self.reported = None;
+        // Whoever hears nobody else has no reason to say that it is their fault.
+        let guess = !self.court || blame == Blame::Coordinator;
+        Some(match guess && cut_off && trouble.kind == Kind::Silent {
+            true => Act::Abort(Blame::Rank(self.us), Trouble::cut_off()),
+            false => Act::Abort(blame, trouble),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn s(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn judge(court: bool) -> Judge {
+        Judge::new(2, court, s(10), Patience::default())
+    }
+
+    fn silent() -> Trouble {
+        Trouble::silent(s(2))
+    }
+
+    #[test]
+    fn the_coordinator_decides_and_the_first_decision_counts() {
+        let mut judge = judge(true);
+        assert_eq!(judge.trouble(1, silent(), true, s(1)), Some(Act::Report(1, silent())));
+        assert_eq!(judge.look(Some(1), true, s(2)), None);
+        let verdict = judge.verdict(Blame::link(0, 3), silent(), true);
+        assert_eq!(verdict, Some(Act::Abort(Blame::Link(0, 3), silent())), "it knows more");
+        assert_eq!(judge.verdict(Blame::Rank(1), silent(), false), None);
+        assert!(judge.decided() && judge.look(Some(1), true, s(99)).is_none());
+    }
+
+    #[test]
+    fn without_an_answer_a_member_decides_for_itself() {
+        let mut judge = judge(true);
+        judge.trouble(1, silent(), false, s(1));
+        judge.trouble(3, Trouble::left(), false, s(2));
+        assert_eq!(judge.look(None, false, s(4)), None);
+        assert_eq!(judge.look(None, false, s(5)), Some(Act::Abort(Blame::Link(1, 2), silent())));
+    }
+
+    #[test]
+    fn whoever_hears_nobody_blames_itself() {
+        let cut_off = Some(Act::Abort(Blame::Rank(2), Trouble::cut_off()));
+        assert_eq!(judge(true).verdict(Blame::Coordinator, silent(), true), cut_off);
+        assert_eq!(judge(false).trouble(1, silent(), true, s(1)), cut_off);
+        let closed = Trouble::closed("end of file");
+        let lost = Some(Act::Abort(Blame::Coordinator, closed.clone()));
+        assert_eq!(judge(true).verdict(Blame::Coordinator, closed, true), lost);
+    }
+
+    #[test]
+    fn operations_one_behind_the_other_have_their_time_each() {
+        let mut judge = judge(true);
+        for (sequence, now) in [(1, 0), (1, 9), (2, 11), (2, 20)] {
+            assert_eq!(judge.look(Some(sequence), false, s(now)), None);
+        }
+        assert_eq!(judge.look(Some(2), false, s(22)), Some(Act::Late(2, s(11))));
+        assert_eq!(judge.look(Some(2), false, s(23)), None, "it is told once");
+        judge.alone();
+        let overdue = judge.look(Some(2), false, s(30));
+        assert!(matches!(overdue, Some(Act::Abort(Blame::Nobody, _))), "{overdue:?}");
+    }
+}
