@@ -200,15 +200,28 @@ impl fmt::Debug for Buffer {
 #[derive(Debug, Default)]
 pub struct Pool {
     /// By capacity in bytes, a power of two.
-    unused: std::collections::BTreeMap<usize, Vec<Buffer>>,
+    unused: std::collections::BTreeMap<usize, Shelf>,
     held: usize,
+}
+
+/// Buffers of one capacity, and the fewest that there have been since the pool was trimmed.
+#[derive(Debug, Default)]
+struct Shelf {
+    buffers: Vec<Buffer>,
+    fewest: usize,
 }
 
 impl Pool {
     /// A buffer of `length` bytes; what is in it is of no meaning.
     pub fn take(&mut self, length: usize) -> Buffer {
         let capacity = Self::capacity(length);
-        match self.unused.get_mut(&capacity).and_then(Vec::pop) {
+        let shelf = self.unused.get_mut(&capacity);
+        let found = shelf.and_then(|shelf| {
+            let buffer = shelf.buffers.pop();
+            shelf.fewest = shelf.fewest.min(shelf.buffers.len());
+            buffer
+        });
+        match found {
             Some(mut buffer) => {
                 self.held -= capacity;
                 buffer.length = length;
@@ -232,11 +245,21 @@ impl Pool {
         *self = Self::default();
     }
 
+    /// Lets go of buffers that nobody has needed since this was called last.
+    pub fn trim(&mut self) {
+        for (capacity, shelf) in &mut self.unused {
+            shelf.buffers.truncate(shelf.buffers.len() - shelf.fewest);
+            self.held -= capacity * shelf.fewest;
+            shelf.fewest = shelf.buffers.len();
+        }
+        self.unused.retain(|_, shelf| !shelf.buffers.is_empty());
+    }
+
     /// Takes a buffer back.
     pub fn give(&mut self, buffer: Buffer) {
         let capacity = buffer.lines.len() * 64;
         self.held += capacity;
-        self.unused.entry(capacity).or_default().push(buffer);
+        self.unused.entry(capacity).or_default().buffers.push(buffer);
     }
 
     /// Bytes that wait to be used again.
@@ -273,6 +296,22 @@ mod tests {
         assert_eq!(pool.take(0).region().len(), 0);
         pool.give(again);
         pool.clear();
+        assert_eq!(pool.held(), 0);
+    }
+
+    #[test]
+    fn what_nobody_has_needed_for_two_looks_is_let_go_of() {
+        let mut pool = Pool::default();
+        let buffers: Vec<Buffer> = (0..4).map(|_| pool.take(1000)).collect();
+        buffers.into_iter().for_each(|buffer| pool.give(buffer));
+        pool.trim();
+        // All four were in use since the pool was made.
+        assert_eq!(pool.held(), 4 * 1024);
+        let two = [pool.take(1000), pool.take(1000)];
+        two.into_iter().for_each(|buffer| pool.give(buffer));
+        pool.trim();
+        assert_eq!(pool.held(), 2 * 1024);
+        pool.trim();
         assert_eq!(pool.held(), 0);
     }
 

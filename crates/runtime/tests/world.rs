@@ -273,7 +273,7 @@ impl Rank {
         loop {
             let progress = Progress { begun: self.begun, over: self.over };
             match self.line.decoder.message::<Down>() {
-                Ok(Some(message)) => self.member.heard(message, progress, now),
+                Ok(Some(message)) => self.member.heard(message, |_| progress, now),
                 Ok(None) => break,
                 Err(what) => {
                     self.member.lost(Trouble { kind: Kind::Corrupt, what });

@@ -520,6 +520,7 @@ impl Shard {
                     Kind::Heartbeat | Kind::Leave => (0, Landing::Nothing),
                     Kind::Begin => (NOTICE, Landing::Aside(self.pool.take(NOTICE))),
                     Kind::Message(verb) => landing(job, worker, verb, header, &mut self.pool)?,
+                    _ => return Err(Broken::Unknown(header)),
                 };
                 seat.link.land(length, landing);
                 Ok(())
@@ -540,7 +541,7 @@ impl Shard {
                     self.asked(connection, number, worker, verb, header, landing);
                     Ok(())
                 }
-                (Kind::Heartbeat | Kind::Begin, _) => Ok(()),
+                _ => Ok(()),
             },
         }
     }
@@ -555,7 +556,6 @@ impl Shard {
             Event::Header(header) => {
                 let (length, landing) = match header.kind {
                     Kind::Heartbeat | Kind::Leave => (0, Landing::Nothing),
-                    Kind::Begin => return Err(Broken::Unknown(header)),
                     Kind::Message(count) => {
                         let slot = job.slots.get(&header.chunk).ok_or(Broken::Unknown(header))?;
                         let given = count == GIVEN && slot.version() == 0;
@@ -568,6 +568,7 @@ impl Shard {
                         }
                         (slot.bytes(), Landing::Aside(self.pool.take(slot.bytes())))
                     }
+                    _ => return Err(Broken::Unknown(header)),
                 };
                 seat.link.land(length, landing);
                 Ok(())

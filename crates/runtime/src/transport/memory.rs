@@ -283,16 +283,12 @@ impl<M: Machine> Memory<M> {
     /// Where a machine cannot believe what it got.
     pub fn step(&mut self) -> Result<bool, Disbelief> {
         let mut able = Vec::new();
-        for (number, cable) in self.cables.iter().enumerate() {
+        for number in 0..self.cables.len() {
             for side in 0..2 {
-                let (from, to) = (cable.ends[side], cable.ends[1 - side]);
-                let pipe = &cable.pipes[side];
-                let room = pipe.bytes.len() < CAPACITY && !pipe.ended;
-                if room && self.runs(from.0) && self.machines[from.0].waiting(from.1) > 0 {
+                if self.writes(number, side) {
                     able.push((number, side, true));
                 }
-                let some = !pipe.bytes.is_empty() && !pipe.cut;
-                if some && self.runs(to.0) && self.machines[to.0].reads(to.1) {
+                if self.reads(number, side) {
                     able.push((number, side, false));
                 }
             }
@@ -301,6 +297,49 @@ impl<M: Machine> Memory<M> {
             return Ok(false);
         }
         let (number, side, write) = able[self.random.random_range(0..able.len())];
+        self.move_some(number, side, write)?;
+        Ok(true)
+    }
+
+    /// Moves some bytes of each cable, each way, that has some to move, in an order that the seed decides; whether there was
+    /// one. Among many machines that is much quicker than [`Memory::step`].
+    ///
+    /// # Errors
+    /// As [`Memory::step`].
+    pub fn sweep(&mut self) -> Result<bool, Disbelief> {
+        let mut moved = false;
+        let first = self.random.random_range(0..self.cables.len().max(1));
+        for number in 0..self.cables.len() {
+            let number = (first + number) % self.cables.len();
+            for side in 0..2 {
+                for write in [true, false] {
+                    let able = if write { self.writes(number, side) } else { self.reads(number, side) };
+                    if able {
+                        self.move_some(number, side, write)?;
+                        moved = true;
+                    }
+                }
+            }
+        }
+        Ok(moved)
+    }
+
+    /// Whether there is something to write to a side of a cable.
+    fn writes(&self, number: usize, side: usize) -> bool {
+        let (from, pipe) = (self.cables[number].ends[side], &self.cables[number].pipes[side]);
+        let room = pipe.bytes.len() < CAPACITY && !pipe.ended;
+        room && self.runs(from.0) && self.machines[from.0].waiting(from.1) > 0
+    }
+
+    /// Whether there is something to read of what was written to a side of a cable.
+    fn reads(&self, number: usize, side: usize) -> bool {
+        let (to, pipe) = (self.cables[number].ends[1 - side], &self.cables[number].pipes[side]);
+        let some = !pipe.bytes.is_empty() && !pipe.cut;
+        some && self.runs(to.0) && self.machines[to.0].reads(to.1)
+    }
+
+    /// Moves bytes from one side of a cable: from the machine, or to the other.
+    fn move_some(&mut self, number: usize, side: usize, write: bool) -> Result<(), Disbelief> {
         let most = self.random.random_range(1..=self.piece);
         let cable = &mut self.cables[number];
         let (from, to) = (cable.ends[side], cable.ends[1 - side]);
@@ -319,7 +358,7 @@ impl<M: Machine> Memory<M> {
                 pipe.push(&slice[..slice.len().min(room)]);
             }
             machine.sent(from.1, pipe.written() - before);
-            return Ok(true);
+            return Ok(());
         }
         let machine = &mut self.machines[to.0];
         let disbelief = |broken| (to.0, to.1, broken);
@@ -331,7 +370,7 @@ impl<M: Machine> Memory<M> {
             let bytes = pipe.pull(most);
             machine.received(to.1, &bytes).map_err(disbelief)?;
         }
-        Ok(true)
+        Ok(())
     }
 
     /// Moves bytes until none are left to be moved.
