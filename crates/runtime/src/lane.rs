@@ -20,6 +20,7 @@ mod early;
 mod group;
 pub mod transfers;
 
+use crate::extract::take_out;
 use crate::fault::Broken;
 use crate::link::{Event, Landing, Link, Owner};
 use crate::machine::Machine;
@@ -252,7 +253,7 @@ impl Lane {
         for &member in &group.absent {
             self.links[member as usize].urge(header, &id.to_le_bytes());
         }
-        for (numbered, _) in self.opened.extract_if(.., |_, opened| *opened == id) {
+        for (numbered, _) in take_out(&mut self.opened, |_, opened| *opened == id) {
             self.routes.insert(numbered, slot);
             group.absent.remove(&numbered.0);
         }
@@ -282,7 +283,7 @@ impl Lane {
                 matches!(header.kind, Kind::Message(_)) && routes.get(&(member, number)) == Some(&slot)
             });
         }
-        self.early.forget(keys, &mut self.pool);
+        self.early.forget(&keys, &mut self.pool);
         group.abort(&mut self.pool);
         let chunk = lost.map_or(0, |member| member + 1);
         let header = Header { kind: Kind::Close, epoch: self.epoch, sequence: slot << SEQUENCE_BITS, chunk };

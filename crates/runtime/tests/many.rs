@@ -102,6 +102,7 @@ fn exchange(group: &Group) {
 }
 
 /// One rank's process.
+#[expect(clippy::print_stdout, reason = "the time that it takes is what one wants to see")]
 fn rank(rank: u32, ranks: u32, port: u16) {
     let began = Instant::now();
     let mut here = place(rank, ranks, port);
@@ -165,6 +166,7 @@ fn one_rank() {
 }
 
 /// Runs as many ranks, and waits for all of them.
+#[expect(clippy::print_stdout, reason = "as above")]
 fn run(ranks: u32) {
     let began = Instant::now();
     let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();

@@ -67,8 +67,8 @@ impl UnderWay {
     fn over(&mut self) -> Vec<Arc<Held>> {
         let is_over = |held: &Arc<Held>| held.begun.pending().outcome().is_some();
         let mut over = Vec::new();
-        while let Some(first) = self.held.pop_front_if(|held| is_over(held)) {
-            over.push(first);
+        while self.held.front().is_some_and(is_over) {
+            over.extend(self.held.pop_front());
         }
         if self.held.len() >= self.many {
             let (more, left): (VecDeque<_>, VecDeque<_>) = self.held.drain(..).partition(is_over);

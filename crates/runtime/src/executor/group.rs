@@ -5,6 +5,7 @@ use super::pending::{Completion, Pending};
 use super::worker::{Command, Posted};
 use super::{Kept, Settings, lock};
 use crate::control::message::Progress;
+use crate::extract::take_out;
 use crate::fault::{Blame, Errand, Fault, Trouble};
 use crate::lane::transfers::{Label, Transfer};
 use crate::lane::{Job, MOST_GROUPS, Opening};
@@ -185,7 +186,7 @@ impl Shared {
 
     /// The same, also of what ended before others that had begun earlier, in all groups.
     pub(super) fn prune(&mut self) {
-        let over = self.under_way.extract_if(.., |_, each| each.completion.over());
+        let over = take_out(&mut self.under_way, |_, each| each.completion.over());
         for ((slot, _), _) in over {
             if let Some(standing) = self.groups.get(&slot) {
                 standing.circle.count.over.fetch_add(1, Ordering::Relaxed);
@@ -284,13 +285,11 @@ impl Crew {
         let gone = shared.under_way.range((slot, 0)..(slot + 1, 0)).find(|(_, each)| open(each));
         let gone = gone.map(|(&(_, sequence), each)| (sequence, each.operation));
         shared.consumed = shared.consumed.or(gone);
-        let operations: Vec<(u64, UnderWay)> = shared
-            .under_way
-            .extract_if((slot, 0)..(slot + 1, 0), |_, _| true)
-            .map(|((_, sequence), each)| (sequence, each))
-            .collect();
-        let transfers: Vec<Sent> =
-            shared.transfers.extract_if(.., |_, each| each.circle.id == id).map(|(_, each)| each).collect();
+        let operations = take_out(&mut shared.under_way, |&(of, _), _| of == slot).into_iter();
+        let operations: Vec<(u64, UnderWay)> =
+            operations.map(|((_, sequence), each)| (sequence, each)).collect();
+        let transfers = take_out(&mut shared.transfers, |_, each| each.circle.id == id);
+        let transfers: Vec<Sent> = transfers.into_iter().map(|(_, each)| each).collect();
         drop(shared);
         end(fault, operations, transfers);
         self.gauge.groups.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);

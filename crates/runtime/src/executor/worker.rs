@@ -3,6 +3,7 @@
 use super::group::{Circle, Stock};
 use super::pending::Completion;
 use crate::affinity;
+use crate::extract::take_out;
 use crate::fault::{Blame, Errand, Fault, Kind, Trouble};
 use crate::lane::transfers::{Delivery, Label, Transfer};
 use crate::lane::{Job, Lane, Opening, key};
@@ -266,7 +267,8 @@ impl Worker {
 
     /// Leaves a group. What another lane has ended stays.
     fn close(&mut self, slot: u32, lost: Option<u32>) {
-        for (key, completion) in self.completions.extract_if(key(slot, 0)..key(slot + 1, 0), |_, _| true) {
+        let keys = key(slot, 0)..key(slot + 1, 0);
+        for (key, completion) in take_out(&mut self.completions, |key, _| keys.contains(key)) {
             if !completion.seal() {
                 self.lane.forget(key);
             }

@@ -1,5 +1,6 @@
 //! What came in before anybody wanted it.
 
+use crate::extract::take_out;
 use crate::memory::{Buffer, Pool};
 use std::collections::BTreeMap;
 
@@ -49,10 +50,8 @@ impl Early {
     }
 
     /// Forgets the messages of operations with these keys. What is still coming in of them has no place then.
-    pub(super) fn forget(&mut self, keys: std::ops::Range<u64>, pool: &mut Pool) {
-        for (_, (length, buffer)) in
-            self.messages.extract_if((keys.start, 0, 0, 0)..(keys.end, 0, 0, 0), |_, _| true)
-        {
+    pub(super) fn forget(&mut self, keys: &std::ops::Range<u64>, pool: &mut Pool) {
+        for (_, (length, buffer)) in take_out(&mut self.messages, |(key, ..), _| keys.contains(key)) {
             self.bytes -= length;
             buffer.into_iter().for_each(|buffer| pool.give(buffer));
         }

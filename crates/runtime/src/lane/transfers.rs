@@ -8,6 +8,7 @@
 //! receiver says when they are kept no longer, and does not believe a sender that exceeds the bound. What exceeds it waits in
 //! the sender's own memory.
 
+use crate::extract::take_out;
 use crate::fault::Broken;
 use crate::link::{Landing, Link, Owner};
 use crate::memory::{Buffer, Pool, Region};
@@ -578,8 +579,8 @@ impl Transfers {
     pub(super) fn leave(&mut self, setting: &mut Setting<'_>, group: u64, here: BTreeSet<u32>) {
         self.awaited.retain(|label, _| label.group != group);
         // What was kept is kept no longer.
-        let offers =
-            self.offers.extract_if(.., |label, _| label.group == group).flat_map(|(_, offers)| offers);
+        let offers = take_out(&mut self.offers, |label, _| label.group == group);
+        let offers = offers.into_iter().flat_map(|(_, offers)| offers);
         let mut taken: Vec<(u32, usize)> = offers.map(|offer| (offer.peer, offer.kept())).collect();
         for from in 0..self.peers.len() as u32 {
             let peer = &mut self.peers[from as usize];
@@ -620,7 +621,7 @@ impl Transfers {
         }
         self.offers.retain(|_, offers| !offers.is_empty());
         let peer = &mut self.peers[from as usize];
-        for (_, coming) in peer.coming.extract_if(.., |_, coming| coming.label.group == group) {
+        for (_, coming) in take_out(&mut peer.coming, |_, coming| coming.label.group == group) {
             taken.extend(coming.awaited().then_some(coming.length as usize));
         }
         peer.offered.retain(|_, (of, _)| *of != group);
