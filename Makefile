@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUST := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: help setup demo test test-rust test-python test-random test-slow test-torch test-torch-suite test-torch-versions test-worlds bench bench-ddp bench-executor bench-flow bench-hub bench-machine bench-packet bench-runtime bench-sum bench-transports reference-packet experiments-astra2020 experiments-dlrm2020 experiments-hier2021 experiments-luo2020 lint wheel web schema transcripts clean
+.PHONY: help setup demo test test-rust test-python test-many test-random test-slow test-torch test-torch-suite test-torch-versions test-worlds bench bench-ddp bench-executor bench-flow bench-hub bench-machine bench-packet bench-runtime bench-sum bench-transports reference-packet experiments-astra2020 experiments-dlrm2020 experiments-hier2021 experiments-luo2020 lint wheel web schema transcripts clean
 .DEFAULT_GOAL := help
 
 help: ## list the commands
@@ -40,6 +40,9 @@ test-worlds: ## faults of jobs of 256 ranks in virtual time, which all other tes
 
 test-python: setup
 	$(BIN)/python -m pytest -q -m "not slow" -n auto --dist loadfile
+
+test-many: ## 128 processes that send to each other, or RANKS=64; a minute, and 2 GB of memory
+	RANKS=$(or $(RANKS),128) cargo test -p syncline-runtime --release --locked --test many -- --ignored --nocapture
 
 test-slow: setup ## experiments that take minutes
 	$(BIN)/python -m pytest -q -m slow

@@ -14,6 +14,7 @@ PLACES = {
     "crates/runtime/tests/executor.rs": ("Ranks", "threads, real sockets"),
     "crates/runtime/tests/world.rs": ("Ranks", "whole jobs in one thread and virtual time"),
     "crates/runtime/tests/lanes.rs": ("Ranks", "lanes without sockets"),
+    "crates/runtime/tests/transfers.rs": ("Ranks", "lanes without sockets"),
     "crates/runtime/tests/session.rs": ("Joining", "threads, real sockets"),
     "crates/runtime/tests/admission.rs": ("Joining", "handshakes without sockets"),
     "crates/runtime/src/handshake.rs": ("Joining", "handshakes without sockets"),

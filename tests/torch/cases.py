@@ -9,6 +9,7 @@ import sys
 import time
 import weakref
 from datetime import timedelta
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
@@ -348,6 +349,17 @@ def odd():
         same(columns[other].contiguous(), torch.full((2, 3), float(other)))
 
 
+def sockets():
+    """The sockets of this process."""
+    links = [each.readlink() for each in Path("/proc/self/fd").iterdir() if each.is_symlink()]
+    return {str(link) for link in links if "socket" in str(link)}
+
+
+def held():
+    """How many descriptors and threads this process has."""
+    return [len(list(Path(f"/proc/self/{what}").iterdir())) for what in ("fd", "task")]
+
+
 def secure():
     """With certificates, beside the key that comes through the store; a rank without is not let in."""
     folder = os.environ["CERTS"]
@@ -356,6 +368,18 @@ def secure():
     tensor = torch.full((1000,), float(rank))
     dist.all_reduce(tensor)
     same(tensor, torch.full((1000,), float(sum(range(world)))))
+    # Messages and groups have the same connections, and no others.
+    opened = sockets()
+    pair = dist.new_group([0, 1])
+    for group in (None, pair):
+        if rank == 0:
+            dist.send(torch.full((300_000,), 5.0), 1, group=group)
+        else:
+            dist.recv(tensor.resize_(300_000), 0, group=group)
+            same(tensor, torch.full((300_000,), 5.0))
+    tensor = torch.full((1000,), float(sum(range(world))))
+    dist.barrier(pair)
+    assert sockets() <= opened
     ranks = syncline.torch.join(tls=folder, shared_memory=False)
     assert set(ranks.transports.values()) == {"TLS"}
     ranks.all_reduce(tensor.numpy()).wait()
@@ -367,7 +391,12 @@ def groups():
     """Several groups at once, and a group that is made again."""
     rank, world = begin(pg_options=syncline.torch.Options(order=[2, 0, 1], in_order=True))
     assert dist.get_backend() == "syncline"
+    dist.barrier()
+    before = held()
     pairs = [dist.new_group([0, 1]), dist.new_group([1, 2]), dist.new_group([0, 1])]
+    dist.barrier()
+    # They run on what the first group has.
+    assert held() == before
     everybody = torch.ones(200_000)
     under_way = [dist.all_reduce(everybody, async_op=True)]
     for number, (members, group) in enumerate(zip(([0, 1], [1, 2], [0, 1]), pairs, strict=True)):
@@ -378,6 +407,11 @@ def groups():
             word = torch.tensor([rank])
             dist.broadcast(word, members[1], group=group)
             assert word.item() == members[1]
+            if rank == members[0]:
+                dist.send(word + number, members[1], group=group)
+            else:
+                assert dist.recv(word, group=group) == members[0]
+                assert word.item() == members[1] + number
     for work in under_way:
         work.wait()
     same(everybody, torch.full((200_000,), float(world)))
@@ -436,10 +470,12 @@ def late():
         lambda: dist.monitored_barrier(timeout=timedelta(seconds=1)),
         "Rank 1 failed to pass monitoredBarrier within 1.000 s",
     )
-    refused(lambda: dist.recv(torch.ones(4), 1), "rank 1 has not sent", "recv of 16 bytes from rank 1, tag 0")
+    waiting = dist.irecv(torch.ones(4), 1)
     work = dist.all_reduce(torch.ones(4), async_op=True)
     refused(lambda: work.wait(timedelta(seconds=0.2)), "all_reduce was not complete within its timeout of 0.200 s")
-    refused(work.wait, "rank 1 has not begun operation 2", "all_reduce of 4 f32 (sum), 16 bytes")
+    # Whichever is late first, it is rank 1 that is told, and everything ends.
+    refused(work.wait, "rank 1 has not", "all_reduce of 4 f32 (sum), 16 bytes")
+    refused(waiting.wait, "rank 1 has not", "recv of 16 bytes from rank 1, tag 0")
     assert 3 <= time.monotonic() - began < 20
     assert not work.is_success() and isinstance(work.exception(), SynclineError)
     os._exit(0)

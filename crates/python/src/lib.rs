@@ -54,7 +54,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<runtime::certificates::Certificates>()?;
     module.add_function(wrap_pyfunction!(runtime::certificates::certificate_date, module)?)?;
     module.add_function(wrap_pyfunction!(runtime::certificates::make_certificates, module)?)?;
-    module.add_class::<runtime::handshake::Handshake>()?;
     module.add_function(wrap_pyfunction!(runtime::forked, module)?)?;
     module.add_function(wrap_pyfunction!(runtime::completions::next_completion, module)?)?;
     module.add_function(wrap_pyfunction!(runtime::completions::stop_completions, module)?)?;

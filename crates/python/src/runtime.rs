@@ -2,14 +2,12 @@
 //!
 //! - [`certificates`]: how the other side is known;
 //! - [`completions`]: whoever is to be told that an operation is over;
-//! - [`handshake`]: for connections that Python makes itself;
 //! - [`hub`]: parameter hubs, and workers that join at them;
 //! - [`operations`]: what is under way, and whose memory that works on;
 //! - [`raised`]: signals that come while Rust waits.
 
 pub(crate) mod certificates;
 pub(crate) mod completions;
-pub(crate) mod handshake;
 pub(crate) mod hub;
 mod operations;
 mod raised;
@@ -29,6 +27,7 @@ use syncline_diagnostics::{Code, Diagnostic, Diagnostics};
 use syncline_plan::by_name;
 use syncline_plan::choice::{Network, Wiring};
 use syncline_runtime::executor::Settings;
+use syncline_runtime::executor::group::Group;
 use syncline_runtime::fault::Fault;
 use syncline_runtime::lane::Pace;
 use syncline_runtime::memory::Region;
@@ -204,10 +203,32 @@ fn read<'a, T: Deserialize<'a>>(text: &'a str) -> PyResult<T> {
     serde_json::from_str(text).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
+/// What runs operations: the session of a job, or a group of some of its ranks.
+enum Ranks {
+    Session(Session),
+    Group(Group),
+}
+
+impl Ranks {
+    fn group(&self) -> &Group {
+        match self {
+            Self::Session(session) => session,
+            Self::Group(group) => group,
+        }
+    }
+
+    fn session(&self) -> Option<&Session> {
+        match self {
+            Self::Session(session) => Some(session),
+            Self::Group(_) => None,
+        }
+    }
+}
+
 /// A group of ranks that run collectives together, as `syncline.runtime.Communicator` has it.
 #[pyclass(frozen, module = "syncline._core")]
 pub(crate) struct Communicator {
-    operations: Operations<Session>,
+    operations: Operations<Ranks>,
     rank: u32,
     ranks: Vec<u32>,
     epoch: u16,
@@ -217,7 +238,13 @@ pub(crate) struct Communicator {
 impl Communicator {
     fn new(session: Session, left_out: Vec<String>) -> Self {
         let (rank, ranks, epoch) = (session.book().member(), session.ranks().to_vec(), session.epoch());
-        Self { operations: Operations::new("communicator", session), rank, ranks, epoch, left_out }
+        let operations = Operations::new("communicator", Ranks::Session(session));
+        Self { operations, rank, ranks, epoch, left_out }
+    }
+
+    /// What the session says, where it is one that is open.
+    fn session<R>(&self, question: impl FnOnce(&Session) -> R) -> Option<R> {
+        self.operations.ask(|ranks| ranks.session().map(question)).flatten()
     }
 }
 
@@ -313,15 +340,20 @@ impl Communicator {
     fn renew(&self, py: Python<'_>, plans: &str, patience_s: f64) -> PyResult<Self> {
         let plans: Plans = read(plans)?;
         let raised = Raised::default();
-        let refused = self.operations.ask(|session| session.binds()).flatten();
-        if let Some(why) = refused {
+        let refused = self.operations.ask(|ranks| match ranks {
+            Ranks::Session(session) => session.binds(),
+            Ranks::Group(_) => Some("only a whole job begins a new epoch, and no group of it".to_owned()),
+        });
+        if let Some(why) = refused.flatten() {
             return Err(PyValueError::new_err(why));
         }
         let patience = seconds_or_none("wait_s", patience_s).map_err(|error| to_python(py, &error))?;
         // A plan that there is not, or an order without some ranks, ends nothing.
         let sane = detached(py, || plans.book(self.rank, &self.ranks, &mut Vec::new()).map(drop));
         sane?;
-        let session = self.operations.take().ok_or_else(|| self.operations.closed())?;
+        let Some(Ranks::Session(session)) = self.operations.take() else {
+            return Err(self.operations.closed());
+        };
         let renewed = detached(py, || {
             let mut left_out = Vec::new();
             let mut books = |seat: u32, ranks: &[u32]| {
@@ -356,7 +388,7 @@ impl Communicator {
 
     /// Ranks that wait for the next epoch.
     fn waiting(&self) -> Vec<u32> {
-        self.operations.ask(|session| session.waiting()).unwrap_or_default()
+        self.session(Session::waiting).unwrap_or_default()
     }
 
     /// This member's rank.
@@ -373,7 +405,7 @@ impl Communicator {
 
     /// What carries bytes to and from each other rank: words of all its lanes. Nothing once the communicator is closed.
     fn transports(&self) -> std::collections::BTreeMap<u32, String> {
-        let transports = self.operations.ask(|communicator| {
+        let transports = self.session(|communicator| {
             let named = |(rank, words): (u32, &String)| (!words.is_empty()).then(|| (rank, words.clone()));
             (0..).zip(communicator.transports()).filter_map(named).collect()
         });
@@ -382,7 +414,79 @@ impl Communicator {
 
     /// The CPU that each lane's thread has to itself; nothing where the system chooses, and once the communicator is closed.
     fn cpus(&self) -> Vec<usize> {
-        self.operations.ask(|communicator| communicator.cpus().to_vec()).unwrap_or_default()
+        self.session(|communicator| communicator.cpus().to_vec()).unwrap_or_default()
+    }
+
+    /// What is kept because nobody has needed it yet, in bytes: messages of plans that came early, the most that these have
+    /// been, and transfers that nobody has received. Nothing once the communicator is closed, and for a group.
+    fn kept(&self) -> (u64, u64, u64) {
+        let kept = self.session(|session| session.kept()).unwrap_or_default();
+        (kept.early, kept.most_early, kept.transfers)
+    }
+
+    /// Makes a group of some ranks, on the same threads and connections; all of them make it, with the same number, and nobody
+    /// is waited for. `plans` is which plans run what, as JSON.
+    fn group(
+        &self,
+        py: Python<'_>,
+        number: u64,
+        ranks: Vec<u32>,
+        plans: &str,
+        deadline_s: f64,
+    ) -> PyResult<Self> {
+        let plans: Plans = read(plans)?;
+        let world = ranks.len() as u32;
+        plans.sane(world)?;
+        let Some(place) = ranks.iter().position(|&rank| rank == self.rank) else {
+            return Err(PyValueError::new_err(format!("rank {} is not one of {ranks:?}", self.rank)));
+        };
+        let places: Vec<u32> = (0..world).collect();
+        let names =
+            ranks.iter().map(|&rank| self.ranks.get(rank as usize).copied().unwrap_or(rank)).collect();
+        let prepared = detached(py, || {
+            plans.check(world)?;
+            Ok((plans.book(place as u32, &places, &mut Vec::new())?, seconds("deadline_s", deadline_s)?))
+        });
+        let (book, deadline) = prepared?;
+        // The interpreter is not let go of meanwhile: others may wait for the same lock with it.
+        let made = self
+            .operations
+            .ask(|members| members.session().map(|session| session.group(number, ranks, book, deadline)));
+        let made = made.ok_or_else(|| self.operations.closed())?;
+        let made = made.ok_or_else(|| PyValueError::new_err("a group of a job makes no groups"))?;
+        let group = made.map_err(|diagnostics| to_python(py, &diagnostics))?;
+        let operations = Operations::new("group", Ranks::Group(group));
+        Ok(Self { operations, rank: place as u32, ranks: names, epoch: self.epoch, left_out: Vec::new() })
+    }
+
+    /// Sends memory, given as address and bytes, that `owner` keeps where it is, to a rank. `space` is 0 for applications.
+    fn send(
+        &self,
+        py: Python<'_>,
+        memory: (usize, usize),
+        to: u32,
+        space: u64,
+        tag: i64,
+        owner: Py<PyAny>,
+    ) -> PyResult<Pending> {
+        self.operations.begin(py, owner, |ranks| {
+            Ok(Begun::Transfer(ranks.group().send(region(memory), to, (space, tag))?))
+        })
+    }
+
+    /// Receives memory of a rank, or of any.
+    fn receive(
+        &self,
+        py: Python<'_>,
+        memory: (usize, usize),
+        source: Option<u32>,
+        space: u64,
+        tag: i64,
+        owner: Py<PyAny>,
+    ) -> PyResult<Pending> {
+        self.operations.begin(py, owner, |ranks| {
+            Ok(Begun::Transfer(ranks.group().receive(region(memory), source, (space, tag))?))
+        })
     }
 
     /// Begins an operation on memory, given as address and bytes, that `owner` keeps where it is. Nobody else may touch it
@@ -408,14 +512,14 @@ impl Communicator {
             (named::<CollectiveKind>(kind)?, named::<Element>(element)?, named::<Reduction>(reduction)?);
         let operation = Operation { kind, elements, element, reduction, root, association };
         self.operations.begin(py, owner, |communicator| {
-            let pending = communicator.begin(&operation, region(input), region(output), keep)?;
+            let pending = communicator.group().begin(&operation, region(input), region(output), keep)?;
             Ok(Begun::Collective(pending))
         })
     }
 
     /// Why nothing can begin any more, as an exception, if that is so.
     fn fault(&self, py: Python<'_>) -> Option<Py<PyAny>> {
-        let fault = self.operations.ask(|session| session.failed()).flatten();
+        let fault = self.operations.ask(|ranks| ranks.group().failed()).flatten();
         fault.map(|fault| error(py, &fault).into_value(py).into_any())
     }
 
@@ -491,9 +595,19 @@ impl Pending {
     /// How many workers had a part in what came from a hub, at least; nothing where nothing came from one.
     fn contributors(&self) -> Option<u16> {
         match &self.held.begun {
-            Begun::Collective(_) => None,
+            Begun::Collective(_) | Begun::Transfer(_) => None,
             Begun::Exchange(exchange) => exchange.contributors(),
         }
+    }
+
+    /// Which rank the other side of a transfer is, once it is over and has gone well.
+    fn source(&self) -> Option<u32> {
+        self.held.begun.pending().source()
+    }
+
+    /// Waits no longer for what is received, where nothing of it has come yet.
+    fn withdraw(&self) {
+        self.held.begun.pending().withdraw();
     }
 
     /// Waits until it is over, for so many seconds at most, and says whether it is. Raises what went wrong; Ctrl-C ends the

@@ -1,32 +1,31 @@
-//! Runs collectives on threads and sockets: a [`Communicator`] has one thread for each lane, and one that watches them.
+//! Runs collectives and transfers on threads and sockets: a [`Communicator`] has one thread for each lane, and one that watches
+//! them.
 //!
+//! - [`group`]: operations and transfers of all its members, or of some, over the same threads and connections;
 //! - `worker`: a lane's thread;
 //! - `monitor`: the thread that watches them;
 //! - [`pending`]: an operation under way.
 
+pub mod group;
 mod monitor;
 pub mod pending;
 mod worker;
 
-use crate::control::message::Progress;
-use crate::fault::{Blame, Fault, Trouble};
-use crate::lane::{Job, Lane, Pace};
-use crate::memory::Region;
+use crate::fault::{Blame, Trouble};
+use crate::lane::{Lane, Pace};
 use crate::operation::Operation;
 use crate::pulse::Patience;
 use crate::shape::Book;
 use crate::transport::Connection;
-use crate::transport::bell::Bell;
+pub(crate) use group::Gauge;
+use group::{Circle, Crew, Group, Shared};
 use monitor::Monitor;
-use pending::{Completion, Pending};
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::ops::Deref;
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use syncline_diagnostics::{Code, Diagnostic};
-use syncline_units::CollectiveKind;
 use worker::{Command, Report, Worker};
 
 /// How a communicator goes about its work.
@@ -47,24 +46,30 @@ impl Default for Settings {
     }
 }
 
-/// A group of ranks that run collectives together.
+/// The ranks of a job that run collectives together: the [group](Group) of all of them, and what its smaller groups run on.
 #[derive(Debug)]
 pub struct Communicator {
-    book: Arc<Book>,
+    group: Group,
     transports: Vec<String>,
     cpus: Vec<usize>,
     lanes: Lanes,
-    shared: Arc<Mutex<Shared>>,
-    gauge: Arc<Gauge>,
     monitor: Option<JoinHandle<()>>,
+}
+
+impl Deref for Communicator {
+    type Target = Group;
+
+    fn deref(&self) -> &Group {
+        &self.group
+    }
 }
 
 /// Whoever decides who is at fault, if that is not each rank for itself. Dropped when the communicator is.
 pub(crate) trait Court: Send {
     /// Something is wrong with a peer, by its name, as it seems from here.
     fn report(&self, peer: u32, trouble: Trouble);
-    /// An operation takes too long.
-    fn late(&self, sequence: u64, elapsed: Duration);
+    /// Something takes too long in a group (by its number, and its ranks' names): an operation, or number 0.
+    fn late(&self, group: (u64, Vec<u32>), sequence: u64, trouble: Trouble);
 }
 
 /// Where a court says what it has decided.
@@ -79,87 +84,15 @@ impl Verdicts {
     }
 }
 
-/// How far a communicator is.
-#[derive(Debug, Default)]
-pub(crate) struct Gauge {
-    begun: AtomicU64,
-    over: AtomicU64,
-    /// What lanes hear, and what their peers are called.
-    ears: OnceLock<(Vec<Arc<Bell>>, Arc<Book>)>,
-}
-
-impl Gauge {
-    /// Operations begun, and those that are over.
-    pub(crate) fn read(&self) -> Progress {
-        Progress { begun: self.begun.load(Ordering::Relaxed), over: self.over.load(Ordering::Relaxed) }
-    }
-
-    /// Ranks from which something has come of late, on some lane.
-    pub(crate) fn hears(&self) -> Vec<u32> {
-        let Some((bells, book)) = self.ears.get() else { return Vec::new() };
-        let heard: BTreeSet<u32> = bells.iter().flat_map(|bell| bell.hears()).collect();
-        heard.into_iter().map(|peer| book.name(peer)).collect()
-    }
-}
-
-/// A lane's thread.
-#[derive(Debug)]
-struct Handle {
-    commands: Sender<Command>,
-    bell: Arc<Bell>,
-    thread: Option<JoinHandle<()>>,
-}
-
-/// An operation that has begun.
-#[derive(Debug)]
-struct UnderWay {
-    completion: Arc<Completion>,
-    operation: Operation,
-    began: Instant,
-    input: Region,
-    output: Region,
-    /// Whether the input is gone if it fails.
-    consumes: bool,
-}
-
-impl UnderWay {
-    /// Whether another operation would read what this one writes, or write what it works on.
-    fn disturbs(&self, input: Region, output: Region) -> bool {
-        let clash = |a: Region, b: Region| !a.is_empty() && !b.is_empty() && a.overlaps(b);
-        clash(self.output, input) || clash(self.output, output) || clash(self.input, output)
-    }
-}
-
-/// What callers and the monitor share.
-#[derive(Debug, Default)]
-struct Shared {
-    newest: u64,
-    failed: Option<Arc<Fault>>,
-    /// The first operation that failed and whose input is gone.
-    consumed: Option<(u64, Operation)>,
-    under_way: BTreeMap<u64, UnderWay>,
-}
-
-impl Shared {
-    /// Forgets what is over. Lanes do not say when that is: whoever waits knows it already, and nobody else is in a hurry.
-    fn prune_first(&mut self, gauge: &Gauge) {
-        while let Some(first) = self.under_way.first_entry().filter(|first| first.get().completion.over()) {
-            first.remove();
-            gauge.over.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    /// The same, also of what ended before others that had begun earlier.
-    fn prune(&mut self, gauge: &Gauge) {
-        let before = self.under_way.len();
-        self.under_way.retain(|_, each| !each.completion.over());
-        gauge.over.fetch_add((before - self.under_way.len()) as u64, Ordering::Relaxed);
-    }
-}
-
-/// Whether a collective writes over its input where that is in place.
-const fn consumes(kind: CollectiveKind) -> bool {
-    !matches!(kind, CollectiveKind::Broadcast | CollectiveKind::AllGather)
+/// What a communicator has moved and keeps, over all lanes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Kept {
+    /// Bytes of plans' messages that came before this rank needed them, and the most that they have been.
+    pub early: u64,
+    /// See above.
+    pub most_early: u64,
+    /// Bytes of transfers that nobody has received yet.
+    pub transfers: u64,
 }
 
 fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
@@ -206,34 +139,35 @@ impl Communicator {
         let transports = describe(&connections);
         let (reports, listen) = channel();
         let (senders, receivers): (Vec<_>, Vec<_>) = connections.iter().map(|_| channel()).unzip();
+        let gauge = Arc::new(Gauge::default());
         // Threads that have begun end, too, where the next cannot.
-        let mut lanes = Lanes(Vec::new());
+        let mut lanes = Lanes { commands: Vec::new(), threads: Vec::new() };
         for (index, (connections, commands)) in (0u32..).zip(connections.into_iter().zip(receivers)) {
             let siblings = (0u32..).zip(&senders).filter(|(other, _)| *other != index);
             let siblings = siblings.map(|(_, sender): (u32, &Sender<Command>)| sender.clone()).collect();
             let lane = Lane::new(index, settings.pace, epoch, Arc::clone(&book));
-            let (worker, bell) =
-                Worker::new(lane, connections, settings.patience, commands, siblings, reports.clone())?;
+            let (worker, bell) = Worker::new(
+                lane,
+                connections,
+                settings.patience,
+                commands,
+                siblings,
+                (reports.clone(), gauge.lane()),
+            )?;
             let cpu = cpus.get(index as usize).copied();
             let thread = std::thread::Builder::new().name(format!("lane {index}"));
             let thread = thread.spawn(move || worker.run(cpu))?;
-            lanes.0.push(Handle { commands: senders[index as usize].clone(), bell, thread: Some(thread) });
+            lanes.commands.push((senders[index as usize].clone(), bell));
+            lanes.threads.push(thread);
         }
-        let shared = Arc::new(Mutex::new(Shared::default()));
-        let gauge = Arc::new(Gauge::default());
-        let bells = lanes.0.iter().map(|lane| Arc::clone(&lane.bell)).collect();
-        _ = gauge.ears.set((bells, Arc::clone(&book)));
-        let watched = lanes.0.iter().map(|lane| (lane.commands.clone(), Arc::clone(&lane.bell))).collect();
-        let court = court(Verdicts(reports), Arc::clone(&gauge))?;
-        let known = (Arc::clone(&book), settings);
-        let monitor = Monitor::new(known, watched, listen, (Arc::clone(&shared), Arc::clone(&gauge)), court);
+        let circle = Circle::whole(book, settings.deadline, gauge.whole());
+        gauge.listen(lanes.commands.iter().map(|(_, bell)| Arc::clone(bell)).collect(), &circle.book);
+        let crew = Arc::new(Crew::new(lanes.commands.clone(), settings, Arc::clone(&gauge), &circle));
+        let court = court(Verdicts(reports), gauge)?;
+        let monitor = Monitor::new(Arc::clone(&crew), Arc::clone(&circle), listen, court);
         let monitor = std::thread::Builder::new().name("monitor".to_owned()).spawn(|| monitor.run())?;
-        Ok(Self { book, transports, cpus, lanes, shared, gauge, monitor: Some(monitor) })
-    }
-
-    /// What is known about how collectives are run.
-    pub fn book(&self) -> &Book {
-        &self.book
+        let group = Group::new(crew, circle);
+        Ok(Self { group, transports, cpus, lanes, monitor: Some(monitor) })
     }
 
     /// What carries bytes to and from each member, for people: `shared memory`, `TCP`, and why it is no better. Lanes of one
@@ -247,120 +181,43 @@ impl Communicator {
         &self.cpus
     }
 
-    /// Why nothing can begin any more, if that is so.
-    pub fn failed(&self) -> Option<Arc<Fault>> {
-        lock(&self.shared).failed.clone()
+    /// What is kept because nobody has needed it yet.
+    pub fn kept(&self) -> Kept {
+        self.group.crew().gauge().kept()
     }
 
     /// The first operation that failed and whose input is gone, because it was not to be kept, or whose input would be if it
     /// failed now: its number, and what it is.
     pub fn consumed(&self) -> Option<(u64, Operation)> {
-        let shared = lock(&self.shared);
-        let mut open = shared.under_way.iter().filter(|(_, each)| each.consumes && !each.completion.over());
-        shared.consumed.or_else(|| open.next().map(|(&sequence, each)| (sequence, each.operation)))
+        lock(self.group.crew().shared()).gone()
     }
 
-    /// Begins an operation: the next of this communicator, which all its ranks must begin in the same order. `input` is what
-    /// this rank brings and `output` where its result goes, which may be the same memory; either is empty where there is
-    /// none. With `keep`, the input is as it was if the operation fails.
+    /// Makes a group of some members of the job, by their places in it; this member's is the book's place among them. `id` is
+    /// its number on all its members, which no other group has that they are in. Nobody is waited for: its operations begin
+    /// once all its members have made it. Its operations and transfers have its own deadline.
     ///
     /// # Errors
-    /// The operation is invalid, no plan offers it, a region has another length than it must have, or an operation
-    /// that is under way works on the same memory (both may read it). Nothing has begun then. Everything that happens later is the [`Pending`]'s outcome.
-    pub fn begin(
+    /// [`Code::BadValue`] where the members are not some of the job's, the number is taken, or there are too many groups.
+    pub fn group(
         &self,
-        operation: &Operation,
-        input: Region,
-        output: Region,
-        keep: bool,
-    ) -> syncline_diagnostics::Result<Pending> {
-        let shape = self.book.shape(operation)?;
-        self.check(operation, input, output)?;
-        let completion = Completion::new(self.lanes.0.len() as u32);
-        let pending = Pending::new(Arc::clone(&completion));
-        let mut shared = lock(&self.shared);
-        if let Some(fault) = &shared.failed {
-            let during = Some((shared.newest + 1, (*operation).into(), Duration::ZERO));
-            completion.end(Err(Arc::new(Fault { during, ..(**fault).clone() })));
-            return Ok(pending);
+        id: u64,
+        members: Vec<u32>,
+        book: Book,
+        deadline: Duration,
+    ) -> syncline_diagnostics::Result<Group> {
+        let whole = self.group.book();
+        let bad =
+            |what: &str| Diagnostic::error(Code::BadValue, what.to_owned()).found(format!("{members:?}"));
+        let own = members.get(book.member() as usize) == Some(&whole.member());
+        let within = members.iter().all(|&member| member < whole.ranks());
+        let mut once = members.clone();
+        once.sort_unstable();
+        once.dedup();
+        if !own || !within || once.len() != members.len() || book.members() as usize != members.len() {
+            return Err(bad("the ranks of a group are not some of the job's, each once").into());
         }
-        shared.prune_first(&self.gauge);
-        let mut others = shared.under_way.iter().filter(|(_, other)| !other.completion.over());
-        if let Some((number, other)) = others.find(|(_, other)| other.disturbs(input, output)) {
-            let message = format!(
-                "memory of {operation} (operation {}) is in use by {} (operation {number})",
-                shared.newest + 1,
-                other.operation
-            );
-            let help = format!("wait for operation {number} before this one begins");
-            return Err(Diagnostic::error(Code::BadValue, message).help(help).into());
-        }
-        shared.newest += 1;
-        let sequence = shared.newest;
-        self.gauge.begun.store(sequence, Ordering::Relaxed);
-        let under_way = UnderWay {
-            completion: Arc::clone(&completion),
-            operation: *operation,
-            began: Instant::now(),
-            input,
-            output,
-            consumes: !keep && consumes(operation.kind) && input.overlaps(output) && !input.is_empty(),
-        };
-        shared.under_way.insert(sequence, under_way);
-        let job = Arc::new(Job { sequence, shape, input, output, keep });
-        // The lock is kept: all lanes get all operations, in their order.
-        for lane in &self.lanes.0 {
-            if lane.commands.send(Command::Start(Arc::clone(&job), Arc::clone(&completion))).is_ok() {
-                lane.bell.ring();
-            }
-        }
-        Ok(pending)
-    }
-
-    /// That regions are as long as an operation needs them, and lie where they may.
-    fn check(
-        &self,
-        operation: &Operation,
-        input: Region,
-        output: Region,
-    ) -> syncline_diagnostics::Result<()> {
-        let (rank, whole) = (self.book.member(), operation.bytes() as usize);
-        let block = whole / self.book.ranks() as usize;
-        let root = rank == operation.root;
-        let (from, to) = match operation.kind {
-            _ if rank >= self.book.ranks() => (Some(0), Some(0)),
-            CollectiveKind::AllReduce | CollectiveKind::AllToAll => (Some(whole), Some(whole)),
-            CollectiveKind::ReduceScatter => (Some(whole), Some(block)),
-            CollectiveKind::AllGather => (Some(block), Some(whole)),
-            CollectiveKind::Broadcast => (root.then_some(whole), Some(whole)),
-            CollectiveKind::Reduce => (Some(whole), Some(if root { whole } else { 0 })),
-        };
-        for (name, region, length) in [("input", input, from), ("output", output, to)] {
-            if length.is_some_and(|length| region.len() != length) {
-                return Err(Diagnostic::error(
-                    Code::BadValue,
-                    format!("the {name} of {operation} has another length"),
-                )
-                .found(format!("{} bytes", region.len()))
-                .allowed(format!("{} bytes", length.unwrap_or(0)))
-                .into());
-            }
-        }
-        // A block may lie where it belongs in the whole; anything else would be overwritten before it is read.
-        let own = |whole: Region| whole.part(block * rank as usize..block * (rank as usize + 1));
-        let alike = match operation.kind {
-            _ if rank >= self.book.ranks() || input.is_empty() || output.is_empty() => true,
-            CollectiveKind::ReduceScatter => output.same(own(input)),
-            CollectiveKind::AllGather => input.same(own(output)),
-            _ => input.same(output),
-        };
-        if !alike && input.overlaps(output) {
-            let message = format!("input and output of {operation} overlap");
-            return Err(Diagnostic::error(Code::BadValue, message)
-                .allowed("the same memory, a rank's own block of it, or memory apart")
-                .into());
-        }
-        Ok(())
+        let names = members.iter().map(|&member| whole.name(member)).collect();
+        Group::made(self.group.crew(), id, members, book.called(names), deadline)
     }
 }
 
@@ -378,28 +235,31 @@ fn describe(connections: &[Vec<Option<Connection>>]) -> Vec<String> {
 
 /// The threads of lanes. They end when it is dropped, and say goodbye to peers.
 #[derive(Debug)]
-struct Lanes(Vec<Handle>);
+struct Lanes {
+    commands: Vec<group::Handle>,
+    threads: Vec<JoinHandle<()>>,
+}
 
 impl Drop for Lanes {
     fn drop(&mut self) {
-        for lane in &self.0 {
-            if lane.commands.send(Command::Stop).is_ok() {
-                lane.bell.ring();
+        for (commands, bell) in &self.commands {
+            if commands.send(Command::Stop).is_ok() {
+                bell.ring();
             }
         }
-        for lane in &mut self.0 {
-            if let Some(thread) = lane.thread.take() {
-                // A thread that panicked has said so.
-                _ = thread.join();
-            }
+        for thread in self.threads.drain(..) {
+            // A thread that panicked has said so.
+            _ = thread.join();
         }
     }
 }
 
 impl Drop for Communicator {
-    /// Says goodbye to peers. What is under way fails.
+    /// Says goodbye to peers. What is under way fails, in all groups.
     fn drop(&mut self) {
-        drop(Lanes(std::mem::take(&mut self.lanes.0)));
+        let (commands, threads) =
+            (std::mem::take(&mut self.lanes.commands), std::mem::take(&mut self.lanes.threads));
+        drop(Lanes { commands, threads });
         if let Some(monitor) = self.monitor.take() {
             _ = monitor.join();
         }
@@ -409,12 +269,14 @@ impl Drop for Communicator {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::Region;
     use crate::operation::Association;
     use crate::shape::Rule;
     use crate::sum::{Element, Reduction};
     use crate::transport::socket::{Socket, Stream};
     use mio::net::UnixStream;
     use std::io::Read;
+    use syncline_units::CollectiveKind;
 
     /// A lane's connection to another member, and its other end.
     fn connection() -> (UnixStream, Vec<Option<Connection>>) {
@@ -430,7 +292,7 @@ mod tests {
             panic!("a test");
         }
 
-        fn late(&self, _: u64, _: Duration) {}
+        fn late(&self, _: (u64, Vec<u32>), _: u64, _: Trouble) {}
     }
 
     #[test]
@@ -470,7 +332,7 @@ mod tests {
 
     impl Court for Nobody {
         fn report(&self, _: u32, _: Trouble) {}
-        fn late(&self, _: u64, _: Duration) {}
+        fn late(&self, _: (u64, Vec<u32>), _: u64, _: Trouble) {}
     }
 
     #[test]

@@ -15,8 +15,8 @@ pub struct Fault {
     pub blame: Blame,
     /// What happened.
     pub trouble: Trouble,
-    /// What was under way: the operation's number, what it is, and how long it took until then; no time at all, where the
-    /// communicator had failed before it began.
+    /// What was under way: the operation's number (transfers have none), what it is, and how long it took until then; no time
+    /// at all, where the communicator had failed before it began.
     pub during: Option<(u64, Errand, Duration)>,
 }
 
@@ -27,6 +27,17 @@ pub enum Errand {
     Collective(Operation),
     /// A vector's exchange with hubs: what is done, with which vector, and its bytes.
     Exchange(Wish, String, u64),
+    /// Bytes between two ranks.
+    Transfer {
+        /// Whether this rank sends them.
+        sends: bool,
+        /// The other rank; any, where it is absent.
+        peer: Option<u32>,
+        /// The application's tag; absent in a collective.
+        tag: Option<i64>,
+        /// How many.
+        bytes: u64,
+    },
 }
 
 impl From<Operation> for Errand {
@@ -40,6 +51,15 @@ impl fmt::Display for Errand {
         match self {
             Self::Collective(operation) => write!(f, "{operation}, {} bytes", operation.bytes()),
             Self::Exchange(wish, key, bytes) => write!(f, "{} of `{key}`, {bytes} bytes", wish.name()),
+            Self::Transfer { sends, peer, tag, bytes } => {
+                let (what, way) = if *sends { ("send", "to") } else { ("recv", "from") };
+                write!(f, "{what} of {bytes} bytes {way} ")?;
+                match peer {
+                    Some(peer) => write!(f, "rank {peer}")?,
+                    None => f.write_str("any rank")?,
+                }
+                tag.map_or(Ok(()), |tag| write!(f, ", tag {tag}"))
+            }
         }
     }
 }
@@ -85,10 +105,12 @@ impl fmt::Display for Blame {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.blame, self.trouble)?;
-        if let Some((sequence, errand, elapsed)) = &self.during {
-            write!(f, " (operation {sequence}, {errand}, after {:.3} s)", elapsed.as_secs_f64())?;
+        let Some((sequence, errand, elapsed)) = &self.during else { return Ok(()) };
+        match errand {
+            Errand::Transfer { .. } => write!(f, " ({errand}")?,
+            _ => write!(f, " (operation {sequence}, {errand}")?,
         }
-        Ok(())
+        write!(f, ", after {:.3} s)", elapsed.as_secs_f64())
     }
 }
 

@@ -2,12 +2,16 @@
 //!
 //! A transport asks [`Link::gather`] for bytes to write and says with [`Link::sent`] how many it wrote; it gives bytes that
 //! it read to [`Link::take`], or reads them right where they belong, where [`Link::direct`] says that it may.
+//!
+//! Frames wait in three queues: those of plans, in their order, which the peer may [hold](Link::hold); pieces of transfers,
+//! which take turns with them; and urgent ones, which overtake both. A frame gets its place on the connection when it is about
+//! to be written.
 
 use crate::fault::Broken;
 use crate::memory::{Buffer, Region};
 use crate::operation::Asked;
 use crate::sum::{Element, Reduction};
-use crate::wire::{Checksum, Digest, HEADER, Header, Kind};
+use crate::wire::{Checksum, Digest, HEADER, Header};
 use std::collections::VecDeque;
 use std::io::IoSlice;
 
@@ -31,10 +35,11 @@ struct Outgoing {
     head_length: usize,
     payload: Region,
     owner: Option<Owner>,
-    /// The header of a message that has no checksum yet, and the digest of its payload, where it is known.
-    open: Option<(Header, Option<Digest>)>,
-    /// Its place on the connection.
-    place: u32,
+    /// The payload, where its owner wants its own memory back.
+    kept: Option<Buffer>,
+    header: Header,
+    /// Of its payload, where it is known.
+    digest: Option<Digest>,
 }
 
 impl Outgoing {
@@ -42,17 +47,25 @@ impl Outgoing {
         self.head_length + self.payload.len()
     }
 
-    /// Gives a message its checksum, if it has none: whose it is, and what is sent.
-    fn close(&mut self, checked: bool) -> Option<(Owner, Digest)> {
-        if let Some((header, digest)) = self.open.take() {
-            let digest = match checked {
-                true => digest.unwrap_or_else(|| Digest::of(self.payload.bytes())),
-                false => Digest::NOTHING,
-            };
-            self.head[..HEADER].copy_from_slice(&header.encode_with(self.place, digest));
-            return self.owner.zip(checked.then_some(digest));
+    /// Gives it its header, for its place on the connection. Whose a message is, and what is sent of it, if that is summed.
+    fn close(&mut self, place: u32, checked: bool) -> Option<(Owner, Digest)> {
+        let summed = checked || !self.header.kind.carries();
+        let digest = match summed {
+            true => self.digest.unwrap_or_else(|| Digest::of(self.payload.bytes())),
+            false => Digest::NOTHING,
+        };
+        self.head[..HEADER].copy_from_slice(&self.header.encode_with(place, digest));
+        self.owner.zip(checked.then_some(digest))
+    }
+
+    /// Gives its owner's memory back: what is still to be written of it is copied.
+    fn keep(&mut self) {
+        if self.kept.is_none() && !self.payload.is_empty() {
+            let mut kept = Buffer::new(self.payload.len());
+            kept.region().copy_from(self.payload);
+            self.payload = kept.region();
+            self.kept = Some(kept);
         }
-        None
     }
 }
 
@@ -114,16 +127,45 @@ pub(crate) enum Event {
     Frame(Header, Landing),
 }
 
+/// Frames that wait for their places, and their bytes.
+#[derive(Debug, Default)]
+struct Queue {
+    frames: VecDeque<Outgoing>,
+    bytes: usize,
+}
+
+impl Queue {
+    fn push(&mut self, frame: Outgoing) {
+        self.bytes += frame.len();
+        self.frames.push_back(frame);
+    }
+
+    fn pop(&mut self) -> Option<Outgoing> {
+        let frame = self.frames.pop_front()?;
+        self.bytes -= frame.len();
+        Some(frame)
+    }
+}
+
 /// One connection to a peer.
 #[derive(Debug)]
 pub(crate) struct Link {
+    /// Frames that have their places, and bytes that are still to be written of them.
     outgoing: VecDeque<Outgoing>,
+    placed: usize,
     /// Bytes of the first frame that are written.
     written: usize,
-    waiting: usize,
+    /// Frames that have none yet.
+    urgent: Queue,
+    pieces: Queue,
+    plans: Queue,
+    /// Whether a piece went last, where there are both.
+    turn: bool,
+    /// Whether the peer holds those of plans.
+    held: bool,
     incoming: Incoming,
-    /// Frames that were queued, and whose headers have come, ever; it wraps.
-    queued: u32,
+    /// Frames that have had their places, and whose headers have come, ever; it wraps.
+    places: u32,
     come: u32,
     /// Whether messages' payloads are summed, too, or headers alone.
     checked: bool,
@@ -135,10 +177,15 @@ impl Default for Link {
     fn default() -> Self {
         Self {
             outgoing: VecDeque::new(),
+            placed: 0,
             written: 0,
-            waiting: 0,
+            urgent: Queue::default(),
+            pieces: Queue::default(),
+            plans: Queue::default(),
+            turn: false,
+            held: false,
             incoming: Incoming::Header { bytes: [0; HEADER], have: 0 },
-            queued: 0,
+            places: 0,
             come: 0,
             checked: true,
             trail: VecDeque::new(),
@@ -171,24 +218,39 @@ impl Link {
         digest: Option<Digest>,
         owner: Owner,
     ) {
-        let (head, open, place) = ([0; HEAD], Some((header, digest)), self.queued);
-        self.push(Outgoing { head, head_length: HEADER, payload, owner: Some(owner), open, place });
+        self.plans.push(Self::frame(header, payload, digest, owner));
     }
 
-    /// Queues another frame.
+    /// Queues a piece of a transfer that lies in a region until it is written, in turn with what plans send.
+    pub(crate) fn piece(&mut self, header: Header, payload: Region, owner: Owner) {
+        self.pieces.push(Self::frame(header, payload, None, owner));
+    }
+
+    fn frame(header: Header, payload: Region, digest: Option<Digest>, owner: Owner) -> Outgoing {
+        let head = [0; HEAD];
+        Outgoing { head, head_length: HEADER, payload, owner: Some(owner), kept: None, header, digest }
+    }
+
+    /// Queues another frame, behind messages of plans.
     pub(crate) fn control(&mut self, header: Header, payload: &[u8]) {
-        let mut head = [0; HEAD];
-        let place = self.queued;
-        head[..HEADER].copy_from_slice(&header.encode(place, payload));
-        head[HEADER..HEADER + payload.len()].copy_from_slice(payload);
-        let head_length = HEADER + payload.len();
-        self.push(Outgoing { head, head_length, payload: Region::EMPTY, owner: None, open: None, place });
+        self.plans.push(Self::whole(header, payload));
     }
 
-    fn push(&mut self, frame: Outgoing) {
-        self.queued = self.queued.wrapping_add(1);
-        self.waiting += frame.len();
-        self.outgoing.push_back(frame);
+    /// Queues another frame, to be written before all that waits.
+    pub(crate) fn urge(&mut self, header: Header, payload: &[u8]) {
+        self.urgent.push(Self::whole(header, payload));
+    }
+
+    fn whole(header: Header, payload: &[u8]) -> Outgoing {
+        let mut head = [0; HEAD];
+        head[HEADER..HEADER + payload.len()].copy_from_slice(payload);
+        let (head_length, digest) = (HEADER + payload.len(), Some(Digest::of(payload)));
+        Outgoing { head, head_length, payload: Region::EMPTY, owner: None, kept: None, header, digest }
+    }
+
+    /// Whether the peer holds what plans send, from now on: that waits until it does not.
+    pub(crate) fn hold(&mut self, held: bool) {
+        self.held = held;
     }
 
     /// Messages that were sent of late, or are about to be, and what their payloads were when they got their checksums. None
@@ -197,32 +259,47 @@ impl Link {
         self.trail.iter().copied()
     }
 
-    /// Bytes that wait to be written.
+    /// Bytes that wait to be written, and may be.
     pub(crate) fn waiting(&self) -> usize {
-        self.waiting
+        self.placed + self.urgent.bytes + self.pieces.bytes + if self.held { 0 } else { self.plans.bytes }
+    }
+
+    /// Gives frames their places until there are `most`, or enough bytes.
+    fn place(&mut self, most: usize) {
+        while self.outgoing.len() < most && self.placed < GATHERED && self.place_one() {}
+    }
+
+    /// Gives the next frame its place, if there is one.
+    fn place_one(&mut self) -> bool {
+        let pieces = !self.pieces.frames.is_empty();
+        let plans = !self.held && !self.plans.frames.is_empty();
+        let next = match (self.urgent.pop(), pieces, plans) {
+            (Some(frame), ..) => Some(frame),
+            (None, true, true) => {
+                self.turn = !self.turn;
+                if self.turn { self.pieces.pop() } else { self.plans.pop() }
+            }
+            (None, true, false) => self.pieces.pop(),
+            (None, false, true) => self.plans.pop(),
+            (None, false, false) => None,
+        };
+        let Some(mut frame) = next else { return false };
+        if let Some(sent) = frame.close(self.places, self.checked) {
+            if self.trail.len() == REMEMBERED {
+                self.trail.pop_front();
+            }
+            self.trail.push_back(sent);
+        }
+        self.places = self.places.wrapping_add(1);
+        self.placed += frame.len();
+        self.outgoing.push_back(frame);
+        true
     }
 
     /// What is to be written next, as at most `most` slices.
     pub(crate) fn gather<'a>(&'a mut self, slices: &mut Vec<IoSlice<'a>>, most: usize) {
-        let mut bytes = 0;
-        let frames =
-            self.outgoing.iter_mut().take(most.saturating_sub(slices.len()) / 2).take_while(|frame| {
-                let more = bytes < GATHERED;
-                bytes += frame.len();
-                more
-            });
-        let closed = frames.map(|frame| frame.close(self.checked));
-        let (trail, mut count) = (&mut self.trail, 0);
-        for sent in closed {
-            count += 1;
-            if let Some(sent) = sent {
-                if trail.len() == REMEMBERED {
-                    trail.pop_front();
-                }
-                trail.push_back(sent);
-            }
-        }
-        let frames = count;
+        let frames = most.saturating_sub(slices.len()) / 2;
+        self.place(frames);
         let mut skip = self.written;
         for frame in self.outgoing.iter().take(frames) {
             let head = skip.min(frame.head_length);
@@ -236,9 +313,36 @@ impl Link {
         }
     }
 
+    /// Gives memory back to its owners: what is still to be written of it is copied. `whose` says whether that is theirs.
+    pub(crate) fn keep(&mut self, whose: impl Fn(Owner) -> bool) {
+        let waiting = self.pieces.frames.iter_mut().chain(&mut self.plans.frames);
+        let frames = self.outgoing.iter_mut().chain(waiting);
+        frames.filter(|frame| frame.owner.is_some_and(&whose)).for_each(Outgoing::keep);
+    }
+
+    /// Takes back pieces that have no place yet, if `whose` says so; whose they were.
+    pub(crate) fn discard(&mut self, whose: impl Fn(Owner) -> bool) -> Vec<Owner> {
+        let frames = std::mem::take(&mut self.pieces.frames).into_iter();
+        let (gone, left): (VecDeque<Outgoing>, _) = frames.partition(|frame| frame.owner.is_some_and(&whose));
+        self.pieces.frames = left;
+        self.pieces.bytes -= gone.iter().map(Outgoing::len).sum::<usize>();
+        gone.into_iter().filter_map(|frame| frame.owner).collect()
+    }
+
+    /// Has what is still to come of a payload go nowhere, if `whose` says so of its header.
+    pub(crate) fn divert(&mut self, whose: impl Fn(Header) -> bool) {
+        if let Incoming::Payload(payload) = &mut self.incoming
+            && whose(payload.header)
+        {
+            payload.landing = Landing::Nothing;
+        }
+    }
+
     /// That `bytes` of what was gathered are written; messages that are written to their end go to `done`.
     pub(crate) fn sent(&mut self, bytes: usize, done: &mut Vec<Owner>) {
-        self.waiting -= bytes;
+        // Who has not gathered them means the next ones.
+        while self.placed < bytes && self.place_one() {}
+        self.placed -= bytes;
         self.written += bytes;
         while let Some(frame) = self.outgoing.front().filter(|frame| frame.len() <= self.written) {
             self.written -= frame.len();
@@ -266,11 +370,7 @@ impl Link {
                         let (header, checksum) = Header::decode(header, self.come).map_err(Broken::Kind)?;
                         self.come = self.come.wrapping_add(1);
                         // Where payloads are not summed, what the header says is known to be so before anything follows from it.
-                        let alone = match header.kind {
-                            Kind::Message(_) => !self.checked,
-                            Kind::Heartbeat | Kind::Leave => true,
-                            Kind::Begin => false,
-                        };
+                        let alone = header.kind.bare() || (header.kind.carries() && !self.checked);
                         if alone && !checksum.holds() {
                             return Err(Broken::Checksum(header));
                         }
@@ -305,7 +405,7 @@ impl Link {
     /// Says where the payload of the header that came goes, and how long it is.
     pub(crate) fn land(&mut self, length: usize, landing: Landing) {
         if let Incoming::Asked(header, checksum) = self.incoming {
-            let summed = self.checked || !matches!(header.kind, Kind::Message(_));
+            let summed = self.checked || !header.kind.carries();
             let payload = Payload { header, checksum, summed, landing, length, got: 0, carry: [0; 8] };
             self.incoming = Incoming::Payload(payload);
         }
@@ -346,9 +446,12 @@ impl Link {
 
     /// Forgets what waits and what is coming in; whose messages were not written to their end.
     pub(crate) fn abandon(&mut self) -> Vec<Owner> {
-        (self.written, self.waiting) = (0, 0);
+        (self.written, self.placed) = (0, 0);
         self.incoming = Incoming::Header { bytes: [0; HEADER], have: 0 };
-        self.outgoing.drain(..).filter_map(|frame| frame.owner).collect()
+        self.urgent = Queue::default();
+        let (pieces, plans) = (std::mem::take(&mut self.pieces), std::mem::take(&mut self.plans));
+        let frames = self.outgoing.drain(..).chain(pieces.frames).chain(plans.frames);
+        frames.filter_map(|frame| frame.owner).collect()
     }
 }
 

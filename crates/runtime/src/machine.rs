@@ -52,4 +52,7 @@ pub trait Machine {
 
     /// Whether a peer has said that nothing will follow.
     fn has_left(&self, peer: u32) -> bool;
+
+    /// Some time has passed, a quarter of that between signs of life: what has not been used for long may be let go of.
+    fn rest(&mut self) {}
 }

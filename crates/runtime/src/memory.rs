@@ -200,7 +200,7 @@ impl fmt::Debug for Buffer {
 #[derive(Debug)]
 pub struct Pool {
     /// By capacity in bytes, a power of two.
-    unused: std::collections::BTreeMap<usize, Vec<Buffer>>,
+    unused: std::collections::BTreeMap<usize, Shelf>,
     held: usize,
     /// Bytes of buffers that were taken and have not come back.
     taken: usize,
@@ -214,6 +214,13 @@ impl Default for Pool {
     }
 }
 
+/// Buffers of one capacity, and the fewest that there have been since the pool was trimmed.
+#[derive(Debug, Default)]
+struct Shelf {
+    buffers: Vec<Buffer>,
+    fewest: usize,
+}
+
 impl Pool {
     /// A pool that keeps no buffer where that would make more than `most` bytes, those that are in use included.
     pub fn of(most: usize) -> Self {
@@ -224,7 +231,13 @@ impl Pool {
     pub fn take(&mut self, length: usize) -> Buffer {
         let capacity = Self::capacity(length);
         self.taken = self.taken.saturating_add(capacity);
-        match self.unused.get_mut(&capacity).and_then(Vec::pop) {
+        let shelf = self.unused.get_mut(&capacity);
+        let found = shelf.and_then(|shelf| {
+            let buffer = shelf.buffers.pop();
+            shelf.fewest = shelf.fewest.min(shelf.buffers.len());
+            buffer
+        });
+        match found {
             Some(mut buffer) => {
                 self.held -= capacity;
                 buffer.length = length;
@@ -249,8 +262,10 @@ impl Pool {
     /// Lets go of the largest buffer that waits to be used again.
     fn drop_one(&mut self) {
         if let Some(mut largest) = self.unused.last_entry() {
-            self.held -= largest.get_mut().pop().map_or(0, |buffer| buffer.lines.len() * 64);
-            if largest.get().is_empty() {
+            let shelf = largest.get_mut();
+            self.held -= shelf.buffers.pop().map_or(0, |buffer| buffer.lines.len() * 64);
+            shelf.fewest = shelf.fewest.min(shelf.buffers.len());
+            if shelf.buffers.is_empty() {
                 largest.remove();
             }
         }
@@ -261,6 +276,16 @@ impl Pool {
         (self.unused, self.held) = (std::collections::BTreeMap::new(), 0);
     }
 
+    /// Lets go of buffers that nobody has needed since this was called last.
+    pub fn trim(&mut self) {
+        for (capacity, shelf) in &mut self.unused {
+            shelf.buffers.truncate(shelf.buffers.len() - shelf.fewest);
+            self.held -= capacity * shelf.fewest;
+            shelf.fewest = shelf.buffers.len();
+        }
+        self.unused.retain(|_, shelf| !shelf.buffers.is_empty());
+    }
+
     /// Takes a buffer back.
     pub fn give(&mut self, buffer: Buffer) {
         let capacity = buffer.lines.len() * 64;
@@ -269,7 +294,7 @@ impl Pool {
             return;
         }
         self.held += capacity;
-        self.unused.entry(capacity).or_default().push(buffer);
+        self.unused.entry(capacity).or_default().buffers.push(buffer);
     }
 
     /// Bytes that wait to be used again.
@@ -323,6 +348,22 @@ mod tests {
         pool.give(large);
         assert_eq!(pool.held(), 1024 + 512 + 2048);
         assert_eq!((pool.take(2000).as_slice().len(), pool.held()), (2000, 1024 + 512));
+    }
+
+    #[test]
+    fn what_nobody_has_needed_for_two_looks_is_let_go_of() {
+        let mut pool = Pool::default();
+        let buffers: Vec<Buffer> = (0..4).map(|_| pool.take(1000)).collect();
+        buffers.into_iter().for_each(|buffer| pool.give(buffer));
+        pool.trim();
+        // All four were in use since the pool was made.
+        assert_eq!(pool.held(), 4 * 1024);
+        let two = [pool.take(1000), pool.take(1000)];
+        two.into_iter().for_each(|buffer| pool.give(buffer));
+        pool.trim();
+        assert_eq!(pool.held(), 2 * 1024);
+        pool.trim();
+        assert_eq!(pool.held(), 0);
     }
 
     #[test]

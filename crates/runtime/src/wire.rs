@@ -1,8 +1,8 @@
 //! Frames: what travels on a connection between two ranks, one after the other.
 //!
-//! A frame is a header of 16 bytes and a payload whose length both sides know without its being written: that of a message
-//! follows from the plan, that of any other frame from its kind (luo2020 4.2.2 "minimal metadata"). Numbers are
-//! little-endian. Frames that one side sends arrive in that order or not at all, and nothing is acknowledged. Both sides count
+//! A frame is a header of 16 bytes and a payload whose length both sides know without its being written: that of a plan's
+//! message follows from the plan, that of a piece of a transfer from its offer, that of any other frame from its kind
+//! (luo2020 4.2.2 "minimal metadata"). Numbers are little-endian. Frames that one side sends arrive in that order or not at all, and nothing is acknowledged. Both sides count
 //! them: the checksum has the place of its frame on the connection in it, so that a frame that is lost, comes twice or comes
 //! from elsewhere is found by the next one at the latest.
 //!
@@ -10,8 +10,8 @@
 //! |---|---|
 //! | 0..2 | which message of the chunk between these two seats; from [`LAST_MESSAGE`] on, which other kind of frame |
 //! | 2..4 | epoch: how often the membership has changed; a frame of another epoch is refused |
-//! | 4..8 | sequence number of the operation, its lower 32 bits |
-//! | 8..12 | chunk of the operation |
+//! | 4..8 | of a plan's frames: the sender's number of the group of ranks (upper 12 bits), and the operation's sequence number in it, its lower 20 bits; of a transfer: the sender's number of it |
+//! | 8..12 | of a plan's frames: chunk of the operation; of a transfer: see the [kind](Kind) |
 //! | 12..16 | CRC-32C of the payload, then of the 12 bytes before, then of the frame's place (from 0 on, 4 bytes): a payload that goes to many is summed once |
 
 /// Bytes of a header.
@@ -31,6 +31,27 @@ pub enum Kind {
     Heartbeat,
     /// The sender leaves: nothing comes after this, and that is no fault.
     Leave,
+    /// The sender takes part in a group, by the number that it gives it here; which one follows (8 bytes).
+    Open,
+    /// The sender has left a group, by its number of it: nothing that it numbers so comes after this. The chunk is 0, or one
+    /// more than the member of the job that the group has lost. Where it is 2^32 - 1 the sender has never taken part, and the
+    /// number is the receiver's, which has left.
+    Close,
+    /// Operations of plans are not to be sent until [`Kind::Resume`]: the sender of this has no room for more of what it does
+    /// not need yet.
+    Hold,
+    /// They are sent again.
+    Resume,
+    /// There is something to transfer; its label and length follow (32 bytes). Where the chunk is 1 its piece comes at once.
+    Offer,
+    /// The transfer that the receiver of this has numbered so is awaited: its pieces may come.
+    Ask,
+    /// A piece of a transfer; the chunk says which. All but the last are equally long.
+    Piece,
+    /// The transfer that the receiver of this has numbered so is awaited with another length, which follows (8 bytes).
+    Refuse,
+    /// Of offered transfers so many (the sequence) with so many bytes that came at once (the chunk) are kept no longer.
+    Taken,
 }
 
 impl Kind {
@@ -40,6 +61,15 @@ impl Kind {
             Self::Begin => LAST_MESSAGE,
             Self::Heartbeat => LAST_MESSAGE + 1,
             Self::Leave => LAST_MESSAGE + 2,
+            Self::Open => LAST_MESSAGE + 3,
+            Self::Close => LAST_MESSAGE + 4,
+            Self::Hold => LAST_MESSAGE + 5,
+            Self::Resume => LAST_MESSAGE + 6,
+            Self::Offer => LAST_MESSAGE + 7,
+            Self::Ask => LAST_MESSAGE + 8,
+            Self::Piece => LAST_MESSAGE + 9,
+            Self::Refuse => LAST_MESSAGE + 10,
+            Self::Taken => LAST_MESSAGE + 11,
         }
     }
 
@@ -49,10 +79,32 @@ impl Kind {
                 0 => Some(Self::Begin),
                 1 => Some(Self::Heartbeat),
                 2 => Some(Self::Leave),
+                3 => Some(Self::Open),
+                4 => Some(Self::Close),
+                5 => Some(Self::Hold),
+                6 => Some(Self::Resume),
+                7 => Some(Self::Offer),
+                8 => Some(Self::Ask),
+                9 => Some(Self::Piece),
+                10 => Some(Self::Refuse),
+                11 => Some(Self::Taken),
                 _ => None,
             },
             number => Some(Self::Message(number)),
         }
+    }
+
+    /// Whether it carries bytes of callers, which may lie where nobody has to sum them.
+    pub(crate) const fn carries(self) -> bool {
+        matches!(self, Self::Message(_) | Self::Piece)
+    }
+
+    /// Whether nothing follows the header.
+    pub(crate) const fn bare(self) -> bool {
+        matches!(
+            self,
+            Self::Heartbeat | Self::Leave | Self::Close | Self::Hold | Self::Resume | Self::Ask | Self::Taken
+        )
     }
 }
 
@@ -148,9 +200,22 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// Kinds of frames beside messages.
+    const OTHERS: u16 = 12;
+
+    #[test]
+    fn kinds_are_told_apart_by_their_codes() {
+        for code in 0..OTHERS {
+            assert_eq!(Kind::of(LAST_MESSAGE + code).map(Kind::code), Some(LAST_MESSAGE + code));
+        }
+        assert_eq!(Kind::of(LAST_MESSAGE + OTHERS), None);
+    }
+
     fn kinds() -> impl Strategy<Value = Kind> {
-        let others = prop::sample::select(vec![Kind::Begin, Kind::Heartbeat, Kind::Leave]);
-        prop_oneof![(0..LAST_MESSAGE).prop_map(Kind::Message), others]
+        prop_oneof![
+            (0..LAST_MESSAGE).prop_map(Kind::Message),
+            (0..OTHERS).prop_map(|code| { Kind::of(LAST_MESSAGE + code).unwrap() })
+        ]
     }
 
     proptest! {

@@ -12,6 +12,7 @@ use syncline_plan::custom::{Custom, PlanFile};
 use syncline_plan::registry::ENTRIES;
 use syncline_plan::{Algorithm, by_name};
 use syncline_runtime::fault::{Broken, Kind, Trouble};
+use syncline_runtime::lane::transfers::{Label, Transfer};
 use syncline_runtime::lane::{Job, Lane, Pace};
 use syncline_runtime::machine::Machine;
 use syncline_runtime::memory::{Buffer, Region};
@@ -526,7 +527,11 @@ fn a_message_that_comes_twice_is_found() {
 fn frames() -> impl Strategy<Value = Vec<Header>> {
     let number = prop_oneof![8 => 0u16..3, 1 => any::<u16>().prop_map(|number| number % 0xff00)];
     let kinds = prop_oneof![
-        6 => number.prop_map(Frame::Message), 2 => Just(Frame::Begin), 1 => Just(Frame::Heartbeat), 1 => Just(Frame::Leave),
+        6 => number.prop_map(Frame::Message), 2 => Just(Frame::Begin),
+        6 => prop::sample::select(vec![
+            Frame::Heartbeat, Frame::Leave, Frame::Open, Frame::Close, Frame::Hold, Frame::Resume, Frame::Offer,
+            Frame::Ask, Frame::Piece, Frame::Refuse, Frame::Taken,
+        ]),
     ];
     let sequence = prop_oneof![8 => 1u32..3, 1 => any::<u32>()];
     let chunk = prop_oneof![8 => 0u32..5, 1 => any::<u32>()];
@@ -559,7 +564,14 @@ fn give(lane: &mut Lane, place: u32, header: Header, asked: &[u8]) -> Result<(),
     let payload = match header.kind {
         Frame::Message(_) => &[0; 512][..],
         Frame::Begin => asked,
-        Frame::Heartbeat | Frame::Leave => &[],
+        Frame::Open | Frame::Refuse => &[0; 8],
+        // Of 100 bytes, as all pieces are.
+        Frame::Offer => {
+            &[[0; 24], [100, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]].concat()
+                [..32]
+        }
+        Frame::Piece => &[0; 100],
+        _ => &[],
     };
     lane.received(1, &header.encode(place, payload))?;
     lane.received(1, payload)
@@ -588,11 +600,11 @@ proptest! {
         let mut taken = Vec::new();
         for (place, header) in (0u32..).zip(first.chain(frames)) {
             match give(lane, place, header, &asked) {
-                Ok(()) if matches!(header.kind, Frame::Heartbeat | Frame::Leave) => {}
-                Ok(()) => {
-                    prop_assert!(!taken.contains(&header) || header.kind == Frame::Begin, "{header:?} twice");
+                Ok(()) if matches!(header.kind, Frame::Message(_)) => {
+                    prop_assert!(!taken.contains(&header), "{header:?} twice");
                     taken.push(header);
                 }
+                Ok(()) => {}
                 Err(_) => break,
             }
             while lane.waiting(1) > 0 {
@@ -769,11 +781,28 @@ fn a_sender_that_is_far_ahead_is_made_to_wait() {
         start(&mut network, 0, sequence);
     }
     network.run().unwrap();
-    assert!(!network.machine(1).reads(0) && network.machine(0).waiting(1) > 0);
+    // It is told to hold, and what was on its way is all that comes in spite of it.
+    let (early, most, _) = network.machine(1).kept();
+    assert!(early == most && early > 1 << 20 && early < (1 << 20) + (512 << 10), "{early} bytes are kept");
+    assert!(network.machine(1).reads(0) && network.machine(0).waiting(1) == 0);
+    assert!(std::iter::from_fn(|| network.machine(0).finished()).count() < 10);
+    // Meanwhile all else goes on: a transfer, and signs of life.
+    let (mut sent, mut come) = (Buffer::new(300_000), Buffer::new(300_000));
+    sent.as_mut_slice().fill(7);
+    let label = Label { group: 0, space: 0, tag: 1 };
+    let transfer = |id, peer, region| Transfer { id, label, peer: Some(peer), region };
+    network.machine(1).receive(transfer(1, 0, come.region()));
+    network.machine(0).send(transfer(2, 1, sent.region()));
+    network.machine(0).beat(1);
+    network.run().unwrap();
+    assert_eq!(network.machine(1).delivered(), Some((1, Ok(0))));
+    assert_eq!(come.as_slice(), sent.as_slice());
+    assert_eq!(network.machine(1).kept().0, early);
     for sequence in 1..=40 {
         start(&mut network, 1, sequence);
         network.run().unwrap();
     }
     assert!(network.machine(1).reads(0) && network.machine(0).waiting(1) == 0);
     assert_eq!(std::iter::from_fn(|| network.machine(1).finished()).count(), 40);
+    assert_eq!(network.machine(1).kept().0, 0);
 }

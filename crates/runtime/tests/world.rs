@@ -14,7 +14,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use syncline_plan::by_name;
-use syncline_runtime::control::judge::Act;
+use syncline_runtime::control::judge::{Act, Late, Oldest};
 use syncline_runtime::control::message::{Decoder, Down, LONGEST, Progress, Up, encode};
 use syncline_runtime::control::{Coordinator, Judge, Member};
 use syncline_runtime::fault::{Blame, Broken, Kind, Trouble};
@@ -246,7 +246,7 @@ impl Rank {
             pulse,
             line: Line::new(),
             member: Member::new(patience, Duration::ZERO),
-            judge: Judge::new(rank, true, DEADLINE, patience),
+            judge: Judge::new(rank, true, patience),
             cut_off: false,
             looked: Duration::ZERO,
             heard: Vec::new(),
@@ -284,7 +284,9 @@ impl Rank {
     fn act(&mut self, act: Option<Act>, now: Duration) -> Vec<u32> {
         match act {
             Some(Act::Report(peer, trouble)) => self.member.report(peer, trouble),
-            Some(Act::Late(sequence, elapsed)) => self.member.late(sequence, elapsed),
+            Some(Act::Late(Late { sequence, trouble, .. })) => {
+                self.member.late((0, (0..self.ranks).collect()), sequence, trouble);
+            }
             Some(Act::Abort(blame, trouble)) => {
                 self.lane.abort();
                 self.verdict = Some((blame, trouble, now));
@@ -326,7 +328,7 @@ impl Rank {
         loop {
             let progress = Progress { begun: self.begun, over: self.over };
             match self.line.decoder.message::<Down>() {
-                Ok(Some(message)) => self.member.heard(message, progress, now),
+                Ok(Some(message)) => self.member.heard(message, |_| progress, now),
                 Ok(None) => break,
                 Err(what) => {
                     self.member.lost(Trouble { kind: Kind::Corrupt, what });
@@ -344,7 +346,9 @@ impl Rank {
                 self.judge.verdict(blame, trouble, self.cut_off)
             }
             None => {
-                let oldest = (self.over < self.begun).then_some(self.begun);
+                let sequence = self.begun;
+                let oldest =
+                    (self.over < sequence).then_some(Oldest { group: 0, sequence, deadline: DEADLINE });
                 self.judge.look(oldest, self.cut_off, now)
             }
         };

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import os
@@ -46,16 +47,6 @@ def _announced(announce: Callable[[str], None] | None, known: str) -> Callable[[
         announce(at_port(known, int(addresses[0].rpartition(":")[2])))
 
     return call
-
-
-@dataclass(frozen=True)
-class Place:
-    """What a member was told when it joined, for connections that are made later."""
-
-    job: str
-    interfaces: list[str]
-    key: bytes | None = field(repr=False)
-    deadline_s: float
 
 
 @dataclass(frozen=True)
@@ -115,15 +106,27 @@ class Pending:
         completions.begin()
         self._inner.then(callback)
 
+    @property
+    def source(self) -> int | None:
+        """Which rank the other side of a transfer is, once that is over and has gone well; else ``None``."""
+        return self._inner.source()
+
+    def withdraw(self) -> None:
+        """Waits no longer for what is to be received: it fails, unless some of it has come already.
+
+        What is sent cannot be withdrawn, nor can a collective.
+        """
+        self._inner.withdraw()
+
 
 class Communicator:
     """Ranks that run collectives together. Every rank begins the same operations in the same order."""
 
-    def __init__(self, core: _core.Communicator, place: Place, told: Told, world: int) -> None:
+    def __init__(self, core: _core.Communicator, deadline_s: float, told: Told, world: int) -> None:
         self._core = core
         self._told = told
         self._whole = world
-        self.place = place
+        self._deadline_s = deadline_s
         leaving.remember(self)
         self._warn()
 
@@ -261,7 +264,7 @@ class Communicator:
             except Exception as error:
                 core.close()
                 raise meeting.failure(f"rank {rank} cannot wipe its key from the rendezvous: {error}") from error
-        return cls(core, Place(job, [each.told for each in found_at], shared, (pace or Pace()).deadline_s), told, world)
+        return cls(core, (pace or Pace()).deadline_s, told, world)
 
     @property
     def rank(self) -> int:
@@ -338,6 +341,74 @@ class Communicator:
         held = memory(buffer)
         output = held.place if self.rank == root else NOTHING
         return self._begin("reduce", held, held.place, output, reduction, root=root, in_order=in_order)
+
+    def send(self, buffer: Any, to: int, tag: int = 0, *, space: int = 0) -> Pending:
+        """Sends the bytes of a buffer to a rank, which receives as many under the same tag, the first first.
+
+        Messages of at most 64 KiB are kept for a receiver that does not wait for them yet, as long as they are not more
+        than 1 MiB from one rank; the sending of all others is over once they have been received. Every ``space`` but 0
+        belongs to one collective of the caller's, whose messages are all matched by it.
+
+        It takes the connections and the deadline of collectives. A rank that does not receive in time is at fault, and
+        the job has failed.
+        """
+        held = memory(buffer)
+        return self._transfer(lambda: self._core.send(held.place, to, space, tag, held))
+
+    def receive(self, buffer: Any, source: int | None = None, tag: int = 0, *, space: int = 0) -> Pending:
+        """Receives as many bytes as the buffer has from a rank, or from any: :attr:`Pending.source` says from which.
+
+        Where another number of bytes is sent it fails, and so does the sending, and the job goes on. (A message of at
+        most 64 KiB in space 0 may have been sent by then, as far as its sender knows.)
+        """
+        held = memory(buffer)
+        return self._transfer(lambda: self._core.receive(held.place, source, space, tag, held))
+
+    def _transfer(self, begin: Callable[[], _core.Pending]) -> Pending:
+        try:
+            return Pending(begin())
+        except (ValueError, OverflowError) as error:
+            raise refusal("the message is invalid", str(error), "see syncline.runtime") from None
+
+    def group(
+        self,
+        ranks: Sequence[int],
+        name: str,
+        *,
+        rules: Sequence[Rule] = (),
+        order: Sequence[int] | None = None,
+        racks: RackMap | None = None,
+        deadline_s: float | None = None,
+    ) -> Communicator:
+        """Makes a group of some ranks, over the same connections and threads: that takes no time, and no descriptors.
+
+        All its members make it, with the same ranks in the same order and the same ``name``, which they give to no other
+        group. They do not wait for each other: what the group runs begins once all have made it.
+        Ranks of a group are counted from 0 in the order of ``ranks``, and so are ``order`` and ``racks`` of the group.
+
+        A rank that is lost is lost to the whole job, and so is one that misses a deadline: everything fails, in all
+        groups. A member that closes a group ends the group where it is still needed, and nothing else.
+        """
+        members = [int(rank) for rank in ranks]
+        of = None if racks is None else of_ranks(racks, len(members))
+        told = Told(rules, order, of, self._told.network)
+        deadline_s = self._deadline_s if deadline_s is None else deadline_s
+        plans = json.dumps(told.plain(len(members)))
+        try:
+            core = self._core.group(_number(name, members), members, plans, deadline_s)
+        except (ValueError, OverflowError) as error:
+            raise refusal("the group is invalid", str(error), "see Communicator.group") from None
+        return type(self)(core, deadline_s, told, len(members))
+
+    @property
+    def kept(self) -> dict[str, int]:
+        """Bytes that are kept because this rank has not needed them yet.
+
+        ``early`` are those of collectives that others have begun before it, ``most_early`` the most that these have
+        been at a time, and ``messages`` those of messages that it has not received.
+        """
+        early, most_early, messages = self._core.kept()
+        return {"early": early, "most_early": most_early, "messages": messages}
 
     def barrier(self) -> Pending:
         """Ends once every rank has begun it."""
@@ -426,6 +497,12 @@ class Communicator:
 
     def __exit__(self, *raised: object) -> None:
         self.close()
+
+
+def _number(name: str, ranks: Sequence[int]) -> int:
+    """The number of a group, the same on all its members and another for each group."""
+    digest = hashlib.sha256(json.dumps([name, list(ranks)]).encode()).digest()
+    return int.from_bytes(digest[:8], "little") or 1
 
 
 def _alike(input: Any, output: Any) -> tuple[Memory, Memory]:

@@ -75,9 +75,10 @@ class Pace:
     ``lanes`` threads share the chunks of every vector, each with a connection to every peer. A lane has ``window``
     bytes under way at a time to each peer: it begins chunks as long as the largest messages of those that run have less
     together, and runs two in any case. As much as a link carries while a message goes from one rank to the next keeps
-    it busy (25 Gb/s and 100 us are 312 KB); more waits in the network's queues, and may be lost there. A lane lets a
-    peer be ``ahead`` bytes ahead. An operation ends after ``deadline_s``. Members give signs of life every
-    ``interval_s``, and whoever is silent for ``silence_s`` is at fault.
+    it busy (25 Gb/s and 100 us are 312 KB); more waits in the network's queues, and may be lost there. A lane
+    keeps ``ahead`` bytes of all peers together that are ahead of it, and then has them hold. An operation, or a message
+    from one rank to another, ends after ``deadline_s``. Members give signs of life every ``interval_s``, and whoever is
+    silent for ``silence_s`` is at fault.
     """
 
     lanes: int = 1

@@ -27,23 +27,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import timedelta
 
-    from syncline.errors import SynclineError
     from syncline.runtime.communicator import Communicator, Pending
-    from syncline.runtime.messenger import Messenger, Transfer
 
     Tensors: TypeAlias = torch.Tensor | Sequence[torch.Tensor]
 
 NAME = "syncline"
 """What ``init_process_group`` is told."""
 
-KINDS = {"all_to_all": 1, "gather": 2, "scatter": 3, "monitored_barrier": 4}
+KINDS = {"all_to_all": 1, "gather": 2, "scatter": 3, "all_gather": 4}
 """Collectives that are made of messages, by the tag of these."""
 
 GRACE_S = 0.1
 """The least that a monitored barrier waits: so long it may take to notice ranks that are there."""
 
 BARRIER = 2**62
-"""The tag of messages of a monitored barrier."""
+"""The tag of messages of a monitored barrier, to which the number of the barrier is added."""
 
 
 def _list(tensors: Tensors) -> list[torch.Tensor]:
@@ -72,16 +70,16 @@ def _no(self: Any) -> bool:
 class Backend(_distributed_c10d.Backend):
     """The collectives of one group."""
 
-    def __init__(self, communicator: Communicator, messenger: Messenger, timeout: timedelta, *, in_order: bool) -> None:
+    def __init__(self, communicator: Communicator, timeout: timedelta, *, in_order: bool) -> None:
         super().__init__(communicator.rank, communicator.world)
         self.communicator = communicator
-        self.messenger = messenger
         self._timeout = timeout
         self._in_order = in_order
         self._limit: timedelta | None = None
         self._queue = Queue()
         self._sends, self._receives = Queue(), Queue()
         self._space = 0
+        self._barriers = 0
 
     # Plans.
 
@@ -89,7 +87,7 @@ class Backend(_distributed_c10d.Backend):
         self,
         what: str,
         places: Sequence[Local],
-        begin: Callable[[], Sequence[Pending | Transfer]],
+        begin: Callable[[], Sequence[Pending]],
         results: Sequence[torch.Tensor],
         opts: Any = None,
         *,
@@ -209,10 +207,15 @@ class Backend(_distributed_c10d.Backend):
             return self._gather(targets, sources, targets, opts)
         source = Local(sources, reads=True, writes=False)
         places = [Local([target], reads=False, writes=True) for target in targets]
+        letters = self._letters("all_gather")
+        world = self.size()
 
         def begin() -> list[Pending]:
             places[me].host.copy_(source.host)
-            return [self.communicator.broadcast(memory(place.host), rank) for rank, place in enumerate(places)]
+            for step in range(1, world):
+                letters.receive(places[(me - step) % world].host, (me - step) % world)
+                letters.send(source.host, (me + step) % world)
+            return letters.begun
 
         return self._run("all_gather", [source, *places], begin, targets, opts)
 
@@ -384,7 +387,7 @@ class Backend(_distributed_c10d.Backend):
             raise refusal(f"rank {me} sends itself another block than it expects", found, "as many")
         letters = self._letters("all_to_all")
 
-        def begin() -> list[Transfer]:
+        def begin() -> list[Pending]:
             blocks, rooms = source.host.split(ins), target.host.split(outs)
             rooms[me].copy_(blocks[me])
             for step in range(1, world):
@@ -436,7 +439,7 @@ class Backend(_distributed_c10d.Backend):
         letters = self._letters(what)
         move = letters.send if collects == (me != root) else letters.receive
 
-        def begin() -> list[Transfer]:
+        def begin() -> list[Pending]:
             if me != root:
                 move(mine.host, root)
                 return letters.begun
@@ -451,7 +454,7 @@ class Backend(_distributed_c10d.Backend):
 
     def _letters(self, what: str) -> Letters:
         self._space += 1
-        return Letters(self.messenger, self._space, KINDS[what])
+        return Letters(self.communicator, self._space, KINDS[what])
 
     def send(self, tensors: Tensors, to: int, tag: int = 0) -> Work:
         """Sends a tensor to a rank, which receives one of that tag."""
@@ -459,8 +462,8 @@ class Backend(_distributed_c10d.Backend):
         self._check("send", sources)
         place = Local(sources, reads=True, writes=False)
 
-        def begin() -> list[Transfer]:
-            return [self.messenger.send(raw(place.host), to, tag)]
+        def begin() -> list[Pending]:
+            return [self.communicator.send(raw(place.host), to, tag)]
 
         return self._run("send", [place], begin, sources, queue=self._sends)
 
@@ -470,8 +473,8 @@ class Backend(_distributed_c10d.Backend):
         self._check("recv", targets)
         place = Local(targets, reads=False, writes=True)
 
-        def begin() -> list[Transfer]:
-            return [self.messenger.receive(raw(place.host), source, tag)]
+        def begin() -> list[Pending]:
+            return [self.communicator.receive(raw(place.host), source, tag)]
 
         # As Gloo calls it in traces.
         title = "recvAnySource" if source is None else "recv"
@@ -500,10 +503,16 @@ class Backend(_distributed_c10d.Backend):
 
     def barrier_of_messages(self, seconds: float, *, all_missing: bool) -> None:
         """A barrier where rank 0 hears from each of the others by name."""
+        send, receive = self.communicator.send, self.communicator.receive
+        # What comes too late for a barrier is none of the next one.
+        self._barriers += 1
+        tag = BARRIER + self._barriers
         word = torch.zeros(1, dtype=torch.uint8)
         if self.rank() != 0:
-            self.messenger.send(raw(word), 0, BARRIER)
-            if not self.messenger.receive(raw(word), 0, BARRIER).wait(seconds):
+            send(raw(word), 0, tag)
+            answer = receive(raw(word), 0, tag)
+            if not answer.wait(seconds):
+                answer.withdraw()
                 # In Gloo's words: people search logs for them.
                 raise late(
                     f"Rank {self.rank()} successfully reached monitoredBarrier, but received errors while waiting for "
@@ -511,7 +520,7 @@ class Backend(_distributed_c10d.Backend):
                 )
             return
         words = {rank: torch.zeros(1, dtype=torch.uint8) for rank in range(1, self.size())}
-        heard = {rank: self.messenger.receive(raw(word), rank, BARRIER) for rank, word in words.items()}
+        heard = {rank: receive(raw(word), rank, tag) for rank, word in words.items()}
         # What has come already needs a moment to be noticed.
         deadline = _deadline(max(seconds, GRACE_S))
         missing = []
@@ -521,12 +530,14 @@ class Backend(_distributed_c10d.Backend):
                 if not all_missing:
                     break
         if missing:
+            for each in heard.values():
+                each.withdraw()
             names = ", ".join(str(rank) for rank in missing)
             plural = "Ranks" if len(missing) > 1 else "Rank"
             failed = f"{plural} {names} failed to pass monitoredBarrier within {seconds:.3f} s"
             raise late(f"Rank 0 timed out in monitoredBarrier: {failed}")
         for rank in heard:
-            self.messenger.send(raw(word), rank, BARRIER).wait(seconds)
+            send(raw(word), rank, tag).wait(seconds)
 
     # What PyTorch asks of a backend beside collectives.
 
@@ -551,7 +562,6 @@ class Backend(_distributed_c10d.Backend):
     def shutdown(self) -> None:
         """Leaves the group. What is under way fails."""
         self.communicator.close()
-        self.messenger.close()
         for queue in (self._queue, self._sends, self._receives):
             queue.close(closed())
 
@@ -577,31 +587,21 @@ class Backend(_distributed_c10d.Backend):
 
 
 class Letters:
-    """The messages of one collective: where one of them fails, all do, on all ranks."""
+    """The messages of one collective."""
 
-    def __init__(self, messenger: Messenger, space: int, tag: int) -> None:
-        self._messenger = messenger
+    def __init__(self, communicator: Communicator, space: int, tag: int) -> None:
+        self._communicator = communicator
         self._space = space
         self._tag = tag
-        self._failed = False
-        self.begun: list[Transfer] = []
+        self.begun: list[Pending] = []
 
     def send(self, block: torch.Tensor, to: int) -> None:
         """Sends a block to a rank."""
-        self._add(self._messenger.send(raw(block), to, self._tag, space=self._space))
+        self.begun.append(self._communicator.send(raw(block), to, self._tag, space=self._space))
 
     def receive(self, room: torch.Tensor, source: int) -> None:
         """Receives a block from a rank."""
-        self._add(self._messenger.receive(raw(room), source, self._tag, space=self._space))
-
-    def _add(self, transfer: Transfer) -> None:
-        self.begun.append(transfer)
-        transfer.then(self._over)
-
-    def _over(self, error: SynclineError | None) -> None:
-        if error is not None and not self._failed:
-            self._failed = True
-            self._messenger.fail(self._space, error)
+        self.begun.append(self._communicator.receive(raw(room), source, self._tag, space=self._space))
 
 
 def _written(tensors: list[torch.Tensor]) -> Local:

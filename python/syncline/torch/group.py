@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,6 @@ from syncline.errors import SynclineError
 from syncline.runtime import leaving
 from syncline.runtime.communicator import Communicator
 from syncline.runtime.memory import refusal
-from syncline.runtime.messenger import Messenger
 from syncline.runtime.racks import of_ranks
 from syncline.runtime.settings import Pace
 from syncline.torch.backend import NAME, Backend
@@ -25,9 +24,6 @@ from syncline.torch.tracing import untraced
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import timedelta
-
-ADDRESS_BYTES = 64
-"""Room for the address at which a rank takes messages."""
 
 FORWARDED = [
     "_allgather_base",
@@ -134,7 +130,16 @@ for _name in FORWARDED:
     setattr(Group, _name, _forward(_name))
 untraced(Group)
 
-_first: Options | None = None
+
+@dataclass(frozen=True)
+class First:
+    """The job's own group, with the options that later groups take over."""
+
+    options: Options
+    communicator: Communicator
+
+
+_first: First | None = None
 
 
 def _racks(options: Options, members: Sequence[int], world: int) -> list[int] | None:
@@ -158,23 +163,51 @@ def _order(options: Options, members: Sequence[int]) -> list[int] | None:
 
 
 def create(opts: Any, options: Any) -> Group:
-    """Makes a group, as PyTorch asks a backend to."""
+    """Makes a group, as PyTorch asks a backend to.
+
+    Groups without options of their own run on the connections and threads of the first; others have their own.
+    """
     global _first
     if options is not None and not isinstance(options, Options):
         raise refusal("the backend syncline has options of its own", type(options).__name__, "syncline.torch.Options")
     whole = not opts.global_ranks_in_group
-    if whole:
-        _first = options or Options()
-    chosen: Options = options or (replace(_first, rules=()) if _first is not None and not whole else Options())
     members = list(opts.global_ranks_in_group) or list(range(opts.group_size))
     seconds = opts.timeout.total_seconds()
-    own = interfaces(opts.store, chosen.interfaces)
-    communicator = Communicator.join(
+    first = None if whole else _shared()
+    if options is None and first is not None:
+        chosen = replace(first.options, rules=())
+        communicator = first.communicator.group(
+            members,
+            f"torch.distributed group {opts.group_id}",
+            order=_order(chosen, members),
+            racks=_racks(chosen, members, dist.get_world_size()),
+            deadline_s=seconds,
+        )
+    else:
+        chosen = options or Options()
+        communicator = _join(opts, chosen, members, seconds, whole=whole)
+    if whole:
+        _first = First(chosen, communicator)
+    backend = Backend(communicator, opts.timeout, in_order=chosen.in_order)
+    leaving.remember(backend)
+    return Group(opts.store, backend)
+
+
+def _shared() -> First | None:
+    """The first group, where that is what the job's default group is."""
+    default = dist.group.WORLD
+    same = isinstance(default, Group) and _first is not None and default.backend.communicator is _first.communicator
+    return _first if same else None
+
+
+def _join(opts: Any, chosen: Options, members: list[int], seconds: float, *, whole: bool) -> Communicator:
+    """Joins the ranks of a group with connections and threads of their own."""
+    return Communicator.join(
         opts.group_rank,
         opts.group_size,
         rendezvous=StoreRendezvous(opts.store),
         job=f"torch.distributed group {opts.group_id}",
-        interfaces=own,
+        interfaces=interfaces(opts.store, chosen.interfaces),
         rules=chosen.rules,
         network=chosen.network,
         order=_order(chosen, members),
@@ -184,29 +217,6 @@ def create(opts: Any, options: Any) -> Group:
         wait_s=seconds,
         pace=replace(chosen.pace or Pace(), deadline_s=seconds),
     )
-    backend = Backend(communicator, _messenger(communicator, own), opts.timeout, in_order=chosen.in_order)
-    leaving.remember(backend)
-    return Group(opts.store, backend)
-
-
-def _messenger(communicator: Communicator, own: Sequence[str]) -> Messenger:
-    """What sends messages; every rank learns where the others take them."""
-    place = communicator.place
-    messenger = Messenger(
-        communicator.rank,
-        communicator.world,
-        job=place.job,
-        key=place.key,
-        interface=own[0],
-        deadline_s=place.deadline_s,
-        fault=communicator.fault,
-    )
-    address = bytearray(f"{own[0]} {messenger.port}".encode().ljust(ADDRESS_BYTES))
-    addresses = bytearray(ADDRESS_BYTES * communicator.world)
-    communicator.all_gather(address, addresses).wait()
-    fields = [addresses[at : at + ADDRESS_BYTES].decode().split() for at in range(0, len(addresses), ADDRESS_BYTES)]
-    messenger.meet([(host, int(port)) for host, port in fields])
-    return messenger
 
 
 def register() -> None:

@@ -25,10 +25,12 @@ class Options:
     run. ``interfaces``, ``congestion`` and ``pace`` are those of ``Communicator.join``; the deadline of operations is
     the group's time-out.
 
-    With ``tls``, also as there, ranks show each other certificates, and what plans move is secret. Messages between two
-    ranks (``send``, ``recv``, ``gather``) have a key alone, which comes through the group's store.
+    With ``tls``, also as there, ranks show each other certificates, and all that they send is secret. Without it a key
+    that comes through the group's store keeps strangers out.
 
-    Groups that are made without options (``new_group``) have those of the first, but for its rules.
+    Groups that are made without options (``new_group``) have those of the first, but for its rules, and run on its
+    connections and threads. A rank that is lost, or misses a deadline in one of them, ends all of them. Groups with
+    options have connections of their own.
     """
 
     order: Sequence[int] | None = None

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from syncline.runtime.communicator import Pending
-    from syncline.runtime.messenger import Transfer
     from syncline.torch.device import Local
     from syncline.torch.profiling import Span
     from syncline.torch.queue import Queue
@@ -49,7 +48,7 @@ class Work(dist.Work):  # type: ignore[misc]  # the base is not known without Py
         what: str,
         queue: Queue,
         places: Sequence[Local],
-        begin: Callable[[], Sequence[Pending | Transfer]],
+        begin: Callable[[], Sequence[Pending]],
         results: Sequence[torch.Tensor],
         *,
         after: float | int | None = None,
@@ -71,7 +70,7 @@ class Work(dist.Work):  # type: ignore[misc]  # the base is not known without Py
         self._error: Exception | None = None
         self._future: Any = None
         self._told: Any = None
-        self._parts: Sequence[Pending | Transfer] = ()
+        self._parts: Sequence[Pending] = ()
         self._left = 0
         self._watched = False
         self._ending = False
@@ -313,8 +312,8 @@ class Work(dist.Work):  # type: ignore[misc]  # the base is not known without Py
     def source_rank(self) -> int:
         """Which rank a message came from."""
         self.look()
-        peers = [part.peer for part in self._parts if hasattr(part, "peer")]
-        if not self._ended or len(peers) != 1 or peers[0] is None:
+        peers = [peer for part in self._parts if (peer := part.source) is not None]
+        if not self._ended or len(peers) != 1:
             raise RuntimeError(f"{self.what} has received no message")
         return int(peers[0])
 

@@ -4,6 +4,7 @@ use super::Pending;
 use crate::errors::{guarded, to_python};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use syncline_runtime::executor::pending;
 use syncline_runtime::hub::join::Exchange;
@@ -12,6 +13,8 @@ use syncline_runtime::hub::join::Exchange;
 pub(crate) enum Begun {
     /// A collective among ranks.
     Collective(pending::Pending),
+    /// A transfer between two ranks.
+    Transfer(pending::Pending),
     /// A vector's exchange with hubs.
     Exchange(Exchange),
 }
@@ -19,7 +22,7 @@ pub(crate) enum Begun {
 impl Begun {
     pub(super) fn pending(&self) -> &pending::Pending {
         match self {
-            Self::Collective(pending) => pending,
+            Self::Collective(pending) | Self::Transfer(pending) => pending,
             Self::Exchange(exchange) => &exchange.pending,
         }
     }
@@ -46,7 +49,7 @@ type Running<T> = (Option<T>, Vec<Arc<Held>>);
 pub(crate) struct Operations<T> {
     /// What it is called.
     name: &'static str,
-    inner: Own<Mutex<Running<T>>>,
+    inner: Own<Mutex<(Option<T>, UnderWay)>>,
 }
 
 /// Something with threads, of the process that made it: one that was forked has none of them, and neither waits for them nor
@@ -75,9 +78,40 @@ impl<T> Drop for Own<T> {
     }
 }
 
+/// What is under way, the oldest first, and beyond how many all of it is looked through for what is over.
+struct UnderWay {
+    held: VecDeque<Arc<Held>>,
+    many: usize,
+}
+
+impl UnderWay {
+    const FEW: usize = 64;
+
+    fn new() -> Self {
+        Self { held: VecDeque::new(), many: Self::FEW }
+    }
+
+    /// Takes out what is over: the oldest at once, the rest once there are many. Every begin costs the same, however many
+    /// are under way.
+    fn over(&mut self) -> Vec<Arc<Held>> {
+        let is_over = |held: &Arc<Held>| held.begun.pending().outcome().is_some();
+        let mut over = Vec::new();
+        while self.held.front().is_some_and(is_over) {
+            over.extend(self.held.pop_front());
+        }
+        if self.held.len() >= self.many {
+            let (more, left): (VecDeque<_>, VecDeque<_>) = self.held.drain(..).partition(is_over);
+            over.extend(more);
+            self.held = left;
+            self.many = (2 * self.held.len()).max(Self::FEW);
+        }
+        over
+    }
+}
+
 impl<T: Send> Operations<T> {
     pub(crate) fn new(name: &'static str, runs: T) -> Self {
-        Self { name, inner: Own::new(Mutex::new((Some(runs), Vec::new()))) }
+        Self { name, inner: Own::new(Mutex::new((Some(runs), UnderWay::new()))) }
     }
 
     /// What it says, unless it is closed.
@@ -105,16 +139,13 @@ impl<T: Send> Operations<T> {
         // No Python code runs while the lock is held: another thread may wait for it with the interpreter's.
         let Some(inner) = self.inner.get() else { return Err(self.closed()) };
         let mut inner = inner.lock().unwrap_or_else(PoisonError::into_inner);
-        let (over, under_way): (Vec<_>, Vec<_>) = std::mem::take(&mut inner.1)
-            .into_iter()
-            .partition(|held| held.begun.pending().outcome().is_some());
-        inner.1 = under_way;
+        let over = inner.1.over();
         let begun = inner.0.as_ref().map(|runs| guarded(|| begin(runs)));
         let mut owner = Some(owner);
         let begun = begun.map(|begun| {
             begun.map(|begun| {
                 let held = Arc::new(Held { begun, owner: Mutex::new(owner.take()) });
-                inner.1.push(Arc::clone(&held));
+                inner.1.held.push_back(Arc::clone(&held));
                 held
             })
         });
@@ -136,7 +167,7 @@ impl<T: Send> Operations<T> {
     pub(crate) fn close(&self, py: Python<'_>) {
         let Some(inner) = self.inner.get() else { return };
         let mut inner = inner.lock().unwrap_or_else(PoisonError::into_inner);
-        let (runs, under_way) = (inner.0.take(), std::mem::take(&mut inner.1));
+        let (runs, under_way) = (inner.0.take(), std::mem::take(&mut inner.1.held));
         drop(inner);
         py.detach(|| drop(runs));
         drop(under_way.iter().map(|held| held.released()).collect::<Vec<_>>());

@@ -39,8 +39,8 @@ struct Inquest {
     reports: Vec<(u32, u32, Trouble)>,
     /// Members that the coordinator does not hear, or that do not hear it, and why.
     doubts: BTreeMap<u32, Trouble>,
-    /// An operation that takes too long.
-    late: Option<(u64, Trouble)>,
+    /// Something that takes too long.
+    late: Option<Late>,
     answers: BTreeMap<u32, Answer>,
 }
 
@@ -64,6 +64,15 @@ impl Inquest {
             |(_, peer, trouble): &(u32, u32, Trouble)| *peer == member && trouble.kind == Kind::Silent;
         self.doubts.contains_key(&member) || self.reports.iter().any(silent)
     }
+}
+
+/// An operation that takes too long: its group, the group's ranks, and its number in it.
+#[derive(Clone, Debug)]
+struct Late {
+    group: u64,
+    ranks: Vec<u32>,
+    sequence: u64,
+    trouble: Trouble,
 }
 
 impl Coordinator {
@@ -111,7 +120,9 @@ impl Coordinator {
                 let what = format!("reports trouble with rank {peer}, which there is not");
                 self.decide(Blame::Rank(member), Trouble { kind: Kind::Corrupt, what });
             }
-            Up::Late { sequence, trouble } => _ = self.open(now).late.get_or_insert((sequence, trouble)),
+            Up::Late { group, ranks, sequence, trouble } => {
+                self.late(Late { group, ranks, sequence, trouble }, now);
+            }
             Up::Here { call, progress, hears } => {
                 if let Some(inquest) = self.inquest.as_mut().filter(|inquest| inquest.call == call) {
                     inquest.answers.insert(member, Answer { progress, hears });
@@ -208,12 +219,30 @@ impl Coordinator {
         self.members.values().all(|&state| state != State::Here)
     }
 
+    /// An operation takes too long: the first that is said to counts, and its group is asked how far it is.
+    fn late(&mut self, late: Late, now: Duration) {
+        let group = late.group;
+        let inquest = self.open(now);
+        if inquest.late.is_some() {
+            return;
+        }
+        inquest.late = Some(late);
+        if group != 0 && self.verdict.is_none() {
+            self.calls += 1;
+            let call = self.calls;
+            self.tell(&Down::Roll { call, group });
+            let inquest = self.open(now);
+            (inquest.call, inquest.opened) = (call, now);
+            inquest.answers.clear();
+        }
+    }
+
     fn open(&mut self, now: Duration) -> &mut Inquest {
         if self.inquest.is_none() {
             self.calls += 1;
             let call = self.calls;
             if self.verdict.is_none() {
-                self.tell(&Down::Roll { call });
+                self.tell(&Down::Roll { call, group: 0 });
             }
             self.inquest = Some(Inquest {
                 opened: now,
@@ -310,24 +339,40 @@ impl Coordinator {
         }
         if let Some((reporter, peer, trouble)) = reports.first() {
             // What a rank does or asks for is no fault of a connection.
-            let of_rank = matches!(trouble.kind, Kind::Differs | Kind::Left);
+            let of_rank = matches!(trouble.kind, Kind::Differs | Kind::Left | Kind::Deadline);
             let blame = if of_rank { Blame::Rank(*peer) } else { Blame::link(*reporter, *peer) };
             return (blame, trouble.clone());
         }
-        let (sequence, trouble) = inquest.late.clone().unwrap_or((0, Trouble::deadline(Duration::ZERO)));
+        let trouble = Trouble::deadline(Duration::ZERO);
+        let late = Late { group: 0, ranks: Vec::new(), sequence: 0, trouble };
+        let Late { group, ranks, sequence, trouble } = inquest.late.clone().unwrap_or(late);
+        let of_group = |member: u32| group == 0 || ranks.contains(&member);
         let behind = self.members.keys().copied().find(|&member| {
-            let begun = |answer: &Answer| answer.progress.begun;
-            missing(member) || inquest.answers.get(&member).is_some_and(|answer| begun(answer) < sequence)
+            let begun = inquest.answers.get(&member).map(|answer| answer.progress.begun);
+            missing(member) || of_group(member) && begun.is_some_and(|begun| begun < sequence)
         });
         match behind {
             Some(rank) if missing(rank) => (Blame::Rank(rank), trouble),
             Some(rank) => {
-                let what = format!("has not begun operation {sequence}, for which others wait");
+                let of = if group == 0 {
+                    String::new()
+                } else {
+                    format!(" of a group of ranks {}", listed(&ranks))
+                };
+                let what = format!("has not begun operation {sequence}{of}, for which others wait");
                 (Blame::Rank(rank), Trouble { kind: Kind::Deadline, what })
             }
             None => (Blame::Nobody, trouble),
         }
     }
+}
+
+/// Ranks, for people: not all, where they are many.
+fn listed(ranks: &[u32]) -> String {
+    const MOST: usize = 8;
+    let some: Vec<String> = ranks.iter().take(MOST).map(u32::to_string).collect();
+    let more = if ranks.len() > MOST { format!(" and {} more", ranks.len() - MOST) } else { String::new() };
+    format!("{}{more}", some.join(", "))
 }
 
 /// How much a kind of trouble says about what happened.
@@ -370,7 +415,7 @@ mod tests {
     ) -> Option<(Blame, u64)> {
         for now in (from..to).step_by(50) {
             for (member, message) in coordinator.say() {
-                if let Down::Roll { call } = message
+                if let Down::Roll { call, .. } = message
                     && answering.contains(&member)
                 {
                     let progress = Progress { begun: u64::from(member), over: 0 };
@@ -385,6 +430,29 @@ mod tests {
             }
         }
         None
+    }
+
+    fn late(group: u64, ranks: &[u32], sequence: u64) -> Up {
+        Up::Late { group, ranks: ranks.to_vec(), sequence, trouble: Trouble::deadline(ms(5000)) }
+    }
+
+    #[test]
+    fn who_is_of_no_group_is_not_at_fault_for_what_is_late_there() {
+        let mut four = coordinator(4);
+        // Ranks answer that they have begun as many operations as their number.
+        four.heard(3, late(7, &[2, 3], 3), ms(100));
+        let (blame, _) = run(&mut four, &[0, 1, 2, 3], 100, 10_000).unwrap();
+        assert_eq!(blame, Blame::Rank(2));
+        let what = &four.verdict().unwrap().1.what;
+        assert!(what.contains("has not begun operation 3 of a group of ranks 2, 3"), "{what}");
+    }
+
+    #[test]
+    fn who_does_not_send_what_another_waits_for_is_named() {
+        let mut four = coordinator(4);
+        let trouble = Trouble { kind: Kind::Deadline, what: "has not sent it".to_owned() };
+        four.heard(0, Up::Trouble { peer: 2, trouble }, ms(100));
+        assert_eq!(run(&mut four, &[0, 1, 2, 3], 100, 10_000).unwrap().0, Blame::Rank(2));
     }
 
     fn reports(coordinator: &mut Coordinator, pairs: &[(u32, u32)], now: u64) {
@@ -495,12 +563,12 @@ mod tests {
     #[test]
     fn who_has_not_begun_is_at_fault_for_what_is_late() {
         let mut four = coordinator(4);
-        four.heard(3, Up::Late { sequence: 1, trouble: Trouble::deadline(ms(5000)) }, ms(100));
+        four.heard(3, late(0, &[], 1), ms(100));
         let (blame, _) = run(&mut four, &[0, 1, 2, 3], 100, 10_000).unwrap();
         assert_eq!(blame, Blame::Rank(0));
         assert!(four.verdict().unwrap().1.what.contains("has not begun operation 1"));
         let mut four = coordinator(4);
-        four.heard(3, Up::Late { sequence: 0, trouble: Trouble::deadline(ms(5000)) }, ms(100));
+        four.heard(3, late(0, &[], 0), ms(100));
         assert_eq!(run(&mut four, &[0, 1, 2, 3], 100, 10_000).unwrap().0, Blame::Nobody);
     }
 

@@ -2,6 +2,7 @@
 
 use crate::fault::{Blame, Kind, Trouble};
 use crate::pulse::Patience;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// What a member does about trouble.
@@ -9,10 +10,32 @@ use std::time::Duration;
 pub enum Act {
     /// Tell the coordinator that something is wrong with a peer.
     Report(u32, Trouble),
-    /// Tell the coordinator that an operation takes too long.
-    Late(u64, Duration),
+    /// Tell the coordinator that something takes too long.
+    Late(Late),
     /// Give up what is under way: who is at fault, and what happened.
     Abort(Blame, Trouble),
+}
+
+/// What takes too long.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Late {
+    /// The group, by its number on this member.
+    pub group: u32,
+    /// The operation's number in the group; 0 for a transfer.
+    pub sequence: u64,
+    /// How long it took.
+    pub trouble: Trouble,
+}
+
+/// The first operation under way of a group.
+#[derive(Clone, Copy, Debug)]
+pub struct Oldest {
+    /// The group, by its number on this member.
+    pub group: u32,
+    /// The operation's number in the group.
+    pub sequence: u64,
+    /// How long operations of the group may take.
+    pub deadline: Duration,
 }
 
 /// One member's rules. No lanes, clocks or threads: times count from any one moment.
@@ -21,20 +44,18 @@ pub struct Judge {
     us: u32,
     /// Whether there is a coordinator that decides.
     court: bool,
-    deadline: Duration,
     patience: Patience,
     /// What the coordinator has been told first, and when: it has to decide.
     reported: Option<(Duration, Blame, Trouble)>,
-    /// The oldest operation under way, and since when it is that: one behind the other has its time.
-    oldest: (Option<u64>, Duration),
+    /// The oldest operation under way of each group, and since when it is that: one behind the other has its time.
+    oldest: BTreeMap<u32, (u64, Duration)>,
     decided: bool,
 }
 
 impl Judge {
-    /// Of a member that goes by this name, with or without a coordinator. An operation may take as long as `deadline`.
-    pub const fn new(us: u32, court: bool, deadline: Duration, patience: Patience) -> Self {
-        let oldest = (None, Duration::ZERO);
-        Self { us, court, deadline, patience, reported: None, oldest, decided: false }
+    /// Of a member that goes by this name, with or without a coordinator.
+    pub const fn new(us: u32, court: bool, patience: Patience) -> Self {
+        Self { us, court, patience, reported: None, oldest: BTreeMap::new(), decided: false }
     }
 
     /// Whether it is decided who is at fault: the first decision counts.
@@ -66,8 +87,13 @@ impl Judge {
         self.decide(blame, trouble, cut_off)
     }
 
-    /// Time has passed: whether something takes too long. `oldest` is the first operation under way.
-    pub fn look(&mut self, oldest: Option<u64>, cut_off: bool, now: Duration) -> Option<Act> {
+    /// Time has passed: whether an operation takes too long. `oldest` has the first one under way of each group.
+    pub fn look(
+        &mut self,
+        oldest: impl IntoIterator<Item = Oldest>,
+        cut_off: bool,
+        now: Duration,
+    ) -> Option<Act> {
         if self.decided {
             return None;
         }
@@ -77,17 +103,44 @@ impl Judge {
             let (blame, trouble) = (*blame, trouble.clone());
             return if overdue { self.decide(blame, trouble, cut_off) } else { None };
         }
-        if self.oldest.0 != oldest {
-            self.oldest = (oldest, now);
+        let before = std::mem::take(&mut self.oldest);
+        let mut late = None;
+        for Oldest { group, sequence, deadline } in oldest {
+            let known = before.get(&group).filter(|(known, _)| *known == sequence);
+            let since = known.map_or(now, |&(_, since)| since);
+            self.oldest.insert(group, (sequence, since));
+            let elapsed = now.saturating_sub(since);
+            if elapsed > deadline && late.is_none() {
+                late = Some(Late { group, sequence, trouble: Trouble::deadline(elapsed) });
+            }
         }
-        let elapsed = now.saturating_sub(self.oldest.1);
-        let sequence = oldest.filter(|_| elapsed > self.deadline)?;
-        let trouble = Trouble::deadline(elapsed);
+        self.late(late?, cut_off, now)
+    }
+
+    /// A transfer takes too long: one with a `peer`, by its name, or a receive from any.
+    pub fn late_transfer(
+        &mut self,
+        group: u32,
+        peer: Option<u32>,
+        trouble: Trouble,
+        cut_off: bool,
+        now: Duration,
+    ) -> Option<Act> {
+        if self.decided || self.reported.is_some() {
+            return None;
+        }
+        match peer {
+            Some(peer) => self.trouble(peer, trouble, cut_off, now),
+            None => self.late(Late { group, sequence: 0, trouble }, cut_off, now),
+        }
+    }
+
+    fn late(&mut self, late: Late, cut_off: bool, now: Duration) -> Option<Act> {
         if !self.court {
-            return self.decide(Blame::Nobody, trouble, cut_off);
+            return self.decide(Blame::Nobody, late.trouble, cut_off);
         }
-        self.reported = Some((now, Blame::Nobody, trouble));
-        Some(Act::Late(sequence, elapsed))
+        self.reported = Some((now, Blame::Nobody, late.trouble.clone()));
+        Some(Act::Late(late))
     }
 
     fn decide(&mut self, blame: Blame, trouble: Trouble, cut_off: bool) -> Option<Act> {
@@ -113,7 +166,12 @@ mod tests {
     }
 
     fn judge(court: bool) -> Judge {
-        Judge::new(2, court, s(10), Patience::default())
+        Judge::new(2, court, Patience::default())
+    }
+
+    /// The first operation under way, of the whole job.
+    fn first(sequence: u64) -> [Oldest; 1] {
+        [Oldest { group: 0, sequence, deadline: s(10) }]
     }
 
     fn silent() -> Trouble {
@@ -124,11 +182,11 @@ mod tests {
     fn the_coordinator_decides_and_the_first_decision_counts() {
         let mut judge = judge(true);
         assert_eq!(judge.trouble(1, silent(), true, s(1)), Some(Act::Report(1, silent())));
-        assert_eq!(judge.look(Some(1), true, s(2)), None);
+        assert_eq!(judge.look(first(1), true, s(2)), None);
         let verdict = judge.verdict(Blame::link(0, 3), silent(), true);
         assert_eq!(verdict, Some(Act::Abort(Blame::Link(0, 3), silent())), "it knows more");
         assert_eq!(judge.verdict(Blame::Rank(1), silent(), false), None);
-        assert!(judge.decided() && judge.look(Some(1), true, s(99)).is_none());
+        assert!(judge.decided() && judge.look(first(1), true, s(99)).is_none());
     }
 
     #[test]
@@ -136,8 +194,8 @@ mod tests {
         let mut judge = judge(true);
         judge.trouble(1, silent(), false, s(1));
         judge.trouble(3, Trouble::left(), false, s(2));
-        assert_eq!(judge.look(None, false, s(4)), None);
-        assert_eq!(judge.look(None, false, s(5)), Some(Act::Abort(Blame::Link(1, 2), silent())));
+        assert_eq!(judge.look([], false, s(4)), None);
+        assert_eq!(judge.look([], false, s(5)), Some(Act::Abort(Blame::Link(1, 2), silent())));
     }
 
     #[test]
@@ -154,12 +212,38 @@ mod tests {
     fn operations_one_behind_the_other_have_their_time_each() {
         let mut judge = judge(true);
         for (sequence, now) in [(1, 0), (1, 9), (2, 11), (2, 20)] {
-            assert_eq!(judge.look(Some(sequence), false, s(now)), None);
+            assert_eq!(judge.look(first(sequence), false, s(now)), None);
         }
-        assert_eq!(judge.look(Some(2), false, s(22)), Some(Act::Late(2, s(11))));
-        assert_eq!(judge.look(Some(2), false, s(23)), None, "it is told once");
+        let late = Late { group: 0, sequence: 2, trouble: Trouble::deadline(s(11)) };
+        assert_eq!(judge.look(first(2), false, s(22)), Some(Act::Late(late)));
+        assert_eq!(judge.look(first(2), false, s(23)), None, "it is told once");
         judge.alone();
-        let overdue = judge.look(Some(2), false, s(30));
+        let overdue = judge.look(first(2), false, s(30));
         assert!(matches!(overdue, Some(Act::Abort(Blame::Nobody, _))), "{overdue:?}");
+    }
+
+    #[test]
+    fn each_group_has_its_own_deadline() {
+        let mut judge = judge(true);
+        let groups = [(0, 7, s(10)), (3, 1, s(2))];
+        let oldest = groups.map(|(group, sequence, deadline)| Oldest { group, sequence, deadline });
+        assert_eq!(judge.look(oldest, false, s(1)), None);
+        assert_eq!(judge.look(oldest, false, s(3)), None);
+        let late = Late { group: 3, sequence: 1, trouble: Trouble::deadline(s(3)) };
+        assert_eq!(judge.look(oldest, false, s(4)), Some(Act::Late(late)));
+    }
+
+    #[test]
+    fn the_peer_of_a_late_transfer_is_reported_and_the_first_report_counts() {
+        let slow = Trouble::deadline(s(11));
+        let mut judge = judge(true);
+        assert_eq!(
+            judge.late_transfer(0, Some(1), slow.clone(), false, s(11)),
+            Some(Act::Report(1, slow.clone()))
+        );
+        assert_eq!(judge.late_transfer(0, None, slow.clone(), false, s(12)), None);
+        let mut alone = Judge::new(2, false, Patience::default());
+        let blamed = alone.late_transfer(0, Some(1), slow.clone(), false, s(11));
+        assert_eq!(blamed, Some(Act::Abort(Blame::Rank(1), slow)));
     }
 }

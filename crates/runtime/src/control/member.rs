@@ -41,9 +41,9 @@ impl Member {
         self.out.push(Up::Trouble { peer, trouble });
     }
 
-    /// An operation takes too long.
-    pub fn late(&mut self, sequence: u64, elapsed: Duration) {
-        self.out.push(Up::Late { sequence, trouble: Trouble::deadline(elapsed) });
+    /// Something takes too long, and nobody is known to be at fault: an operation of a group, by its number and ranks.
+    pub fn late(&mut self, (group, ranks): (u64, Vec<u32>), sequence: u64, trouble: Trouble) {
+        self.out.push(Up::Late { group, ranks, sequence, trouble });
     }
 
     /// The member leaves.
@@ -51,8 +51,8 @@ impl Member {
         self.out.push(Up::Leave);
     }
 
-    /// The coordinator has said something; `progress` is how far this member is.
-    pub fn heard(&mut self, message: Down, progress: Progress, now: Duration) {
+    /// The coordinator has said something; `progress` is how far this member is in a group.
+    pub fn heard(&mut self, message: Down, progress: impl FnOnce(u64) -> Progress, now: Duration) {
         self.pulse.heard(0, now);
         match message {
             Down::Alive | Down::Meet { .. } | Down::Begun | Down::Missing { .. } => {}
@@ -65,8 +65,8 @@ impl Member {
                 self.alone = true;
                 self.pulse.leave(0);
             }
-            Down::Roll { call } => {
-                self.out.push(Up::Here { call, progress, hears: self.hears.clone() });
+            Down::Roll { call, group } => {
+                self.out.push(Up::Here { call, progress: progress(group), hears: self.hears.clone() });
             }
             Down::Verdict { blame, trouble } => _ = self.verdict.get_or_insert((blame, trouble)),
         }
@@ -170,7 +170,7 @@ mod tests {
         let trouble = Trouble::left();
         member.heard(
             Down::Verdict { blame: Blame::Rank(3), trouble: trouble.clone() },
-            Progress::default(),
+            |_| Progress::default(),
             ms(1),
         );
         member.lost(Trouble::closed("end of file"));
@@ -180,7 +180,7 @@ mod tests {
     #[test]
     fn a_coordinator_that_leaves_is_not_lost() {
         let mut member = Member::new(Patience::default(), ms(0));
-        member.heard(Down::Leave, Progress::default(), ms(1));
+        member.heard(Down::Leave, |_| Progress::default(), ms(1));
         member.lost(Trouble::closed("end of file"));
         (0..5000).step_by(100).for_each(|now| member.tick(ms(now)));
         assert!(member.alone() && member.verdict().is_none());
@@ -190,10 +190,10 @@ mod tests {
     fn a_roll_call_is_answered_with_progress() {
         let mut member = Member::new(Patience::default(), ms(0));
         let progress = Progress { begun: 5, over: 4 };
-        member.heard(Down::Roll { call: 9 }, progress, ms(1));
+        member.heard(Down::Roll { call: 9, group: 3 }, |group| Progress { begun: group + 2, over: 4 }, ms(1));
         assert_eq!(member.say(), [Up::Here { call: 9, progress, hears: vec![] }]);
         member.hears(vec![1, 2]);
-        member.heard(Down::Roll { call: 10 }, progress, ms(1));
+        member.heard(Down::Roll { call: 10, group: 3 }, |_| progress, ms(1));
         assert_eq!(member.say(), [Up::Here { call: 10, progress, hears: vec![1, 2] }]);
     }
 }

@@ -49,7 +49,13 @@ pub enum Up {
     },
     /// An operation takes too long.
     Late {
-        /// Its number.
+        /// Its group; 0 is all members.
+        #[serde(default)]
+        group: u64,
+        /// The ranks of the group.
+        #[serde(default)]
+        ranks: Vec<u32>,
+        /// Its number in the group.
         sequence: u64,
         /// How long, said of whoever holds it up.
         trouble: Trouble,
@@ -117,6 +123,9 @@ pub enum Down {
     Roll {
         /// Which roll call.
         call: u64,
+        /// How far in which group; 0 is all members.
+        #[serde(default)]
+        group: u64,
     },
     /// The coordinator leaves, and that is no fault.
     Leave,
@@ -213,7 +222,7 @@ pub(crate) mod tests {
         let all = [
             Up::Alive,
             Up::Trouble { peer: 3, trouble: trouble.clone() },
-            Up::Late { sequence: 1 << 40, trouble },
+            Up::Late { group: 1 << 60, ranks: vec![0, 3], sequence: 1 << 40, trouble },
             Up::Here { call: 2, progress: Progress { begun: 7, over: 6 }, hears: vec![0, 3] },
             Up::Deaf { hears: Vec::new(), trouble: Trouble::left() },
             Up::Leave,
@@ -269,7 +278,12 @@ pub(crate) mod tests {
             Just(Up::Alive),
             Just(Up::Leave),
             (0..6u32, troubles()).prop_map(|(peer, trouble)| Up::Trouble { peer, trouble }),
-            (0..5u64, troubles()).prop_map(|(sequence, trouble)| Up::Late { sequence, trouble }),
+            (0..3u64, 0..6u32, 0..5u64, troubles()).prop_map(|(group, rank, sequence, trouble)| Up::Late {
+                group,
+                ranks: vec![rank],
+                sequence,
+                trouble,
+            }),
             (0..4u64, progress, hears()).prop_map(|(call, progress, hears)| Up::Here {
                 call,
                 progress,

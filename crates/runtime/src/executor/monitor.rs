@@ -1,23 +1,23 @@
 //! The thread that watches lanes: ends what failed, and what takes too long.
 
+use super::Court;
+use super::group::{Circle, Crew, Sent, Shared, UnderWay, end};
+use super::lock;
 use super::worker::{Command, Report};
-use super::{Court, Gauge, Settings, Shared, UnderWay, lock};
-use crate::control::judge::{Act, Judge};
-use crate::fault::{Blame, Fault, Trouble};
-use crate::shape::Book;
-use crate::transport::bell::Bell;
+use crate::control::judge::{Act, Judge, Late, Oldest};
+use crate::fault::{Blame, Errand, Fault, Kind, Trouble};
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 /// Watches the lanes: ends what failed, and what takes too long.
 pub(super) struct Monitor {
     reports: Receiver<Report>,
-    lanes: Vec<(Sender<Command>, Arc<Bell>)>,
-    shared: Arc<Mutex<Shared>>,
-    gauge: Arc<Gauge>,
-    book: Arc<Book>,
+    crew: Arc<Crew>,
+    /// The group of all members.
+    whole: Arc<Circle>,
     court: Option<Box<dyn Court>>,
     judge: Judge,
     started: Instant,
@@ -26,19 +26,25 @@ pub(super) struct Monitor {
     stopped: usize,
 }
 
+/// A transfer that takes too long: its group, and what is to be said, of whom.
+struct LateTransfer {
+    group: u32,
+    trouble: Trouble,
+    peer: Option<u32>,
+}
+
 impl Monitor {
     /// Of lanes that report to `reports`, under a court, if there is one.
     pub(super) fn new(
-        (book, settings): (Arc<Book>, Settings),
-        lanes: Vec<(Sender<Command>, Arc<Bell>)>,
+        crew: Arc<Crew>,
+        whole: Arc<Circle>,
         reports: Receiver<Report>,
-        (shared, gauge): (Arc<Mutex<Shared>>, Arc<Gauge>),
         court: Option<Box<dyn Court>>,
     ) -> Self {
-        let us = book.name(book.member());
-        let judge = Judge::new(us, court.is_some(), settings.deadline, settings.patience);
+        let us = whole.book.name(whole.book.member());
+        let judge = Judge::new(us, court.is_some(), crew.settings.patience);
         let (started, aborted, stopped) = (Instant::now(), 0, 0);
-        Self { reports, lanes, shared, gauge, book, court, judge, started, aborted, stopped }
+        Self { reports, crew, whole, court, judge, started, aborted, stopped }
     }
 
     /// Watches until all lanes have ended. Where that fails, which is a bug, nobody waits for ever: what is under way ends as
@@ -62,11 +68,13 @@ impl Monitor {
     fn watch(&mut self) {
         const GLANCE: Duration = Duration::from_millis(100);
         // The court has a sender of reports, too: the lanes' end is told by their number.
-        while self.stopped < self.lanes.len() {
+        while self.stopped < self.crew.lanes.len() {
             match self.reports.recv_timeout(GLANCE) {
                 Ok(Report::Trouble(rank, trouble)) => self.trouble(rank, trouble),
                 Ok(Report::Verdict(blame, trouble)) => self.verdict(blame, trouble),
                 Ok(Report::Failed(trouble)) => self.verdict(Blame::Rank(self.us()), trouble),
+                Ok(Report::Deserted(slot, lost)) => self.desert(slot, lost),
+                Ok(Report::Released(slot)) => self.crew.release(slot),
                 Ok(Report::Aborted) => self.gave_up(),
                 Ok(Report::Stopped { aborted }) => {
                     self.stopped += 1;
@@ -75,7 +83,7 @@ impl Monitor {
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => self.stopped = self.lanes.len(),
+                Err(RecvTimeoutError::Disconnected) => self.stopped = self.crew.lanes.len(),
             }
             self.look();
         }
@@ -84,34 +92,79 @@ impl Monitor {
 
     /// What this member is called.
     fn us(&self) -> u32 {
-        self.book.name(self.book.member())
+        self.whole.book.name(self.whole.book.member())
     }
 
     /// A lane works no more.
     fn gave_up(&mut self) {
         self.aborted += 1;
-        if self.aborted == self.lanes.len() {
+        if self.aborted == self.crew.lanes.len() {
             self.end();
         }
     }
 
     /// Whether this member hears nobody, of two or more.
     fn cut_off(&self) -> bool {
-        self.lanes.iter().all(|(_, bell)| bell.cut_off())
+        self.crew.lanes.iter().all(|(_, bell)| bell.cut_off())
     }
 
     /// Looks for what takes too long.
     fn look(&mut self) {
-        let mut shared = lock(&self.shared);
-        shared.prune(&self.gauge);
-        let oldest = shared.under_way.first_key_value().map(|(&sequence, _)| sequence);
+        let mut shared = lock(self.crew.shared());
+        shared.prune();
+        if shared.failed.is_some() {
+            return;
+        }
+        let mut firsts: BTreeMap<u32, u64> = BTreeMap::new();
+        for &(slot, sequence) in shared.under_way.keys() {
+            firsts.entry(slot).or_insert(sequence);
+        }
+        let oldest: Vec<Oldest> = firsts
+            .into_iter()
+            .filter_map(|(group, sequence)| {
+                let deadline = shared.groups.get(&group)?.circle.deadline;
+                Some(Oldest { group, sequence, deadline })
+            })
+            .collect();
+        let transfer = Self::late_transfer(&shared);
         drop(shared);
-        let act = self.judge.look(oldest, self.cut_off(), self.started.elapsed());
+        let (cut_off, now) = (self.cut_off(), self.started.elapsed());
+        let act = self.judge.look(oldest, cut_off, now).or_else(|| {
+            let LateTransfer { group, trouble, peer } = transfer?;
+            self.judge.late_transfer(group, peer, trouble, cut_off, now)
+        });
         self.act(act);
     }
 
+    /// A transfer that takes longer than its group allows.
+    fn late_transfer(shared: &Shared) -> Option<LateTransfer> {
+        let is_late = |each: &&Sent| !each.completion.over() && each.began.elapsed() > each.circle.deadline;
+        let Sent { errand, circle, began, .. } = shared.transfers.values().find(is_late)?;
+        let Errand::Transfer { sends, peer, .. } = *errand else { return None };
+        let us = circle.book.name(circle.book.member());
+        let seconds = began.elapsed().as_secs_f64();
+        let what = match (sends, peer) {
+            (true, _) => format!("has not taken what rank {us} sends, after {seconds:.1} s"),
+            (false, Some(_)) => format!("has not sent what rank {us} waits for, after {seconds:.1} s"),
+            (false, None) => {
+                format!("has not sent what rank {us} waits for from any rank, after {seconds:.1} s")
+            }
+        };
+        let trouble = Trouble { kind: Kind::Deadline, what };
+        Some(LateTransfer { group: circle.slot, trouble, peer })
+    }
+
+    /// A group cannot go on without a member, which has left it.
+    fn desert(&self, slot: u32, lost: u32) {
+        let rank = self.whole.book.name(lost);
+        let what = "has left the group and is needed".to_owned();
+        let trouble = Trouble { kind: Kind::Left, what };
+        let fault = Arc::new(Fault { blame: Blame::Rank(rank), trouble, during: None });
+        self.crew.disband(slot, &fault, Some(lost));
+    }
+
     fn trouble(&mut self, rank: u32, trouble: Trouble) {
-        let rank = self.book.name(rank);
+        let rank = self.whole.book.name(rank);
         let act = self.judge.trouble(rank, trouble, self.cut_off(), self.started.elapsed());
         self.act(act);
     }
@@ -124,7 +177,15 @@ impl Monitor {
     fn act(&self, act: Option<Act>) {
         match (act, &self.court) {
             (Some(Act::Report(rank, trouble)), Some(court)) => court.report(rank, trouble),
-            (Some(Act::Late(sequence, elapsed)), Some(court)) => court.late(sequence, elapsed),
+            (Some(Act::Late(Late { group, sequence, trouble })), Some(court)) => {
+                let shared = lock(self.crew.shared());
+                let circle = shared.groups.get(&group).map(|standing| Arc::clone(&standing.circle));
+                drop(shared);
+                // A group that was left meanwhile is late no more.
+                if let Some(circle) = circle {
+                    court.late((circle.id, circle.names()), sequence, trouble);
+                }
+            }
             (Some(Act::Abort(blame, trouble)), _) => self.abort(blame, trouble),
             _ => {}
         }
@@ -132,13 +193,13 @@ impl Monitor {
 
     /// Operations end once inputs are as they were.
     fn abort(&self, blame: Blame, trouble: Trouble) {
-        let mut shared = lock(&self.shared);
+        let mut shared = lock(self.crew.shared());
         if shared.failed.is_some() {
             return;
         }
         shared.failed = Some(Arc::new(Fault { blame, trouble, during: None }));
         drop(shared);
-        for (commands, bell) in &self.lanes {
+        for (commands, bell) in &self.crew.lanes {
             if commands.send(Command::Abort).is_ok() {
                 bell.ring();
             }
@@ -147,24 +208,22 @@ impl Monitor {
 
     /// Ends everything that is under way.
     fn end(&self) {
-        let mut shared = lock(&self.shared);
+        let mut shared = lock(self.crew.shared());
         let Some(fault) = shared.failed.clone() else { return };
         // Whoever is told that it failed may ask at once whether its input is gone.
-        let gone = shared.under_way.iter().find(|(_, each)| each.consumes && !each.completion.over());
-        let gone = gone.map(|(&sequence, each)| (sequence, each.operation));
-        shared.consumed = shared.consumed.or(gone);
+        shared.consumed = shared.gone();
+        let operations: Vec<(u64, UnderWay)> = std::mem::take(&mut shared.under_way)
+            .into_iter()
+            .map(|((_, sequence), each)| (sequence, each))
+            .collect();
+        let transfers: Vec<Sent> = std::mem::take(&mut shared.transfers).into_values().collect();
         drop(shared);
-        // One by one: a callback that panics leaves the others to be ended.
-        let next = || lock(&self.shared).under_way.pop_first();
-        for (sequence, UnderWay { completion, operation, began, .. }) in std::iter::from_fn(next) {
-            let during = Some((sequence, operation.into(), began.elapsed()));
-            completion.end(Err(Arc::new(Fault { during, ..(*fault).clone() })));
-        }
+        end(&fault, operations, transfers);
     }
 
     /// The communicator is dropped.
     fn left(&self) {
-        lock(&self.shared).failed.get_or_insert_with(|| {
+        lock(self.crew.shared()).failed.get_or_insert_with(|| {
             Arc::new(Fault { blame: Blame::Rank(self.us()), trouble: Trouble::left(), during: None })
         });
         self.end();

@@ -1,10 +1,13 @@
 //! An operation under way, as whoever began it sees it.
 
+use super::group::Handle;
+use super::worker::Command;
 use crate::fault::Fault;
+use crate::lane::transfers::Label;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// What became of an operation.
@@ -26,6 +29,10 @@ pub(crate) struct Completion {
     lanes: AtomicU32,
     state: Mutex<State>,
     ended: Condvar,
+    /// Which rank of its group the other side of a transfer is, once that is known.
+    source: OnceLock<u32>,
+    /// How to await a transfer no longer.
+    withdrawal: OnceLock<(Handle, Label, u64)>,
 }
 
 impl fmt::Debug for Completion {
@@ -37,6 +44,11 @@ impl fmt::Debug for Completion {
 impl Completion {
     pub(crate) fn new(lanes: u32) -> Arc<Self> {
         Arc::new(Self { lanes: AtomicU32::new(lanes), ..Self::default() })
+    }
+
+    /// Who the other side of a transfer is.
+    pub(crate) fn came_from(&self, source: u32) {
+        _ = self.source.set(source);
     }
 
     /// One lane is through; whether it was the last.
@@ -83,6 +95,25 @@ pub struct Pending {
 impl Pending {
     pub(crate) fn new(completion: Arc<Completion>) -> Self {
         Self { completion }
+    }
+
+    /// It can be withdrawn: by telling that lane its label and number.
+    pub(super) fn can_withdraw(&self, lane: Handle, label: Label, number: u64) {
+        _ = self.completion.withdrawal.set((lane, label, number));
+    }
+
+    /// Which rank of its group the other side of a transfer is, once it is over and has gone well.
+    pub fn source(&self) -> Option<u32> {
+        self.completion.source.get().copied()
+    }
+
+    /// Awaits a transfer no longer. Where nothing of it has come in yet it fails soon; else it goes on. So does what is sent,
+    /// and a collective.
+    pub fn withdraw(&self) {
+        let Some(((commands, bell), label, number)) = self.completion.withdrawal.get() else { return };
+        if commands.send(Command::Withdraw(*label, *number)).is_ok() {
+            bell.ring();
+        }
     }
 
     /// What became of it, if it is over.

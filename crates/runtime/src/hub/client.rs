@@ -308,8 +308,8 @@ impl Client {
             Event::Header(header) => {
                 let (length, landing) = match header.kind {
                     Kind::Heartbeat | Kind::Leave => (0, Landing::Nothing),
-                    Kind::Begin => return Err(Broken::Unknown(header)),
                     Kind::Message(_) => self.landing(core, header)?,
+                    _ => return Err(Broken::Unknown(header)),
                 };
                 self.links[core as usize].land(length, landing);
                 Ok(())

@@ -623,6 +623,7 @@ impl Shard {
                     Kind::Heartbeat | Kind::Leave => (0, Landing::Nothing),
                     Kind::Begin => (NOTICE, Landing::Aside(job.pool.take(NOTICE))),
                     Kind::Message(verb) => landing(job, worker, verb, header)?,
+                    _ => return Err(Broken::Unknown(header)),
                 };
                 seat.link.land(length, landing);
                 Ok(())
@@ -643,7 +644,7 @@ impl Shard {
                     self.asked(connection, number, worker, verb, header, landing);
                     Ok(())
                 }
-                (Kind::Heartbeat | Kind::Begin, _) => Ok(()),
+                _ => Ok(()),
             },
         }
     }
@@ -658,7 +659,6 @@ impl Shard {
             Event::Header(header) => {
                 let (length, landing) = match header.kind {
                     Kind::Heartbeat | Kind::Leave => (0, Landing::Nothing),
-                    Kind::Begin => return Err(Broken::Unknown(header)),
                     Kind::Message(count) => {
                         let slot = job.slots.get(&header.chunk).ok_or(Broken::Unknown(header))?;
                         let given = count == GIVEN && slot.version() == 0;
@@ -671,6 +671,7 @@ impl Shard {
                         }
                         (slot.bytes(), Landing::Aside(job.pool.take(slot.bytes())))
                     }
+                    _ => return Err(Broken::Unknown(header)),
                 };
                 seat.link.land(length, landing);
                 Ok(())

@@ -59,6 +59,8 @@ struct Turns {
 /// One chunk.
 #[derive(Debug)]
 pub(super) struct Chunk {
+    /// Bytes of messages of chunks that began before it, in its group.
+    pub(super) before: u64,
     elements: u64,
     data: Region,
     output: Region,
@@ -77,7 +79,7 @@ fn in_place(job: &Job) -> bool {
 
 impl Chunk {
     /// A chunk of a job, before its first step.
-    pub(super) fn begin(job: &Job, number: u32, pool: &mut Pool) -> Self {
+    pub(super) fn begin(job: &Job, number: u32, before: u64, pool: &mut Pool) -> Self {
         let Shape { script, cut, operation, .. } = &*job.shape;
         let width = operation.element.bytes();
         let elements = cut.elements(number);
@@ -106,7 +108,7 @@ impl Chunk {
         let missing: Vec<u32> = script.steps().iter().map(|step| step.missing).collect();
         let turns = script.groups().iter().map(|_| Turns::default()).collect();
         let (state, left) = (vec![State::Waiting; missing.len()], missing.len());
-        Self { elements, data, output, scratch, ours, missing, state, left, turns }
+        Self { before, elements, data, output, scratch, ours, missing, state, left, turns }
     }
 
     /// Bytes of the vector on which it runs.

@@ -1,16 +1,18 @@
 //! What came in before anybody wanted it.
 
-use crate::memory::Buffer;
+use crate::extract::take_out;
+use crate::memory::{Buffer, Pool};
 use std::collections::BTreeMap;
 
-/// Operation, chunk, rank that it comes from, number of the message.
+/// Operation (its [key](super::key)), chunk, rank that it comes from, number of the message.
 pub(super) type Key = (u64, u32, u32, u16);
 
 /// Messages that wait for their step, whole or still coming in.
 #[derive(Debug, Default)]
 pub(super) struct Early {
     messages: BTreeMap<Key, (usize, Option<Buffer>)>,
-    bytes: BTreeMap<u32, usize>,
+    bytes: usize,
+    most: usize,
 }
 
 impl Early {
@@ -26,7 +28,8 @@ impl Early {
 
     /// That a message of `length` bytes is coming in.
     pub(super) fn expect(&mut self, key: Key, length: usize) {
-        *self.bytes.entry(key.2).or_default() += length;
+        self.bytes += length;
+        self.most = self.most.max(self.bytes);
         self.messages.insert(key, (length, None));
     }
 
@@ -41,13 +44,21 @@ impl Early {
     pub(super) fn take(&mut self, key: Key) -> Option<Buffer> {
         let (length, buffer) = self.messages.get_mut(&key)?;
         let buffer = buffer.take()?;
-        *self.bytes.entry(key.2).or_default() -= *length;
+        self.bytes -= *length;
         self.messages.remove(&key);
         Some(buffer)
     }
 
-    /// Bytes of messages from a rank.
-    pub(super) fn bytes(&self, rank: u32) -> usize {
-        self.bytes.get(&rank).copied().unwrap_or(0)
+    /// Forgets the messages of operations with these keys. What is still coming in of them has no place then.
+    pub(super) fn forget(&mut self, keys: &std::ops::Range<u64>, pool: &mut Pool) {
+        for (_, (length, buffer)) in take_out(&mut self.messages, |(key, ..), _| keys.contains(key)) {
+            self.bytes -= length;
+            buffer.into_iter().for_each(|buffer| pool.give(buffer));
+        }
+    }
+
+    /// Bytes of messages from all ranks, and the most that they have been.
+    pub(super) fn bytes(&self) -> (usize, usize) {
+        (self.bytes, self.most)
     }
 }

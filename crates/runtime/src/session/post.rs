@@ -301,7 +301,7 @@ impl Post {
         while let Some(message) = self.line.message::<Down>().map_err(lost)? {
             heard = true;
             match message {
-                Down::Roll { call } => {
+                Down::Roll { call, .. } => {
                     self.line.say(&Up::Here { call, progress: Progress::default(), hears: Vec::new() });
                 }
                 Down::Verdict { blame, trouble } => {
@@ -354,7 +354,7 @@ const LOST: &str = "has lost the coordinator: there is no other epoch without it
 /// What the thread is told.
 enum Tell {
     Report(u32, Trouble),
-    Late(u64, Duration),
+    Late((u64, Vec<u32>), u64, Trouble),
     /// Give the connection back.
     Recall,
 }
@@ -375,8 +375,8 @@ impl Court for Arc<Watch> {
         self.tell(Tell::Report(peer, trouble));
     }
 
-    fn late(&self, sequence: u64, elapsed: Duration) {
-        self.tell(Tell::Late(sequence, elapsed));
+    fn late(&self, group: (u64, Vec<u32>), sequence: u64, trouble: Trouble) {
+        self.tell(Tell::Late(group, sequence, trouble));
     }
 }
 
@@ -441,7 +441,7 @@ impl Keeper {
             loop {
                 match self.told.try_recv() {
                     Ok(Tell::Report(peer, trouble)) => member.report(peer, trouble),
-                    Ok(Tell::Late(sequence, elapsed)) => member.late(sequence, elapsed),
+                    Ok(Tell::Late(group, sequence, trouble)) => member.late(group, sequence, trouble),
                     Ok(Tell::Recall) => {
                         let lost = member.verdict().is_some_and(|(blame, _)| *blame == Blame::Coordinator);
                         return match member.dismissed() {
@@ -464,7 +464,9 @@ impl Keeper {
             let mut lost = self.post.line.read().err().map(|how| Trouble::closed(&how));
             loop {
                 match self.post.line.message::<Down>() {
-                    Ok(Some(message)) => member.heard(message, self.gauge.read(), started.elapsed()),
+                    Ok(Some(message)) => {
+                        member.heard(message, |group| self.gauge.read(group), started.elapsed());
+                    }
                     Ok(None) => break,
                     Err(what) => {
                         lost = Some(Trouble { kind: Kind::Corrupt, what });

@@ -315,6 +315,26 @@ impl<M: Machine> Memory<M> {
         Ok(true)
     }
 
+    /// Moves some bytes of each cable, each way, that has some to move, in an order that the seed decides; whether there was
+    /// one. Among many machines that is much quicker than [`Memory::step`].
+    ///
+    /// # Errors
+    /// As [`Memory::step`].
+    pub fn sweep(&mut self) -> Result<bool, Disbelief> {
+        let mut moved = false;
+        let first = self.random.random_range(0..self.cables.len().max(1));
+        for number in 0..self.cables.len() {
+            let number = (first + number) % self.cables.len();
+            for each in [(number, 0, true), (number, 0, false), (number, 1, true), (number, 1, false)] {
+                if self.can(each) {
+                    self.go(each)?;
+                    moved = true;
+                }
+            }
+        }
+        Ok(moved)
+    }
+
     /// What can move now on cables.
     fn able(&self, cables: impl Iterator<Item = usize>) -> Vec<Move> {
         let all = cables

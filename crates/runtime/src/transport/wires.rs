@@ -267,6 +267,7 @@ impl Wires {
             return;
         }
         self.ticked = now;
+        machine.rest();
         self.parting.retain_mut(|(connection, since)| since.elapsed() < PARTING && !ended(connection));
         let peers: Vec<u32> = self.connections.keys().copied().collect();
         let look = self.pulse.look(machine, &peers, now);

@@ -1,0 +1,193 @@
+//! Operations of one group of ranks on a lane.
+
+use super::chunk::Chunk;
+use super::early::Early;
+use super::{Job, key};
+use crate::memory::{Buffer, Pool, Region};
+use crate::script::Act;
+use crate::shape::{Book, Shape};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// A group, as all lanes of a rank have it.
+#[derive(Clone, Debug)]
+pub struct Opening {
+    /// Its number on this rank: 0 for all members of the job.
+    pub slot: u32,
+    /// The number that all its members have for it.
+    pub id: u64,
+    /// How its operations are run.
+    pub book: Arc<Book>,
+    /// The job's member for each of its own.
+    pub members: Vec<u32>,
+}
+
+/// An operation that this rank or a peer has begun.
+#[derive(Debug)]
+pub(super) struct Known {
+    pub shape: Arc<Shape>,
+    /// Ranks whose announcement has come.
+    pub heard: BTreeSet<u32>,
+    pub job: Option<Running>,
+}
+
+/// An operation that this rank has begun.
+#[derive(Debug)]
+pub(super) struct Running {
+    pub job: Arc<Job>,
+    /// The next chunk to begin, and how many of this lane's are not through.
+    pub next: u32,
+    pub left: u32,
+    pub chunks: BTreeMap<u32, Chunk>,
+    /// Ranks that know from this lane what is run.
+    pub told: BTreeSet<u32>,
+    /// What the input was, where it has been overwritten.
+    pub saved: Vec<(Region, Buffer)>,
+}
+
+/// Operations of one group.
+#[derive(Debug)]
+pub(super) struct Group {
+    pub slot: u32,
+    pub id: u64,
+    pub book: Arc<Book>,
+    /// The job's member for each of the group's, and the other way round.
+    pub members: Vec<u32>,
+    pub places: Vec<Option<u32>>,
+    pub jobs: BTreeMap<u64, Known>,
+    /// The newest operation that has begun here, and the newest that any member has announced.
+    pub newest: u64,
+    pub announced: u64,
+    /// Chunks under way, their bytes, and those of their largest messages.
+    pub running: u32,
+    pub afloat: usize,
+    pub flight: usize,
+    /// Bytes of messages of all chunks that ever began, and for each that runs what they were before it.
+    pub begun: u64,
+    pub spans: BTreeSet<u64>,
+    /// Members that have not opened it yet, and that have left it.
+    pub absent: BTreeSet<u32>,
+    pub gone: BTreeSet<u32>,
+    /// Members that know that this rank sends nothing of it any more.
+    pub told: BTreeSet<u32>,
+    /// Whether this rank has left it.
+    pub closed: bool,
+}
+
+impl Group {
+    pub(super) fn new(opening: Opening, world: u32) -> Self {
+        let Opening { slot, id, book, members } = opening;
+        let mut places = vec![None; world as usize];
+        (0..).zip(&members).for_each(|(place, &member)| places[member as usize] = Some(place));
+        Self {
+            slot,
+            id,
+            book,
+            members,
+            places,
+            jobs: BTreeMap::new(),
+            newest: 0,
+            announced: 0,
+            running: 0,
+            afloat: 0,
+            flight: 0,
+            begun: 0,
+            spans: BTreeSet::new(),
+            absent: BTreeSet::new(),
+            gone: BTreeSet::new(),
+            told: BTreeSet::new(),
+            closed: false,
+        }
+    }
+
+    /// The job's member for a place in the group.
+    pub(super) fn member(&self, place: u32) -> u32 {
+        self.members[place as usize]
+    }
+
+    /// The place of a member of the job, if it has one.
+    pub(super) fn place(&self, member: u32) -> Option<u32> {
+        self.places.get(member as usize).copied().flatten()
+    }
+
+    /// The seat of a member of the job in a plan.
+    pub(super) fn seat(&self, shape: &Shape, member: u32) -> Option<u32> {
+        self.place(member).and_then(|place| shape.seat(place))
+    }
+
+    /// The members but for this rank.
+    pub(super) fn others(&self) -> impl Iterator<Item = u32> {
+        let us = self.book.member();
+        (0..).zip(&self.members).filter(move |&(place, _)| place != us).map(|(_, &member)| member)
+    }
+
+    /// Whether its chunks may begin: all members have opened it.
+    pub(super) fn ready(&self) -> bool {
+        self.absent.is_empty() && !self.closed
+    }
+
+    /// The whole sequence number of which these are the lower digits.
+    pub(super) fn sequence(&self, low: u32) -> u64 {
+        const UNUSED: u32 = u32::BITS - super::SEQUENCE_BITS;
+        let ahead = (low.wrapping_sub(self.newest as u32) << UNUSED).cast_signed() >> UNUSED;
+        self.newest.wrapping_add_signed(i64::from(ahead))
+    }
+
+    /// Whether a message from a member is missing in a chunk that has begun; with `all`, also in later chunks, or a message
+    /// to it has not left.
+    pub(super) fn lacks(&self, member: u32, all: bool, (index, lanes): (u32, u32), early: &Early) -> bool {
+        self.jobs.iter().any(|(&sequence, known)| {
+            let Some(running) = &known.job else { return false };
+            let Some(seat) = self.seat(&known.shape, member) else { return false };
+            let end = if all { known.shape.cut.chunks() } else { running.next.min(known.shape.cut.chunks()) };
+            (index..end).step_by(lanes as usize).any(|number| {
+                let chunk = running.chunks.get(&number);
+                if chunk.is_none() && number < running.next {
+                    return false;
+                }
+                let open = |step| chunk.is_none_or(|chunk| chunk.lacks(step));
+                let steps = (0u32..).zip(known.shape.script.steps());
+                steps.filter(|&(step, _)| !known.shape.spares(step, number)).any(|(step, each)| {
+                    match each.act {
+                        Act::Send { to, .. } => all && to == seat && open(step),
+                        Act::Receive { from, message, .. } => {
+                            let key = (key(self.slot, sequence), number, member, message);
+                            from == seat && open(step) && !early.has(key)
+                        }
+                        _ => false,
+                    }
+                })
+            })
+        })
+    }
+
+    /// The next chunk that has not begun: of which operation.
+    pub(super) fn next_chunk(&mut self, lanes: u32) -> Option<(u64, u32)> {
+        self.jobs.iter_mut().find_map(|(&sequence, known)| {
+            let running = known.job.as_mut()?;
+            let chunk = running.next;
+            (chunk < known.shape.cut.chunks()).then(|| {
+                running.next = running.next.saturating_add(lanes);
+                (sequence, chunk)
+            })
+        })
+    }
+
+    /// Gives up what has begun: inputs that were to be kept are as they were. The operations that had begun and were not
+    /// forgotten.
+    pub(super) fn abort(&mut self, pool: &mut Pool) -> Vec<u64> {
+        (self.running, self.afloat, self.flight) = (0, 0, 0);
+        self.spans.clear();
+        let begun = self.jobs.iter_mut().filter_map(|(&sequence, known)| Some((sequence, known.job.take()?)));
+        begun
+            .map(|(sequence, running)| {
+                for (place, mut saved) in running.saved {
+                    place.copy_from(saved.region());
+                    pool.give(saved);
+                }
+                running.chunks.into_values().for_each(|chunk| chunk.end(pool));
+                sequence
+            })
+            .collect()
+    }
+}
