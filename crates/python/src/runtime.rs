@@ -205,7 +205,7 @@ fn read<'a, T: Deserialize<'a>>(text: &'a str) -> PyResult<T> {
 
 /// What runs operations: the session of a job, or a group of some of its ranks.
 enum Ranks {
-    Session(Session),
+    Session(Box<Session>),
     Group(Group),
 }
 
@@ -219,7 +219,7 @@ impl Ranks {
 
     fn session(&self) -> Option<&Session> {
         match self {
-            Self::Session(session) => Some(session),
+            Self::Session(session) => Some(session.as_ref()),
             Self::Group(_) => None,
         }
     }
@@ -238,7 +238,7 @@ pub(crate) struct Communicator {
 impl Communicator {
     fn new(session: Session, left_out: Vec<String>) -> Self {
         let (rank, ranks, epoch) = (session.book().member(), session.ranks().to_vec(), session.epoch());
-        let operations = Operations::new("communicator", Ranks::Session(session));
+        let operations = Operations::new("communicator", Ranks::Session(Box::new(session)));
         Self { operations, rank, ranks, epoch, left_out }
     }
 
