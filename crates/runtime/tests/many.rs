@@ -106,7 +106,7 @@ fn exchange(group: &Group) {
 fn rank(rank: u32, ranks: u32, port: u16) {
     let began = Instant::now();
     let mut here = place(rank, ranks, port);
-    here.interfaces = vec![IpAddr::V4(Ipv4Addr::LOCALHOST)];
+    here.interfaces = vec![IpAddr::V4(Ipv4Addr::LOCALHOST).into()];
     here.wait = WAIT;
     // As between hosts.
     here.shared_memory = false;
