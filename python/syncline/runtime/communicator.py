@@ -382,8 +382,8 @@ class Communicator:
     ) -> Communicator:
         """Makes a group of some ranks, over the same connections and threads: that takes no time, and no descriptors.
 
-        All its members make it, with the same ranks in the same order and the same ``name``, which they give to no other
-        group. They do not wait for each other: what the group runs begins once all have made it.
+        All its members make it, with the same ranks in the same order and the same ``name``, which no other group has.
+        They do not wait for each other: what the group runs begins once all have made it.
         Ranks of a group are counted from 0 in the order of ``ranks``, and so are ``order`` and ``racks`` of the group.
 
         A rank that is lost is lost to the whole job, and so is one that misses a deadline: everything fails, in all
