@@ -42,9 +42,6 @@ impl Held {
     }
 }
 
-/// What runs operations, and those that are under way.
-type Running<T> = (Option<T>, Vec<Arc<Held>>);
-
 /// Something that runs operations, such as a communicator, until it is closed.
 pub(crate) struct Operations<T> {
     /// What it is called.
