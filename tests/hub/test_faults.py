@@ -153,7 +153,7 @@ def test_a_hub_that_is_lost_is_named(number, what):
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
 def test_one_of_several_hubs_that_is_lost_is_named(number):
-    """Fault: one of several hubs is killed or stopped -> all ranks name it within 2 s (stopped: 3 s), and nobody else"""
+    """Fault: one of several hubs is killed or stopped -> all ranks name it within 2 s (stopped: 3 s), nobody else"""
     ports = [free_port(), free_port()]
     command = [sys.executable, "-m", "syncline", "hub", "serve", "--cores", "2", "--port"]
     served = [subprocess.Popen([*command, str(port)], stderr=subprocess.PIPE, text=True) for port in ports]
