@@ -87,9 +87,9 @@ impl Verdicts {
 /// What a communicator has moved and keeps, over all lanes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Kept {
-    /// Bytes of plans' messages that came before this rank needed them, and the most that they have been.
+    /// Bytes of plans' messages that came before this rank needed them.
     pub early: u64,
-    /// See above.
+    /// The most that `early` has been.
     pub most_early: u64,
     /// Bytes of transfers that nobody has received yet.
     pub transfers: u64,

@@ -168,7 +168,7 @@ pub struct Trail {
 }
 
 impl Trail {
-    /// A trail that records, for a network with so many tiers of links.
+    /// A trail that records, for a network with `tiers` tiers of links.
     pub(crate) fn writing(tiers: usize) -> Self {
         Self { on: true, limit: FEW, left: START, earlier: Earlier::new(tiers), ..Self::default() }
     }
