@@ -76,15 +76,10 @@ impl Judge {
             _ => Blame::Rank(peer),
         };
         if !self.court {
-            return self.decide(blame, trouble, cut_off);
+            return self.verdict(blame, trouble, cut_off);
         }
         self.reported.get_or_insert_with(|| (now, blame, trouble.clone()));
         Some(Act::Report(peer, trouble))
-    }
-
-    /// The coordinator has decided, or is lost; or this member itself cannot go on.
-    pub fn verdict(&mut self, blame: Blame, trouble: Trouble, cut_off: bool) -> Option<Act> {
-        self.decide(blame, trouble, cut_off)
     }
 
     /// Time has passed: whether an operation takes too long. `oldest` has the first one under way of each group.
@@ -101,7 +96,7 @@ impl Judge {
             // The coordinator itself would have been found silent by now.
             let overdue = now.saturating_sub(*since) > 2 * self.patience.silence;
             let (blame, trouble) = (*blame, trouble.clone());
-            return if overdue { self.decide(blame, trouble, cut_off) } else { None };
+            return if overdue { self.verdict(blame, trouble, cut_off) } else { None };
         }
         let before = std::mem::take(&mut self.oldest);
         let mut late = None;
@@ -137,13 +132,14 @@ impl Judge {
 
     fn late(&mut self, late: Late, cut_off: bool, now: Duration) -> Option<Act> {
         if !self.court {
-            return self.decide(Blame::Nobody, late.trouble, cut_off);
+            return self.verdict(Blame::Nobody, late.trouble, cut_off);
         }
         self.reported = Some((now, Blame::Nobody, late.trouble.clone()));
         Some(Act::Late(late))
     }
 
-    fn decide(&mut self, blame: Blame, trouble: Trouble, cut_off: bool) -> Option<Act> {
+    /// Decides who is at fault, once: the coordinator has decided, or is lost; or this member itself cannot go on.
+    pub fn verdict(&mut self, blame: Blame, trouble: Trouble, cut_off: bool) -> Option<Act> {
         if std::mem::replace(&mut self.decided, true) {
             return None;
         }

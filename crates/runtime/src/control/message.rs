@@ -50,10 +50,8 @@ pub enum Up {
     /// An operation takes too long.
     Late {
         /// Its group; 0 is all members.
-        #[serde(default)]
         group: u64,
         /// The ranks of the group.
-        #[serde(default)]
         ranks: Vec<u32>,
         /// Its number in the group.
         sequence: u64,
@@ -124,7 +122,6 @@ pub enum Down {
         /// Which roll call.
         call: u64,
         /// How far in which group; 0 is all members.
-        #[serde(default)]
         group: u64,
     },
     /// The coordinator leaves, and that is no fault.
