@@ -173,6 +173,14 @@ impl Trouble {
         Self { kind: Kind::Silent, what }
     }
 
+    /// Others saw a rank close its connections; nothing of that came to the coordinator.
+    pub(crate) fn unseen(rank: u32) -> Self {
+        let what = format!(
+            "carries nothing: others saw rank {rank} close its connections, and the coordinator, on rank 0's host, did not"
+        );
+        Self { kind: Kind::Silent, what }
+    }
+
     /// A thread of ours has failed as none should.
     pub(crate) fn bug() -> Self {
         let what = "failed, which is a bug of syncline: please report it".to_owned();

@@ -58,11 +58,19 @@ impl Inquest {
         self.answers.iter().any(|(&other, answer)| other != member && answer.hears.contains(&member))
     }
 
-    /// Whether a member may be unable to answer: somebody does not hear it.
+    /// Whether a member may be unable to answer: somebody does not hear it, or sees it gone.
     fn doubted(&self, member: u32) -> bool {
         let silent =
             |(_, peer, trouble): &(u32, u32, Trouble)| *peer == member && trouble.kind == Kind::Silent;
-        self.doubts.contains_key(&member) || self.reports.iter().any(silent)
+        self.doubts.contains_key(&member) || self.closed_elsewhere(member) || self.reports.iter().any(silent)
+    }
+
+    /// Whether other hosts saw a member close its connections, of which nothing came to the coordinator's host: a process that
+    /// ends closes them all at once.
+    fn closed_elsewhere(&self, member: u32) -> bool {
+        let mut closed = self.reports.iter().filter(|(_, peer, _)| *peer == member).peekable();
+        closed.peek().is_some()
+            && closed.all(|(reporter, _, trouble)| *reporter != 0 && trouble.kind == Kind::Closed)
     }
 }
 
@@ -192,11 +200,32 @@ impl Coordinator {
         let waited = now.saturating_sub(inquest.opened);
         // Silence is found by one after the other: what it has in common is seen once all have.
         let silence = inquest.reports.iter().any(|(_, _, trouble)| trouble.kind == Kind::Silent);
-        let least = if silence || !inquest.doubts.is_empty() { GRACE / 2 } else { GRACE / 4 };
+        let unseen: Vec<u32> = self.members.keys().copied().filter(|&member| self.unseen(member)).collect();
+        let least = if !unseen.is_empty() {
+            // The end of a connection may have been lost once, and is sent again after 200 ms.
+            GRACE * 3 / 4
+        } else if silence || !inquest.doubts.is_empty() {
+            GRACE / 2
+        } else {
+            GRACE / 4
+        };
         if waited >= GRACE || (waited >= least && answered) {
-            let (blame, trouble) = self.conclude(inquest);
-            self.decide(blame, trouble);
+            unseen.into_iter().for_each(|member| self.doubt(member, Trouble::unseen(member), now));
+            if let Some(inquest) = &self.inquest {
+                let (blame, trouble) = self.conclude(inquest);
+                self.decide(blame, trouble);
+            }
         }
+    }
+
+    /// Whether a member has gone, as other hosts saw and the coordinator did not: nothing goes through between it and them.
+    fn unseen(&self, member: u32) -> bool {
+        self.inquest.as_ref().is_some_and(|inquest| {
+            self.has(member)
+                && !inquest.answers.contains_key(&member)
+                && !inquest.doubts.contains_key(&member)
+                && inquest.closed_elsewhere(member)
+        })
     }
 
     /// How often [`Coordinator::tick`] is to be told.
@@ -306,7 +335,7 @@ impl Coordinator {
         for (&member, trouble) in &inquest.doubts {
             let alone = match inquest.answers.get(&member) {
                 Some(answer) => answer.hears.is_empty() && self.members.len() > 2,
-                None => !inquest.heard(member),
+                None => !inquest.heard(member) && !inquest.closed_elsewhere(member),
             };
             if member == 0 || alone {
                 return (Blame::Rank(member), trouble.clone());
@@ -314,7 +343,7 @@ impl Coordinator {
             reports.push((0, member, trouble.clone()));
         }
         // Whoever is reported, does not answer and is not heard by others is stopped, or cut off.
-        let gone = |peer: u32| missing(peer) && !inquest.heard(peer);
+        let gone = |peer: u32| missing(peer) && !inquest.heard(peer) && !inquest.doubts.contains_key(&peer);
         if let Some((_, peer, trouble)) = inquest.reports.iter().find(|&&(_, peer, _)| gone(peer)) {
             return (Blame::Rank(*peer), trouble.clone());
         }
@@ -516,6 +545,34 @@ mod tests {
             assert_eq!(found, blame);
             assert!(when <= 500 && four.verdict().unwrap().1.what.contains(kind), "{:?}", four.verdict());
         }
+    }
+
+    #[test]
+    fn a_member_that_others_see_leave_and_the_coordinator_does_not_is_cut_off_from_it() {
+        let closes = |coordinator: &mut Coordinator, by: &[u32]| {
+            for &member in by {
+                let trouble = Trouble::closed("end of file");
+                coordinator.heard(member, Up::Trouble { peer: 2, trouble }, ms(100));
+            }
+        };
+        // What rank 2 said when it gave up does not come through.
+        let mut four = coordinator(4);
+        closes(&mut four, &[1, 3]);
+        let (blame, when) = hearing(&mut four, &[0, 1, 3], |_| vec![0, 1, 3], (100, 5000)).unwrap();
+        assert_eq!(blame, Blame::Link(0, 2));
+        assert!((300..=500).contains(&when), "{when}");
+        assert_eq!((four.has(2), four.lost()), (false, vec![2]), "nothing can be said to it");
+        // The end of its connection to the coordinator was only late: its process has ended.
+        let mut four = coordinator(4);
+        closes(&mut four, &[1, 3]);
+        assert_eq!(hearing(&mut four, &[0, 1, 3], |_| vec![0, 1, 3], (100, 300)), None);
+        four.closed(2, "end of file");
+        assert_eq!(four.verdict().unwrap().0, Blame::Rank(2));
+        // Rank 0, on the coordinator's host, saw it leave, too: its process hangs.
+        let mut four = coordinator(4);
+        closes(&mut four, &[0, 1, 3]);
+        let (blame, _) = hearing(&mut four, &[0, 1, 3], |_| vec![0, 1, 3], (100, 5000)).unwrap();
+        assert_eq!(blame, Blame::Rank(2));
     }
 
     #[test]
