@@ -36,13 +36,13 @@ test-random: ## property tests on cases that were never seen before; CASES=10000
 	PROPTEST_CASES=$(or $(CASES),2000) cargo test --workspace --locked --quiet --release
 
 test-worlds: ## faults of jobs of 256 ranks in virtual time, which all other tests leave out
-	cargo test --quiet --release --locked -p syncline-runtime --test world -- --ignored
+	cargo test --quiet --release --locked -p syncline-runtime --test all world:: -- --ignored
 
 test-python: setup
 	$(BIN)/python -m pytest -q -m "not slow" -n auto --dist loadfile
 
 test-many: ## 128 processes that send to each other, or RANKS=64; a minute, and 2 GB of memory
-	RANKS=$(or $(RANKS),128) cargo test -p syncline-runtime --release --locked --test many -- --ignored --nocapture
+	RANKS=$(or $(RANKS),128) cargo test -p syncline-runtime --release --locked --test all many:: -- --ignored --nocapture
 
 test-slow: setup ## experiments that take minutes
 	$(BIN)/python -m pytest -q -m slow
@@ -93,8 +93,8 @@ bench-machine: setup ## all-reduces between processes of this machine, beside Gl
 	$(BIN)/python benches/machine.py $(ARGS)
 
 bench-sum: ## speed of sums beside what memory gives, tall beside wide; ARGS="f16 bf16" for some elements
-	cargo bench --quiet --locked -p syncline-runtime --bench sum -- $(ARGS)
-	cargo bench --quiet --locked -p syncline-runtime --bench aggregation
+	cargo bench --quiet --locked -p syncline-reduction --bench sum -- $(ARGS)
+	cargo bench --quiet --locked -p syncline-reduction --bench aggregation
 
 bench-transports: ## all-reduces over each transport of one machine; ARGS="shared --size=104857600" for one
 	cargo bench --quiet --locked -p syncline-runtime --bench transports -- $(ARGS)

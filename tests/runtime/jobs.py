@@ -61,10 +61,9 @@ class Since(float):
             return FOUND_WITHIN_S + SLACK_S, f"the machine is busy, work waited for a CPU {part:.0%} of the time"
         return FOUND_WITHIN_S + ALLOWANCE_S, f"the machine is idle, work waited for a CPU {part:.0%} of the time"
 
-    def found(self, *at: float, more_s: float = 0.0) -> None:
-        """That a fault was found in time, or ``more_s`` later: the last of those that found it did at ``at``."""
+    def found(self, *at: float) -> None:
+        """That a fault was found in time: the last of those that found it did at ``at``."""
         (bound_s, why), took_s = self.bound_s(), max(at) - self
-        bound_s += more_s
         assert took_s < bound_s, f"found after {took_s:.2f} s where {bound_s:.1f} s are allowed: {why}"
 
 

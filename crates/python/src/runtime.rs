@@ -26,6 +26,7 @@ use std::time::{Duration, Instant};
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics};
 use syncline_plan::by_name;
 use syncline_plan::choice::{Network, Wiring};
+use syncline_reduction::{Element, Reduction};
 use syncline_runtime::executor::Settings;
 use syncline_runtime::executor::group::Group;
 use syncline_runtime::fault::Fault;
@@ -36,7 +37,6 @@ use syncline_runtime::pulse::Patience;
 use syncline_runtime::racks::Racks;
 use syncline_runtime::session::{Absence, Hooks, Interface, Place, Session, join_with};
 use syncline_runtime::shape::{Book, Rule};
-use syncline_runtime::sum::{Element, Reduction};
 use syncline_units::{Bytes, CollectiveKind, Rate, Time};
 
 /// This process was just forked: it closes what it has of its parent's connections.

@@ -82,6 +82,11 @@ impl Verdicts {
         // Nobody listens where the communicator is being dropped.
         _ = self.0.send(Report::Verdict(blame, trouble));
     }
+
+    /// Nobody decides for this member any more.
+    pub(crate) fn end(&self) {
+        _ = self.0.send(Report::Alone);
+    }
 }
 
 /// What a communicator has moved and keeps, over all lanes.
@@ -272,10 +277,10 @@ mod tests {
     use crate::memory::Region;
     use crate::operation::Association;
     use crate::shape::Rule;
-    use crate::sum::{Element, Reduction};
     use crate::transport::socket::{Socket, Stream};
     use mio::net::UnixStream;
     use std::io::Read;
+    use syncline_reduction::{Element, Reduction};
     use syncline_units::CollectiveKind;
 
     /// A lane's connection to another member, and its other end.

@@ -893,8 +893,8 @@ mod tests {
     use crate::memory::Buffer;
     use crate::operation::{Association, Operation};
     use crate::shape::Rule;
-    use crate::sum::{Element, Reduction};
     use syncline_plan::by_name;
+    use syncline_reduction::{Element, Reduction};
     use syncline_units::CollectiveKind;
 
     /// How many chunks run of so many all-reduces of so many bytes, when nothing has come from the other rank yet.

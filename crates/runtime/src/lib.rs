@@ -2,7 +2,6 @@
 //!
 //! The protocol is written without sockets, clocks and threads; transports drive it. In reading order:
 //!
-//! - [`sum`]: elements, reductions, and kernels that combine them;
 //! - [`operation`]: what a rank asks for;
 //! - [`script`]: one seat's plan, compiled; [`cut`]: how a vector becomes chunks; [`shape`]: which plan runs what;
 //!   [`racks`]: what follows from where ranks are;
@@ -36,6 +35,5 @@ pub mod racks;
 pub mod script;
 pub mod session;
 pub mod shape;
-pub mod sum;
 pub mod transport;
 pub mod wire;

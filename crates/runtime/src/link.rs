@@ -10,10 +10,10 @@
 use crate::fault::Broken;
 use crate::memory::{Buffer, Region};
 use crate::operation::Asked;
-use crate::sum::{Element, Reduction};
 use crate::wire::{Checksum, Digest, HEADER, Header};
 use std::collections::VecDeque;
 use std::io::IoSlice;
+use syncline_reduction::{Element, Reduction};
 
 /// Bytes of the longest frame that is not a message.
 const HEAD: usize = HEADER + Asked::ENCODED;
@@ -284,7 +284,7 @@ impl Link {
             (None, false, false) => None,
         };
         let Some(mut frame) = next else { return false };
-        if let Some(sent) = frame.close(self.places, self.checked) {
+        if let Some(sent) = frame.close(self.places, self.checked).filter(|_| frame.kept.is_none()) {
             if self.trail.len() == REMEMBERED {
                 self.trail.pop_front();
             }
@@ -313,8 +313,10 @@ impl Link {
         }
     }
 
-    /// Gives memory back to its owners: what is still to be written of it is copied. `whose` says whether that is theirs.
+    /// Gives memory back to its owners: what is still to be written of it is copied, and what was sent of it is forgotten.
+    /// `whose` says whether that is theirs.
     pub(crate) fn keep(&mut self, whose: impl Fn(Owner) -> bool) {
+        self.trail.retain(|&(owner, _)| !whose(owner));
         let waiting = self.pieces.frames.iter_mut().chain(&mut self.plans.frames);
         let frames = self.outgoing.iter_mut().chain(waiting);
         frames.filter(|frame| frame.owner.is_some_and(&whose)).for_each(Outgoing::keep);

@@ -6,10 +6,10 @@
 
 #![allow(unsafe_code)]
 
-use crate::sum::{Element, Reduction, fill_neutral, reduce_into};
 use std::fmt;
 use std::io::IoSlice;
 use std::ops::Range;
+use syncline_reduction::{Element, Reduction, fill_neutral, reduce_into};
 
 /// A run of bytes in memory that somebody else owns, such as a tensor's.
 #[derive(Clone, Copy)]

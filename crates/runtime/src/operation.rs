@@ -1,13 +1,13 @@
 //! What a rank asks for: one collective over a vector of elements.
 
-use crate::sum::{Element, Reduction, offered};
 use std::fmt;
+use syncline_reduction::{Element, Reduction, offered};
 use syncline_units::CollectiveKind;
 
 /// In which association contributions that arrive in any order are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Association {
-    /// As they arrive. Sums of floats may differ from run to run within [`crate::sum::error_bound`].
+    /// As they arrive. Sums of floats may differ from run to run within [`syncline_reduction::error_bound`].
     Arrival,
     /// In the order of seats, whatever arrives first: bit for bit the same in every run. Contributions that a plan lets
     /// arrive in any order are combined from the lowest seat to the highest, what the seat itself has in its own place

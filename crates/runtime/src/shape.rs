@@ -290,7 +290,7 @@ fn digest(rule: &Rule, ranks: &[u32]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sum::{Element, Reduction};
+    use syncline_reduction::{Element, Reduction};
     use syncline_units::{Rate, Time};
 
     fn operation(kind: CollectiveKind, elements: u64, association: Association) -> Operation {

@@ -1,10 +1,7 @@
 //! Jobs that go on in new epochs: ranks are lost, come back, and cannot reach each other.
 
-mod lending;
-mod members;
-
-use lending::Lent;
-use members::{WAIT, all_reduce, are, book, enter, free_port, place, settings, vector};
+use crate::lending::Lent;
+use crate::members::{self, WAIT, all_reduce, are, book, enter, free_port, place, settings, vector};
 use std::thread;
 use std::time::{Duration, Instant};
 use syncline_runtime::executor::pending::Pending;

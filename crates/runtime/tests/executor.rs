@@ -1,8 +1,6 @@
 //! Communicators on threads and real sockets.
 
-mod lending;
-
-use lending::Lent;
+use crate::lending::Lent;
 use mio::event::Event;
 use mio::net::{TcpStream, UnixStream};
 use mio::{Registry, Token};
@@ -13,6 +11,7 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use syncline_plan::by_name;
+use syncline_reduction::{Element, Reduction};
 use syncline_runtime::executor::{Communicator, Settings};
 use syncline_runtime::fault::{Blame, Kind};
 use syncline_runtime::lane::Pace;
@@ -20,7 +19,6 @@ use syncline_runtime::memory::{Buffer, Region};
 use syncline_runtime::operation::{Association, Operation};
 use syncline_runtime::pulse::Patience;
 use syncline_runtime::shape::{Book, Rule};
-use syncline_runtime::sum::{Element, Reduction};
 use syncline_runtime::transport::shared::Agreement;
 use syncline_runtime::transport::socket::{Socket, Stream};
 use syncline_runtime::transport::{Connection, Halt, Intake, Transport};

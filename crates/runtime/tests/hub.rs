@@ -1,8 +1,6 @@
 //! Hubs without sockets: workers and cores of hubs, whatever the order of arrival.
 
-mod lending;
-
-use lending::Lent;
+use crate::lending::Lent;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::io::IoSlice;

@@ -1,9 +1,7 @@
 //! Lanes without sockets: every plan, on vectors that do not divide evenly, whatever the order of arrival.
 
-mod interpreter;
-mod lending;
-
-use lending::Lent;
+use crate::interpreter;
+use crate::lending::Lent;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,6 +9,7 @@ use std::time::Duration;
 use syncline_plan::custom::{Custom, PlanFile};
 use syncline_plan::registry::ENTRIES;
 use syncline_plan::{Algorithm, by_name};
+use syncline_reduction::{Element, Reduction};
 use syncline_runtime::fault::{Broken, Kind, Trouble};
 use syncline_runtime::lane::transfers::{Label, Transfer};
 use syncline_runtime::lane::{Job, Lane, Pace};
@@ -19,7 +18,6 @@ use syncline_runtime::memory::{Buffer, Region};
 use syncline_runtime::operation::{Association, Operation};
 use syncline_runtime::pulse::{Patience, Pulse};
 use syncline_runtime::shape::{Book, Rule, Shape};
-use syncline_runtime::sum::{Element, Reduction};
 use syncline_runtime::transport::memory::{Memory, Mishap};
 use syncline_runtime::wire::{HEADER, Header, Kind as Frame};
 use syncline_units::CollectiveKind;
@@ -319,8 +317,7 @@ fn in_the_order_of_seats_a_hub_and_direct_add_from_the_first_rank_to_the_last() 
     let inputs: Vec<Vec<u8>> = (0..7).map(|rank| interpreter::vector(&operation, rank, 5)).collect();
     let mut expected = inputs[0].clone();
     for input in &inputs[1..] {
-        syncline_runtime::sum::scalar::reduce_into(Element::F32, Reduction::Sum, &mut expected, input)
-            .unwrap();
+        syncline_reduction::scalar::reduce_into(Element::F32, Reduction::Sum, &mut expected, input).unwrap();
     }
     for name in [
         "direct",

@@ -3,11 +3,8 @@
 //!
 //! Sixteen by default. `make test-many` runs as many as the variable `RANKS` says, 128 without it, in a build for speed.
 
-mod lending;
-mod members;
-
-use lending::Lent;
-use members::{all_reduce, are, place, settings, vector};
+use crate::lending::Lent;
+use crate::members::{self, all_reduce, are, place, settings, vector};
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -173,7 +170,7 @@ fn run(ranks: u32) {
     let mut processes: Vec<_> = (0..ranks)
         .map(|rank| {
             Command::new(std::env::current_exe().unwrap())
-                .args(["--exact", "one_rank", "--ignored", "--nocapture"])
+                .args(["--exact", "many::one_rank", "--ignored", "--nocapture"])
                 .env(TOLD, format!("{rank} {ranks} {port}"))
                 .stdout(if rank == 0 { Stdio::inherit() } else { Stdio::null() })
                 .spawn()

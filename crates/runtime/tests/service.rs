@@ -1,8 +1,6 @@
 //! Hubs and workers on threads and real sockets.
 
-mod lending;
-
-use lending::Lent;
+use crate::lending::Lent;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};

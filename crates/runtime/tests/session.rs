@@ -1,10 +1,7 @@
 //! Members that meet over TCP, each on a thread of its own.
 
-mod lending;
-mod members;
-
-use lending::Lent;
-use members::{WAIT, all_reduce, book, enter, free_port, place, settings};
+use crate::lending::Lent;
+use crate::members::{self, WAIT, all_reduce, book, enter, free_port, place, settings};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -406,6 +403,23 @@ fn the_first_rank_may_leave_before_the_others_have_begun() {
         assert_eq!(begin(member, &broadcast, buffer).wait(WAIT), Some(Ok(())));
         assert!(buffer.as_mut_slice().iter().all(|&byte| byte == 7));
     }
+}
+
+/// Fault: rank 0 ends, and with it the coordinator; then another is lost -> the rest name it at once
+#[test]
+fn a_rank_that_is_lost_after_the_coordinator_has_left_is_named_at_once() {
+    let mut buffers: Vec<Buffer> = (0..2).map(|_| Buffer::new(400_000)).collect();
+    let mut members = meet(3, settings());
+    let reduce = Operation { kind: CollectiveKind::Reduce, root: 1, ..all_reduce(100_000) };
+    assert_eq!(begin(&members[0], &reduce, &mut buffers[0]).wait(WAIT), Some(Ok(())));
+    drop(members.remove(0));
+    let pending = begin(&members[0], &reduce, &mut buffers[1]);
+    thread::sleep(Duration::from_millis(300));
+    let began = Instant::now();
+    drop(members.pop());
+    let fault = pending.wait(WAIT).unwrap().unwrap_err();
+    assert_eq!((fault.blame, fault.trouble.kind), (Blame::Rank(2), Kind::Left), "{fault}");
+    assert!(began.elapsed() < Duration::from_millis(1500), "after {:?}", began.elapsed());
 }
 
 #[test]

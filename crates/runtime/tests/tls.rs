@@ -1,10 +1,7 @@
 //! Members, hubs and workers that show each other certificates, on threads and real sockets.
 
-mod lending;
-mod members;
-
-use lending::Lent;
-use members::{WAIT, all_reduce, are, free_port, vector};
+use crate::lending::Lent;
+use crate::members::{self, WAIT, all_reduce, are, free_port, vector};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::thread;
@@ -341,7 +338,7 @@ fn a_rank_that_is_killed_is_found_at_once() {
     let port = free_port();
     let first = enter(place(0, 2, port, &Trust::Tls(identity(&issued, rank))));
     let mut child = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "a_rank_that_is_killed"])
+        .args(["--exact", "tls::a_rank_that_is_killed"])
         .env(CHILD, format!("{port} {}", folder.display()))
         .stdout(std::process::Stdio::null())
         .spawn()

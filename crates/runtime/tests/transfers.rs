@@ -1,20 +1,18 @@
 //! Transfers and groups on lanes without sockets: whatever is sent arrives once and as it was, in the order of its tag,
 //! whatever the order of arrival; nothing is kept without a bound; who leaves a group ends nothing else.
 
-mod lending;
-
-use lending::Lent;
+use crate::lending::Lent;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use syncline_plan::by_name;
+use syncline_reduction::{Element, Reduction};
 use syncline_runtime::lane::transfers::{KEPT, Label, MOST_OFFERS, Mismatch, PIECE, SMALL, Transfer};
 use syncline_runtime::lane::{Job, Lane, Opening, Pace, key};
 use syncline_runtime::machine::Machine;
 use syncline_runtime::memory::Buffer;
 use syncline_runtime::operation::{Association, Operation};
 use syncline_runtime::shape::{Book, Rule};
-use syncline_runtime::sum::{Element, Reduction};
 use syncline_runtime::transport::memory::{Memory, Mishap};
 use syncline_runtime::wire::{Header, Kind};
 use syncline_units::CollectiveKind;

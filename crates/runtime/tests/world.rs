@@ -3,9 +3,7 @@
 //! and inputs are as they were. Members go by the same rules as on threads and sockets ([`Judge`]), and the coordinator is
 //! reached through the cables of rank 0's host.
 
-mod lending;
-
-use lending::Lent;
+use crate::lending::Lent;
 use proptest::prelude::*;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -14,6 +12,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use syncline_plan::by_name;
+use syncline_reduction::{Element, Reduction};
 use syncline_runtime::control::judge::{Act, Late, Oldest};
 use syncline_runtime::control::message::{Decoder, Down, LONGEST, Progress, Up, encode};
 use syncline_runtime::control::{Coordinator, Judge, Member};
@@ -24,7 +23,6 @@ use syncline_runtime::memory::{Buffer, Region};
 use syncline_runtime::operation::{Association, Operation};
 use syncline_runtime::pulse::{Patience, Pulse};
 use syncline_runtime::shape::{Book, Rule, Shape};
-use syncline_runtime::sum::{Element, Reduction};
 use syncline_runtime::transport::memory::{End, Event, Memory, Mishap};
 use syncline_units::CollectiveKind;
 

@@ -72,7 +72,7 @@ def measure(runner: Runner) -> Findings:
 
 def _kernel(cores: int, way: str) -> Trial:
     """The hub's sums alone, without a network."""
-    bench = ["cargo", "bench", "--quiet", "--locked", "-p", "syncline-runtime", "--bench", "aggregation", "--"]
+    bench = ["cargo", "bench", "--quiet", "--locked", "-p", "syncline-reduction", "--bench", "aggregation", "--"]
     return Trial(f"sums {way} {cores} cores", None, {}, [], [*bench, f"--way={way}", f"--cores={cores}"])
 
 

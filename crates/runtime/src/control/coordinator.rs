@@ -65,12 +65,15 @@ impl Inquest {
         self.doubts.contains_key(&member) || self.closed_elsewhere(member) || self.reports.iter().any(silent)
     }
 
-    /// Whether other hosts saw a member close its connections, of which nothing came to the coordinator's host: a process that
-    /// ends closes them all at once.
+    /// Whether all other hosts that answer saw a member close its connections, and the coordinator's host did not: a process
+    /// that ends closes them all at once.
     fn closed_elsewhere(&self, member: u32) -> bool {
-        let mut closed = self.reports.iter().filter(|(_, peer, _)| *peer == member).peekable();
-        closed.peek().is_some()
-            && closed.all(|(reporter, _, trouble)| *reporter != 0 && trouble.kind == Kind::Closed)
+        let saw = |reporter: u32| {
+            let mut reports = self.reports.iter();
+            reports.any(|(r, peer, trouble)| (*r, *peer, trouble.kind) == (reporter, member, Kind::Closed))
+        };
+        let mut others = self.answers.keys().filter(|&&other| other != 0 && other != member).peekable();
+        !saw(0) && others.peek().is_some() && others.all(|&other| saw(other))
     }
 }
 
@@ -114,7 +117,10 @@ impl Coordinator {
                 self.members.insert(member, State::Left);
                 self.pulse.leave(member as usize);
             }
-            Up::Trouble { peer, trouble } if self.members.contains_key(&peer) && peer != member => {
+            // Members that have heard the verdict close their connections, which others may see first.
+            Up::Trouble { .. } | Up::Late { .. } | Up::Here { .. } if self.verdict.is_some() => {}
+            Up::Trouble { peer, trouble } if peer == member => self.lose(member, trouble),
+            Up::Trouble { peer, trouble } if self.members.contains_key(&peer) => {
                 let inquest = self.open(now);
                 // Whoever says the same again has said it.
                 let said = |(a, b, before): &(u32, u32, Trouble)| {
@@ -261,8 +267,13 @@ impl Coordinator {
             let call = self.calls;
             self.tell(&Down::Roll { call, group });
             let inquest = self.open(now);
-            (inquest.call, inquest.opened) = (call, now);
-            inquest.answers.clear();
+            inquest.call = call;
+            if inquest.reports.is_empty() && inquest.doubts.is_empty() {
+                inquest.opened = now;
+            }
+            // A member that does not hear the coordinator cannot answer again.
+            let doubts = &inquest.doubts;
+            inquest.answers.retain(|member, _| doubts.contains_key(member));
         }
     }
 
@@ -573,6 +584,41 @@ mod tests {
         closes(&mut four, &[0, 1, 3]);
         let (blame, _) = hearing(&mut four, &[0, 1, 3], |_| vec![0, 1, 3], (100, 5000)).unwrap();
         assert_eq!(blame, Blame::Rank(2));
+        // One connection was reset, and rank 2 answers late: rank 3 still hears it.
+        let mut four = coordinator(4);
+        closes(&mut four, &[1]);
+        let (blame, _) = hearing(&mut four, &[0, 1, 3], |_| vec![0, 1, 2, 3], (100, 5000)).unwrap();
+        assert_eq!(blame, Blame::Link(1, 2));
+        // Rank 0 has not heard it for too long, which says the same.
+        let mut four = coordinator(4);
+        reports(&mut four, &[(0, 2)], 100);
+        closes(&mut four, &[1, 3]);
+        let (blame, _) = hearing(&mut four, &[0, 1, 3], |_| vec![0, 1, 3], (100, 5000)).unwrap();
+        assert_eq!(blame, Blame::Link(0, 2));
+    }
+
+    #[test]
+    fn members_that_close_connections_after_a_verdict_are_not_lost() {
+        let mut four = coordinator(4);
+        four.closed(3, "end of file");
+        assert_eq!(four.verdict().unwrap().0, Blame::Rank(3));
+        for (member, peer) in [(1, 0), (2, 0), (1, 2)] {
+            four.heard(member, Up::Trouble { peer, trouble: Trouble::closed("end of file") }, ms(50));
+        }
+        assert_eq!(hearing(&mut four, &[0, 1, 2], |_| vec![], (50, 100)).unwrap().0, Blame::Rank(3));
+        for now in (100..1200).step_by(50) {
+            (0..3).for_each(|member| four.heard(member, Up::Alive, ms(now)));
+            four.tick(ms(now));
+        }
+        assert_eq!((four.lost(), four.has(0), four.has(2)), (vec![3], true, true));
+    }
+
+    #[test]
+    fn a_member_that_says_that_it_has_failed_is_at_fault() {
+        let mut two = coordinator(2);
+        two.heard(1, Up::Trouble { peer: 1, trouble: Trouble::bug() }, ms(10));
+        assert_eq!(two.verdict().unwrap().0, Blame::Rank(1));
+        assert!(two.verdict().unwrap().1.what.contains("bug"));
     }
 
     #[test]

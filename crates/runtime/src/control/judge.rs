@@ -94,7 +94,7 @@ impl Judge {
         }
         if let Some((since, blame, trouble)) = &self.reported {
             // The coordinator itself would have been found silent by now.
-            let overdue = now.saturating_sub(*since) > 2 * self.patience.silence;
+            let overdue = !self.court || now.saturating_sub(*since) > 2 * self.patience.silence;
             let (blame, trouble) = (*blame, trouble.clone());
             return if overdue { self.verdict(blame, trouble, cut_off) } else { None };
         }
@@ -192,6 +192,18 @@ mod tests {
         judge.trouble(3, Trouble::left(), false, s(2));
         assert_eq!(judge.look([], false, s(4)), None);
         assert_eq!(judge.look([], false, s(5)), Some(Act::Abort(Blame::Link(1, 2), silent())));
+    }
+
+    #[test]
+    fn where_the_coordinator_has_left_a_member_decides_at_once() {
+        let mut before = judge(true);
+        before.alone();
+        let left = before.trouble(1, Trouble::closed("reset"), false, s(1));
+        assert_eq!(left, Some(Act::Abort(Blame::Rank(1), Trouble::closed("reset"))));
+        let mut meanwhile = judge(true);
+        meanwhile.trouble(1, silent(), false, s(1));
+        meanwhile.alone();
+        assert_eq!(meanwhile.look([], false, s(1)), Some(Act::Abort(Blame::Link(1, 2), silent())));
     }
 
     #[test]

@@ -72,7 +72,8 @@ impl Monitor {
             match self.reports.recv_timeout(GLANCE) {
                 Ok(Report::Trouble(rank, trouble)) => self.trouble(rank, trouble),
                 Ok(Report::Verdict(blame, trouble)) => self.verdict(blame, trouble),
-                Ok(Report::Failed(trouble)) => self.verdict(Blame::Rank(self.us()), trouble),
+                Ok(Report::Alone) => self.judge.alone(),
+                Ok(Report::Failed(trouble)) => self.failed(trouble),
                 Ok(Report::Deserted(slot, lost)) => self.desert(slot, lost),
                 Ok(Report::Released(slot)) => self.crew.release(slot),
                 Ok(Report::Aborted) => self.gave_up(),
@@ -167,6 +168,14 @@ impl Monitor {
         let rank = self.whole.book.name(rank);
         let act = self.judge.trouble(rank, trouble, self.cut_off(), self.started.elapsed());
         self.act(act);
+    }
+
+    /// This rank itself cannot go on, which others are told through the coordinator.
+    fn failed(&mut self, trouble: Trouble) {
+        if let Some(court) = self.court.as_ref().filter(|_| !self.judge.decided()) {
+            court.report(self.us(), trouble.clone());
+        }
+        self.verdict(Blame::Rank(self.us()), trouble);
     }
 
     fn verdict(&mut self, blame: Blame, trouble: Trouble) {

@@ -58,6 +58,8 @@ pub(super) enum Report {
     Trouble(u32, Trouble),
     /// Whoever decides has decided who is at fault.
     Verdict(Blame, Trouble),
+    /// The coordinator has left, as it said: this rank decides for itself.
+    Alone,
     /// This rank itself cannot go on.
     Failed(Trouble),
     /// A group cannot go on without a member, which has left it.

@@ -10,9 +10,9 @@
 
 use super::terms::Between;
 use crate::memory::{Buffer, Pool};
-use crate::sum::{Element, Reduction, reduce_tall};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use syncline_reduction::{Element, Reduction, reduce_tall};
 
 /// A sum, and how many workers had a part in it.
 pub(super) type Sum = (Buffer, u16);

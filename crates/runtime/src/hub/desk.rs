@@ -11,7 +11,7 @@ use crate::pulse::{Patience, Pulse};
 use crate::session::line::Line;
 use crate::transport::wires::Wires;
 use mio::Token;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -50,6 +50,8 @@ pub(super) struct Desk {
     client: Client,
     wires: Wires,
     lines: Vec<Line>,
+    /// Hubs that will take nothing more: nobody waits for them to.
+    gone: BTreeSet<usize>,
     commands: Receiver<Command>,
     open: BTreeMap<u64, Open>,
     patience: Patience,
@@ -93,6 +95,7 @@ impl Desk {
             client,
             wires,
             lines,
+            gone: BTreeSet::new(),
             commands,
             open: BTreeMap::new(),
             patience: place.patience,
@@ -297,6 +300,9 @@ impl Desk {
 
     /// The first fault counts. Inputs are as they were before anybody is told.
     fn fail(&mut self, blame: Blame, trouble: Trouble) {
+        if let Blame::Hub(hub) = blame {
+            self.gone.insert(hub as usize);
+        }
         if self.failed.get().is_some() {
             return;
         }
@@ -336,6 +342,8 @@ impl Desk {
             });
             self.lines.iter_mut().for_each(|line| line.say(&Up::Leave));
         }
+        let mut hubs = 0..;
+        self.lines.retain(|_| hubs.next().is_some_and(|hub| !self.gone.contains(&hub)));
         let started = Instant::now();
         while started.elapsed() < LEAVING && !self.lines.is_empty() {
             self.lines.retain_mut(|line| !line.parts());

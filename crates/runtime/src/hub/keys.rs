@@ -3,8 +3,8 @@
 //! A chunk is what a core works on, what a message carries and what is balanced. Small ones let a sum begin long before a
 //! vector has come, and stay in a core's cache while the workers' contributions come in.
 
-use crate::sum::Element;
 use std::ops::Range;
+use syncline_reduction::Element;
 use syncline_units::cut;
 
 /// Bytes of a chunk, unless told otherwise: the best of luo2020, section 6.1.7.

@@ -5,12 +5,12 @@
 //! need not know about chunks, cores or workers: see [`Optimizers::add`].
 
 use crate::memory::Buffer;
-use crate::sum::Element;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::ops::{Add, Div, Mul, Sub};
 use std::sync::Arc;
+use syncline_reduction::Element;
 
 /// An optimizer by its name, and its parameters by theirs; those that are not given have their defaults.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

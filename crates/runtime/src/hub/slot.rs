@@ -10,9 +10,9 @@ use super::optimizer::{Optimizer, Update};
 use super::terms::{Contract, Pace, Policy};
 use crate::memory::{Buffer, Pool};
 use crate::operation::Association;
-use crate::sum::{Element, reduce_tall, scale_into};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use syncline_reduction::{Element, reduce_tall, scale_into};
 
 /// What a chunk is after a step.
 #[derive(Clone, Debug)]

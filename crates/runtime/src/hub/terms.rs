@@ -5,13 +5,13 @@ use super::optimizer::{Chosen, Optimizer, Optimizers};
 use super::slot::Slot;
 use crate::memory::Pool;
 use crate::operation::Association;
-use crate::sum::{Element, Reduction, offered};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use syncline_reduction::{Element, Reduction, offered};
 
 /// Most chunks times workers: a hub keeps 16 bytes for each.
 pub const MOST_PLACES: u64 = 1 << 27;

@@ -343,7 +343,7 @@ impl Chunk {
     /// somebody else has written to it.
     pub(super) fn untouched(&self, shape: &Shape, send: u32) -> Option<Region> {
         let steps = shape.script.steps();
-        let Act::Send { part, .. } = steps[send as usize].act else { return None };
+        let Act::Send { part, .. } = steps.get(send as usize)?.act else { return None };
         let sent = self.region(shape, part);
         let (mut later, mut seen) = (vec![send], vec![false; steps.len()]);
         while let Some(step) = later.pop() {

@@ -433,7 +433,7 @@ impl Keeper {
         let started = Instant::now();
         let mut member = Member::new(self.patience, started.elapsed());
         let mut events = Events::with_capacity(8);
-        let (mut given, mut leaving) = (false, None);
+        let (mut given, mut ended, mut leaving) = (false, false, None);
         loop {
             if self.post.wait(&mut events, member.interval()).is_err() {
                 return Err(LOST.to_owned());
@@ -486,6 +486,10 @@ impl Keeper {
             if let Some((blame, trouble)) = member.verdict().filter(|_| !given) {
                 self.verdicts.give(*blame, trouble.clone());
                 given = true;
+            }
+            if member.alone() && !ended {
+                self.verdicts.end();
+                ended = true;
             }
             let gone =
                 member.alone() || given && member.verdict().is_some_and(|(b, _)| *b == Blame::Coordinator);

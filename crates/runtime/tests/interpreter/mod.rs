@@ -6,9 +6,9 @@ use rand_chacha::ChaCha8Rng;
 use std::collections::{BTreeMap, VecDeque};
 use syncline_plan::program::program;
 use syncline_plan::{Algorithm, Blocks, Buffer, Op, Seat};
+use syncline_reduction::{Element, error_bound, scalar};
 use syncline_runtime::cut::{Cut, Grain};
 use syncline_runtime::operation::{Association, Operation};
-use syncline_runtime::sum::{Element, error_bound, scalar};
 use syncline_units::{CollectiveKind, Extent};
 
 /// A rank's input: small numbers for integers, floats of all sizes.

@@ -1,11 +1,10 @@
 //! Members of a job on threads of one process, for tests.
 
-#![allow(dead_code, reason = "each test has some of it")]
-
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::thread;
 use std::time::Duration;
 use syncline_plan::by_name;
+use syncline_reduction::{Element, Reduction};
 use syncline_runtime::executor::Settings;
 use syncline_runtime::handshake::{Key, Trust};
 use syncline_runtime::lane::Pace;
@@ -13,7 +12,6 @@ use syncline_runtime::memory::Buffer;
 use syncline_runtime::operation::{Association, Operation};
 use syncline_runtime::session::{Absence, Place, Session, join};
 use syncline_runtime::shape::{Book, Rule};
-use syncline_runtime::sum::{Element, Reduction};
 use syncline_units::CollectiveKind;
 
 /// How long tests wait for what should come at once.

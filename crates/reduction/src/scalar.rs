@@ -3,14 +3,14 @@
 //! The functions take and refuse what those of [`super`] of the same name do, and give the same bits (but for NaNs, see
 //! there).
 
-use super::element::Element;
-use super::reduction::{Reduction, Refusal, check, check_scale};
+use crate::element::Element;
+use crate::reduction::{Reduction, Refusal, check, check_scale};
 use half::{bf16, f16};
 
 /// `dst = dst op src`, element by element.
 ///
 /// # Errors
-/// As [`super::reduce_into`].
+/// As [`crate::reduce_into`].
 pub fn reduce_into(
     element: Element,
     reduction: Reduction,
@@ -28,7 +28,7 @@ pub fn reduce_into(
 /// `dst = ((srcs[0] op srcs[1]) op srcs[2]) ...`, element by element.
 ///
 /// # Errors
-/// As [`super::reduce_tall`].
+/// As [`crate::reduce_tall`].
 pub fn reduce_tall(
     element: Element,
     reduction: Reduction,
@@ -44,7 +44,7 @@ pub fn reduce_tall(
 /// Fills `dst` with the element that changes nothing.
 ///
 /// # Errors
-/// As [`super::fill_neutral`].
+/// As [`crate::fill_neutral`].
 pub fn fill_neutral(element: Element, reduction: Reduction, dst: &mut [u8]) -> Result<(), Refusal> {
     check(element, reduction, dst, &[])?;
     let bytes = element.bytes();
@@ -56,7 +56,7 @@ pub fn fill_neutral(element: Element, reduction: Reduction, dst: &mut [u8]) -> R
 /// Multiplies each element by `factor`.
 ///
 /// # Errors
-/// As [`super::scale_into`].
+/// As [`crate::scale_into`].
 pub fn scale_into(element: Element, dst: &mut [u8], factor: f64) -> Result<(), Refusal> {
     check_scale(element, dst)?;
     for dst in dst.chunks_exact_mut(element.bytes()) {

@@ -1,6 +1,6 @@
 //! How far sums of floats may lie apart.
 
-use super::element::Element;
+use crate::element::Element;
 
 /// What two sums of the same contributions in two orders (any two, trees too) differ by at most, as a part of the sum of
 /// their absolute values: `(n - 1) eps`, for `n` contributions and the element's `eps`, the distance from 1 to the next number.

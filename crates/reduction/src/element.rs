@@ -107,7 +107,7 @@ impl FromStr for Element {
 }
 
 /// Which of `all` has this name.
-pub(super) fn named<T: Copy>(
+pub(crate) fn named<T: Copy>(
     text: &str,
     what: &str,
     all: &[T],

@@ -1,11 +1,11 @@
 //! The loops, each compiled for several processors and chosen once a call.
 
-use super::element::Element;
-use super::format::{Bf16, F16, Format, Plain, Word};
-use super::operation::{And, Both, Either, Max, Min, One, Operation, Or, Product, Sum, Xor};
-use super::reduction::Reduction;
+use crate::element::Element;
+use crate::format::{Bf16, F16, Format, Plain, Word};
+use crate::operation::{And, Both, Either, Max, Min, One, Operation, Or, Product, Sum, Xor};
+use crate::reduction::Reduction;
 #[cfg(target_arch = "x86_64")]
-use super::x86;
+use crate::x86;
 use multiversion::multiversion;
 
 /// Bytes of the destination in which all sources meet before the next are begun: they stay in the first cache.
@@ -77,8 +77,8 @@ fn choose(element: Element, reduction: Reduction, work: impl Work) {
     }
 }
 
-/// See [`super::reduce_into`].
-pub(super) fn reduce_into(element: Element, reduction: Reduction, dst: &mut [u8], src: &[u8]) {
+/// See [`crate::reduce_into`].
+pub(crate) fn reduce_into(element: Element, reduction: Reduction, dst: &mut [u8], src: &[u8]) {
     struct Into<'a>(&'a mut [u8], &'a [u8]);
     impl Work for Into<'_> {
         fn of<F: Format, O: Operation<F::Number>>(self, format: F) {
@@ -88,8 +88,8 @@ pub(super) fn reduce_into(element: Element, reduction: Reduction, dst: &mut [u8]
     choose(element, reduction, Into(dst, src));
 }
 
-/// See [`super::reduce_tall`]; of two sources at least.
-pub(super) fn reduce_tall(element: Element, reduction: Reduction, dst: &mut [u8], srcs: &[&[u8]]) {
+/// See [`crate::reduce_tall`]; of two sources at least.
+pub(crate) fn reduce_tall(element: Element, reduction: Reduction, dst: &mut [u8], srcs: &[&[u8]]) {
     struct Tall<'a>(&'a mut [u8], &'a [&'a [u8]]);
     impl Work for Tall<'_> {
         fn of<F: Format, O: Operation<F::Number>>(self, format: F) {
@@ -99,8 +99,8 @@ pub(super) fn reduce_tall(element: Element, reduction: Reduction, dst: &mut [u8]
     choose(element, reduction, Tall(dst, srcs));
 }
 
-/// See [`super::scale_into`]; of floats.
-pub(super) fn scale_into(element: Element, dst: &mut [u8], factor: f64) {
+/// See [`crate::scale_into`]; of floats.
+pub(crate) fn scale_into(element: Element, dst: &mut [u8], factor: f64) {
     match element {
         Element::F32 => scale(Plain::<f32>::new(), dst, factor),
         Element::F64 => scale(Plain::<f64>::new(), dst, factor),

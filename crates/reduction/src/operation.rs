@@ -1,31 +1,31 @@
 //! Two numbers into one.
 
 /// An operation on numbers of one type. It must be inlined: loops around it are compiled for several processors.
-pub(super) trait Operation<T> {
+pub(crate) trait Operation<T> {
     /// `a op b`.
     fn apply(a: T, b: T) -> T;
 }
 
 /// `a + b`; integers wrap.
-pub(super) struct Sum;
+pub(crate) struct Sum;
 /// `a * b`; integers wrap.
-pub(super) struct Product;
+pub(crate) struct Product;
 /// The lesser.
-pub(super) struct Min;
+pub(crate) struct Min;
 /// The greater.
-pub(super) struct Max;
+pub(crate) struct Max;
 /// Common bits.
-pub(super) struct And;
+pub(crate) struct And;
 /// All bits.
-pub(super) struct Or;
+pub(crate) struct Or;
 /// Bits of one alone.
-pub(super) struct Xor;
+pub(crate) struct Xor;
 /// "And" of truth values in bytes.
-pub(super) struct Both;
+pub(crate) struct Both;
 /// "Or" of truth values in bytes.
-pub(super) struct Either;
+pub(crate) struct Either;
 /// "Exclusive or" of truth values in bytes.
-pub(super) struct One;
+pub(crate) struct One;
 
 macro_rules! operations {
     ($($operation:ident($type:ty) = |$a:ident, $b:ident| $result:expr;)*) => {$(

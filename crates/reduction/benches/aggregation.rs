@@ -1,5 +1,5 @@
 //! Tall beside wide aggregation (luo2020, sections 3.2.2 and 6.1.5): how fast a hub's cores sum what workers sent, with nothing
-//! on the way. `cargo bench -p syncline-runtime --bench aggregation`.
+//! on the way. `cargo bench -p syncline-reduction --bench aggregation`.
 //!
 //! - *tall*, what hubs do: each core takes whole chunks of 32 KiB and sums one of all workers at once;
 //! - *wide*, what MXNet's servers did: all cores take a part of one key each, add one worker's gradient after the other, and
@@ -11,7 +11,7 @@
 
 use std::sync::Barrier;
 use std::time::Instant;
-use syncline_runtime::sum::{Element, Reduction, reduce_into, reduce_tall};
+use syncline_reduction::{Element, Reduction, reduce_into, reduce_tall};
 
 const CHUNK: usize = 32 << 10;
 

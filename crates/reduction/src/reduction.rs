@@ -1,6 +1,6 @@
 //! Reductions: which are offered for which elements, and what changes nothing.
 
-use super::element::{Element, named};
+use crate::element::{Element, named};
 use std::fmt;
 use std::str::FromStr;
 use syncline_units::UnitError;
@@ -48,7 +48,7 @@ impl Reduction {
     }
 
     /// The element that changes nothing, in the first bytes; meaningless for a pair that is not [`offered`].
-    pub(super) fn neutral(self, element: Element) -> [u8; 8] {
+    pub(crate) fn neutral(self, element: Element) -> [u8; 8] {
         use Element as E;
         let pick = |sum: &[u8], product: &[u8], min: &[u8], max: &[u8]| {
             let mut neutral = [0; 8];
@@ -195,7 +195,7 @@ pub fn reductions(element: Element) -> impl Iterator<Item = Reduction> {
 }
 
 /// That these may be reduced.
-pub(super) fn check(
+pub(crate) fn check(
     element: Element,
     reduction: Reduction,
     dst: &[u8],
@@ -211,7 +211,7 @@ pub(super) fn check(
 }
 
 /// That these may be scaled.
-pub(super) fn check_scale(element: Element, dst: &[u8]) -> Result<(), Refusal> {
+pub(crate) fn check_scale(element: Element, dst: &[u8]) -> Result<(), Refusal> {
     if !element.is_float() {
         return Err(Refusal::Scale { element });
     }

@@ -1,5 +1,5 @@
 //! Speed of reductions beside what memory gives: GB/s of input (bytes of sources read, in a second), best of many rounds.
-//! `cargo bench -p syncline-runtime --bench sum`.
+//! `cargo bench -p syncline-reduction --bench sum`.
 //!
 //! For each size of a buffer: `into` (`dst = dst + src`) and `tall` (eight sources into `dst`) of each element, and after it
 //! the part of the *yardstick* that this is. The yardstick is the machine's sum bandwidth in the same rounds: the best of
@@ -11,7 +11,7 @@
 
 use std::hint::black_box;
 use std::time::Instant;
-use syncline_runtime::sum::{Element, Reduction, offered, reduce_into, reduce_tall, scalar};
+use syncline_reduction::{Element, Reduction, offered, reduce_into, reduce_tall, scalar};
 
 const SIZES: [(&str, usize); 4] =
     [("32 KB", 32 << 10), ("512 KB", 512 << 10), ("8 MB", 8 << 20), ("100 MB", 100_000_000 / 4096 * 4096)];

@@ -4,7 +4,7 @@ use half::{bf16, f16};
 use proptest::prelude::*;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use syncline_runtime::sum::{
+use syncline_reduction::{
     Element, Reduction, Refusal, error_bound, fill_neutral, offered, reduce_into, reduce_tall, scalar,
     scale_into,
 };

@@ -4,7 +4,7 @@ use std::convert::identity;
 use std::marker::PhantomData;
 
 /// Bytes that are read and written at once.
-pub(super) trait Word: Copy {
+pub(crate) trait Word: Copy {
     /// The whole words of a buffer, and the bytes after them.
     fn split(bytes: &[u8]) -> (&[Self], &[u8]);
     /// The same to write.
@@ -40,7 +40,7 @@ impl<const BYTES: usize> Word for [u8; BYTES] {
 }
 
 /// A format of elements. A value of it is proof that the processor can do what it needs.
-pub(super) trait Format: Copy {
+pub(crate) trait Format: Copy {
     /// What is loaded and stored.
     type Word: Word;
     /// The numbers of a word.
@@ -65,10 +65,10 @@ pub(super) trait Format: Copy {
 }
 
 /// Elements that the processor reckons with as they are.
-pub(super) struct Plain<T>(PhantomData<T>);
+pub(crate) struct Plain<T>(PhantomData<T>);
 
 impl<T> Plain<T> {
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self(PhantomData)
     }
 }
@@ -125,7 +125,7 @@ format!(f32 f64 i8 u8 i16 i32 i64);
 
 /// bf16, whose numbers are f32.
 #[derive(Clone, Copy)]
-pub(super) struct Bf16;
+pub(crate) struct Bf16;
 
 format!(Bf16, f32, u16, widen_bf16, round_to_bf16, |number| (round_to_bf16(number).to_bits() >> 16) as u16);
 
@@ -147,7 +147,7 @@ fn round_to_bf16(number: f32) -> f32 {
 
 /// f16, whose numbers are f32, converted by integer arithmetic: for processors without instructions for it.
 #[derive(Clone, Copy)]
-pub(super) struct F16;
+pub(crate) struct F16;
 
 format!(F16, f32, u16, widen_f16, |number| widen_f16(narrow_to_f16(number)), narrow_to_f16);
 

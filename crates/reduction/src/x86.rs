@@ -7,7 +7,7 @@
 //! there, or a change of type between arrays and registers of one size, in which all bits are valid.
 #![allow(unsafe_code)]
 
-use super::format::Format;
+use crate::format::Format;
 use std::arch::x86_64::{
     __m128i, __m256, __m256i, _MM_FROUND_TO_NEAREST_INT, _mm_setzero_si128, _mm256_add_epi32,
     _mm256_and_si256, _mm256_blend_epi16, _mm256_castps_si256, _mm256_castsi256_ps, _mm256_cvtph_ps,
@@ -60,11 +60,11 @@ fn zip(mut a: Numbers, b: Numbers, f: impl Fn(f32, f32) -> f32) -> Numbers {
 
 /// f16: eight in a register.
 #[derive(Clone, Copy)]
-pub(super) struct F16(());
+pub(crate) struct F16(());
 
 impl F16 {
     /// Asks the processor.
-    pub(super) fn detect() -> Option<Self> {
+    pub(crate) fn detect() -> Option<Self> {
         detect().then_some(Self(()))
     }
 }
@@ -118,11 +118,11 @@ impl Format for F16 {
 /// bf16: eight pairs for two registers. Both of a pair are widened where they lie, the lower ones of all pairs in a register
 /// and the upper ones in the next.
 #[derive(Clone, Copy)]
-pub(super) struct Bf16(());
+pub(crate) struct Bf16(());
 
 impl Bf16 {
     /// Asks the processor.
-    pub(super) fn detect() -> Option<Self> {
+    pub(crate) fn detect() -> Option<Self> {
         detect().then_some(Self(()))
     }
 
