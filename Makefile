@@ -39,10 +39,10 @@ test-worlds: ## faults of jobs of 256 ranks in virtual time, which all other tes
 	cargo test --quiet --release --locked -p syncline-runtime --test all world:: -- --ignored
 
 test-python: setup
-	$(BIN)/python -m pytest -q -m "not slow" -n auto --dist loadfile
+	$(BIN)/python -m pytest -q -m "not slow" -n 3 --dist worksteal
 
-test-many: ## 128 processes that send to each other, or RANKS=64; a minute, and 2 GB of memory
-	RANKS=$(or $(RANKS),128) cargo test -p syncline-runtime --release --locked --test all many:: -- --ignored --nocapture
+test-many: ## 256 processes that send to each other, or RANKS=64; a minute on 2 CPUs, and 4 GB of memory
+	RANKS=$(or $(RANKS),256) cargo test -p syncline-runtime --release --locked --test all many:: -- --ignored --nocapture
 
 test-slow: setup ## experiments that take minutes
 	$(BIN)/python -m pytest -q -m slow
@@ -65,7 +65,7 @@ test-torch-versions: setup ## what CI runs of the PyTorch tests, on the oldest P
 	  export PYTHONPATH=$(abspath $(TORCH))/$$version:$(abspath $(TORCH))/needs SYNCLINE_REQUIRES="torch $$SYNCLINE_REQUIRES"; \
 	  $(BIN)/python -m tests.torch_suite --from tests/torch_suite/selection.txt || exit; \
 	done; \
-	$(BIN)/python -m pytest -q tests/torch/test_parity.py
+	$(BIN)/python -m pytest -q -n auto --dist worksteal tests/torch/test_parity.py
 
 bench: setup ## speed of the engines, time to start; CONTRIBUTING says how to read it
 	cargo bench --quiet --locked -p syncline-simulate --bench messages

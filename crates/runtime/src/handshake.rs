@@ -298,6 +298,11 @@ impl Initiator {
         self.decoder.wants()
     }
 
+    /// Whether the acceptor may have accepted: its answer is all that is missing.
+    pub const fn has_proved(&self) -> bool {
+        self.proved
+    }
+
     /// Takes in what the acceptor sent.
     ///
     /// # Errors

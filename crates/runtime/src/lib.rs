@@ -11,7 +11,7 @@
 //! - [`hub`]: a server that sums for workers; [`machine`]: what all that talk to peers have in common;
 //! - [`transport`]: what carries bytes between lanes;
 //! - [`executor`]: lanes on threads and sockets, `affinity`: each on a CPU of its own; [`session`]: members that meet over TCP;
-//! - `extract`: taking entries out of a map;
+//! - `extract`: taking entries out of a map; `descriptors`: how many a process may have;
 //! - [`handshake`]: who speaks; [`certificates`]: who may; [`pulse`]: signs of life; [`control`]: members and their coordinator; [`fault`]: what goes wrong, and who is at fault;
 //!   [`forks`]: processes that are forked.
 
@@ -19,6 +19,7 @@ mod affinity;
 pub mod certificates;
 pub mod control;
 pub mod cut;
+mod descriptors;
 pub mod executor;
 mod extract;
 pub mod fault;

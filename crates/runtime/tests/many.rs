@@ -1,7 +1,7 @@
 //! Many ranks on one machine, each a process of its own: all send, gather, scatter and exchange blocks of all sizes without a
 //! loss, in one hundred groups, with the descriptors of one.
 //!
-//! Sixteen by default. `make test-many` runs as many as the variable `RANKS` says, 128 without it, in a build for speed.
+//! Sixteen by default. `make test-many` runs as many as the variable `RANKS` says, 256 without it, in a build for speed.
 
 use crate::lending::Lent;
 use crate::members::{self, all_reduce, are, place, settings, vector};
@@ -189,7 +189,7 @@ fn sixteen_processes_exchange_in_one_hundred_groups() {
 }
 
 #[test]
-#[ignore = "make test-many: half a minute on an idle machine"]
+#[ignore = "make test-many: a minute on 2 CPUs"]
 fn many_processes_exchange_in_one_hundred_groups() {
-    run(std::env::var("RANKS").map_or(128, |ranks| ranks.parse().unwrap()));
+    run(std::env::var("RANKS").map_or(256, |ranks| ranks.parse().unwrap()));
 }

@@ -203,6 +203,11 @@ impl Greeting {
         }
     }
 
+    /// Whether this side is not to give up for want of time: the other may take the connection for made.
+    pub(crate) fn is_binding(&self) -> bool {
+        matches!(&self.side, Side::Initiator(initiator) if initiator.has_proved())
+    }
+
     /// The job of whoever connects, once that is known.
     pub(crate) fn job(&self) -> Option<&str> {
         match &self.side {

@@ -127,7 +127,8 @@ pub(super) fn join(
         wanted()?;
         post.stay(place)?;
         meeting.accept();
-        for ((rank, lane), connection) in meeting.go_on() {
+        let ready: Vec<usize> = events.iter().map(|event| event.token().0).collect();
+        for ((rank, lane), connection) in meeting.go_on(ready) {
             let Some(seat) = meet.seat(rank) else { continue };
             let slot = &mut connections[lane as usize][seat];
             missing -= usize::from(slot.is_none());
@@ -154,6 +155,8 @@ struct Meeting<'a> {
     /// And with whom, where this member connects.
     stages: BTreeMap<usize, (Stage, Option<With>)>,
     next: usize,
+    /// When all of them were looked at last.
+    looked: Instant,
     /// Connections that are to be made, and when to try.
     wanted: Vec<(With, Instant)>,
     /// Lanes of members that have come.
@@ -187,6 +190,7 @@ impl<'a> Meeting<'a> {
             poll,
             stages: BTreeMap::new(),
             next: 0,
+            looked: Instant::now(),
             wanted,
             come: Vec::new(),
             tries: BTreeMap::new(),
@@ -301,11 +305,16 @@ impl<'a> Meeting<'a> {
         }
     }
 
-    /// Goes on with handshakes and agreements; gives connections that are made.
-    fn go_on(&mut self) -> Vec<(With, Connection)> {
+    /// Goes on with handshakes and agreements to which something has happened, and now and then with all, as some may take too
+    /// long; gives connections that are made.
+    fn go_on(&mut self, mut ready: Vec<usize>) -> Vec<(With, Connection)> {
+        const ALL: Duration = Duration::from_millis(500);
         let mut made = Vec::new();
-        let tokens: Vec<usize> = self.stages.keys().copied().collect();
-        for token in tokens {
+        if self.looked.elapsed() > ALL {
+            self.looked = Instant::now();
+            ready = self.stages.keys().copied().collect();
+        }
+        for token in ready {
             let Some((stage, with)) = self.stages.remove(&token) else { continue };
             match stage {
                 Stage::Greeting(greeting) => self.greet(token, greeting, with, &mut made),
@@ -331,7 +340,7 @@ impl<'a> Meeting<'a> {
             door.admit(&hello.role, |from| meet.seat(from).is_some(), here)
         };
         let done = greeting.go_on(admit);
-        let late = greeting.began.elapsed() > greeting::LONGEST;
+        let late = greeting.began.elapsed() > greeting::LONGEST && !greeting.is_binding();
         let who = match greeting.role() {
             Some(&Role::Lane { from, lane, .. }) => Some((from, lane)),
             _ => with,
@@ -396,10 +405,8 @@ impl<'a> Meeting<'a> {
                 _ = self.poll.registry().deregister(agreement.socket());
                 self.made(with, who, agreement.connection(), made);
             }
-            Ok(false) if began.elapsed() <= greeting::LONGEST => {
-                self.stages.insert(token, (Stage::Agreement(who, agreement, began), with));
-            }
-            Ok(false) => self.failed(with, Some(who), true, "takes too long to share memory".to_owned()),
+            // Both are members of this job: one may be slow, and the other must not take back what it has agreed to.
+            Ok(false) => _ = self.stages.insert(token, (Stage::Agreement(who, agreement, began), with)),
             Err(error) => self.failed(with, Some(who), true, error.to_string()),
         }
     }

@@ -1,5 +1,6 @@
 //! Where a member is, and where it finds the others.
 
+use crate::descriptors;
 use crate::executor::Settings;
 use crate::handshake::Trust;
 use crate::transport::congestion;
@@ -97,6 +98,11 @@ impl Place {
         if !(1..=MOST_LANES).contains(&pace.lanes) {
             let lanes = pace.lanes;
             return fault(format!("cannot have {lanes} as `lanes`: 1 to {MOST_LANES} are allowed"));
+        }
+        // Rank 0 is connected with all others as their coordinator, too.
+        let connections = u64::from(self.world) * (u64::from(pace.lanes) + u64::from(self.rank == 0));
+        if let Err(why) = descriptors::reserve(connections) {
+            return fault(why);
         }
         if pace.window == 0 {
             return fault("cannot have 0 as `window`: a byte is the least".to_owned());
