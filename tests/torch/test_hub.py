@@ -140,14 +140,15 @@ def test_those_that_are_left_go_on(hub, way):
 
 
 def test_a_rank_that_is_started_again_joins_between_steps(hub):
-    sets = {"steps": 500, "policy": "shrink", "pause": 0.02}
+    # PyTorch takes seconds to import, longer on a busy machine.
+    sets = {"steps": 900, "policy": "shrink", "pause": 0.02}
     with disturbed(hub, 2, **sets) as running:
         running_for(running, 5, range(2))
         running.kill(1, signal.SIGKILL)
         running.processes[1].wait()
         with disturbed(hub, 2, ranks=[1], **sets) as again:
             said = json.loads(again.processes[0].stdout.readline())
-            assert 0 < said["joined"] < 500, "it takes up where the job is"
+            assert 0 < said["joined"] < 900, "it takes up where the job is"
             outcomes = [running.outcome(0), again.outcome(0)]
     assert outcomes[0]["contributors"] == [1, 2], outcomes[0]["contributors"]
     assert outcomes[1]["contributors"] == [2], "it begins with a whole step"
