@@ -67,6 +67,10 @@ const IDLE: u32 = 50;
 /// receiver's.
 const NEVER: u32 = u32::MAX;
 
+/// Most groups that members have left before this rank opened them, of which it is remembered: others are waited for until
+/// their deadline.
+const MOST_PARTED: usize = 1 << 16;
+
 /// Bytes of a frame that opens a group.
 const OPEN: usize = 8;
 
@@ -78,6 +82,11 @@ pub const fn key(slot: u32, sequence: u64) -> u64 {
 /// The group, by its number on this rank, and the number in it of the operation that is known by this [key].
 const fn parts(key: u64) -> (u32, u64) {
     ((key >> 48) as u32, key & ((1 << 48) - 1))
+}
+
+/// The [owner](Owner) of frames that close a group, which no operation is: these count from 1.
+const fn closing(slot: u32) -> Owner {
+    (key(slot, 0), u32::MAX, u32::MAX)
 }
 
 /// A collective that this rank has begun: what it brings and where the result goes.
@@ -132,6 +141,8 @@ pub struct Lane {
     routes: BTreeMap<(u32, u32), u32>,
     /// Groups that members have opened and this rank has not.
     opened: BTreeMap<(u32, u32), u64>,
+    /// Groups that members have left before this rank opened them, by their common number, and the members.
+    parted: BTreeSet<(u64, u32)>,
     /// Groups with chunks that have not begun.
     pending: BTreeSet<u32>,
     transfers: Transfers,
@@ -173,6 +184,7 @@ impl Lane {
             ids: BTreeMap::from([(0, 0)]),
             routes: BTreeMap::new(),
             opened: BTreeMap::new(),
+            parted: BTreeSet::new(),
             pending: BTreeSet::new(),
             transfers: Transfers::new(world),
             most: usize::MAX,
@@ -253,6 +265,14 @@ impl Lane {
         let (slot, id) = (opening.slot, opening.id);
         let mut group = Group::new(opening, self.world);
         group.absent = group.others().collect();
+        // Who has left it already knows nothing of it any more: there is nothing to be said there.
+        let parted: Vec<(u64, u32)> = self.parted.range((id, 0)..=(id, u32::MAX)).copied().collect();
+        for key in parted {
+            self.parted.remove(&key);
+            group.absent.remove(&key.1);
+            group.gone.insert(key.1);
+            group.told.insert(key.1);
+        }
         let header =
             Header { kind: Kind::Open, epoch: self.epoch, sequence: slot << SEQUENCE_BITS, chunk: 0 };
         for &member in &group.absent {
@@ -294,7 +314,8 @@ impl Lane {
         let header = Header { kind: Kind::Close, epoch: self.epoch, sequence: slot << SEQUENCE_BITS, chunk };
         let others: BTreeSet<u32> = group.others().collect();
         for &member in others.difference(&group.told) {
-            self.links[member as usize].control(header, &[]);
+            group.closing.insert(member);
+            self.links[member as usize].control_of(header, closing(slot));
         }
         // Also of those that have not opened it: that may be on its way.
         let (id, here) = (group.id, others.difference(&group.gone).copied().collect());
@@ -306,10 +327,22 @@ impl Lane {
     /// Forgets a group that this rank has left, once nothing of it can come any more.
     fn release(&mut self, slot: u32) {
         let Some(group) = &self.groups[slot as usize] else { return };
-        if group.closed && group.others().all(|member| group.gone.contains(&member)) {
+        // Its number is taken by another group once nothing of it waits to be written, either.
+        if group.closed
+            && group.closing.is_empty()
+            && group.others().all(|member| group.gone.contains(&member))
+        {
             self.ids.remove(&group.id);
             self.groups[slot as usize] = None;
             self.released.push_back(slot);
+        }
+    }
+
+    /// A member has been written that this rank sends nothing of a group any more.
+    fn has_said_close(&mut self, slot: u32, member: u32) {
+        if let Some(group) = self.groups.get_mut(slot as usize).and_then(Option::as_mut) {
+            group.closing.remove(&member);
+            self.release(slot);
         }
     }
 
@@ -332,7 +365,8 @@ impl Lane {
 
     /// Awaits something, in a group that this rank takes part in.
     pub fn receive(&mut self, transfer: Transfer) {
-        if !self.desert(&transfer) {
+        // What has come counts, whether or not its sender is still there.
+        if self.transfers.has_come(&transfer) || !self.desert(&transfer) {
             self.transfers.receive(&mut setting!(self), transfer);
         }
     }
@@ -343,16 +377,29 @@ impl Lane {
         let Some(group) = slot.and_then(|&slot| self.groups[slot as usize].as_ref()) else { return true };
         let lost = match transfer.peer {
             Some(peer) => group.gone.contains(&peer).then_some(peer),
-            None => group
-                .gone
-                .first()
-                .copied()
-                .filter(|_| group.others().all(|other| group.gone.contains(&other))),
+            None => {
+                let mut others = group.others().peekable();
+                let first = others.peek().copied();
+                first.filter(|_| others.all(|other| self.sends_nothing(group, other)))
+            }
         };
         if let Some(lost) = lost {
             self.deserted.push_back((group.slot, lost));
         }
         group.closed || lost.is_some()
+    }
+
+    /// Whether a member of a group sends nothing of it any more.
+    fn sends_nothing(&self, group: &Group, member: u32) -> bool {
+        group.gone.contains(&member) || self.left.contains(&member)
+    }
+
+    /// Whether all members of a group, by its common number, send nothing of it any more, but for `rank` and this one.
+    fn is_last(&self, id: u64, rank: u32) -> bool {
+        let group = self.ids.get(&id).and_then(|&slot| self.groups[slot as usize].as_ref());
+        group.is_some_and(|group| {
+            group.others().all(|other| other == rank || self.sends_nothing(group, other))
+        })
     }
 
     /// Awaits something no longer, unless it has begun to come in; whether it does not.
@@ -368,9 +415,7 @@ impl Lane {
     /// Whether an operation or a transfer that has begun here still needs a rank: to send to it, or something that has not
     /// come.
     pub fn needs(&self, rank: u32) -> bool {
-        let last =
-            (0..self.world).all(|other| [rank, self.member].contains(&other) || self.left.contains(&other));
-        self.lacks(rank, true) || self.transfers.need(rank, None, last)
+        self.lacks(rank, true) || self.transfers.need(rank, None, |id| self.is_last(id, rank))
     }
 
     /// The job's member for a place in a group.
@@ -516,6 +561,7 @@ impl Lane {
         if numbered.1 == 0 || known {
             return Err(Broken::Twice(header));
         }
+        self.parted.remove(&(id, rank));
         let Some(&slot) = self.ids.get(&id) else {
             self.opened.insert(numbered, id);
             return Ok(());
@@ -532,10 +578,14 @@ impl Lane {
     fn has_closed(&mut self, rank: u32, header: Header) -> Result<(), Broken> {
         let numbered = (rank, header.sequence >> SEQUENCE_BITS);
         let never = header.chunk == NEVER;
-        if let Some(id) = self.opened.remove(&numbered).filter(|_| !never) {
-            self.transfers.has_left(&mut setting!(self), rank, id);
+        if !never && let Some(id) = self.opened.remove(&numbered) {
+            self.transfers.has_left(&mut setting!(self), rank, id, false);
+            if self.parted.len() < MOST_PARTED {
+                self.parted.insert((id, rank));
+            }
+            // Before this rank can open it, which is said at once, too.
             let header = Header { chunk: NEVER, ..header };
-            self.links[rank as usize].control(header, &[]);
+            self.links[rank as usize].urge(header, &[]);
             return Ok(());
         }
         // Who has never opened it knows no number but ours.
@@ -549,19 +599,22 @@ impl Lane {
         group.gone.insert(rank);
         let (id, closed) = (group.id, group.closed);
         if !closed {
-            let last = group.others().all(|other| group.gone.contains(&other));
+            let left = &self.left;
+            let gone = |other| group.gone.contains(&other) || left.contains(&other);
+            let last = group.others().all(gone);
             let lanes = (self.index, self.pace.lanes);
-            if group.lacks(rank, true, lanes, &self.early) || self.transfers.need(rank, Some(id), last) {
+            if group.lacks(rank, true, lanes, &self.early) || self.transfers.need(rank, Some(id), |_| last) {
                 let lost = header.chunk.checked_sub(1).filter(|&lost| group.place(lost).is_some());
                 self.deserted.push_back((slot, lost.filter(|&lost| lost != self.member).unwrap_or(rank)));
             }
             if group.told.insert(rank) {
                 let sequence = slot << SEQUENCE_BITS;
                 let header = Header { kind: Kind::Close, epoch: self.epoch, sequence, chunk: 0 };
-                self.links[rank as usize].control(header, &[]);
+                group.closing.insert(rank);
+                self.links[rank as usize].control_of(header, closing(slot));
             }
         }
-        self.transfers.has_left(&mut setting!(self), rank, id);
+        self.transfers.has_left(&mut setting!(self), rank, id, true);
         self.release(slot);
         Ok(())
     }
@@ -806,6 +859,8 @@ impl Machine for Lane {
             let (key, chunk, step) = owner;
             if key == transfers::OWNER {
                 self.transfers.written(&mut setting!(self), peer, owner);
+            } else if owner == closing(parts(key).0) {
+                self.has_said_close(parts(key).0, peer);
             } else {
                 self.advance((key >> 48) as u32, key & ((1 << 48) - 1), chunk, Kick::Done(step));
             }

@@ -236,6 +236,11 @@ impl Link {
         self.plans.push(Self::whole(header, payload));
     }
 
+    /// Queues another frame without a payload, behind messages of plans; `owner` learns when it is written.
+    pub(crate) fn control_of(&mut self, header: Header, owner: Owner) {
+        self.plans.push(Outgoing { owner: Some(owner), ..Self::whole(header, &[]) });
+    }
+
     /// Queues another frame, to be written before all that waits.
     pub(crate) fn urge(&mut self, header: Header, payload: &[u8]) {
         self.urgent.push(Self::whole(header, payload));
@@ -284,7 +289,10 @@ impl Link {
             (None, false, false) => None,
         };
         let Some(mut frame) = next else { return false };
-        if let Some(sent) = frame.close(self.places, self.checked).filter(|_| frame.kept.is_none()) {
+        if let Some(sent) = frame
+            .close(self.places, self.checked)
+            .filter(|_| frame.kept.is_none() && !frame.payload.is_empty())
+        {
             if self.trail.len() == REMEMBERED {
                 self.trail.pop_front();
             }

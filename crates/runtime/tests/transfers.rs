@@ -617,3 +617,100 @@ fn who_is_lost_to_a_group_is_named_to_all_of_it() {
     assert_eq!(std::iter::from_fn(|| network.machine(1).deserted()).last(), Some((1, 0)));
     (0..3).for_each(|rank| drop(network.machine(rank).abort()));
 }
+
+/// A label of applications in a group.
+const fn of(group: u64) -> Label {
+    Label { group, space: 0, tag: 0 }
+}
+
+#[test]
+fn what_has_come_is_received_though_its_sender_has_left_the_group() {
+    const PAIR: &[u32] = &[0, 1];
+    let mut network = Memory::mesh(lanes(2), 3, 1 << 12);
+    PAIR.iter().for_each(|&rank| open(&mut network, PAIR, rank, 1, 9));
+    let mut sides = [Side::default(), Side::default()];
+    sides[0].send(network.machine(0), of(9), 1, &[1; 100]);
+    network.run().unwrap();
+    assert!(network.machine(0).delivered().is_some(), "the sender is through");
+    network.machine(0).close(1, None);
+    network.run().unwrap();
+    let received = sides[1].receive(network.machine(1), of(9), Some(0), 100);
+    assert_eq!(network.machine(1).delivered(), Some((received, Ok(0))));
+    assert_eq!((sides[1].buffers[&received].as_slice(), network.machine(1).kept().2), (&[1; 100][..], 0));
+    // There is nothing else.
+    sides[1].receive(network.machine(1), of(9), Some(0), 100);
+    assert_eq!(network.machine(1).deserted(), Some((1, 0)));
+    network.machine(1).close(1, Some(0));
+    network.run().unwrap();
+    assert_eq!([0, 1].map(|rank| network.machine(rank).released()), [Some(1); 2]);
+}
+
+#[test]
+fn a_group_is_made_that_a_member_has_left_already() {
+    const PAIR: &[u32] = &[0, 1];
+    let mut network = Memory::mesh(lanes(2), 3, 1 << 12);
+    open(&mut network, PAIR, 0, 1, 9);
+    network.machine(0).close(1, None);
+    network.run().unwrap();
+    assert_eq!(network.machine(0).released(), Some(1));
+    open(&mut network, PAIR, 1, 1, 9);
+    let mut side = Side::default();
+    side.receive(network.machine(1), of(9), Some(0), 100);
+    assert_eq!(network.machine(1).deserted(), Some((1, 0)), "nobody waits for it");
+    network.machine(1).close(1, Some(0));
+    network.run().unwrap();
+    assert_eq!(network.machine(1).released(), Some(1));
+}
+
+#[test]
+fn a_group_that_was_never_made_here_is_no_other_of_its_number() {
+    const PAIR: &[u32] = &[0, 1];
+    let mut network = Memory::mesh(lanes(2), 3, 1 << 12);
+    let what = operation(CollectiveKind::AllReduce, 100);
+    // Each gives number 1 to a group that the other has not made.
+    open(&mut network, PAIR, 1, 1, 10);
+    network.run().unwrap();
+    open(&mut network, PAIR, 0, 1, 9);
+    network.machine(0).close(1, None);
+    network.run().unwrap();
+    open(&mut network, PAIR, 0, 2, 10);
+    let mut vectors: Vec<Buffer> = (0..2).map(|_| filled(&3i64.to_ne_bytes().repeat(100))).collect();
+    start(&mut network, PAIR, 0, 2, 1, &what, &mut vectors[0]);
+    start(&mut network, PAIR, 1, 1, 1, &what, &mut vectors[1]);
+    network.run().unwrap();
+    assert!(vectors.iter().all(|vector| vector.as_slice() == 6i64.to_ne_bytes().repeat(100)));
+    (0..2).for_each(|rank| drop(network.machine(rank).abort()));
+}
+
+#[test]
+fn a_number_is_taken_again_once_nothing_of_its_group_is_to_be_written() {
+    const PAIR: &[u32] = &[0, 1];
+    for seed in 0..200u64 {
+        let mut network = Memory::mesh(lanes(2), seed, 1 << (8 + seed % 8));
+        let what = operation(CollectiveKind::AllReduce, 5000);
+        let mut first: Vec<Buffer> = (0..2).map(|_| filled(&7i64.to_ne_bytes().repeat(5000))).collect();
+        let mut second: Vec<Buffer> = (0..2).map(|_| filled(&1i64.to_ne_bytes().repeat(5000))).collect();
+        for &rank in PAIR {
+            open(&mut network, PAIR, rank, 1, 9);
+            start(&mut network, PAIR, rank, 1, 1, &what, &mut first[rank as usize]);
+        }
+        (0..seed * 7 % 300).for_each(|_| _ = network.step().unwrap());
+        (0..2).for_each(|rank| network.machine(rank).close(1, None));
+        // Whoever has the number again uses it at once.
+        let mut made = 0;
+        while network.step().unwrap() || made < 2 {
+            for rank in 0..2u32 {
+                if network.machine(rank as usize).released().is_some() {
+                    open(&mut network, PAIR, rank, 1, 10);
+                    start(&mut network, PAIR, rank, 1, 1, &what, &mut second[rank as usize]);
+                    made += 1;
+                }
+            }
+        }
+        assert!(
+            second.iter().all(|vector| vector.as_slice() == 2i64.to_ne_bytes().repeat(5000)),
+            "seed {seed}"
+        );
+        (0..2).for_each(|rank| drop(network.machine(rank).abort()));
+    }
+}

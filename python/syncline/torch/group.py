@@ -95,9 +95,10 @@ class Group(dist.ProcessGroup):  # type: ignore[misc]  # the base is not known w
     ) -> Group | None:
         """The group of some of this group's ranks, made by these together; nothing for other ranks."""
         del device_types  # A group has one backend for all its devices.
+        # All ranks of this group count, so that those of the new one agree on its name.
+        self._splits += 1
         if self.backend.rank() not in ranks:
             return None
-        self._splits += 1
         name = group_name or f"{self.group_name}:split:{self._splits}"
         whole = dist.get_process_group_ranks(self)
         asked = SimpleNamespace(

@@ -231,6 +231,8 @@ pub(super) struct Crew {
     pub settings: Settings,
     gauge: Arc<Gauge>,
     shared: Mutex<Shared>,
+    /// Held while lanes let go of a group's memory: whoever ends the group meanwhile waits for that, too.
+    disbanding: Mutex<()>,
 }
 
 impl Crew {
@@ -249,7 +251,7 @@ impl Crew {
             newest_transfer: 0,
             groups: BTreeMap::from([(0, whole)]),
         };
-        Self { lanes, settings, gauge, shared: Mutex::new(shared) }
+        Self { lanes, settings, gauge, shared: Mutex::new(shared), disbanding: Mutex::new(()) }
     }
 
     pub(super) fn shared(&self) -> &Mutex<Shared> {
@@ -280,6 +282,7 @@ impl Crew {
     /// Ends a group for a reason: what is under way of it fails, once inputs are as they were. Others go on. `lost` is the
     /// member of the job without which it cannot go on, if that is why.
     pub(super) fn disband(&self, slot: u32, fault: &Arc<Fault>, lost: Option<u32>) {
+        let disbanding = self.disbanding.lock().unwrap_or_else(PoisonError::into_inner);
         let mut shared = lock(&self.shared);
         let Some(standing) = shared.groups.get_mut(&slot).filter(|standing| standing.failed.is_none()) else {
             return;
@@ -304,7 +307,7 @@ impl Crew {
             operations.map(|((_, sequence), each)| (sequence, each)).collect();
         let transfers = take_out(&mut shared.transfers, |_, each| each.circle.id == id);
         let transfers: Vec<Sent> = transfers.into_iter().map(|(_, each)| each).collect();
-        drop(shared);
+        drop((shared, disbanding));
         end(fault, operations, transfers);
         self.gauge.groups.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
     }
@@ -504,6 +507,10 @@ impl Group {
             return Err(Diagnostic::error(Code::BadValue, message)
                 .allowed(format!("another rank: 0 to {}", book.ranks() - 1))
                 .into());
+        }
+        if peer.is_none() && space != 0 {
+            let message = "a collective's transfers are received from one rank each, not from any";
+            return Err(Diagnostic::error(Code::BadValue, message).into());
         }
         let label = Label { group: *id, space, tag };
         let other = peer.map(|peer| members[peer as usize]);

@@ -70,6 +70,8 @@ pub(super) struct Group {
     pub gone: BTreeSet<u32>,
     /// Members that know that this rank sends nothing of it any more.
     pub told: BTreeSet<u32>,
+    /// Members to which that is still to be written.
+    pub closing: BTreeSet<u32>,
     /// Whether this rank has left it.
     pub closed: bool,
 }
@@ -96,6 +98,7 @@ impl Group {
             absent: BTreeSet::new(),
             gone: BTreeSet::new(),
             told: BTreeSet::new(),
+            closing: BTreeSet::new(),
             closed: false,
         }
     }

@@ -161,6 +161,11 @@ impl Coming {
 }
 
 impl Offer {
+    /// Whether all of it has come.
+    fn is_here(&self) -> bool {
+        matches!(self.content, Some(Some(_)))
+    }
+
     /// Bytes that are kept of it.
     fn kept(&self) -> usize {
         if self.content.is_some() { self.length as usize } else { 0 }
@@ -604,8 +609,15 @@ impl Transfers {
         }
     }
 
-    /// A peer has left a group: it sends nothing of it any more, and takes nothing.
-    pub(super) fn has_left(&mut self, setting: &mut Setting<'_>, from: u32, group: u64) {
+    /// Whether something that is to be received is here already, all of it.
+    pub(super) fn has_come(&self, transfer: &Transfer) -> bool {
+        let fits = |offer: &Offer| transfer.peer.is_none_or(|peer| peer == offer.peer) && offer.is_here();
+        self.offers.get(&transfer.label).is_some_and(|offers| offers.iter().any(fits))
+    }
+
+    /// A peer has left a group: it sends nothing of it any more, and takes nothing. What has come of it stays to be received,
+    /// where this rank takes part in the group.
+    pub(super) fn has_left(&mut self, setting: &mut Setting<'_>, from: u32, group: u64, takes_part: bool) {
         if let Some(here) = self.left.get_mut(&group) {
             here.remove(&from);
             if here.is_empty() {
@@ -615,8 +627,9 @@ impl Transfers {
         let mut taken = Vec::new();
         for (_, offers) in self.offers.iter_mut().filter(|(label, _)| label.group == group) {
             offers.retain(|offer| {
-                taken.extend((offer.peer == from).then(|| offer.kept()));
-                offer.peer != from
+                let stays = offer.peer != from || (takes_part && offer.is_here());
+                taken.extend((!stays).then(|| offer.kept()));
+                stays
             });
         }
         self.offers.retain(|_, offers| !offers.is_empty());
@@ -649,10 +662,12 @@ impl Transfers {
     }
 
     /// Whether a transfer of a group, or of any, needs a member. What is awaited from any member needs one that is the
-    /// `last` other.
-    pub(super) fn need(&self, rank: u32, group: Option<u64>, last: bool) -> bool {
+    /// last other of its group.
+    pub(super) fn need(&self, rank: u32, group: Option<u64>, is_last: impl Fn(u64) -> bool) -> bool {
         let of = |label: Label| group.is_none_or(|group| label.group == group);
-        let from = |transfer: &Transfer| transfer.peer.map_or(last, |peer| peer == rank);
+        let from = |transfer: &Transfer| {
+            transfer.peer.map_or_else(|| is_last(transfer.label.group), |peer| peer == rank)
+        };
         let peer = &self.peers[rank as usize];
         let comes = |place: &Place| matches!(place, Place::Awaited(_) | Place::Aside(Some(_)));
         self.awaited.iter().any(|(&label, awaited)| of(label) && awaited.iter().any(from))
