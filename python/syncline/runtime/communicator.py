@@ -346,9 +346,9 @@ class Communicator:
         """Sends the bytes of a buffer to a rank, which receives as many under the same tag, the first first.
 
         Messages of at most 64 KiB are kept for a receiver that does not wait for them yet, as long as they are not more
-        than 1 MiB from one rank; the sending of all others is over once they have been received. A rank may have sent 4,096
-        that another has not begun to receive, over all groups and tags; more wait behind them. Every ``space`` but 0
-        belongs to one collective of the caller's, whose messages are all matched by it.
+        than 1 MiB from one rank; the sending of all others is over once they have been received. A rank may have sent
+        4,096 that another has not begun to receive, over all groups and tags; more wait behind them. Every ``space``
+        but 0 belongs to one collective of the caller's, whose messages are all matched by it.
 
         It takes the connections and the deadline of collectives. A rank that does not receive in time is at fault, and
         the job has failed.
