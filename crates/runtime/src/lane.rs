@@ -857,12 +857,13 @@ impl Machine for Lane {
         self.links[peer as usize].sent(bytes, &mut done);
         for owner in done.drain(..) {
             let (key, chunk, step) = owner;
+            let (slot, sequence) = parts(key);
             if key == transfers::OWNER {
                 self.transfers.written(&mut setting!(self), peer, owner);
-            } else if owner == closing(parts(key).0) {
-                self.has_said_close(parts(key).0, peer);
+            } else if owner == closing(slot) {
+                self.has_said_close(slot, peer);
             } else {
-                self.advance((key >> 48) as u32, key & ((1 << 48) - 1), chunk, Kick::Done(step));
+                self.advance(slot, sequence, chunk, Kick::Done(step));
             }
         }
         self.done = done;

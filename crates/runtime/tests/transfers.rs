@@ -696,7 +696,7 @@ fn a_number_is_taken_again_once_nothing_of_its_group_is_to_be_written() {
         }
         (0..seed * 7 % 300).for_each(|_| _ = network.step().unwrap());
         (0..2).for_each(|rank| network.machine(rank).close(1, None));
-        // Whoever has the number again uses it at once.
+        // Each rank reuses the number as soon as it is released.
         let mut made = 0;
         while network.step().unwrap() || made < 2 {
             for rank in 0..2u32 {

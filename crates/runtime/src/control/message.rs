@@ -40,9 +40,9 @@ pub enum Up {
     Listens(Listens),
     /// A sign of life.
     Alive,
-    /// Something is wrong with a peer, as it seems from here.
+    /// Something is wrong with a peer, as it seems from here, or with the member itself.
     Trouble {
-        /// The peer.
+        /// The peer, or the member that says so.
         peer: u32,
         /// What.
         trouble: Trouble,

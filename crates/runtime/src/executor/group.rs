@@ -231,7 +231,7 @@ pub(super) struct Crew {
     pub settings: Settings,
     gauge: Arc<Gauge>,
     shared: Mutex<Shared>,
-    /// Held while lanes let go of a group's memory: whoever ends the group meanwhile waits for that, too.
+    /// Held while lanes release a group's memory, so that a second close of the group returns no earlier.
     disbanding: Mutex<()>,
 }
 

@@ -170,7 +170,7 @@ impl Monitor {
         self.act(act);
     }
 
-    /// This rank itself cannot go on, which others are told through the coordinator.
+    /// Reports to the coordinator that this rank has failed, and fails what is under way.
     fn failed(&mut self, trouble: Trouble) {
         if let Some(court) = self.court.as_ref().filter(|_| !self.judge.decided()) {
             court.report(self.us(), trouble.clone());
