@@ -160,7 +160,7 @@ def test_a_job_waits_for_memory_that_others_have():
                 while json.loads(process.stderr.readline())["event"] != "rank_is_refused":
                     pass
                 with pytest.raises(SynclineError, match=r"refused: job `third` needs .*, where other jobs have"):
-                    Hub.join(address, one, rank=0, world=1, job="third", wait_s=0.5)
+                    Hub.join(address, one, rank=0, world=1, job="third", wait_s=3.0)
             second.result().close()
 
 

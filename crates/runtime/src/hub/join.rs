@@ -231,7 +231,10 @@ fn attempt(
                 .map_err(|shut| shut.why)
                 .and_then(|socket| prepare(socket, place.congestion.as_deref()))
                 .map_err(|what| {
-                    here(format!("cannot reach core {} of the hub {address}: {what}", way.core))
+                    Setback::Unmet(here(format!(
+                        "cannot reach core {} of the hub {address}: {what}",
+                        way.core
+                    )))
                 })?;
         let connection = Box::new(Stream::new(socket));
         wires.add(&mut client, core, connection).map_err(|error| here(error.to_string()))?;
@@ -329,7 +332,7 @@ impl Vigil {
 enum Setback {
     /// For good.
     Absence(Absence),
-    /// A hub has not let it in.
+    /// A hub, or a core of one, has not let it in.
     Unmet(Absence),
     /// There may be room for it later.
     Later(Absence),
