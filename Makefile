@@ -29,8 +29,9 @@ demo: setup ## train ResNet-50 on a simulated torus of 32 NPUs
 test: test-rust test-python ## all tests but experiments that take minutes
 
 # The same random cases every time, so that what passes goes on passing; `cargo test` and `make test-random` draw new ones.
+# Optimised as `make setup` builds, whose crates it takes; `cargo test` alone builds quickly, and checks `debug_assert`.
 test-rust: $(VENV)/.tools
-	PROPTEST_RNG_SEED=1 cargo test --workspace --locked --quiet
+	PROPTEST_RNG_SEED=1 cargo test --workspace --locked --quiet --release
 
 test-random: ## property tests on cases that were never seen before; CASES=10000 for more of them
 	PROPTEST_CASES=$(or $(CASES),2000) cargo test --workspace --locked --quiet --release

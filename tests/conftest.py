@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from tests import loaded
+
 # A shell has what runs in its background ignore Ctrl-C; commands that tests start would inherit that, and hear none.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -68,6 +70,9 @@ class Cli:
         return {**kept, "NO_COLOR": "1", "COLUMNS": "80", "PYTHONUTF8": "1", **more}
 
     def __call__(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        """Runs a command; where the environment is not the usual one, in an interpreter of its own."""
+        if not environment.keys() - {"COLUMNS", "NO_COLOR"}:
+            return loaded.run(arguments, self.folder, self.environment(**environment))
         return subprocess.run(
             [sys.executable, "-m", "syncline", *arguments],
             cwd=self.folder,

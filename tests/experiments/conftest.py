@@ -40,9 +40,14 @@ def figures_with_slow_ones():
     return [pytest.param(each, id=title(each), marks=marks[title(each)]) for each in EXPERIMENTS]
 
 
+def figures_to_repeat():
+    """Every figure; those whose quick settings take long, too, are marked slow."""
+    return [pytest.param(each, id=title(each), marks=slow(title(each) in LONG)) for each in EXPERIMENTS]
+
+
 def papers_with_slow_ones():
-    """Every paper; those with runs side by side are marked slow."""
-    long = {each.paper for each in EXPERIMENTS if each.cases}
+    """Every paper; those with figures that take long are marked slow."""
+    long = {each.paper for each in EXPERIMENTS if title(each) in LONG or each.cases}
     return [pytest.param(paper, marks=slow(paper in long)) for paper in library.papers()]
 
 

@@ -43,13 +43,17 @@ def table(study, name):
     return title + markdown(headings, rows, numbers)
 
 
+def claims(name, verdicts):
+    """A figure's rows of the overview of its paper."""
+    return [
+        [f"[{each.claim.where}]({name}/README.md)", each.claim.id, each.claim.text, f"**{each.word}**", each.measured]
+        for each in verdicts
+    ]
+
+
 def overview(paper):
     """All claims of a paper with their verdicts."""
-    rows = [
-        [f"[{each.claim.where}]({name}/README.md)", each.claim.id, each.claim.text, f"**{each.word}**", each.measured]
-        for name in library.figures(paper)
-        for each in judged(paper, name)
-    ]
+    rows = [row for name in library.figures(paper) for row in claims(name, judged(paper, name))]
     return markdown(["figure", "claim", "what the paper says", "verdict", "measured"], rows)
 
 
@@ -72,6 +76,9 @@ def test_the_page_of_a_figure(experiment):
     )
     listed = [each.name for each in study.tables if each.listed]
     assert parts == ["verdicts", *listed], "a page shows every table that the terminal shows, in order"
+    page = (library.ROOT / experiment.paper / "README.md").read_text("utf-8")
+    rows = [f"| {' | '.join(row)} |\n" for row in claims(experiment.name, study.verdicts)]
+    assert UPDATE or "".join(rows) in page, "the page of the paper says the same"
 
 
 @pytest.mark.parametrize("paper", papers_with_slow_ones())

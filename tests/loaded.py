@@ -1,0 +1,99 @@
+"""The command line without the half second that loading it takes: a server loads it, and forks for each command."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import subprocess
+import sys
+import tempfile
+from contextlib import contextmanager
+from functools import cache
+from multiprocessing.context import ForkServerContext
+from multiprocessing.reduction import DupFd
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from syncline.cli import main
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+COMMANDS = Path(__file__).parent.parent / "python" / "syncline" / "cli"
+
+
+def run(
+    given: Iterable[str | Path], folder: Path, environment: Mapping[str, str], timeout_s: float = 60.0
+) -> subprocess.CompletedProcess[str]:
+    """As ``subprocess.run`` with ``python -m syncline``, in a folder and with an environment of its own.
+
+    The environment must be one that the interpreter itself does not read when it starts, beyond what all calls have.
+    """
+    arguments = [str(each) for each in given]
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        with _environment(environment):
+            process = _server().Process(
+                target=_command, args=(arguments, folder, dict(environment), _Passed(out), _Passed(err))
+            )
+            process.start()
+        process.join(timeout_s)
+        if process.is_alive():
+            process.kill()
+            process.join()
+            raise subprocess.TimeoutExpired(["syncline", *arguments], timeout_s)
+        status = process.exitcode
+        assert status is not None
+        process.close()
+        shown = []
+        for file in (out, err):
+            file.seek(0)
+            shown.append(file.read().decode("utf-8").replace("\r\n", "\n"))
+    return subprocess.CompletedProcess(["syncline", *arguments], status, *shown)
+
+
+class _Passed:
+    """A file that the forked process has, too."""
+
+    def __init__(self, file: Any) -> None:
+        self.file = file
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _received, (DupFd(self.file.fileno()),)
+
+
+def _received(duplicate: Any) -> int:
+    return int(duplicate.detach())
+
+
+@cache
+def _server() -> ForkServerContext:
+    """Starts with the environment of the first command, so that it reads the same as a process of its own would."""
+    context = multiprocessing.get_context("forkserver")
+    modules = [f"syncline.cli.{path.stem}" for path in sorted(COMMANDS.glob("[a-z]*.py"))]
+    context.set_forkserver_preload([__name__, *modules])
+    return context
+
+
+@contextmanager
+def _environment(environment: Mapping[str, str]) -> Iterator[None]:
+    """The server is started by the first process; it must not see what the tests' own environment says."""
+    before = dict(os.environ)
+    os.environ.clear()
+    os.environ.update(environment)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def _command(arguments: list[str], folder: Path, environment: dict[str, str], out: int, err: int) -> None:
+    """The forked process becomes the command."""
+    for file, number in ((out, 1), (err, 2)):
+        os.dup2(file, number)
+        os.close(file)
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.argv = ["syncline", *arguments]
+    main()
