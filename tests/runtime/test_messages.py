@@ -194,6 +194,39 @@ def test_a_group_that_is_closed_ends_nothing_else():
         assert all(each.wait(10) for each in barriers)
 
 
+def test_a_name_is_used_again_while_others_still_have_its_group():
+    with job(3) as ranks:
+        first = [ranks[rank].group([0, 1], "pair") for rank in (0, 1)]
+        barriers = [group.barrier() for group in first]
+        assert all(each.wait(10) for each in barriers)
+        first[0].close()
+        again = ranks[0].group([0, 1], "pair")
+        early = again.all_reduce(bytearray(4))
+        time.sleep(0.3)
+        barriers = [rank.barrier() for rank in ranks]
+        assert all(each.wait(10) for each in barriers), "the job goes on"
+        first[1].close()
+        other = ranks[1].group([0, 1], "pair")
+        late = other.all_reduce(bytearray(4))
+        assert early.wait(10) and late.wait(10)
+
+
+def test_a_deadline_that_is_set_is_that_of_what_begins_then():
+    with job(2) as ranks:
+        pair = [ranks[rank].group([0, 1], "pair", deadline_s=1.0) for rank in (0, 1)]
+        pair[0].set_deadline(30.0)
+        waiting = pair[0].receive(bytearray(4), 1)
+        barrier = pair[0].barrier()
+        time.sleep(2.5)
+        pair[1].send(bytearray(4), 0)
+        assert pair[1].barrier().wait(10) and barrier.wait(10) and waiting.wait(10)
+        pair[0].set_deadline(0.5)
+        assert why(pair[0].barrier()).startswith("rank 1 has not begun operation 2 of a group")
+        for wrong in (0.0, -1.0, 1e12, float("nan")):
+            with pytest.raises(SynclineError, match="deadline_s"):
+                pair[0].set_deadline(wrong)
+
+
 def test_a_deadline_of_a_group_is_its_own_and_names_who_has_not_begun():
     with job(3) as ranks:
         pair = [ranks[rank].group([1, 2], "pair", deadline_s=1.0) for rank in (1, 2)]

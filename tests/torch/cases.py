@@ -481,6 +481,26 @@ def late():
     os._exit(0)
 
 
+def patient():
+    """What is given longer than the group may take longer: monitored barriers, and all after ``_set_pg_timeout``."""
+    rank, world = begin(seconds=2)
+    if rank == 1:
+        time.sleep(5)
+    dist.monitored_barrier(timeout=timedelta(seconds=30))
+    dist.distributed_c10d._set_pg_timeout(timedelta(seconds=30))
+    if rank == 1:
+        time.sleep(5)
+    tensor = torch.ones(2)
+    dist.all_reduce(tensor)
+    same(tensor, torch.full((2,), float(world)))
+    dist.distributed_c10d._set_pg_timeout(timedelta(seconds=2))
+    if rank == 1:
+        time.sleep(9)
+        os._exit(0)
+    refused(lambda: dist.all_reduce(torch.ones(4)), "its timeout of 2.000 s")
+    os._exit(0)
+
+
 def killed():
     """Rank 1 dies while others sum, and wait for a message."""
     rank, _ = begin()

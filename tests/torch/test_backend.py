@@ -48,6 +48,11 @@ def test_time_outs_are_deadlines():
     assert [status for status, _, _ in answers] == [0, 0], answers
 
 
+def test_what_is_given_longer_than_the_group_may_take_longer():
+    answers = end(start(2, "patient"), within_s=60)
+    assert [status for status, _, _ in answers] == [0, 0], answers
+
+
 def test_a_killed_rank_is_named_by_all():
     answers = end(start(3, "killed"))
     assert [status for status, _, _ in answers] == [0, -9, 0], answers

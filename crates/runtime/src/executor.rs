@@ -165,7 +165,7 @@ impl Communicator {
             lanes.commands.push((senders[index as usize].clone(), bell));
             lanes.threads.push(thread);
         }
-        let circle = Circle::whole(book, settings.deadline, gauge.whole());
+        let circle = Circle::whole(book, gauge.whole());
         gauge.listen(lanes.commands.iter().map(|(_, bell)| Arc::clone(bell)).collect(), &circle.book);
         let crew = Arc::new(Crew::new(lanes.commands.clone(), settings, Arc::clone(&gauge), &circle));
         let court = court(Verdicts(reports), gauge)?;
@@ -197,15 +197,16 @@ impl Communicator {
         lock(self.group.crew().shared()).gone()
     }
 
-    /// Makes a group of some members of the job, by their places in it; this member's is the book's place among them. `id` is
-    /// its number on all its members, which no other group has that they are in. Nobody is waited for: its operations begin
-    /// once all its members have made it. Its operations and transfers have its own deadline.
+    /// Makes a group of some members of the job, by their places in it; this member's is the book's place among them. `name` is
+    /// its number on all its members, which no other group has that this one has not left; all members make groups of one
+    /// name in the same order. Nobody is waited for: its operations begin once all its members have made it. Its operations
+    /// and transfers have its own deadline.
     ///
     /// # Errors
     /// [`Code::BadValue`] where the members are not some of the job's, the number is taken, or there are too many groups.
     pub fn group(
         &self,
-        id: u64,
+        name: u64,
         members: Vec<u32>,
         book: Book,
         deadline: Duration,
@@ -222,7 +223,7 @@ impl Communicator {
             return Err(bad("the ranks of a group are not some of the job's, each once").into());
         }
         let names = members.iter().map(|&member| whole.name(member)).collect();
-        Group::made(self.group.crew(), id, members, book.called(names), deadline)
+        Group::made(self.group.crew(), name, members, book.called(names), deadline)
     }
 }
 

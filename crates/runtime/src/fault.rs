@@ -247,6 +247,8 @@ pub enum Broken {
     Unknown(Header),
     /// The message has come before.
     Twice(Header),
+    /// Messages of collectives that are not wanted yet, in bytes: more than anybody sends who holds when told to.
+    Flood(usize),
     /// A gradient for a vector that has no parameters yet: its name.
     NoParameters(String),
     /// The peer runs something for which there is no plan here: who says so, and what.
@@ -274,6 +276,13 @@ impl fmt::Display for Broken {
             Self::Twice(header) => {
                 let Header { sequence, chunk, .. } = header;
                 write!(f, "sent the same message twice (operation {sequence}, chunk {chunk})")
+            }
+            Self::Flood(bytes) => {
+                let ahead = *bytes as f64 / 1e6;
+                write!(
+                    f,
+                    "sent {ahead:.0} MB of collectives that have not begun here, and does not hold when told to"
+                )
             }
             Self::NoParameters(name) => {
                 write!(f, "pushed a gradient for `{name}`, of which no parameters have been set")

@@ -9,8 +9,8 @@
 //! goes on.
 //!
 //! Members of the job may make groups ([`Lane::open`]), whose operations are counted by themselves. A group's chunks begin
-//! once all its members have opened it, each when it likes. Who leaves a group ([`Lane::close`]) says so behind what it has
-//! sent; its memory is its own again at once.
+//! once all its members have opened it, each when it likes. Who leaves a group ([`Lane::close`]) says so behind what is on its
+//! way of it, and sends nothing that waits; its memory is its own again at once.
 //!
 //! - `group`: the operations of a group; `chunk`: one chunk; `early`: what came in too early;
 //! - [`transfers`]: sends and receives.
@@ -48,6 +48,13 @@ const MOST_AHEAD: u64 = 1 << 18;
 
 /// How many operations ahead a peer is told to hold.
 const HELD_AHEAD: u64 = 1 << 10;
+
+/// How many times [`Pace::ahead`] one peer may be ahead, who has been told to hold long before: what is on its way then is
+/// less.
+const FLOOD: usize = 16;
+
+/// What a peer may be ahead however little that is: what connections and the system keep of what is on its way.
+const ON_ITS_WAY: usize = 64 << 20;
 
 /// Bytes of chunks under way, where all peers are near: what is sent, combined and sent on is to stay in the cache
 /// meanwhile, and no wire has to be kept busy.
@@ -89,6 +96,11 @@ const fn closing(slot: u32) -> Owner {
     (key(slot, 0), u32::MAX, u32::MAX)
 }
 
+/// Whether a frame that plans send is of a group, by its number on this rank.
+fn is_of(slot: u32, header: Header) -> bool {
+    matches!(header.kind, Kind::Message(_) | Kind::Begin) && header.sequence >> SEQUENCE_BITS == slot
+}
+
 /// A collective that this rank has begun: what it brings and where the result goes.
 #[derive(Clone, Debug)]
 pub struct Job {
@@ -115,7 +127,7 @@ pub struct Pace {
     /// enough to keep it busy; more of it waits in the network's queues, and may be lost there.
     pub window: usize,
     /// Bytes that all peers together may be ahead before they are told to send no more of plans. What is on its way then
-    /// still comes, and what is needed now.
+    /// still comes, and what is needed now; a peer that goes on all the same, up to 16 times as much or 64 MiB, is at fault.
     pub ahead: usize,
 }
 
@@ -315,7 +327,7 @@ impl Lane {
         let others: BTreeSet<u32> = group.others().collect();
         for &member in others.difference(&group.told) {
             group.closing.insert(member);
-            self.links[member as usize].control_of(header, closing(slot));
+            self.links[member as usize].end(header, closing(slot), |waiting| is_of(slot, waiting));
         }
         // Also of those that have not opened it: that may be on its way.
         let (id, here) = (group.id, others.difference(&group.gone).copied().collect());
@@ -611,7 +623,7 @@ impl Lane {
                 let sequence = slot << SEQUENCE_BITS;
                 let header = Header { kind: Kind::Close, epoch: self.epoch, sequence, chunk: 0 };
                 group.closing.insert(rank);
-                self.links[rank as usize].control_of(header, closing(slot));
+                self.links[rank as usize].end(header, closing(slot), |waiting| is_of(slot, waiting));
             }
         }
         self.transfers.has_left(&mut setting!(self), rank, id, true);
@@ -690,7 +702,10 @@ impl Lane {
             Some(landing) => Ok((length, landing)),
             None if self.early.awaits(key) => Err(Broken::Twice(header)),
             None => {
-                self.early.expect(key, length);
+                let of_peer = self.early.expect(key, length);
+                if of_peer > FLOOD.saturating_mul(self.pace.ahead).max(ON_ITS_WAY).max(2 * length) {
+                    return Err(Broken::Flood(of_peer));
+                }
                 if self.early.bytes().0 > self.pace.ahead {
                     self.hold(rank);
                 }

@@ -140,6 +140,11 @@ impl Queue {
         self.frames.push_back(frame);
     }
 
+    fn retain(&mut self, stays: impl Fn(&Outgoing) -> bool) {
+        self.frames.retain(stays);
+        self.bytes = self.frames.iter().map(Outgoing::len).sum();
+    }
+
     fn pop(&mut self) -> Option<Outgoing> {
         let frame = self.frames.pop_front()?;
         self.bytes -= frame.len();
@@ -236,9 +241,12 @@ impl Link {
         self.plans.push(Self::whole(header, payload));
     }
 
-    /// Queues another frame without a payload, behind messages of plans; `owner` learns when it is written.
-    pub(crate) fn control_of(&mut self, header: Header, owner: Owner) {
-        self.plans.push(Outgoing { owner: Some(owner), ..Self::whole(header, &[]) });
+    /// Queues a frame without a payload that says that nothing follows of what plans send, as far as `whose` says so of its
+    /// headers: what waits of it is dropped, and the frame waits for nothing that the peer holds. `owner` learns when it is
+    /// written.
+    pub(crate) fn end(&mut self, header: Header, owner: Owner, whose: impl Fn(Header) -> bool) {
+        self.plans.retain(|frame| !whose(frame.header));
+        self.urgent.push(Outgoing { owner: Some(owner), ..Self::whole(header, &[]) });
     }
 
     /// Queues another frame, to be written before all that waits.

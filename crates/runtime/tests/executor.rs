@@ -617,6 +617,29 @@ fn memory_of_an_operation_under_way_is_refused_to_others_that_would_write_it() {
 }
 
 #[test]
+fn no_more_operations_begin_than_frames_can_tell_apart() {
+    let members = joined("ring", 2, Join::Unix, settings(1));
+    let mut buffers = [Buffer::new(4 << 14), Buffer::new(4 << 14)];
+    let (here, there) = (region(&mut buffers, 0), region(&mut buffers, 1));
+    let part = |number: usize| 4 * number..4 * number + 4;
+    let mut all = Vec::new();
+    for number in 0..1 << 14 {
+        let own = here.part(part(number));
+        all.push(members[0].begin(&all_reduce(1), own, own, false).unwrap());
+    }
+    let mut more = Buffer::new(4);
+    let error = members[0].begin(&all_reduce(1), more.region(), more.region(), false).unwrap_err();
+    assert!(error.0[0].message.starts_with("operation 1 is still under way"), "{error:?}");
+    assert!(error.0[0].help.iter().any(|help| help.contains("wait for operation 1")), "{error:?}");
+    for number in 0..1 << 14 {
+        let own = there.part(part(number));
+        all.push(members[1].begin(&all_reduce(1), own, own, false).unwrap());
+    }
+    assert!(all.iter().all(|pending| pending.wait(WAIT) == Some(Ok(()))));
+    drop(members);
+}
+
+#[test]
 fn whoever_hears_nobody_says_that_it_is_cut_off() {
     let patience = Patience { interval: Duration::from_millis(100), silence: Duration::from_millis(500) };
     let (ours, theirs): (Vec<_>, Vec<_>) = (0..2).map(|_| pair(Join::Tcp)).unzip();

@@ -705,6 +705,36 @@ fn memory_that_changes_while_it_is_sent_is_told_from_a_bad_link() {
     }
 }
 
+/// Fault: a peer goes on sending collectives ahead though it was told to hold -> it is at fault before memory is short
+#[test]
+fn a_peer_that_does_not_hold_is_at_fault() {
+    const MESSAGE: usize = 1 << 20;
+    let operation = all_reduce(100 << 18, Element::F32, Association::Arrival);
+    let (mut lanes, shapes) = lanes_of("ring", 2, &operation, MESSAGE as u64);
+    let mut buffer = Buffer::new(100 * MESSAGE);
+    let region = buffer.region();
+    let job = Job { sequence: 1, shape: Arc::clone(&shapes[1]), input: region, output: region, keep: true };
+    lanes[1].start(Arc::new(job)).unwrap();
+    let mut slices = Vec::new();
+    lanes[1].gather(0, &mut slices, 2);
+    let asked = slices[0][HEADER..].to_vec();
+    lanes[1].abort();
+    let lane = &mut lanes[0];
+    let header = |kind, chunk| Header { kind, epoch: 0, sequence: 1, chunk };
+    let begin = header(Frame::Begin, 0);
+    lane.received(1, &begin.encode(0, &asked)).and_then(|()| lane.received(1, &asked)).unwrap();
+    let payload = vec![0; MESSAGE];
+    let mut sent = 0;
+    let broken = (0..50).flat_map(|chunk| [(chunk, 0), (chunk, 1)]).find_map(|(chunk, number)| {
+        sent += MESSAGE;
+        let frame = header(Frame::Message(number), chunk).encode(sent as u32 / MESSAGE as u32, &payload);
+        lane.received(1, &frame).and_then(|()| lane.received(1, &payload)).err()
+    });
+    assert_eq!(broken, Some(Broken::Flood(sent)));
+    assert!(sent > 64 << 20 && sent < 66 << 20 && lane.kept().1 == sent, "{sent}");
+    assert!(lane.waiting(1) > 0, "it was told to hold");
+}
+
 #[test]
 fn another_operation_under_the_same_number_is_told_with_both() {
     let operation = all_reduce(1000, Element::F32, Association::Arrival);

@@ -714,3 +714,31 @@ fn a_number_is_taken_again_once_nothing_of_its_group_is_to_be_written() {
         (0..2).for_each(|rank| drop(network.machine(rank).abort()));
     }
 }
+
+#[test]
+fn a_group_ends_for_members_that_hold_what_plans_send() {
+    const PAIR: &[u32] = &[0, 1];
+    let mut network = Memory::mesh(lanes(2), 3, 1 << 16);
+    PAIR.iter().for_each(|&rank| open(&mut network, PAIR, rank, 1, 9));
+    // The whole job's broadcasts that rank 1 has not begun, and one of the group, wait because it holds them.
+    let what = operation(CollectiveKind::Broadcast, 1 << 20);
+    let mut vectors: Vec<Buffer> = (0..2).map(|_| Buffer::new(8 << 20)).collect();
+    start(&mut network, PAIR, 0, 0, 1, &what, &mut vectors[0]);
+    network.run().unwrap();
+    start(&mut network, PAIR, 0, 1, 1, &what, &mut vectors[1]);
+    network.run().unwrap();
+    assert_eq!([network.machine(0).finished(), network.machine(0).finished()], [None; 2], "they are held");
+    let mut side = Side::default();
+    side.receive(network.machine(1), of(9), Some(0), 100);
+    network.machine(0).close(1, None);
+    network.run().unwrap();
+    assert_eq!(network.machine(1).deserted(), Some((1, 0)));
+    network.machine(1).close(1, Some(0));
+    network.run().unwrap();
+    assert_eq!([0, 1].map(|rank| network.machine(rank).released()), [Some(1); 2]);
+    // The whole job goes on.
+    let mut received = Buffer::new(8 << 20);
+    start(&mut network, PAIR, 1, 0, 1, &what, &mut received);
+    network.run().unwrap();
+    assert_eq!([0, 1].map(|rank| network.machine(rank).finished()), [Some(key(0, 1)); 2]);
+}

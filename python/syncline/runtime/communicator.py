@@ -383,8 +383,9 @@ class Communicator:
     ) -> Communicator:
         """Makes a group of some ranks, over the same connections and threads: that takes no time, and no descriptors.
 
-        All its members make it, with the same ranks in the same order and the same ``name``, which no other group has.
-        They do not wait for each other: what the group runs begins once all have made it.
+        All its members make it, with the same ranks in the same order and the same ``name``, which no other group has
+        that this rank has not closed. Groups of one name are told apart by the order in which they are made. Members
+        do not wait for each other: what the group runs begins once all have made it.
         Ranks of a group are counted from 0 in the order of ``ranks``, and so are ``order`` and ``racks`` of the group.
 
         A rank that is lost is lost to the whole job, and so is one that misses a deadline: everything fails, in all
@@ -400,6 +401,14 @@ class Communicator:
         except (ValueError, OverflowError) as error:
             raise refusal("the group is invalid", str(error), "see Communicator.group") from None
         return type(self)(core, deadline_s, told, len(members))
+
+    def set_deadline(self, deadline_s: float) -> None:
+        """What begins from now on may take so many seconds; what is under way keeps the time that it was given.
+
+        Raises ``SynclineError`` (SL0102) where that is no time: it is more than 0, and ten years at most.
+        """
+        self._core.set_deadline(deadline_s)
+        self._deadline_s = deadline_s
 
     @property
     def kept(self) -> dict[str, int]:

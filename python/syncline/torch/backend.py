@@ -40,6 +40,9 @@ KINDS = {"all_to_all": 1, "gather": 2, "scatter": 3, "all_gather": 4}
 GRACE_S = 0.1
 """The least that a monitored barrier waits: so long it may take to notice ranks that are there."""
 
+LATER_S = 30.0
+"""How much later than a monitored barrier its messages end."""
+
 BARRIER = 2**62
 """The tag of messages of a monitored barrier, to which the number of the barrier is added."""
 
@@ -498,8 +501,13 @@ class Backend(_distributed_c10d.Backend):
         """
         if timeout is None or timeout.total_seconds() < 0:
             timeout = self._timeout
-        seconds = timeout.total_seconds()
-        self.barrier_of_messages(seconds, all_missing=wait_all_ranks)
+        seconds, usual = timeout.total_seconds(), self._timeout.total_seconds()
+        # It is the barrier that ends, and says who is missing; one of its messages would end all groups.
+        self.communicator.set_deadline(max(seconds, usual) + LATER_S)
+        try:
+            self.barrier_of_messages(seconds, all_missing=wait_all_ranks)
+        finally:
+            self.communicator.set_deadline(usual)
 
     def barrier_of_messages(self, seconds: float, *, all_missing: bool) -> None:
         """A barrier where rank 0 hears from each of the others by name."""
@@ -556,8 +564,9 @@ class Backend(_distributed_c10d.Backend):
         return _distributed_c10d.Backend.Options(NAME, self._timeout)
 
     def set_timeout(self, timeout: timedelta) -> None:
-        """Has operations that are waited for end after another time than the group's."""
+        """Has operations that begin from now on end after another time than the group's."""
         self._timeout = self._limit = timeout
+        self.communicator.set_deadline(timeout.total_seconds())
 
     def shutdown(self) -> None:
         """Leaves the group. What is under way fails."""

@@ -107,15 +107,14 @@ pub(super) struct Circle {
     pub book: Arc<Book>,
     /// The job's member for each of its own.
     pub members: Vec<u32>,
-    pub deadline: Duration,
     count: Arc<Count>,
 }
 
 impl Circle {
     /// The group of all members.
-    pub(super) fn whole(book: Arc<Book>, deadline: Duration, count: Arc<Count>) -> Arc<Self> {
+    pub(super) fn whole(book: Arc<Book>, count: Arc<Count>) -> Arc<Self> {
         let members = (0..book.members()).collect();
-        Arc::new(Self { slot: 0, id: 0, book, members, deadline, count })
+        Arc::new(Self { slot: 0, id: 0, book, members, count })
     }
 
     /// The place of a member of the job.
@@ -135,6 +134,7 @@ pub(super) struct UnderWay {
     pub completion: Arc<Completion>,
     pub operation: Operation,
     pub began: Instant,
+    pub deadline: Duration,
     input: Region,
     output: Region,
     /// Whether the input is gone if it fails.
@@ -155,6 +155,7 @@ pub(super) struct Sent {
     pub completion: Arc<Completion>,
     pub errand: Errand,
     pub began: Instant,
+    pub deadline: Duration,
     pub circle: Arc<Circle>,
 }
 
@@ -162,6 +163,10 @@ pub(super) struct Sent {
 #[derive(Debug)]
 pub(super) struct Standing {
     pub circle: Arc<Circle>,
+    /// What its caller calls it; 0 for the whole job.
+    name: u64,
+    /// How long what begins now may take.
+    deadline: Duration,
     newest: u64,
     /// Why nothing of it can begin any more, where that is not so of all groups.
     failed: Option<Arc<Fault>>,
@@ -169,6 +174,12 @@ pub(super) struct Standing {
     released: usize,
     /// Whether its caller has left it.
     left: bool,
+}
+
+impl Standing {
+    fn new(circle: Arc<Circle>, name: u64, deadline: Duration) -> Self {
+        Self { circle, name, deadline, newest: 0, failed: None, released: 0, left: false }
+    }
 }
 
 /// What callers and the monitor share.
@@ -182,6 +193,8 @@ pub(super) struct Shared {
     pub transfers: BTreeMap<u64, Sent>,
     newest_transfer: u64,
     pub groups: BTreeMap<u32, Standing>,
+    /// How many groups of a name have been made here.
+    made: BTreeMap<u64, u64>,
 }
 
 impl Shared {
@@ -242,7 +255,7 @@ impl Crew {
         gauge: Arc<Gauge>,
         whole: &Arc<Circle>,
     ) -> Self {
-        let whole = Standing { circle: Arc::clone(whole), newest: 0, failed: None, released: 0, left: false };
+        let whole = Standing::new(Arc::clone(whole), 0, settings.deadline);
         let shared = Shared {
             failed: None,
             consumed: None,
@@ -250,6 +263,7 @@ impl Crew {
             transfers: BTreeMap::new(),
             newest_transfer: 0,
             groups: BTreeMap::from([(0, whole)]),
+            made: BTreeMap::new(),
         };
         Self { lanes, settings, gauge, shared: Mutex::new(shared), disbanding: Mutex::new(()) }
     }
@@ -326,6 +340,16 @@ pub(super) fn end(fault: &Fault, operations: Vec<(u64, UnderWay)>, transfers: Ve
     }
 }
 
+/// The number that all members have for a group of a name, which so many had before it.
+fn numbered(name: u64, earlier: u64) -> u64 {
+    // As SplitMix64 goes from one to the next: numbers of different names are as unlikely to meet as before.
+    const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+    name.wrapping_add(earlier.wrapping_mul(STEP)).max(1)
+}
+
+/// How many operations of a group may begin before the oldest is over: frames carry 20 binary digits of their numbers.
+const MOST_UNDER_WAY: u64 = 1 << 14;
+
 /// Whether a collective writes over its input where that is in place.
 const fn consumes(kind: CollectiveKind) -> bool {
     !matches!(kind, CollectiveKind::Broadcast | CollectiveKind::AllGather)
@@ -362,27 +386,29 @@ impl Group {
     /// See [`super::Communicator::group`].
     pub(super) fn made(
         crew: &Arc<Crew>,
-        id: u64,
+        name: u64,
         members: Vec<u32>,
         book: Book,
         deadline: Duration,
     ) -> syncline_diagnostics::Result<Self> {
         let bad = |what: String| Err(Diagnostic::error(Code::BadValue, what).into());
         let mut shared = lock(&crew.shared);
-        if id == 0 || shared.groups.values().any(|standing| standing.circle.id == id) {
-            return bad(format!("there is a group with the number {id} already"));
+        if name == 0 || shared.groups.values().any(|standing| standing.name == name && !standing.left) {
+            return bad(format!("there is a group with the number {name} already"));
         }
         // The first that is free.
         let taken: BTreeSet<u32> = shared.groups.keys().copied().collect();
         let Some(slot) = (1..MOST_GROUPS).find(|slot| !taken.contains(slot)) else {
             return bad(format!("a rank takes part in at most {MOST_GROUPS} groups at a time: leave some"));
         };
+        // Members leave a group when they like: another of its name is not to be taken for it meanwhile.
+        let earlier = shared.made.entry(name).or_default();
+        let id = numbered(name, *earlier);
+        *earlier += 1;
         let count = Arc::new(Count::default());
         crew.gauge.groups.lock().unwrap_or_else(PoisonError::into_inner).insert(id, Arc::clone(&count));
-        let circle = Arc::new(Circle { slot, id, book: Arc::new(book), members, deadline, count });
-        let standing =
-            Standing { circle: Arc::clone(&circle), newest: 0, failed: None, released: 0, left: false };
-        shared.groups.insert(slot, standing);
+        let circle = Arc::new(Circle { slot, id, book: Arc::new(book), members, count });
+        shared.groups.insert(slot, Standing::new(Arc::clone(&circle), name, deadline));
         // The lock is kept: all lanes open it before they hear of its operations.
         for lane in 0..crew.lanes.len() {
             let (book, members) = (Arc::clone(&circle.book), circle.members.clone());
@@ -408,13 +434,20 @@ impl Group {
         shared.failed.clone().or_else(own)
     }
 
+    /// What begins from now on may take so long. What is under way keeps the time that it was given.
+    pub fn set_deadline(&self, deadline: Duration) {
+        if let Some(standing) = lock(&self.crew.shared).groups.get_mut(&self.circle.slot) {
+            standing.deadline = deadline;
+        }
+    }
+
     /// Begins an operation: the next of this group, which all its ranks must begin in the same order. `input` is what
     /// this rank brings and `output` where its result goes, which may be the same memory; either is empty where there is
     /// none. With `keep`, the input is as it was if the operation fails.
     ///
     /// # Errors
-    /// The operation is invalid, no plan offers it, a region has another length than it must have, or an operation
-    /// that is under way works on the same memory (both may read it). Nothing has begun then. Everything that happens later is the [`Pending`]'s outcome.
+    /// The operation is invalid, no plan offers it, a region has another length than it must have, an operation that is
+    /// under way works on the same memory (both may read it), or 16,384 began before without the oldest being over. Nothing has begun then. Everything that happens later is the [`Pending`]'s outcome.
     pub fn begin(
         &self,
         operation: &Operation,
@@ -445,14 +478,24 @@ impl Group {
             let help = format!("wait for operation {number} before this one begins");
             return Err(Diagnostic::error(Code::BadValue, message).help(help).into());
         }
-        if let Some(standing) = shared.groups.get_mut(&slot) {
-            standing.newest = sequence;
+        let mut of_group = shared.under_way.range((slot, 0)..(slot + 1, 0));
+        let oldest = of_group.next().map_or(sequence, |(&(_, oldest), _)| oldest);
+        if sequence - oldest >= MOST_UNDER_WAY {
+            let message = format!(
+                "operation {oldest} is still under way, and {operation} would be the {MOST_UNDER_WAY}th after it"
+            );
+            let help = format!("wait for operation {oldest} before this one begins");
+            return Err(Diagnostic::error(Code::BadValue, message).help(help).into());
         }
+        let standing = shared.groups.get_mut(&slot).expect("as above");
+        standing.newest = sequence;
+        let deadline = standing.deadline;
         self.circle.count.begun.store(sequence, Ordering::Relaxed);
         let under_way = UnderWay {
             completion: Arc::clone(&completion),
             operation: *operation,
             began: Instant::now(),
+            deadline,
             input,
             output,
             consumes: !keep && consumes(operation.kind) && input.overlaps(output) && !input.is_empty(),
@@ -526,8 +569,9 @@ impl Group {
         while let Some(first) = shared.transfers.first_entry().filter(|first| first.get().completion.over()) {
             first.remove();
         }
-        let own = shared.groups.get(&self.circle.slot).and_then(|standing| standing.failed.as_ref());
-        if let Some(fault) = shared.failed.as_ref().or(own) {
+        let own = shared.groups.get(&self.circle.slot).expect("a group stands as long as it is there");
+        let deadline = own.deadline;
+        if let Some(fault) = shared.failed.as_ref().or(own.failed.as_ref()) {
             let during = Some((0, errand, Duration::ZERO));
             completion.end(Err(Arc::new(Fault { during, ..(**fault).clone() })));
             return Ok(pending);
@@ -539,6 +583,7 @@ impl Group {
             completion: Arc::clone(&completion),
             errand: errand.clone(),
             began,
+            deadline,
             circle: Arc::clone(&self.circle),
         };
         shared.transfers.insert(number, sent);

@@ -6,7 +6,6 @@ use super::lock;
 use super::worker::{Command, Report};
 use crate::control::judge::{Act, Judge, Late, Oldest};
 use crate::fault::{Blame, Errand, Fault, Kind, Trouble};
-use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -116,17 +115,12 @@ impl Monitor {
         if shared.failed.is_some() {
             return;
         }
-        let mut firsts: BTreeMap<u32, u64> = BTreeMap::new();
-        for &(slot, sequence) in shared.under_way.keys() {
-            firsts.entry(slot).or_insert(sequence);
+        let mut oldest: Vec<Oldest> = Vec::new();
+        for (&(group, sequence), each) in &shared.under_way {
+            if oldest.last().is_none_or(|last| last.group != group) {
+                oldest.push(Oldest { group, sequence, deadline: each.deadline });
+            }
         }
-        let oldest: Vec<Oldest> = firsts
-            .into_iter()
-            .filter_map(|(group, sequence)| {
-                let deadline = shared.groups.get(&group)?.circle.deadline;
-                Some(Oldest { group, sequence, deadline })
-            })
-            .collect();
         let transfer = Self::late_transfer(&shared);
         drop(shared);
         let (cut_off, now) = (self.cut_off(), self.started.elapsed());
@@ -139,7 +133,7 @@ impl Monitor {
 
     /// A transfer that takes longer than its group allows.
     fn late_transfer(shared: &Shared) -> Option<LateTransfer> {
-        let is_late = |each: &&Sent| !each.completion.over() && each.began.elapsed() > each.circle.deadline;
+        let is_late = |each: &&Sent| !each.completion.over() && each.began.elapsed() > each.deadline;
         let Sent { errand, circle, began, .. } = shared.transfers.values().find(is_late)?;
         let Errand::Transfer { sends, peer, .. } = *errand else { return None };
         let us = circle.book.name(circle.book.member());

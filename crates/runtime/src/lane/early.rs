@@ -11,6 +11,8 @@ pub(super) type Key = (u64, u32, u32, u16);
 #[derive(Debug, Default)]
 pub(super) struct Early {
     messages: BTreeMap<Key, (usize, Option<Buffer>)>,
+    /// By the rank that they come from.
+    by_rank: BTreeMap<u32, usize>,
     bytes: usize,
     most: usize,
 }
@@ -26,11 +28,23 @@ impl Early {
         self.messages.get(&key).is_some_and(|(_, buffer)| buffer.is_some())
     }
 
-    /// That a message of `length` bytes is coming in.
-    pub(super) fn expect(&mut self, key: Key, length: usize) {
+    /// That a message of `length` bytes is coming in; how many bytes there are of its rank now.
+    pub(super) fn expect(&mut self, key: Key, length: usize) -> usize {
+        let of_rank = self.by_rank.entry(key.2).or_default();
+        *of_rank += length;
+        let of_rank = *of_rank;
         self.bytes += length;
         self.most = self.most.max(self.bytes);
         self.messages.insert(key, (length, None));
+        of_rank
+    }
+
+    /// That a message is not there any more.
+    fn less(&mut self, rank: u32, length: usize) {
+        self.bytes -= length;
+        if let Some(of_rank) = self.by_rank.get_mut(&rank) {
+            *of_rank -= length;
+        }
     }
 
     /// That a message is there.
@@ -43,16 +57,16 @@ impl Early {
     /// Takes a message that is there.
     pub(super) fn take(&mut self, key: Key) -> Option<Buffer> {
         let (length, buffer) = self.messages.get_mut(&key)?;
-        let buffer = buffer.take()?;
-        self.bytes -= *length;
+        let (length, buffer) = (*length, buffer.take()?);
+        self.less(key.2, length);
         self.messages.remove(&key);
         Some(buffer)
     }
 
     /// Forgets the messages of operations with these keys. What is still coming in of them has no place then.
     pub(super) fn forget(&mut self, keys: &std::ops::Range<u64>, pool: &mut Pool) {
-        for (_, (length, buffer)) in take_out(&mut self.messages, |(key, ..), _| keys.contains(key)) {
-            self.bytes -= length;
+        for (key, (length, buffer)) in take_out(&mut self.messages, |(key, ..), _| keys.contains(key)) {
+            self.less(key.2, length);
             buffer.into_iter().for_each(|buffer| pool.give(buffer));
         }
     }
