@@ -71,7 +71,7 @@ class Cli:
 
     def __call__(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         """Runs a command; where the environment is not the usual one, in an interpreter of its own."""
-        if not environment.keys() - {"COLUMNS", "NO_COLOR"}:
+        if not environment.keys() - {"COLUMNS", "NO_COLOR", "PATH"}:
             return loaded.run(arguments, self.folder, self.environment(**environment))
         return subprocess.run(
             [sys.executable, "-m", "syncline", *arguments],

@@ -34,20 +34,19 @@ def slow(takes_long):
     return [pytest.mark.slow, pytest.mark.timeout(4 * 3600)] if takes_long else []
 
 
-def figures_with_slow_ones():
+def takes_long(experiment, *, quick=False):
+    """Whether a figure takes long under full settings, or even under quick ones."""
+    return title(experiment) in LONG or (bool(experiment.cases) and not quick)
+
+
+def figures_with_slow_ones(*, quick=False):
     """Every figure; those that take long are marked slow."""
-    marks = {title(each): slow(title(each) in LONG or each.cases) for each in EXPERIMENTS}
-    return [pytest.param(each, id=title(each), marks=marks[title(each)]) for each in EXPERIMENTS]
-
-
-def figures_to_repeat():
-    """Every figure; those whose quick settings take long, too, are marked slow."""
-    return [pytest.param(each, id=title(each), marks=slow(title(each) in LONG)) for each in EXPERIMENTS]
+    return [pytest.param(each, id=title(each), marks=slow(takes_long(each, quick=quick))) for each in EXPERIMENTS]
 
 
 def papers_with_slow_ones():
     """Every paper; those with figures that take long are marked slow."""
-    long = {each.paper for each in EXPERIMENTS if title(each) in LONG or each.cases}
+    long = {each.paper for each in EXPERIMENTS if takes_long(each)}
     return [pytest.param(paper, marks=slow(paper in long)) for paper in library.papers()]
 
 

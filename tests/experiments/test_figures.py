@@ -10,7 +10,7 @@ import pytest
 import syncline
 from experiments.harness import files, library
 from experiments.harness.study import study
-from tests.experiments.conftest import EXPERIMENTS, figures_to_repeat, quickly, title
+from tests.experiments.conftest import EXPERIMENTS, figures_with_slow_ones, quickly, title
 
 each_figure = pytest.mark.parametrize("experiment", EXPERIMENTS, ids=title)
 
@@ -45,7 +45,7 @@ def test_its_links_are_those_of_table_iv(experiment):
             assert (dim["rate"], dim["latency"]) == (rate, latency)
 
 
-@pytest.mark.parametrize("experiment", figures_to_repeat())
+@pytest.mark.parametrize("experiment", figures_with_slow_ones(quick=True))
 def test_the_files_are_the_same_every_time(experiment, tmp_path):
     pytest.importorskip("matplotlib")
     runs = []

@@ -459,7 +459,7 @@ impl Communicator {
         Ok(Self { operations, rank: place as u32, ranks: names, epoch: self.epoch, left_out: Vec::new() })
     }
 
-    /// What begins from now on may take so long. Nothing changes once the communicator is closed.
+    /// Sets how long what begins from now on may take. Has no effect once the communicator is closed.
     fn set_deadline(&self, py: Python<'_>, deadline_s: f64) -> PyResult<()> {
         let deadline = detached(py, || seconds("deadline_s", deadline_s))?;
         _ = self.operations.ask(|ranks| ranks.group().set_deadline(deadline));

@@ -247,7 +247,7 @@ pub enum Broken {
     Unknown(Header),
     /// The message has come before.
     Twice(Header),
-    /// Messages of collectives that are not wanted yet, in bytes: more than anybody sends who holds when told to.
+    /// Bytes of collectives that have not begun here: more than a peer sends that holds when it is told to.
     Flood(usize),
     /// A gradient for a vector that has no parameters yet: its name.
     NoParameters(String),
@@ -279,10 +279,7 @@ impl fmt::Display for Broken {
             }
             Self::Flood(bytes) => {
                 let ahead = *bytes as f64 / 1e6;
-                write!(
-                    f,
-                    "sent {ahead:.0} MB of collectives that have not begun here, and does not hold when told to"
-                )
+                write!(f, "sent {ahead:.0} MB of collectives that have not begun here, more than it may")
             }
             Self::NoParameters(name) => {
                 write!(f, "pushed a gradient for `{name}`, of which no parameters have been set")

@@ -49,11 +49,11 @@ const MOST_AHEAD: u64 = 1 << 18;
 /// How many operations ahead a peer is told to hold.
 const HELD_AHEAD: u64 = 1 << 10;
 
-/// How many times [`Pace::ahead`] one peer may be ahead, who has been told to hold long before: what is on its way then is
-/// less.
+/// How many times [`Pace::ahead`] a single peer may be ahead. It was told to hold long before, and what was on its way then
+/// is less.
 const FLOOD: usize = 16;
 
-/// What a peer may be ahead however little that is: what connections and the system keep of what is on its way.
+/// The least that this limit is, in bytes: connections and the system may hold as much that is on its way.
 const ON_ITS_WAY: usize = 64 << 20;
 
 /// Bytes of chunks under way, where all peers are near: what is sent, combined and sent on is to stay in the cache

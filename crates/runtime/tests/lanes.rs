@@ -541,19 +541,24 @@ fn frames() -> impl Strategy<Value = Vec<Header>> {
     prop::collection::vec(frame, 0..40)
 }
 
+/// What rank 1 of two announces of an operation.
+fn announcement(lane: &mut Lane, shape: &Arc<Shape>, bytes: usize) -> Vec<u8> {
+    let mut buffer = Buffer::new(bytes);
+    let region = buffer.region();
+    let job = Job { sequence: 1, shape: Arc::clone(shape), input: region, output: region, keep: true };
+    lane.start(Arc::new(job)).unwrap();
+    let mut slices = Vec::new();
+    lane.gather(0, &mut slices, 2);
+    let asked = slices[0][HEADER..].to_vec();
+    lane.abort();
+    asked
+}
+
 /// The four chunks' all-reduce, and what rank 1 announces of it.
 fn four_chunks() -> (Operation, Vec<u8>) {
     let operation = all_reduce(4 * 256, Element::F32, Association::Arrival);
     let (mut lanes, shapes) = lanes_of("ring", 2, &operation, 512);
-    let mut buffer = Buffer::new(4 * 1024);
-    let region = buffer.region();
-    let job = Job { sequence: 1, shape: Arc::clone(&shapes[1]), input: region, output: region, keep: true };
-    lanes[1].start(Arc::new(job)).unwrap();
-    let mut slices = Vec::new();
-    lanes[1].gather(0, &mut slices, 2);
-    let asked = slices[0][HEADER..].to_vec();
-    lanes[1].abort();
-    (operation, asked)
+    (operation, announcement(&mut lanes[1], &shapes[1], 4 * 1024))
 }
 
 /// Gives the first of two ranks a frame of the other.
@@ -705,20 +710,13 @@ fn memory_that_changes_while_it_is_sent_is_told_from_a_bad_link() {
     }
 }
 
-/// Fault: a peer goes on sending collectives ahead though it was told to hold -> it is at fault before memory is short
+/// Fault: a peer keeps sending collectives ahead after it was told to hold -> it is named as the fault before memory runs short
 #[test]
 fn a_peer_that_does_not_hold_is_at_fault() {
     const MESSAGE: usize = 1 << 20;
     let operation = all_reduce(100 << 18, Element::F32, Association::Arrival);
     let (mut lanes, shapes) = lanes_of("ring", 2, &operation, MESSAGE as u64);
-    let mut buffer = Buffer::new(100 * MESSAGE);
-    let region = buffer.region();
-    let job = Job { sequence: 1, shape: Arc::clone(&shapes[1]), input: region, output: region, keep: true };
-    lanes[1].start(Arc::new(job)).unwrap();
-    let mut slices = Vec::new();
-    lanes[1].gather(0, &mut slices, 2);
-    let asked = slices[0][HEADER..].to_vec();
-    lanes[1].abort();
+    let asked = announcement(&mut lanes[1], &shapes[1], 100 * MESSAGE);
     let lane = &mut lanes[0];
     let header = |kind, chunk| Header { kind, epoch: 0, sequence: 1, chunk };
     let begin = header(Frame::Begin, 0);
@@ -732,7 +730,7 @@ fn a_peer_that_does_not_hold_is_at_fault() {
     });
     assert_eq!(broken, Some(Broken::Flood(sent)));
     assert!(sent > 64 << 20 && sent < 66 << 20 && lane.kept().1 == sent, "{sent}");
-    assert!(lane.waiting(1) > 0, "it was told to hold");
+    assert!(lane.waiting(1) > 0, "the peer is told to hold");
 }
 
 #[test]

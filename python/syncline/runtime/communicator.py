@@ -384,8 +384,8 @@ class Communicator:
         """Makes a group of some ranks, over the same connections and threads: that takes no time, and no descriptors.
 
         All its members make it, with the same ranks in the same order and the same ``name``, which no other group has
-        that this rank has not closed. Groups of one name are told apart by the order in which they are made. Members
-        do not wait for each other: what the group runs begins once all have made it.
+        that this rank has not closed. A name may be used again then: all members make its groups in the same order.
+        Members do not wait for each other: what the group runs begins once all have made it.
         Ranks of a group are counted from 0 in the order of ``ranks``, and so are ``order`` and ``racks`` of the group.
 
         A rank that is lost is lost to the whole job, and so is one that misses a deadline: everything fails, in all
@@ -403,9 +403,9 @@ class Communicator:
         return type(self)(core, deadline_s, told, len(members))
 
     def set_deadline(self, deadline_s: float) -> None:
-        """What begins from now on may take so many seconds; what is under way keeps the time that it was given.
+        """Sets how many seconds operations that begin from now on may take; those under way keep their deadlines.
 
-        Raises ``SynclineError`` (SL0102) where that is no time: it is more than 0, and ten years at most.
+        Raises ``SynclineError`` (SL0102) unless ``deadline_s`` is more than 0, and ten years at most.
         """
         self._core.set_deadline(deadline_s)
         self._deadline_s = deadline_s

@@ -41,7 +41,7 @@ GRACE_S = 0.1
 """The least that a monitored barrier waits: so long it may take to notice ranks that are there."""
 
 LATER_S = 30.0
-"""How much later than a monitored barrier its messages end."""
+"""By how much messages of a monitored barrier outlast it."""
 
 BARRIER = 2**62
 """The tag of messages of a monitored barrier, to which the number of the barrier is added."""
@@ -502,7 +502,7 @@ class Backend(_distributed_c10d.Backend):
         if timeout is None or timeout.total_seconds() < 0:
             timeout = self._timeout
         seconds, usual = timeout.total_seconds(), self._timeout.total_seconds()
-        # It is the barrier that ends, and says who is missing; one of its messages would end all groups.
+        # The barrier itself must time out and say who is missing: a message that times out would end the whole job.
         self.communicator.set_deadline(max(seconds, usual) + LATER_S)
         try:
             self.barrier_of_messages(seconds, all_missing=wait_all_ranks)
@@ -564,9 +564,9 @@ class Backend(_distributed_c10d.Backend):
         return _distributed_c10d.Backend.Options(NAME, self._timeout)
 
     def set_timeout(self, timeout: timedelta) -> None:
-        """Has operations that begin from now on end after another time than the group's."""
-        self._timeout = self._limit = timeout
+        """Sets how long operations that begin from now on may take."""
         self.communicator.set_deadline(timeout.total_seconds())
+        self._timeout = self._limit = timeout
 
     def shutdown(self) -> None:
         """Leaves the group. What is under way fails."""

@@ -340,9 +340,9 @@ pub(super) fn end(fault: &Fault, operations: Vec<(u64, UnderWay)>, transfers: Ve
     }
 }
 
-/// The number that all members have for a group of a name, which so many had before it.
+/// The number by which all members know a group: from its name, and from how many groups had that name before it.
 fn numbered(name: u64, earlier: u64) -> u64 {
-    // As SplitMix64 goes from one to the next: numbers of different names are as unlikely to meet as before.
+    // SplitMix64's step: groups of different names remain as unlikely to get the same number.
     const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
     name.wrapping_add(earlier.wrapping_mul(STEP)).max(1)
 }
@@ -401,7 +401,7 @@ impl Group {
         let Some(slot) = (1..MOST_GROUPS).find(|slot| !taken.contains(slot)) else {
             return bad(format!("a rank takes part in at most {MOST_GROUPS} groups at a time: leave some"));
         };
-        // Members leave a group when they like: another of its name is not to be taken for it meanwhile.
+        // Members leave at different times, and must not mistake a new group for an old one of the same name.
         let earlier = shared.made.entry(name).or_default();
         let id = numbered(name, *earlier);
         *earlier += 1;
@@ -434,7 +434,7 @@ impl Group {
         shared.failed.clone().or_else(own)
     }
 
-    /// What begins from now on may take so long. What is under way keeps the time that it was given.
+    /// Sets how long operations and transfers that begin from now on may take. Those under way keep their deadlines.
     pub fn set_deadline(&self, deadline: Duration) {
         if let Some(standing) = lock(&self.crew.shared).groups.get_mut(&self.circle.slot) {
             standing.deadline = deadline;
@@ -447,7 +447,8 @@ impl Group {
     ///
     /// # Errors
     /// The operation is invalid, no plan offers it, a region has another length than it must have, an operation that is
-    /// under way works on the same memory (both may read it), or 16,384 began before without the oldest being over. Nothing has begun then. Everything that happens later is the [`Pending`]'s outcome.
+    /// under way works on the same memory (both may read it), or the oldest of the last 16,384 is not over. Nothing has begun then. Everything
+    /// that happens later is the [`Pending`]'s outcome.
     pub fn begin(
         &self,
         operation: &Operation,
