@@ -196,6 +196,14 @@ impl Trouble {
         Self { kind: Kind::Changed, what }
     }
 
+    /// The memory of a send has changed while it was being sent: this rank wrote to it before the send was over.
+    pub fn changed_send(to: u32, tag: i64) -> Self {
+        let what = format!(
+            "changed the memory of a send to rank {to} (tag {tag}) while it was being sent: wait for the send first"
+        );
+        Self { kind: Kind::Changed, what }
+    }
+
     /// An operation is not through after so long.
     pub fn deadline(elapsed: Duration) -> Self {
         Self {

@@ -453,7 +453,12 @@ impl Lane {
     /// that because somebody has written to memory of an operation under way while it was being sent.
     pub fn reason(&self, rank: u32, trouble: Trouble) -> Trouble {
         let changed = || {
-            self.links[rank as usize].trail().find_map(|((owner, number, step), digest)| {
+            self.links[rank as usize].trail().find_map(|(owner, digest)| {
+                if transfers::is_piece(owner) {
+                    let tag = self.transfers.changed(rank, owner, digest)?;
+                    return Some(Trouble::changed_send(rank, tag));
+                }
+                let (owner, number, step) = owner;
                 let (slot, sequence) = parts(owner);
                 let group = self.groups.get(slot as usize)?.as_ref()?;
                 let running = group.jobs.get(&sequence)?.job.as_ref()?;
@@ -873,7 +878,7 @@ impl Machine for Lane {
         for owner in done.drain(..) {
             let (key, chunk, step) = owner;
             let (slot, sequence) = parts(key);
-            if key == transfers::OWNER {
+            if transfers::is_piece(owner) {
                 self.transfers.written(&mut setting!(self), peer, owner);
             } else if owner == closing(slot) {
                 self.has_said_close(slot, peer);

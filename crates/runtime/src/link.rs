@@ -268,7 +268,7 @@ impl Link {
 
     /// Messages that were sent of late, or are about to be, and what their payloads were when they got their checksums. None
     /// where payloads have no checksums.
-    pub(crate) fn trail(&self) -> impl Iterator<Item = (Owner, Digest)> {
+    pub(crate) fn trail(&self) -> impl DoubleEndedIterator<Item = (Owner, Digest)> {
         self.trail.iter().copied()
     }
 

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use syncline_plan::by_name;
 use syncline_reduction::{Element, Reduction};
+use syncline_runtime::fault::{self, Trouble};
 use syncline_runtime::lane::transfers::{KEPT, Label, MOST_OFFERS, Mismatch, PIECE, SMALL, Transfer};
 use syncline_runtime::lane::{Job, Lane, Opening, Pace, key};
 use syncline_runtime::machine::Machine;
@@ -424,6 +425,36 @@ fn a_long_transfer_lets_collectives_pass() {
     assert!(network.machine(1).delivered().is_none(), "the transfer is not over");
     settle(&mut network);
     assert_eq!(sides[1].buffers[&1].as_slice(), &long[..]);
+}
+
+/// Fault: a rank writes to memory that it is sending to one rank -> the receiver does not believe it, and the sender knows that it was its own doing
+#[test]
+fn a_send_whose_memory_changes_is_told_from_a_bad_link() {
+    for (bytes, changes) in [(SMALL, true), (3 * PIECE, true), (SMALL, false), (3 * PIECE, false)] {
+        let mut network = Memory::mesh(lanes(2), 3, 1024);
+        let mut sides = [Side::default(), Side::default()];
+        let sent = content(0, 1, 7, 0, bytes);
+        sides[1].receive(network.machine(1), app(7), Some(0), bytes);
+        let id = sides[0].send(network.machine(0), app(7), 1, &sent);
+        // The first piece is on its way, and most of it is not.
+        (0..24).for_each(|_| assert!(network.step().unwrap()));
+        match changes {
+            true => sides[0]
+                .buffers
+                .get_mut(&id)
+                .unwrap()
+                .as_mut_slice()
+                .iter_mut()
+                .for_each(|byte| *byte ^= 0x5a),
+            false => _ = network.mishap_on(Mishap::Flip, |from, _| from.0 == 0).unwrap(),
+        }
+        let (place, peer, _) = network.run().unwrap_err();
+        assert_eq!((place, peer), (1, 0));
+        let reason = network.machine(0).reason(1, Trouble::closed("end of file"));
+        let kind = if changes { fault::Kind::Changed } else { fault::Kind::Closed };
+        assert_eq!(reason.kind, kind, "{bytes} bytes: {reason}");
+        assert!(!changes || reason.to_string().contains("send to rank 1 (tag 7)"), "{reason}");
+    }
 }
 
 #[test]

@@ -12,7 +12,7 @@ use crate::extract::take_out;
 use crate::fault::Broken;
 use crate::link::{Landing, Link, Owner};
 use crate::memory::{Buffer, Pool, Region};
-use crate::wire::{Header, Kind};
+use crate::wire::{Digest, Header, Kind};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Most bytes of a transfer that comes with its offer.
@@ -33,15 +33,20 @@ const MOST_PIECES: u32 = 2;
 /// When it is said what is kept no longer: so many transfers, or so many bytes.
 const TAKEN: (u32, usize) = (16, 128 << 10);
 
-/// The first part of the [owners](Owner) of pieces, whose second part says what they are and whose third is the transfer's
-/// number; the first part of plans' messages is less.
-pub(super) const OWNER: u64 = u64::MAX;
+/// The [owner](Owner) of a piece: its first part has [`OWNER`] and flags, its second the piece's number, its third the
+/// transfer's. The first part of a plan's message is less than `OWNER`.
+const OWNER: u64 = !(LAST | UNASKED);
 
-/// The last piece of a transfer.
-const LAST: u32 = 1;
+/// Flag of the last piece of a transfer.
+const LAST: u64 = 1;
 
-/// A piece that was not asked for.
-const UNASKED: u32 = 2;
+/// Flag of a piece that the receiver did not ask for.
+const UNASKED: u64 = 2;
+
+/// Whether an owner is that of a piece, and not of a plan's message.
+pub(super) fn is_piece((owner, ..): Owner) -> bool {
+    owner >= OWNER
+}
 
 /// What a transfer is matched by, beside its sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -192,6 +197,8 @@ struct Peer {
     leaving: BTreeMap<u32, Transfer>,
     /// Pieces of asked sends that wait to be written.
     pieces: u32,
+    /// The tag of a send whose memory changed before its last piece was written.
+    changed: Option<i64>,
     /// The number of the next offer.
     next: u32,
     /// What the peer keeps, as far as is known here.
@@ -271,7 +278,7 @@ impl Transfers {
                 peer.spent_bytes += region.len();
                 peer.leaving.insert(number, transfer);
                 let header = setting.header(Kind::Piece, number, 0);
-                setting.links[to as usize].piece(header, region, (OWNER, LAST | UNASKED, number));
+                setting.links[to as usize].piece(header, region, (OWNER | LAST | UNASKED, 0, number));
             }
         }
     }
@@ -286,7 +293,11 @@ impl Transfers {
             let header = setting.header(Kind::Piece, number, next);
             let region = transfer.region.part(piece(next, length));
             let last = u64::from(next) + 1 == pieces(length);
-            setting.links[to as usize].piece(header, region, (OWNER, if last { LAST } else { 0 }, number));
+            setting.links[to as usize].piece(
+                header,
+                region,
+                (OWNER | if last { LAST } else { 0 }, next, number),
+            );
             peer.pieces += 1;
             if last {
                 peer.leaving.insert(number, transfer);
@@ -297,7 +308,8 @@ impl Transfers {
     }
 
     /// That a piece is written.
-    pub(super) fn written(&mut self, setting: &mut Setting<'_>, to: u32, (_, what, number): Owner) {
+    pub(super) fn written(&mut self, setting: &mut Setting<'_>, to: u32, owner: Owner) {
+        let (what, index, number) = owner;
         let peer = &mut self.peers[to as usize];
         if what & UNASKED == 0 {
             peer.pieces -= 1;
@@ -305,9 +317,27 @@ impl Transfers {
         if what & LAST != 0
             && let Some(transfer) = peer.leaving.remove(&number)
         {
+            // The caller may write to the memory from now on, so this is the last chance to find an earlier write.
+            let sent = transfer.region.part(piece(index, transfer.region.len() as u64));
+            let digest = setting.links[to as usize].trail().rev().find(|&(each, _)| each == owner);
+            if digest.is_some_and(|(_, digest)| Digest::of(sent.bytes()) != digest) {
+                peer.changed = Some(transfer.label.tag);
+            }
             self.delivered.push_back((transfer.id, Ok(to)));
         }
         self.pump(setting, to);
+    }
+
+    /// The tag of a send to a peer whose memory has changed since its piece got this digest.
+    pub(super) fn changed(&self, to: u32, (_, index, number): Owner, digest: Digest) -> Option<i64> {
+        let peer = &self.peers[to as usize];
+        let moving = peer.moving.iter().find(|each| each.number == number).map(|each| &each.transfer);
+        let transfer = moving.or_else(|| peer.leaving.get(&number));
+        let differs = |transfer: &&Transfer| {
+            let sent = transfer.region.part(piece(index, transfer.region.len() as u64));
+            Digest::of(sent.bytes()) != digest
+        };
+        transfer.filter(differs).map(|transfer| transfer.label.tag).or(peer.changed)
     }
 
     /// Awaits something.
@@ -653,10 +683,10 @@ impl Transfers {
         peer.queued.retain(|each| !of(each));
         peer.moving.retain(|each| !of(&each.transfer));
         peer.leaving.retain(|_, each| !of(each));
-        let whose = |(owner, _, number): Owner| owner == OWNER && sent.contains(&number);
+        let whose = |owner: Owner| is_piece(owner) && sent.contains(&owner.2);
         let link = &mut setting.links[to as usize];
         let gone = link.discard(whose);
-        peer.pieces -= gone.iter().filter(|(_, what, _)| what & UNASKED == 0).count() as u32;
+        peer.pieces -= gone.iter().filter(|(what, ..)| what & UNASKED == 0).count() as u32;
         link.keep(whose);
         self.pump(setting, to);
     }
