@@ -37,13 +37,13 @@ test-random: ## property tests on cases that were never seen before; CASES=10000
 	PROPTEST_CASES=$(or $(CASES),2000) cargo test --workspace --locked --quiet --release
 
 test-worlds: ## faults of jobs of 256 ranks in virtual time, which all other tests leave out
-	cargo test --quiet --release --locked -p syncline-runtime --test all world:: -- --ignored
+	cargo test --quiet --release --locked -p syncline-membership --test all world:: -- --ignored
 
 test-python: setup
 	$(BIN)/python -m pytest -q -m "not slow" -n 3 --dist loadfile
 
 test-many: ## 256 processes that send to each other, or RANKS=64; a minute on 2 CPUs, and 4 GB of memory
-	RANKS=$(or $(RANKS),256) cargo test -p syncline-runtime --release --locked --test all many:: -- --ignored --nocapture
+	RANKS=$(or $(RANKS),256) cargo test -p syncline-executor --release --locked --test all many:: -- --ignored --nocapture
 
 test-slow: setup ## experiments that take minutes
 	$(BIN)/python -m pytest -q -m slow
@@ -98,7 +98,7 @@ bench-sum: ## speed of sums beside what memory gives, tall beside wide; ARGS="f1
 	cargo bench --quiet --locked -p syncline-reduction --bench aggregation
 
 bench-transports: ## all-reduces over each transport of one machine; ARGS="shared --size=104857600" for one
-	cargo bench --quiet --locked -p syncline-runtime --bench transports -- $(ARGS)
+	cargo bench --quiet --locked -p syncline-executor --bench transports -- $(ARGS)
 
 bench-runtime: ## all of what runs for real, beside Gloo and Open MPI where they are; as root; ARGS="--gloo PYTHON"
 	$(MAKE) --no-print-directory bench-sum bench-transports ARGS=

@@ -1,4 +1,4 @@
-"""What tests do to jobs, and what follows: their lines ``Fault: what happens -> what follows``."""
+"""Faults that tests cause, read from docstring lines of the form ``Fault: what happens -> what follows``."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ PLACES = {
     "tests/runtime/test_faults.py": ("Ranks", "processes"),
     "tests/runtime/test_partitions.py": ("Ranks", "an emulated cluster"),
     "tests/runtime/test_forks.py": ("Ranks", "processes"),
-    "crates/runtime/tests/executor.rs": ("Ranks", "threads, real sockets"),
-    "crates/runtime/tests/world.rs": ("Ranks", "whole jobs in one thread and virtual time"),
-    "crates/runtime/tests/lanes.rs": ("Ranks", "lanes without sockets"),
-    "crates/runtime/tests/transfers.rs": ("Ranks", "lanes without sockets"),
-    "crates/runtime/tests/session.rs": ("Joining", "threads, real sockets"),
-    "crates/runtime/tests/admission.rs": ("Joining", "handshakes without sockets"),
-    "crates/runtime/src/handshake.rs": ("Joining", "handshakes without sockets"),
+    "crates/executor/tests/executor.rs": ("Ranks", "threads, real sockets"),
+    "crates/membership/tests/world.rs": ("Ranks", "whole jobs in one thread and virtual time"),
+    "crates/protocol/tests/lanes.rs": ("Ranks", "lanes without sockets"),
+    "crates/protocol/tests/transfers.rs": ("Ranks", "lanes without sockets"),
+    "crates/executor/tests/session.rs": ("Joining", "threads, real sockets"),
+    "crates/membership/tests/admission.rs": ("Joining", "handshakes without sockets"),
+    "crates/protocol/src/handshake.rs": ("Joining", "handshakes without sockets"),
     "tests/runtime/test_epochs.py": ("Going on", "processes"),
     "tests/torch/test_elastic.py": ("Going on", "processes that train with PyTorch"),
     "tests/hub/test_faults.py": ("Hubs", "processes"),
     "tests/hub/test_slow.py": ("Hubs", "an emulated cluster"),
-    "crates/runtime/tests/service.rs": ("Hubs", "threads, real sockets"),
+    "crates/hub/tests/service.rs": ("Hubs", "threads, real sockets"),
 }
-"""Files with tests of faults: of what, and where they are tried."""
+"""Files with tests of faults: the part of the page, and the environment of the tests."""
 
 RANDOM = ", many random cases"
-"""What a test of properties adds to that: it is given what it tries, where others try what is written in them."""
+"""Suffix of the environment of property tests, which get random cases."""
 
 SKIPPED = {"needs_namespaces": "root", 'importorskip("torch"': "PyTorch"}
-"""What a file has whose tests are skipped on some machines, and what these lack."""
+"""Markers of files with tests that some machines skip, and what those machines lack."""
 
 IGNORED = re.compile(r'#\[ignore = "[^"]*(make [a-z-]+)"\]\s*fn (\w+)')
-"""Tests that are run by a command of their own, and that."""
+"""Matches ignored Rust tests and the `make` command that runs them."""
 
 PYTHON = re.compile(r'^def (test_\w+)\([^)]*\):\n    """Fault: (.+?) -> (.+?)"""', re.M)
 RUST = re.compile(r"^[ \t]*/// Fault: (.+?) -> (.+?)$(?:\n[ \t]*(?:#\[.*\]|///.*))*\n[ \t]*fn (\w+)\(\s*(\)?)", re.M)
@@ -41,7 +41,7 @@ RUST = re.compile(r"^[ \t]*/// Fault: (.+?) -> (.+?)$(?:\n[ \t]*(?:#\[.*\]|///.*
 
 @dataclass(frozen=True)
 class Fault:
-    """What a test does, what follows from it, and where."""
+    """A fault, its consequence, the environment, and the name of the test."""
 
     what: str
     follows: str
@@ -50,7 +50,7 @@ class Fault:
 
 
 def read(part: str) -> list[Fault]:
-    """Faults of one part of the page, as tests have them."""
+    """Faults of one part of the page."""
     found = []
     for file, (of, tried) in PLACES.items():
         if of != part:

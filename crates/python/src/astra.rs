@@ -1,4 +1,4 @@
-//! ASTRA-sim 2's analytical simulators: the same inputs, the same lines, the same nanoseconds.
+//! ASTRA-sim 2's analytical simulators: same input files, same output lines, same nanoseconds.
 
 use crate::errors::detached;
 use crate::run::Run;
@@ -16,8 +16,8 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(astra_scenario, module)?)
 }
 
-/// The scenario that ASTRA-sim 2's input files describe, for our own semantics: as JSON, with diagnostics as a JSON
-/// array.
+/// Translates ASTRA-sim 2's input files into a scenario for syncline's own network models. Returns the scenario as
+/// JSON, and diagnostics as a JSON array.
 #[pyfunction]
 #[pyo3(signature = (workload, system, network, memory = None, groups = None, *, model = "analytical"))]
 fn astra_scenario(
@@ -49,8 +49,8 @@ fn astra_scenario(
 
 /// Simulates ASTRA-sim 2's input files.
 ///
-/// Gives the lines that ASTRA-sim prints, the outcome as a JSON object, diagnostics as a JSON array, whether it ended by
-/// itself, and the run for its results folder.
+/// Returns the lines that ASTRA-sim prints, the outcome as a JSON object, diagnostics as a JSON array, whether the
+/// simulation ran to its end, and the run for its results folder.
 #[pyfunction]
 #[pyo3(signature = (workload, system, network, memory = None, groups = None, *, backend = "unaware",
     queues_per_dim = 1, injection_scale = 1.0, rendezvous = false, max_events = None, max_time_ns = None))]

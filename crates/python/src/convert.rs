@@ -1,4 +1,4 @@
-//! Plans from and to MSCCL's XML.
+//! Converts plans from and to MSCCL's XML, and workloads to Chakra traces.
 
 use crate::errors::{detached, internal};
 use pyo3::prelude::*;
@@ -13,7 +13,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     Ok(())
 }
 
-/// An MSCCL program as a plan, in JSON, and warnings as a JSON array. It is proved.
+/// Reads an MSCCL program and proves it. Returns the plan as JSON, and warnings as a JSON array.
 #[pyfunction]
 fn msccl_to_plan(py: Python<'_>, path: PathBuf) -> PyResult<(String, String)> {
     detached(py, || {
@@ -23,16 +23,16 @@ fn msccl_to_plan(py: Python<'_>, path: PathBuf) -> PyResult<(String, String)> {
     })
 }
 
-/// A plan, read from a JSON file, as an MSCCL program.
+/// Reads a plan from a JSON file and returns it as an MSCCL program.
 #[pyfunction]
 fn plan_to_msccl(py: Python<'_>, path: PathBuf) -> PyResult<String> {
     detached(py, || syncline_simulate::plan_to_msccl(&path))
 }
 
-/// Writes a workload, a resolved scenario (`.json`) or an ASTRA-sim 1 text (`.txt`), as a Chakra trace per rank,
-/// `<prefix>.<rank>.et`.
+/// Writes the workload of a resolved scenario (`.json`) or of an ASTRA-sim 1 text (`.txt`) as one Chakra trace per
+/// rank, `<prefix>.<rank>.et`.
 ///
-/// Gives the names of the files and warnings as a JSON array.
+/// Returns the names of the files, and warnings as a JSON array.
 #[pyfunction]
 #[pyo3(signature = (input, prefix, dims = Vec::new(), iterations = 1))]
 fn to_chakra(

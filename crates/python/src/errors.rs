@@ -1,7 +1,7 @@
-//! How things go wrong across the border: one exception, `syncline.SynclineError`, built from diagnostics as JSON.
+//! Errors that cross from Rust to Python: one exception, `syncline.SynclineError`, built from diagnostics as JSON.
 //!
-//! A panic is a bug of this project. It never reaches the user as a traceback: the hook keeps it quiet, the border
-//! catches it, and what arrives is a diagnostic with code SL0901 that says how to report it.
+//! A panic is a bug in syncline. It never reaches the user as a traceback: the panic hook prints nothing, [`guarded`]
+//! catches the panic, and the user gets a diagnostic with code SL0901 that says how to report it.
 
 use pyo3::prelude::*;
 use std::cell::RefCell;
@@ -12,7 +12,7 @@ thread_local! {
     static LAST_PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Replaces the hook that prints panics by one that remembers them.
+/// Replaces the hook that prints panics with one that stores the message for [`guarded`].
 pub(crate) fn keep_panics_quiet() {
     std::panic::set_hook(Box::new(|info| {
         let place = info.location().map(|at| format!(" at {}:{}", short(at.file()), at.line()));
@@ -24,12 +24,12 @@ pub(crate) fn keep_panics_quiet() {
     }));
 }
 
-/// A source path from its crate on: what stands before it belongs to the machine that built the module.
+/// A source path from `crates/` on. Drops what precedes it, which is specific to the machine that built the module.
 fn short(file: &str) -> &str {
     file.find("crates/").map_or_else(|| file.rsplit('/').next().unwrap_or(file), |at| &file[at..])
 }
 
-/// Runs `work`; a panic in it becomes a diagnostic.
+/// Runs `work` and converts a panic in it into a diagnostic.
 pub(crate) fn guarded<T>(
     work: impl FnOnce() -> syncline_diagnostics::Result<T>,
 ) -> syncline_diagnostics::Result<T> {
@@ -40,19 +40,19 @@ pub(crate) fn guarded<T>(
     })
 }
 
-/// A bug of this project.
+/// The diagnostic for a bug in syncline.
 pub(crate) fn internal(what: String) -> Diagnostic {
     Diagnostic::error(Code::Internal, "internal error")
         .found(what)
         .note(format!("syncline {}", env!("CARGO_PKG_VERSION")))
         .help(format!(
-            "this is a bug of syncline, not of your input. Please report it at {}/issues with the scenario and \
+            "this is a bug in syncline, not in your input. Please report it at {}/issues with the scenario and \
              this message",
             env!("CARGO_PKG_REPOSITORY")
         ))
 }
 
-/// `syncline.SynclineError` with these diagnostics.
+/// Builds a `syncline.SynclineError` from diagnostics.
 pub(crate) fn to_python(py: Python<'_>, diagnostics: &Diagnostics) -> PyErr {
     let build = || -> PyResult<PyErr> {
         let class = py.import("syncline.errors")?.getattr("SynclineError")?;
@@ -62,7 +62,7 @@ pub(crate) fn to_python(py: Python<'_>, diagnostics: &Diagnostics) -> PyErr {
     build().unwrap_or_else(|error| error)
 }
 
-/// Runs `work` without the interpreter lock and hands its diagnostics over as an exception.
+/// Runs `work` without the interpreter lock and raises its diagnostics as an exception.
 pub(crate) fn detached<T: Send>(
     py: Python<'_>,
     work: impl FnOnce() -> syncline_diagnostics::Result<T> + Send,
@@ -70,7 +70,7 @@ pub(crate) fn detached<T: Send>(
     py.detach(|| guarded(work)).map_err(|diagnostics| to_python(py, &diagnostics))
 }
 
-/// Panics. For the test that a panic arrives as a diagnostic.
+/// Panics with `message`. A test uses it to check that a panic arrives as a diagnostic.
 #[pyfunction]
 pub(crate) fn _panic(py: Python<'_>, message: String) -> PyResult<()> {
     detached(py, || panic!("{message}"))

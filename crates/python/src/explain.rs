@@ -1,4 +1,4 @@
-//! Diagnostics as people read them, and what each code means.
+//! Renders diagnostics as text, and lists what each code means.
 
 use crate::errors::internal;
 use pyo3::exceptions::PyValueError;
@@ -13,7 +13,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     Ok(())
 }
 
-/// The diagnostics of a JSON array in their terminal form, an empty line between two.
+/// Renders a JSON array of diagnostics as terminal text, with an empty line between two diagnostics.
 #[pyfunction]
 #[pyo3(signature = (diagnostics, *, colour = false))]
 fn render(diagnostics: &str, colour: bool) -> PyResult<String> {
@@ -29,13 +29,13 @@ fn codes() -> Vec<(&'static str, &'static str, &'static str, i32)> {
     Code::ALL.iter().map(|code| (code.id(), code.title(), code.explanation(), code.exit() as i32)).collect()
 }
 
-/// The name that `found` was most likely meant to be.
+/// The one of `names` that the user most likely meant by `found`, if any is close.
 #[pyfunction]
 fn nearest(found: &str, names: Vec<String>) -> Option<String> {
     nearest_name(found, names.iter().map(String::as_str)).map(str::to_owned)
 }
 
-/// The diagnostic of a bug in this project, as a JSON array.
+/// A diagnostic that reports `what` as a bug in syncline, as a JSON array.
 #[pyfunction]
 fn internal_error(what: String) -> String {
     Diagnostics::from(internal(what)).to_json()

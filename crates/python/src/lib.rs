@@ -1,19 +1,19 @@
 //! `syncline._core`: the simulator as a Python module. It converts and forwards; it holds no logic.
 //!
-//! - [`errors`]: diagnostics and panics as `syncline.SynclineError`;
-//! - [`units`]: quantities read and written by the one grammar;
-//! - [`yaml`]: YAML documents as events with places;
-//! - [`explain`]: diagnostics rendered, codes listed and explained;
+//! - [`errors`]: turns diagnostics and panics into `syncline.SynclineError`;
+//! - [`units`]: parses and formats quantities with the grammar of `syncline-units`;
+//! - [`yaml`]: YAML documents as events with line and column;
+//! - [`explain`]: renders diagnostics, lists and explains codes;
 //! - [`simulate`]: `simulate`, `check`, `show` on a resolved scenario;
-//! - [`watch`]: long work without the interpreter lock, with progress and Ctrl-C;
-//! - [`plans`]: plans of one's own, proved;
-//! - [`run`]: what a run leaves, as the Python class `Run`;
-//! - [`results`]: run folders, read back;
+//! - [`watch`]: runs long work without the interpreter lock, with progress and Ctrl-C;
+//! - [`plans`]: proves a user's own plans;
+//! - [`run`]: the Python class `Run`, the result of a run;
+//! - [`results`]: reads run folders;
 //! - [`astra`]: ASTRA-sim 2's simulators;
-//! - [`convert`]: plans from and to MSCCL's XML;
-//! - [`runtime`]: collectives for real, between processes.
+//! - [`convert`]: conversion between plans and MSCCL's XML, and to Chakra traces;
+//! - [`runtime`]: real collectives between processes.
 //!
-//! `python/syncline/_core.pyi` says the same to type checkers; a test compares the two.
+//! `python/syncline/_core.pyi` declares the same functions for type checkers; a test compares it with this module.
 
 mod astra;
 mod convert;
@@ -60,7 +60,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     Ok(())
 }
 
-/// Version of the core, equal to that of the package.
+/// The core's version, which equals the package's version.
 #[pyfunction]
 const fn version() -> &'static str {
     env!("CARGO_PKG_VERSION")

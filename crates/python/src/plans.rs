@@ -1,4 +1,4 @@
-//! Plans of one's own, proved.
+//! Proves a user's own plans and counts what the library's plans cost.
 
 use crate::errors::detached;
 use pyo3::exceptions::PyValueError;
@@ -17,22 +17,22 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     Ok(())
 }
 
-/// Proves that a plan, given as the JSON of a plan file, computes its collective.
+/// Proves that a plan, given as the JSON of a plan file, computes its collective; fails otherwise.
 #[pyfunction]
 fn prove_plan(py: Python<'_>, plan: &str) -> PyResult<()> {
     detached(py, || Custom::new(&PlanFile::from_json(plan, "plan")?).map(|_| ()))
 }
 
-/// The JSON of a plan file, or of an MSCCL program, that was proved to compute its collective.
+/// Reads a plan file or an MSCCL program, proves that it computes its collective, and returns the plan as JSON.
 #[pyfunction]
 fn prove_plan_file(py: Python<'_>, file: PathBuf) -> PyResult<String> {
     detached(py, || syncline_simulate::plan_file(&file.to_string_lossy()))
 }
 
-/// What a plan of the library costs, counted message by message: rounds, messages, bytes on the wire, bytes between groups, and
-/// the bytes that each seat sends and receives. `groups` has the group of each seat, ranks first.
+/// Counts, message by message, what a plan of the library costs: rounds, messages, bytes on the wire, bytes between
+/// groups, and the bytes that each seat sends and receives. `groups` holds the group of each seat, ranks first.
 #[pyfunction]
-#[allow(clippy::type_complexity, reason = "the members of a count, as Python takes them")]
+#[allow(clippy::type_complexity, reason = "a count as the tuple that Python gets")]
 fn count_plan(
     py: Python<'_>,
     algorithm: &str,
@@ -47,16 +47,16 @@ fn count_plan(
     detached(py, || syncline_plan::registry::check(&*plan, kind, ranks))?;
     let seats = plan.seats(ranks) as usize;
     if groups.len() != seats {
-        let said = format!("the plan has {seats} seats, and groups of {} are given", groups.len());
-        return Err(PyValueError::new_err(said));
+        let message = format!("the plan has {seats} seats, but `groups` has {} entries", groups.len());
+        return Err(PyValueError::new_err(message));
     }
     let found = detached(py, || count(&*plan, kind, ranks, Bytes(nbytes), |seat| groups[seat as usize]))?;
     let plain = |bytes: Vec<Bytes>| bytes.into_iter().map(|each| each.0).collect();
     Ok((found.rounds, found.messages, found.wire.0, found.across.0, plain(found.sent), plain(found.received)))
 }
 
-/// Table 4.1 of luo2020 as printed, for `racks` racks of `nodes` nodes: name, rounds, and bytes on the wire and between racks as
-/// multiples of the vector.
+/// Table 4.1 of luo2020 as printed, for `racks` racks of `nodes` nodes. Each row has the name, the rounds, and the
+/// bytes on the wire and between racks as multiples of the vector's size.
 #[pyfunction]
 fn table_4_1(nodes: u32, racks: u32) -> Vec<(&'static str, f64, f64, f64)> {
     luo2020_table_4_1(nodes, racks)

@@ -1,4 +1,4 @@
-//! Run folders, read back.
+//! Reads run folders.
 
 use crate::errors::{detached, internal};
 use crate::run::{PyColumn, values};
@@ -13,7 +13,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     Ok(())
 }
 
-/// The manifest of a run's folder as JSON. With `verify`, every file is compared with its hash.
+/// The manifest of a run's folder as JSON. With `verify`, also compares every file with its hash.
 #[pyfunction]
 #[pyo3(signature = (folder, *, verify = false))]
 fn read_manifest(py: Python<'_>, folder: PathBuf, verify: bool) -> PyResult<String> {

@@ -1,4 +1,4 @@
-//! What a run leaves, for Python.
+//! The Python class `Run`: the result of a run.
 
 use crate::errors::{detached, internal};
 use pyo3::exceptions::PyKeyError;
@@ -26,13 +26,13 @@ pub(crate) type PyColumn<'py> = (String, String, Bound<'py, PyList>);
 
 #[pymethods]
 impl Run {
-    /// Whether Ctrl-C stopped it.
+    /// Whether Ctrl-C stopped the run.
     #[getter]
     const fn interrupted(&self) -> bool {
         self.interrupted
     }
 
-    /// The answer, as a JSON object.
+    /// The summary, as a JSON object.
     fn summary(&self, py: Python<'_>) -> PyResult<String> {
         detached(py, || syncline_results::summary_to_json(&self.inner.timeline.summary))
     }
@@ -56,7 +56,7 @@ impl Run {
             .collect()
     }
 
-    /// What the traced ranks did when, as a JSON object of columns: the first `most` blocks.
+    /// What each traced rank did when: at most the first `most` blocks, as a JSON object of columns.
     fn outline(&self, py: Python<'_>, most: usize) -> PyResult<String> {
         detached(py, || {
             let outline = Outline::new(&self.inner.timeline.spans, most);
@@ -64,7 +64,7 @@ impl Run {
         })
     }
 
-    /// Writes the run's folder; gives the names and sizes of its files.
+    /// Writes the run's folder and returns the names and sizes of its files.
     #[pyo3(signature = (folder, scenario_yaml, seed, *, extra = Vec::new()))]
     fn write(
         &self,

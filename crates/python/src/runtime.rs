@@ -24,25 +24,27 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics};
+use syncline_executor::group::Group;
+use syncline_executor::session::{Session, join_with};
+use syncline_membership::hooks::Hooks;
+use syncline_membership::place::{Absence, Interface, Place};
 use syncline_plan::by_name;
 use syncline_plan::choice::{Network, Wiring};
+use syncline_protocol::fault::Fault;
+use syncline_protocol::heartbeat::Patience;
+use syncline_protocol::lane::Pace;
+use syncline_protocol::memory::Region;
+use syncline_protocol::operation::{Association, Operation};
+use syncline_protocol::racks::Racks;
+use syncline_protocol::settings::Settings;
+use syncline_protocol::shape::{Book, Rule};
 use syncline_reduction::{Element, Reduction};
-use syncline_runtime::executor::Settings;
-use syncline_runtime::executor::group::Group;
-use syncline_runtime::fault::Fault;
-use syncline_runtime::lane::Pace;
-use syncline_runtime::memory::Region;
-use syncline_runtime::operation::{Association, Operation};
-use syncline_runtime::pulse::Patience;
-use syncline_runtime::racks::Racks;
-use syncline_runtime::session::{Absence, Hooks, Interface, Place, Session, join_with};
-use syncline_runtime::shape::{Book, Rule};
 use syncline_units::{Bytes, CollectiveKind, Rate, Time};
 
 /// This process was just forked: it closes what it has of its parent's connections.
 #[pyfunction]
 pub(crate) fn forked() {
-    syncline_runtime::forks::abandon();
+    syncline_transport::forks::abandon();
 }
 
 /// What a member is told when it joins, as JSON; `syncline.runtime` writes it and says what each means.

@@ -1,4 +1,4 @@
-//! Simulating, checking and describing a resolved scenario.
+//! Simulates, checks and describes a resolved scenario.
 
 use crate::errors::{detached, internal};
 use crate::run::Run;
@@ -22,20 +22,21 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 
 fn read(scenario: &str) -> syncline_diagnostics::Result<Scenario> {
     serde_json::from_str(scenario).map_err(|error| {
-        // The place would be one of the text that the front end has made, which nobody sees.
+        // Drop the line and column: they refer to JSON text that the front end made and the user never sees.
         let text = error.to_string();
         let what = text.rsplit_once(" at line ").map_or(&*text, |(what, _)| what);
         Diagnostic::error(Code::BadValue, format!("not a resolved scenario: {what}"))
-            .help("a resolved scenario is the one that a run leaves in its folder; write your own in the form of `syncline init`")
+            .help("a run writes its resolved scenario into its folder; to write your own, start from `syncline init`")
             .into()
     })
 }
 
 /// Simulates a resolved scenario, given as JSON.
 ///
-/// `progress(simulated_s, events, messages, done)` is called about ten times a second. Ctrl-C stops the run; what was
-/// finished is kept, and `Run.interrupted` says so. The limit on wall time counts `spent_s`, the seconds that the command
-/// has taken before. `warn(json)` is called before the first event with the diagnostics known by then, if there are any.
+/// Calls `progress(simulated_s, events, messages, done)` about ten times a second. Ctrl-C stops the run and keeps the
+/// results so far; `Run.interrupted` is then true. `spent_s`, the seconds that the command took before this call,
+/// counts towards the limit on wall time. Calls `warn(json)` once before the first event if there are diagnostics by
+/// then.
 #[pyfunction]
 #[pyo3(signature = (scenario, progress = None, spent_s = 0.0, warn = None))]
 fn simulate(
@@ -48,46 +49,46 @@ fn simulate(
     let spent = Duration::try_from_secs_f64(spent_s).unwrap_or_default();
     let (run, interrupted) = watched(py, &Listeners { progress, warn }, |cancel, sender| {
         let scenario = read(scenario)?;
-        // Nobody listens any more once the run has been interrupted.
-        let mut tell = |state: Progress| {
+        // Sending fails once the run has been interrupted, because the receiver is gone.
+        let mut report = |state: Progress| {
             let _ = sender.send(News::Progress(state));
         };
         let mut warn = |found: &Diagnostics| {
             let _ = sender.send(News::Warnings(found.to_json()));
         };
         let control =
-            Control { cancel: Some(cancel), progress: Some(&mut tell), warn: Some(&mut warn), spent };
+            Control { cancel: Some(cancel), progress: Some(&mut report), warn: Some(&mut warn), spent };
         syncline_simulate::run(&scenario, control)
     })?;
     Ok(Run::new(run, interrupted))
 }
 
-/// Refuses what is no resolved scenario; what it says is not looked at.
+/// Fails unless the JSON parses as a resolved scenario. Does not check what the scenario says.
 #[pyfunction]
 fn readable(py: Python<'_>, scenario: &str) -> PyResult<()> {
     detached(py, || read(scenario).map(drop))
 }
 
-/// What can be found wrong with a resolved scenario without simulating it: diagnostics as a JSON array.
+/// Checks a resolved scenario without simulating it and returns the diagnostics as a JSON array.
 #[pyfunction]
 fn check(py: Python<'_>, scenario: &str) -> PyResult<String> {
     detached(py, || Ok(syncline_simulate::check(&read(scenario)?).to_json()))
 }
 
-/// The `fabric`, `workload` or `plan` of a resolved scenario, described as JSON.
+/// Describes the `fabric`, `workload` or `plan` of a resolved scenario as JSON.
 #[pyfunction]
 fn show(py: Python<'_>, scenario: &str, what: &str) -> PyResult<String> {
     let what = match what {
         "fabric" => Show::Fabric,
         "workload" => Show::Workload,
         "plan" => Show::Plan,
-        other => return Err(PyValueError::new_err(format!("nothing is called {other}"))),
+        other => return Err(PyValueError::new_err(format!("no part of a scenario is called {other}"))),
     };
     detached(py, || syncline_simulate::show(&read(scenario)?, what))
 }
 
-/// The bill of a fabric, as JSON: its `items`, their sums `usd` and `watts`. `fabric` and `prices` are the sections of a
-/// resolved scenario, as JSON.
+/// The bill of a fabric as JSON: its `items`, and their sums `usd` and `watts`. `fabric` and `prices` are those
+/// sections of a resolved scenario, as JSON.
 #[pyfunction]
 fn cost(py: Python<'_>, fabric: &str, prices: &str) -> PyResult<String> {
     let wrong = |key: &str, error: &serde_json::Error| {
@@ -102,7 +103,7 @@ fn cost(py: Python<'_>, fabric: &str, prices: &str) -> PyResult<String> {
     })
 }
 
-/// The defaults of `collectives`, `limits` and `trace`, as a JSON object.
+/// The defaults of `collectives`, `limits`, `trace` and the packet `network`, as a JSON object.
 #[pyfunction]
 fn defaults() -> PyResult<String> {
     let all = serde_json::json!({

@@ -1,4 +1,4 @@
-//! Quantities and words, read and written by the one grammar of `syncline-units`.
+//! Parses and formats quantities and names with the grammar of `syncline-units`.
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -14,7 +14,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     Ok(())
 }
 
-/// The kinds of quantity, with what each is in base units.
+/// Evaluates `$body` with `$type` bound to the quantity type that `$kind` names.
 macro_rules! by_kind {
     ($kind:expr, $type:ident => $body:expr) => {
         match $kind {
@@ -47,31 +47,31 @@ macro_rules! by_kind {
     };
 }
 
-/// `ValueError(problem, help)`: what a caller needs for a diagnostic.
+/// `ValueError(problem, help)`: the parts from which a caller builds a diagnostic.
 fn refused(error: UnitError) -> PyErr {
     PyValueError::new_err((error.problem, error.help))
 }
 
-/// The value of `text` in base units: ps, B, b/s, FLOP, FLOP/s, Hz.
+/// Parses `text` and returns its value in base units: ps, B, b/s, FLOP, FLOP/s, Hz.
 #[pyfunction]
 fn parse_quantity(kind: &str, text: &str) -> PyResult<u64> {
     by_kind!(kind, Q => text.parse::<Q>().map(|value| value.0).map_err(refused))
 }
 
-/// `value` base units as people read them, rounded.
+/// Formats `value` base units for people, rounded.
 #[pyfunction]
 fn format_quantity(kind: &str, value: u64) -> PyResult<String> {
     Ok(by_kind!(kind, Q => format!("{}", Q(value))))
 }
 
-/// `value` base units without rounding, as `parse_quantity` reads them back.
+/// Formats `value` base units without rounding, so that `parse_quantity` returns the same value.
 #[pyfunction]
 fn exact_quantity(kind: &str, value: u64) -> PyResult<String> {
     Ok(by_kind!(kind, Q => Q(value).exact()))
 }
 
-/// The dimensions of `Ring(4)_FC(2)_Switch(8)` as `(kind, size)`, lowest first; or else `ValueError(problem, help, part,
-/// at)`, where the part that is wrong begins at the character `at`.
+/// Parses a shape such as `Ring(4)_FC(2)_Switch(8)` and returns its dimensions as `(kind, size)`, lowest first. Raises
+/// `ValueError(problem, help, part, at)` if it is invalid: `part` is the wrong part and begins at character `at`.
 #[pyfunction]
 fn parse_shape(text: &str) -> PyResult<Vec<(&'static str, u32)>> {
     let wrong = |error: UnitError| PyValueError::new_err((error.problem, error.help, error.found, error.at));

@@ -1,4 +1,4 @@
-//! Long work away from the interpreter: on a thread of its own, without the lock, while the caller looks for signals.
+//! Runs long work on its own thread without the interpreter lock, while the calling thread checks for signals.
 
 use crate::errors::{guarded, internal, to_python};
 use pyo3::exceptions::PyKeyboardInterrupt;
@@ -9,18 +9,18 @@ use std::time::Duration;
 use syncline_diagnostics::Result;
 use syncline_simulate::Progress;
 
-/// How often a waiting call looks for signals.
+/// How often the calling thread checks for signals.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// What work says while it goes on.
+/// A message from the work to its listeners.
 pub(crate) enum News {
-    /// How far it is.
+    /// The run's progress.
     Progress(Progress),
     /// Diagnostics, as JSON.
     Warnings(String),
 }
 
-/// Who hears the news.
+/// Python callables that receive the [`News`].
 #[derive(Default)]
 pub(crate) struct Listeners {
     /// Called with the fields of [`Progress`].
@@ -45,10 +45,10 @@ impl Listeners {
     }
 }
 
-/// Does `work` and gives its result, and whether Ctrl-C stopped it.
+/// Runs `work` and returns its result, and whether Ctrl-C stopped it.
 ///
-/// `work` gets a flag that becomes true when it is to stop, and where to send its news for the `listeners`. One that
-/// fails stops the work, and its error is raised.
+/// `work` gets a flag that becomes true when it must stop, and a sender for messages to the `listeners`. If a listener
+/// raises an exception, the work stops and that exception is raised.
 pub(crate) fn watched<T: Send>(
     py: Python<'_>,
     listeners: &Listeners,
@@ -78,10 +78,10 @@ pub(crate) fn watched<T: Send>(
                     raised.get_or_insert(error);
                 }
             }
-            worker.join().unwrap_or_else(|_| Err(internal("the thread was lost".to_owned()).into()))
+            worker.join().unwrap_or_else(|_| Err(internal("the worker thread panicked".to_owned()).into()))
         })
     });
-    // A signal may have come after the last look.
+    // A signal may have arrived after the last check.
     let last = py.check_signals().err();
     match (outcome, raised.or(last)) {
         (_, Some(error)) if !error.is_instance_of::<PyKeyboardInterrupt>(py) => Err(error),

@@ -1,20 +1,21 @@
-//! Events of a YAML document, each with its place. What they may hold is judged in Python.
+//! Events of a YAML document, each with its line and column. Python checks which keys and values are valid.
 
 use granit_parser::{Event, Parser, ScalarStyle, Span};
 use pyo3::prelude::*;
 
-/// Kind (`document`, `alias`, `scalar`, `mapping`, `list`, `end`), first line and column, last line and column (all from
-/// 1, the last column one past the end), the text of a scalar, whether a scalar is plain,
-/// the number of the anchor that it defines or repeats (0 for none, and for an alias of nothing), whether it has a tag.
+/// An event as Python gets it, in this order: kind (`document`, `alias`, `scalar`, `mapping`, `list`, `end`); first
+/// line and column, last line and column (all from 1, the last column one past the end); the text of a scalar; whether
+/// a scalar is plain; the number of the anchor that the event defines or repeats (0 for none and for an unresolved
+/// alias); whether it has a tag.
 type YamlEvent = (&'static str, usize, usize, usize, usize, Option<String>, bool, usize, bool);
 
-/// Where reading ended before the document did: line and column, from 1, and why.
+/// A syntax error: line and column, from 1, and why parsing stopped there.
 type Stop = (usize, usize, String);
 
-/// At most `limit` events of `text`, and where and why reading stopped early, if it did.
+/// Returns the first `limit` events of `text`, and the syntax error if there is one before that.
 #[pyfunction]
 fn yaml_events(text: &str, limit: usize) -> (Vec<YamlEvent>, Option<Stop>) {
-    // How deep a file may nest is judged where its other limits are; this only bounds the parser's own state.
+    // Python limits the nesting depth, together with the other limits of a file; this only bounds the parser's state.
     let options = granit_parser::options! {
         emit_comments: false,
         emit_unresolved_aliases: true,
@@ -37,7 +38,7 @@ fn yaml_events(text: &str, limit: usize) -> (Vec<YamlEvent>, Option<Stop>) {
     (events, None)
 }
 
-/// The event, unless it says nothing.
+/// Converts an event for Python; `None` for kinds that carry no content, such as the end of the stream.
 fn forward(event: Event<'_>, span: Span) -> Option<YamlEvent> {
     let (kind, text, plain, anchor, tagged) = match event {
         Event::DocumentStart(..) => ("document", None, false, 0, false),
@@ -55,7 +56,6 @@ fn forward(event: Event<'_>, span: Span) -> Option<YamlEvent> {
     Some((kind, start.line(), start.col() + 1, end.line(), end.col() + 1, text, plain, anchor, tagged))
 }
 
-/// Adds the functions to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(yaml_events, module)?)
 }

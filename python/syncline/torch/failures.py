@@ -1,4 +1,7 @@
-"""Errors as PyTorch's callers expect them: a ``RuntimeError`` that says "timeout" where something took too long."""
+"""Converts errors to those that PyTorch's callers expect: ``RuntimeError``, with "timeout" in its text if one expired.
+
+A timeout of PyTorch is the deadline of the runtime, whose messages do not contain the word "timeout".
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,8 @@ import torch.distributed as dist
 
 from syncline.errors import Diagnostic, SynclineError
 
-# A timeout of PyTorch becomes the deadline of the runtime, which calls it so nowhere.
-LATE = ("has not begun operation", "was not through", "has not sent", "has sent", "has not asked for")
-"""What the runtime says of operations that a deadline ended."""
+LATE = ("has not begun operation", "was not through", "has not sent", "has not taken")
+"""Parts of the runtime's messages about operations that missed their deadline."""
 
 
 class BackendError(SynclineError, dist.DistBackendError):  # type: ignore[misc]  # the base is not known without PyTorch
@@ -16,7 +18,7 @@ class BackendError(SynclineError, dist.DistBackendError):  # type: ignore[misc] 
 
 
 def failure(error: SynclineError) -> BackendError:
-    """The same error for PyTorch's callers."""
+    """Converts an error of the runtime for PyTorch's callers."""
     if isinstance(error, BackendError):
         return error
     first = error.diagnostics[0]
@@ -31,10 +33,10 @@ def failure(error: SynclineError) -> BackendError:
 
 
 def late(message: str) -> BackendError:
-    """Something that took too long, as ``message`` says."""
+    """Returns the error for a wait that timed out; ``message`` describes it."""
     return BackendError([{"code": "SL1202", "severity": "error", "message": message}], 6)
 
 
 def closed() -> BackendError:
-    """An operation of a group that was left."""
+    """Returns the error for an operation of a closed group."""
     return BackendError([{"code": "SL1202", "severity": "error", "message": "the group is closed"}], 6)

@@ -3,9 +3,10 @@
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::collections::BTreeMap;
-use syncline_runtime::certificates::issue::issue;
-use syncline_runtime::certificates::{Identity, Part, date};
-use syncline_runtime::handshake::{Key, Trust};
+use syncline_protocol::handshake::Key;
+use syncline_transport::certificates::issue::issue;
+use syncline_transport::certificates::{Identity, Part, date};
+use syncline_transport::trust::Trust;
 
 /// A certificate of a job's CA and its key, as `syncline.runtime.trust` reads them.
 #[pyclass(frozen, module = "syncline._core", from_py_object)]

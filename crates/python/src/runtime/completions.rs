@@ -6,7 +6,7 @@ use super::operations::Held;
 use pyo3::prelude::*;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use syncline_runtime::executor::pending::Outcome;
+use syncline_executor::pending::Outcome;
 
 /// What is taken from the queue.
 enum Item {

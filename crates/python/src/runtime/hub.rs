@@ -12,15 +12,15 @@ use std::net::SocketAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use syncline_diagnostics::{Code, Diagnostic};
-use syncline_runtime::hub::benefit::Racks;
-use syncline_runtime::hub::client::Wish;
-use syncline_runtime::hub::join::{Place, join};
-use syncline_runtime::hub::optimizer::Optimizers;
-use syncline_runtime::hub::register::Limits;
-use syncline_runtime::hub::serve::{Service, Setup};
-use syncline_runtime::hub::status::ask;
-use syncline_runtime::hub::terms::Terms;
-use syncline_runtime::pulse::Patience;
+use syncline_hub::benefit::Racks;
+use syncline_hub::join::{Place, join};
+use syncline_hub::optimizer::Optimizers;
+use syncline_hub::register::Limits;
+use syncline_hub::serve::{Service, Setup};
+use syncline_hub::status::ask;
+use syncline_hub::terms::Terms;
+use syncline_protocol::heartbeat::Patience;
+use syncline_protocol::operation::Request;
 
 /// What a worker is told when it joins, as JSON; `syncline.hub` writes it and says what each means.
 #[derive(Deserialize)]
@@ -55,7 +55,7 @@ struct Plan {
 /// A job on hubs, as one of its workers sees it: `syncline.hub.Hub` has it.
 #[pyclass(frozen, module = "syncline._core")]
 pub(crate) struct Hub {
-    operations: Operations<syncline_runtime::hub::join::Hub>,
+    operations: Operations<syncline_hub::join::Hub>,
 }
 
 #[pymethods]
@@ -87,12 +87,12 @@ impl Hub {
 
     /// How often each vector has been pushed, by this worker or before it joined.
     fn steps(&self) -> PyResult<Vec<u64>> {
-        self.operations.ask(syncline_runtime::hub::join::Hub::steps).ok_or_else(|| self.operations.closed())
+        self.operations.ask(syncline_hub::join::Hub::steps).ok_or_else(|| self.operations.closed())
     }
 
     /// Whether the job began with this worker.
     fn fresh(&self) -> PyResult<bool> {
-        self.operations.ask(syncline_runtime::hub::join::Hub::fresh).ok_or_else(|| self.operations.closed())
+        self.operations.ask(syncline_hub::join::Hub::fresh).ok_or_else(|| self.operations.closed())
     }
 
     /// Begins an exchange of a vector (`push`, `push_pull`, `pull`, `set`), on memory given as address and bytes, that
@@ -108,7 +108,7 @@ impl Hub {
         keep: bool,
         owner: Py<PyAny>,
     ) -> PyResult<Pending> {
-        let wishes = [Wish::Push, Wish::PushPull, Wish::Pull, Wish::Set];
+        let wishes = [Request::Push, Request::PushPull, Request::Pull, Request::Set];
         let wish = wishes.into_iter().find(|known| known.name() == wish);
         let wish = wish.ok_or_else(|| PyValueError::new_err("there is no such exchange"))?;
         self.operations.begin(py, owner, |hub| {
@@ -126,7 +126,7 @@ impl Hub {
 
     /// Why nothing can begin any more, as an exception, if that is so.
     fn fault(&self, py: Python<'_>) -> Option<Py<PyAny>> {
-        let fault = self.operations.ask(syncline_runtime::hub::join::Hub::failed).flatten();
+        let fault = self.operations.ask(syncline_hub::join::Hub::failed).flatten();
         fault.map(|fault| error(py, &fault).into_value(py).into_any())
     }
 

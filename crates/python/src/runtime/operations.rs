@@ -6,8 +6,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
-use syncline_runtime::executor::pending;
-use syncline_runtime::hub::join::Exchange;
+use syncline_executor::pending;
+use syncline_hub::join::Exchange;
 
 /// What has begun.
 pub(crate) enum Begun {

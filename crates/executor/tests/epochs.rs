@@ -1,0 +1,237 @@
+//! Jobs that go on in new epochs: ranks are lost, come back, and cannot reach each other.
+
+use crate::lending::Lent;
+use crate::members::{self, WAIT, all_reduce, are, book, enter, free_port, place, settings, vector};
+use std::thread;
+use std::time::{Duration, Instant};
+use syncline_executor::pending::Pending;
+use syncline_executor::session::Session;
+use syncline_membership::place::{Absence, Place};
+use syncline_protocol::fault::Blame;
+use syncline_protocol::memory::Buffer;
+
+const AT_ONCE: Duration = Duration::ZERO;
+
+fn elastic(rank: u32, world: u32, port: u16) -> Place {
+    Place { elastic: true, ..place(rank, world, port) }
+}
+
+fn meet(world: u32) -> (u16, Vec<Session>) {
+    let port = free_port();
+    (port, members::meet((0..world).map(|rank| elastic(rank, world, port)).collect(), settings()))
+}
+
+/// All ask for the next epoch at the same time.
+fn renew(members: Vec<Session>, patience: Duration) -> Vec<Result<Session, Absence>> {
+    let renewed: Vec<_> = members
+        .into_iter()
+        .map(|member| thread::spawn(move || member.renew(&mut book, patience, &mut || true)))
+        .collect();
+    renewed.into_iter().map(|member| member.join().unwrap()).collect()
+}
+
+fn all(members: Vec<Result<Session, Absence>>) -> Vec<Session> {
+    members.into_iter().map(Result::unwrap).collect()
+}
+
+const ELEMENTS: usize = 20_000;
+
+fn buffers(members: &[Session]) -> Vec<Buffer> {
+    let name = |member: &Session| member.ranks()[member.book().member() as usize];
+    members.iter().map(|member| vector(1.0 + name(member) as f32, ELEMENTS)).collect()
+}
+
+fn begin(members: &[Session], buffers: &mut [Buffer]) -> Vec<Pending> {
+    let each = members.iter().zip(buffers);
+    each.map(|(member, buffer)| {
+        let region = buffer.region();
+        member.begin(&all_reduce(ELEMENTS as u64), region, region, true).unwrap()
+    })
+    .collect()
+}
+
+/// Members sum what their names say.
+fn sums(members: &[Session]) {
+    let mut buffers = buffers(members);
+    for pending in begin(members, &mut buffers) {
+        assert_eq!(pending.wait(WAIT), Some(Ok(())));
+    }
+    let sum: u32 = members[0].ranks().iter().map(|rank| rank + 1).sum();
+    assert!(buffers.iter().all(|buffer| are(buffer, sum as f32)), "of {:?}", members[0].ranks());
+}
+
+#[test]
+fn survivors_go_on_with_their_inputs_as_they_were() {
+    let (_, mut members) = meet(4);
+    sums(&members);
+    let lost = members.remove(2);
+    let mut buffers = buffers(&members);
+    let pending = begin(&members, &mut buffers);
+    drop(lost);
+    for pending in pending {
+        assert_eq!(pending.wait(WAIT).unwrap().unwrap_err().blame, Blame::Rank(2));
+    }
+    assert!(members.iter().zip(&buffers).all(|(member, buffer)| {
+        are(buffer, 1.0 + member.ranks()[member.book().member() as usize] as f32)
+    }));
+    let members = all(renew(members, AT_ONCE));
+    assert!(members.iter().all(|member| member.ranks() == [0, 1, 3] && member.epoch() == 1));
+    sums(&members);
+}
+
+#[test]
+fn faults_of_a_later_epoch_name_ranks_as_the_job_began_with_them() {
+    let (_, mut members) = meet(4);
+    drop(members.remove(1));
+    let mut members = all(renew(members, AT_ONCE));
+    let lost = members.pop().unwrap();
+    let mut buffers = buffers(&members);
+    let pending = begin(&members, &mut buffers);
+    drop(lost);
+    for pending in pending {
+        assert_eq!(pending.wait(WAIT).unwrap().unwrap_err().blame, Blame::Rank(3));
+    }
+    let members = all(renew(members, AT_ONCE));
+    assert!(members.iter().all(|member| member.ranks() == [0, 2] && member.epoch() == 2));
+    sums(&members);
+}
+
+#[test]
+fn the_last_one_goes_on_alone() {
+    let (_, mut members) = meet(3);
+    members.truncate(1);
+    let members = all(renew(members, AT_ONCE));
+    assert_eq!(members[0].ranks(), [0]);
+    sums(&members);
+}
+
+#[test]
+fn whoever_is_waited_for_comes_back() {
+    let (port, mut members) = meet(3);
+    drop(members.remove(1));
+    let back = thread::spawn(move || {
+        thread::sleep(Duration::from_millis(300));
+        enter(elastic(1, 3, port), settings()).join().unwrap()
+    });
+    let mut members = all(renew(members, WAIT));
+    members.insert(1, back.join().unwrap().unwrap());
+    assert!(members.iter().all(|member| member.ranks() == [0, 1, 2] && member.epoch() == 1));
+    sums(&members);
+}
+
+#[test]
+fn whoever_comes_back_late_is_let_in_at_the_next_step() {
+    let (port, mut members) = meet(3);
+    drop(members.remove(2));
+    let members = all(renew(members, AT_ONCE));
+    let back = enter(elastic(2, 3, port), settings());
+    let began = Instant::now();
+    while members.iter().any(|member| member.waiting() != [2]) {
+        assert!(began.elapsed() < WAIT, "nobody is told");
+        sums(&members);
+    }
+    let mut members = all(renew(members, AT_ONCE));
+    members.push(back.join().unwrap().unwrap());
+    assert!(members.iter().all(|member| member.ranks() == [0, 1, 2] && member.epoch() == 2));
+    sums(&members);
+}
+
+#[test]
+fn nobody_lets_a_newcomer_in_for_ever() {
+    let (port, mut members) = meet(2);
+    drop(members.pop());
+    let members = all(renew(members, AT_ONCE));
+    let hasty = Place { wait: Duration::from_millis(300), ..elastic(1, 2, port) };
+    let why = enter(hasty, settings()).join().unwrap().unwrap_err().why;
+    assert!(why.contains("waits for the job to begin another epoch"), "{why}");
+    sums(&members);
+}
+
+#[test]
+fn whoever_does_not_ask_is_left_behind() {
+    let port = free_port();
+    let hasty = |rank| Place { wait: Duration::from_secs(1), ..elastic(rank, 3, port) };
+    let mut members = members::meet((0..3).map(hasty).collect(), settings());
+    let slow = members.remove(1);
+    let members = all(renew(members, AT_ONCE));
+    assert_eq!(members[0].ranks(), [0, 2]);
+    sums(&members);
+    let why = renew(vec![slow], AT_ONCE).pop().unwrap().unwrap_err().why;
+    assert!(why.contains("did not ask for the next epoch"), "{why}");
+}
+
+#[test]
+fn without_the_coordinator_there_is_no_other_epoch() {
+    let (_, mut members) = meet(3);
+    drop(members.remove(0));
+    for refused in renew(members, AT_ONCE) {
+        let why = refused.unwrap_err().why;
+        assert!(why.contains("coordinator"), "{why}");
+    }
+}
+
+#[test]
+fn a_job_that_is_not_elastic_or_has_lost_its_input_has_one_epoch() {
+    let port = free_port();
+    let members = members::meet((0..2).map(|rank| place(rank, 2, port)).collect(), settings());
+    let absence = renew(members, AT_ONCE).pop().unwrap().unwrap_err();
+    assert!(absence.nonsense && absence.why.contains("not elastic"), "{absence}");
+
+    let (_, mut members) = meet(2);
+    let mut buffer = vector(1.0, ELEMENTS);
+    let region = buffer.region();
+    let pending = members[0].begin(&all_reduce(ELEMENTS as u64), region, region, false).unwrap();
+    drop(members.pop());
+    assert!(pending.wait(WAIT).unwrap().is_err());
+    let absence = renew(members, AT_ONCE).pop().unwrap().unwrap_err();
+    assert!(absence.nonsense && absence.why.contains("is gone"), "{absence}");
+}
+
+#[test]
+fn epochs_follow_each_other_under_way() {
+    let (_, mut members) = meet(3);
+    for epoch in 1..=5 {
+        let mut left = buffers(&members);
+        // Some have begun what others never do.
+        let pending = begin(&members[..1], &mut left[..1]);
+        members = all(renew(members, AT_ONCE));
+        assert!(pending.into_iter().all(|pending| pending.wait(WAIT).unwrap().is_err()));
+        assert!(members.iter().all(|member| member.epoch() == epoch && member.ranks().len() == 3));
+        sums(&members);
+    }
+}
+
+#[test]
+fn plans_may_change_with_the_epoch() {
+    use syncline_plan::by_name;
+    use syncline_protocol::shape::{Book, Rule};
+    let (_, members) = meet(4);
+    let renewed: Vec<_> = members
+        .into_iter()
+        .map(|member| {
+            thread::spawn(move || {
+                let mut other = |seat: u32, ranks: &[u32]| {
+                    let algorithm = by_name("halving_doubling")?;
+                    let kind = syncline_units::CollectiveKind::AllReduce;
+                    let rules = vec![Rule { kind, up_to: None, algorithm, message: 16 << 10 }];
+                    Book::new(seat, ranks.len() as u32, (0..ranks.len() as u32).rev().collect(), rules)
+                };
+                member.renew(&mut other, AT_ONCE, &mut || true)
+            })
+        })
+        .collect();
+    sums(&all(renewed.into_iter().map(|member| member.join().unwrap()).collect()));
+}
+
+#[test]
+fn whoever_is_started_again_before_it_is_missed_waits_for_its_place() {
+    let (port, mut members) = meet(3);
+    let slow = members.remove(1);
+    let back = enter(elastic(1, 3, port), settings());
+    thread::sleep(Duration::from_millis(300));
+    assert!(!back.is_finished(), "its place is taken");
+    drop(slow);
+    let mut members = all(renew(members, WAIT));
+    members.insert(1, back.join().unwrap().unwrap());
+    sums(&members);
+}

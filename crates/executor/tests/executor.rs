@@ -1,0 +1,687 @@
+//! Communicators on threads and real sockets.
+
+use crate::lending::Lent;
+use mio::event::Event;
+use mio::net::{TcpStream, UnixStream};
+use mio::{Registry, Token};
+use socket2::SockRef;
+use std::collections::BTreeMap;
+use std::io::{IoSlice, IoSliceMut, Read, Write};
+use std::net::{Ipv4Addr, TcpListener};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use syncline_executor::Communicator;
+use syncline_plan::by_name;
+use syncline_protocol::fault::{Blame, Kind};
+use syncline_protocol::heartbeat::Patience;
+use syncline_protocol::lane::Pace;
+use syncline_protocol::memory::{Buffer, Region};
+use syncline_protocol::operation::{Association, Operation};
+use syncline_protocol::settings::Settings;
+use syncline_protocol::shape::{Book, Rule};
+use syncline_protocol::wire::{Header, Kind as Frame};
+use syncline_reduction::{Element, Reduction};
+use syncline_transport::shared::Agreement;
+use syncline_transport::socket::{Socket, Stream};
+use syncline_transport::{Connection, Halt, Intake, Transport};
+use syncline_units::CollectiveKind;
+
+/// How members are joined.
+#[derive(Clone, Copy, Debug)]
+enum Join {
+    Tcp,
+    Unix,
+    Shared,
+}
+
+const JOINS: [Join; 3] = [Join::Tcp, Join::Unix, Join::Shared];
+
+fn pair(join: Join) -> (Connection, Connection) {
+    match join {
+        Join::Unix => {
+            let (a, b) = UnixStream::pair().unwrap();
+            (Box::new(Stream::new(Socket::Unix(a))), Box::new(Stream::new(Socket::Unix(b))))
+        }
+        Join::Shared => {
+            let (a, b) = UnixStream::pair().unwrap();
+            let mut ends = (Agreement::offer(a, 16 << 10).unwrap(), Agreement::answer(b));
+            assert!(ends.1.go_on().unwrap() && ends.0.go_on().unwrap());
+            let ends = (ends.0.connection(), ends.1.connection());
+            assert_eq!(ends.0.describe(), "shared memory");
+            ends
+        }
+        Join::Tcp => {
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+            let a = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let (b, _) = listener.accept().unwrap();
+            let ready = |stream: std::net::TcpStream| -> Connection {
+                stream.set_nonblocking(true).unwrap();
+                stream.set_nodelay(true).unwrap();
+                Box::new(Stream::new(Socket::Tcp(TcpStream::from_std(stream))))
+            };
+            (ready(a), ready(b))
+        }
+    }
+}
+
+fn settings(lanes: u32) -> Settings {
+    let patience = Patience { interval: Duration::from_millis(50), silence: Duration::from_secs(5) };
+    Settings {
+        pace: Pace { lanes, window: 256 << 10, ahead: 1 << 20 },
+        patience,
+        deadline: Duration::from_secs(20),
+    }
+}
+
+/// Communicators of all members of a plan, joined pairwise.
+fn joined(name: &str, ranks: u32, join: Join, settings: Settings) -> Vec<Communicator> {
+    let algorithm = by_name(name).unwrap();
+    let members = algorithm.seats(ranks);
+    let rules: Vec<Rule> = CollectiveKind::ALL
+        .iter()
+        .map(|&kind| Rule { kind, up_to: None, algorithm: Arc::clone(&algorithm), message: 16 << 10 })
+        .collect();
+    let lanes = settings.pace.lanes;
+    let mut ends: BTreeMap<(u32, u32, u32), Connection> = BTreeMap::new();
+    for lane in 0..lanes {
+        for (a, b) in (0..members).flat_map(|a| (a + 1..members).map(move |b| (a, b))) {
+            let (one, other) = pair(join);
+            ends.insert((a, lane, b), one);
+            ends.insert((b, lane, a), other);
+        }
+    }
+    let mut streams_of = |member| {
+        let mut lane = |lane| (0..members).map(|peer| ends.remove(&(member, lane, peer))).collect();
+        (0..lanes).map(&mut lane).collect()
+    };
+    (0..members)
+        .map(|member| {
+            let book = Book::new(member, members, (0..ranks).collect(), rules.clone()).unwrap();
+            Communicator::new(Arc::new(book), settings, 0, streams_of(member)).unwrap()
+        })
+        .collect()
+}
+
+fn all_reduce(elements: u64) -> Operation {
+    Operation {
+        kind: CollectiveKind::AllReduce,
+        elements,
+        element: Element::I32,
+        reduction: Reduction::Sum,
+        root: 0,
+        association: Association::Arrival,
+    }
+}
+
+fn fill(buffer: &mut Buffer, rank: u32) {
+    for (at, bytes) in (0i32..).zip(buffer.as_mut_slice().chunks_exact_mut(4)) {
+        bytes.copy_from_slice(&(at.wrapping_mul(rank as i32 + 1)).to_ne_bytes());
+    }
+}
+
+/// Whether a buffer holds the sum over ranks of what `fill` put there.
+fn is_sum(buffer: &mut Buffer, ranks: i32) -> bool {
+    let factor = ranks * (ranks + 1) / 2;
+    let mut values = (0i32..).zip(buffer.as_mut_slice().chunks_exact(4));
+    values.all(|(at, bytes)| bytes == at.wrapping_mul(factor).to_ne_bytes())
+}
+
+fn region(buffers: &mut [Buffer], member: usize) -> Region {
+    buffers.get_mut(member).map_or(Region::EMPTY, Lent::region)
+}
+
+const WAIT: Duration = Duration::from_secs(60);
+
+#[test]
+fn sums_over_real_sockets() {
+    for join in JOINS {
+        for (name, ranks) in [
+            ("ring", 4),
+            ("halving_doubling", 5),
+            ("two_level(group=2)", 4),
+            ("parameter_server(placement=NCS, hubs=2)", 3),
+        ] {
+            for lanes in [1, 3] {
+                let members = joined(name, ranks, join, settings(lanes));
+                for (elements, keep) in [(0u64, false), (1, true), (1_000_003, false), (1_000_003, true)] {
+                    let mut buffers: Vec<Buffer> =
+                        (0..ranks).map(|_| Buffer::new(4 * elements as usize)).collect();
+                    (0..).zip(&mut buffers).for_each(|(rank, buffer)| fill(buffer, rank));
+                    let pending: Vec<_> = members
+                        .iter()
+                        .enumerate()
+                        .map(|(member, communicator)| {
+                            let region = region(&mut buffers, member);
+                            communicator.begin(&all_reduce(elements), region, region, keep).unwrap()
+                        })
+                        .collect();
+                    for pending in pending {
+                        assert_eq!(pending.wait(WAIT), Some(Ok(())), "{name}");
+                    }
+                    assert!(
+                        buffers.iter_mut().all(|buffer| is_sum(buffer, ranks as i32)),
+                        "{name} {elements}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn many_operations_are_under_way_at_once() {
+    JOINS.into_iter().for_each(many_operations);
+}
+
+fn many_operations(join: Join) {
+    let members = joined("direct", 3, join, settings(2));
+    let mut buffers: Vec<Vec<Buffer>> =
+        (0..200).map(|number| (0..3).map(|_| Buffer::new(4 * number * 10)).collect()).collect();
+    let mut pending = Vec::new();
+    for buffers in &mut buffers {
+        for (rank, communicator) in (0u32..).zip(&members) {
+            let buffer = &mut buffers[rank as usize];
+            fill(buffer, rank);
+            let region = buffer.region();
+            pending.push(
+                communicator.begin(&all_reduce(region.len() as u64 / 4), region, region, false).unwrap(),
+            );
+        }
+    }
+    for pending in pending {
+        assert_eq!(pending.wait(WAIT), Some(Ok(())));
+    }
+    assert!(buffers.iter_mut().flatten().all(|buffer| is_sum(buffer, 3)));
+}
+
+#[test]
+fn a_member_that_leaves_is_missed_only_when_it_is_needed() {
+    JOINS.into_iter().for_each(a_member_leaves);
+}
+
+fn a_member_leaves(join: Join) {
+    let mut members = joined("ring", 3, join, settings(1));
+    drop(members.pop());
+    std::thread::sleep(Duration::from_millis(300));
+    let mut buffers: Vec<Buffer> = (0..2).map(|_| Buffer::new(4000)).collect();
+    let mut outcomes = Vec::new();
+    for (member, communicator) in members.iter().enumerate() {
+        fill(&mut buffers[member], member as u32);
+        let region = region(&mut buffers, member);
+        outcomes.push(communicator.begin(&all_reduce(1000), region, region, true).unwrap());
+    }
+    // Without a coordinator each decides for itself, and the second may only see that the first has given up.
+    let faults: Vec<_> = outcomes.iter().map(|outcome| outcome.wait(WAIT).unwrap().unwrap_err()).collect();
+    assert_eq!((faults[0].blame, faults[0].trouble.kind), (Blame::Rank(2), Kind::Left), "{}", faults[0]);
+    for (rank, buffer) in (0u32..).zip(&mut buffers) {
+        let mut before = Buffer::new(4000);
+        fill(&mut before, rank);
+        assert_eq!(buffer.as_mut_slice(), before.as_mut_slice());
+    }
+}
+
+/// A member of two, which run all-reduces as a ring and broadcasts, with its connection to the other.
+fn one_of_two(member: u32, connection: Connection, settings: Settings) -> Communicator {
+    let rule = |kind, name| Rule { kind, up_to: None, algorithm: by_name(name).unwrap(), message: 16 << 10 };
+    let rules = vec![rule(CollectiveKind::AllReduce, "ring"), rule(CollectiveKind::Broadcast, "direct")];
+    let book = Book::new(member, 2, vec![0, 1], rules).unwrap();
+    let connections = if member == 0 { vec![None, Some(connection)] } else { vec![Some(connection), None] };
+    Communicator::new(Arc::new(book), settings, 0, vec![connections]).unwrap()
+}
+
+/// Two members with these ends of a connection.
+fn between(first: Connection, second: Connection, settings: Settings) -> [Communicator; 2] {
+    [one_of_two(0, first, settings), one_of_two(1, second, settings)]
+}
+
+/// A communicator of the first of two members, and the connection to it.
+fn half(join: Join, settings: Settings) -> (Communicator, Connection) {
+    let (ours, theirs) = pair(join);
+    (one_of_two(0, ours, settings), theirs)
+}
+
+/// Fault: a rank asks for something else and leaves -> who waits for it is told both, at once
+#[test]
+fn whoever_asked_for_something_else_and_left_is_told_of_with_both() {
+    for join in JOINS {
+        for gone in [false, true] {
+            let mut members = joined("ring", 2, join, settings(2));
+            let mut buffers = [Buffer::new(400_000), Buffer::new(400_004)];
+            buffers.iter_mut().for_each(|buffer| fill(buffer, 0));
+            let other = region(&mut buffers, 1);
+            let theirs = members[1].begin(&all_reduce(100_001), other, other, true).unwrap();
+            std::thread::sleep(Duration::from_millis(100));
+            if gone {
+                drop(members.pop());
+                std::thread::sleep(Duration::from_millis(300));
+            }
+            let region = region(&mut buffers, 0);
+            let began = Instant::now();
+            let pending = members[0].begin(&all_reduce(100_000), region, region, true).unwrap();
+            let fault = pending.wait(WAIT).unwrap().unwrap_err();
+            assert!(began.elapsed() < Duration::from_secs(2), "{join:?}: {fault}");
+            assert_eq!((fault.blame, fault.trouble.kind), (Blame::Rank(1), Kind::Differs), "{fault}");
+            let text = fault.to_string();
+            assert!(text.contains("100000 i32") && text.contains("100001 i32"), "{text}");
+            assert!(theirs.wait(WAIT).unwrap().is_err());
+            for buffer in &mut buffers {
+                let mut before = Buffer::new(buffer.as_slice().len());
+                fill(&mut before, 0);
+                assert_eq!(buffer.as_slice(), before.as_slice());
+            }
+        }
+    }
+}
+
+/// Fault: a lane's thread fails, which is a bug -> the operation fails, and the input is as it was
+#[test]
+fn a_thread_that_fails_gives_back_what_it_worked_on() {
+    let (ours, theirs) = pair(Join::Tcp);
+    let members = between(Box::new(Faulty { connection: ours, left: 200_000 }), theirs, settings(1));
+    let mut buffers = [Buffer::new(400_000), Buffer::new(400_000)];
+    buffers.iter_mut().for_each(|buffer| fill(buffer, 1));
+    let regions = [region(&mut buffers, 0), region(&mut buffers, 1)];
+    let begin = |member: usize| {
+        members[member].begin(&all_reduce(100_000), regions[member], regions[member], true).unwrap()
+    };
+    let pending = [begin(0), begin(1)];
+    let fault = pending[0].wait(WAIT).unwrap().unwrap_err();
+    assert_eq!(fault.blame, Blame::Rank(0), "{fault}");
+    assert!(fault.to_string().contains("a bug of syncline"), "{fault}");
+    let fault = pending[1].wait(WAIT).unwrap().unwrap_err();
+    assert_eq!((fault.blame, fault.trouble.kind), (Blame::Rank(0), Kind::Closed), "{fault}");
+    let mut before = Buffer::new(400_000);
+    fill(&mut before, 1);
+    assert!(buffers.iter().all(|buffer| buffer.as_slice() == before.as_slice()));
+}
+
+/// A connection that fails as none should, once so many bytes have come.
+#[derive(Debug)]
+struct Faulty {
+    connection: Connection,
+    left: usize,
+}
+
+impl Transport for Faulty {
+    fn describe(&self) -> String {
+        self.connection.describe()
+    }
+
+    fn watch(&mut self, registry: &Registry, token: Token) -> std::io::Result<()> {
+        self.connection.watch(registry, token)
+    }
+
+    fn unwatch(&mut self, registry: &Registry) -> std::io::Result<()> {
+        self.connection.unwatch(registry)
+    }
+
+    fn told(&mut self, event: &Event) {
+        self.connection.told(event);
+    }
+
+    fn receive(&mut self, intake: &mut dyn Intake) -> Result<usize, Halt> {
+        let read = self.connection.receive(intake)?;
+        self.left = self.left.checked_sub(read).expect("a test");
+        Ok(read)
+    }
+
+    fn send(&mut self, slices: &[IoSlice<'_>]) -> std::io::Result<usize> {
+        self.connection.send(slices)
+    }
+
+    fn finish(&mut self) -> std::io::Result<()> {
+        self.connection.finish()
+    }
+}
+
+/// Fault: a rank leaves while what it has sent is still under way on a slow network -> all of it arrives
+#[test]
+fn whoever_leaves_waits_as_long_as_its_last_bytes_are_taken() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    // The system keeps much of what is sent, and little of what has come.
+    SockRef::from(&listener).set_recv_buffer_size(64 << 10).unwrap();
+    let ours = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    SockRef::from(&ours).set_send_buffer_size(4 << 20).unwrap();
+    let (mut theirs, _) = listener.accept().unwrap();
+    ours.set_nonblocking(true).unwrap();
+    let ours = Box::new(Stream::new(Socket::Tcp(TcpStream::from_std(ours))));
+    let member = one_of_two(0, ours, settings(1));
+    let mut buffer = Buffer::new(2 << 20);
+    let region = buffer.region();
+    let broadcast = Operation { kind: CollectiveKind::Broadcast, ..all_reduce(region.len() as u64 / 4) };
+    let pending = member.begin(&broadcast, region, region, false).unwrap();
+    let reader = std::thread::spawn(move || {
+        let (mut all, mut bytes, mut beats) = (0, vec![0; 32 << 10], 0);
+        loop {
+            // A network of 2 MB/s, on which this side shows that it lives.
+            let beat = Header { kind: Frame::Heartbeat, epoch: 0, sequence: 0, chunk: 0 }.encode(beats, &[]);
+            _ = theirs.write_all(&beat);
+            beats += 1;
+            match theirs.read(&mut bytes) {
+                Ok(0) => return all,
+                Ok(read) => all += read,
+                Err(error) => panic!("{error} after {all} bytes"),
+            }
+            std::thread::sleep(Duration::from_millis(16));
+        }
+    });
+    assert_eq!(pending.wait(WAIT), Some(Ok(())), "all is written");
+    let began = Instant::now();
+    drop(member);
+    assert!(reader.join().unwrap() > region.len());
+    assert!(began.elapsed() > Duration::from_millis(400), "it was slow: {:?}", began.elapsed());
+}
+
+#[test]
+fn whoever_leaves_does_not_wait_for_one_who_takes_nothing() {
+    for join in JOINS {
+        let patience = Patience { interval: Duration::from_millis(50), silence: Duration::from_millis(400) };
+        let (member, peer) = half(join, Settings { patience, ..settings(1) });
+        let mut buffer = Buffer::new(8 << 20);
+        let region = buffer.region();
+        let pending = member.begin(&all_reduce(2 << 20), region, region, false).unwrap();
+        std::thread::sleep(Duration::from_millis(50));
+        let began = Instant::now();
+        drop(member);
+        assert!(began.elapsed() < Duration::from_secs(2), "{join:?}: {:?}", began.elapsed());
+        assert!(pending.wait(WAIT).unwrap().is_err());
+        drop(peer);
+    }
+}
+
+/// Fault: a whole frame comes again -> that link is named
+#[test]
+fn a_frame_that_is_replayed_is_told_as_such() {
+    for join in JOINS {
+        let (member, mut peer) = half(join, settings(1));
+        let mut buffers = [Buffer::new(4000)];
+        let region = region(&mut buffers, 0);
+        let pending = member.begin(&all_reduce(1000), region, region, true).unwrap();
+        let beat = Header { kind: Frame::Heartbeat, epoch: 0, sequence: 0, chunk: 0 };
+        let frames = [beat.encode(0, &[]), beat.encode(1, &[]), beat.encode(1, &[])];
+        peer.send(&frames.each_ref().map(|frame| IoSlice::new(frame))).unwrap();
+        let fault = pending.wait(WAIT).unwrap().unwrap_err();
+        assert_eq!((fault.blame, fault.trouble.kind), (Blame::Link(0, 1), Kind::Corrupt), "{fault}");
+    }
+}
+
+/// Fault: a message begins and does not go on, while its sender lives -> that link is named, as soon as if it were silent
+#[test]
+fn a_message_that_stops_in_its_middle_is_found_while_signs_of_life_go_on() {
+    for join in JOINS {
+        let patience = Patience { interval: Duration::from_millis(50), silence: Duration::from_millis(400) };
+        let (member, mut peer) = half(join, Settings { patience, ..settings(1) });
+        let mut buffers = [Buffer::new(400_000)];
+        let region = region(&mut buffers, 0);
+        let pending = member.begin(&all_reduce(100_000), region, region, true).unwrap();
+        // What this rank announces the other would announce, too: it comes back as it went, then a message that has no end.
+        std::thread::sleep(Duration::from_millis(100));
+        let mut said = Said::default();
+        while said.0.len() < 64 {
+            assert!(peer.receive(&mut said).is_ok_and(|read| read > 0));
+        }
+        let begin = said.0.chunks_exact(16).position(|frame| frame[..2] == [0, 0xff]).unwrap() * 16;
+        let asked = &said.0[begin + 16..begin + 48];
+        let header = |kind| Header { kind, epoch: 0, sequence: 1, chunk: 0 };
+        let began = Instant::now();
+        let begin = header(Frame::Begin).encode(0, asked);
+        let message = header(Frame::Message(0)).encode(1, &[]);
+        peer.send(&[IoSlice::new(&begin), IoSlice::new(asked), IoSlice::new(&message)]).unwrap();
+        let fault = loop {
+            if let Some(outcome) = pending.wait(Duration::from_millis(50)) {
+                break outcome.unwrap_err();
+            }
+            let beat = Header { kind: Frame::Heartbeat, epoch: 0, sequence: 0, chunk: 0 }.encode(2, &[]);
+            _ = peer.send(&[IoSlice::new(&beat)]);
+        };
+        assert_eq!((fault.blame, fault.trouble.kind), (Blame::Link(0, 1), Kind::Silent), "{fault}");
+        assert!(fault.to_string().contains("in the middle of a message"), "{fault}");
+        assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+    }
+}
+
+/// Keeps what a connection has brought.
+#[derive(Default)]
+struct Said(Vec<u8>);
+
+impl Intake for Said {
+    fn fill(
+        &mut self,
+        read: &mut dyn FnMut(&mut [IoSliceMut<'_>]) -> std::io::Result<usize>,
+    ) -> Result<usize, Halt> {
+        let mut bytes = [0; 4096];
+        let read = read(&mut [IoSliceMut::new(&mut bytes)])?;
+        self.0.extend(&bytes[..read]);
+        Ok(read)
+    }
+
+    fn take(&mut self, bytes: &[u8]) -> Result<(), Halt> {
+        self.0.extend(bytes);
+        Ok(())
+    }
+}
+
+/// Fault: a connection ends in the middle of a frame -> the rank at its other end is named, at once
+#[test]
+fn a_peer_that_dies_in_the_middle_of_a_frame_is_found_at_once() {
+    for join in JOINS {
+        let (member, mut peer) = half(join, settings(1));
+        let mut buffers = [Buffer::new(400_000)];
+        let region = region(&mut buffers, 0);
+        let pending = member.begin(&all_reduce(100_000), region, region, true).unwrap();
+        peer.send(&[IoSlice::new(&[0; 7])]).unwrap();
+        std::thread::sleep(Duration::from_millis(50));
+        let died = Instant::now();
+        drop(peer);
+        let fault = pending.wait(WAIT).unwrap().unwrap_err();
+        assert_eq!((fault.blame, fault.trouble.kind), (Blame::Rank(1), Kind::Closed), "{fault}");
+        assert!(died.elapsed() < Duration::from_secs(1));
+    }
+}
+
+/// Fault: garbage comes on a connection -> that link is named
+#[test]
+fn garbage_is_told_as_such() {
+    for join in JOINS {
+        let (member, mut peer) = half(join, settings(1));
+        let mut buffers = [Buffer::new(4000)];
+        let region = region(&mut buffers, 0);
+        let pending = member.begin(&all_reduce(1000), region, region, true).unwrap();
+        peer.send(&[IoSlice::new(&[0xee; 1000])]).unwrap();
+        let fault = pending.wait(WAIT).unwrap().unwrap_err();
+        assert_eq!((fault.blame, fault.trouble.kind), (Blame::Link(0, 1), Kind::Corrupt), "{fault}");
+    }
+}
+
+/// Fault: a peer goes silent, over TCP, Unix sockets or shared memory -> it is found by its silence
+#[test]
+fn a_peer_that_stops_is_silent_over_any_transport() {
+    for join in JOINS {
+        let patience = Patience { interval: Duration::from_millis(50), silence: Duration::from_millis(400) };
+        let (member, mut peer) = half(join, Settings { patience, ..settings(1) });
+        let mut buffers = [Buffer::new(4000)];
+        let region = region(&mut buffers, 0);
+        let pending = member.begin(&all_reduce(1000), region, region, true).unwrap();
+        // One sign of life, and nothing more.
+        let beat = Header { kind: Frame::Heartbeat, epoch: 0, sequence: 0, chunk: 0 }.encode(0, &[]);
+        peer.send(&[IoSlice::new(&beat)]).unwrap();
+        let fault = pending.wait(WAIT).unwrap().unwrap_err();
+        assert_eq!(fault.trouble.kind, Kind::Silent, "{fault}");
+        drop(peer);
+    }
+}
+
+/// Fault: a rank never begins an operation -> the others are told at the deadline
+#[test]
+fn a_member_that_never_begins_is_found_by_the_deadline() {
+    let settings = Settings { deadline: Duration::from_millis(500), ..settings(1) };
+    let members = joined("ring", 2, Join::Unix, settings);
+    let mut buffers = [Buffer::new(4000)];
+    let region = region(&mut buffers, 0);
+    let began = Instant::now();
+    let fault =
+        members[0].begin(&all_reduce(1000), region, region, false).unwrap().wait(WAIT).unwrap().unwrap_err();
+    assert_eq!(fault.trouble.kind, Kind::Deadline, "{fault}");
+    assert!(began.elapsed() < Duration::from_secs(5));
+    let again = members[0].begin(&all_reduce(1000), region, region, false).unwrap().wait(WAIT).unwrap();
+    assert!(again.is_err());
+}
+
+#[test]
+fn wrong_lengths_are_refused_before_anything_begins() {
+    let members = joined("ring", 2, Join::Unix, settings(1));
+    let mut buffers = [Buffer::new(4000)];
+    let region = region(&mut buffers, 0);
+    let error = members[0].begin(&all_reduce(1001), region, region, false).unwrap_err();
+    assert_eq!(error.0[0].found.as_deref(), Some("4000 bytes"));
+    let odd = Operation { kind: CollectiveKind::ReduceScatter, ..all_reduce(999) };
+    let error = members[0].begin(&odd, region, region, false).unwrap_err();
+    assert!(error.0[0].message.contains("divide"), "{error:?}");
+}
+
+#[test]
+fn whatever_happens_a_buffer_holds_its_input_or_the_sum() {
+    for round in 0..60 {
+        let mut members = joined("ring", 3, JOINS[round as usize % 3], settings(3));
+        let mut buffers: Vec<Buffer> = (0..3).map(|_| Buffer::new(4 * 300_000)).collect();
+        let mut pending = Vec::new();
+        for (rank, (member, buffer)) in (0u32..).zip(members.iter().zip(&mut buffers)) {
+            fill(buffer, rank);
+            let region = buffer.region();
+            pending.push(member.begin(&all_reduce(300_000), region, region, true).unwrap());
+        }
+        // One goes while the others are at it: sooner or later.
+        std::thread::sleep(Duration::from_micros(300 * round));
+        drop(members.remove(2));
+        for (rank, (pending, buffer)) in (0u32..).zip(pending.into_iter().zip(&mut buffers)) {
+            let sum = is_sum(buffer_after(&pending, buffer), 3);
+            let mut input = Buffer::new(4 * 300_000);
+            fill(&mut input, rank);
+            let kept = buffer.as_mut_slice() == input.as_mut_slice();
+            match pending.outcome() {
+                Some(Ok(())) => assert!(sum, "rank {rank} in round {round}"),
+                Some(Err(_)) => assert!(kept, "rank {rank} in round {round}"),
+                None => panic!("it is over"),
+            }
+        }
+    }
+}
+
+/// A buffer once its operation is over.
+fn buffer_after<'a>(pending: &syncline_executor::pending::Pending, buffer: &'a mut Buffer) -> &'a mut Buffer {
+    assert!(pending.wait(WAIT).is_some());
+    buffer
+}
+
+#[test]
+fn memory_that_overlaps_is_refused_unless_it_lies_where_it_belongs() {
+    let mut buffers = [Buffer::new(8000)];
+    let members = joined("ring", 2, Join::Unix, settings(1));
+    let whole = region(&mut buffers, 0);
+    let error =
+        members[0].begin(&all_reduce(1000), whole.part(0..4000), whole.part(2000..6000), false).unwrap_err();
+    assert!(error.0[0].message.contains("overlap"));
+    let gather = Operation { kind: CollectiveKind::AllGather, ..all_reduce(1000) };
+    assert!(members[0].begin(&gather, whole.part(2000..4000), whole.part(0..4000), false).is_err());
+    assert!(members[0].begin(&gather, whole.part(0..2000), whole.part(0..4000), false).is_ok());
+}
+
+#[test]
+fn memory_of_an_operation_under_way_is_refused_to_others_that_would_write_it() {
+    let members = joined("ring", 2, Join::Unix, settings(1));
+    let mut buffers = [Buffer::new(8000), Buffer::new(8000)];
+    let (here, there) = (region(&mut buffers, 0), region(&mut buffers, 1));
+    let first = members[0].begin(&all_reduce(1000), here.part(0..4000), here.part(0..4000), false).unwrap();
+    let error = members[0].begin(&all_reduce(1000), here.part(2000..6000), there.part(0..4000), false);
+    let error = &error.unwrap_err().0[0];
+    assert!(
+        error.message.contains("(operation 2) is in use by all_reduce of 1000 i32 (sum) (operation 1)"),
+        "{error:?}"
+    );
+    assert!(error.help.iter().any(|help| help.contains("wait for operation 1")), "{error:?}");
+    let second =
+        members[0].begin(&all_reduce(1000), here.part(4000..8000), here.part(4000..8000), false).unwrap();
+    for half in [0..4000, 4000..8000] {
+        members[1].begin(&all_reduce(1000), there.part(half.clone()), there.part(half), false).unwrap();
+    }
+    assert!([first, second].into_iter().all(|pending| pending.wait(WAIT) == Some(Ok(()))));
+    // What both only read they may share.
+    let broadcast = Operation { kind: CollectiveKind::AllGather, ..all_reduce(1000) };
+    for part in [0..4000, 4000..8000] {
+        members[0].begin(&broadcast, there.part(0..2000), here.part(part), false).unwrap();
+    }
+    // And what is over disturbs nobody.
+    drop(members);
+}
+
+#[test]
+fn no_more_operations_begin_than_frames_can_tell_apart() {
+    let members = joined("ring", 2, Join::Unix, settings(1));
+    let mut buffers = [Buffer::new(4 << 14), Buffer::new(4 << 14)];
+    let (here, there) = (region(&mut buffers, 0), region(&mut buffers, 1));
+    let part = |number: usize| 4 * number..4 * number + 4;
+    let mut all = Vec::new();
+    for number in 0..1 << 14 {
+        let own = here.part(part(number));
+        all.push(members[0].begin(&all_reduce(1), own, own, false).unwrap());
+    }
+    let mut more = Buffer::new(4);
+    let error = members[0].begin(&all_reduce(1), more.region(), more.region(), false).unwrap_err();
+    assert!(error.0[0].message.starts_with("operation 1 is still under way"), "{error:?}");
+    assert!(error.0[0].help.iter().any(|help| help.contains("wait for operation 1")), "{error:?}");
+    for number in 0..1 << 14 {
+        let own = there.part(part(number));
+        all.push(members[1].begin(&all_reduce(1), own, own, false).unwrap());
+    }
+    assert!(all.iter().all(|pending| pending.wait(WAIT) == Some(Ok(()))));
+    drop(members);
+}
+
+#[test]
+fn whoever_hears_nobody_says_that_it_is_cut_off() {
+    let patience = Patience { interval: Duration::from_millis(100), silence: Duration::from_millis(500) };
+    let (ours, theirs): (Vec<_>, Vec<_>) = (0..2).map(|_| pair(Join::Tcp)).unzip();
+    let rule = Rule {
+        kind: CollectiveKind::AllReduce,
+        up_to: None,
+        algorithm: by_name("ring").unwrap(),
+        message: 16 << 10,
+    };
+    let book = Book::new(2, 3, vec![0, 1, 2], vec![rule]).unwrap();
+    let connections = vec![ours.into_iter().map(Some).chain([None]).collect()];
+    let settings = Settings { patience, ..settings(1) };
+    let member = Communicator::new(Arc::new(book), settings, 0, connections).unwrap();
+    let mut buffers = [Buffer::new(4000)];
+    let region = region(&mut buffers, 0);
+    let pending = member.begin(&all_reduce(1000), region, region, true).unwrap();
+    let beat = Header { kind: Frame::Heartbeat, epoch: 0, sequence: 0, chunk: 0 }.encode(0, &[]);
+    let mut peers = theirs;
+    for peer in &mut peers {
+        peer.send(&[IoSlice::new(&beat)]).unwrap();
+    }
+    let fault = pending.wait(WAIT).unwrap().unwrap_err();
+    assert_eq!(fault.blame, Blame::Rank(2), "{fault}");
+    assert!(
+        fault
+            .to_string()
+            .starts_with("rank 2 hears nobody: it is cut off from all others, or they are all gone"),
+        "{fault}"
+    );
+}
+
+#[test]
+fn a_peer_that_left_before_its_connection_broke_has_left() {
+    for join in JOINS {
+        let (member, mut peer) = half(join, settings(1));
+        let mut buffers = [Buffer::new(40_000_000)];
+        let region = region(&mut buffers, 0);
+        let leave = Header { kind: Frame::Leave, epoch: 0, sequence: 0, chunk: 0 }.encode(0, &[]);
+        peer.send(&[IoSlice::new(&leave)]).unwrap();
+        // With bytes unread: a reset, where the transport knows such a thing.
+        let pending = member.begin(&all_reduce(10_000_000), region, region, true).unwrap();
+        std::thread::sleep(Duration::from_millis(100));
+        drop(peer);
+        let fault = pending.wait(WAIT).unwrap().unwrap_err();
+        assert_eq!((fault.blame, fault.trouble.kind), (Blame::Rank(1), Kind::Left), "{fault}");
+    }
+}

@@ -1,0 +1,38 @@
+//! A parameter hub: a server that sums what workers push and returns the sum, or the parameters that an optimizer makes of it
+//! (Parameter Hub, luo2020, chapter 3).
+//!
+//! Without sockets, clocks and threads:
+//!
+//! - [`keys`]: a job's vectors, cut into chunks; [`assignment`]: which core of which hub has which chunk;
+//! - [`terms`]: what a job asks of a hub; [`optimizer`]: what is done with a gradient;
+//! - `frame`: the frames of chunks; `slot`: one chunk on a hub; [`shard`]: the chunks of one core, with a connection to each
+//!   worker;
+//! - `bridge`: the exchange among hubs of racks; [`client`]: a worker's side;
+//! - [`message`]: control messages; [`register`]: jobs and their workers, and what becomes of a job that loses one;
+//!   [`events`]: what happened, for logs;
+//! - [`benefit`]: whether two levels of hubs pay.
+//!
+//! On sockets and threads: [`serve`], a hub; `admission_thread`, which admits workers and has the register; `core_thread`, one
+//! core; `rack_connection`, connections to hubs of other racks; [`status`], a hub's state; [`join`], how a worker joins its hubs;
+//! and `worker_thread`, the worker's thread.
+
+mod admission_thread;
+pub mod assignment;
+pub mod benefit;
+mod bridge;
+pub mod client;
+mod core_thread;
+pub mod events;
+mod frame;
+pub mod join;
+pub mod keys;
+pub mod message;
+pub mod optimizer;
+mod rack_connection;
+pub mod register;
+pub mod serve;
+pub mod shard;
+mod slot;
+pub mod status;
+pub mod terms;
+mod worker_thread;

@@ -1,0 +1,387 @@
+//! What a job asks of its hubs: the same of all its workers, who say it when they join.
+
+use super::keys::{CHUNK, Catalogue, Key};
+use super::optimizer::{Chosen, Optimizer, Optimizers};
+use super::slot::Slot;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use syncline_protocol::memory::Pool;
+use syncline_protocol::operation::Association;
+use syncline_reduction::{Element, Reduction, offered};
+
+/// Most chunks times workers: a hub keeps 16 bytes for each.
+pub const MOST_PLACES: u64 = 1 << 27;
+
+/// Most workers of a job.
+pub const MOST_WORKERS: u32 = 1 << 12;
+
+/// When a hub goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pace {
+    /// Once all workers have pushed.
+    Synchronous,
+    /// With each push, whoever it is from.
+    Asynchronous,
+}
+
+/// What happens to a job of which a worker is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Policy {
+    /// All its workers are told who is at fault, and the job ends.
+    Fail,
+    /// It goes on without the worker; one that is started again may join at a step boundary.
+    Shrink,
+    /// It waits until the worker is started again.
+    Wait,
+}
+
+/// Which connection a chunk takes (luo2020, section 6.1.5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mapping {
+    /// A chunk comes from all workers through the same interface, to the same core.
+    KeyByInterface,
+    /// A worker's chunks all come through the same interface.
+    WorkerByInterface,
+}
+
+/// How hubs of racks exchange what they have summed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Between {
+    /// Each has a part of the chunks, and sums those for all.
+    Sharded,
+    /// They form a ring, in the order of racks.
+    Ring,
+}
+
+/// Racks of workers, with hubs in each that exchange what they have summed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Racks {
+    /// The rack of each worker.
+    pub of: Vec<u32>,
+    /// The hubs of each rack, as many in each, with as many cores and interfaces.
+    pub hubs: Vec<Vec<SocketAddr>>,
+    /// How they exchange.
+    pub between: Between,
+}
+
+/// Most racks of a job.
+pub const MOST_RACKS: usize = 1 << 8;
+
+impl Racks {
+    fn check(&self, workers: u32) -> Result<(), String> {
+        let racks = self.hubs.len();
+        if !(1..=MOST_RACKS).contains(&racks) {
+            return Err(format!("{racks} racks: 1 to {MOST_RACKS} are allowed"));
+        }
+        if self.of.len() != workers as usize {
+            return Err(format!("the racks of {} ranks are told, and there are {workers}", self.of.len()));
+        }
+        if let Some(rack) = self.of.iter().find(|&&rack| rack as usize >= racks) {
+            return Err(format!("there is no rack {rack} of {racks}"));
+        }
+        if let Some(empty) = (0..racks as u32).find(|rack| !self.of.contains(rack)) {
+            return Err(format!("rack {empty} has no ranks"));
+        }
+        let hubs = self.hubs[0].len();
+        if hubs == 0 || self.hubs.iter().any(|each| each.len() != hubs) {
+            let all: Vec<usize> = self.hubs.iter().map(Vec::len).collect();
+            return Err(format!("racks have {all:?} hubs: at least one, and as many in each"));
+        }
+        Ok(())
+    }
+}
+
+/// A key, as it is said.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Vector {
+    /// What the job calls it.
+    pub name: String,
+    /// The name of its elements' type.
+    pub element: String,
+    /// How many there are.
+    pub elements: u64,
+    /// What the hub does with its gradient; without, what it does with all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub optimizer: Option<Chosen>,
+}
+
+/// What a job asks of its hubs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Terms {
+    /// How many workers there are.
+    pub workers: u32,
+    /// Its vectors. Workers number them by this order.
+    pub keys: Vec<Vector>,
+    /// Bytes of a chunk.
+    #[serde(default = "chunk")]
+    pub chunk: u32,
+    /// How what workers push is combined, by name: a reduction, or `mean`.
+    #[serde(default = "mean")]
+    pub reduction: String,
+    /// Whether it is combined in the order of workers, whatever arrives first: bit for bit the same in every run.
+    #[serde(default)]
+    pub in_order: bool,
+    /// When the hub goes on.
+    #[serde(default = "synchronous")]
+    pub pace: Pace,
+    /// What it does with a gradient of which its vector says nothing else; without, it gives back the sum.
+    #[serde(default)]
+    pub optimizer: Option<Chosen>,
+    /// What happens when a worker is lost.
+    #[serde(default = "fail")]
+    pub policy: Policy,
+    /// Which connection a chunk takes.
+    #[serde(default = "by_key")]
+    pub mapping: Mapping,
+    /// Vectors that every worker pushes once a step, by name: a worker that is started again joins between two steps of all
+    /// of them. Without, vectors have nothing to do with each other.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub together: Vec<String>,
+    /// Where hubs are in several racks.
+    #[serde(default)]
+    pub racks: Option<Racks>,
+}
+
+const fn chunk() -> u32 {
+    CHUNK
+}
+
+fn mean() -> String {
+    "mean".to_owned()
+}
+
+const fn synchronous() -> Pace {
+    Pace::Synchronous
+}
+
+const fn fail() -> Policy {
+    Policy::Fail
+}
+
+const fn by_key() -> Mapping {
+    Mapping::KeyByInterface
+}
+
+/// Terms that make sense, and what follows from them.
+#[derive(Clone, Debug)]
+pub struct Contract {
+    /// As they were said.
+    pub terms: Terms,
+    /// The job's vectors and their chunks.
+    pub catalogue: Catalogue,
+    /// How contributions are combined.
+    pub reduction: Reduction,
+    /// Whether the sum is divided by the number of contributions.
+    pub mean: bool,
+    /// In which association.
+    pub association: Association,
+    /// What becomes of each vector's gradient.
+    pub optimizers: Vec<Option<Arc<dyn Optimizer>>>,
+    /// Vectors that are pushed together, but for those without elements: hubs know nothing of their steps.
+    pub together: Vec<u32>,
+}
+
+impl Terms {
+    /// Checks the terms, and finds what follows from them.
+    ///
+    /// # Errors
+    /// A sentence that says what is invalid.
+    pub fn contract(self, optimizers: &Optimizers) -> Result<Contract, String> {
+        if !(1..=MOST_WORKERS).contains(&self.workers) {
+            return Err(format!("{} workers: 1 to {MOST_WORKERS} are allowed", self.workers));
+        }
+        let mean = self.reduction == "mean";
+        let reduction = if mean { "sum" } else { &self.reduction };
+        let reduction: Reduction = reduction.parse().map_err(|_| {
+            let names: Vec<&str> = Reduction::ALL.iter().map(|reduction| reduction.name()).collect();
+            format!("there is no reduction `{}`: choose mean, {}", self.reduction, names.join(", "))
+        })?;
+        let keys = self.keys.iter().map(|key| {
+            let Vector { name, element, elements, optimizer } = key.clone();
+            let element: Element = element.parse().map_err(|error| format!("`{name}`: {error}"))?;
+            offered(element, reduction).map_err(|refusal| format!("`{name}`: {refusal}"))?;
+            let float = matches!(element, Element::F32 | Element::F64 | Element::F16 | Element::Bf16);
+            if mean && !float {
+                return Err(format!("`{name}` has no mean: its elements are {element}; ask for a sum"));
+            }
+            if optimizer.or_else(|| self.optimizer.clone()).is_some()
+                && !matches!(element, Element::F32 | Element::F64)
+            {
+                return Err(format!("`{name}` has elements of {element}: optimizers are for f32 and f64"));
+            }
+            Ok(Key { name, element, elements })
+        });
+        let catalogue = Catalogue::new(keys.collect::<Result<_, String>>()?, self.chunk)?;
+        let places = u64::from(catalogue.chunks()) * u64::from(self.workers);
+        if places > MOST_PLACES {
+            let (chunks, workers) = (catalogue.chunks(), self.workers);
+            return Err(format!(
+                "{chunks} chunks of {workers} ranks are more than a hub keeps count of: take larger chunks"
+            ));
+        }
+        // Vectors of one optimizer share it.
+        let mut made: BTreeMap<String, Arc<dyn Optimizer>> = BTreeMap::new();
+        let chosen = self.keys.iter().map(|key| {
+            let Some(chosen) = key.optimizer.as_ref().or(self.optimizer.as_ref()) else { return Ok(None) };
+            Ok(Some(match made.entry(format!("{chosen:?}")) {
+                Entry::Occupied(known) => Arc::clone(known.get()),
+                Entry::Vacant(place) => Arc::clone(place.insert(optimizers.make(chosen)?)),
+            }))
+        });
+        let chosen: Vec<_> = chosen.collect::<Result<_, String>>()?;
+        if let Some(chosen) = &self.optimizer {
+            optimizers.make(chosen)?;
+        }
+        if (self.optimizer.is_some() || chosen.iter().any(Option::is_some)) && reduction != Reduction::Sum {
+            return Err(format!("an optimizer takes a sum or a mean, and no {}", self.reduction));
+        }
+        if self.pace == Pace::Asynchronous && self.policy == Policy::Wait {
+            return Err("without synchrony nobody waits: the policy is fail or shrink".to_owned());
+        }
+        if let Some(racks) = &self.racks {
+            racks.check(self.workers)?;
+            if self.policy != Policy::Fail || self.pace != Pace::Synchronous {
+                return Err(
+                    "with hubs in several racks, a job is synchronous and its policy is fail".to_owned()
+                );
+            }
+        }
+        let mut together = Vec::new();
+        let mut named: BTreeMap<&str, (u32, u64)> =
+            (0u32..).zip(catalogue.keys()).map(|(key, of)| (of.name.as_str(), (key, of.elements))).collect();
+        for name in &self.together {
+            let (key, elements) = named.remove(name.as_str()).ok_or_else(|| {
+                format!("there is no vector `{name}` to be pushed together, or it is named twice")
+            })?;
+            if elements > 0 {
+                together.push(key);
+            }
+        }
+        let association = if self.in_order { Association::Seats } else { Association::Arrival };
+        Ok(Contract { terms: self, catalogue, reduction, mean, association, optimizers: chosen, together })
+    }
+
+    /// What is different in the terms of another worker, if something is.
+    pub fn differs(&self, other: &Self) -> Option<String> {
+        fn pair<T: PartialEq + fmt::Debug>(name: &str, ours: &T, theirs: &T) -> Option<String> {
+            (ours != theirs).then(|| format!("`{name}` is {theirs:?} there and {ours:?} here"))
+        }
+        if self.keys.len() != other.keys.len() {
+            return Some(format!("{} keys there and {} here", other.keys.len(), self.keys.len()));
+        }
+        let keys = self.keys.iter().zip(&other.keys).find(|(ours, theirs)| ours != theirs);
+        let key = keys.map(|(ours, theirs)| {
+            let same = |one: &Vector, other: &Vector| {
+                Vector { optimizer: None, ..one.clone() } == Vector { optimizer: None, ..other.clone() }
+            };
+            if same(ours, theirs) {
+                let (name, ours, theirs) = (&ours.name, &ours.optimizer, &theirs.optimizer);
+                return format!("the optimizer of `{name}` is {theirs:?} there and {ours:?} here");
+            }
+            let word = |key: &Vector| format!("`{}` of {} {}", key.name, key.elements, key.element);
+            format!("{} there and {} here", word(theirs), word(ours))
+        });
+        key.or_else(|| pair("workers", &self.workers, &other.workers))
+            .or_else(|| pair("chunk", &self.chunk, &other.chunk))
+            .or_else(|| pair("reduction", &self.reduction, &other.reduction))
+            .or_else(|| pair("in_order", &self.in_order, &other.in_order))
+            .or_else(|| pair("pace", &self.pace, &other.pace))
+            .or_else(|| pair("optimizer", &self.optimizer, &other.optimizer))
+            .or_else(|| pair("policy", &self.policy, &other.policy))
+            .or_else(|| pair("mapping", &self.mapping, &other.mapping))
+            .or_else(|| pair("together", &self.together, &other.together))
+            .or_else(|| pair("racks", &self.racks, &other.racks))
+    }
+}
+
+impl Contract {
+    /// Elements of a chunk.
+    pub fn element(&self, chunk: u32) -> Element {
+        self.catalogue.keys()[self.catalogue.piece(chunk).key as usize].element
+    }
+
+    /// What becomes of a chunk's gradient.
+    pub fn optimizer(&self, chunk: u32) -> Option<&Arc<dyn Optimizer>> {
+        self.optimizers[self.catalogue.piece(chunk).key as usize].as_ref()
+    }
+
+    /// Bytes that a hub needs for chunks of the job: a value of each, what is pushed for the open step and the next, what
+    /// optimizers remember, and what is known of each worker. In order, what is pushed is kept until all of it is there; where
+    /// lost workers are waited for, so is the value before; and the sums of other racks come beside this one's. Workers that
+    /// are further ahead, or read slowly, take more: as much as the hub lets them.
+    pub fn needs<'a>(&self, chunks: impl IntoIterator<Item = &'a u32>) -> u64 {
+        let kept = 1 + u64::from(self.terms.policy == Policy::Wait);
+        let workers = u64::from(self.terms.workers);
+        let in_order = self.association == Association::Seats;
+        let pushed = 2 * if in_order { workers } else { 1 } + 2 * u64::from(self.terms.racks.is_some());
+        let of = |&chunk: &u32| {
+            let bytes = self.catalogue.bytes(chunk);
+            let remembered = self.optimizer(chunk).map_or(0, |optimizer| optimizer.vectors()) as u64;
+            Pool::capacity(bytes as usize) as u64 * (kept + pushed)
+                + bytes * remembered
+                + Slot::bytes_for(workers)
+        };
+        chunks.into_iter().map(of).fold(0, u64::saturating_add)
+    }
+
+    /// The name of a chunk's vector.
+    pub fn name(&self, chunk: u32) -> &str {
+        &self.catalogue.keys()[self.catalogue.piece(chunk).key as usize].name
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn terms(rest: &str) -> Result<Contract, String> {
+        let text = format!(
+            "{{\"workers\": 2, \"keys\": [{{\"name\": \"w\", \"element\": \"f32\", \"elements\": 9}}]{rest}}}"
+        );
+        let terms: Terms = serde_json::from_str(&text).map_err(|error| error.to_string())?;
+        terms.contract(&Optimizers::default())
+    }
+
+    #[test]
+    fn what_is_not_said_is_the_usual() {
+        let contract = terms("").unwrap();
+        assert!(contract.mean && contract.optimizer(0).is_none() && contract.catalogue.chunks() == 1);
+        assert_eq!((contract.terms.policy, contract.terms.pace), (Policy::Fail, Pace::Synchronous));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_told() {
+        let refused = |rest| terms(rest).unwrap_err();
+        assert!(refused(", \"workers\": 3").contains("duplicate field"));
+        assert!(refused(", \"reduction\": \"avg\"").contains("choose mean, sum, product"));
+        assert!(refused(", \"reduction\": \"bit_or\"").contains("`w`"));
+        assert!(
+            refused(", \"optimizer\": {\"name\": \"sgd\"}, \"reduction\": \"max\"").contains("and no max")
+        );
+        assert!(refused(", \"pace\": \"asynchronous\", \"policy\": \"wait\"").contains("nobody waits"));
+        assert!(refused(", \"together\": [\"w\", \"v\"]").contains("there is no vector `v`"));
+        assert!(refused(", \"chunks\": 3").contains("unknown field `chunks`"));
+    }
+
+    #[test]
+    fn what_differs_is_named_with_both() {
+        let ours = terms("").unwrap().terms;
+        assert_eq!(ours.differs(&ours.clone()), None);
+        let theirs = terms(", \"in_order\": true").unwrap().terms;
+        assert_eq!(ours.differs(&theirs).unwrap(), "`in_order` is true there and false here");
+        let mut theirs = ours.clone();
+        theirs.keys[0].elements = 8;
+        assert_eq!(ours.differs(&theirs).unwrap(), "`w` of 8 f32 there and `w` of 9 f32 here");
+    }
+}

@@ -1,0 +1,803 @@
+//! Hubs without sockets: workers and cores of hubs, whatever the order of arrival.
+
+use crate::lending::Lent;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::io::IoSlice;
+use std::sync::Arc;
+use std::time::Duration;
+use syncline_hub::assignment::Cores;
+use syncline_hub::client::{Client, Order, Routes};
+use syncline_hub::optimizer::Optimizers;
+use syncline_hub::shard::{Bounds, Joined, Queue, Shard, Which, Who};
+use syncline_hub::terms::{Contract, Terms};
+use syncline_protocol::fault::Broken;
+use syncline_protocol::heartbeat::{Patience, Pulse};
+use syncline_protocol::machine::Machine;
+use syncline_protocol::memory::{Buffer, Region};
+use syncline_protocol::operation::Request;
+use syncline_protocol::virtual_network::Memory;
+
+const EPOCH: u16 = 5;
+const JOB: u32 = 3;
+
+/// A worker that came back, which is asked about for the first time.
+const fn which(incarnation: u64) -> Which {
+    Which { incarnation, question: 1 }
+}
+
+/// A worker's thread or a hub's core.
+enum Party {
+    Client(Client),
+    Shard(Shard),
+}
+
+impl Party {
+    fn machine(&mut self) -> &mut dyn Machine {
+        match self {
+            Self::Client(client) => client,
+            Self::Shard(shard) => shard,
+        }
+    }
+}
+
+impl Machine for Party {
+    fn waiting(&self, peer: u32) -> usize {
+        match self {
+            Self::Client(client) => client.waiting(peer),
+            Self::Shard(shard) => shard.waiting(peer),
+        }
+    }
+
+    fn gather<'a>(&'a mut self, peer: u32, slices: &mut Vec<IoSlice<'a>>, most: usize) {
+        match self {
+            Self::Client(client) => client.gather(peer, slices, most),
+            Self::Shard(shard) => shard.gather(peer, slices, most),
+        }
+    }
+
+    fn sent(&mut self, peer: u32, bytes: usize) {
+        self.machine().sent(peer, bytes);
+    }
+
+    fn reads(&self, peer: u32) -> bool {
+        match self {
+            Self::Client(client) => client.reads(peer),
+            Self::Shard(shard) => shard.reads(peer),
+        }
+    }
+
+    fn direct(&mut self, peer: u32) -> Option<&mut [u8]> {
+        self.machine().direct(peer)
+    }
+
+    fn read_directly(&mut self, peer: u32, bytes: usize) -> Result<(), Broken> {
+        self.machine().read_directly(peer, bytes)
+    }
+
+    fn received(&mut self, peer: u32, bytes: &[u8]) -> Result<(), Broken> {
+        self.machine().received(peer, bytes)
+    }
+
+    fn believe(&mut self, peer: u32) {
+        self.machine().believe(peer);
+    }
+
+    fn beat(&mut self, peer: u32) {
+        self.machine().beat(peer);
+    }
+
+    fn leave(&mut self, peer: u32) {
+        self.machine().leave(peer);
+    }
+
+    fn has_left(&self, peer: u32) -> bool {
+        match self {
+            Self::Client(client) => client.has_left(peer),
+            Self::Shard(shard) => shard.has_left(peer),
+        }
+    }
+}
+
+/// A job on hubs, or on hubs of each of several racks.
+struct World {
+    racks: Option<(u32, Vec<u32>)>,
+    contract: Arc<Contract>,
+    routes: Arc<Routes>,
+    epochs: Vec<u16>,
+    network: Memory<Party>,
+    /// Orders that a worker has begun.
+    begun: Vec<u64>,
+    /// Orders that a worker is through with, and the least number of contributors.
+    through: Vec<BTreeMap<u64, u16>>,
+}
+
+impl World {
+    fn new(terms: Terms, hubs: &[Cores], seed: u64) -> Self {
+        let contract = Arc::new(terms.contract(&Optimizers::default()).unwrap());
+        let routes = Arc::new(Routes::new(&contract, hubs));
+        let workers = contract.terms.workers;
+        let epochs = vec![EPOCH; hubs.len()];
+        let client = || Client::new(Arc::clone(&contract), Arc::clone(&routes), epochs.clone());
+        let mut parties: Vec<Party> = (0..workers).map(|_| Party::Client(client())).collect();
+        let racks = contract.terms.racks.as_ref().map(|racks| (racks.hubs.len() as u32, racks.of.clone()));
+        let cores = routes.cores();
+        let count = racks.as_ref().map_or(1, |racks| racks.0);
+        for (rack, core) in (0..count).flat_map(|rack| (0..cores).map(move |core| (rack, core))) {
+            let mut shard = Shard::default();
+            shard.open(JOB, Arc::clone(&contract), EPOCH);
+            let way = routes.way(core);
+            let share = routes.shares(way.hub).swap_remove(way.core as usize);
+            shard.lay(JOB, share, racks.as_ref().map(|_| rack), Bounds { ahead: 1 << 20, most: 1 << 20 });
+            parties.push(Party::Shard(shard));
+        }
+        let all = workers as usize;
+        let mut world = Self {
+            racks,
+            contract,
+            routes,
+            epochs,
+            network: Memory::new(parties, &[], seed, 1 << (4 + seed % 8)),
+            begun: vec![0; all],
+            through: vec![BTreeMap::new(); all],
+        };
+        (0..workers).for_each(|worker| world.connect(worker, worker));
+        for (a, b) in (0..count).flat_map(|b| (0..b).map(move |a| (a, b))) {
+            for core in 0..cores {
+                // Numbers of workers are below 100.
+                let (one, other) = (world.place(a, core), world.place(b, core));
+                for (place, rack) in [(one, b), (other, a)] {
+                    let Party::Shard(shard) = world.network.machine(place) else { panic!("no shard") };
+                    assert!(shard.attach(100 + rack, JOB, Who::Rack(rack)));
+                }
+                world.network.join([(one, 100 + b), (other, 100 + a)]);
+            }
+        }
+        world
+    }
+
+    fn cores(&self) -> impl Iterator<Item = u32> + use<> {
+        0..self.routes.cores()
+    }
+
+    /// Where a core of a rack is.
+    fn place(&self, rack: u32, core: u32) -> usize {
+        self.begun.len() + (rack * self.routes.cores() + core) as usize
+    }
+
+    fn rack(&self, worker: u32) -> u32 {
+        self.racks.as_ref().map_or(0, |racks| racks.1[worker as usize])
+    }
+
+    fn shard(&mut self, core: u32) -> &mut Shard {
+        let place = self.place(0, core);
+        match self.network.machine(place) {
+            Party::Shard(shard) => shard,
+            Party::Client(_) => panic!("no shard"),
+        }
+    }
+
+    /// Who waits for whom at the first core.
+    fn queue(&mut self, key: u32, step: u64) -> Queue {
+        let shard = self.shard(0);
+        shard.question(JOB, 0, key, step);
+        while shard.sweep() {}
+        shard.answers().remove(0).2
+    }
+
+    fn client(&mut self, worker: u32) -> &mut Client {
+        match self.network.machine(worker as usize) {
+            Party::Client(client) => client,
+            Party::Shard(_) => panic!("no client"),
+        }
+    }
+
+    /// Connects a worker with all cores, under a number of its own.
+    fn connect(&mut self, worker: u32, connection: u32) {
+        for core in self.cores() {
+            let place = self.place(self.rack(worker), core);
+            let Party::Shard(shard) = self.network.machine(place) else { panic!("no shard") };
+            assert!(shard.attach(connection, JOB, Who::Worker(worker)));
+            self.network.join([(worker as usize, core), (place, connection)]);
+        }
+    }
+
+    /// A worker is gone, with all that is on its way.
+    fn kill(&mut self, worker: u32) {
+        for (place, connection) in self.network.cut(worker as usize) {
+            let Party::Shard(shard) = self.network.machine(place) else { panic!("cables lead to shards") };
+            assert_eq!(shard.detach(connection), Some((JOB, Who::Worker(worker))));
+            shard.lose(JOB, worker);
+        }
+        let fresh = Client::new(Arc::clone(&self.contract), Arc::clone(&self.routes), self.epochs.clone());
+        *self.client(worker) = fresh;
+    }
+
+    fn order(&mut self, worker: u32, key: u32, request: Request, vector: &mut Buffer, keep: bool) -> u64 {
+        self.begun[worker as usize] += 1;
+        let sequence = self.begun[worker as usize];
+        let region = vector.region();
+        let input = if request.sends() { region } else { Region::EMPTY };
+        let output = if request.receives() { region } else { Region::EMPTY };
+        self.client(worker).start(Order { sequence, key, request, input, output, keep });
+        sequence
+    }
+
+    /// Moves some bytes, and notes what is through.
+    fn run(&mut self, steps: u64) -> Result<(), (usize, u32, Broken)> {
+        for _ in 0..steps {
+            if !self.network.step()? {
+                break;
+            }
+        }
+        for worker in 0..self.begun.len() as u32 {
+            while let Some((sequence, contributors)) = self.client(worker).finished() {
+                self.through[worker as usize].insert(sequence, contributors);
+            }
+        }
+        Ok(())
+    }
+
+    fn done(&self, worker: u32, sequence: u64) -> bool {
+        self.through[worker as usize].contains_key(&sequence)
+    }
+
+    fn contributors(&self, worker: u32, sequence: u64) -> u16 {
+        self.through[worker as usize][&sequence]
+    }
+}
+
+fn terms(workers: u32, elements: &[u64], rest: &str) -> Terms {
+    let keys: Vec<String> = (0..)
+        .zip(elements)
+        .map(|(i, elements): (u32, _)| {
+            format!("{{\"name\": \"k{i}\", \"element\": \"f32\", \"elements\": {elements}}}")
+        })
+        .collect();
+    let text = format!("{{\"workers\": {workers}, \"chunk\": 64, \"keys\": [{}]{rest}}}", keys.join(", "));
+    serde_json::from_str(&text).unwrap()
+}
+
+fn floats(vector: &Buffer) -> Vec<f32> {
+    vector.as_slice().chunks_exact(4).map(|bytes| f32::from_ne_bytes(bytes.try_into().unwrap())).collect()
+}
+
+fn buffer(values: &[f32]) -> Buffer {
+    let mut buffer = Buffer::new(4 * values.len());
+    let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_ne_bytes()).collect();
+    buffer.as_mut_slice().copy_from_slice(&bytes);
+    buffer
+}
+
+/// What a worker pushes: not whole numbers, so that the order of additions matters.
+fn gradient(worker: u32, key: u32, step: u64, elements: u64) -> Vec<f32> {
+    (0..elements)
+        .map(|i| {
+            let mixed = (i + 1) * 2_654_435_761 + u64::from(worker) * 97 + u64::from(key) * 31 + step * 7;
+            (mixed % 2003) as f32 / 13.0 - 70.0
+        })
+        .collect()
+}
+
+/// The sum of some workers' vectors in their order.
+fn sum(workers: impl IntoIterator<Item = u32>, key: u32, step: u64, elements: u64) -> Vec<f32> {
+    let mut all = workers.into_iter().map(|worker| gradient(worker, key, step, elements));
+    let first = all.next().unwrap();
+    all.fold(first, |sum, next| sum.iter().zip(next).map(|(a, b)| a + b).collect())
+}
+
+fn hubs() -> impl Strategy<Value = Vec<Cores>> {
+    let hub = (1u32..3, 1u32..3).prop_map(|(a, b)| Cores { cores: a * b, interfaces: b });
+    prop::collection::vec(hub, 1..3)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn everybody_gets_the_same_sum(
+        workers in 1u32..6,
+        elements in prop::collection::vec(0u64..150, 1..4),
+        hubs in hubs(),
+        in_order in any::<bool>(),
+        mean in any::<bool>(),
+        keep in any::<bool>(),
+        seed in any::<u64>(),
+    ) {
+        let reduction = if mean { "mean" } else { "sum" };
+        let rest = format!(", \"reduction\": \"{reduction}\", \"in_order\": {in_order}");
+        let mut world = World::new(terms(workers, &elements, &rest), &hubs, seed);
+        let keys = elements.len() as u32;
+        const STEPS: u64 = 3;
+        let mut vectors: BTreeMap<(u32, u64, u32), Buffer> = BTreeMap::new();
+        let mut turn = seed;
+        // Workers go on by themselves; each has all its keys of a step under way at once.
+        let mut steps = vec![0u64; workers as usize];
+        while steps.iter().any(|&step| step <= STEPS) {
+            turn = turn.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let worker = (turn >> 33) as u32 % workers;
+            let step = &mut steps[worker as usize];
+            let begun = world.begun[worker as usize];
+            if *step <= STEPS && (1..=begun).all(|sequence| world.done(worker, sequence)) {
+                *step += 1;
+                if *step <= STEPS {
+                    for key in 0..keys {
+                        let values = gradient(worker, key, *step, elements[key as usize]);
+                        let vector = vectors.entry((worker, *step, key)).or_insert_with(|| buffer(&values));
+                        world.order(worker, key, Request::PushPull, vector, keep);
+                    }
+                }
+            }
+            let run = world.run(turn >> 55);
+            prop_assert!(run.is_ok(), "{:?}", run);
+        }
+        for ((worker, step, key), vector) in &vectors {
+            let mut expected = sum(0..workers, *key, *step, elements[*key as usize]);
+            if mean {
+                expected.iter_mut().for_each(|value| *value /= workers as f32);
+            }
+            let found = floats(vector);
+            let near = |(a, b): (&f32, &f32)| if in_order { a == b } else { (a - b).abs() <= 1e-4 };
+            prop_assert!(found.iter().zip(&expected).all(near), "{} {} {}: {:?} {:?}", worker, step, key, found, expected);
+            // Bit for bit the same at all workers, in whatever order it was summed.
+            prop_assert_eq!(found, floats(&vectors[&(0, *step, *key)]));
+        }
+    }
+
+    #[test]
+    fn racks_sum_first_and_then_exchange(
+        of in prop::collection::vec(0u32..4, 1..8),
+        elements in 1u64..300,
+        cores in 1u32..4,
+        ring in any::<bool>(),
+        mean in any::<bool>(),
+        seed in any::<u64>(),
+    ) {
+        // Every rack has a rank.
+        let mut known: Vec<u32> = of.clone();
+        known.sort_unstable();
+        known.dedup();
+        let of: Vec<u32> = of.iter().map(|rack| known.binary_search(rack).unwrap() as u32).collect();
+        let (workers, racks) = (of.len() as u32, known.len());
+        let between = if ring { "ring" } else { "sharded" };
+        let hubs = vec![["127.0.0.1:1"]; racks];
+        let reduction = if mean { "mean" } else { "sum" };
+        let rest = format!(
+            ", \"reduction\": \"{reduction}\", \"racks\": {{\"of\": {of:?}, \"hubs\": {hubs:?}, \"between\": \"{between}\"}}"
+        );
+        let one = [Cores { cores, interfaces: 1 }];
+        let mut world = World::new(terms(workers, &[elements], &rest), &one, seed);
+        for step in 1..=3 {
+            let mut vectors: Vec<Buffer> =
+                (0..workers).map(|worker| buffer(&gradient(worker, 0, step, elements))).collect();
+            for worker in 0..workers {
+                world.order(worker, 0, Request::PushPull, &mut vectors[worker as usize], false);
+                let run = world.run(seed % 50);
+                prop_assert!(run.is_ok(), "{:?}", run);
+            }
+            let run = world.run(u64::MAX);
+            prop_assert!(run.is_ok(), "{:?}", run);
+            let share = if mean { workers as f32 } else { 1.0 };
+            for (worker, vector) in (0u32..).zip(&vectors) {
+                prop_assert!(world.done(worker, step));
+                prop_assert_eq!(u32::from(world.contributors(worker, step)), workers);
+                for (found, sum) in floats(vector).iter().zip(sum(0..workers, 0, step, elements)) {
+                    prop_assert!((found - sum / share).abs() <= 1e-3, "{} {}", found, sum / share);
+                }
+                // Bit for bit the same in all racks.
+                prop_assert_eq!(floats(vector), floats(&vectors[0]));
+            }
+        }
+    }
+
+    #[test]
+    fn parameters_are_made_better_at_the_hub(
+        workers in 1u32..5,
+        elements in 1u64..100,
+        hubs in hubs(),
+        fused in any::<bool>(),
+        seed in any::<u64>(),
+    ) {
+        let rest = ", \"in_order\": true, \"optimizer\": {\"name\": \"sgd\", \"parameters\": {\"lr\": 0.25}}";
+        let mut world = World::new(terms(workers, &[elements], rest), &hubs, seed);
+        let start: Vec<f32> = (0..elements).map(|i| i as f32).collect();
+        let mut vectors: Vec<Buffer> = (0..workers).map(|_| buffer(&vec![0.0; elements as usize])).collect();
+        vectors[0] = buffer(&start);
+        for worker in (0..workers).rev() {
+            let request = if worker == 0 { Request::Set } else { Request::Pull };
+            world.order(worker, 0, request, &mut vectors[worker as usize], false);
+        }
+        world.run(u64::MAX).unwrap();
+        let mut expected = start;
+        for step in 1..=3 {
+            for worker in 0..workers {
+                vectors[worker as usize] = buffer(&gradient(worker, 0, step, elements));
+                let vector = &mut vectors[worker as usize];
+                if fused {
+                    world.order(worker, 0, Request::PushPull, vector, false);
+                } else {
+                    world.order(worker, 0, Request::Push, vector, false);
+                }
+            }
+            if !fused {
+                // What was pushed may be written over once it is written.
+                world.run(u64::MAX).unwrap();
+                for worker in 0..workers {
+                    world.order(worker, 0, Request::Pull, &mut vectors[worker as usize], false);
+                }
+            }
+            world.run(u64::MAX).unwrap();
+            let scale = 1.0 / f64::from(workers);
+            for (parameter, gradient) in expected.iter_mut().zip(sum(0..workers, 0, step, elements)) {
+                *parameter -= 0.25 * ((f64::from(gradient) * scale) as f32);
+            }
+            for (worker, vector) in (0u32..).zip(&vectors) {
+                prop_assert!(world.done(worker, world.begun[worker as usize]));
+                prop_assert_eq!(floats(vector), expected.clone());
+            }
+        }
+    }
+
+    #[test]
+    fn those_that_are_left_go_on(
+        workers in 2u32..6,
+        elements in 1u64..300,
+        hubs in hubs(),
+        when in 0u64..400,
+        seed in any::<u64>(),
+    ) {
+        let rest = ", \"reduction\": \"sum\", \"policy\": \"shrink\", \"in_order\": true";
+        let mut world = World::new(terms(workers, &[elements], rest), &hubs, seed);
+        let lost = seed as u32 % workers;
+        let mut vectors: Vec<Buffer> =
+            (0..workers).map(|worker| buffer(&gradient(worker, 0, 1, elements))).collect();
+        for worker in 0..workers {
+            world.order(worker, 0, Request::PushPull, &mut vectors[worker as usize], false);
+        }
+        world.run(when).unwrap();
+        world.kill(lost);
+        world.run(u64::MAX).unwrap();
+        let all = sum(0..workers, 0, 1, elements);
+        let rest = sum((0..workers).filter(|&worker| worker != lost), 0, 1, elements);
+        let first = (lost == 0) as u32;
+        let result = floats(&vectors[first as usize]);
+        for worker in (0..workers).filter(|&worker| worker != lost) {
+            prop_assert!(world.done(worker, 1));
+            let contributors = u32::from(world.contributors(worker, 1));
+            prop_assert!(contributors == workers || contributors == workers - 1);
+            prop_assert_eq!(floats(&vectors[worker as usize]), result.clone());
+        }
+        // Each chunk has what the lost worker had brought whole, or nothing of it.
+        for ((value, all), rest) in result.iter().zip(all).zip(rest) {
+            prop_assert!(*value == all || *value == rest, "{} {} {}", value, all, rest);
+        }
+        // It is started again, and joins with the next step of the first that is left.
+        world.connect(lost, 100 + lost);
+        const INCARNATION: u64 = 77;
+        for core in world.cores() {
+            world.shard(core).expect(JOB, lost, which(INCARNATION));
+        }
+        // What it was before is not what is expected, and is not let in.
+        world.client(first).admit(lost, INCARNATION - 1);
+        world.client(first).admit(lost, INCARNATION);
+        world.run(u64::MAX).unwrap();
+        let cores: Vec<u32> = world.cores().collect();
+        let joined: Vec<Joined> = cores.into_iter().flat_map(|core| world.shard(core).joined()).collect();
+        prop_assert_eq!(joined.len(), world.routes.cores() as usize);
+        for joined in joined {
+            prop_assert_eq!((joined.worker, joined.which), (lost, which(INCARNATION)));
+            prop_assert!(joined.steps.values().all(|&steps| steps == 1));
+        }
+        world.client(lost).skip(&[1]);
+        for worker in 0..workers {
+            vectors[worker as usize] = buffer(&gradient(worker, 0, 2, elements));
+            world.order(worker, 0, Request::PushPull, &mut vectors[worker as usize], false);
+        }
+        let run = world.run(u64::MAX);
+        prop_assert!(run.is_ok(), "{:?}", run);
+        for worker in 0..workers {
+            prop_assert!(world.done(worker, world.begun[worker as usize]));
+            prop_assert_eq!(floats(&vectors[worker as usize]), sum(0..workers, 0, 2, elements));
+        }
+    }
+
+    /// What it had pushed counts once, whoever pushes first.
+    #[test]
+    fn whoever_was_ahead_of_all_when_it_was_lost_comes_back(
+        workers in 2u32..6,
+        elements in 1u64..300,
+        hubs in hubs(),
+        when in 0u64..400,
+        in_order in any::<bool>(),
+        asks in any::<bool>(),
+        seed in any::<u64>(),
+    ) {
+        let rest = format!(", \"reduction\": \"sum\", \"policy\": \"shrink\", \"in_order\": {in_order}");
+        let mut world = World::new(terms(workers, &[elements], &rest), &hubs, seed);
+        let lost = seed as u32 % workers;
+        let first = (lost == 0) as u32;
+        // Small whole numbers: sums are the same in any order.
+        let part = |worker: u32, step: u64| vec![(1 << (4 * step)) as f32 + worker as f32; elements as usize];
+        let total = |step: u64| (0..workers).map(|worker| part(worker, step)[0]).sum::<f32>();
+        let mut vectors: Vec<Buffer> = (0..workers).map(|worker| buffer(&part(worker, 1))).collect();
+        for worker in 0..workers {
+            world.order(worker, 0, Request::PushPull, &mut vectors[worker as usize], false);
+        }
+        world.run(u64::MAX).unwrap();
+        let mut ahead = buffer(&part(lost, 2));
+        world.order(lost, 0, if asks { Request::PushPull } else { Request::Push }, &mut ahead, false);
+        world.run(when).unwrap();
+        world.kill(lost);
+        // Some others are through with their part before it is back, the first is not.
+        for worker in (0..workers).filter(|&worker| worker != lost && worker != first && worker % 2 == 0) {
+            vectors[worker as usize] = buffer(&part(worker, 2));
+            world.order(worker, 0, Request::PushPull, &mut vectors[worker as usize], false);
+        }
+        world.run(when).unwrap();
+        world.connect(lost, 100 + lost);
+        for core in world.cores() {
+            world.shard(core).expect(JOB, lost, which(77));
+        }
+        world.client(first).admit(lost, 77);
+        world.run(u64::MAX).unwrap();
+        world.client(lost).skip(&[1]);
+        for step in 2..4 {
+            let late: Vec<u32> = (0..workers)
+                .filter(|&worker| step > 2 || worker == lost || worker == first || worker % 2 == 1)
+                .collect();
+            for &worker in &late {
+                vectors[worker as usize] = buffer(&part(worker, step));
+                world.order(worker, 0, Request::PushPull, &mut vectors[worker as usize], false);
+            }
+            let run = world.run(u64::MAX);
+            prop_assert!(run.is_ok(), "{:?}", run);
+            for worker in 0..workers {
+                let last = world.begun[worker as usize];
+                prop_assert!(world.done(worker, last), "rank {worker} of step {step}, {lost} was lost");
+                prop_assert_eq!(u32::from(world.contributors(worker, last)), workers);
+                prop_assert_eq!(floats(&vectors[worker as usize]), vec![total(step); elements as usize]);
+            }
+        }
+    }
+
+    #[test]
+    fn a_worker_that_is_waited_for_takes_up_where_it_was(
+        workers in 1u32..5,
+        elements in 1u64..300,
+        hubs in hubs(),
+        when in 0u64..400,
+        seed in any::<u64>(),
+    ) {
+        let rest = ", \"in_order\": true, \"policy\": \"wait\", \
+                    \"optimizer\": {\"name\": \"sgd\", \"parameters\": {\"lr\": 0.5}}";
+        let mut world = World::new(terms(workers, &[elements], rest), &hubs, seed);
+        let start = gradient(9, 9, 9, elements);
+        let mut parameters = buffer(&start);
+        world.order(0, 0, Request::Set, &mut parameters, false);
+        world.run(u64::MAX).unwrap();
+        let after = |parameters: &[f32], step| -> Vec<f32> {
+            let scale = 1.0 / f64::from(workers);
+            let sum = sum(0..workers, 0, step, elements);
+            parameters.iter().zip(sum).map(|(p, g)| p - 0.5 * ((f64::from(g) * scale) as f32)).collect()
+        };
+        let lost = seed as u32 % workers;
+        let mut vectors: Vec<Buffer> =
+            (0..workers).map(|worker| buffer(&gradient(worker, 0, 1, elements))).collect();
+        for worker in 0..workers {
+            world.order(worker, 0, Request::PushPull, &mut vectors[worker as usize], false);
+        }
+        world.run(when).unwrap();
+        world.kill(lost);
+        world.run(u64::MAX).unwrap();
+        // Started again, it finds out which step it owes, and what the parameters were before that.
+        for core in world.cores() {
+            world.shard(core).resume(JOB, lost, which(78));
+        }
+        let cores: Vec<u32> = world.cores().collect();
+        let joined = cores.into_iter().flat_map(|core| world.shard(core).joined());
+        let owed = joined.flat_map(|joined| joined.steps.into_values()).min().unwrap() + 1;
+        prop_assert!(owed == 1 || owed == 2);
+        world.connect(lost, 100 + lost);
+        world.client(lost).skip(&[owed - 1]);
+        world.order(lost, 0, Request::Pull, &mut parameters, false);
+        world.run(u64::MAX).unwrap();
+        let expected: Vec<f32> = if owed == 1 { start.clone() } else { after(&start, 1) };
+        prop_assert_eq!(floats(&parameters), expected);
+        let mut parameters = start;
+        for step in 1..=2 {
+            for worker in 0..workers {
+                if step == 1 && (worker != lost || owed == 2) {
+                    continue;
+                }
+                vectors[worker as usize] = buffer(&gradient(worker, 0, step, elements));
+                world.order(worker, 0, Request::PushPull, &mut vectors[worker as usize], false);
+            }
+            let run = world.run(u64::MAX);
+            prop_assert!(run.is_ok(), "{:?}", run);
+            parameters = after(&parameters, step);
+            for worker in (0..workers).filter(|&worker| step == 2 || worker != lost) {
+                prop_assert!(world.done(worker, world.begun[worker as usize]), "{} of {}", worker, workers);
+                prop_assert_eq!(floats(&vectors[worker as usize]), parameters.clone());
+            }
+        }
+    }
+}
+
+#[test]
+fn without_synchrony_nobody_waits() {
+    let rest =
+        ", \"pace\": \"asynchronous\", \"optimizer\": {\"name\": \"sgd\", \"parameters\": {\"lr\": 1}}";
+    let mut world = World::new(terms(3, &[40], rest), &[Cores { cores: 2, interfaces: 1 }], 1);
+    let mut parameters = buffer(&[100.0; 40]);
+    world.order(0, 0, Request::Set, &mut parameters, false);
+    world.run(u64::MAX).unwrap();
+    let mut ones = buffer(&[1.0; 40]);
+    for expected in [99.0, 98.0] {
+        ones = buffer(&[1.0; 40]);
+        world.order(1, 0, Request::PushPull, &mut ones, false);
+        world.run(u64::MAX).unwrap();
+        assert_eq!(floats(&ones), [expected; 40]);
+    }
+    world.order(2, 0, Request::Pull, &mut ones, false);
+    world.run(u64::MAX).unwrap();
+    assert_eq!(floats(&ones), [98.0; 40]);
+}
+
+#[test]
+fn a_learning_rate_changes_between_steps() {
+    let rest = ", \"optimizer\": {\"name\": \"sgd\", \"parameters\": {\"lr\": 1}}";
+    let mut world = World::new(terms(1, &[40], rest), &[Cores { cores: 2, interfaces: 1 }], 1);
+    let mut vector = buffer(&[100.0; 40]);
+    world.order(0, 0, Request::Set, &mut vector, false);
+    for (rate, expected) in [(None, 99.0), (Some(0.25), 98.75)] {
+        if let Some(rate) = rate {
+            world.client(0).set_rate(rate, None);
+        }
+        world.run(u64::MAX).unwrap();
+        vector = buffer(&[1.0; 40]);
+        world.order(0, 0, Request::PushPull, &mut vector, false);
+        world.run(u64::MAX).unwrap();
+        assert_eq!(floats(&vector), [expected; 40]);
+    }
+}
+
+#[test]
+fn vectors_have_optimizers_and_rates_of_their_own() {
+    let mut terms =
+        terms(1, &[40, 40, 40], ", \"optimizer\": {\"name\": \"sgd\", \"parameters\": {\"lr\": 1}}");
+    let own = "{\"name\": \"sgd\", \"parameters\": {\"lr\": 2, \"momentum\": 0.5}}";
+    terms.keys[1].optimizer = Some(serde_json::from_str(own).unwrap());
+    let mut world = World::new(terms, &[Cores { cores: 2, interfaces: 1 }], 1);
+    let mut vectors: Vec<Buffer> = (0..3).map(|_| buffer(&[100.0; 40])).collect();
+    for key in 0..3 {
+        world.order(0, key, Request::Set, &mut vectors[key as usize], false);
+    }
+    // Velocities of the second are 1, 1.5, 1.75; the last has another rate from the third step on.
+    let expected = [[99.0, 98.0, 97.0], [98.0, 95.0, 91.5], [99.0, 98.0, 97.75]];
+    for step in 0..3 {
+        if step == 2 {
+            world.client(0).set_rate(0.25, Some(2));
+        }
+        world.run(u64::MAX).unwrap();
+        for key in 0..3 {
+            vectors[key as usize] = buffer(&[1.0; 40]);
+            world.order(0, key, Request::PushPull, &mut vectors[key as usize], false);
+        }
+        world.run(u64::MAX).unwrap();
+        for (vector, expected) in vectors.iter().zip(expected) {
+            assert_eq!(floats(vector), [expected[step]; 40]);
+        }
+    }
+}
+
+#[test]
+fn whoever_joins_does_so_between_steps_of_vectors_that_are_pushed_together() {
+    let rest = ", \"reduction\": \"sum\", \"policy\": \"shrink\"";
+    for (together, expected) in [(vec![], [1, 0]), (vec!["k0".to_owned(), "k1".to_owned()], [1, 1])] {
+        let terms = Terms { together, ..terms(2, &[40, 40], rest) };
+        let mut world = World::new(terms, &[Cores { cores: 1, interfaces: 1 }], 1);
+        world.kill(1);
+        world.connect(1, 101);
+        world.shard(0).expect(JOB, 1, which(9));
+        let mut vectors = [buffer(&[1.0; 40]), buffer(&[1.0; 40])];
+        world.order(0, 0, Request::PushPull, &mut vectors[0], false);
+        world.client(0).admit(1, 9);
+        world.run(u64::MAX).unwrap();
+        world.order(0, 1, Request::PushPull, &mut vectors[1], false);
+        world.run(u64::MAX).unwrap();
+        let joined = world.shard(0).joined();
+        let steps: Vec<u64> = joined[0].steps.values().copied().collect();
+        assert_eq!(steps, expected);
+    }
+}
+
+#[test]
+fn who_pushes_too_early_or_too_much_is_found() {
+    let rest = ", \"optimizer\": {\"name\": \"sgd\"}";
+    let one = [Cores { cores: 1, interfaces: 1 }];
+    let mut world = World::new(terms(2, &[4], rest), &one, 1);
+    let mut vector = buffer(&[1.0; 4]);
+    world.order(1, 0, Request::Push, &mut vector, false);
+    let (_, worker, broken) = world.run(u64::MAX).unwrap_err();
+    assert_eq!(worker, 1);
+    assert!(broken.to_string().contains("`k0`, of which no parameters have been set"), "{broken}");
+    // A step that is not the next.
+    let mut world = World::new(terms(2, &[4], ""), &one, 1);
+    world.client(0).skip(&[4]);
+    world.order(0, 0, Request::Push, &mut vector, false);
+    assert!(matches!(world.run(u64::MAX), Err((_, 0, Broken::Unknown(_)))));
+}
+
+#[test]
+fn who_holds_others_up_is_known() {
+    let one = [Cores { cores: 1, interfaces: 1 }];
+    let mut world = World::new(terms(4, &[4, 4], ""), &one, 1);
+    let mut vectors: Vec<Buffer> = (0..3).map(|_| buffer(&[1.0; 4])).collect();
+    assert_eq!(world.queue(1, 1), Queue::default());
+    // Ranks 0 and 2 wait at one vector, and rank 3 at the other: rank 1 holds up all, and so does each who waits.
+    for ((worker, key), vector) in [(0, 1), (2, 1), (3, 0)].into_iter().zip(&mut vectors) {
+        world.order(worker, key, Request::PushPull, vector, false);
+    }
+    world.run(u64::MAX).unwrap();
+    let Queue { held_up, waiting } = world.queue(1, 1);
+    let held_up = held_up.unwrap();
+    assert_eq!((held_up.step, held_up.missing), (1, vec![1, 3]));
+    assert_eq!(waiting, [0, 2, 3].into());
+    // What is over, or has not been asked for, holds up nobody.
+    assert_eq!(world.queue(1, 0).held_up, None);
+    assert_eq!(world.queue(2, 1).held_up, None);
+}
+
+#[test]
+fn whoever_runs_ahead_is_not_read_for_ever() {
+    let one = [Cores { cores: 1, interfaces: 1 }];
+    let mut world = World::new(terms(2, &[1 << 14], ""), &one, 1);
+    let mut vector = buffer(&[1.0; 1 << 14]);
+    for _ in 0..40 {
+        world.order(0, 0, Request::Push, &mut vector, false);
+    }
+    world.run(u64::MAX).unwrap();
+    assert!(!world.shard(0).reads(0));
+    let mut other = buffer(&[1.0; 1 << 14]);
+    for _ in 0..40 {
+        world.order(1, 0, Request::Push, &mut other, false);
+    }
+    world.run(u64::MAX).unwrap();
+    assert!(world.shard(0).reads(0) && world.done(0, 40) && world.done(1, 40));
+}
+
+#[test]
+fn what_failed_is_as_it_was() {
+    let one = [Cores { cores: 1, interfaces: 1 }];
+    let mut world = World::new(terms(2, &[100], ", \"policy\": \"shrink\""), &one, 1);
+    let mut vectors: Vec<Buffer> = (0..2).map(|worker| buffer(&gradient(worker, 0, 1, 100))).collect();
+    for (worker, vector) in (0..).zip(&mut vectors) {
+        world.order(worker, 0, Request::PushPull, vector, true);
+    }
+    world.run(120).unwrap();
+    world.client(0).abort();
+    assert_eq!(floats(&vectors[0]), gradient(0, 0, 1, 100));
+}
+
+#[test]
+fn silence_of_a_worker_counts_from_its_first_message() {
+    let terms = r#"{"workers": 1, "keys": [{"name": "w", "element": "f32", "elements": 9}]}"#;
+    let terms: Terms = serde_json::from_str(terms).unwrap();
+    let mut shard = Shard::default();
+    shard.open(1, std::sync::Arc::new(terms.contract(&Optimizers::default()).unwrap()), 0);
+    assert!(shard.attach(7, 1, Who::Worker(0)));
+    let mut pulse = Pulse::new(Patience::default(), Duration::from_millis(0));
+    pulse.join(7, Duration::from_millis(0));
+    // Nothing is read of a job before its chunks are known; then of a worker that waits for others and says nothing yet.
+    assert!(!shard.reads(7) && pulse.look(&mut shard, &[7], Duration::from_millis(100)).lost.is_empty());
+    shard.lay(1, vec![0], None, Bounds { ahead: 1 << 20, most: 1 << 20 });
+    assert!(shard.reads(7));
+    for now in (200..5000).step_by(100) {
+        assert_eq!(pulse.look(&mut shard, &[7], Duration::from_millis(now)).lost, []);
+    }
+    pulse.heard(7, Duration::from_millis(5000));
+    let lost = (5100..7000)
+        .step_by(100)
+        .find_map(|now| pulse.look(&mut shard, &[7], Duration::from_millis(now)).lost.pop());
+    assert_eq!(lost.unwrap().0, 7);
+}

@@ -1,0 +1,684 @@
+//! Two processes get to know each other before either believes the other: who speaks, which protocol, which job, and with a
+//! shared key that both have it. No sockets and clocks.
+//!
+//! ```text
+//! initiator                              acceptor
+//!   Hello { protocol, job, role, nonce }  ->
+//!                                        <-  Challenge { nonce, proof }      or Refused { why }
+//!   Proof { proof }                       ->
+//!                                        <-  Accepted                        or Refused { why }
+//! ```
+//!
+//! A proof is the HMAC-SHA-256 (RFC 2104) of a label for its side, the hash of the hello as it was sent, and the acceptor's
+//! nonce; both nonces are 32 random bytes, so that nothing that was recorded can be used again. Without a key there are no
+//! proofs. The first two fields of a hello, `name` and `protocol`, and the form of a refusal are the same in every version: so
+//! two versions can say to each other that they are two. What follows the handshake is neither encrypted nor protected against injection: a shared key keeps strangers out of
+//! a network that only friends can write to; elsewhere there is TLS ([`syncline_transport::certificates`]), within which the same is said,
+//! without proofs.
+
+use crate::codec::{Decoder, encode};
+use hmac::{Hmac, KeyInit, Mac};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::fmt;
+use zeroize::Zeroize;
+
+/// The protocol that this side speaks: frames, messages and handshake.
+pub const PROTOCOL: u32 = 2;
+
+/// Most bytes of a message before the other side is known.
+pub const LONGEST: usize = 4096;
+
+const NAME: &str = "syncline";
+
+/// What members of a job share, and nobody else has.
+#[derive(Clone)]
+pub struct Key([u8; 32]);
+
+impl Drop for Key {
+    /// Leaves nothing of it in memory.
+    fn drop(&mut self) {
+        self.0.zeroize();
+    }
+}
+
+impl Key {
+    /// The key of these bytes.
+    pub const fn new(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+}
+
+impl fmt::Debug for Key {
+    /// Never shows the key.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Key(..)")
+    }
+}
+
+/// How the two sides of a handshake authenticate each other.
+#[derive(Clone, Debug)]
+pub enum Authentication {
+    /// Not at all.
+    None,
+    /// Both prove that they have the job's key.
+    Key(Key),
+    /// The TLS connection below has shown both certificates.
+    Tls,
+}
+
+impl Authentication {
+    const fn name(&self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Key(_) => "key",
+            Self::Tls => "tls",
+        }
+    }
+
+    /// A proof that a side has the key; nothing where there is none.
+    fn proof(&self, side: &str, transcript: &[u8]) -> Vec<u8> {
+        self.mac(side, transcript).map_or(Vec::new(), |mac| mac.finalize().into_bytes().to_vec())
+    }
+
+    /// Whether a proof is right. Takes the same time however wrong it is.
+    fn believes(&self, side: &str, transcript: &[u8], proof: &[u8]) -> bool {
+        self.mac(side, transcript).is_none_or(|mac| mac.verify_slice(proof).is_ok())
+    }
+
+    fn mac(&self, side: &str, transcript: &[u8]) -> Option<Hmac<Sha256>> {
+        let Self::Key(key) = self else { return None };
+        let mut mac = Hmac::<Sha256>::new_from_slice(&key.0).expect("HMAC takes keys of any length");
+        mac.update(side.as_bytes());
+        mac.update(transcript);
+        Some(mac)
+    }
+}
+
+/// What a connection is for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "is")]
+pub enum Role {
+    /// A member that joins.
+    Member {
+        /// Its rank.
+        rank: u32,
+        /// How many there are to be.
+        world: u32,
+        /// Connections between each two members.
+        lanes: u32,
+    },
+    /// A worker of a job on a hub.
+    Worker {
+        /// Its rank.
+        rank: u32,
+    },
+    /// A worker's connection with a core of a hub.
+    Core {
+        /// The worker's rank.
+        rank: u32,
+        /// The job's number at the hub.
+        number: u32,
+        /// What the hub gave the worker to show.
+        ticket: u64,
+        /// Which core.
+        core: u32,
+    },
+    /// The same core of a hub in another rack.
+    Rack {
+        /// The rack of whoever connects.
+        rack: u32,
+        /// Which core.
+        core: u32,
+    },
+    /// Somebody who wants to know how a hub is.
+    Visitor,
+    /// A lane's connection between two members.
+    Lane {
+        /// Who connects.
+        from: u32,
+        /// To whom.
+        to: u32,
+        /// Which lane.
+        lane: u32,
+        /// Of which epoch.
+        epoch: u16,
+    },
+}
+
+/// Who speaks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hello {
+    /// Always the same: what is not for us is not for us.
+    name: String,
+    /// The protocol.
+    protocol: u32,
+    /// How the other side is to be known.
+    trust: String,
+    /// The job's name: members of others are refused.
+    pub job: String,
+    /// What the connection is for.
+    pub role: Role,
+    nonce: String,
+}
+
+/// What every version says of itself, and what is read first: the rest may be said otherwise elsewhere.
+#[derive(Deserialize)]
+struct Version {
+    name: String,
+    protocol: u32,
+}
+
+impl Version {
+    /// Whether this side speaks the same.
+    fn fits(&self) -> Result<(), String> {
+        if self.name != NAME {
+            return Err(format!("this is {NAME}"));
+        }
+        if self.protocol != PROTOCOL {
+            let (theirs, ours) = (self.protocol, PROTOCOL);
+            return Err(format!(
+                "protocol {theirs} meets protocol {ours}: use the same version of {NAME} everywhere"
+            ));
+        }
+        Ok(())
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "is")]
+enum Answer {
+    Challenge {
+        nonce: String,
+        proof: String,
+    },
+    Accepted,
+    Refused {
+        why: String,
+        /// Whether it may be otherwise later.
+        #[serde(default)]
+        later: bool,
+    },
+}
+
+#[derive(Serialize, Deserialize)]
+struct Proof {
+    proof: String,
+}
+
+/// Thirty-two random bytes, used once.
+pub type Nonce = [u8; 32];
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digits = text.as_bytes();
+    if !digits.len().is_multiple_of(2) || !digits.iter().all(u8::is_ascii_hexdigit) {
+        return None;
+    }
+    (0..digits.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).ok()).collect()
+}
+
+/// What both sides prove: the hello as it was sent, and the acceptor's nonce.
+fn transcript(hello: &[u8], nonce: &str) -> Vec<u8> {
+    [Sha256::digest(hello).as_slice(), nonce.as_bytes()].concat()
+}
+
+/// What to do next.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Wait for more bytes.
+    Wait,
+    /// Send these, and wait.
+    Send(Vec<u8>),
+    /// Send these (there may be none); the other side is known.
+    Done(Vec<u8>),
+}
+
+/// Why whoever connects does not get in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shut {
+    /// A clause that says why.
+    pub why: String,
+    /// Whether that will be so next time: the other side has said no, or is not believed.
+    pub lasts: bool,
+}
+
+impl From<String> for Shut {
+    fn from(why: String) -> Self {
+        Self { why, lasts: false }
+    }
+}
+
+/// Why whoever connects is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// A clause that says why.
+    pub why: String,
+    /// Whether it may be otherwise later.
+    pub later: bool,
+}
+
+impl From<String> for Refusal {
+    fn from(why: String) -> Self {
+        Self { why, later: false }
+    }
+}
+
+/// Whoever connects.
+#[derive(Debug)]
+pub struct Initiator {
+    authentication: Authentication,
+    hello: Vec<u8>,
+    decoder: Decoder,
+    proved: bool,
+}
+
+impl Initiator {
+    /// Begins: also gives the bytes to send first.
+    pub fn new(authentication: Authentication, job: &str, role: Role, nonce: Nonce) -> (Self, Vec<u8>) {
+        let hello = encode(&Hello {
+            name: NAME.to_owned(),
+            protocol: PROTOCOL,
+            trust: authentication.name().to_owned(),
+            job: job.to_owned(),
+            role,
+            nonce: hex(&nonce),
+        });
+        let initiator = Self {
+            authentication,
+            hello: hello[4..].to_vec(),
+            decoder: Decoder::new(LONGEST),
+            proved: false,
+        };
+        (initiator, hello)
+    }
+
+    /// How many bytes may be read next without taking what follows the handshake.
+    pub fn wants(&self) -> usize {
+        self.decoder.wants()
+    }
+
+    /// Whether the acceptor may have accepted: its answer is all that is missing.
+    pub const fn has_proved(&self) -> bool {
+        self.proved
+    }
+
+    /// Takes in what the acceptor sent.
+    ///
+    /// # Errors
+    /// Why the acceptor refused, or cannot be believed.
+    pub fn received(&mut self, bytes: &[u8]) -> Result<Next, Shut> {
+        self.decoder.feed(bytes);
+        if self.decoder.gets_tls() {
+            let why = "speaks TLS: use certificates everywhere, or nowhere".to_owned();
+            return Err(Shut { why, lasts: true });
+        }
+        let Some(answer) = self.decoder.message::<Answer>()? else { return Ok(Next::Wait) };
+        match answer {
+            Answer::Refused { why, later } => Err(Shut { why: format!("refused: {why}"), lasts: !later }),
+            Answer::Challenge { nonce, proof } if !self.proved => {
+                let transcript = transcript(&self.hello, &nonce);
+                let proof = unhex(&proof).unwrap_or_default();
+                if !self.authentication.believes("acceptor", &transcript, &proof) {
+                    return Err(Shut { why: "does not have the key of this job".to_owned(), lasts: true });
+                }
+                self.proved = true;
+                let proof = hex(&self.authentication.proof("initiator", &transcript));
+                Ok(Next::Send(encode(&Proof { proof })))
+            }
+            Answer::Accepted if self.proved => Ok(Next::Done(Vec::new())),
+            Answer::Challenge { .. } | Answer::Accepted => {
+                Err("said something out of turn in the handshake".to_owned().into())
+            }
+        }
+    }
+}
+
+/// Whoever is connected to.
+#[derive(Debug)]
+pub struct Acceptor {
+    authentication: Authentication,
+    /// The only job whose members may come; any, where there is none.
+    job: Option<String>,
+    nonce: String,
+    decoder: Decoder,
+    hello: Option<(Hello, Vec<u8>)>,
+}
+
+impl Acceptor {
+    /// Waits for a hello of a member of `job`, or of any job.
+    pub fn new(authentication: Authentication, job: Option<&str>, nonce: Nonce) -> Self {
+        Self {
+            authentication,
+            job: job.map(str::to_owned),
+            nonce: hex(&nonce),
+            decoder: Decoder::new(LONGEST),
+            hello: None,
+        }
+    }
+
+    /// How many bytes may be read next without taking what follows the handshake.
+    pub fn wants(&self) -> usize {
+        self.decoder.wants()
+    }
+
+    /// Takes in what the initiator sent. `admit` is asked once the initiator is known: whether its role is free, and if
+    /// not, why.
+    ///
+    /// # Errors
+    /// A clause that says why the initiator was refused, and what to tell it (nothing, where it does not speak this
+    /// protocol at all).
+    pub fn received(
+        &mut self,
+        bytes: &[u8],
+        admit: impl FnOnce(&Hello) -> Result<(), Refusal>,
+    ) -> Result<Next, (String, Vec<u8>)> {
+        let turn_away =
+            |Refusal { why, later }: Refusal| (why.clone(), encode(&Answer::Refused { why, later }));
+        let refuse = |why: String| turn_away(why.into());
+        let silent = |why: String| (why, Vec::new());
+        self.decoder.feed(bytes);
+        match &self.hello {
+            None if self.decoder.gets_tls() => Err(refuse(
+                "this side does not speak TLS: use certificates everywhere, or nowhere".to_owned(),
+            )),
+            None => {
+                let Some(text) = self.decoder.next_bytes().map_err(silent)? else { return Ok(Next::Wait) };
+                let version: Version = serde_json::from_slice(&text)
+                    .map_err(|_| silent("sent something that is no hello".to_owned()))?;
+                version.fits().map_err(refuse)?;
+                let hello: Hello = serde_json::from_slice(&text)
+                    .map_err(|error| refuse(format!("the hello is invalid ({error})")))?;
+                self.greet(&hello).map_err(refuse)?;
+                let transcript = transcript(&text, &self.nonce);
+                let proof = hex(&self.authentication.proof("acceptor", &transcript));
+                self.hello = Some((hello, transcript));
+                Ok(Next::Send(encode(&Answer::Challenge { nonce: self.nonce.clone(), proof })))
+            }
+            Some((hello, transcript)) => {
+                let Some(Proof { proof }) = self.decoder.message().map_err(silent)? else {
+                    return Ok(Next::Wait);
+                };
+                let proof = unhex(&proof).unwrap_or_default();
+                if !self.authentication.believes("initiator", transcript, &proof) {
+                    return Err(refuse("the key is another than this job's".to_owned()));
+                }
+                admit(hello).map_err(turn_away)?;
+                Ok(Next::Done(encode(&Answer::Accepted)))
+            }
+        }
+    }
+
+    /// Whether this side may talk to whoever said that.
+    fn greet(&self, hello: &Hello) -> Result<(), String> {
+        if hello.trust != self.authentication.name() {
+            let (theirs, ours) = (&hello.trust, self.authentication.name());
+            return Err(format!(
+                "authentication is `{theirs}` there and `{ours}` here: use the same everywhere"
+            ));
+        }
+        if self.job.as_ref().is_some_and(|job| *job != hello.job) {
+            return Err("the job has another name here".to_owned());
+        }
+        Ok(())
+    }
+
+    /// The job whose member it is, once that is known.
+    pub fn job(&self) -> Option<&str> {
+        self.hello.as_ref().map(|(hello, _)| hello.job.as_str())
+    }
+
+    /// Who it is, once that is known.
+    pub fn role(&self) -> Option<&Role> {
+        self.hello.as_ref().map(|(hello, _)| &hello.role)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const ROLE: Role = Role::Member { rank: 1, world: 4, lanes: 1 };
+
+    fn key(byte: u8) -> Authentication {
+        Authentication::Key(Key::new([byte; 32]))
+    }
+
+    type Side = Result<(), String>;
+
+    /// Lets two sides talk; what each thinks of the other.
+    fn meet(
+        mut initiator: (Initiator, Vec<u8>),
+        mut acceptor: Acceptor,
+        admit: impl Fn(&Hello) -> Result<(), String>,
+    ) -> (Side, Side) {
+        let mut bytes = std::mem::take(&mut initiator.1);
+        let (mut here, mut there) = (None, None);
+        loop {
+            let answer = match acceptor.received(&bytes, |hello| Ok(admit(hello)?)) {
+                Ok(Next::Wait) => Vec::new(),
+                Ok(Next::Send(answer)) => answer,
+                Ok(Next::Done(answer)) => {
+                    there = Some(Ok(()));
+                    answer
+                }
+                Err((why, answer)) => {
+                    there = Some(Err(why));
+                    answer
+                }
+            };
+            if answer.is_empty() {
+                break;
+            }
+            match initiator.0.received(&answer) {
+                Ok(Next::Send(next)) => bytes = next,
+                Ok(Next::Done(_)) => here = Some(Ok(())),
+                Ok(Next::Wait) => break,
+                Err(shut) => here = Some(Err(shut.why)),
+            }
+            if here.is_some() {
+                break;
+            }
+        }
+        (here.unwrap_or(Err("nothing".to_owned())), there.unwrap_or(Err("nothing".to_owned())))
+    }
+
+    fn begin(authentication: Authentication, job: &str) -> (Initiator, Vec<u8>) {
+        Initiator::new(authentication, job, ROLE, [1; 32])
+    }
+
+    #[test]
+    fn friends_meet() {
+        for trust in [Authentication::None, key(7)] {
+            let acceptor = Acceptor::new(trust.clone(), Some("job"), [2; 32]);
+            assert_eq!(meet(begin(trust, "job"), acceptor, |_| Ok(())), (Ok(()), Ok(())));
+        }
+    }
+
+    #[test]
+    fn strangers_are_refused_and_told_why() {
+        for (trust, job, here, there) in [
+            (key(8), "job", "does not have the key", "nothing"),
+            (Authentication::None, "job", "`none` there and `key` here", "`none` there"),
+            (key(7), "other", "another name", "another name"),
+        ] {
+            let (initiator, acceptor) =
+                meet(begin(trust, job), Acceptor::new(key(7), Some("job"), [2; 32]), |_| Ok(()));
+            assert!(initiator.unwrap_err().contains(here));
+            assert!(acceptor.unwrap_err().contains(there));
+        }
+        let taken = |_: &Hello| Err("rank 1 is taken".to_owned());
+        let (initiator, _) = meet(begin(key(7), "job"), Acceptor::new(key(7), Some("job"), [2; 32]), taken);
+        assert_eq!(initiator, Err("refused: rank 1 is taken".to_owned()));
+    }
+
+    /// What an acceptor of this version answers to a hello.
+    fn answer(hello: &serde_json::Value) -> Result<Next, (String, Vec<u8>)> {
+        let mut acceptor = Acceptor::new(Authentication::None, Some("job"), [2; 32]);
+        acceptor.received(&encode(hello), |_| Ok(()))
+    }
+
+    /// Fault: versions differ, whatever else the other one says in its hello -> the newcomer is told both
+    #[test]
+    fn another_version_is_told_to_use_the_same() {
+        let other = PROTOCOL + 1;
+        let role = serde_json::json!({ "is": "something new", "of": [1, 2] });
+        for hello in [
+            serde_json::json!({ "name": NAME, "protocol": other }),
+            serde_json::json!({ "role": role, "protocol": other, "name": NAME, "more": { "and": "more" } }),
+            serde_json::json!({ "name": NAME, "protocol": other, "job": 7, "role": "member", "nonce": null }),
+            serde_json::json!({ "name": NAME, "protocol": 0, "trust": "none", "job": "job", "nonce": "00" }),
+        ] {
+            let (why, refusal) = answer(&hello).unwrap_err();
+            let theirs = &hello["protocol"];
+            assert!(why.contains(&format!("protocol {theirs} meets protocol {PROTOCOL}")), "{why}");
+            let (mut initiator, _) = begin(Authentication::None, "job");
+            let told = initiator.received(&refusal).unwrap_err();
+            assert!(told.lasts && told.why == format!("refused: {why}"), "{told:?}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_of_another_version_is_understood() {
+        let (mut initiator, _) = begin(Authentication::None, "job");
+        let refusal =
+            serde_json::json!({ "is": "refused", "why": "protocol 1 meets protocol 9", "more": [] });
+        let told = initiator.received(&encode(&refusal)).unwrap_err();
+        assert_eq!(told, Shut { why: "refused: protocol 1 meets protocol 9".to_owned(), lasts: true });
+    }
+
+    #[test]
+    fn whoever_speaks_this_version_and_makes_no_sense_is_told_so() {
+        let (_, bytes) = begin(Authentication::None, "job");
+        let mut hello: serde_json::Value = serde_json::from_slice(&bytes[4..]).unwrap();
+        assert!(matches!(answer(&hello), Ok(Next::Send(_))));
+        hello["role"]["is"] = "king".into();
+        let (why, refusal) = answer(&hello).unwrap_err();
+        assert!(why.contains("is invalid") && why.contains("king"), "{why}");
+        assert!(!refusal.is_empty());
+        // Whoever does not even say what it is gets no answer.
+        for stranger in [serde_json::json!({ "name": 3 }), serde_json::json!(["GET", "/"])] {
+            assert!(answer(&stranger).unwrap_err().1.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_wrong_proof_is_refused_whatever_its_length() {
+        for proof in ["", "00", &"00".repeat(32), &"00".repeat(33), "zz", "ünü"] {
+            let (_, hello) = begin(key(7), "job");
+            let mut acceptor = Acceptor::new(key(7), Some("job"), [2; 32]);
+            assert!(matches!(acceptor.received(&hello, |_| Ok(())), Ok(Next::Send(_))));
+            let refused = acceptor.received(&encode(&Proof { proof: proof.to_owned() }), |_| Ok(()));
+            assert!(refused.unwrap_err().0.contains("another"), "{proof}");
+        }
+    }
+
+    /// Fault: a recorded handshake is played again -> it is refused
+    #[test]
+    fn what_was_recorded_cannot_be_used_again() {
+        let (mut initiator, hello) = begin(key(7), "job");
+        let mut first = Acceptor::new(key(7), Some("job"), [2; 32]);
+        let Ok(Next::Send(challenge)) = first.received(&hello, |_| Ok(())) else { panic!("no challenge") };
+        let Ok(Next::Send(proof)) = initiator.received(&challenge) else { panic!("no proof") };
+        assert!(matches!(first.received(&proof, |_| Ok(())), Ok(Next::Done(_))));
+        let mut second = Acceptor::new(key(7), Some("job"), [3; 32]);
+        assert!(second.received(&hello, |_| Ok(())).is_ok());
+        assert!(second.received(&proof, |_| Ok(())).is_err());
+    }
+
+    #[test]
+    fn a_proof_sent_back_is_no_proof() {
+        let (_, hello) = begin(key(7), "job");
+        let mut acceptor = Acceptor::new(key(7), Some("job"), [2; 32]);
+        let Ok(Next::Send(challenge)) = acceptor.received(&hello, |_| Ok(())) else { panic!("no challenge") };
+        let Ok(Answer::Challenge { proof, .. }) = serde_json::from_slice(&challenge[4..]) else {
+            panic!("no challenge")
+        };
+        assert!(acceptor.received(&encode(&Proof { proof }), |_| Ok(())).is_err());
+    }
+
+    #[test]
+    fn keys_are_not_shown() {
+        assert_eq!(format!("{:?}", key(7)), "Key(Key(..))");
+    }
+
+    /// What the two sides say to each other, as far as somebody without the key can say it, with right lengths and changed.
+    fn sayings() -> impl Strategy<Value = Vec<u8>> {
+        let (mut stranger, hello) = begin(key(8), "job");
+        let (_, open) = begin(Authentication::None, "job");
+        let mut acceptor = Acceptor::new(key(8), Some("job"), [5; 32]);
+        let Ok(Next::Send(challenge)) = acceptor.received(&hello, |_| Ok(())) else { panic!("no challenge") };
+        let Ok(Next::Send(proof)) = stranger.received(&challenge) else { panic!("no proof") };
+        let refused = encode(&Answer::Refused { why: "no".to_owned(), later: true });
+        let all = vec![hello, open, challenge, proof, encode(&Answer::Accepted), refused];
+        let change = (any::<prop::sample::Index>(), any::<u8>(), 0..5u8);
+        (prop::sample::select(all), prop::collection::vec(change, 0..4)).prop_map(|(saying, changes)| {
+            let mut text = saying[4..].to_vec();
+            for (at, byte, how) in changes {
+                let at = at.index(text.len().max(1)).min(text.len());
+                match how {
+                    0 if at < text.len() => text[at] = byte,
+                    1 if at < text.len() => drop(text.remove(at)),
+                    2 => text.insert(at, byte),
+                    3 => text.truncate(at),
+                    // Another word of the same language.
+                    _ => drop(text.splice(at..at, br#","is":"lane","rank":-1"#.iter().copied())),
+                }
+            }
+            [&(text.len() as u32).to_le_bytes(), &text[..]].concat()
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
+
+        /// Fault: messages of a handshake come changed and in any order -> nobody gets in without the key, and every one is answered or ends it
+        #[test]
+        fn changed_messages_in_any_order_never_get_in(
+            sayings in prop::collection::vec(sayings(), 1..5), cut in 1usize..300,
+        ) {
+            let mut acceptor = Acceptor::new(key(7), Some("job"), [2; 32]);
+            'all: for saying in &sayings {
+                let mut next = Ok(Next::Wait);
+                for part in saying.chunks(cut) {
+                    prop_assert!(acceptor.wants() <= 4 + LONGEST);
+                    next = acceptor.received(part, |_| Ok(()));
+                    if next.is_err() {
+                        break 'all;
+                    }
+                }
+                // A whole message is answered, and none lets this side in.
+                prop_assert!(matches!(next, Ok(Next::Send(_))), "{next:?}");
+            }
+            let mut initiator = begin(key(7), "job").0;
+            for saying in &sayings {
+                let next = initiator.received(saying);
+                prop_assert!(!matches!(next, Ok(Next::Done(_) | Next::Wait)), "{next:?}");
+                if next.is_err() {
+                    break;
+                }
+            }
+        }
+
+        /// Fault: garbage comes in place of a handshake -> it never gets in
+        #[test]
+        fn garbage_never_gets_in(
+            bytes in prop::collection::vec(any::<u8>(), 0..400), split in 0usize..400, framed: bool,
+        ) {
+            // As it is, or behind a length that is right.
+            let length = (bytes.len() as u32).to_le_bytes();
+            let bytes = if framed { [&length, &bytes[..]].concat() } else { bytes };
+            let mut acceptor = Acceptor::new(key(7), Some("job"), [2; 32]);
+            let (a, b) = bytes.split_at(split.min(bytes.len()));
+            for part in [a, b] {
+                prop_assert!(!matches!(acceptor.received(part, |_| Ok(())), Ok(Next::Done(_))));
+            }
+            let mut initiator = begin(key(7), "job").0;
+            prop_assert!(!matches!(initiator.received(&bytes), Ok(Next::Done(_))));
+        }
+    }
+}

@@ -1,0 +1,1015 @@
+//! A lane: the chunks of collectives that one thread works on, and transfers between two ranks, with one connection to each
+//! peer. No sockets, clocks or threads: a transport gives it bytes and takes bytes from it.
+//!
+//! Chunk `c` belongs to lane `c mod lanes`, on every rank alike, so that chunks need nothing that lanes share, and no locks
+//! (luo2020 3.2.4). Once an operation a lane may look up how it is run, in the rank's [`Book`], which has one; the first of a
+//! plan compiles it, outside the lock. A lane runs several chunks at a time, in their order, each through the same script. What arrives is
+//! combined where it belongs as it comes in; what arrives before anybody wants it (a peer is further than we are) is set
+//! aside. Where that becomes too much for all peers together, those that are ahead are told to hold what plans send; all else
+//! goes on.
+//!
+//! Members of the job may make groups ([`Lane::open`]), whose operations are counted by themselves. A group's chunks begin
+//! once all its members have opened it, each when it likes. Who leaves a group ([`Lane::close`]) says so behind what is on its
+//! way of it, and sends nothing that waits; its memory is its own again at once.
+//!
+//! - `group`: the operations of a group; `chunk`: one chunk; `early`: what came in too early;
+//! - [`transfers`]: sends and receives.
+
+mod chunk;
+mod early;
+mod group;
+pub mod transfers;
+
+use crate::extract::take_out;
+use crate::fault;
+use crate::fault::{Broken, Trouble};
+use crate::link::{Event, Landing, Link, Owner};
+use crate::machine::Machine;
+use crate::memory::{Pool, Region};
+use crate::operation::Asked;
+use crate::shape::{Book, Shape};
+use crate::wire::{Digest, Header, Kind};
+use chunk::{Chunk, Kick};
+use early::Early;
+pub use group::Opening;
+use group::{Group, Known, Running};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io::IoSlice;
+use std::sync::Arc;
+use transfers::{Delivery, Label, Transfer, Transfers};
+
+/// Binary digits of a sequence number in a header; those above are the sender's number of the group.
+const SEQUENCE_BITS: u32 = 20;
+
+/// Most groups of a rank at a time, with the whole job.
+pub const MOST_GROUPS: u32 = 1 << (u32::BITS - SEQUENCE_BITS);
+
+/// Most operations that peers may be ahead of this rank.
+const MOST_AHEAD: u64 = 1 << 18;
+
+/// How many operations ahead a peer is told to hold.
+const HELD_AHEAD: u64 = 1 << 10;
+
+/// How many times [`Pace::ahead`] a single peer may be ahead. It was told to hold long before, and what was on its way then
+/// is less.
+const FLOOD: usize = 16;
+
+/// The least that this limit is, in bytes: connections and the system may hold as much that is on its way.
+const ON_ITS_WAY: usize = 64 << 20;
+
+/// Bytes of chunks under way, where all peers are near: what is sent, combined and sent on is to stay in the cache
+/// meanwhile, and no wire has to be kept busy.
+const NEAR: usize = 1 << 20;
+
+/// Most chunks that run at a time, however small they are.
+const MOST_RUNNING: u32 = 128;
+
+/// By how many windows chunks may be ahead of the oldest one that runs: what a peer may have to set aside before it gets what
+/// it needs.
+const SPAN: u64 = 16;
+
+/// After how many [looks](Machine::rest) memory that nobody has used meanwhile is let go of: five seconds, by default.
+const IDLE: u32 = 50;
+
+/// The chunk of a [`Kind::Close`] that answers another, from a member that has not opened the group: its number is the
+/// receiver's.
+const NEVER: u32 = u32::MAX;
+
+/// Most groups that members have left before this rank opened them, of which it is remembered: others are waited for until
+/// their deadline.
+const MOST_PARTED: usize = 1 << 16;
+
+/// Bytes of a frame that opens a group.
+const OPEN: usize = 8;
+
+/// What an operation of a group is known by on its lane.
+pub const fn key(slot: u32, sequence: u64) -> u64 {
+    (slot as u64) << 48 | sequence
+}
+
+/// The group, by its number on this rank, and the number in it of the operation that is known by this [key].
+const fn parts(key: u64) -> (u32, u64) {
+    ((key >> 48) as u32, key & ((1 << 48) - 1))
+}
+
+/// The [owner](Owner) of frames that close a group, which no operation is: these count from 1.
+const fn closing(slot: u32) -> Owner {
+    (key(slot, 0), u32::MAX, u32::MAX)
+}
+
+/// Whether a frame that plans send is of a group, by its number on this rank.
+fn is_of(slot: u32, header: Header) -> bool {
+    matches!(header.kind, Kind::Message(_) | Kind::Begin) && header.sequence >> SEQUENCE_BITS == slot
+}
+
+/// A collective that this rank has begun: what it brings and where the result goes.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// Counts the group's operations; the same on all ranks.
+    pub sequence: u64,
+    /// How it is run.
+    pub shape: Arc<Shape>,
+    /// What this rank brings: see [`crate::operation::Operation`]; empty where it brings nothing.
+    pub input: Region,
+    /// Where the result goes, which may be the input; empty where there is none.
+    pub output: Region,
+    /// Whether the input is to be as it was if the operation fails. Else it may hold anything then, in return for a copy
+    /// less.
+    pub keep: bool,
+}
+
+/// How lanes go about it.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    /// Number of lanes of a rank.
+    pub lanes: u32,
+    /// Bytes that a lane has under way at a time to each peer: chunks begin as long as the largest messages of those that run
+    /// have less together, and two run in any case. As much as a link carries while a message goes from one rank to the next is
+    /// enough to keep it busy; more of it waits in the network's queues, and may be lost there.
+    pub window: usize,
+    /// Bytes that all peers together may be ahead before they are told to send no more of plans. What is on its way then
+    /// still comes, and what is needed now; a peer that goes on all the same, up to 16 times as much or 64 MiB, is at fault.
+    pub ahead: usize,
+}
+
+/// A group that has lost a member that it needs: its number on this rank, and who left.
+pub type Desertion = (u32, u32);
+
+/// What one rank runs on one thread.
+#[derive(Debug)]
+pub struct Lane {
+    index: u32,
+    pace: Pace,
+    epoch: u16,
+    /// This rank's place in the job, and how many there are.
+    member: u32,
+    world: u32,
+    /// By rank; unused for the own.
+    links: Vec<Link>,
+    /// By their numbers on this rank. The first is the whole job.
+    groups: Vec<Option<Group>>,
+    /// Groups by the numbers that all their members have for them.
+    ids: BTreeMap<u64, u32>,
+    /// What members number so: a group here.
+    routes: BTreeMap<(u32, u32), u32>,
+    /// Groups that members have opened and this rank has not.
+    opened: BTreeMap<(u32, u32), u64>,
+    /// Groups that members have left before this rank opened them, by their common number, and the members.
+    parted: BTreeSet<(u64, u32)>,
+    /// Groups with chunks that have not begun.
+    pending: BTreeSet<u32>,
+    transfers: Transfers,
+    /// How many bytes of chunks may be under way.
+    most: usize,
+    early: Early,
+    /// Peers that have been told to hold.
+    held: BTreeSet<u32>,
+    pool: Pool,
+    idle: u32,
+    finished: VecDeque<u64>,
+    deserted: VecDeque<Desertion>,
+    released: VecDeque<u32>,
+    done: Vec<Owner>,
+    /// Ranks that have said that nothing will follow.
+    left: BTreeSet<u32>,
+}
+
+/// What transfers need of a lane.
+macro_rules! setting {
+    ($lane:expr) => {
+        transfers::Setting { links: &mut $lane.links, epoch: $lane.epoch, pool: &mut $lane.pool }
+    };
+}
+
+impl Lane {
+    /// Lane `index` of a rank.
+    pub fn new(index: u32, pace: Pace, epoch: u16, book: Arc<Book>) -> Self {
+        let (member, world) = (book.member(), book.members());
+        let whole = Opening { slot: 0, id: 0, book, members: (0..world).collect() };
+        Self {
+            index,
+            pace,
+            epoch,
+            member,
+            world,
+            links: (0..world).map(|_| Link::default()).collect(),
+            groups: vec![Some(Group::new(whole, world))],
+            ids: BTreeMap::from([(0, 0)]),
+            routes: BTreeMap::new(),
+            opened: BTreeMap::new(),
+            parted: BTreeSet::new(),
+            pending: BTreeSet::new(),
+            transfers: Transfers::new(world),
+            most: usize::MAX,
+            early: Early::default(),
+            held: BTreeSet::new(),
+            pool: Pool::default(),
+            idle: 0,
+            finished: VecDeque::new(),
+            deserted: VecDeque::new(),
+            released: VecDeque::new(),
+            done: Vec::new(),
+            left: BTreeSet::new(),
+        }
+    }
+
+    /// Begins an operation of the whole job. Jobs begin in the order of their sequence numbers, from 1 on.
+    ///
+    /// # Errors
+    /// With the rank that has announced another operation under this number, and both operations.
+    pub fn start(&mut self, job: Arc<Job>) -> Result<(), (u32, Broken)> {
+        self.start_in(0, job)
+    }
+
+    /// The same in a group, by its number on this rank.
+    ///
+    /// # Errors
+    /// As [`Lane::start`].
+    pub fn start_in(&mut self, slot: u32, job: Arc<Job>) -> Result<(), (u32, Broken)> {
+        let Some(group) = self.groups.get_mut(slot as usize).and_then(Option::as_mut) else { return Ok(()) };
+        let sequence = job.sequence;
+        assert!(sequence > group.newest, "operation {sequence} begins after operation {}", group.newest);
+        if group.closed {
+            return Ok(());
+        }
+        group.newest = sequence;
+        group.announced = group.announced.max(sequence);
+        let known = group.jobs.entry(sequence).or_insert_with(|| Known {
+            shape: Arc::clone(&job.shape),
+            heard: BTreeSet::new(),
+            job: None,
+        });
+        if let Some(&rank) = known.heard.first() {
+            agree(group.book.name(group.book.member()), &job.shape, &known.shape.asked())
+                .map_err(|broken| (rank, broken))?;
+        }
+        let chunks = job.shape.cut.chunks();
+        let left = chunks.saturating_sub(self.index).div_ceil(self.pace.lanes);
+        known.shape = Arc::clone(&job.shape);
+        let gone = (!group.gone.is_empty())
+            .then(|| {
+                let seats = job.shape.script.peers().into_iter();
+                let mut members = seats.map(|seat| group.member(job.shape.ranks()[seat as usize]));
+                members.find(|member| group.gone.contains(member))
+            })
+            .flatten();
+        let known = group.jobs.get_mut(&sequence).expect("put there above");
+        known.job = Some(Running {
+            job,
+            next: self.index,
+            left,
+            chunks: BTreeMap::new(),
+            told: BTreeSet::new(),
+            saved: Vec::new(),
+        });
+        if let Some(member) = gone {
+            self.deserted.push_back((slot, member));
+        } else if left == 0 {
+            self.end(slot, sequence);
+        } else {
+            self.pending.insert(slot);
+        }
+        self.fill();
+        Ok(())
+    }
+
+    /// Takes part in a group of members of the job, from now on. It has a number that no other group has here.
+    pub fn open(&mut self, opening: Opening) {
+        let (slot, id) = (opening.slot, opening.id);
+        let mut group = Group::new(opening, self.world);
+        group.absent = group.others().collect();
+        // Who has left it already knows nothing of it any more: there is nothing to be said there.
+        let parted: Vec<(u64, u32)> = self.parted.range((id, 0)..=(id, u32::MAX)).copied().collect();
+        for key in parted {
+            self.parted.remove(&key);
+            group.absent.remove(&key.1);
+            group.gone.insert(key.1);
+            group.told.insert(key.1);
+        }
+        let header =
+            Header { kind: Kind::Open, epoch: self.epoch, sequence: slot << SEQUENCE_BITS, chunk: 0 };
+        for &member in &group.absent {
+            self.links[member as usize].urge(header, &id.to_le_bytes());
+        }
+        for (numbered, _) in take_out(&mut self.opened, |_, opened| *opened == id) {
+            self.routes.insert(numbered, slot);
+            group.absent.remove(&numbered.0);
+        }
+        if self.groups.len() <= slot as usize {
+            self.groups.resize_with(slot as usize + 1, || None);
+        }
+        self.ids.insert(id, slot);
+        self.groups[slot as usize] = Some(group);
+    }
+
+    /// Leaves a group: inputs that were to be kept are as they were, and nothing of the group touches callers' memory any more.
+    /// `lost` is the member without which it cannot go on, if that is why.
+    pub fn close(&mut self, slot: u32, lost: Option<u32>) {
+        let Some(group) = self.groups.get_mut(slot as usize).and_then(Option::as_mut) else { return };
+        if group.closed || slot == 0 {
+            return;
+        }
+        group.closed = true;
+        self.pending.remove(&slot);
+        let keys = key(slot, 0)..key(slot + 1, 0);
+        // What is on its way stays as it is, and what its chunks had of their own, too.
+        for (member, link) in (0u32..).zip(&mut self.links) {
+            link.keep(|(owner, ..)| keys.contains(&owner));
+            let routes = &self.routes;
+            link.divert(|header| {
+                let number = header.sequence >> SEQUENCE_BITS;
+                matches!(header.kind, Kind::Message(_)) && routes.get(&(member, number)) == Some(&slot)
+            });
+        }
+        self.early.forget(&keys, &mut self.pool);
+        group.abort(&mut self.pool);
+        let chunk = lost.map_or(0, |member| member + 1);
+        let header = Header { kind: Kind::Close, epoch: self.epoch, sequence: slot << SEQUENCE_BITS, chunk };
+        let others: BTreeSet<u32> = group.others().collect();
+        for &member in others.difference(&group.told) {
+            group.closing.insert(member);
+            self.links[member as usize].end(header, closing(slot), |waiting| is_of(slot, waiting));
+        }
+        // Also of those that have not opened it: that may be on its way.
+        let (id, here) = (group.id, others.difference(&group.gone).copied().collect());
+        group.told = others;
+        self.transfers.leave(&mut setting!(self), id, here);
+        self.release(slot);
+    }
+
+    /// Forgets a group that this rank has left, once nothing of it can come any more.
+    fn release(&mut self, slot: u32) {
+        let Some(group) = &self.groups[slot as usize] else { return };
+        // Its number is taken by another group once nothing of it waits to be written, either.
+        if group.closed
+            && group.closing.is_empty()
+            && group.others().all(|member| group.gone.contains(&member))
+        {
+            self.ids.remove(&group.id);
+            self.groups[slot as usize] = None;
+            self.released.push_back(slot);
+        }
+    }
+
+    /// A member has been written that this rank sends nothing of a group any more.
+    fn has_said_close(&mut self, slot: u32, member: u32) {
+        if let Some(group) = self.groups.get_mut(slot as usize).and_then(Option::as_mut) {
+            group.closing.remove(&member);
+            self.release(slot);
+        }
+    }
+
+    /// The next group that was left and whose number may be used again.
+    pub fn released(&mut self) -> Option<u32> {
+        self.released.pop_front()
+    }
+
+    /// The next group that cannot go on, because a member has left it.
+    pub fn deserted(&mut self) -> Option<Desertion> {
+        self.deserted.pop_front()
+    }
+
+    /// Sends something to a member, in a group that this rank takes part in.
+    pub fn send(&mut self, transfer: Transfer) {
+        if !self.desert(&transfer) {
+            self.transfers.send(&mut setting!(self), transfer);
+        }
+    }
+
+    /// Awaits something, in a group that this rank takes part in.
+    pub fn receive(&mut self, transfer: Transfer) {
+        // What has come counts, whether or not its sender is still there.
+        if self.transfers.has_come(&transfer) || !self.desert(&transfer) {
+            self.transfers.receive(&mut setting!(self), transfer);
+        }
+    }
+
+    /// Whether a transfer cannot be, because its group is left or has lost who it needs.
+    fn desert(&mut self, transfer: &Transfer) -> bool {
+        let slot = self.ids.get(&transfer.label.group);
+        let Some(group) = slot.and_then(|&slot| self.groups[slot as usize].as_ref()) else { return true };
+        let lost = match transfer.peer {
+            Some(peer) => group.gone.contains(&peer).then_some(peer),
+            None => {
+                let mut others = group.others().peekable();
+                let first = others.peek().copied();
+                first.filter(|_| others.all(|other| self.sends_nothing(group, other)))
+            }
+        };
+        if let Some(lost) = lost {
+            self.deserted.push_back((group.slot, lost));
+        }
+        group.closed || lost.is_some()
+    }
+
+    /// Whether a member of a group sends nothing of it any more.
+    fn sends_nothing(&self, group: &Group, member: u32) -> bool {
+        group.gone.contains(&member) || self.left.contains(&member)
+    }
+
+    /// Whether all members of a group, by its common number, send nothing of it any more, but for `rank` and this one.
+    fn is_last(&self, id: u64, rank: u32) -> bool {
+        let group = self.ids.get(&id).and_then(|&slot| self.groups[slot as usize].as_ref());
+        group.is_some_and(|group| {
+            group.others().all(|other| other == rank || self.sends_nothing(group, other))
+        })
+    }
+
+    /// Awaits something no longer, unless it has begun to come in; whether it does not.
+    pub fn withdraw(&mut self, label: Label, id: u64) -> bool {
+        self.transfers.withdraw(label, id)
+    }
+
+    /// What became of the next transfer that is over.
+    pub fn delivered(&mut self) -> Option<Delivery> {
+        self.transfers.delivered()
+    }
+
+    /// Whether an operation or a transfer that has begun here still needs a rank: to send to it, or something that has not
+    /// come.
+    pub fn needs(&self, rank: u32) -> bool {
+        self.lacks(rank, true) || self.transfers.need(rank, None, |id| self.is_last(id, rank))
+    }
+
+    /// The job's member for a place in a group.
+    pub fn member(&self, slot: u32, place: u32) -> Option<u32> {
+        let group = self.groups.get(slot as usize)?.as_ref()?;
+        group.members.get(place as usize).copied()
+    }
+
+    /// Whether a message of a plan is missing from a rank: see [`Group::lacks`].
+    fn lacks(&self, rank: u32, all: bool) -> bool {
+        let lanes = (self.index, self.pace.lanes);
+        self.groups.iter().flatten().any(|group| group.lacks(rank, all, lanes, &self.early))
+    }
+
+    /// Bytes that are kept because nobody has needed them yet: messages of plans, the most that they have been, and
+    /// transfers.
+    pub fn kept(&self) -> (usize, usize, usize) {
+        let (early, most) = self.early.bytes();
+        (early, most, self.transfers.kept())
+    }
+
+    /// What a lost connection is really about: a peer may have ended it because what came was not what had been promised, and
+    /// that because somebody has written to memory of an operation under way while it was being sent.
+    pub fn reason(&self, rank: u32, trouble: Trouble) -> Trouble {
+        let changed = || {
+            self.links[rank as usize].trail().find_map(|(owner, digest)| {
+                if transfers::is_piece(owner) {
+                    let tag = self.transfers.changed(rank, owner, digest)?;
+                    return Some(Trouble::changed_send(rank, tag));
+                }
+                let (owner, number, step) = owner;
+                let (slot, sequence) = parts(owner);
+                let group = self.groups.get(slot as usize)?.as_ref()?;
+                let running = group.jobs.get(&sequence)?.job.as_ref()?;
+                let sent = running.chunks.get(&number)?.untouched(&running.job.shape, step)?;
+                (Digest::of_region(sent) != digest).then(|| Trouble::changed(sequence, number))
+            })
+        };
+        let changed = if trouble.kind == fault::Kind::Closed { changed() } else { None };
+        changed.unwrap_or(trouble)
+    }
+
+    fn sign(&mut self, rank: u32, kind: Kind) {
+        let header = Header { kind, epoch: self.epoch, sequence: 0, chunk: 0 };
+        self.links[rank as usize].urge(header, &[]);
+    }
+
+    /// The [key] of the next operation of which all chunks of this lane are through.
+    pub fn finished(&mut self) -> Option<u64> {
+        self.finished.pop_front()
+    }
+
+    /// Lets go of what an operation's input was, by the operation's [key]: it is through on all lanes, or committed.
+    pub fn forget(&mut self, key: u64) {
+        let (slot, sequence) = ((key >> 48) as usize, key & ((1 << 48) - 1));
+        let group = self.groups.get_mut(slot).and_then(Option::as_mut);
+        let job = group.and_then(|group| group.jobs.remove(&sequence)).and_then(|known| known.job);
+        if let Some(running) = job {
+            running.saved.into_iter().for_each(|(_, buffer)| self.pool.give(buffer));
+        }
+    }
+
+    /// Gives up: inputs that were to be kept are as they were, and no caller's memory is touched any more. Returns the keys of
+    /// operations that had begun and were not forgotten.
+    pub fn abort(&mut self) -> Vec<u64> {
+        self.links.iter_mut().for_each(|link| _ = link.abandon());
+        self.early = Early::default();
+        self.transfers.abort();
+        self.pending.clear();
+        let mut begun = Vec::new();
+        for group in self.groups.iter_mut().flatten() {
+            let slot = group.slot;
+            begun.extend(group.abort(&mut self.pool).into_iter().map(|sequence| key(slot, sequence)));
+            group.jobs.clear();
+        }
+        begun
+    }
+
+    fn happened(&mut self, rank: u32, event: Event) -> Result<(), Broken> {
+        match event {
+            Event::Header(header) if header.epoch != self.epoch => Err(Broken::Epoch(header, self.epoch)),
+            Event::Header(header) => {
+                let aside = |pool: &mut Pool, length| (length, Landing::Aside(pool.take(length)));
+                let (length, landing) = match header.kind {
+                    Kind::Message(number) => self.landing(rank, header, number)?,
+                    Kind::Begin => aside(&mut self.pool, Asked::ENCODED),
+                    Kind::Piece => self.transfers.landing(rank, header, &mut self.pool)?,
+                    Kind::Offer => aside(&mut self.pool, Label::OFFER),
+                    Kind::Open | Kind::Refuse => aside(&mut self.pool, OPEN),
+                    Kind::Heartbeat | Kind::Leave | Kind::Close => (0, Landing::Nothing),
+                    Kind::Hold | Kind::Resume | Kind::Ask | Kind::Taken => (0, Landing::Nothing),
+                };
+                self.links[rank as usize].land(length, landing);
+                Ok(())
+            }
+            Event::Frame(header, landing) => match (header.kind, landing) {
+                (Kind::Message(number), landing) => {
+                    self.arrived(rank, header, number, landing);
+                    Ok(())
+                }
+                (Kind::Piece, landing) => {
+                    self.transfers.arrived(&mut setting!(self), rank, header, landing);
+                    Ok(())
+                }
+                (kind, Landing::Aside(buffer)) => {
+                    let outcome = self.told(rank, header, kind, buffer.as_slice());
+                    self.pool.give(buffer);
+                    outcome
+                }
+                (Kind::Ask, _) => self.transfers.asked(&mut setting!(self), rank, header),
+                (Kind::Taken, _) => self.transfers.has_taken(&mut setting!(self), rank, header),
+                (Kind::Hold | Kind::Resume, _) => {
+                    self.links[rank as usize].hold(header.kind == Kind::Hold);
+                    Ok(())
+                }
+                (Kind::Close, _) => self.has_closed(rank, header),
+                (Kind::Leave, _) => {
+                    self.left.insert(rank);
+                    Ok(())
+                }
+                _ => Ok(()),
+            },
+        }
+    }
+
+    /// A frame that says something has come in.
+    fn told(&mut self, rank: u32, header: Header, kind: Kind, payload: &[u8]) -> Result<(), Broken> {
+        let unknown = Broken::Unknown(header);
+        match kind {
+            Kind::Begin => {
+                let asked = payload.try_into().ok().and_then(Asked::decode);
+                self.announced(rank, header, asked.ok_or(unknown)?)
+            }
+            Kind::Offer => self.transfers.offered(&mut setting!(self), rank, header, payload),
+            Kind::Refuse => self.transfers.refused(&mut setting!(self), rank, header, payload),
+            Kind::Open => {
+                let id = u64::from_le_bytes(payload.try_into().map_err(|_| unknown)?);
+                self.has_opened(rank, header, id)
+            }
+            _ => Err(unknown),
+        }
+    }
+
+    /// A peer takes part in a group.
+    fn has_opened(&mut self, rank: u32, header: Header, id: u64) -> Result<(), Broken> {
+        let numbered = (rank, header.sequence >> SEQUENCE_BITS);
+        let known = self.routes.contains_key(&numbered) || self.opened.contains_key(&numbered);
+        if numbered.1 == 0 || known {
+            return Err(Broken::Twice(header));
+        }
+        self.parted.remove(&(id, rank));
+        let Some(&slot) = self.ids.get(&id) else {
+            self.opened.insert(numbered, id);
+            return Ok(());
+        };
+        let group = self.groups[slot as usize].as_mut();
+        let group = group.filter(|group| group.absent.contains(&rank)).ok_or(Broken::Unknown(header))?;
+        group.absent.remove(&rank);
+        self.routes.insert(numbered, slot);
+        self.fill();
+        Ok(())
+    }
+
+    /// A peer has left a group.
+    fn has_closed(&mut self, rank: u32, header: Header) -> Result<(), Broken> {
+        let numbered = (rank, header.sequence >> SEQUENCE_BITS);
+        let never = header.chunk == NEVER;
+        if !never && let Some(id) = self.opened.remove(&numbered) {
+            self.transfers.has_left(&mut setting!(self), rank, id, false);
+            if self.parted.len() < MOST_PARTED {
+                self.parted.insert((id, rank));
+            }
+            // Before this rank can open it, which is said at once, too.
+            let header = Header { chunk: NEVER, ..header };
+            self.links[rank as usize].urge(header, &[]);
+            return Ok(());
+        }
+        // Who has never opened it knows no number but ours.
+        let own = Some(numbered.1).filter(|&slot| {
+            let group = self.groups.get(slot as usize).and_then(Option::as_ref);
+            never && group.is_some_and(|group| group.closed && group.absent.contains(&rank))
+        });
+        let slot = if never { own } else { self.routes.remove(&numbered) };
+        let slot = slot.ok_or(Broken::Unknown(header))?;
+        let Some(group) = self.groups[slot as usize].as_mut() else { return Ok(()) };
+        group.gone.insert(rank);
+        let (id, closed) = (group.id, group.closed);
+        if !closed {
+            let left = &self.left;
+            let gone = |other| group.gone.contains(&other) || left.contains(&other);
+            let last = group.others().all(gone);
+            let lanes = (self.index, self.pace.lanes);
+            if group.lacks(rank, true, lanes, &self.early) || self.transfers.need(rank, Some(id), |_| last) {
+                let lost = header.chunk.checked_sub(1).filter(|&lost| group.place(lost).is_some());
+                self.deserted.push_back((slot, lost.filter(|&lost| lost != self.member).unwrap_or(rank)));
+            }
+            if group.told.insert(rank) {
+                let sequence = slot << SEQUENCE_BITS;
+                let header = Header { kind: Kind::Close, epoch: self.epoch, sequence, chunk: 0 };
+                group.closing.insert(rank);
+                self.links[rank as usize].end(header, closing(slot), |waiting| is_of(slot, waiting));
+            }
+        }
+        self.transfers.has_left(&mut setting!(self), rank, id, true);
+        self.release(slot);
+        Ok(())
+    }
+
+    /// The group of a plan's frame from a peer, and the operation's number in it.
+    fn group(&self, rank: u32, header: Header) -> Option<(u32, u64)> {
+        let number = header.sequence >> SEQUENCE_BITS;
+        let slot = if number == 0 { 0 } else { *self.routes.get(&(rank, number))? };
+        let group = self.groups[slot as usize].as_ref()?;
+        Some((slot, group.sequence(header.sequence)))
+    }
+
+    /// A peer has begun an operation.
+    fn announced(&mut self, rank: u32, header: Header, asked: Asked) -> Result<(), Broken> {
+        let (slot, sequence) = self.group(rank, header).ok_or(Broken::Unknown(header))?;
+        let group = self.groups[slot as usize].as_mut().expect("found just now");
+        if let Some(known) = group.jobs.get_mut(&sequence) {
+            // Before this rank has begun it knows what another has: that is who says otherwise.
+            let other = known.heard.first().filter(|_| known.job.is_none());
+            let who = other.map_or(group.book.member(), |&other| group.places[other as usize].unwrap_or(0));
+            agree(group.book.name(who), &known.shape, &asked)?;
+            return if known.heard.insert(rank) { Ok(()) } else { Err(Broken::Twice(header)) };
+        }
+        if sequence <= group.newest || sequence > group.newest + MOST_AHEAD {
+            return Err(Broken::Unknown(header));
+        }
+        let us = group.book.name(group.book.member());
+        let shape = group.book.shape(&asked.operation).map_err(|_| Broken::NoPlan(us, asked.operation))?;
+        agree(us, &shape, &asked)?;
+        group.jobs.insert(sequence, Known { shape, heard: BTreeSet::from([rank]), job: None });
+        if !group.closed {
+            group.announced = group.announced.max(sequence);
+            if group.announced - group.newest > HELD_AHEAD {
+                self.hold(rank);
+            }
+        }
+        Ok(())
+    }
+
+    /// Where a message goes that is about to come in, and how long it is.
+    fn landing(&mut self, rank: u32, header: Header, number: u16) -> Result<(usize, Landing), Broken> {
+        let unknown = Broken::Unknown(header);
+        let Some((slot, sequence)) = self.group(rank, header) else { return Err(unknown) };
+        let group = self.groups[slot as usize].as_mut().expect("found just now");
+        let place = group.places[rank as usize];
+        let Some(known) = group.jobs.get_mut(&sequence).filter(|known| known.heard.contains(&rank)) else {
+            return Err(unknown);
+        };
+        let Shape { script, cut, .. } = &*known.shape;
+        let ours = header.chunk < cut.chunks() && header.chunk % self.pace.lanes == self.index;
+        let seat = place.and_then(|place| known.shape.seat(place));
+        let step = seat.and_then(|seat| script.incoming(seat, number)).filter(|_| ours);
+        let step = step.ok_or(unknown)?;
+        let length = known.shape.bytes(step, header.chunk);
+        if group.closed {
+            return Ok((length, Landing::Nothing));
+        }
+        let key = (key(slot, sequence), header.chunk, rank, number);
+        let chunk = known.job.as_mut().and_then(|running| {
+            let begun = running.next > header.chunk;
+            match running.chunks.get_mut(&header.chunk) {
+                Some(chunk) => Some(Ok(chunk)),
+                None if begun => Some(Err(())),
+                None => None,
+            }
+        });
+        let place = match chunk {
+            Some(Err(())) => return Err(Broken::Twice(header)),
+            Some(Ok(chunk)) => chunk.landing(&known.shape, step).map_err(|()| Broken::Twice(header))?,
+            None => None,
+        };
+        match place {
+            Some(landing) => Ok((length, landing)),
+            None if self.early.awaits(key) => Err(Broken::Twice(header)),
+            None => {
+                let of_peer = self.early.expect(key, length);
+                if of_peer > FLOOD.saturating_mul(self.pace.ahead).max(ON_ITS_WAY).max(2 * length) {
+                    return Err(Broken::Flood(of_peer));
+                }
+                if self.early.bytes().0 > self.pace.ahead {
+                    self.hold(rank);
+                }
+                Ok((length, Landing::Aside(self.pool.take(length))))
+            }
+        }
+    }
+
+    /// A message has come in.
+    fn arrived(&mut self, rank: u32, header: Header, number: u16, landing: Landing) {
+        let Some((slot, sequence)) = self.group(rank, header) else { return };
+        let group = self.groups[slot as usize].as_mut().expect("found just now");
+        let place = group.places[rank as usize];
+        let Some(known) = group.jobs.get_mut(&sequence).filter(|_| !group.closed) else { return };
+        let seat = place.and_then(|place| known.shape.seat(place)).expect("landing found it");
+        let step = known.shape.script.incoming(seat, number).expect("landing found it");
+        match landing {
+            Landing::Put(_) | Landing::Combine(..) => {
+                self.advance(slot, sequence, header.chunk, Kick::Done(step));
+            }
+            Landing::Aside(buffer) => {
+                self.early.put((key(slot, sequence), header.chunk, rank, number), buffer);
+                let chunk = known.job.as_mut().and_then(|running| running.chunks.get_mut(&header.chunk));
+                if chunk.is_some_and(|chunk| chunk.wants(step)) {
+                    self.advance(slot, sequence, header.chunk, Kick::Arrived(step));
+                }
+            }
+            Landing::Nothing => {}
+        }
+    }
+
+    /// Tells a peer to hold what plans send, unless some of it is needed now.
+    fn hold(&mut self, rank: u32) {
+        if !self.held.contains(&rank) && !self.lacks(rank, false) {
+            self.held.insert(rank);
+            self.sign(rank, Kind::Hold);
+        }
+    }
+
+    /// Has peers send again whose messages are needed, or all, where there is room.
+    fn resume(&mut self) {
+        let far =
+            |group: &Group| !group.closed && group.announced.saturating_sub(group.newest) > HELD_AHEAD / 2;
+        let room = self.early.bytes().0 <= self.pace.ahead / 2 && !self.groups.iter().flatten().any(far);
+        let ready: Vec<u32> =
+            self.held.iter().copied().filter(|&rank| room || self.lacks(rank, false)).collect();
+        for rank in ready {
+            self.held.remove(&rank);
+            self.sign(rank, Kind::Resume);
+        }
+    }
+
+    /// Begins chunks as long as there is room for them, in each group by itself.
+    fn fill(&mut self) {
+        let mut next = self.pending.first().copied();
+        while let Some(slot) = next {
+            while self.begin_chunk(slot) {}
+            next = self.pending.range(slot + 1..).next().copied();
+        }
+        if !self.held.is_empty() {
+            self.resume();
+        }
+    }
+
+    /// Begins the next chunk of a group, if there is one and room for it; whether it has begun.
+    fn begin_chunk(&mut self, slot: u32) -> bool {
+        let Some(group) = self.groups[slot as usize].as_mut().filter(|group| group.ready()) else {
+            return false;
+        };
+        let room = group.running < 2
+            || group.running < MOST_RUNNING && group.afloat < self.most && group.flight < self.pace.window;
+        // What runs may wait for others, while all that follows goes through.
+        let span = group.spans.first().map_or(0, |oldest| group.begun - oldest);
+        let most = SPAN * self.pace.window as u64 + group.flight as u64;
+        if !room || span > most {
+            return false;
+        }
+        let Some((sequence, number)) = group.next_chunk(self.pace.lanes) else {
+            self.pending.remove(&slot);
+            return false;
+        };
+        let before = group.begun;
+        let known = group.jobs.get_mut(&sequence).expect("found just now");
+        let running = known.job.as_mut().expect("as above");
+        let chunk = Chunk::begin(&running.job, number, before, &mut self.pool);
+        let message = chunk.message(&running.job);
+        group.afloat += chunk.bytes(&running.job);
+        group.flight += message;
+        // No two chunks have the same place, however small they are.
+        group.begun += message.max(1) as u64;
+        group.spans.insert(before);
+        running.chunks.insert(number, chunk);
+        group.running += 1;
+        self.advance(slot, sequence, number, Kick::Begin);
+        true
+    }
+
+    /// Goes on with a chunk.
+    fn advance(&mut self, slot: u32, sequence: u64, number: u32, kick: Kick) {
+        let Some(group) = self.groups.get_mut(slot as usize).and_then(Option::as_mut) else { return };
+        let Group { jobs, members, told: closed, running: under_way, afloat, flight, spans, .. } = group;
+        let Some(running) = jobs.get_mut(&sequence).and_then(|known| known.job.as_mut()) else { return };
+        let Running { job, chunks, told, saved, .. } = running;
+        let Some(chunk) = chunks.get_mut(&number) else { return };
+        let shape = &job.shape;
+        let key = key(slot, sequence);
+        let low = slot << SEQUENCE_BITS | sequence as u32 & ((1 << SEQUENCE_BITS) - 1);
+        let mut output = |to: u32, message: u16, payload: Region, step: u32| {
+            let rank = members[shape.ranks()[to as usize] as usize];
+            // Who has left takes nothing any more; the group ends.
+            if closed.contains(&rank) {
+                return;
+            }
+            let link = &mut self.links[rank as usize];
+            let header = |kind| Header { kind, epoch: self.epoch, sequence: low, chunk: number };
+            if told.insert(rank) {
+                link.control(header(Kind::Begin), &shape.asked().encode());
+            }
+            link.message(header(Kind::Message(message)), payload, (key, number, step));
+        };
+        let mut early = |seat: u32, message: u16| {
+            let rank = members[shape.ranks()[seat as usize] as usize];
+            self.early.take((key, number, rank, message))
+        };
+        let mut setting =
+            chunk::Setting { job, number, pool: &mut self.pool, saved, send: &mut output, early: &mut early };
+        if !chunk.advance(&mut setting, kick) {
+            return;
+        }
+        let chunk = chunks.remove(&number).expect("found above");
+        *afloat -= chunk.bytes(job);
+        *flight -= chunk.message(job);
+        spans.remove(&chunk.before);
+        chunk.end(&mut self.pool);
+        running.left -= 1;
+        *under_way -= 1;
+        if running.left == 0 {
+            self.end(slot, sequence);
+        }
+    }
+
+    /// All chunks of an operation are through on this lane.
+    fn end(&mut self, slot: u32, sequence: u64) {
+        let Some(group) = self.groups[slot as usize].as_mut() else { return };
+        let kept = group.jobs.get(&sequence).and_then(|known| known.job.as_ref()).is_some_and(|r| r.job.keep);
+        if !kept {
+            group.jobs.remove(&sequence);
+        }
+        self.finished.push_back(key(slot, sequence));
+    }
+}
+
+impl Machine for Lane {
+    fn waiting(&self, peer: u32) -> usize {
+        self.links[peer as usize].waiting()
+    }
+
+    fn gather<'a>(&'a mut self, peer: u32, slices: &mut Vec<IoSlice<'a>>, most: usize) {
+        self.links[peer as usize].gather(slices, most);
+    }
+
+    fn sent(&mut self, peer: u32, bytes: usize) {
+        let mut done = std::mem::take(&mut self.done);
+        self.links[peer as usize].sent(bytes, &mut done);
+        for owner in done.drain(..) {
+            let (key, chunk, step) = owner;
+            let (slot, sequence) = parts(key);
+            if transfers::is_piece(owner) {
+                self.transfers.written(&mut setting!(self), peer, owner);
+            } else if owner == closing(slot) {
+                self.has_said_close(slot, peer);
+            } else {
+                self.advance(slot, sequence, chunk, Kick::Done(step));
+            }
+        }
+        self.done = done;
+        self.fill();
+    }
+
+    /// As a rule: who is too far ahead is told to hold. Not where it goes on announcing operations all the same, unless what
+    /// is wanted now comes behind that.
+    fn reads(&self, peer: u32) -> bool {
+        let near =
+            |group: &Group| group.closed || group.announced.saturating_sub(group.newest) < MOST_AHEAD / 2;
+        self.held.is_empty() || self.groups.iter().flatten().all(near) || self.lacks(peer, false)
+    }
+
+    fn direct(&mut self, peer: u32) -> Option<&mut [u8]> {
+        self.links[peer as usize].direct()
+    }
+
+    fn read_directly(&mut self, peer: u32, bytes: usize) -> Result<(), Broken> {
+        if let Some(event) = self.links[peer as usize].read_directly(bytes)? {
+            self.happened(peer, event)?;
+            self.fill();
+        }
+        Ok(())
+    }
+
+    fn received(&mut self, peer: u32, mut bytes: &[u8]) -> Result<(), Broken> {
+        while let Some(event) = self.links[peer as usize].take(&mut bytes)? {
+            self.happened(peer, event)?;
+        }
+        self.fill();
+        Ok(())
+    }
+
+    fn coming(&self, peer: u32) -> Option<(u32, usize)> {
+        self.links[peer as usize].coming()
+    }
+
+    fn believe(&mut self, peer: u32) {
+        self.links[peer as usize].believe();
+        let others = (0u32..).zip(&self.links).filter(|&(other, _)| other != self.member);
+        if others.into_iter().all(|(_, link)| !link.checked()) {
+            self.most = NEAR;
+        }
+    }
+
+    fn beat(&mut self, peer: u32) {
+        if self.waiting(peer) == 0 {
+            self.sign(peer, Kind::Heartbeat);
+        }
+    }
+
+    fn leave(&mut self, peer: u32) {
+        // Behind all that plans have to send.
+        let header = Header { kind: Kind::Leave, epoch: self.epoch, sequence: 0, chunk: 0 };
+        let link = &mut self.links[peer as usize];
+        link.control(header, &[]);
+        link.hold(false);
+    }
+
+    fn has_left(&self, peer: u32) -> bool {
+        self.left.contains(&peer)
+    }
+
+    fn rest(&mut self) {
+        self.idle += 1;
+        if self.idle >= IDLE {
+            self.idle = 0;
+            self.pool.trim();
+        }
+    }
+}
+
+/// That a peer asks for what this rank does.
+fn agree(us: u32, shape: &Shape, theirs: &Asked) -> Result<(), Broken> {
+    let ours = shape.asked();
+    if ours == *theirs { Ok(()) } else { Err(Broken::Differs(us, Box::new((ours, theirs.clone())))) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::Buffer;
+    use crate::operation::{Association, Operation};
+    use crate::shape::Rule;
+    use syncline_plan::by_name;
+    use syncline_reduction::{Element, Reduction};
+    use syncline_units::CollectiveKind;
+
+    /// How many chunks run of so many all-reduces of so many bytes, when nothing has come from the other rank yet.
+    fn running(window: usize, message: u64, operations: u64, bytes: usize) -> (u32, usize) {
+        let algorithm = by_name("ring").unwrap();
+        let rule = Rule { kind: CollectiveKind::AllReduce, up_to: None, algorithm, message };
+        let book = Arc::new(Book::new(0, 2, vec![0, 1], vec![rule]).unwrap());
+        let operation = Operation {
+            kind: CollectiveKind::AllReduce,
+            elements: bytes as u64 / 4,
+            element: Element::F32,
+            reduction: Reduction::Sum,
+            root: 0,
+            association: Association::Arrival,
+        };
+        let mut lane = Lane::new(0, Pace { lanes: 1, window, ahead: 1 << 20 }, 0, Arc::clone(&book));
+        let mut buffers: Vec<Buffer> = (0..operations).map(|_| Buffer::new(bytes)).collect();
+        for (sequence, buffer) in (1..).zip(&mut buffers) {
+            let region = buffer.region();
+            let shape = book.shape(&operation).unwrap();
+            let job = Job { sequence, shape, input: region, output: region, keep: false };
+            lane.start(Arc::new(job)).unwrap();
+        }
+        let whole = |lane: &Lane| lane.groups[0].as_ref().map(|group| (group.running, group.flight)).unwrap();
+        let found = whole(&lane);
+        lane.abort();
+        assert_eq!(whole(&lane), (0, 0));
+        found
+    }
+
+    #[test]
+    fn chunks_run_as_long_as_their_messages_fit_into_the_window() {
+        // A message is half of a chunk: 100 KiB are 50 chunks.
+        assert_eq!(running(8 << 10, 1 << 10, 1, 100 << 10), (8, 8 << 10));
+        assert_eq!(running(100 << 10, 1 << 10, 1, 100 << 10), (50, 50 << 10));
+        assert_eq!(running(1, 1 << 10, 1, 100 << 10), (2, 2 << 10));
+        // Small ones are many, and not any number.
+        assert_eq!(running(64 << 10, 64 << 10, 20, 64), (20, 20 * 32));
+        assert_eq!(running(64 << 10, 64 << 10, 200, 64), (MOST_RUNNING, MOST_RUNNING as usize * 32));
+    }
+}

@@ -1,0 +1,418 @@
+//! Memory that operations work on: parts of a caller's tensors, and buffers of our own.
+//!
+//! A [`Region`] is a run of bytes that somebody else owns. Several threads read and write regions of one tensor at a time, each
+//! thread its own: a chunk belongs to one lane, and a lane to one thread. No safe method hands out a reference to a region's
+//! bytes: methods copy, combine and sum them.
+
+#![allow(unsafe_code)]
+
+use std::fmt;
+use std::ops::Range;
+use syncline_reduction::{Element, Reduction, fill_neutral, reduce_into};
+
+/// A run of bytes in memory that somebody else owns, such as a tensor's.
+#[derive(Clone, Copy)]
+pub struct Region {
+    at: *mut u8,
+    length: usize,
+}
+
+// SAFETY: the caller of `Region::new` guarantees that the memory is valid on every thread that the region is given to.
+unsafe impl Send for Region {}
+// SAFETY: as above; and it guarantees that regions that overlap are used by one thread at a time.
+unsafe impl Sync for Region {}
+
+impl fmt::Debug for Region {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Region({} bytes)", self.length)
+    }
+}
+
+impl Region {
+    /// No bytes.
+    pub const EMPTY: Self = Self { at: std::ptr::NonNull::dangling().as_ptr(), length: 0 };
+
+    /// The `length` bytes from `at` on.
+    ///
+    /// # Safety
+    /// Until the operation that the region is given to is over (done, failed, or its communicator dropped):
+    ///
+    /// - the bytes stay where they are, initialised and writable;
+    /// - nothing else reads or writes them, and no reference to them is used;
+    /// - copies and parts of the region that overlap are used by one thread at a time.
+    pub const unsafe fn new(at: *mut u8, length: usize) -> Self {
+        if length == 0 { Self::EMPTY } else { Self { at, length } }
+    }
+
+    /// Number of bytes.
+    pub const fn len(self) -> usize {
+        self.length
+    }
+
+    /// Whether there are none.
+    pub const fn is_empty(self) -> bool {
+        self.length == 0
+    }
+
+    /// The bytes of `range`.
+    ///
+    /// # Panics
+    /// Where the range is not within the region.
+    pub fn part(self, range: Range<usize>) -> Self {
+        assert!(range.start <= range.end && range.end <= self.length, "{range:?} of {} bytes", self.length);
+        // SAFETY: the range is within the region.
+        unsafe { Self::new(self.at.add(range.start), range.end - range.start) }
+    }
+
+    /// Whether both are the same bytes.
+    pub fn same(self, other: Self) -> bool {
+        (self.at, self.length) == (other.at, other.length)
+    }
+
+    /// Whether some byte is in both.
+    pub fn overlaps(self, other: Self) -> bool {
+        let (a, b) = (self.at as usize, other.at as usize);
+        a < b + other.length && b < a + self.length
+    }
+
+    /// Its bytes.
+    ///
+    /// # Safety
+    /// For as long as the reference is used, nothing writes to the region, its copies or parts, and the operation that it was
+    /// given to is not over.
+    pub unsafe fn bytes<'a>(self) -> &'a [u8] {
+        // SAFETY: `Region::new` vouches for the memory, and the caller for the reference.
+        unsafe { std::slice::from_raw_parts(self.at, self.length) }
+    }
+
+    /// Its bytes, to be written.
+    ///
+    /// # Safety
+    /// For as long as the reference is used, nothing else reads or writes the region, its copies or parts, and the operation
+    /// that it was given to is not over.
+    pub unsafe fn bytes_mut<'a>(self) -> &'a mut [u8] {
+        // SAFETY: as in `bytes`.
+        unsafe { std::slice::from_raw_parts_mut(self.at, self.length) }
+    }
+
+    /// Copies its bytes to `into`.
+    ///
+    /// # Panics
+    /// Where lengths differ.
+    pub fn read(self, into: &mut [u8]) {
+        // SAFETY: the reference ends with the call; `into` is a reference, and thus no part of a region in use.
+        into.copy_from_slice(unsafe { self.bytes() });
+    }
+
+    /// Copies `bytes` here.
+    ///
+    /// # Panics
+    /// Where lengths differ.
+    pub fn write(self, bytes: &[u8]) {
+        // SAFETY: as in `read`.
+        unsafe { self.bytes_mut() }.copy_from_slice(bytes);
+    }
+
+    /// The CRC-32C of bytes whose own is `before`, followed by those of the region.
+    pub fn crc32c_append(self, before: u32) -> u32 {
+        // SAFETY: the reference ends with the call.
+        crc32c::crc32c_append(before, unsafe { self.bytes() })
+    }
+
+    /// Copies `from` here; the two may overlap.
+    ///
+    /// # Panics
+    /// Where lengths differ.
+    pub fn copy_from(self, from: Self) {
+        assert_eq!(self.length, from.length, "a copy between regions of different lengths");
+        // SAFETY: both are valid for as many bytes, and `copy` allows overlap.
+        unsafe { std::ptr::copy(from.at, self.at, self.length) }
+    }
+
+    /// Combines `from` with what is here; the two do not overlap.
+    ///
+    /// # Panics
+    /// Where lengths differ or regions overlap.
+    pub fn combine_from(self, from: Self, element: Element, reduction: Reduction) {
+        assert!(!self.overlaps(from), "a reduction between regions that overlap");
+        // SAFETY: the two do not overlap, and the reference ends with the call.
+        self.combine(unsafe { from.bytes() }, element, reduction);
+    }
+
+    /// Combines `bytes` with what is here.
+    ///
+    /// # Panics
+    /// Where lengths differ, or the reduction is not offered for the element.
+    pub fn combine(self, bytes: &[u8], element: Element, reduction: Reduction) {
+        // SAFETY: `bytes` is a reference, and thus no part of a region in use; ours ends with the call.
+        let own = unsafe { self.bytes_mut() };
+        reduce_into(element, reduction, own, bytes).expect("checked when the operation began");
+    }
+
+    /// Fills it with what changes nothing that it is combined with.
+    ///
+    /// # Panics
+    /// Where the reduction is not offered for the element.
+    pub fn neutral(self, element: Element, reduction: Reduction) {
+        // SAFETY: the reference ends with the call.
+        fill_neutral(element, reduction, unsafe { self.bytes_mut() })
+            .expect("checked when the operation began");
+    }
+}
+
+/// Bytes of our own, aligned to a cache line.
+pub struct Buffer {
+    // A vector and no box: moving a box would invalidate pointers of regions.
+    lines: Vec<Line>,
+    length: usize,
+}
+
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+#[expect(dead_code, reason = "read and written as bytes")]
+struct Line([u8; 64]);
+
+impl Buffer {
+    /// `length` bytes of zero.
+    pub fn new(length: usize) -> Self {
+        Self { lines: vec![Line([0; 64]); length.div_ceil(64)], length }
+    }
+
+    /// Its bytes, to be written.
+    pub fn as_mut_slice(&mut self) -> &mut [u8] {
+        // SAFETY: the lines are ours, at least `length` bytes, and borrowed as long as the result is.
+        unsafe { std::slice::from_raw_parts_mut(self.lines.as_mut_ptr().cast(), self.length) }
+    }
+
+    /// Its bytes.
+    pub fn as_slice(&self) -> &[u8] {
+        // SAFETY: as in `as_mut_slice`.
+        unsafe { std::slice::from_raw_parts(self.lines.as_ptr().cast(), self.length) }
+    }
+
+    /// All of it, only to be read, which several may do at once. The caller keeps the buffer as long as it uses the region.
+    pub(crate) fn reading(&self) -> Region {
+        // SAFETY: the lines are ours, and nothing writes through this region.
+        unsafe { Region::new(self.lines.as_ptr().cast_mut().cast(), self.length) }
+    }
+
+    /// Another one with the same bytes.
+    pub fn copy(&self) -> Self {
+        let mut copy = Self::new(self.length);
+        copy.as_mut_slice().copy_from_slice(self.as_slice());
+        copy
+    }
+
+    /// Combines another one of the same length with what is here.
+    ///
+    /// # Panics
+    /// Where lengths differ, or the reduction is not offered for the element.
+    pub fn combine(&mut self, from: &Self, element: Element, reduction: Reduction) {
+        reduce_into(element, reduction, self.as_mut_slice(), from.as_slice())
+            .expect("checked when the operation began");
+    }
+
+    /// All of it, for an operation.
+    ///
+    /// # Safety
+    /// As [`Region::new`]: until the operation is over nobody else touches the buffer, and it is not dropped.
+    pub unsafe fn lend(&mut self) -> Region {
+        self.region()
+    }
+
+    /// All of it. The caller keeps the buffer as long as it uses the region, and uses nothing else of it meanwhile.
+    pub(crate) fn region(&mut self) -> Region {
+        // SAFETY: the lines are ours, and we have them alone.
+        unsafe { Region::new(self.lines.as_mut_ptr().cast(), self.length) }
+    }
+}
+
+impl fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Buffer({} bytes)", self.length)
+    }
+}
+
+/// Buffers that are used again and again: an iteration after the first allocates nothing.
+#[derive(Debug)]
+pub struct Pool {
+    /// By capacity in bytes, a power of two.
+    unused: std::collections::BTreeMap<usize, Shelf>,
+    held: usize,
+    /// Bytes of buffers that were taken and have not come back.
+    taken: usize,
+    /// Most bytes of both: beyond it nothing is kept to be used again.
+    most: usize,
+}
+
+impl Default for Pool {
+    fn default() -> Self {
+        Self::of(usize::MAX)
+    }
+}
+
+/// Buffers of one capacity, and the fewest that there have been since the pool was trimmed.
+#[derive(Debug, Default)]
+struct Shelf {
+    buffers: Vec<Buffer>,
+    fewest: usize,
+}
+
+impl Pool {
+    /// A pool that keeps no buffer where that would make more than `most` bytes, those that are in use included.
+    pub fn of(most: usize) -> Self {
+        Self { unused: std::collections::BTreeMap::new(), held: 0, taken: 0, most }
+    }
+
+    /// A buffer of `length` bytes; what is in it is of no meaning.
+    pub fn take(&mut self, length: usize) -> Buffer {
+        let capacity = Self::capacity(length);
+        self.taken = self.taken.saturating_add(capacity);
+        let shelf = self.unused.get_mut(&capacity);
+        let found = shelf.and_then(|shelf| {
+            let buffer = shelf.buffers.pop();
+            shelf.fewest = shelf.fewest.min(shelf.buffers.len());
+            buffer
+        });
+        match found {
+            Some(mut buffer) => {
+                self.held -= capacity;
+                buffer.length = length;
+                buffer
+            }
+            None => {
+                while self.held > 0 && self.held.saturating_add(self.taken) > self.most {
+                    self.drop_one();
+                }
+                let mut buffer = Buffer::new(capacity);
+                buffer.length = length;
+                buffer
+            }
+        }
+    }
+
+    /// Bytes that a buffer of `length` takes.
+    pub fn capacity(length: usize) -> usize {
+        length.next_power_of_two().max(64)
+    }
+
+    /// Lets go of the largest buffer that waits to be used again.
+    fn drop_one(&mut self) {
+        if let Some(mut largest) = self.unused.last_entry() {
+            let shelf = largest.get_mut();
+            self.held -= shelf.buffers.pop().map_or(0, |buffer| buffer.lines.len() * 64);
+            shelf.fewest = shelf.fewest.min(shelf.buffers.len());
+            if shelf.buffers.is_empty() {
+                largest.remove();
+            }
+        }
+    }
+
+    /// Lets go of what waits to be used again.
+    pub fn clear(&mut self) {
+        (self.unused, self.held) = (std::collections::BTreeMap::new(), 0);
+    }
+
+    /// Lets go of buffers that nobody has needed since this was called last.
+    pub fn trim(&mut self) {
+        for (capacity, shelf) in &mut self.unused {
+            shelf.buffers.truncate(shelf.buffers.len() - shelf.fewest);
+            self.held -= capacity * shelf.fewest;
+            shelf.fewest = shelf.buffers.len();
+        }
+        self.unused.retain(|_, shelf| !shelf.buffers.is_empty());
+    }
+
+    /// Takes a buffer back.
+    pub fn give(&mut self, buffer: Buffer) {
+        let capacity = buffer.lines.len() * 64;
+        self.taken = self.taken.saturating_sub(capacity);
+        if self.held.saturating_add(self.taken).saturating_add(capacity) > self.most {
+            return;
+        }
+        self.held += capacity;
+        self.unused.entry(capacity).or_default().buffers.push(buffer);
+    }
+
+    /// Bytes that wait to be used again.
+    pub fn held(&self) -> usize {
+        self.held
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_where_they_should_be() {
+        let mut buffer = Buffer::new(100);
+        let whole = buffer.region();
+        whole.part(10..20).write(&[7; 10]);
+        let bytes = || {
+            let mut bytes = [0; 100];
+            whole.read(&mut bytes);
+            bytes
+        };
+        assert_eq!(bytes().iter().map(|&b| u32::from(b)).sum::<u32>(), 70);
+        assert!(whole.part(100..100).is_empty());
+        assert!(std::panic::catch_unwind(|| whole.part(90..101)).is_err());
+        whole.part(0..50).copy_from(whole.part(5..55));
+        assert_eq!(bytes()[4..16], [0, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 0]);
+    }
+
+    #[test]
+    fn buffers_come_back() {
+        let mut pool = Pool::default();
+        let mut first = pool.take(1000);
+        let at = first.region().at;
+        pool.give(first);
+        assert_eq!(pool.held(), 1024);
+        let mut again = pool.take(600);
+        assert_eq!((again.region().at, again.region().len(), pool.held()), (at, 600, 0));
+        assert_eq!(pool.take(0).region().len(), 0);
+        pool.give(again);
+        pool.clear();
+        assert_eq!(pool.held(), 0);
+    }
+
+    #[test]
+    fn a_pool_keeps_no_more_than_it_may() {
+        let mut pool = Pool::of(4096);
+        let four: Vec<Buffer> = (0..4).map(|_| pool.take(1024)).collect();
+        let large = pool.take(2048);
+        four.into_iter().for_each(|buffer| pool.give(buffer));
+        assert_eq!(pool.held(), 2048, "the large one is in use");
+        // What is new makes room for itself.
+        let other = pool.take(512);
+        assert_eq!(pool.held(), 1024);
+        pool.give(other);
+        pool.give(large);
+        assert_eq!(pool.held(), 1024 + 512 + 2048);
+        assert_eq!((pool.take(2000).as_slice().len(), pool.held()), (2000, 1024 + 512));
+    }
+
+    #[test]
+    fn what_nobody_has_needed_for_two_looks_is_let_go_of() {
+        let mut pool = Pool::default();
+        let buffers: Vec<Buffer> = (0..4).map(|_| pool.take(1000)).collect();
+        buffers.into_iter().for_each(|buffer| pool.give(buffer));
+        pool.trim();
+        // All four were in use since the pool was made.
+        assert_eq!(pool.held(), 4 * 1024);
+        let two = [pool.take(1000), pool.take(1000)];
+        two.into_iter().for_each(|buffer| pool.give(buffer));
+        pool.trim();
+        assert_eq!(pool.held(), 2 * 1024);
+        pool.trim();
+        assert_eq!(pool.held(), 0);
+    }
+
+    #[test]
+    fn regions_that_overlap_are_not_reduced() {
+        let mut buffer = Buffer::new(64);
+        let whole = buffer.region();
+        let reduce = || whole.part(0..32).combine_from(whole.part(16..48), Element::F32, Reduction::Sum);
+        assert!(std::panic::catch_unwind(reduce).is_err());
+    }
+}

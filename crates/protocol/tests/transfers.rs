@@ -1,0 +1,780 @@
+//! Transfers and groups on lanes without sockets: whatever is sent arrives once and as it was, in the order of its tag,
+//! whatever the order of arrival; nothing is kept without a bound; who leaves a group ends nothing else.
+
+use crate::lending::Lent;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use syncline_plan::by_name;
+use syncline_protocol::fault;
+use syncline_protocol::fault::Trouble;
+use syncline_protocol::lane::transfers::{KEPT, Label, MOST_OFFERS, Mismatch, PIECE, SMALL, Transfer};
+use syncline_protocol::lane::{Job, Lane, Opening, Pace, key};
+use syncline_protocol::machine::Machine;
+use syncline_protocol::memory::Buffer;
+use syncline_protocol::operation::{Association, Operation};
+use syncline_protocol::shape::{Book, Rule};
+use syncline_protocol::virtual_network::{Memory, Mishap};
+use syncline_protocol::wire::{Header, Kind};
+use syncline_reduction::{Element, Reduction};
+use syncline_units::CollectiveKind;
+
+/// The book of a rank that runs rings.
+fn book(member: u32, ranks: u32) -> Arc<Book> {
+    let rule = |kind, name| Rule { kind, up_to: None, algorithm: by_name(name).unwrap(), message: 4096 };
+    let rules = vec![rule(CollectiveKind::AllReduce, "ring"), rule(CollectiveKind::Broadcast, "direct")];
+    Arc::new(Book::new(member, ranks, (0..ranks).collect(), rules).unwrap())
+}
+
+fn lanes(ranks: u32) -> Vec<Lane> {
+    let pace = Pace { lanes: 1, window: 64 << 10, ahead: 1 << 20 };
+    (0..ranks).map(|rank| Lane::new(0, pace, 0, book(rank, ranks))).collect()
+}
+
+fn operation(kind: CollectiveKind, elements: u64) -> Operation {
+    Operation {
+        kind,
+        elements,
+        element: Element::I64,
+        reduction: Reduction::Sum,
+        root: 0,
+        association: Association::Arrival,
+    }
+}
+
+/// Bytes that tell one transfer from all others.
+fn content(from: u32, to: u32, tag: i64, number: usize, bytes: usize) -> Vec<u8> {
+    let seed = (u64::from(from) << 40) ^ (u64::from(to) << 24) ^ ((number as u64) << 8) ^ tag.cast_unsigned();
+    (0..bytes as u64).map(|at| ((at + 1).wrapping_mul(seed | 1) >> 5) as u8).collect()
+}
+
+fn filled(bytes: &[u8]) -> Buffer {
+    let mut buffer = Buffer::new(bytes.len());
+    buffer.as_mut_slice().copy_from_slice(bytes);
+    buffer
+}
+
+/// One rank's side of transfers: their buffers by number, and what is to be there.
+#[derive(Default)]
+struct Side {
+    buffers: BTreeMap<u64, Buffer>,
+    next: u64,
+}
+
+impl Side {
+    fn keep(&mut self, buffer: Buffer) -> (u64, syncline_protocol::memory::Region) {
+        self.next += 1;
+        self.buffers.insert(self.next, buffer);
+        (self.next, self.buffers.get_mut(&self.next).unwrap().region())
+    }
+
+    fn send(&mut self, lane: &mut Lane, label: Label, to: u32, bytes: &[u8]) -> u64 {
+        let (id, region) = self.keep(filled(bytes));
+        lane.send(Transfer { id, label, peer: Some(to), region });
+        id
+    }
+
+    fn receive(&mut self, lane: &mut Lane, label: Label, from: Option<u32>, bytes: usize) -> u64 {
+        let (id, region) = self.keep(Buffer::new(bytes));
+        lane.receive(Transfer { id, label, peer: from, region });
+        id
+    }
+}
+
+fn app(tag: i64) -> Label {
+    Label { group: 0, space: 0, tag }
+}
+
+/// What is sent: from whom, to whom, its tag, and its bytes.
+type Ask = (u32, u32, i64, usize);
+
+fn sizes() -> impl Strategy<Value = usize> {
+    prop_oneof![
+        Just(0usize),
+        1usize..100,
+        (SMALL - 1)..(SMALL + 2),
+        (PIECE - 1)..(PIECE + 2),
+        (2 * PIECE)..(3 * PIECE),
+    ]
+}
+
+fn asks(ranks: u32) -> impl Strategy<Value = Vec<Ask>> {
+    let pair = (0..ranks, 1..ranks).prop_map(move |(from, more)| (from, (from + more) % ranks));
+    let ask = (pair, 0i64..3, sizes()).prop_map(|((from, to), tag, bytes)| (from, to, tag, bytes));
+    prop::collection::vec(ask, 1..24)
+}
+
+/// Something random, from a seed.
+fn next(turn: &mut u64) -> u64 {
+    *turn = turn.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    *turn >> 33
+}
+
+/// Runs sends and receives, each begun at any moment, with all-reduces among them. What arrives is held against what was sent.
+/// A mishap, if any, happens to bytes on their way.
+fn check(
+    ranks: u32,
+    asks: &[Ask],
+    any: bool,
+    seed: u64,
+    mishap: Option<Mishap>,
+) -> Result<(), TestCaseError> {
+    let mut network = Memory::mesh(lanes(ranks), seed, 1 << (6 + seed % 11));
+    let mut sides: Vec<Side> = (0..ranks).map(|_| Side::default()).collect();
+    let mut turn = seed;
+    // Each rank's sends and receives in their order; ranks go on at different times.
+    let mut todo: Vec<Vec<(bool, usize)>> = vec![Vec::new(); ranks as usize];
+    for (number, &(from, to, ..)) in asks.iter().enumerate() {
+        todo[from as usize].push((true, number));
+        todo[to as usize].push((false, number));
+    }
+    let mut vectors: Vec<Buffer> = (0..ranks).map(|_| filled(&1i64.to_ne_bytes().repeat(3000))).collect();
+    let mut received: Vec<(u32, u64, usize)> = Vec::new();
+    let mut rank = 0;
+    let mut left = asks.len() * 2 + ranks as usize;
+    let mut begun = vec![false; ranks as usize];
+    let mut found = None;
+    while left > 0 && found.is_none() {
+        rank = (rank + 1 + next(&mut turn) as u32) % ranks;
+        let me = rank as usize;
+        let lane = network.machine(me);
+        if !begun[me] && next(&mut turn).is_multiple_of(4) {
+            let region = vectors[me].region();
+            let shape = book(rank, ranks).shape(&operation(CollectiveKind::AllReduce, 3000)).unwrap();
+            lane.start(Arc::new(Job { sequence: 1, shape, input: region, output: region, keep: true }))
+                .unwrap();
+            begun[me] = true;
+            left -= 1;
+        } else if !todo[me].is_empty() {
+            let (sends, number) = todo[me].remove(0);
+            let (from, to, tag, bytes) = asks[number];
+            if sends {
+                sides[me].send(lane, app(tag), to, &content(from, to, tag, number, bytes));
+            } else {
+                let source = (!any).then_some(from);
+                let id = sides[me].receive(lane, app(tag), source, bytes);
+                received.push((rank, id, number));
+            }
+            left -= 1;
+        }
+        for _ in 0..next(&mut turn) % 40 {
+            if let Err(disbelief) = network.step() {
+                // Nothing more is read of who is not believed.
+                network.hang_up((disbelief.0, disbelief.1));
+                found = Some(disbelief);
+            }
+        }
+        if left == asks.len()
+            && let Some(mishap) = mishap
+        {
+            network.mishap(mishap);
+        }
+    }
+    // Who has a mishap on its connection finds it by the next sign of life.
+    for one in 0..ranks {
+        (0..ranks).filter(|&other| other != one).for_each(|other| network.machine(one as usize).beat(other));
+    }
+    while let Err(disbelief) = network.run() {
+        network.hang_up((disbelief.0, disbelief.1));
+        found = Some(disbelief);
+    }
+    prop_assert!(found.is_none() || mishap.is_some(), "{:?}", found);
+    // Or it waits for bytes that were lost, which signs of life do not make up for: that is found by `pulse`.
+    let pairs = (0..ranks).flat_map(|one| (0..ranks).map(move |other| (one as usize, other)));
+    let stuck = pairs.filter(|&(one, other)| network.machine(one).coming(other).is_some()).count() > 0;
+    let mut delivered: BTreeMap<(u32, u64), u32> = BTreeMap::new();
+    for rank in 0..ranks {
+        while let Some((id, outcome)) = network.machine(rank as usize).delivered() {
+            match outcome {
+                Ok(peer) => prop_assert!(delivered.insert((rank, id), peer).is_none()),
+                Err(mismatch) => prop_assert!(mishap.is_some(), "{:?}", mismatch),
+            }
+        }
+    }
+    for &(rank, id, number) in &received {
+        let Some(&peer) = delivered.get(&(rank, id)) else {
+            prop_assert!(found.is_some() || stuck, "receive {} of rank {} is not over", id, rank);
+            continue;
+        };
+        let (from, to, tag, bytes) = asks[number];
+        prop_assert!(any || peer == from);
+        prop_assert!(
+            any || sides[rank as usize].buffers[&id].as_slice() == content(from, to, tag, number, bytes),
+            "rank {} got something else than {:?}",
+            rank,
+            asks[number]
+        );
+        if any {
+            // Whatever came, it is one of those that were sent so.
+            let got = sides[rank as usize].buffers[&id].as_slice();
+            let fits = asks.iter().enumerate().any(|(number, &(from, to, other, bytes))| {
+                (from, to, other) == (peer, rank, tag) && got == content(from, to, other, number, bytes)
+            });
+            prop_assert!(fits, "rank {} got something that rank {} has not sent", rank, peer);
+        }
+    }
+    if found.is_none() && !stuck {
+        prop_assert!((0..ranks).all(|rank| network.machine(rank as usize).finished() == Some(1)));
+        prop_assert!(
+            vectors.iter().all(|vector| vector.as_slice() == i64::from(ranks).to_ne_bytes().repeat(3000))
+        );
+        prop_assert!((0..ranks).all(|rank| network.machine(rank as usize).kept().2 == 0));
+    }
+    (0..ranks).for_each(|rank| drop(network.machine(rank as usize).abort()));
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_is_sent_arrives_in_the_order_of_its_tag(
+        (ranks, asks) in (2u32..6).prop_flat_map(|ranks| (Just(ranks), asks(ranks))), seed in any::<u32>(),
+    ) {
+        check(ranks, &asks, false, u64::from(seed), None)?;
+    }
+
+    /// From any rank: all of one length, so that it does not matter which comes first.
+    #[test]
+    fn what_is_received_from_any_rank_says_of_which(
+        (ranks, asks) in (2u32..6).prop_flat_map(|ranks| (Just(ranks), asks(ranks))), bytes in sizes(), seed in any::<u32>(),
+    ) {
+        let asks: Vec<Ask> = asks.into_iter().map(|(from, to, tag, _)| (from, to, tag, bytes)).collect();
+        check(ranks, &asks, true, u64::from(seed), None)?;
+    }
+
+    /// Fault: bytes or frames of transfers change, are lost, come twice or come unsent -> whoever gets them finds it; nothing wrong is delivered
+    #[test]
+    fn no_mishap_is_delivered(
+        (ranks, asks) in (2u32..4).prop_flat_map(|ranks| (Just(ranks), asks(ranks))),
+        mishap in prop::sample::select(Mishap::ALL.to_vec()), seed in any::<u32>(),
+    ) {
+        check(ranks, &asks, false, u64::from(seed), Some(mishap))?;
+    }
+}
+
+/// Moves bytes until none are left.
+fn settle(network: &mut Memory<Lane>) {
+    while network.sweep().unwrap() {}
+}
+
+/// All that many ranks do at once: send in a ring, gather, scatter, and exchange blocks of all sizes.
+fn at_scale(ranks: u32) {
+    let mut network = Memory::mesh(lanes(ranks), 5, 1 << 16);
+    let mut sides: Vec<Side> = (0..ranks).map(|_| Side::default()).collect();
+    let block = |from: u32, to: u32| (from * 7 + to * 3) as usize % 97;
+    let mut expected: Vec<(u32, u64, Vec<u8>)> = Vec::new();
+    let mut begin = |network: &mut Memory<Lane>, from: u32, to: u32, label: Label, bytes: usize| {
+        let what = content(from, to, label.tag, label.space as usize, bytes);
+        let id = sides[to as usize].receive(network.machine(to as usize), label, Some(from), bytes);
+        expected.push((to, id, what.clone()));
+        sides[from as usize].send(network.machine(from as usize), label, to, &what);
+    };
+    for rank in 0..ranks {
+        begin(&mut network, rank, (rank + 1) % ranks, app(1), 1000 + rank as usize);
+    }
+    for rank in 1..ranks {
+        begin(&mut network, rank, 0, Label { group: 0, space: 1, tag: 2 }, 3 * rank as usize);
+        begin(&mut network, 0, rank, Label { group: 0, space: 2, tag: 3 }, 5 * rank as usize);
+    }
+    for from in 0..ranks {
+        for to in (0..ranks).filter(|&to| to != from) {
+            begin(&mut network, from, to, Label { group: 0, space: 3, tag: 1 }, block(from, to));
+        }
+    }
+    settle(&mut network);
+    let mut delivered = 0;
+    for rank in 0..ranks {
+        while let Some((_, outcome)) = network.machine(rank as usize).delivered() {
+            outcome.unwrap();
+            delivered += 1;
+        }
+        assert_eq!(network.machine(rank as usize).kept(), (0, 0, 0));
+    }
+    assert_eq!(delivered, 2 * expected.len());
+    for (rank, id, what) in expected {
+        assert!(sides[rank as usize].buffers[&id].as_slice() == what, "transfer {id} of rank {rank}");
+    }
+}
+
+#[test]
+fn ranks_64_send_gather_scatter_and_exchange_unevenly() {
+    at_scale(64);
+}
+
+#[test]
+fn ranks_256_send_gather_scatter_and_exchange_unevenly() {
+    at_scale(256);
+}
+
+#[test]
+fn what_nobody_awaits_is_kept_up_to_a_bound_and_the_rest_waits_at_its_sender() {
+    let mut network = Memory::mesh(lanes(2), 1, 1 << 16);
+    let mut sides = [Side::default(), Side::default()];
+    const MANY: usize = 3 * MOST_OFFERS as usize;
+    for number in 0..MANY {
+        let bytes = if number % 2 == 0 { 1000 } else { 70_000 };
+        sides[0].send(network.machine(0), app(0), 1, &content(0, 1, 0, number, bytes)[..bytes.min(1000)]);
+    }
+    settle(&mut network);
+    let kept = network.machine(1).kept().2;
+    assert!(kept <= KEPT && kept + 1000 > KEPT, "{kept} bytes are kept");
+    let sent = std::iter::from_fn(|| network.machine(0).delivered()).count();
+    assert_eq!(sent, KEPT / 1000, "what is kept is sent, as far as its sender is concerned");
+    // All of it comes in the end, in its order.
+    for number in 0..MANY {
+        let id = sides[1].receive(network.machine(1), app(0), Some(0), 1000);
+        settle(&mut network);
+        assert_eq!(network.machine(1).delivered(), Some((id, Ok(0))));
+        assert_eq!(sides[1].buffers[&id].as_slice(), &content(0, 1, 0, number, 1000)[..]);
+        sides[1].buffers.remove(&id);
+    }
+    assert_eq!(network.machine(1).kept().2, 0);
+}
+
+/// A frame of rank 1 for rank 0.
+fn frame(kind: Kind, sequence: u32, chunk: u32, place: u32, payload: &[u8]) -> Vec<u8> {
+    let header = Header { kind, epoch: 0, sequence, chunk };
+    [&header.encode(place, payload)[..], payload].concat()
+}
+
+/// Fault: a peer offers more than it may, or more at once than it may -> it is not believed
+#[test]
+fn who_offers_more_than_it_may_is_not_believed() {
+    let offer = |length: u64, tag: u64| {
+        let mut payload = [0; 32];
+        payload[16..24].copy_from_slice(&tag.to_le_bytes());
+        payload[24..].copy_from_slice(&length.to_le_bytes());
+        payload
+    };
+    let mut lane = lanes(2).remove(0);
+    for number in 0..MOST_OFFERS {
+        lane.received(1, &frame(Kind::Offer, number, 0, number, &offer(1 << 30, 0))).unwrap();
+    }
+    let one_more = frame(Kind::Offer, MOST_OFFERS, 0, MOST_OFFERS, &offer(1, 0));
+    assert!(lane.received(1, &one_more).unwrap_err().to_string().contains("nobody awaits"));
+    let mut lane = lanes(2).remove(0);
+    let mut place = 0;
+    for number in 0..(KEPT / SMALL) as u32 {
+        lane.received(1, &frame(Kind::Offer, number, 1, place, &offer(SMALL as u64, 0))).unwrap();
+        lane.received(1, &frame(Kind::Piece, number, 0, place + 1, &vec![1; SMALL])).unwrap();
+        place += 2;
+    }
+    assert_eq!(lane.kept().2, KEPT);
+    let one_more = frame(Kind::Offer, (KEPT / SMALL) as u32, 1, place, &offer(1, 0));
+    assert!(lane.received(1, &one_more).is_err());
+    for (what, bytes) in [("long", SMALL as u64 + 1), ("absurd", u64::MAX)] {
+        let mut lane = lanes(2).remove(0);
+        assert!(lane.received(1, &frame(Kind::Offer, 0, 1, 0, &offer(bytes, 0))).is_err(), "{what}");
+    }
+    for kind in [Kind::Ask, Kind::Taken, Kind::Piece, Kind::Close] {
+        let mut lane = lanes(2).remove(0);
+        assert!(lane.received(1, &frame(kind, 1 << 20 | 1, 1, 0, &[])).is_err(), "{kind:?}");
+    }
+}
+
+#[test]
+fn both_sides_learn_that_they_mean_different_lengths() {
+    for (space, bytes) in [(0, 1 << 20), (4, 12)] {
+        let mut network = Memory::mesh(lanes(2), 1, 1 << 16);
+        let mut sides = [Side::default(), Side::default()];
+        let label = Label { group: 0, space, tag: 1 };
+        let sent = sides[0].send(network.machine(0), label, 1, &vec![1; bytes]);
+        let awaited = sides[1].receive(network.machine(1), label, Some(0), bytes - 4);
+        settle(&mut network);
+        let mismatch = |peer| Mismatch { peer, sent: bytes as u64, expected: bytes as u64 - 4 };
+        assert_eq!(network.machine(0).delivered(), Some((sent, Err(mismatch(1)))));
+        assert_eq!(network.machine(1).delivered(), Some((awaited, Err(mismatch(0)))));
+    }
+    // A small one is sent before anybody knows: its receiver learns it.
+    let mut network = Memory::mesh(lanes(2), 1, 1 << 16);
+    let mut sides = [Side::default(), Side::default()];
+    sides[0].send(network.machine(0), app(1), 1, &[1; 12]);
+    sides[1].receive(network.machine(1), app(1), Some(0), 8);
+    settle(&mut network);
+    assert!(network.machine(1).delivered().unwrap().1.is_err());
+}
+
+#[test]
+fn a_long_transfer_lets_collectives_pass() {
+    let mut network = Memory::mesh(lanes(2), 1, 1 << 14);
+    let mut sides = [Side::default(), Side::default()];
+    let long = vec![3; 64 << 20];
+    sides[0].send(network.machine(0), app(1), 1, &long);
+    sides[1].receive(network.machine(1), app(1), Some(0), long.len());
+    for _ in 0..100 {
+        network.sweep().unwrap();
+    }
+    let mut vectors = [filled(&[1; 800]), filled(&[1; 800])];
+    for (rank, vector) in (0..2).zip(&mut vectors) {
+        let shape = book(rank, 2).shape(&operation(CollectiveKind::AllReduce, 100)).unwrap();
+        let region = vector.region();
+        let job = Job { sequence: 1, shape, input: region, output: region, keep: false };
+        network.machine(rank as usize).start(Arc::new(job)).unwrap();
+    }
+    let mut sweeps = 0;
+    let mut through = [false; 2];
+    while through != [true; 2] {
+        network.sweep().unwrap();
+        sweeps += 1;
+        for (rank, through) in through.iter_mut().enumerate() {
+            *through |= network.machine(rank).finished().is_some();
+        }
+    }
+    // Behind at most what lies on the cable, what is about to be written, and two pieces, each way of the ring.
+    assert!(sweeps * (1 << 14) < 4 << 20, "{sweeps} sweeps");
+    assert!(network.machine(1).delivered().is_none(), "the transfer is not over");
+    settle(&mut network);
+    assert_eq!(sides[1].buffers[&1].as_slice(), &long[..]);
+}
+
+/// Fault: a rank writes to memory that it is sending to one rank -> the receiver does not believe it, and the sender knows that it was its own doing
+#[test]
+fn a_send_whose_memory_changes_is_told_from_a_bad_link() {
+    for (bytes, changes) in [(SMALL, true), (3 * PIECE, true), (SMALL, false), (3 * PIECE, false)] {
+        let mut network = Memory::mesh(lanes(2), 3, 1024);
+        let mut sides = [Side::default(), Side::default()];
+        let sent = content(0, 1, 7, 0, bytes);
+        sides[1].receive(network.machine(1), app(7), Some(0), bytes);
+        let id = sides[0].send(network.machine(0), app(7), 1, &sent);
+        // The first piece is on its way, and most of it is not.
+        (0..24).for_each(|_| assert!(network.step().unwrap()));
+        match changes {
+            true => sides[0]
+                .buffers
+                .get_mut(&id)
+                .unwrap()
+                .as_mut_slice()
+                .iter_mut()
+                .for_each(|byte| *byte ^= 0x5a),
+            false => {
+                while network.mishap_on(Mishap::Flip, |from, _| from.0 == 0).is_none() {
+                    assert!(network.step().unwrap());
+                }
+            }
+        }
+        let (place, peer, _) = network.run().unwrap_err();
+        assert_eq!((place, peer), (1, 0));
+        let reason = network.machine(0).reason(1, Trouble::closed("end of file"));
+        let kind = if changes { fault::Kind::Changed } else { fault::Kind::Closed };
+        assert_eq!(reason.kind, kind, "{bytes} bytes: {reason}");
+        assert!(!changes || reason.to_string().contains("send to rank 1 (tag 7)"), "{reason}");
+    }
+}
+
+#[test]
+fn what_is_withdrawn_is_not_received() {
+    let mut network = Memory::mesh(lanes(2), 1, 1 << 16);
+    let mut sides = [Side::default(), Side::default()];
+    let first = sides[1].receive(network.machine(1), app(1), Some(0), 8);
+    assert!(network.machine(1).withdraw(app(1), first) && !network.machine(1).withdraw(app(1), first));
+    let second = sides[1].receive(network.machine(1), app(1), None, 8);
+    sides[0].send(network.machine(0), app(1), 1, &[5; 8]);
+    settle(&mut network);
+    assert_eq!(network.machine(1).delivered(), Some((second, Ok(0))));
+    assert_eq!(sides[1].buffers[&first].as_slice(), [0; 8]);
+}
+
+/// Opens a group on a rank that is one of its members.
+fn open(network: &mut Memory<Lane>, members: &[u32], rank: u32, slot: u32, id: u64) {
+    let place = members.iter().position(|&member| member == rank).unwrap() as u32;
+    let book = Book::new(
+        place,
+        members.len() as u32,
+        (0..members.len() as u32).collect(),
+        vec![
+            Rule {
+                kind: CollectiveKind::AllReduce,
+                up_to: None,
+                algorithm: by_name("ring").unwrap(),
+                message: 4096,
+            },
+            Rule {
+                kind: CollectiveKind::Broadcast,
+                up_to: None,
+                algorithm: by_name("direct").unwrap(),
+                message: 4096,
+            },
+        ],
+    );
+    let book = Arc::new(book.unwrap().called(members.to_vec()));
+    network.machine(rank as usize).open(Opening { slot, id, book, members: members.to_vec() });
+}
+
+/// Begins an operation of a group.
+fn start(
+    network: &mut Memory<Lane>,
+    members: &[u32],
+    rank: u32,
+    slot: u32,
+    sequence: u64,
+    what: &Operation,
+    vector: &mut Buffer,
+) {
+    let place = members.iter().position(|&member| member == rank).unwrap() as u32;
+    let shape = book(place, members.len() as u32).shape(what).unwrap();
+    let region = vector.region();
+    let job = Job { sequence, shape, input: region, output: region, keep: true };
+    network.machine(rank as usize).start_in(slot, Arc::new(job)).unwrap();
+}
+
+#[test]
+fn groups_run_side_by_side_whoever_makes_them_first() {
+    const GROUPS: [(&[u32], u64); 3] = [(&[0, 1], 11), (&[3, 1, 2], 12), (&[0, 1, 2, 3], 13)];
+    for seed in 0..40u64 {
+        let mut network = Memory::mesh(lanes(4), seed, 1 << (5 + seed % 10));
+        let what = operation(CollectiveKind::AllReduce, 2000);
+        let mut vectors: BTreeMap<(u32, u64), Buffer> = BTreeMap::new();
+        let mut turn = seed;
+        // Each rank numbers groups in its own way, makes them when it likes, and uses them at once.
+        for round in 0..4u32 {
+            let rank = (round + seed as u32) % 4;
+            let mut slot = rank;
+            for (members, id) in GROUPS.iter().filter(|(members, _)| members.contains(&rank)) {
+                slot += 1;
+                open(&mut network, members, rank, slot, *id);
+                let mut vector = filled(&(*id as i64 + i64::from(rank)).to_ne_bytes().repeat(2000));
+                start(&mut network, members, rank, slot, 1, &what, &mut vector);
+                vectors.insert((rank, *id), vector);
+                for _ in 0..next(&mut turn) % 200 {
+                    network.step().unwrap();
+                }
+            }
+        }
+        network.run().unwrap();
+        for ((rank, id), vector) in &vectors {
+            let (members, _) = GROUPS.iter().find(|(_, each)| each == id).unwrap();
+            let sum: i64 = members.iter().map(|&member| *id as i64 + i64::from(member)).sum();
+            assert!(
+                vector.as_slice() == sum.to_ne_bytes().repeat(2000),
+                "rank {rank}, group {id}, seed {seed}"
+            );
+        }
+        (0..4).for_each(|rank| drop(network.machine(rank).abort()));
+    }
+}
+
+#[test]
+fn a_group_that_is_left_in_the_middle_ends_nothing_else_and_gives_memory_back() {
+    const PAIR: &[u32] = &[0, 1];
+    for seed in 0..60u64 {
+        let mut network = Memory::mesh(lanes(3), seed, 1 << (8 + seed % 8));
+        let what = operation(CollectiveKind::AllReduce, 20_000);
+        let (mut whole, mut pair): (Vec<Buffer>, Vec<Buffer>) = (0..3)
+            .map(|_| (filled(&2i64.to_ne_bytes().repeat(20_000)), filled(&7i64.to_ne_bytes().repeat(20_000))))
+            .unzip();
+        for &rank in PAIR {
+            open(&mut network, PAIR, rank, 1, 9);
+            start(&mut network, PAIR, rank, 1, 1, &what, &mut pair[rank as usize]);
+        }
+        for rank in 0..3u32 {
+            start(&mut network, &[0, 1, 2], rank, 0, 1, &what, &mut whole[rank as usize]);
+        }
+        let mut sides = [Side::default(), Side::default()];
+        let label = Label { group: 9, space: 0, tag: 0 };
+        let long = vec![8; 1 << 20];
+        sides[0].send(network.machine(0), label, 1, &long);
+        sides[1].receive(network.machine(1), label, Some(0), long.len());
+        for _ in 0..seed * 40 {
+            network.step().unwrap();
+        }
+        // Rank 0 leaves, and uses its memory for something else at once.
+        network.machine(0).close(1, None);
+        let through: Vec<u64> = std::iter::from_fn(|| network.machine(0).finished()).collect();
+        if !through.contains(&key(1, 1)) {
+            assert!(pair[0].as_slice() == 7i64.to_ne_bytes().repeat(20_000), "seed {seed}");
+        }
+        pair[0].as_mut_slice().fill(0xee);
+        sides[0].buffers.values_mut().for_each(|buffer| buffer.as_mut_slice().fill(0xee));
+        network.run().unwrap();
+        assert!(pair[0].as_slice().iter().all(|&byte| byte == 0xee), "seed {seed}");
+        // Rank 1 learns that it waits in vain, unless it was through.
+        let lost = network.machine(1).deserted();
+        let over = sides[1].buffers[&1].as_slice() == &long[..];
+        assert!(lost == Some((1, 0)) || over, "seed {seed}: {lost:?}");
+        network.machine(1).close(1, lost.map(|(_, lost)| lost));
+        network.run().unwrap();
+        for rank in 0..2 {
+            assert_eq!(network.machine(rank).released(), Some(1), "seed {seed}: rank {rank}");
+        }
+        assert!(
+            whole.iter().all(|vector| vector.as_slice() == 6i64.to_ne_bytes().repeat(20_000)),
+            "seed {seed}"
+        );
+        // Its number is free, and the connection as good as ever.
+        let mut again: Vec<Buffer> = (0..2).map(|_| filled(&1i64.to_ne_bytes().repeat(20_000))).collect();
+        for &rank in PAIR {
+            open(&mut network, PAIR, rank, 1, 10);
+            start(&mut network, PAIR, rank, 1, 1, &what, &mut again[rank as usize]);
+        }
+        network.run().unwrap();
+        assert!(
+            again.iter().all(|vector| vector.as_slice() == 2i64.to_ne_bytes().repeat(20_000)),
+            "seed {seed}"
+        );
+        (0..3).for_each(|rank| drop(network.machine(rank).abort()));
+    }
+}
+
+#[test]
+fn a_group_that_a_member_never_made_is_left_all_the_same() {
+    let mut network = Memory::mesh(lanes(2), 3, 1 << 12);
+    open(&mut network, &[0, 1], 0, 1, 9);
+    let mut side = Side::default();
+    side.send(network.machine(0), Label { group: 9, space: 0, tag: 0 }, 1, &[1; 100]);
+    network.run().unwrap();
+    // What came for a group that this rank has not made is kept, and let go of with it.
+    assert_eq!(network.machine(1).kept().2, 100);
+    network.machine(0).close(1, None);
+    network.run().unwrap();
+    assert_eq!((network.machine(0).released(), network.machine(1).kept().2), (Some(1), 0));
+}
+
+#[test]
+fn who_is_lost_to_a_group_is_named_to_all_of_it() {
+    const ALL: &[u32] = &[0, 1, 2];
+    let mut network = Memory::mesh(lanes(3), 3, 1 << 12);
+    let what = operation(CollectiveKind::AllReduce, 100);
+    let mut vectors: Vec<Buffer> = (0..3).map(|_| filled(&[0; 800])).collect();
+    ALL.iter().for_each(|&rank| open(&mut network, ALL, rank, 1, 9));
+    network.run().unwrap();
+    start(&mut network, ALL, 0, 1, 1, &what, &mut vectors[0]);
+    start(&mut network, ALL, 1, 1, 1, &what, &mut vectors[1]);
+    network.machine(2).close(1, None);
+    network.run().unwrap();
+    assert_eq!(network.machine(0).deserted(), Some((1, 2)));
+    // Whoever hears it from another names the first that left.
+    network.machine(0).close(1, Some(2));
+    network.run().unwrap();
+    assert_eq!(network.machine(1).deserted(), Some((1, 2)));
+    // What is begun after that needs nobody to tell it.
+    let mut later = filled(&[0; 800]);
+    start(&mut network, ALL, 1, 1, 2, &what, &mut later);
+    assert_eq!(std::iter::from_fn(|| network.machine(1).deserted()).last(), Some((1, 0)));
+    (0..3).for_each(|rank| drop(network.machine(rank).abort()));
+}
+
+/// A label of applications in a group.
+const fn of(group: u64) -> Label {
+    Label { group, space: 0, tag: 0 }
+}
+
+#[test]
+fn what_has_come_is_received_though_its_sender_has_left_the_group() {
+    const PAIR: &[u32] = &[0, 1];
+    let mut network = Memory::mesh(lanes(2), 3, 1 << 12);
+    PAIR.iter().for_each(|&rank| open(&mut network, PAIR, rank, 1, 9));
+    let mut sides = [Side::default(), Side::default()];
+    sides[0].send(network.machine(0), of(9), 1, &[1; 100]);
+    network.run().unwrap();
+    assert!(network.machine(0).delivered().is_some(), "the sender is through");
+    network.machine(0).close(1, None);
+    network.run().unwrap();
+    let received = sides[1].receive(network.machine(1), of(9), Some(0), 100);
+    assert_eq!(network.machine(1).delivered(), Some((received, Ok(0))));
+    assert_eq!((sides[1].buffers[&received].as_slice(), network.machine(1).kept().2), (&[1; 100][..], 0));
+    // There is nothing else.
+    sides[1].receive(network.machine(1), of(9), Some(0), 100);
+    assert_eq!(network.machine(1).deserted(), Some((1, 0)));
+    network.machine(1).close(1, Some(0));
+    network.run().unwrap();
+    assert_eq!([0, 1].map(|rank| network.machine(rank).released()), [Some(1); 2]);
+}
+
+#[test]
+fn a_group_is_made_that_a_member_has_left_already() {
+    const PAIR: &[u32] = &[0, 1];
+    let mut network = Memory::mesh(lanes(2), 3, 1 << 12);
+    open(&mut network, PAIR, 0, 1, 9);
+    network.machine(0).close(1, None);
+    network.run().unwrap();
+    assert_eq!(network.machine(0).released(), Some(1));
+    open(&mut network, PAIR, 1, 1, 9);
+    let mut side = Side::default();
+    side.receive(network.machine(1), of(9), Some(0), 100);
+    assert_eq!(network.machine(1).deserted(), Some((1, 0)), "nobody waits for it");
+    network.machine(1).close(1, Some(0));
+    network.run().unwrap();
+    assert_eq!(network.machine(1).released(), Some(1));
+}
+
+#[test]
+fn a_group_that_was_never_made_here_is_no_other_of_its_number() {
+    const PAIR: &[u32] = &[0, 1];
+    let mut network = Memory::mesh(lanes(2), 3, 1 << 12);
+    let what = operation(CollectiveKind::AllReduce, 100);
+    // Each gives number 1 to a group that the other has not made.
+    open(&mut network, PAIR, 1, 1, 10);
+    network.run().unwrap();
+    open(&mut network, PAIR, 0, 1, 9);
+    network.machine(0).close(1, None);
+    network.run().unwrap();
+    open(&mut network, PAIR, 0, 2, 10);
+    let mut vectors: Vec<Buffer> = (0..2).map(|_| filled(&3i64.to_ne_bytes().repeat(100))).collect();
+    start(&mut network, PAIR, 0, 2, 1, &what, &mut vectors[0]);
+    start(&mut network, PAIR, 1, 1, 1, &what, &mut vectors[1]);
+    network.run().unwrap();
+    assert!(vectors.iter().all(|vector| vector.as_slice() == 6i64.to_ne_bytes().repeat(100)));
+    (0..2).for_each(|rank| drop(network.machine(rank).abort()));
+}
+
+#[test]
+fn a_number_is_taken_again_once_nothing_of_its_group_is_to_be_written() {
+    const PAIR: &[u32] = &[0, 1];
+    for seed in 0..200u64 {
+        let mut network = Memory::mesh(lanes(2), seed, 1 << (8 + seed % 8));
+        let what = operation(CollectiveKind::AllReduce, 5000);
+        let mut first: Vec<Buffer> = (0..2).map(|_| filled(&7i64.to_ne_bytes().repeat(5000))).collect();
+        let mut second: Vec<Buffer> = (0..2).map(|_| filled(&1i64.to_ne_bytes().repeat(5000))).collect();
+        for &rank in PAIR {
+            open(&mut network, PAIR, rank, 1, 9);
+            start(&mut network, PAIR, rank, 1, 1, &what, &mut first[rank as usize]);
+        }
+        (0..seed * 7 % 300).for_each(|_| _ = network.step().unwrap());
+        (0..2).for_each(|rank| network.machine(rank).close(1, None));
+        // Each rank reuses the number as soon as it is released.
+        let mut made = 0;
+        while network.step().unwrap() || made < 2 {
+            for rank in 0..2u32 {
+                if network.machine(rank as usize).released().is_some() {
+                    open(&mut network, PAIR, rank, 1, 10);
+                    start(&mut network, PAIR, rank, 1, 1, &what, &mut second[rank as usize]);
+                    made += 1;
+                }
+            }
+        }
+        assert!(
+            second.iter().all(|vector| vector.as_slice() == 2i64.to_ne_bytes().repeat(5000)),
+            "seed {seed}"
+        );
+        (0..2).for_each(|rank| drop(network.machine(rank).abort()));
+    }
+}
+
+#[test]
+fn a_group_ends_for_members_that_hold_what_plans_send() {
+    const PAIR: &[u32] = &[0, 1];
+    let mut network = Memory::mesh(lanes(2), 3, 1 << 16);
+    PAIR.iter().for_each(|&rank| open(&mut network, PAIR, rank, 1, 9));
+    // The whole job's broadcasts that rank 1 has not begun, and one of the group, wait because it holds them.
+    let what = operation(CollectiveKind::Broadcast, 1 << 20);
+    let mut vectors: Vec<Buffer> = (0..2).map(|_| Buffer::new(8 << 20)).collect();
+    start(&mut network, PAIR, 0, 0, 1, &what, &mut vectors[0]);
+    network.run().unwrap();
+    start(&mut network, PAIR, 0, 1, 1, &what, &mut vectors[1]);
+    network.run().unwrap();
+    assert_eq!([network.machine(0).finished(), network.machine(0).finished()], [None; 2], "they are held");
+    let mut side = Side::default();
+    side.receive(network.machine(1), of(9), Some(0), 100);
+    network.machine(0).close(1, None);
+    network.run().unwrap();
+    assert_eq!(network.machine(1).deserted(), Some((1, 0)));
+    network.machine(1).close(1, Some(0));
+    network.run().unwrap();
+    assert_eq!([0, 1].map(|rank| network.machine(rank).released()), [Some(1); 2]);
+    // The whole job goes on.
+    let mut received = Buffer::new(8 << 20);
+    start(&mut network, PAIR, 1, 0, 1, &what, &mut received);
+    network.run().unwrap();
+    assert_eq!([0, 1].map(|rank| network.machine(rank).finished()), [Some(key(0, 1)); 2]);
+}

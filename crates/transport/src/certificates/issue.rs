@@ -1,0 +1,131 @@
+//! A CA for a job, and certificates of it.
+
+use super::{HUB, JOB, RANK};
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose,
+};
+use std::time::{Duration, SystemTime};
+use time::OffsetDateTime;
+
+/// How far clocks of hosts may be apart.
+const SKEW: Duration = Duration::from_secs(3600);
+
+/// Most days that certificates may be good for: whoever has lost one keeps others out by making all anew.
+pub const MOST_DAYS: u32 = 825;
+
+/// Most ranks that have a certificate of their own.
+pub const MOST_RANKS: u32 = 4096;
+
+/// Longest name of a job in a certificate.
+const LONGEST_NAME: usize = 63;
+
+/// A certificate and its key, as PEM.
+#[derive(Clone)]
+pub struct Pair {
+    /// The certificate.
+    pub certificate: String,
+    /// Its key: for its owner's eyes only.
+    pub key: String,
+}
+
+impl std::fmt::Debug for Pair {
+    /// Never shows the key.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Pair(..)")
+    }
+}
+
+/// What is made for a job. The CA's own key is not kept: nobody can make one more certificate later.
+#[derive(Clone, Debug)]
+pub struct Issued {
+    /// The CA's certificate, as PEM.
+    pub ca: String,
+    /// For hubs.
+    pub hub: Pair,
+    /// For any rank; nothing where each rank has its own.
+    pub rank: Option<Pair>,
+    /// For each rank.
+    pub ranks: Vec<Pair>,
+}
+
+/// Makes a CA and certificates of it that are good from an hour ago (clocks differ) for so many days from now. With a `job`
+/// they are good for that one alone; with `ranks` each rank has a certificate of its own, that is good for no other.
+///
+/// # Errors
+/// A clause that says what is not allowed.
+pub fn issue(job: Option<&str>, ranks: u32, days: u32) -> Result<Issued, String> {
+    if !(1..=MOST_DAYS).contains(&days) {
+        return Err(format!("{days} days: 1 to {MOST_DAYS} are allowed"));
+    }
+    let now = SystemTime::now();
+    issue_between(job, ranks, now - SKEW, now + Duration::from_secs(u64::from(days) * 86_400))
+}
+
+/// As [`issue`], good from one time to another.
+///
+/// # Errors
+/// As [`issue`].
+pub fn issue_between(
+    job: Option<&str>,
+    ranks: u32,
+    begins: SystemTime,
+    ends: SystemTime,
+) -> Result<Issued, String> {
+    let (begins, ends) = (OffsetDateTime::from(begins), OffsetDateTime::from(ends));
+    if ranks > MOST_RANKS {
+        return Err(format!("{ranks} ranks: up to {MOST_RANKS} can have certificates of their own"));
+    }
+    let job = job.map(label).transpose()?;
+    let failed = |error: rcgen::Error| format!("no certificate can be made: {error}");
+    let dated = |names: Vec<String>, common: &str| -> Result<CertificateParams, String> {
+        let mut params = CertificateParams::new(names).map_err(failed)?;
+        params.distinguished_name = rcgen::DistinguishedName::new();
+        params.distinguished_name.push(DnType::CommonName, common);
+        (params.not_before, params.not_after) = (begins, ends);
+        Ok(params)
+    };
+    let ca_key = KeyPair::generate().map_err(failed)?;
+    // Two CAs are never called the same.
+    let serial = crate::random::random()?;
+    let mut params = dated(Vec::new(), &format!("syncline job CA {serial:016x}"))?;
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    let ca = params.self_signed(&ca_key).map_err(failed)?;
+    let issuer = Issuer::new(params, ca_key);
+    let pair = |name: &str, only: Option<u32>| -> Result<Pair, String> {
+        let names = [name.to_owned()].into_iter();
+        let names = names.chain(job.clone()).chain(only.map(|rank| format!("rank-{rank}.syncline")));
+        let mut params = dated(names.collect(), name)?;
+        params.use_authority_key_identifier_extension = true;
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.extended_key_usages =
+            vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        let key = KeyPair::generate().map_err(failed)?;
+        let certificate = params.signed_by(&key, &issuer).map_err(failed)?;
+        Ok(Pair { certificate: certificate.pem(), key: key.serialize_pem() })
+    };
+    Ok(Issued {
+        ca: ca.pem(),
+        hub: pair(HUB, None)?,
+        rank: (ranks == 0).then(|| pair(RANK, None)).transpose()?,
+        ranks: (0..ranks).map(|rank| pair(RANK, Some(rank))).collect::<Result<_, _>>()?,
+    })
+}
+
+/// A job's name as a certificate has it.
+fn label(job: &str) -> Result<String, String> {
+    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-' || byte == b'_';
+    let ends = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
+    let bytes = job.as_bytes();
+    if bytes.len() > LONGEST_NAME
+        || !bytes.iter().all(|&byte| plain(byte))
+        || !ends(bytes.first())
+        || !ends(bytes.last())
+    {
+        return Err(format!(
+            "job `{job}` cannot be in a certificate: 1 to {LONGEST_NAME} of a-z, 0-9, - and _ are allowed, - and _ only within"
+        ));
+    }
+    Ok(format!("{job}{JOB}"))
+}

@@ -1,0 +1,111 @@
+//! A connection on which control messages go both ways, without blocking.
+
+use crate::socket::Socket;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::io::{ErrorKind, Read, Write};
+use syncline_protocol::codec::{Decoder, LONGEST, encode};
+
+/// Most reads of 4 KiB at a time, so that a peer that floods does not keep others waiting.
+const MOST_READS: usize = 16;
+
+/// A connection for control messages, after the handshake.
+#[derive(Debug)]
+pub struct ControlConnection {
+    /// The socket.
+    pub socket: Socket,
+    decoder: Decoder,
+    out: Vec<u8>,
+    heard: bool,
+}
+
+impl ControlConnection {
+    /// A connection on a socket whose handshake is done.
+    pub fn new(socket: Socket) -> Self {
+        Self { socket, decoder: Decoder::new(LONGEST), out: Vec::new(), heard: false }
+    }
+
+    /// Queues a message for the next [`ControlConnection::write`].
+    pub fn send(&mut self, message: &impl Serialize) {
+        self.out.extend(encode(message));
+    }
+
+    /// Whether everything that was queued is written.
+    pub fn is_flushed(&self) -> bool {
+        self.out.is_empty() && !self.socket.waits()
+    }
+
+    /// The next message that has been read.
+    ///
+    /// # Errors
+    /// A clause that says why it is no message.
+    pub fn receive<M: DeserializeOwned>(&mut self) -> Result<Option<M>, String> {
+        self.decoder.message()
+    }
+
+    /// Whether something has been read since the last call.
+    pub fn take_heard(&mut self) -> bool {
+        std::mem::take(&mut self.heard)
+    }
+
+    /// Reads what is there, up to 64 KiB, so that a peer that floods cannot fill memory.
+    ///
+    /// # Errors
+    /// How the connection ended.
+    pub fn read(&mut self) -> Result<(), String> {
+        let mut bytes = [0; 4096];
+        for _ in 0..MOST_READS {
+            match self.socket.read(&mut bytes) {
+                Ok(0) => return Err("end of file".to_owned()),
+                Ok(read) => {
+                    self.heard = true;
+                    self.decoder.feed(&bytes[..read]);
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what is queued, then shuts this side down; whether the other side has shut down, too. Call it until it returns
+    /// true: a socket that is closed with bytes unread discards what it has not delivered yet.
+    pub fn close(&mut self) -> bool {
+        if self.write().is_err() {
+            return true;
+        }
+        if self.is_flushed() {
+            _ = self.socket.shutdown();
+        }
+        let mut discarded = [0; 4096];
+        for _ in 0..MOST_READS {
+            match self.socket.read(&mut discarded) {
+                Ok(0) => return true,
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return error.kind() != ErrorKind::WouldBlock,
+            }
+        }
+        false
+    }
+
+    /// Writes as much of what is queued as the socket takes.
+    ///
+    /// # Errors
+    /// How the connection ended.
+    pub fn write(&mut self) -> Result<(), String> {
+        while !self.out.is_empty() {
+            match self.socket.write(&self.out) {
+                Ok(written) => _ = self.out.drain(..written),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+        match self.socket.flush() {
+            Err(error) if error.kind() != ErrorKind::WouldBlock => Err(error.to_string()),
+            _ => Ok(()),
+        }
+    }
+}

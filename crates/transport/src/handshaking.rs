@@ -1,0 +1,226 @@
+//! A handshake on a socket that does not block: that of TLS first, where certificates say who may come.
+
+use crate::certificates::Names;
+use crate::random::nonce;
+use crate::socket::Socket;
+use crate::tls::{Secured, disbelief};
+use crate::trust::Trust;
+use mio::net::TcpStream;
+use std::collections::BTreeMap;
+use std::io::{ErrorKind, Read, Write};
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+use syncline_protocol::handshake::{Acceptor, Hello, Initiator, Next, Refusal, Role, Shut};
+
+/// How long a handshake may take.
+pub const LONGEST: Duration = Duration::from_secs(5);
+
+/// Most handshakes of peers that are not admitted yet, at once.
+pub const MOST: usize = 64;
+
+#[derive(Debug)]
+enum Side {
+    Initiator(Initiator),
+    Acceptor(Acceptor),
+}
+
+/// A handshake under way.
+#[derive(Debug)]
+pub struct Handshaking {
+    /// The socket.
+    pub socket: Socket,
+    /// When it began.
+    pub began: Instant,
+    /// When the other side connected, or last sent something.
+    pub heard: Instant,
+    side: Side,
+    /// The role in which this side connects, and its job.
+    own: Option<(Role, String)>,
+    out: Vec<u8>,
+    /// The result, once everything is written.
+    last: Option<Result<(), String>>,
+}
+
+impl Handshaking {
+    /// Begins a handshake as `role`, on a socket that this side has connected.
+    pub fn begin(socket: Socket, trust: Trust, job: &str, role: Role) -> Result<Self, String> {
+        let socket = match &trust {
+            Trust::Tls(identity) => Socket::Tls(Box::new(Secured::connect(socket, identity, &role)?)),
+            Trust::Everybody | Trust::Key(_) => socket,
+        };
+        let own = Some((role.clone(), job.to_owned()));
+        let (initiator, out) = Initiator::new(trust.authentication(), job, role, nonce()?);
+        let (began, side) = (Instant::now(), Side::Initiator(initiator));
+        Ok(Self { socket, began, heard: began, side, own, out, last: None })
+    }
+
+    /// Connects to the addresses in turn as `role`, until one admits it or the deadline has passed. Calls `stop` now and then,
+    /// and gives up where that returns an error.
+    ///
+    /// # Errors
+    /// Why no address has admitted it.
+    pub fn reach(
+        addresses: &[SocketAddr],
+        (trust, job): (&Trust, &str),
+        role: &Role,
+        deadline: Instant,
+        stop: &mut dyn FnMut() -> Result<(), String>,
+    ) -> Result<Socket, Shut> {
+        const AGAIN: Duration = Duration::from_millis(50);
+        let mut next = addresses.iter().cycle();
+        // The last error of each address.
+        let mut whys: BTreeMap<SocketAddr, String> = BTreeMap::new();
+        let given_up = |why: String| Shut { why, lasts: true };
+        loop {
+            stop().map_err(given_up)?;
+            let Some(&address) = next.next() else { return Err(given_up("has no address".to_owned())) };
+            let why = match std::net::TcpStream::connect_timeout(&address, Duration::from_millis(500)) {
+                Err(error) => error.to_string(),
+                Ok(stream) => {
+                    let ready = stream.set_nonblocking(true).and_then(|()| stream.set_nodelay(true));
+                    ready.map_err(|error| error.to_string())?;
+                    let socket = Socket::Tcp(TcpStream::from_std(stream));
+                    let mut handshake = Self::begin(socket, trust.clone(), job, role.clone())?;
+                    loop {
+                        match handshake.advance(|_| Ok(())) {
+                            Ok(true) => return Ok(handshake.socket),
+                            Err(shut) if shut.lasts => return Err(shut),
+                            Err(shut) => break shut.why,
+                            Ok(false) if Instant::now() > deadline || handshake.began.elapsed() > LONGEST => {
+                                break "it does not answer".to_owned();
+                            }
+                            Ok(false) => {
+                                stop().map_err(given_up)?;
+                                std::thread::sleep(Duration::from_millis(1));
+                            }
+                        }
+                    }
+                }
+            };
+            whys.insert(address, why);
+            let all = whys.len() == addresses.len();
+            if Instant::now() > deadline && all {
+                let each = whys.iter().map(|(address, why)| format!("{address}: {why}"));
+                return Err(match addresses.len() {
+                    1 => whys.into_values().collect::<String>().into(),
+                    _ => each.collect::<Vec<_>>().join("; ").into(),
+                });
+            }
+            if all {
+                std::thread::sleep(AGAIN);
+            }
+        }
+    }
+
+    /// Begins a handshake on a socket that this side has accepted.
+    pub fn accept(socket: Socket, trust: Trust, job: Option<&str>) -> Result<Self, String> {
+        let socket = match &trust {
+            Trust::Tls(identity) => Socket::Tls(Box::new(Secured::accept(socket, identity)?)),
+            Trust::Everybody | Trust::Key(_) => socket,
+        };
+        let acceptor = Acceptor::new(trust.authentication(), job, nonce()?);
+        let (began, side) = (Instant::now(), Side::Acceptor(acceptor));
+        Ok(Self { socket, began, heard: began, side, own: None, out: Vec::new(), last: None })
+    }
+
+    /// Advances as far as the socket allows; whether it is complete. Bytes that follow the handshake stay in the socket.
+    ///
+    /// # Errors
+    /// Why it failed.
+    pub fn advance(&mut self, mut admit: impl FnMut(&Hello) -> Result<(), Refusal>) -> Result<bool, Shut> {
+        loop {
+            while !self.out.is_empty() {
+                match self.socket.write(&self.out) {
+                    Ok(written) => _ = self.out.drain(..written),
+                    Err(error) if blocks(&error) => return Ok(false),
+                    Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                    Err(error) => return Err(shut(&error)),
+                }
+            }
+            match self.socket.flush() {
+                Err(error) if blocks(&error) && self.last.is_some() => return Ok(false),
+                // Where the peer reads no more, its last message says why.
+                _ => {}
+            }
+            if let Some(last) = self.last.take() {
+                return last.map(|()| true).map_err(Shut::from);
+            }
+            let wants = match &self.side {
+                Side::Initiator(initiator) => initiator.wants(),
+                Side::Acceptor(acceptor) => acceptor.wants(),
+            };
+            let mut bytes = vec![0; wants.max(1)];
+            let read = match self.socket.read(&mut bytes) {
+                Ok(0) => return Err("closed its connection in the handshake".to_owned().into()),
+                Ok(read) => read,
+                Err(error) if blocks(&error) => return Ok(false),
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => return Err(shut(&error)),
+            };
+            self.heard = Instant::now();
+            let names = self.socket.names();
+            let next = match &mut self.side {
+                Side::Initiator(initiator) => {
+                    let next = initiator.received(&bytes[..read])?;
+                    if let (Some(names), Some((role, job))) = (names, &self.own) {
+                        let why = |why| Shut { why: format!("does not stand for this: {why}"), lasts: true };
+                        names.serves(role, job).map_err(why)?;
+                    }
+                    next
+                }
+                Side::Acceptor(acceptor) => match acceptor.received(&bytes[..read], |hello| {
+                    names.map_or(Ok(()), |names: Names| names.connects(&hello.role, &hello.job))?;
+                    admit(hello)
+                }) {
+                    Ok(next) => next,
+                    Err((why, answer)) => {
+                        self.out = answer;
+                        self.last = Some(Err(why));
+                        continue;
+                    }
+                },
+            };
+            match next {
+                Next::Wait => {}
+                Next::Send(answer) => self.out = answer,
+                Next::Done(answer) => {
+                    self.out = answer;
+                    self.last = Some(Ok(()));
+                }
+            }
+        }
+    }
+
+    /// Whether this side must not time out any more, because the other may already use the connection.
+    pub fn is_binding(&self) -> bool {
+        matches!(&self.side, Side::Initiator(initiator) if initiator.has_proved())
+    }
+
+    /// The initiator's job, once it has said so.
+    pub fn job(&self) -> Option<&str> {
+        match &self.side {
+            Side::Acceptor(acceptor) => acceptor.job(),
+            Side::Initiator(_) => None,
+        }
+    }
+
+    /// The initiator's role, once it has said so.
+    pub fn role(&self) -> Option<&Role> {
+        match &self.side {
+            Side::Acceptor(acceptor) => acceptor.role(),
+            Side::Initiator(_) => None,
+        }
+    }
+}
+
+/// Why it failed. A certificate that is rejected now is rejected later, too.
+fn shut(error: &std::io::Error) -> Shut {
+    match disbelief(error) {
+        Some(why) => Shut { why: why.to_owned(), lasts: true },
+        None => error.to_string().into(),
+    }
+}
+
+fn blocks(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::NotConnected)
+}

@@ -1,0 +1,79 @@
+//! Handshakes of peers that have connected and are not admitted yet.
+
+use crate::handshaking::{Handshaking, LONGEST, MOST};
+use crate::socket::Socket;
+use crate::trust::Trust;
+use mio::net::TcpStream;
+use mio::{Registry, Token};
+use std::collections::BTreeMap;
+use syncline_protocol::handshake::{Hello, Refusal};
+
+/// Handshakes under way, by the token under which the registry reports them.
+#[derive(Debug, Default)]
+pub struct PendingHandshakes {
+    handshakes: BTreeMap<usize, Handshaking>,
+    next: usize,
+    /// How many were refused or timed out, ever.
+    pub refused: u64,
+    /// Addresses of peers that were refused since the caller last took this list, and why. It has at most the first 8.
+    pub rejections: Vec<(String, String)>,
+}
+
+/// Most rejections that are kept with their reasons.
+const MOST_REJECTIONS: usize = 8;
+
+impl PendingHandshakes {
+    /// A token that no other handshake has.
+    pub fn next_token(&mut self) -> usize {
+        self.next += 1;
+        self.next - 1
+    }
+
+    /// Begins the handshake of a peer that has connected. At the limit it replaces the one that has been silent longest.
+    pub fn add(&mut self, stream: TcpStream, trust: &Trust, job: Option<&str>, registry: &Registry) {
+        if self.handshakes.len() >= MOST {
+            let silent = self.handshakes.iter().min_by_key(|(_, handshake)| handshake.heard);
+            let silent = silent.map(|(&token, _)| token).and_then(|token| self.handshakes.remove(&token));
+            self.reject(silent.as_ref(), "made room for others".to_owned());
+        }
+        let handshake = stream.set_nodelay(true).map_err(|error| error.to_string());
+        let handshake = handshake.and_then(|()| Handshaking::accept(Socket::Tcp(stream), trust.clone(), job));
+        let Ok(mut handshake) = handshake else { return };
+        let token = self.next_token();
+        if handshake.socket.watch(registry, Token(token)).is_ok() {
+            self.handshakes.insert(token, handshake);
+        }
+    }
+
+    /// Advances all handshakes and returns the first that is complete, with its token; none once no other is. `admit` decides
+    /// who is admitted.
+    pub fn next_admitted(
+        &mut self,
+        mut admit: impl FnMut(&Hello) -> Result<(), Refusal>,
+    ) -> Option<(usize, Handshaking)> {
+        let tokens: Vec<usize> = self.handshakes.keys().copied().collect();
+        for token in tokens {
+            let Some(handshake) = self.handshakes.get_mut(&token) else { continue };
+            let why = match handshake.advance(&mut admit) {
+                Ok(false) if handshake.began.elapsed() <= LONGEST => continue,
+                Ok(true) => None,
+                Ok(false) => Some(format!("did not finish its handshake within {} s", LONGEST.as_secs_f64())),
+                Err(shut) => Some(shut.why),
+            };
+            let handshake = self.handshakes.remove(&token);
+            match why {
+                None => return handshake.map(|handshake| (token, handshake)),
+                Some(why) => self.reject(handshake.as_ref(), why),
+            }
+        }
+        None
+    }
+
+    fn reject(&mut self, handshake: Option<&Handshaking>, why: String) {
+        self.refused += 1;
+        if self.rejections.len() < MOST_REJECTIONS {
+            let from = handshake.and_then(|handshake| handshake.socket.peer());
+            self.rejections.push((from.map_or_else(|| "somebody".to_owned(), |from| from.to_string()), why));
+        }
+    }
+}
